@@ -22,30 +22,17 @@
  * more. So it is done in bf16-all alone. The mean is taken out with the sums of the rounded weight,
  * whose error is none.
  *
- * Declines norms that anything else reads, weights not made of parameters alone, what the library
- * takes, and norms no product makes the rows of. Behind fuse_products, before storage.
+ * Declines where the norms' launches take less by the model of gpu.h than what stands for them: of
+ * few rows, one more launch decides. And norms that anything else reads, weights not made of
+ * parameters alone, what the library takes, and norms no product makes the rows of. Behind
+ * fuse_products, before storage.
  */
-#include "ir/kernels.h"
-#include "ir/narrow.h"
-#include "passes/passes_internal.h"
+#include "passes/fuse_norms.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A value that is normed, and what its producer gives beside it. */
-typedef struct row_source {
-  vtb_value *x, *narrow, *mean, *squares;
-} row_source;
-
-typedef struct fusing {
-  vtb_module *module;
-  vtb_func **funcs; /* plain, callees first */
-  size_t n_funcs;
-  VTB_VEC(row_source) sources;
-  VTB_VEC(vtb_inst *) norms;
-} fusing;
-
-static row_source *source_of(fusing *s, const vtb_value *x) {
+row_source *vtb__source_of(const fusing *s, const vtb_value *x) {
   for (size_t i = 0; i < s->sources.n; i++)
     if (s->sources.at[i].x == x) return &s->sources.at[i];
   return NULL;
@@ -53,7 +40,7 @@ static row_source *source_of(fusing *s, const vtb_value *x) {
 
 /* ---- which norms ----------------------------------------------------------------------------- */
 
-static const vtb_inst *einsum_of(const vtb_inst *product) {
+const vtb_inst *vtb__einsum_of(const vtb_inst *product) {
   if (product->op == VTB_OP_einsum) return product;
   return vtb_kernel_kind_of(product) == VTB_KERNEL_PRODUCT ? product->callee->first : NULL;
 }
@@ -65,7 +52,7 @@ static bool is_returned(const vtb_value *v) {
 }
 
 static bool has_plain_epilogue(const vtb_inst *product) {
-  const vtb_inst *einsum = einsum_of(product);
+  const vtb_inst *einsum = vtb__einsum_of(product);
   for (const vtb_inst *i = einsum->next; einsum != product && i; i = i->next)
     if (i->op != VTB_OP_constant && vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE) return false;
   return true;
@@ -102,7 +89,7 @@ static bool is_linear(const vtb_inst *einsum) {
 }
 
 static bool takes_norm(const fusing *s, const vtb_inst *product, const vtb_value *normed) {
-  const vtb_inst *einsum = einsum_of(product);
+  const vtb_inst *einsum = vtb__einsum_of(product);
   if (!einsum || product->operands[0] != normed || !is_linear(einsum) || !vtb_is_product(einsum) ||
       vtb_factors_of(einsum) != VTB_FACTORS_BF16 || vtb_attr_int(einsum, "library", 0) ||
       !has_plain_epilogue(product) || !is_prepared(s, product->operands[1]))
@@ -112,19 +99,27 @@ static bool takes_norm(const fusing *s, const vtb_inst *product, const vtb_value
   return true;
 }
 
-static bool is_wanted(const fusing *s, const vtb_inst *i) {
-  vtb__norm norm;
-  if (i->op != VTB_OP_fused || !vtb__norm_of(i, &norm) || is_returned(i->results[0])) return false;
-  const vtb_type *t = &i->results[0]->type;
-  if (t->dim[t->rank - 1].size % VTB_ROW_PART || t->rank + 1 > VTB_MAX_RANK) return false;
-  for (int o = 0; o < i->n_operands; o++)
-    if (o != norm.x->index && !is_prepared(s, i->operands[o])) return false;
+/* Whether nobody but products reads the rows. */
+bool vtb__norm_rows_taken(const fusing *s, const vtb_value *normed) {
+  const vtb_type *t = &normed->type;
+  const int64_t width = t->dim[t->rank - 1].size;
+  if (is_returned(normed) || width % VTB_ROW_PART || width == VTB_ROW_PART ||
+      t->rank + 1 > VTB_MAX_RANK)
+    return false;
   vtb_inst **readers;
-  size_t n = vtb_value_readers(i->results[0], &readers);
+  size_t n = vtb_value_readers(normed, &readers);
   bool can = n > 0;
-  for (size_t k = 0; k < n; k++) can = can && takes_norm(s, readers[k], i->results[0]);
+  for (size_t k = 0; k < n; k++) can = can && takes_norm(s, readers[k], normed);
   vtb_free(readers);
   return can;
+}
+
+static bool is_wanted(const fusing *s, const vtb_inst *i) {
+  vtb__norm norm;
+  if (i->op != VTB_OP_fused || !vtb__norm_of(i, &norm)) return false;
+  for (int o = 0; o < i->n_operands; o++)
+    if (o != norm.x->index && !is_prepared(s, i->operands[o])) return false;
+  return vtb__norm_rows_taken(s, i->results[0]);
 }
 
 static vtb_value *normed_by(const vtb_inst *i) {
@@ -136,28 +131,73 @@ static vtb_value *normed_by(const vtb_inst *i) {
 /* ---- where rows come from -------------------------------------------------------------------- */
 
 /* A product whose epilogue can keep statistics of the result. */
-static bool is_made_by_product(const vtb_value *x) {
-  const vtb_inst *einsum = x->def ? einsum_of(x->def) : NULL;
+bool vtb__is_made_by_product(const vtb_value *x) {
+  const vtb_inst *einsum = x->def ? vtb__einsum_of(x->def) : NULL;
   return einsum && vtb_is_product(einsum) && !vtb_attr_int(einsum, "library", 0) &&
          has_plain_epilogue(x->def) && vtb_type_equal(&einsum->results[0]->type, &x->type) &&
          x->type.dtype == VTB_F32;
 }
 
-static void want(fusing *s, vtb_value *x) {
-  if (source_of(s, x)) return;
+void vtb__want(fusing *s, vtb_value *x) {
+  if (vtb__source_of(s, x)) return;
   vtb_vec_push(&s->sources, ((row_source){.x = x}));
-  if (x->def && x->def->op == VTB_OP_call) want(s, x->def->callee->returns[x->index]);
+  if (x->def && x->def->op == VTB_OP_call) vtb__want(s, x->def->callee->returns[x->index]);
   if (x->def || x->func == s->module->entry) return;
   for (size_t g = 0; g < s->n_funcs; g++)
     for (vtb_inst *i = s->funcs[g]->first; i; i = i->next)
-      if (i->callee == x->func) want(s, i->operands[x->index]);
+      if (i->callee == x->func) vtb__want(s, i->operands[x->index]);
 }
 
-/* Of where all that is wanted comes from: whether any is a product, which saves a reading. */
-static bool pays(const fusing *s) {
-  for (size_t i = 0; i < s->sources.n; i++)
-    if (is_made_by_product(s->sources.at[i].x)) return true;
-  return false;
+/* How often a run goes through f. */
+static double times_of(const fusing *s, const vtb_func *f) {
+  double times = f == s->module->entry;
+  for (size_t g = 0; g < s->n_funcs; g++) {
+    int calls = 0;
+    for (const vtb_inst *i = s->funcs[g]->first; i; i = i->next) calls += i->callee == f;
+    if (calls) times += calls * times_of(s, s->funcs[g]);
+  }
+  return times;
+}
+
+/* Seconds of a launch that moves so many bytes an element of x. */
+static double seconds_of(const vtb_gpu *gpu, const vtb_value *x, double bytes) {
+  return gpu->launch + bytes * (double)vtb_type_count(&x->type) / gpu->bytes;
+}
+
+/* Whether the norms' launches take longer than what is in their place: a product that makes the
+ * rows stores 2 bytes an element more, unless streams are halves, and parts; what else makes them
+ * is read again. */
+static bool pays(const fusing *s, const vtb_gpu *gpu) {
+  double saved = 0;
+  bool any = false;
+  for (size_t i = 0; i < s->norms.n; i++)
+    saved += times_of(s, s->norms.at[i]->func) * seconds_of(gpu, s->norms.at[i]->results[0], 6);
+  for (size_t i = 0; i < s->sources.n; i++) {
+    const vtb_value *x = s->sources.at[i].x;
+    bool product = vtb__is_made_by_product(x), here = x->def && x->def->op != VTB_OP_call;
+    any |= product;
+    if (here || (!x->def && x->func == s->module->entry))
+      saved -= times_of(s, x->func) * seconds_of(gpu, x,
+                                                 product     ? (s->halves ? 0.5 : 2.5)
+                                                 : s->halves ? 8
+                                                             : 6);
+  }
+  return any && saved > 0;
+}
+
+void vtb__replace_kernel(fusing *s, vtb_inst *old, const vtb_inst *now, const int *map) {
+  for (int r = 0; r < old->n_results; r++) {
+    int to = map ? map[r] : r;
+    if (to < 0) continue;
+    for (size_t i = 0; i < s->sources.n; i++) {
+      row_source *x = &s->sources.at[i];
+      vtb_value **fields[] = {&x->x, &x->narrow, &x->mean, &x->squares, &x->rest};
+      for (size_t f = 0; f < sizeof fields / sizeof *fields; f++)
+        if (*fields[f] == old->results[r]) *fields[f] = now->results[to];
+    }
+    vtb__stand_in(old->results[r], now->results[to]);
+  }
+  vtb_inst_unlink(old);
 }
 
 /* ---- kernels --------------------------------------------------------------------------------- */
@@ -183,8 +223,12 @@ static vtb_value *rounded(vtb_builder *b, vtb_value *x) {
   return vtb_build(b, VTB_OP_cast, &x, 1, &to, 1)->results[0];
 }
 
-static vtb_inst *call_kernel(vtb_func *f, vtb_inst *before, vtb_func *kernel, vtb_kernel_kind kind,
-                             vtb_value **inputs, int n) {
+static vtb_value *rest_of(vtb_builder *b, vtb_value *x, vtb_value *narrow) {
+  return rounded(b, vtb_b_binary(b, VTB_OP_sub, x, narrow));
+}
+
+vtb_inst *vtb__call_kernel(vtb_func *f, vtb_inst *before, vtb_func *kernel, vtb_kernel_kind kind,
+                           vtb_value *const *inputs, int n) {
   vtb_builder b = {.module = f->module, .func = f, .before = before, .span = kernel->span};
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));
   return vtb_build_call(&b, VTB_OP_fused, kernel, inputs, n, &attr, 1);
@@ -202,12 +246,12 @@ static void add_parts(vtb_inst *before, row_source *s, vtb_value *means, vtb_val
   vtb_value *off = vtb_b_unary(&b, VTB_OP_square, vtb_b_binary(&b, VTB_OP_sub, m, mean));
   vtb_value *sum = row_sum(&b, vtb_b_binary(&b, VTB_OP_add, q, scaled(&b, off, VTB_ROW_PART)));
   vtb_func_set_returns(k, (vtb_value *const[]){mean, sum}, NULL, 2);
-  vtb_inst *call = call_kernel(f, before, k, VTB_KERNEL_ROW, inputs, 2);
+  vtb_inst *call = vtb__call_kernel(f, before, k, VTB_KERNEL_ROW, inputs, 2);
   s->mean = call->results[0];
   s->squares = call->results[1];
 }
 
-static vtb_value *argument(vtb_func *kernel, const vtb_value *v) {
+vtb_value *vtb__kernel_argument(vtb_func *kernel, const vtb_value *v) {
   vtb_type t = v->type; /* kernels read it as f32, whatever memory holds */
   t.dtype = vtb_is_half(t.dtype) ? VTB_F32 : t.dtype;
   return vtb_func_add_arg(kernel, v->name, t);
@@ -219,10 +263,11 @@ static void extend_product(fusing *all, row_source *s) {
   int n = product->n_results, which = s->x->index;
   vtb_func *f = product->func, *k = vtb__kernel_new(product);
   vtb_builder b = {.module = f->module, .func = k, .span = product->span};
-  const vtb_inst *einsum = einsum_of(product);
-  vtb_value **returns = vtb_xcalloc((size_t)n + 3, sizeof *returns);
+  const vtb_inst *einsum = vtb__einsum_of(product);
+  vtb_value **returns = vtb_xcalloc((size_t)n + 4, sizeof *returns);
   vtb_value **args = vtb_xcalloc((size_t)product->n_operands + 1, sizeof *args);
-  for (int o = 0; o < product->n_operands; o++) args[o] = argument(k, product->operands[o]);
+  for (int o = 0; o < product->n_operands; o++)
+    args[o] = vtb__kernel_argument(k, product->operands[o]);
   if (einsum == product) {
     returns[0] = vtb_inst_clone(&b, product, args)->results[0];
   } else {
@@ -245,23 +290,20 @@ static void extend_product(fusing *all, row_source *s) {
   returns[n + 1] = vtb_b_reshape(&b, mean, &kept);
   returns[n + 2] = vtb_b_reduce(&b, VTB_OP_reduce_sum, vtb_b_unary(&b, VTB_OP_square, off),
                                 (const int64_t[]){kept.rank}, 1, false);
-  vtb_func_set_returns(k, returns, NULL, n + 3);
+  if (all->halves) returns[n + 3] = rest_of(&b, returns[which], returns[n]);
+  vtb_func_set_returns(k, returns, NULL, n + 3 + all->halves);
   vtb_inst *now =
-      call_kernel(f, product, k, VTB_KERNEL_PRODUCT, product->operands, product->n_operands);
-  for (int r = 0; r < n; r++) {
-    row_source *other = source_of(all, product->results[r]);
-    if (other) other->x = now->results[r];
-    vtb__stand_in(product->results[r], now->results[r]);
-  }
-  vtb_inst_unlink(product);
+      vtb__call_kernel(f, product, k, VTB_KERNEL_PRODUCT, product->operands, product->n_operands);
+  vtb__replace_kernel(all, product, now, NULL);
   s->narrow = now->results[n];
+  s->rest = all->halves ? now->results[n + 3] : NULL;
   add_parts(after, s, now->results[n + 1], now->results[n + 2]);
   vtb_free(returns);
   vtb_free(args);
 }
 
 /* A kernel behind whatever made x. */
-static void read_again(row_source *s, vtb_inst *before) {
+static void read_again(const fusing *all, row_source *s, vtb_inst *before) {
   vtb_func *f = s->x->func, *k = vtb_func_new(f->module, "row_sums", VTB_FUNC_KERNEL,
                                               s->x->def ? s->x->def->span : f->span);
   vtb_builder b = {.module = f->module, .func = k, .span = k->span};
@@ -270,11 +312,13 @@ static void read_again(row_source *s, vtb_inst *before) {
   vtb_value *mean = scaled(&b, row_sum(&b, x), 1 / width);
   vtb_value *off = vtb_b_binary(&b, VTB_OP_sub, x, mean);
   vtb_value *sum = row_sum(&b, vtb_b_unary(&b, VTB_OP_square, off));
-  vtb_func_set_returns(k, (vtb_value *const[]){rounded(&b, x), mean, sum}, NULL, 3);
-  vtb_inst *call = call_kernel(f, before, k, VTB_KERNEL_ROW, &s->x, 1);
+  vtb_value *narrow = rounded(&b, x), *rest = all->halves ? rest_of(&b, x, narrow) : NULL;
+  vtb_func_set_returns(k, (vtb_value *const[]){narrow, mean, sum, rest}, NULL, 3 + all->halves);
+  vtb_inst *call = vtb__call_kernel(f, before, k, VTB_KERNEL_ROW, &s->x, 1);
   s->narrow = call->results[0];
   s->mean = call->results[1];
   s->squares = call->results[2];
+  s->rest = all->halves ? call->results[3] : NULL;
 }
 
 /* ---- from function to function --------------------------------------------------------------- */
@@ -282,30 +326,31 @@ static void read_again(row_source *s, vtb_inst *before) {
 static void add_arguments(fusing *s, vtb_func *f) {
   int n = f->n_args;
   for (int a = 0; a < n; a++) {
-    row_source *x = source_of(s, f->args[a]);
+    row_source *x = vtb__source_of(s, f->args[a]);
     if (!x) continue;
     vtb_type narrow = x->x->type, row = row_type(&narrow);
     narrow.dtype = VTB_BF16;
     x->narrow = vtb_func_add_arg(f, "narrow", narrow);
     x->mean = vtb_func_add_arg(f, "mean", row);
     x->squares = vtb_func_add_arg(f, "squares", row);
+    if (s->halves) x->rest = vtb_func_add_arg(f, "rest", narrow);
   }
 }
 
 /* What functions give and take beside their values that are normed; results' sources follow. */
 static void add_results(fusing *s, vtb_func *f) {
   int n = f->n_returns, wanted = 0;
-  vtb_value **returns = vtb_xcalloc((size_t)n * 4 + 1, sizeof *returns);
-  const char **names = vtb_xcalloc((size_t)n * 4 + 1, sizeof *names);
+  vtb_value **returns = vtb_xcalloc((size_t)n * 5 + 1, sizeof *returns);
+  const char **names = vtb_xcalloc((size_t)n * 5 + 1, sizeof *names);
   for (int r = 0; r < n; r++) {
     returns[r] = f->returns[r];
     names[r] = f->return_names[r];
   }
   for (int r = 0; r < n; r++) {
-    const row_source *x = source_of(s, f->returns[r]);
+    const row_source *x = vtb__source_of(s, f->returns[r]);
     if (!x) continue;
-    vtb_value *const more[] = {x->narrow, x->mean, x->squares};
-    for (int m = 0; m < 3; m++) returns[n + wanted++] = more[m];
+    vtb_value *const more[] = {x->narrow, x->mean, x->squares, x->rest};
+    for (int m = 0; m < 3 + s->halves; m++) returns[n + wanted++] = more[m];
   }
   if (wanted) vtb_func_set_returns(f, returns, names, n + wanted);
   vtb_free(returns);
@@ -318,22 +363,24 @@ static vtb_inst *extend_call(fusing *s, vtb_inst *call) {
   vtb_value **operands = vtb_xcalloc((size_t)f->n_args + 1, sizeof *operands);
   for (int o = 0; o < call->n_operands; o++) {
     operands[o] = call->operands[o];
-    const row_source *x = source_of(s, f->args[o]) ? source_of(s, call->operands[o]) : NULL;
+    const row_source *x =
+        vtb__source_of(s, f->args[o]) ? vtb__source_of(s, call->operands[o]) : NULL;
     if (!x) continue;
     operands[n++] = x->narrow;
     operands[n++] = x->mean;
     operands[n++] = x->squares;
+    if (s->halves) operands[n++] = x->rest;
   }
   vtb_check(n == f->n_args, "@%s takes %d arguments, not %d", f->name, f->n_args, n);
   row_source **of = vtb_xcalloc((size_t)before + 1, sizeof *of);
-  for (int r = 0; r < before; r++) of[r] = source_of(s, call->results[r]);
+  for (int r = 0; r < before; r++) of[r] = vtb__source_of(s, call->results[r]);
   vtb_inst *now = vtb__replace_call(call, (vtb_func *)f, operands, n, NULL);
   for (int r = 0; r < before; r++) {
-    const bool given = source_of(s, f->returns[r]) != NULL;
+    const bool given = vtb__source_of(s, f->returns[r]) != NULL;
     if (of[r])
       *of[r] = (row_source){now->results[r], now->results[next], now->results[next + 1],
-                            now->results[next + 2]};
-    next += given ? 3 : 0;
+                            now->results[next + 2], s->halves ? now->results[next + 3] : NULL};
+    next += given ? 3 + s->halves : 0;
   }
   vtb_free(of);
   vtb_free(operands);
@@ -345,7 +392,7 @@ static void make_sources(fusing *s, vtb_func *f) {
     add_arguments(s, f);
   else
     for (int a = 0; a < f->n_args; a++)
-      if (source_of(s, f->args[a])) read_again(source_of(s, f->args[a]), f->first);
+      if (vtb__source_of(s, f->args[a])) read_again(s, vtb__source_of(s, f->args[a]), f->first);
   for (vtb_inst *i = f->first, *next; i; i = next) {
     next = i->next;
     if (i->op == VTB_OP_call) {
@@ -353,13 +400,13 @@ static void make_sources(fusing *s, vtb_func *f) {
       continue;
     }
     for (int r = 0; r < i->n_results; r++) {
-      row_source *x = source_of(s, i->results[r]);
+      row_source *x = vtb__source_of(s, i->results[r]);
       if (!x || x->narrow) continue;
-      if (is_made_by_product(x->x)) { /* it keeps one result's */
+      if (vtb__is_made_by_product(x->x)) { /* it keeps one result's */
         extend_product(s, x);
         i = x->x->def;
       } else {
-        read_again(x, next);
+        read_again(s, x, next);
       }
     }
   }
@@ -374,22 +421,28 @@ typedef struct weight {
   vtb_value *narrow, *sums, *shifts;
 } weight;
 
-/* The row's terms that are the same for all rows, and what they are made of, in `k`. */
-static void copy_fixed(vtb_builder *b, const vtb_inst *norm, const vtb__norm *form,
-                       vtb_value **inside) {
-  bool *needed = vtb_xcalloc((size_t)norm->callee->n_values + 1, sizeof *needed);
-  if (form->gain) needed[form->gain->id] = true;
-  if (form->shift) needed[form->shift->id] = true;
-  for (const vtb_inst *i = norm->callee->last; i; i = i->prev)
-    for (int o = 0; o < i->n_operands; o++) needed[i->operands[o]->id] |= needed[i->results[0]->id];
-  for (const vtb_inst *i = norm->callee->first; i; i = i->next) {
-    if (!needed[i->results[0]->id]) continue;
+/* What `wanted` (by value id) of a body needs and `inside` does not have, in another kernel. */
+void vtb__copy_needed(vtb_builder *b, const vtb_func *body, bool *wanted, vtb_value **inside) {
+  for (const vtb_inst *i = body->last; i; i = i->prev)
+    for (int o = 0; o < i->n_operands; o++)
+      wanted[i->operands[o]->id] |= wanted[i->results[0]->id] && !inside[i->results[0]->id];
+  for (const vtb_inst *i = body->first; i; i = i->next) {
+    if (!wanted[i->results[0]->id] || inside[i->results[0]->id]) continue;
     vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
     for (int o = 0; o < i->n_operands; o++) operands[o] = inside[i->operands[o]->id];
     inside[i->results[0]->id] = vtb_inst_clone(b, i, operands)->results[0];
     vtb_free(operands);
   }
-  vtb_free(needed);
+}
+
+/* The row's terms that are the same for all rows, in another kernel. */
+static void copy_fixed(vtb_builder *b, const vtb_inst *norm, const vtb__norm *form,
+                       vtb_value **inside) {
+  bool *wanted = vtb_xcalloc((size_t)norm->callee->n_values + 1, sizeof *wanted);
+  if (form->gain) wanted[form->gain->id] = true;
+  if (form->shift) wanted[form->shift->id] = true;
+  vtb__copy_needed(b, norm->callee, wanted, inside);
+  vtb_free(wanted);
 }
 
 static vtb_value *without_last(vtb_inst *before, vtb_value *v) {
@@ -405,12 +458,12 @@ static weight make_weight(const vtb_inst *norm, const vtb__norm *form, vtb_inst 
   vtb_builder b = {.module = k->module, .func = k, .span = k->span};
   vtb_value **inside = vtb_xcalloc((size_t)norm->callee->n_values + 1, sizeof *inside);
   vtb_value **inputs = vtb_xcalloc((size_t)norm->n_operands + 1, sizeof *inputs), *returns[3];
-  vtb_value *w = argument(k, product->operands[1]);
+  vtb_value *w = vtb__kernel_argument(k, product->operands[1]);
   int n = 0, n_returns = 1, shifts = -1, sums = -1;
   inputs[n++] = product->operands[1];
   for (int o = 0; o < norm->n_operands; o++) {
     if (o == form->x->index) continue;
-    inside[norm->callee->args[o]->id] = argument(k, norm->operands[o]);
+    inside[norm->callee->args[o]->id] = vtb__kernel_argument(k, norm->operands[o]);
     inputs[n++] = norm->operands[o];
   }
   copy_fixed(&b, norm, form, inside);
@@ -426,7 +479,7 @@ static weight make_weight(const vtb_inst *norm, const vtb__norm *form, vtb_inst 
     returns[n_returns++] = row_sum(&b, vtb_b_binary(&b, VTB_OP_mul, w, shift));
   }
   vtb_func_set_returns(k, returns, NULL, n_returns);
-  vtb_inst *call = call_kernel(norm->func, product, k, VTB_KERNEL_ROW, inputs, n);
+  vtb_inst *call = vtb__call_kernel(norm->func, product, k, VTB_KERNEL_ROW, inputs, n);
   vtb_free(inside);
   vtb_free(inputs);
   return (weight){call->results[0], sums < 0 ? NULL : without_last(product, call->results[sums]),
@@ -459,9 +512,9 @@ static vtb_value *normed_sum(vtb_builder *b, const vtb__norm *form, vtb_value *s
 }
 
 /* The product of rows as they are, normed behind it. */
-static void join(const row_source *x, const vtb_inst *norm, const vtb__norm *form,
+static void join(fusing *s, const row_source *x, const vtb_inst *norm, const vtb__norm *form,
                  vtb_inst *product) {
-  const vtb_inst *einsum = einsum_of(product);
+  const vtb_inst *einsum = vtb__einsum_of(product);
   vtb_func *f = product->func, *k = vtb__kernel_new(product);
   vtb_builder b = {.module = f->module, .func = k, .span = product->span};
   weight w = make_weight(norm, form, product);
@@ -477,7 +530,7 @@ static void join(const row_source *x, const vtb_inst *norm, const vtb__norm *for
   inputs[last++] = beside(product, x->mean, result);
   if (w.sums) inputs[last++] = w.sums;
   if (w.shifts) inputs[last++] = w.shifts;
-  for (int o = 0; o < last; o++) args[o] = argument(k, inputs[o]);
+  for (int o = 0; o < last; o++) args[o] = vtb__kernel_argument(k, inputs[o]);
   vtb_inst *bare = vtb_build(&b, VTB_OP_einsum, args, 2, einsum->attrs, einsum->n_attrs);
   vtb_value *sum = normed_sum(&b, form, bare->results[0], width, args[n + 1], args[n],
                               w.sums ? args[n + 2] : NULL, w.shifts ? args[last - 1] : NULL);
@@ -494,9 +547,8 @@ static void join(const row_source *x, const vtb_inst *norm, const vtb__norm *for
     for (int r = 0; r < body->n_returns; r++) returns[r] = inside[body->returns[r]->id];
   }
   vtb_func_set_returns(k, returns, NULL, product->n_results);
-  vtb_inst *now = call_kernel(f, product, k, VTB_KERNEL_PRODUCT, inputs, last);
-  for (int r = 0; r < product->n_results; r++) vtb__stand_in(product->results[r], now->results[r]);
-  vtb_inst_unlink(product);
+  vtb_inst *now = vtb__call_kernel(f, product, k, VTB_KERNEL_PRODUCT, inputs, last);
+  vtb__replace_kernel(s, product, now, NULL);
   vtb_free(inputs);
   vtb_free(args);
   vtb_free(inside);
@@ -505,37 +557,52 @@ static void join(const row_source *x, const vtb_inst *norm, const vtb__norm *for
 static void take_norm(fusing *s, vtb_inst *norm) {
   vtb__norm form;
   vtb_check(vtb__norm_of(norm, &form), "a norm has become another kernel");
-  const row_source *x = source_of(s, norm->operands[form.x->index]);
+  const row_source *x = vtb__source_of(s, norm->operands[form.x->index]);
   vtb_check(x && x->narrow, "nobody gives the rows of a norm");
   vtb_inst **readers;
   size_t n = vtb_value_readers(norm->results[0], &readers);
-  for (size_t k = 0; k < n; k++) join(x, norm, &form, readers[k]);
+  for (size_t k = 0; k < n; k++) join(s, x, norm, &form, readers[k]);
   vtb_free(readers);
   vtb_inst_unlink(norm);
 }
 
+static vtb_status fuse_all(fusing *s, vtb_pass_context *c, vtb_error *err) {
+  vtb__join_stream_arguments(s);
+  for (size_t g = 0; g < s->n_funcs; g++)
+    for (vtb_inst *i = s->funcs[g]->first; i; i = i->next)
+      if (is_wanted(s, i)) {
+        vtb_vec_push(&s->norms, i);
+        vtb__want(s, normed_by(i));
+      }
+  s->halves = vtb__can_halve(s);
+  if (!pays(s, vtb_gpu_or_default(&c->gpu))) return VTB_OK;
+  for (size_t g = 0; g < s->n_funcs; g++) make_sources(s, s->funcs[g]);
+  for (size_t i = 0; i < s->norms.n; i++) take_norm(s, s->norms.at[i]);
+  if (s->halves) vtb__halve(s);
+  vtb_status status = vtb__pass_dce(c, err);
+  if (status == VTB_OK && s->halves) vtb__drop_results(s);
+  return status;
+}
+
+/* With the option "split" it comes before fuse_products, and only takes rows' sums from their
+ * norms. */
 vtb_status vtb__pass_fuse_norms(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+  vtb_status status = VTB_OK;
   fusing s = {.module = c->module};
   vtb_func **all;
-  if (c->precision != VTB_PRECISION_BF16_ALL) return VTB_OK;
+  bool splits = vtb_streq(c->options, "split");
+  if (c->precision != VTB_PRECISION_BF16_ALL || (splits && c->library)) return VTB_OK;
   size_t n = vtb_module_post_order(c->module->entry, &all);
   s.funcs = vtb_xcalloc(n + 1, sizeof *s.funcs);
   for (size_t i = 0; i < n; i++)
     if (all[i]->kind == VTB_FUNC_PLAIN) s.funcs[s.n_funcs++] = all[i];
-  for (size_t g = 0; g < s.n_funcs; g++)
-    for (vtb_inst *i = s.funcs[g]->first; i; i = i->next)
-      if (is_wanted(&s, i)) {
-        vtb_vec_push(&s.norms, i);
-        want(&s, normed_by(i));
-      }
-  if (pays(&s)) {
-    for (size_t g = 0; g < s.n_funcs; g++) make_sources(&s, s.funcs[g]);
-    for (size_t i = 0; i < s.norms.n; i++) take_norm(&s, s.norms.at[i]);
-  }
+  if (splits)
+    vtb__split_norms(&s);
+  else
+    status = fuse_all(&s, c, err);
   vtb_vec_free(&s.sources);
   vtb_vec_free(&s.norms);
   vtb_free(s.funcs);
   vtb_free(all);
-  return VTB_OK;
+  return status;
 }

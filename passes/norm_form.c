@@ -103,36 +103,53 @@ static bool centred_of(const reading *r, const vtb_inst *i) {
   return any;
 }
 
-static bool read_with(const vtb_func *body, int x, vtb__norm *out) {
-  reading r = {.norm = {.x = body->args[x]},
+/* Whether result `which` is a norm of `x`, an argument or a value of the body. */
+static bool read_with(const vtb_func *body, vtb_value *x, int which, vtb__norm *out) {
+  reading r = {.norm = {.x = x},
                .of = vtb_xcalloc((size_t)body->n_values + 1, sizeof *r.of),
                .centred = vtb_xcalloc((size_t)body->n_values + 1, sizeof *r.centred)};
-  const vtb_type *t = &body->args[x]->type;
-  r.width = t->dim[t->rank - 1].size;
+  r.width = x->type.dim[x->type.rank - 1].size;
   for (int a = 0; a < body->n_args; a++) {
     const vtb_type *arg = &body->args[a]->type;
     bool row = arg->rank <= 1 && (arg->rank == 0 || arg->dim[0].size == r.width);
-    r.of[body->args[a]->id] = a == x ? X : row ? FIXED : ELSE;
+    r.of[body->args[a]->id] = row ? FIXED : ELSE;
   }
+  r.of[x->id] = X;
   for (const vtb_inst *i = body->first; i; i = i->next) {
-    if (i->n_results != 1) continue;
+    if (i->n_results != 1 || i->results[0] == x) continue;
     r.centred[i->results[0]->id] = centred_of(&r, i);
     r.of[i->results[0]->id] = term_of(&r, i);
   }
-  bool is = r.of[body->returns[0]->id] == NORMED;
-  r.norm.centred = r.centred[body->returns[0]->id];
+  bool is = r.of[body->returns[which]->id] == NORMED;
+  r.norm.centred = r.centred[body->returns[which]->id];
   if (is) *out = r.norm;
   vtb_free(r.of);
   vtb_free(r.centred);
   return is;
 }
 
+static bool may_be_rows(const vtb_value *x, const vtb_value *result) {
+  return x->type.rank > 1 && x->type.dtype == VTB_F32 && vtb_type_equal(&x->type, &result->type);
+}
+
 bool vtb__norm_of(const vtb_inst *row, vtb__norm *out) {
   if (vtb_kernel_kind_of(row) != VTB_KERNEL_ROW || row->n_results != 1) return false;
   const vtb_func *body = row->callee;
   for (int a = 0; a < body->n_args; a++)
-    if (body->args[a]->type.rank > 1 && body->args[a]->type.dtype == VTB_F32 &&
-        vtb_type_equal(&body->args[a]->type, &body->returns[0]->type) && read_with(body, a, out))
+    if (may_be_rows(body->args[a], body->returns[0]) && read_with(body, body->args[a], 0, out))
       return true;
+  return false;
+}
+
+bool vtb__norm_within(const vtb_inst *row, int *which, vtb__norm *out) {
+  if (vtb_kernel_kind_of(row) != VTB_KERNEL_ROW || row->n_results < 2) return false;
+  const vtb_func *body = row->callee;
+  for (int r = 0; r < body->n_returns; r++)
+    for (int x = 0; x < body->n_returns; x++)
+      if (x != r && body->returns[x]->def && may_be_rows(body->returns[x], body->returns[r]) &&
+          read_with(body, body->returns[x], r, out)) {
+        *which = r;
+        return true;
+      }
   return false;
 }

@@ -82,11 +82,14 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training);
 /* A row kernel that norms its rows (norm_form.c): y = (x - mean) gain / sqrt(squares / C + eps) +
  * shift, mean being 0 where rows are not centred. Values are the kernel's; NULL: it has none. */
 typedef struct vtb__norm {
-  const vtb_value *x, *gain, *shift;
+  vtb_value *x;
+  const vtb_value *gain, *shift;
   bool centred;
   double eps;
 } vtb__norm;
 bool vtb__norm_of(const vtb_inst *row, vtb__norm *out);
+/* One that makes what it norms, as a result beside that: the normed rows are result *which. */
+bool vtb__norm_within(const vtb_inst *row, int *which, vtb__norm *out);
 
 /* By argument of f: whether return `ret` depends on it, and whether through a derivative. */
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient);

@@ -15,9 +15,10 @@
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
-  FEWER_READERS "," BOUND ",absorb," BEFORE_FUSION                                                 \
-                ",fuse_bias,fuse,precision,fuse_local,fuse_products,factor_sums,library,"          \
-                "fuse_norms,fuse_scans,fuse_mixer,fuse_mixer_grad,storage,hoist,prepare"
+  FEWER_READERS                                                                                    \
+  "," BOUND ",absorb," BEFORE_FUSION                                                               \
+  ",fuse_bias,fuse,precision,fuse_local,fuse_norms{split},fuse_products,factor_sums,library,"      \
+  "fuse_norms,fuse_scans,fuse_mixer,fuse_mixer_grad,storage,hoist,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \

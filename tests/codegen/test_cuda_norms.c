@@ -12,6 +12,7 @@ typedef struct block {
   const char *tile; /* attribute of all products, with its number; or NULL */
   int number;
   double mean; /* of rows, in deviations */
+  bool summed; /* rows are added up by the kernel that norms them, when passes begin */
 } block;
 
 static void say(vtb_strbuf *s, const char *format, const block *b) {
@@ -96,8 +97,33 @@ static char *text_of(const block *b) {
         b);
   else
     say_block(&s, b);
-  say(&s, "  return %y\n}\n", b);
+  say(&s, "  %z = add %y, %r : f32[2, R, C]\n  return %z\n}\n", b);
   return s.at;
+}
+
+static char *edited(const block *b, const char *from, const char *to) {
+  char *text = text_of(b), *at = strstr(text, from);
+  vtb_strbuf s = {0};
+  CHECK_MSG(at != NULL, "no %s in the text", from);
+  vtb_strbuf_printf(&s, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  free(text);
+  return s.at;
+}
+
+/* On CUDA a sum and the norm of its rows are one kernel, unless a product has taken the sum. */
+static void fuse(vtb_module *m, bool summed) {
+  vtb_pass_context c = {.module = m, .target = vtb_target_find("cuda")};
+  CHECK(run_passes_in(&c, summed ? "simplify,cse,dce,fuse" : "simplify,cse,dce,accumulate,fuse"));
+}
+
+/* On its way to a machine on which launches cost nothing, or the default one. */
+static vtb_pass_context context_of(vtb_module *m, bool fast) {
+  vtb_pass_context c = {.module = m,
+                        .target = vtb_target_find("cuda"),
+                        .gpu = *vtb_gpu_default(),
+                        .precision = VTB_PRECISION_BF16_ALL};
+  if (fast) c.gpu.launch = 0;
+  return c;
 }
 
 /* Fused, on its way to code; how many kernels norm their rows still. */
@@ -105,8 +131,10 @@ static vtb_launch_plan *plan_of(vtb_module *m, const block *b, const char *arch)
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
   vtb_codegen_options o = {.precision = VTB_PRECISION_BF16_ALL, .arch = arch};
-  CHECK(run_passes(m, "simplify,cse,dce,accumulate,fuse"));
-  vtb_status status = cuda_lower(m, m->entry, &o, &err);
+  fuse(m, b->summed);
+  vtb_status status = VTB_OK;
+  vtb_pass_context c = context_of(m, true);
+  CHECK(run_passes_in(&c, strstr(c.target->pipeline, "fuse,") + strlen("fuse,")));
   for (vtb_func *f = m->first; f; f = f->next)
     for (vtb_inst *i = f->first; b->tile && i; i = i->next)
       if (i->op == VTB_OP_einsum) vtb_attr_set(i, VTB_A_INT(b->tile, b->number));
@@ -174,17 +202,79 @@ static void check(const block *b, const char *arch) {
 
 TEST(every_kind_of_norm) {
   static const block blocks[] = {
-      {37, 96, 72, true, true, true, true, true, false, false, NULL, 0, 0.3},
-      {37, 96, 72, true, false, false, false, true, false, false, NULL, 0, 0.3},
-      {21, 64, 40, false, true, false, true, false, false, false, NULL, 0, 0.3},
-      {21, 64, 40, false, false, true, false, false, true, false, NULL, 0, 0.3},
-      {9, 160, 48, true, true, false, true, true, true, true, NULL, 0, 0.3}};
+      {37, 96, 72, true, true, true, true, true, false, false, NULL, 0, 0.3, false},
+      {37, 96, 72, true, false, false, false, true, false, false, NULL, 0, 0.3, false},
+      {21, 64, 40, false, true, false, true, false, false, false, NULL, 0, 0.3, false},
+      {21, 64, 40, false, false, true, false, false, true, false, NULL, 0, 0.3, false},
+      {9, 160, 48, true, true, false, true, true, true, true, NULL, 0, 0.3, false}};
   for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) check(&blocks[i], NULL);
+}
+
+TEST(rows_that_are_summed_where_they_are_normed) {
+  static const block blocks[] = {
+      {37, 96, 72, true, true, true, true, true, false, false, NULL, 0, 0.3, true},
+      {20, 64, 40, false, true, false, false, false, true, true, NULL, 0, 0.3, true}};
+  for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++) {
+    char *text = text_of(&blocks[i]);
+    vtb_module *m = parse_ir(text);
+    int n = 0;
+    fuse(m, true);
+    for (const vtb_inst *f = m->entry->first; f; f = f->next)
+      n += f->op == VTB_OP_fused && f->n_results == 2;
+    CHECK(n == 1 || blocks[i].calls);
+    vtb_module_free(m);
+    free(text);
+    check(&blocks[i], NULL);
+  }
+}
+
+/* Wide values of a stream's shape that functions take and give. */
+static int wide_streams(const vtb_module *m) {
+  int n = 0;
+  for (const vtb_func *f = m->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN || f == m->entry) continue;
+    const vtb_type *t = &f->returns[0]->type;
+    for (int a = 0; a < f->n_args; a++)
+      n += f->args[a]->type.rank == 3 && f->args[a]->type.dtype == VTB_F32 &&
+           f->args[a]->type.dim[2].size == t->dim[2].size;
+    for (int r = 0; r < f->n_returns; r++)
+      n += f->returns[r]->type.dtype == VTB_F32 && vtb_type_equal(&f->returns[r]->type, t);
+  }
+  return n;
+}
+
+static int wide_streams_of(const block *b, bool fast, const char *from, const char *to) {
+  char *text = from ? edited(b, from, to) : text_of(b);
+  vtb_module *m = parse_ir(text);
+  vtb_pass_context c = context_of(m, fast);
+  fuse(m, false);
+  CHECK(run_passes_in(&c, "precision,fuse_products,fuse_norms"));
+  int n = wide_streams(m);
+  vtb_module_free(m);
+  free(text);
+  return n;
+}
+
+/* A stream is two halves unless something reads it that cannot: here a sum of columns. */
+TEST(streams_go_from_block_to_block_in_halves) {
+  block b = {.rows = 9, .width = 96, .inner = 72, .centred = true, .gain = true, .calls = true};
+  CHECK(wide_streams_of(&b, true, NULL, NULL) == 0);
+  CHECK(wide_streams_of(&b, false, NULL, NULL) == 2); /* of few rows a launch more decides */
+  CHECK(wide_streams_of(&b, true, "%z = add %y, %r : f32[2, 9, 96]",
+                        "%y.1 = slice %y {axis = 1, start = 2, limit = 3} : f32[2, 1, 96]\n"
+                        "  %z = add %y.1, %r : f32[2, 9, 96]") == 2);
+  b.mean = 0.3;
+  check(&b, NULL);
+  b.bias = b.gelu = b.twice = b.shift = true;
+  b.rows = 33;
+  check(&b, NULL);
+  b.summed = true;
+  check(&b, NULL);
 }
 
 TEST(every_tile_that_holds_parts) {
   static const int tiles[] = {0, 1, 4, 5, 6, 7, 8};
-  block b = {75, 160, 136, true, true, true, true, true, false, false, "tile", 0, 0.3};
+  block b = {75, 160, 136, true, true, true, true, true, false, false, "tile", 0, 0.3, false};
   for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
     b.number = tiles[i];
     check(&b, NULL);
@@ -192,12 +282,12 @@ TEST(every_tile_that_holds_parts) {
 }
 
 TEST(every_tile_of_wgmma) {
-  block b = {75, 160, 136, true, true, true, true, false, false, true, "wide", 0, 0.3};
+  block b = {75, 160, 136, true, true, true, true, false, false, true, "wide", 0, 0.3, false};
   for (b.number = 0; b.number < 6; b.number++) check(&b, "sm_90a");
 }
 
 TEST(ranges_of_the_depth_are_added_first) {
-  block b = {3, 64, 2080, true, true, true, false, true, false, false, NULL, 0, 0.3};
+  block b = {3, 64, 2080, true, true, true, false, true, false, false, NULL, 0, 0.3, false};
   check(&b, NULL);
   b.tile = "wide";
   b.number = 5;
@@ -206,7 +296,7 @@ TEST(ranges_of_the_depth_are_added_first) {
 
 /* What is rounded is x, not what is left of it: the error grows with the mean. */
 TEST(rows_far_from_zero_lose_as_much_more) {
-  block b = {37, 96, 72, true, true, true, true, false, false, false, NULL, 0, 8};
+  block b = {37, 96, 72, true, true, true, true, false, false, false, NULL, 0, 8, false};
   int kernels, parted;
   double near = error_of(&b, NULL, &kernels, &parted);
   b.mean = 30;
@@ -219,7 +309,7 @@ TEST(rows_far_from_zero_lose_as_much_more) {
 static bool is_taken(const char *text, vtb_precision precision) {
   vtb_module *m = parse_ir(text);
   vtb_pass_context c = {.module = m, .target = vtb_target_find("cuda"), .precision = precision};
-  CHECK(run_passes(m, "simplify,cse,dce,accumulate,fuse"));
+  fuse(m, false);
   CHECK(run_passes_in(&c, "precision,fuse_products,fuse_norms"));
   bool taken = false;
   for (const vtb_func *f = m->first; f; f = f->next) taken |= vtb_starts_with(f->name, "row_parts");
@@ -227,23 +317,26 @@ static bool is_taken(const char *text, vtb_precision precision) {
   return taken;
 }
 
-static char *edited(const block *b, const char *from, const char *to) {
-  char *text = text_of(b), *at = strstr(text, from);
-  vtb_strbuf s = {0};
-  CHECK_MSG(at != NULL, "no %s in the text", from);
-  vtb_strbuf_printf(&s, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
-  free(text);
-  return s.at;
-}
-
 TEST(norms_that_stay) {
-  static const block plain = {9, 96, 72, true, true, true, true, false, false, false, NULL, 0, 0};
-  static const block narrow = {9, 40, 72, true, true, true, true, false, false, false, NULL, 0, 0};
+  static const block plain = {.rows = 9,
+                              .width = 96,
+                              .inner = 72,
+                              .centred = true,
+                              .gain = true,
+                              .shift = true,
+                              .bias = true};
+  static const block narrow = {.rows = 9,
+                               .width = 40,
+                               .inner = 72,
+                               .centred = true,
+                               .gain = true,
+                               .shift = true,
+                               .bias = true};
   static const struct {
     const char *from, *to;
   } edits[] = {/* read by something else */
                {"%y = add %x, %d", "%y = add %h, %d"},
-               /* of another axis than the product's */
+               /* the library's */
                {"%p = einsum %h, %w, %b {spec = \"bnc,ec->bne\"}",
                 "%p = einsum %h, %w, %b {spec = \"bnc,ec->bne\", library = 1}"},
                /* a weight that changes from run to run */
@@ -265,9 +358,15 @@ TEST(norms_that_stay) {
   }
 }
 
-/* Half of the variance is no norm. */
+/* A sum that is not divided by the width is no variance. */
 TEST(what_is_no_norm_stays) {
-  static const block plain = {9, 96, 72, true, true, true, true, false, false, false, NULL, 0, 0};
+  static const block plain = {.rows = 9,
+                              .width = 96,
+                              .inner = 72,
+                              .centred = true,
+                              .gain = true,
+                              .shift = true,
+                              .bias = true};
   char *text = edited(&plain, "%v.1 = mul %part, %v", "%v.1 = mul %eps, %v");
   CHECK(!is_taken(text, VTB_PRECISION_BF16_ALL));
   free(text);
@@ -278,6 +377,8 @@ int main(void) {
   RUN(norms_that_stay);
   RUN(what_is_no_norm_stays);
   RUN(every_kind_of_norm);
+  RUN(rows_that_are_summed_where_they_are_normed);
+  RUN(streams_go_from_block_to_block_in_halves);
   RUN(every_tile_that_holds_parts);
   RUN(every_tile_of_wgmma);
   RUN(ranges_of_the_depth_are_added_first);
