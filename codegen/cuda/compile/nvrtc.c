@@ -184,7 +184,7 @@ char *vtb__cuda_give_room(const char *text, const char *log) {
                   vtb_cuda_resources_of(log, name, &r) && r.spill_bytes > 0;
     vtb_strbuf_write(&out, text, (size_t)(at - text));
     if (spills)
-      vtb_strbuf_puts(&out, pair ? plain : "VTB_KERNEL_ROOMY");
+      vtb_strbuf_puts(&out, "VTB_KERNEL_ROOMY");
     else
       vtb_strbuf_write(&out, at, n);
     changed |= spills;
