@@ -34,7 +34,8 @@ static bool is_view(const vtb_inst *i) {
 
 static bool is_work(const vtb_inst *i) {
   return i->op == VTB_OP_fused || i->op == VTB_OP_einsum || i->op == VTB_OP_concat ||
-         vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE;
+         vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE ||
+         vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
 }
 
 static void mark(const vtb_func *f, bool *ready) {

@@ -18,7 +18,7 @@
   FEWER_READERS                                                                                    \
   "," BOUND ",absorb," BEFORE_FUSION                                                               \
   ",fuse_bias,fuse,precision,fuse_local,fuse_norms{split},fuse_products,factor_sums,library,"      \
-  "fuse_norms,fuse_scans,fuse_mixer,fuse_mixer_grad,storage,hoist,prepare"
+  "fuse_norms,fuse_scans,fuse_mixer,fuse_mixer_grad,storage,hoist,gather,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \

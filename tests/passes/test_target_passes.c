@@ -138,6 +138,46 @@ TEST(what_parameters_make_comes_first) {
   says("prepare", (vtb_pass_context){.updates = true}, late, "prepared", 0);
 }
 
+/* What leads from weights to gradients alone is side by side for all blocks, last what the update
+ * reads; a gradient made of no weights stays. */
+TEST(small_kernels_on_the_way_to_gradients_stand_together) {
+  static const char step[] =
+      "entry func @f(%x: f32[8], %s: f32[16, 2], %u: f32[8] param \"u\", %v: f32[8] param \"v\") "
+      "-> (f32[4], f32[8]) {\n"
+      "  %u1 = exp %u : f32[8]\n"
+      "  %u2 = neg %u1 : f32[8]\n"
+      "  %y = call @block(%x, %u2) : f32[8]\n"
+      "  %v1 = exp %v : f32[8]\n"
+      "  %v2 = neg %v1 : f32[8]\n"
+      "  %z = call @block(%y, %v2) : f32[8]\n"
+      "  %dv1 = mul %z, %v1 : f32[8]\n"
+      "  %dv2 = mul %z, %v : f32[8]\n"
+      "  %dx = mul %z, %z : f32[8]\n"
+      "  %t = call @block(%z, %dv1) : f32[8]\n"
+      "  %du1 = mul %t, %u1 : f32[8]\n"
+      "  %du2 = neg %du1 : f32[8]\n"
+      "  %l = reduce_sum %t {axes = [0]} : f32[]\n"
+      "  %k = verdict %s, %l, %du2, %dv2, %dx : f32[4]\n"
+      "  return %k, %t\n}\n"
+      "func @block(%x: f32[8], %w: f32[8]) -> (f32[8]) {\n"
+      "  %y = add %x, %w : f32[8]\n  return %y\n}\n";
+  static const char *const order[] = {
+      "%u1 = ", "%u2 = ", "%y = ", "%v1 = ",  "%v2 = ",  "%z = ",   "%dv1 = ",
+      "%dx = ", "%t = ",  "%l = ", "%du1 = ", "%dv2 = ", "%du2 = ", "%k = "};
+  char *text = after("gather", (vtb_pass_context){.updates = true}, step);
+  const char *at = text;
+  for (size_t i = 0; at && i < sizeof order / sizeof *order; i++) {
+    const char *found = strstr(at, order[i]);
+    CHECK_MSG(found != NULL, "%s is not behind what stands before it in\n%s", order[i], text);
+    at = found;
+  }
+  free(text);
+  char *same = after("gather", FP32, step), *plain = after("cse", FP32, step);
+  CHECK(strcmp(same, plain) == 0); /* no step */
+  free(same);
+  free(plain);
+}
+
 /* What a block makes of parameters is made by the entry, once where two calls make the same, and
  * prepared there with the parts of its concatenation; what reads x stays. */
 TEST(blocks_leave_what_parameters_alone_make_to_the_entry) {
@@ -301,6 +341,7 @@ int main(void) {
   RUN(memory_holds_16_bits_of_what_only_products_read);
   RUN(a_view_is_stored_as_what_it_views);
   RUN(what_parameters_make_comes_first);
+  RUN(small_kernels_on_the_way_to_gradients_stand_together);
   RUN(blocks_leave_what_parameters_alone_make_to_the_entry);
   RUN(what_is_prepared_keeps_its_place_to_the_end);
   RUN(final_states_are_computed_where_one_is_read);
