@@ -18,6 +18,10 @@
  * and state there; they are copied to the host for checkpoints, evaluation and vtb_trainer_param()
  * only.
  *
+ * Of programs that take runs ahead of their results (vtb_program.submit) a few updates are under
+ * way at a time: their events and lines of the log come together, and updates that had begun behind
+ * one that is an error are done and counted.
+ *
  * A step program with an input "loss_scale" multiplies its gradients by it. The trainer begins with
  * a large factor and halves it when gradients overflow, which costs that batch and is no error, and
  * doubles it after many good updates.

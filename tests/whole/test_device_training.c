@@ -446,6 +446,7 @@ TEST(the_host_waits_only_where_it_reads) {
   shorten(trace, &calls);
   CHECK_STR(calls.at, "oS");
   vtb_trainer_close(t);
+  CHECK(interrupted(driver, config(driver)) == 0); /* checkpoints are of what was begun */
   c.schedule.base_lr = 1e38; /* no number stays finite; found when others have begun */
   CHECK_OK(vtb_trainer_open(&c, &t, err));
   CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "updates behind it had begun and are done");
