@@ -1,11 +1,12 @@
 /* Runs a function by the interpreter and by the CUDA-on-CPU emulator, and compares: for tests of
- * single CUDA kernels. The emulator checks every access, fills the workspace with NaN and shuffles
- * threads by a seed; two seeds must agree in every bit. */
+ * single CUDA kernels. The plan is checked; the emulator checks every access, fills the workspace
+ * with NaN and shuffles threads by a seed; two seeds must agree in every bit. */
 #ifndef VTB_TEST_CUDA_CHECK_H
 #define VTB_TEST_CUDA_CHECK_H
 
 #include "codegen/codegen.h"
 #include "ir/interp.h"
+#include "runtime/launch/launch_check.h"
 #include "runtime/launch/threads.h"
 #include "tests/codegen/cuda_plan.h"
 #include "tests/codegen/emulate.h"
@@ -20,6 +21,8 @@ static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t see
   vtb_program *p = NULL;
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   vtb_status status = cuda_plan(m, f, &(vtb_codegen_options){.arch = cuda_check_arch}, &plan, &err);
+  const vtb_arch *arch = cuda_check_arch ? vtb_arch_find(cuda_check_arch) : NULL;
+  if (status == VTB_OK) status = vtb_launch_plan_check(plan, arch, &err);
   if (status == VTB_OK) {
     const char *dump = getenv("VTB_TEST_DUMP");
     FILE *file = dump ? fopen(dump, "w") : NULL;
