@@ -333,6 +333,34 @@ TEST(factors_of_both_halves_are_kept_where_that_is_asked_for) {
   vtb_module_free(m);
 }
 
+/* Where that is asked for, a scan of class rates leaves every eighth state, which its adjoint
+ * reads; not one whose keys fill no quad, nor one of a single segment. */
+TEST(scans_leave_states_for_their_adjoints) {
+  static const struct { int tokens, keys, starts; } cases[] = {{17, 4, 8}, {17, 3, 0}, {8, 4, 0}};
+  for (int i = 0; i < 3; i++) {
+    char text[600];
+    int n = cases[i].tokens, k = cases[i].keys;
+    snprintf(text, sizeof text,
+             "entry func @f(%%q: f32[B, %d, 1, %d], %%v: f32[B, %d, 1, 5], %%d: f32[B, %d, 1, 5], "
+             "%%A: f32[1, %d, 5]) -> (f32[B, %d, 1, 5]) {\n"
+             "  %%y, %%s = linscan %%q, %%q, %%v, %%d, %%A {class = \"rates\"} : f32[B, %d, 1, 5], "
+             "f32[B, 1, %d, 5]\n  return %%y\n}\n",
+             n, k, n, n, k, n, n, k);
+    vtb_module *m = grad_parse(text);
+    vtb_func *grad = NULL;
+    vtb_error err = {0};
+    CHECK(vtb_autodiff_keeping(m, grad_func(m, "f"), (const int[]){0}, 1, (const int[]){0, 1, 2, 3},
+                               4, true, &grad, &err) == VTB_OK);
+    CHECK(grad && vtb_module_verify(m, &err));
+    for (const vtb_inst *x = grad->first; x; x = x->next)
+      if (x->op == VTB_OP_linscan || x->op == VTB_OP_linscan_grad) {
+        CHECK(vtb_attr_int(x, "starts", 0) == cases[i].starts);
+        CHECK(x->op == VTB_OP_linscan || x->n_operands == (cases[i].starts ? 7 : 6));
+      }
+    vtb_module_free(m);
+  }
+}
+
 /* Only a small part of the projection is read again: the part is saved. */
 TEST(small_view_is_saved_instead_of_its_large_source) {
   const char *text = "func @f(%x: f32[B, 12, 4], %w: f32[4, 4]) -> (f32[B, 12, 4]) {\n"
@@ -532,6 +560,7 @@ int main(void) {
   RUN(gated_block_saves_the_projection_only);
   RUN(layernorm_saves_mean_and_rstd);
   RUN(factors_of_both_halves_are_kept_where_that_is_asked_for);
+  RUN(scans_leave_states_for_their_adjoints);
   RUN(small_view_is_saved_instead_of_its_large_source);
   RUN(residual_stream_is_saved_instead_of_what_the_norm_makes_of_it);
   RUN(mixer_block_with_conv_and_scan);
