@@ -282,7 +282,7 @@ auto meet = [&](int step, auto on_diagonal) {
   vtb_clear(s);
   const bool meets = live && column < n_columns &&
                      (!diagonal || (EARLIER ? column < row + 16 * STRIPS : column + 64 / COLUMN_WARPS > row));
-  VTB_UNROLL for (int slab = 0; slab < SLABS; slab++) {
+  auto score = [&](int slab) {
     const int at = arrive(), ahead = slab + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + vtb_min_int(tid, n_next - 1));
@@ -291,6 +291,11 @@ auto meet = [&](int step, auto on_diagonal) {
         vtb_step_16<FACTORS == VTB_FP16, STRIPS>(s, k, vtb_rows<true, PA>(a_tile, row, slab * SLAB),
                                                  vtb_columns<true, PB>(ring, column, at));
     }
+  };
+  if constexpr (SLABS > 3) { /* unrolled it would spill */
+    VTB_NO_UNROLL for (int slab = 0; slab < SLABS; slab++) score(slab);
+  } else {
+    VTB_UNROLL for (int slab = 0; slab < SLABS; slab++) score(slab);
   }
   vtb_each_pair<STRIPS>(s, [&](int r, int j, float &v, float &w) {
     const int t = row + r, c = column + j;
