@@ -3,7 +3,7 @@
 # sentence. VTB_ABSURD=all tries every value of the list with every option (minutes), else each option gets one of them.
 . tests/cli/lib.sh
 small_images 16 8
-values=('' -1 0 nan inf 99999999999999999999 1e999 2147483647 -0.0001 /nonexistent/x 'a=b' '%s%n' 3x0 '"' ../../.. 1e-320)
+values=('' -1 0 nan inf 99999999999999999999 1e999 2147483647 -0.0001 /dev/null/x 'a=b' '%s%n' 3x0 '"' ../../.. 1e-320)
 cat >"$work/m.vtb" <<'END'
 use std.nn
 use std.conv

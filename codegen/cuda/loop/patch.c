@@ -63,8 +63,8 @@ bool vtb__cuda_patch_interleaves(const vtb_cuda_expr *e, const vtb_cuda_patch *p
 }
 
 bool vtb__cuda_patch_fits(const vtb_cuda_expr *e, const vtb_cuda_patch *p, int lanes) {
-  int64_t steps = e->body.groups[e->body.n_groups - 1].size / lanes;
-  return p->across > 1 && steps >= WARP / p->across;
+  if (p->across <= 1) return false;
+  return e->body.groups[e->body.n_groups - 1].size / lanes >= WARP / p->across;
 }
 
 static int64_t part_of(const vtb_cuda_expr *e, const vtb_cuda_patch *p, int g) {

@@ -173,7 +173,7 @@ void vtb__fill_number(vtb__cuda_scan *s, const char *hole, const char *value) {
 }
 
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x) {
-  return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x});
+  return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x, NULL});
 }
 
 const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector) {
