@@ -165,7 +165,7 @@ bool vtb__mixer_takes(const vtb_inst *einsum) {
   const vtb_inst *scan = only_reader(v);
   bool gain = scan && is_gain(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
   if (gain) v = scan->results[0], scan = only_reader(v);
-  if (!scan || !is_parallel(scan)) return false;
+  if (!scan || scan->op != VTB_OP_linscan || !is_parallel(scan)) return false;
   int o = 0;
   while (o < 4 && scan->operands[o] != v) o++;
   if (o > 2 || (gain && o != 1)) return false;
