@@ -1,6 +1,8 @@
 /* See kernels.h. */
 #include "ir/kernels.h"
 
+#include <string.h>
+
 enum { DENSE, ANYWHERE, ANYTHING = 0, ROWS };
 
 static const struct {
@@ -35,4 +37,12 @@ bool vtb_kernel_stores_anywhere(vtb_kernel_kind k) {
 }
 bool vtb_kernel_reads_rows(vtb_kernel_kind k) {
   return k != VTB_KERNEL_NONE && kinds[k].reads_rows;
+}
+
+bool vtb_is_share(const vtb_inst *i) {
+  if (i->op != VTB_OP_einsum || i->operands[1]->type.rank != 3) return false;
+  const char *x = vtb_attr_str(i, "spec", ""), *w = strchr(x, ',') + 1, *y = strchr(x, '>') + 1;
+  size_t n = (size_t)i->operands[0]->type.rank;
+  if (n < 3 || strlen(y) != n || w[1] != x[n - 2] || w[2] != x[n - 1]) return false;
+  return y[0] == x[n - 2] && memcmp(y + 1, x, n - 2) == 0 && y[n - 1] == w[0];
 }

@@ -12,8 +12,9 @@
  * stored and what several read is read once. After `fuse`, for targets with such kernels. Two
  * neighbours join if one feeds the other, through reshapes at most, or both read one large value;
  * if there is a place for both before all that reads what the first makes; and if they have at most
- * one convolution, which nothing in the kernel feeds. Declines blocks of other sizes than four
- * channels.
+ * one convolution, which nothing in the kernel feeds. Products in shares of the channels
+ * (split_thin.c) of what a convolution reads or what is made of it, which add up to one result, go
+ * with it. Declines blocks of other sizes than four channels.
  */
 #include "passes/passes_internal.h"
 
@@ -79,7 +80,9 @@ static bool is_loop(const vtb_inst *i) {
   return true;
 }
 
-static bool is_core(const vtb_inst *i) { return is_convolution(i) || is_product(i) || is_local(i); }
+static bool is_core(const vtb_inst *i) {
+  return is_convolution(i) || is_product(i) || is_local(i) || vtb_is_share(i);
+}
 
 /* The convolution that i is or begins with. */
 static const vtb_inst *head_of(const vtb_inst *i) {
@@ -202,9 +205,33 @@ static void sink_sums(vtb_func *f, const vtb_value *v, vtb_inst *c) {
   vtb_func_number(f);
 }
 
+static bool has_shares(const vtb_inst *i) {
+  bool has = false;
+  for (const vtb_inst *k = is_local(i) ? i->callee->first : NULL; k; k = k->next)
+    has |= vtb_is_share(k);
+  return has;
+}
+
+/* p has the convolution that share c reads around, and what else adds up with c; something else
+ * reads what p makes of the channels. */
+static bool takes_share(const vtb_func *f, const vtb_inst *p, const vtb_inst *c) {
+  const vtb_inst *head = head_of(p);
+  bool read = false;
+  if (!head || head->op != VTB_OP_dwconv || vtb_is_share(p)) return false;
+  if (has_shares(p) != (c->n_operands == 3) || (c->n_operands == 3 && !feeds(p, c->operands[2])))
+    return false;
+  if (!feeds(p, c->operands[0]) &&
+      behind_reshapes(c->operands[0]) != behind_reshapes(p->operands[0]))
+    return false;
+  first_reader(f, p->results[0], c, &read);
+  return read && place_of(f, p, (vtb_inst *)c) != NULL;
+}
+
 /* p comes before c. */
 static bool may_join(vtb_func *f, const vtb_inst *p, vtb_inst *c) {
   if (!is_core(p) && !is_core(c)) return false;
+  if (vtb_is_share(p)) return false;
+  if (vtb_is_share(c)) return takes_share(f, p, c);
   if (!same_elements(&p->results[0]->type, &c->results[0]->type)) return false;
   if (head_of(p) && head_of(c)) return false;
   if (head_of(c) && (feeds(p, c->operands[0]) || feeds(p, c->operands[1]))) return false;
@@ -277,12 +304,22 @@ static vtb_value *inside(joining *j, vtb_value *v) {
   return inner;
 }
 
+/* What a share multiplies, as a reshape of what the kernel has, be it the convolution's input. */
+static vtb_value *factor_inside(joining *j, vtb_value *v) {
+  const vtb_value *base = behind_reshapes(v);
+  for (int i = 0; i < j->n; i++)
+    if (behind_reshapes(j->outer[i]) == base) return vtb_b_reshape(&j->b, j->inner[i], &v->type);
+  return inside(j, v);
+}
+
 /* The ops of i, but for its convolution if that stands already. */
 static void copy(joining *j, const vtb_inst *i) {
   vtb_value *operands[MOST_VALUES];
   if (i->op != VTB_OP_fused) {
     if (known(j, i->results[0])) return;
-    for (int o = 0; o < i->n_operands; o++) operands[o] = inside(j, i->operands[o]);
+    for (int o = 0; o < i->n_operands; o++)
+      operands[o] =
+          o == 0 && vtb_is_share(i) ? factor_inside(j, i->operands[o]) : inside(j, i->operands[o]);
     know(j, i->results[0], vtb_inst_clone(&j->b, i, operands)->results[0]);
     return;
   }

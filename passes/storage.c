@@ -247,8 +247,9 @@ static bool is_concat(const vtb_inst *i) {
   return only && !only->next && only->op == VTB_OP_concat;
 }
 
-/* Sums of strips of rows. */
+/* Sums of strips of rows, or of shares of a product's depth. */
 static bool is_part(const vtb_value *v) {
+  if (v->def && vtb_is_share(v->def)) return true;
   return v->def && v->def->op == VTB_OP_reduce_sum && vtb_attr_int(v->def, "parts", 0);
 }
 
@@ -286,7 +287,7 @@ static void note_fused(storage *s, const vtb_inst *i) {
     join_all(s, i);
   else
     note_computed(s, i, vtb_streq(kind, "col") || vtb_streq(kind, "sums") ? SUMMED : READ);
-  for (int r = 0; r < i->n_results && vtb_streq(kind, "strips"); r++)
+  for (int r = 0; r < i->n_results; r++)
     if (is_part(i->callee->returns[r])) note(s, i->results[r], BARRED);
 }
 

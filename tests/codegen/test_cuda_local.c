@@ -15,7 +15,7 @@ static void check_kind(const char *what, const char *text, vtb_kernel_kind kind,
   CHECK_MSG(m != NULL, "%s does not parse", what);
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
-  cuda_passes(m, "accumulate,simplify,fuse_bias,fuse,fuse_local,dce");
+  cuda_passes(m, "accumulate,simplify,split_thin,fuse_bias,fuse,fuse_local,dce");
   vtb_error err = {0};
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   int left = 0;
@@ -89,6 +89,55 @@ TEST(an_odd_number_of_channels) {
         "  %r = add %s, %x : f32[3, 21, 7]\n"
         "  %a = silu %r : f32[3, 21, 7]\n"
         "  return %s, %a\n"
+        "}\n",
+        1);
+}
+
+/* Gates of what a convolution reads and makes are sums of its kernel: in three shares whose last
+ * warp is not full, along strips of which the second is short; others read what is made, too. */
+TEST(thin_products_beside_a_convolution) {
+  check("thin",
+        "func @f(%up: f32[2, 51, 1040], %w: f32[1032, 3, 3], %b: f32[1032], %u: f32[5, 1032], %c: "
+        "f32[5],\n"
+        "    %v: f32[5, 1032]) -> (f32[2, 51, 1032], f32[2, 51, 5]) {\n"
+        "  %x = slice %up {axis = 2, start = 0, limit = 1032} : f32[2, 51, 1032]\n"
+        "  %y = dwconv %x, %w {grid = [3, 17], pad = [1, 1]} : f32[2, 51, 1032]\n"
+        "  %s = add %y, %b : f32[2, 51, 1032]\n"
+        "  %a = silu %s : f32[2, 51, 1032]\n"
+        "  %p = einsum %x, %v, %c {spec = \"bnd,ed->bne\"} : f32[2, 51, 5]\n"
+        "  %g = einsum %a, %u, %p {spec = \"bnd,ed->bne\"} : f32[2, 51, 5]\n"
+        "  %r = tanh %g : f32[2, 51, 5]\n"
+        "  return %a, %r\n"
+        "}\n",
+        1);
+}
+
+/* Of the convolution alone, of one share, along a path and causal; more results than a tile has
+ * columns. */
+TEST(thin_products_of_a_causal_convolution) {
+  check("causal",
+        "func @f(%x: f32[3, 21, 136], %w: f32[136, 4], %u: f32[11, 136]) -> (f32[3, 21, 136], "
+        "f32[3, 21, 11]) {\n"
+        "  %y = dwconv %x, %w {grid = [21], pad = [3], path = \"snake@3x7\"} : f32[3, 21, 136]\n"
+        "  %a = gelu %y : f32[3, 21, 136]\n"
+        "  %g = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[3, 21, 11]\n"
+        "  return %a, %g\n"
+        "}\n",
+        1);
+}
+
+/* A window that is not in registers, an input of which no four lie aligned. */
+TEST(thin_products_of_a_large_kernel) {
+  check("large",
+        "func @f(%up: f32[2, 30, 75], %w: f32[72, 5, 5], %u: f32[3, 72], %v: f32[3, 72]) -> "
+        "(f32[2, 30, 72], f32[2, 30, 3]) {\n"
+        "  %x = slice %up {axis = 2, start = 3, limit = 75} : f32[2, 30, 72]\n"
+        "  %y = dwconv %x, %w {grid = [5, 6], pad = [2, 2], path = \"snake@5x6\"} : f32[2, 30, "
+        "72]\n"
+        "  %a = silu %y : f32[2, 30, 72]\n"
+        "  %p = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[2, 30, 3]\n"
+        "  %g = einsum %x, %v, %p {spec = \"bnd,ed->bne\"} : f32[2, 30, 3]\n"
+        "  return %a, %g\n"
         "}\n",
         1);
 }
@@ -169,6 +218,9 @@ int main(void) {
   emulate_or_skip();
   RUN(a_convolution_with_all_that_follows);
   RUN(an_odd_number_of_channels);
+  RUN(thin_products_beside_a_convolution);
+  RUN(thin_products_of_a_causal_convolution);
+  RUN(thin_products_of_a_large_kernel);
   RUN(sums_of_products_without_a_convolution);
   RUN(a_large_kernel_and_an_odd_view);
   RUN(few_numbers_a_token_over_its_channels);

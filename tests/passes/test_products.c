@@ -1,5 +1,6 @@
 /* Passes around products and scans: siblings, accumulate, unscale, split_rows. Each: the same
  * meaning, fewer passes over memory, and left alone where it would not fit. */
+#include "ir/kernels.h"
 #include "tests/passes/pass_check.h"
 
 /* Runs the pipeline on the text and compares with the text; the caller frees the module. */
@@ -66,6 +67,45 @@ TEST(siblings_that_stay_apart) {
              "entry func @f(%x: f32[5, 5], %u: f32[5, 5]) -> (f32[5, 5]) {\n"
              "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 5]\n"
              "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
+}
+
+/* ---- split_thin ------------------------------------------------------------------------------ */
+
+/* Two thin products that add up, of what a convolution reads and of what `made` is. */
+#define BESIDE(channels, outputs, made)                                                            \
+  "entry func @f(%x: f32[2, 6, " channels "], %w: f32[" channels ", 3], %u: f32[" outputs          \
+  ", " channels "], %v: f32[" outputs ", " channels "], %c: f32[" outputs                          \
+  "]) -> (f32[2, 6, " outputs "]) {\n"                                                             \
+  "  %y = dwconv %x, %w {grid = [6], pad = [1]} : f32[2, 6, " channels "]\n"                       \
+  "  %a = silu %" made " : f32[2, 6, " channels "]\n"                                              \
+  "  %p = einsum %x, %u, %c {spec = \"bnd,ed->bne\"} : f32[2, 6, " outputs "]\n"                   \
+  "  %g = einsum %a, %v, %p {spec = \"bnd,ed->bne\"} : f32[2, 6, " outputs "]\n"                   \
+  "  return %g\n}\n"
+
+/* Shares of each product, of how many products; 0: as they were. */
+static int64_t shares_of(const char *text, int *products) {
+  vtb_module *m = changed("split_thin", text);
+  int64_t shares = 0;
+  *products = 0;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next) {
+    if (!vtb_is_share(i)) continue;
+    shares = i->results[0]->type.dim[0].size;
+    CHECK(*products == (i->n_operands == 3)); /* each adds to the one before */
+    *products += 1;
+  }
+  vtb_module_free(m);
+  return shares;
+}
+
+TEST(thin_products_beside_a_convolution_are_split) {
+  int n;
+  CHECK(shares_of(BESIDE("1032", "5", "y"), &n) == 3 && n == 2);
+  CHECK(shares_of(BESIDE("96", "12", "y"), &n) == 1 && n == 2);
+  CHECK(shares_of(BESIDE("60", "2", "y"), &n) == 0);   /* few channels */
+  CHECK(shares_of(BESIDE("1030", "2", "y"), &n) == 0); /* no fours */
+  CHECK(shares_of(BESIDE("96", "16", "y"), &n) == 1);
+  CHECK(shares_of(BESIDE("640", "17", "y"), &n) == 0);  /* not narrow */
+  CHECK(shares_of(BESIDE("1040", "16", "x"), &n) == 0); /* nothing is made of the convolution */
 }
 
 /* ---- compose --------------------------------------------------------------------------------- */
@@ -295,5 +335,6 @@ int main(void) {
   RUN(factors_of_queries_move_through_reshapes);
   RUN(elementwise_ops_join_the_rows_beside_them);
   RUN(ops_beside_whole_rows_and_column_sums_keep_their_shape);
+  RUN(thin_products_beside_a_convolution_are_split);
   return test_done();
 }

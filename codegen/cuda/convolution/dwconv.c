@@ -6,12 +6,16 @@
  *   dx        the same with the kernel turned round
  *   dw        sum over batch and t of x[p(t')] dy[p(t)]
  *
+ * Thin products of what a convolution reads and makes (kind local) are sums of its kernel, a share
+ * of the channels each.
+ *
  * Lanes run along the channels; a thread walks a strip of a grid row with a window of inputs in
  * registers. dw: shares of the strips by blocks, added in order by a second kernel.
  */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "ir/convolution.h"
+#include "ir/kernels.h"
 
 #define THREADS 128
 #define STRIP 16
@@ -127,7 +131,81 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
   return true;
 }
 
+/* ---- with thin products beside -------------------------------------------------------------- */
+
+/* Addresses of the products' factors, and where their sum goes. */
+static void fill_products(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused, int n) {
+  const vtb_inst *shares[VTB_MOST_SHARES];
+  int found = 0, result = 0;
+  bool four = true;
+  vtb_strbuf bring = {0};
+  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
+    if (vtb_is_share(i)) shares[found++] = i;
+  for (int p = 0; p < n; p++) {
+    int tensor = shares[p]->operands[1]->index;
+    const char *name = vtb_arena_printf(&g->c->arena, "u%d", p);
+    const char *const index[] = {"n", "share", NULL};
+    vtb_cuda_in(k, tensor, name);
+    four &= vtb_cuda_rows_of_four(g->c, tensor);
+    vtb_strbuf_printf(&bring, "copy(%d, [&](int n) { return %s + (%s); });\n", p, name,
+                      vtb_cuda_offset(g->c, tensor, index));
+  }
+  while (fused->callee->returns[result] != shares[n - 1]->results[0]) result++;
+  const char *const index[] = {"share", "b", "pos", "n"};
+  vtb_cuda_out(k, fused->n_operands + result, "part_out");
+  vtb_cuda_fill(k, "bring", "%s", bring.at);
+  vtb_cuda_fill(k, "put", "part_out[%s] = total;",
+                vtb_cuda_offset(g->c, fused->n_operands + result, index));
+  VTB_CUDA_NUMBERS(k, {"FOUR", four}, {"PRODUCTS", n});
+  vtb_strbuf_free(&bring);
+}
+
+/* A block has a share of a strip's channels; tiles have 16 tokens. False: it cannot have fours. */
+static bool convolve_shares(vtb_cuda *c, const vtb_inst *fused, int n, bool four) {
+  const vtb_inst *inst = fused->callee->first, *share = inst;
+  while (!vtb_is_share(share)) share = share->next;
+  dwconv g = take_apart(c, inst);
+  const vtb_type *sum = &share->results[0]->type;
+  int64_t shares = sum->dim[0].size, per = four ? 4 : 1, lanes = ceil_div(g.C / shares, per);
+  bool aligned = vtb_cuda_rows_of_four(c, 0) && (g.C / shares) % 4 == 0;
+  const char *const numbers[] = {"b", "pos", "ch"};
+  vtb_cuda_point at = {.value = inst->results[0],
+                       .name = four ? "vsum" : "sum",
+                       .number = numbers,
+                       .lanes = four ? 4 : 1,
+                       .centre = four ? "vcentre" : "centre"};
+  vtb_cuda_kernel *k =
+      vtb_cuda_begin_text(c, "dwconv_thin", "dwconv_thin.cu", (int)ceil_div(lanes, 32) * 32);
+  vtb_cuda_in(k, 0, "x_in");
+  vtb_cuda_in(k, 1, "w_in");
+  const char *store = vtb__cuda_local_text(k, fused, &at);
+  if (!store) {
+    vtb__cuda_discard(k);
+    return false;
+  }
+  vtb_cuda_fill(k, "store", "%s%s", four ? "const vtb_f4 vsum = sum, vcentre = centre;\n" : "",
+                store);
+  fill_shape(k, &g);
+  fill_products(&g, k, fused, n);
+  VTB_CUDA_NUMBERS(k, {"SHARES", shares}, {"OUTPUTS", sum->dim[sum->rank - 1].size},
+                   {"FACTORS", vtb__cuda_factors(c)}, {"WINDOW", WINDOW},
+                   {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
+                   {"W_FLAT", is_flat(&g)}, {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
+  vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
+  vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
+  vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
+  vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, 1, false));
+  vtb_cuda_launch(k, g.B * g.gt * g.gh * g.strips * shares);
+  return true;
+}
+
 static void convolve(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused) {
+  int n = 0;
+  for (const vtb_inst *i = fused ? inst : NULL; i; i = i->next) n += vtb_is_share(i);
+  if (n > 0) {
+    if (!convolve_shares(c, fused, n, true)) convolve_shares(c, fused, n, false);
+    return;
+  }
   if (!convolve_with(c, inst, fused, true)) convolve_with(c, inst, fused, false);
 }
 

@@ -100,6 +100,7 @@ typedef struct vtb_cuda_point {
   const char *name; /* the C variable */
   const char *const *number;
   int lanes;
+  const char *centre; /* that of the convolution's input there; NULL: none */
 } vtb_cuda_point;
 /* Lines that compute and store the body's results there; NULL: not so many lanes. */
 const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,

@@ -10,6 +10,7 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
+#include "ir/kernels.h"
 
 enum { THREADS = 128, FULL = 2112, MOST_EACH = 32 };
 
@@ -21,6 +22,20 @@ typedef struct local {
   const vtb_cuda_point *point;
 } local;
 
+static bool is_share(const vtb_value *v) { return v->def && vtb_is_share(v->def); }
+
+/* Factor `number` of the thin products beside a convolution: a line that keeps it. */
+static void keep_factor(vtb_cuda_expr *e, const local *l, const vtb_inst *share,
+                        const vtb_index *index, int number) {
+  const vtb_value *x = share->operands[0];
+  while (x->def && x->def->op == VTB_OP_reshape) x = x->def->operands[0];
+  vtb_index at[VTB_MAX_RANK] = {{0}};
+  vtb__reshape_index(&e->body, l->type, index, &x->type, at);
+  const char *value = vtb__cuda_eval(e, x, at);
+  if (l->point && l->point->lanes > 1) value = vtb__cuda_widen(e, value);
+  if (e->k) vtb_cuda_line(e->k, "keep(%d, %s);", number, value);
+}
+
 static void store_results(vtb_cuda_expr *e, const local *l) {
   vtb_index index[VTB_MAX_RANK];
   vtb__space_index(&e->body, &l->space, index);
@@ -28,14 +43,23 @@ static void store_results(vtb_cuda_expr *e, const local *l) {
     vtb_memo known = {.value = l->point->value, .result = (void *)(uintptr_t)l->point->name};
     memcpy(known.index, index, sizeof known.index);
     vtb_vec_push(&e->body.memo, known);
+    if (l->point->centre) {
+      known.value = l->point->value->def->operands[0];
+      known.result = (void *)(uintptr_t)l->point->centre;
+      vtb_vec_push(&e->body.memo, known);
+    }
   }
   for (int r = 0; r < l->fused->n_results; r++) {
+    if (is_share(l->fused->callee->returns[r])) continue;
     vtb_root root = {.value = l->fused->callee->returns[r], .tensor = l->fused->n_operands + r};
     memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
     vtb_index at[VTB_MAX_RANK] = {{0}};
     vtb__reshape_index(&e->body, l->type, index, &root.value->type, at);
     vtb__cuda_store(e, &root, at, vtb__cuda_eval(e, root.value, at));
   }
+  int n = 0;
+  for (const vtb_inst *i = l->fused->callee->first; i; i = i->next)
+    if (vtb_is_share(i)) keep_factor(e, l, i, index, n++);
 }
 
 static void probe(vtb_body *b, vtb_space *s, void *user) {

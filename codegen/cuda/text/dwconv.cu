@@ -1,4 +1,5 @@
 /* Depthwise convolution: a thread owns PER channels of a strip of a grid row, and moves a window of inputs along it. */
+#include "convolve.cuh"
 hole int C, GT, GH, GW;          /* channels; grid */
 hole int KT, KH, KW;             /* kernel */
 hole int FRONT, TOP, LEFT;       /* padding */
@@ -38,39 +39,12 @@ if (thread < ITEMS) {
     const vtb_i64 pos = place((z * GH + y) * GW + column);
     ${store}
   };
-  if constexpr (IN_REGISTERS) {
-    value w[ROWS][KW], window[ROWS][KW];
-    if constexpr (PER == 4 && W_FLAT) {
-      float taps[4 * TAPS];
-      VTB_UNROLL for (int i = 0; i < TAPS; i++) {
-        const vtb_f4 four = vtb_load4(w_in, ch * TAPS + 4 * i);
-        taps[4 * i] = four.x, taps[4 * i + 1] = four.y, taps[4 * i + 2] = four.z, taps[4 * i + 3] = four.w;
-      }
-      VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
-        const int tap = TURNED ? TAPS - 1 - a * KW - e : a * KW + e;
-        vtb_put4(w[a][e], taps[tap], taps[TAPS + tap], taps[2 * TAPS + tap], taps[3 * TAPS + tap]);
-      }
-    } else {
+  auto take = [&](auto &w) {
+    if constexpr (PER == 4 && W_FLAT)
+      vtb_take_taps<ROWS, KW, TURNED>(w, w_in + ch * TAPS);
+    else
       VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
-    }
-    VTB_UNROLL for (int a = 0; a < ROWS; a++)
-      VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
-    for (int x = x0; x < x1; x++) {
-      value sum = {};
-      VTB_UNROLL for (int a = 0; a < ROWS; a++) {
-        VTB_UNROLL for (int e = 0; e < KW; e++) {
-          window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - LEFT);
-          sum = sum + w[a][e] * window[a][e];
-        }
-      }
-      store(x, sum);
-    }
-  } else {
-    for (int x = x0; x < x1; x++) {
-      value sum = {};
-      for (int a = 0; a < ROWS; a++)
-        for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(a, x + e - LEFT);
-      store(x, sum);
-    }
-  }
+  };
+  vtb_convolve<ROWS, KW, IN_REGISTERS, value>(x0, x1, LEFT, load, weight, take,
+                                              [&](int x, value sum, auto) { store(x, sum); });
 }

@@ -1,0 +1,45 @@
+/* Vertebra: the windows of depthwise convolutions (dwconv.cu, dwconv_thin.cu).
+ *
+ * store(x, sum, near) for columns x0 to x1 - 1 of a row: V is of one channel or of four, load(a, column) reads the input
+ * for row a of the kernel, zero beyond the grid, near(a, e) is what that was for row a and column e of the kernel. KEPT:
+ * weights, which take(w) brings, and a window of inputs that moves along sit in registers; else weight(a, e) is read. */
+template <int ROWS, int KW, bool KEPT, class V, class Load, class Weight, class Take, class Store>
+VTB_FN void vtb_convolve(int x0, int x1, int left, Load load, Weight weight, Take take, Store store) {
+  if constexpr (KEPT) {
+    V w[ROWS][KW], window[ROWS][KW];
+    take(w);
+    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+      VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - left) : V{};
+    for (int x = x0; x < x1; x++) {
+      V sum = {};
+      VTB_UNROLL for (int a = 0; a < ROWS; a++) {
+        VTB_UNROLL for (int e = 0; e < KW; e++) {
+          window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - left);
+          sum = sum + w[a][e] * window[a][e];
+        }
+      }
+      store(x, sum, [&](int a, int e) -> V { return window[a][e]; });
+    }
+  } else {
+    for (int x = x0; x < x1; x++) {
+      V sum = {};
+      for (int a = 0; a < ROWS; a++)
+        for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(a, x + e - left);
+      store(x, sum, [&](int a, int e) -> V { return load(a, x + e - left); });
+    }
+  }
+}
+
+/* All taps of four channels that lie behind one another from w_in[0] on, backwards if TURNED. */
+template <int ROWS, int KW, bool TURNED, class P> VTB_FN void vtb_take_taps(vtb_f4 (&w)[ROWS][KW], P w_in) {
+  constexpr int TAPS = ROWS * KW;
+  float taps[4 * TAPS];
+  VTB_UNROLL for (int i = 0; i < TAPS; i++) {
+    const vtb_f4 four = vtb_load4(w_in, 4 * i);
+    taps[4 * i] = four.x, taps[4 * i + 1] = four.y, taps[4 * i + 2] = four.z, taps[4 * i + 3] = four.w;
+  }
+  VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
+    const int tap = TURNED ? TAPS - 1 - a * KW - e : a * KW + e;
+    vtb_put4(w[a][e], taps[tap], taps[TAPS + tap], taps[2 * TAPS + tap], taps[3 * TAPS + tap]);
+  }
+}
