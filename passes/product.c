@@ -7,6 +7,8 @@
 
 #include "ir/recurrence.h"
 
+enum { NOMINAL_BATCH = 32 }; /* for a batch that is not bound yet */
+
 bool vtb__product_sizes(const vtb_inst *einsum, int64_t size[3]) {
   const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1,
              *out = strchr(spec, '>') + 1;
@@ -17,6 +19,7 @@ bool vtb__product_sizes(const vtb_inst *einsum, int64_t size[3]) {
       const char *in_other =
           which == 0 ? strchr(second, *s) : memchr(spec, *s, (size_t)(second - spec));
       bool both = in_other && in_other < out - 2, kept = strchr(out, *s);
+      if (n < 0) n = NOMINAL_BATCH;
       if (n == 1 || (both && kept) || (both && which == 1)) continue;
       if (!both && !kept) return false;
       size[both ? 2 : which] *= n;

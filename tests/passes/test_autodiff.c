@@ -333,6 +333,28 @@ TEST(factors_of_both_halves_are_kept_where_that_is_asked_for) {
   vtb_module_free(m);
 }
 
+/* A narrow product over many tokens is one, whatever the batch will be. */
+TEST(factors_of_narrow_products_are_kept_likewise) {
+  static const char text[] =
+      "func @f(%x: f32[B, 5, 16], %w: f32[32, 16], %d: f32[4, 32], %u: f32[4, 16]) -> "
+      "(f32[B, 5, 16]) {\n"
+      "  %p = einsum %x, %w {spec = \"bnd,ed->bne\"} : f32[B, 5, 32]\n"
+      "  %g = silu %p : f32[B, 5, 32]\n"
+      "  %y = einsum %g, %d {spec = \"bne,de->bnd\"} : f32[B, 5, 4]\n"
+      "  %o = einsum %y, %u {spec = \"bnd,dc->bnc\"} : f32[B, 5, 16]\n"
+      "  return %o\n}\n" WITH_MAIN(
+          "%x: f32[B, 5, 16], %w: f32[32, 16], %d: f32[4, 32], %u: f32[4, 16]", "%x, %w, %d, %u",
+          ", %w, %d, %u", "f32[B, 5, 16]");
+  vtb_module *m = grad_parse(text);
+  vtb_func *grad = NULL;
+  vtb_error err = {0};
+  CHECK(vtb_autodiff_keeping(m, grad_func(m, "main"), (const int[]){0}, 1,
+                             (const int[]){0, 1, 2, 3}, 4, false, &grad, &err) == VTB_OK);
+  CHECK(grad && vtb_module_verify(m, &err));
+  CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%o %p %g %y");
+  vtb_module_free(m);
+}
+
 /* Where that is asked for, a scan of class rates leaves every eighth state, which its adjoint
  * reads; not one whose keys fill no quad, nor one of a single segment. */
 TEST(scans_leave_states_for_their_adjoints) {
@@ -560,6 +582,7 @@ int main(void) {
   RUN(gated_block_saves_the_projection_only);
   RUN(layernorm_saves_mean_and_rstd);
   RUN(factors_of_both_halves_are_kept_where_that_is_asked_for);
+  RUN(factors_of_narrow_products_are_kept_likewise);
   RUN(scans_leave_states_for_their_adjoints);
   RUN(small_view_is_saved_instead_of_its_large_source);
   RUN(residual_stream_is_saved_instead_of_what_the_norm_makes_of_it);
