@@ -269,6 +269,13 @@ static void note_mixer_grad(storage *s, const vtb_inst *whole) {
   }
 }
 
+/* The narrow factors of thin products beside a convolution. */
+static void note_shares(storage *s, const vtb_inst *whole) {
+  for (const vtb_inst *i = whole->callee->first; i; i = i->next)
+    if (vtb_is_share(i) && vtb_factors_of(i) == s->half)
+      note(s, whole->operands[i->operands[1]->index], FACTOR);
+}
+
 static void note_fused(storage *s, const vtb_inst *i) {
   const char *kind = vtb_attr_str(i, "kind", "");
   if (vtb_is_turned_attention(i))
@@ -287,6 +294,7 @@ static void note_fused(storage *s, const vtb_inst *i) {
     join_all(s, i);
   else
     note_computed(s, i, vtb_streq(kind, "col") || vtb_streq(kind, "sums") ? SUMMED : READ);
+  if (vtb_streq(kind, "local")) note_shares(s, i);
   for (int r = 0; r < i->n_results; r++)
     if (is_part(i->callee->returns[r])) note(s, i->results[r], BARRED);
 }

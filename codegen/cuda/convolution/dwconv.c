@@ -133,11 +133,22 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
 
 /* ---- with thin products beside -------------------------------------------------------------- */
 
+/* Whether tiles hold the elements as they lie in memory, eight in 16 bytes each access. */
+static bool are_pieces(vtb_cuda *c, int tensor) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
+  int last = t->type->rank - 1;
+  bool eight = vtb_dtype_bytes(t->type->dtype) == 2 && t->align == 8 && t->stride[last] == 1 &&
+               t->type->dim[last].size % 8 == 0 &&
+               vtb_streq(vtb__cuda_type_name(t->type->dtype), vtb__cuda_tile_type(c));
+  for (int a = 0; a < last; a++) eight &= t->type->dim[a].size == 1 || t->stride[a] % 8 == 0;
+  return eight;
+}
+
 /* Addresses of the products' factors, and where their sum goes. */
 static void fill_products(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused, int n) {
   const vtb_inst *shares[VTB_MOST_SHARES];
   int found = 0, result = 0;
-  bool four = true;
+  bool four = true, eight = true;
   vtb_strbuf bring = {0};
   for (const vtb_inst *i = fused->callee->first; i; i = i->next)
     if (vtb_is_share(i)) shares[found++] = i;
@@ -147,6 +158,7 @@ static void fill_products(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *f
     const char *const index[] = {"n", "share", NULL};
     vtb_cuda_in(k, tensor, name);
     four &= vtb_cuda_rows_of_four(g->c, tensor);
+    eight &= are_pieces(g->c, tensor);
     vtb_strbuf_printf(&bring, "copy(%d, [&](int n) { return %s + (%s); });\n", p, name,
                       vtb_cuda_offset(g->c, tensor, index));
   }
@@ -156,7 +168,7 @@ static void fill_products(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *f
   vtb_cuda_fill(k, "bring", "%s", bring.at);
   vtb_cuda_fill(k, "put", "part_out[%s] = total;",
                 vtb_cuda_offset(g->c, fused->n_operands + result, index));
-  VTB_CUDA_NUMBERS(k, {"FOUR", four}, {"PRODUCTS", n});
+  VTB_CUDA_NUMBERS(k, {"EACH", eight ? 8 : four ? 4 : 1}, {"PRODUCTS", n});
   vtb_strbuf_free(&bring);
 }
 

@@ -14,7 +14,7 @@ hole int THREADS, WINDOW;        /* WINDOW: taps times PER that may sit in regis
 hole int W_STEP;                 /* from channel to channel of the weights */
 hole bool W_FLAT;                /* weights are dense and aligned */
 hole int X_STEP;                 /* from channel to channel of the input; 0: neighbours, aligned */
-hole bool FOUR;                  /* factors of the products can be copied four at a time */
+hole int EACH;                   /* factors of the products copied at a time: 8 as they are, 4 or 1 */
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole type T;                     /* of tiles */
 hole expr place;                 /* of step t */
@@ -26,10 +26,10 @@ constexpr int PER = sizeof(value) / 4, WIDTH = C / SHARES, WARPS = THREADS / 32;
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW; /* of the kernel, all frames */
 constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
 constexpr int DEPTH = (WIDTH + 15) / 16 * 16, PITCH = vtb_pitch_along(DEPTH, sizeof(T)), NI = (OUTPUTS + 7) / 8;
-constexpr int WIDE = 8 * NI;
-require C % SHARES == 0 && WIDTH % 4 == 0 && THREADS * PER >= WIDTH && STRIP <= 16;
+constexpr int WIDE = 8 * NI, PIECE = EACH == 8 ? 8 : 4;
+require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16;
 cost tensor = 32 * WIDE * DEPTH * PRODUCTS;
-cost issue = WARPS * (STRIP * (ROWS * KW * PER + 8 * ROWS + 16 + 8 * PRODUCTS) + PRODUCTS * WIDE * DEPTH / THREADS * 2 + 200) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
+cost issue = WARPS * (STRIP * (ROWS * KW * PER + 8 * ROWS + 16 + 8 * PRODUCTS) + 20 * PRODUCTS * WIDE * DEPTH / (PIECE * THREADS) + 450) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
 const int share = vtb_block() % SHARES, strip = vtb_block() / SHARES % STRIPS;
@@ -41,11 +41,13 @@ auto zero = [&](int row, int from) { /* from channel `from` on */
   for (int x = from + 4 * tid; x < DEPTH; x += 4 * THREADS) vtb_store4(rows, row * PITCH + x, vtb_splat(0.0f));
 };
 auto copy = [&](int p, auto from) {
-  VTB_NO_UNROLL for (int i = tid; i < WIDE * DEPTH / 4; i += THREADS) {
-    const int n = i / (DEPTH / 4), x = i % (DEPTH / 4) * 4, at = (p * WIDE + n) * PITCH + x;
+  VTB_NO_UNROLL for (int i = tid; i < WIDE * DEPTH / PIECE; i += THREADS) {
+    const int n = i / (DEPTH / PIECE), x = i % (DEPTH / PIECE) * PIECE, at = (p * WIDE + n) * PITCH + x;
     if (n >= OUTPUTS || x >= WIDTH) {
-      vtb_store4(columns, at, vtb_splat(0.0f));
-    } else if constexpr (FOUR) {
+      for (int e = 0; e < PIECE; e += 4) vtb_store4(columns, at + e, vtb_splat(0.0f));
+    } else if constexpr (EACH == 8) {
+      vtb_cp_async16(columns + at, from(n) + x, true);
+    } else if constexpr (EACH == 4) {
       vtb_bring4(columns + at, from(n) + x);
     } else {
       for (int e = 0; e < 4; e++) columns[at + e] = from(n)[x + e];
