@@ -174,13 +174,6 @@ const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **g
   return (*map)->operands[0]->def ? (*map)->operands[0]->def->operands[0] : (*map)->operands[0];
 }
 
-const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain) {
-  const vtb_inst *map;
-  const vtb_value *keys = vtb_mixer_rows(scan, 1, gain, &map);
-  vtb_check(!map, "keys behind a map");
-  return keys;
-}
-
 /* ---- expansion of an update into terms ------------------------------------------------------- */
 
 #define MAX_TERMS 64

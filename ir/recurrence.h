@@ -172,8 +172,6 @@ const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
  * not so. */
 const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **gain,
                                 const vtb_inst **map);
-/* Its keys, where they have no such map. */
-const vtb_value *vtb_mixer_keys(const vtb_inst *scan, const vtb_value **gain);
 
 /* ---- the running scale of a step function (ir/recurrence.c) ---------------------------------- */
 

@@ -12,9 +12,13 @@
  * part of it. What lies in memory anyway is a little cheaper: a value that is returned, what a scan
  * by products makes, and what is read again behind an op that is no part of a kernel with others (a
  * residual stream). Equal costs are decided towards the later value. Where memory is the limit
- * (`keeps`), what products of both halves read costs nothing: either half stores it anyway.
+ * (`keeps`), what products of both halves read costs nothing: either half stores it anyway; and
+ * matrices of 4 x 4 a group of channels run again where a scan's kernels, both ways, take them.
  */
 #include "passes/autodiff.h"
+
+#include "ir/recurrence.h"
+#include "passes/passes_internal.h"
 
 #include <stdlib.h>
 
@@ -36,9 +40,36 @@ typedef struct split {
 
 /* ---- what to save ---------------------------------------------------------------------------- */
 
-static bool can_recompute(const vtb_inst *inst) {
+/* Matrices of 4 x 4 a group of channels that make rows of a scan of few tokens: its kernels, both
+ * ways, take what they multiply (fuse_mixer.c, fuse_mixer_grad.c). */
+static bool is_in_scan(const split *s, const vtb_inst *inst) {
+  enum { MOST_TOKENS = 208, MOST_STEPS = 8 };
+  if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_map_of_fours(inst)) return false;
+  for (int step = 0; step < MOST_STEPS; step++) {
+    vtb_inst **readers, *next = NULL;
+    int n = 0;
+    size_t all = vtb_value_readers(inst->results[0], &readers);
+    for (size_t r = 0; r < all; r++)
+      if (!s->first_backward || readers[r]->order < s->first_backward->order)
+        next = readers[r], n++;
+    vtb_free(readers);
+    if (n != 1) return false;
+    if (next->op == VTB_OP_linscan) {
+      vtb_scan scan = vtb_scan_of(next);
+      return vtb_scan_is_product(next) && scan.n_tokens <= MOST_TOKENS && !scan.init &&
+             !scan.recurrent && scan.chunk >= scan.n_tokens;
+    }
+    if (next->op != VTB_OP_add && next->op != VTB_OP_mul && next->op != VTB_OP_reshape)
+      return false;
+    inst = next;
+  }
+  return false;
+}
+
+static bool can_recompute(const split *s, const vtb_inst *inst) {
   vtb_op_class c = vtb_op_get(inst->op)->klass;
-  return c == VTB_CLASS_ELEMENTWISE || c == VTB_CLASS_SHAPE || inst->op == VTB_OP_tap;
+  return c == VTB_CLASS_ELEMENTWISE || c == VTB_CLASS_SHAPE || inst->op == VTB_OP_tap ||
+         is_in_scan(s, inst);
 }
 
 static bool is_view(vtb_op op) {
@@ -141,7 +172,7 @@ static void choose_saved(split *s) {
       int id = inst->results[r]->id;
       weight[id] = save_cost(s, inst->results[r]);
       sink[id] = s->live[id];
-      source[id] = !can_recompute(inst);
+      source[id] = !can_recompute(s, inst);
       if (source[id]) continue;
       for (int k = 0; k < inst->n_operands; k++) {
         vtb_vec_push(&edges, inst->operands[k]->id);
@@ -252,8 +283,8 @@ static void build_forward(split *s) {
 /* Puts a copy of a forward value into the backward half where it is not an argument there. */
 static void recompute(split *s, const vtb_value *v) {
   if (s->map[v->id]) return;
-  vtb_check(v->def && can_recompute(v->def), "%%%s of @%s is neither saved nor recomputed", v->name,
-            s->joint->name);
+  vtb_check(v->def && can_recompute(s, v->def), "%%%s of @%s is neither saved nor recomputed",
+            v->name, s->joint->name);
   for (int k = 0; k < v->def->n_operands; k++) recompute(s, v->def->operands[k]);
   if (v->def->op == VTB_OP_tap)
     s->map[v->id] = s->map[v->def->operands[0]->id];

@@ -128,7 +128,7 @@ static const vtb_inst *only_reader(const vtb_value *v) {
   return only;
 }
 
-static bool is_gain(const vtb_inst *loop) {
+bool vtb__is_gain_loop(const vtb_inst *loop) {
   if (vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP || loop->n_operands != 2) return false;
   const vtb_inst *mul = loop->callee->first;
   if (mul->op != VTB_OP_mul || mul->next) return false;
@@ -144,8 +144,7 @@ static bool is_parallel(const vtb_inst *scan) {
   return has_whole_rows(scan) && !s.init && s.chunk >= s.n_tokens;
 }
 
-/* "bngi,goi->bngo" or with the matrix turned round, four by four. */
-static bool is_map(const vtb_inst *i) {
+bool vtb__is_map_of_fours(const vtb_inst *i) {
   const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',');
   const vtb_type *x = &i->operands[0]->type, *m = &i->operands[1]->type;
   if (i->op != VTB_OP_einsum || x->rank != 4 || m->rank != 3 || m->dim[1].size != 4 ||
@@ -158,12 +157,12 @@ static bool is_map(const vtb_inst *i) {
 }
 
 bool vtb__mixer_takes(const vtb_inst *einsum) {
-  if (!is_map(einsum)) return false;
+  if (!vtb__is_map_of_fours(einsum)) return false;
   const vtb_inst *view = only_reader(einsum->results[0]);
   if (!view || view->op != VTB_OP_reshape) return false;
   const vtb_value *v = view->results[0];
   const vtb_inst *scan = only_reader(v);
-  bool gain = scan && is_gain(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
+  bool gain = scan && vtb__is_gain_loop(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
   if (gain) v = scan->results[0], scan = only_reader(v);
   if (!scan || scan->op != VTB_OP_linscan || !is_parallel(scan)) return false;
   int o = 0;
@@ -174,31 +173,30 @@ bool vtb__mixer_takes(const vtb_inst *einsum) {
   return o < 2 || einsum->n_operands == 2 || vtb_scan_of(scan).normalizer;
 }
 
-/* The matrices that make operand o, of rows as the scan would have them. */
-static bool take_map(mixer *m, int o) {
-  mixer before = *m;
-  vtb_value *v = m->scan->operands[o];
-  if (v->def && vtb__group_has(&m->of, v->def)) /* times its gain */
+bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o,
+                         bool (*takes)(const vtb_inst *)) {
+  vtb__group before = *g;
+  vtb_value *v = scan->operands[o];
+  if (v->def && vtb__group_has(g, v->def)) /* times its gain */
     for (int k = 0; k < 2; k++)
-      if (vtb_type_equal(&v->def->operands[k]->type, &m->scan->operands[o]->type)) {
+      if (vtb_type_equal(&v->def->operands[k]->type, &scan->operands[o]->type)) {
         v = v->def->operands[k];
         break;
       }
   vtb_inst *view = v->def, *einsum = view && view->n_operands == 1 ? view->operands[0]->def : NULL;
-  if (!einsum || !vtb__mixer_takes(einsum) || !vtb__group_add(&m->of, view) ||
-      !vtb__group_add(&m->of, einsum) || !vtb__group_stands(&m->of)) {
-    *m = before;
+  if (!einsum || !takes(einsum) || !vtb__group_add(g, view) || !vtb__group_add(g, einsum) ||
+      !vtb__group_stands(g)) {
+    *g = before;
     return false;
   }
   vtb_value *x = einsum->operands[0], *rows = x;
-  vtb_builder b = {
-      .module = m->func->module, .func = m->func, .before = einsum, .span = einsum->span};
+  vtb_builder b = {.module = f->module, .func = f, .before = einsum, .span = einsum->span};
   while (rows->def && rows->def->op == VTB_OP_reshape) rows = rows->def->operands[0];
   if (!vtb_type_equal(&rows->type, &v->type)) rows = vtb_b_reshape(&b, rows, &v->type);
   vtb_value *groups = vtb_b_reshape(&b, rows, &x->type);
   vtb_inst_set_operand(einsum, 0, groups);
-  if (groups->def) vtb__group_add(&m->of, groups->def);
-  vtb_func_number(m->func);
+  if (groups->def) vtb__group_add(g, groups->def);
+  vtb_func_number(f);
   return true;
 }
 
@@ -208,7 +206,7 @@ static bool take_gain(mixer *m) {
   vtb_inst *loop = m->scan->operands[1]->def;
   mixer before = *m;
   int first = INT32_MAX;
-  if (!is_parallel(m->scan) || !loop || !is_gain(loop) || !vtb__group_add(&m->of, loop))
+  if (!is_parallel(m->scan) || !loop || !vtb__is_gain_loop(loop) || !vtb__group_add(&m->of, loop))
     return false;
   if (!vtb__group_is_read(&m->of, loop->results[0], &first) && vtb__group_stands(&m->of))
     return true;
@@ -235,7 +233,7 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
   }
   bool gain = take_gain(&m);
   bool maps = false;
-  for (int o = 0; o < 3; o++) maps |= take_map(&m, o);
+  for (int o = 0; o < 3; o++) maps |= vtb__group_take_map(&m.of, f, scan, o, vtb__mixer_takes);
   if ((!gain && !maps && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
   vtb__group_join(&m.of, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER), false);
   return true;

@@ -1,4 +1,5 @@
-/* fuse_mixer_grad: keys that are multiplied by a number a token, on the way back.
+/* fuse_mixer_grad: keys that are multiplied by a number a token, and matrices of 4 x 4 that make
+ * queries, keys and values, on the way back.
  *
  *   %kg = fused @k(%k, %gain) {kind = "loop"}                     a mul
  *   %dq, %dkg, %dv, %dd = linscan_grad %q, %kg, %v, %d, %dy, ...
@@ -89,6 +90,56 @@ static vtb_inst *adjoint_row(const vtb_inst *scan, const vtb_value *keys, const 
   return scaled && summed ? row : NULL;
 }
 
+static bool is_returned(const vtb_value *v) {
+  for (int r = 0; r < v->func->n_returns; r++)
+    if (v->func->returns[r] == v) return true;
+  return false;
+}
+
+/* The scan that v is an operand of, as it is or times a number a row. */
+static const vtb_inst *scan_behind(const vtb_value *v) {
+  vtb_inst **readers;
+  const vtb_inst *scan = NULL;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t i = 0; i < n && !scan; i++) {
+    const vtb_inst *r = readers[i];
+    if (r->op == VTB_OP_linscan_grad) scan = r;
+    if (!vtb__is_gain_loop(r)) continue;
+    vtb_inst **of_loop;
+    if (vtb_value_readers(r->results[0], &of_loop) == 1 && of_loop[0]->op == VTB_OP_linscan_grad)
+      scan = of_loop[0];
+    vtb_free(of_loop);
+  }
+  vtb_free(readers);
+  return scan;
+}
+
+bool vtb__mixer_grad_takes(const vtb_inst *einsum) {
+  if (!vtb__is_map_of_fours(einsum)) return false;
+  vtb_inst **readers;
+  const vtb_inst *view = NULL;
+  if (vtb_value_readers(einsum->results[0], &readers) == 1) view = readers[0];
+  vtb_free(readers);
+  if (!view || view->op != VTB_OP_reshape || is_returned(einsum->results[0])) return false;
+  const vtb_value *v = view->results[0], *keys = NULL, *gain;
+  const vtb_inst *scan = scan_behind(v);
+  if (!scan || !is_short(scan) || v->type.rank != 4 || v->type.dim[3].size % 4 != 0 ||
+      is_returned(v))
+    return false;
+  const vtb_inst *loop = keys_loop(scan, &keys, &gain);
+  const vtb_inst *row = loop && keys == v ? adjoint_row(scan, keys, gain) : NULL;
+  bool only = row != NULL || (v != keys && (scan->operands[0] == v || scan->operands[2] == v));
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t i = 0; i < n; i++)
+    only &= row ? readers[i] == loop || readers[i] == row : readers[i] == scan;
+  vtb_free(readers);
+  for (int o = 0, times = 0; o < scan->n_operands; o++) {
+    times += scan->operands[o] == v;
+    only &= times <= 1 && (o <= 2 || scan->operands[o] != v);
+  }
+  return only && loop && adjoint_row(scan, keys, gain);
+}
+
 static bool visit(vtb_func *f, vtb_inst *scan) {
   const vtb_value *keys, *gain;
   vtb_inst *loop = keys_loop(scan, &keys, &gain);
@@ -107,6 +158,7 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
       !vtb__group_is_read(&g, row->results[0], &first) ||
       !vtb__group_is_read(&g, row->results[1], &first))
     return false;
+  for (int o = 0; o < 3; o++) vtb__group_take_map(&g, f, scan, o, vtb__mixer_grad_takes);
   vtb__group_join(&g, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER_GRAD), false);
   return true;
 }

@@ -44,6 +44,8 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
 /* fuse_mixer.c: of matrices of 4 x 4 a group of channels, which nothing reads but a scan whose
  * kernel multiplies its rows by them. */
 bool vtb__mixer_takes(const vtb_inst *einsum);
+/* fuse_mixer_grad.c: or a scan's adjoints in one kernel, and the adjoint of a gain of keys. */
+bool vtb__mixer_grad_takes(const vtb_inst *einsum);
 
 /* ---- groups that become a kernel (group.c) --------------------------------------------------- */
 
@@ -62,6 +64,15 @@ bool vtb__group_stands(const vtb__group *g);
  * `views`: reshapes of what the group reads are inside, too. */
 vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
                           bool views);
+
+/* fuse_mixer.c: adds the matrices that make operand o of a member, as `takes` has them, times its
+ * gain, if that is a member; of rows as the scan would have them. */
+bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o,
+                         bool (*takes)(const vtb_inst *));
+/* "bngi,goi->bngo" or with the matrix turned round, four by four. */
+bool vtb__is_map_of_fours(const vtb_inst *i);
+/* A loop that multiplies rows [B, N, h, K] by a number each and nothing else. */
+bool vtb__is_gain_loop(const vtb_inst *loop);
 
 /* ---- parts of passes used by others ---------------------------------------------------------- */
 

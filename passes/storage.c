@@ -256,11 +256,18 @@ static bool is_part(const vtb_value *v) {
 /* Its adjoints, with keys that are multiplied by a number a token. */
 static void note_mixer_grad(storage *s, const vtb_inst *whole) {
   const vtb_inst *scan = vtb_mixer_scan(whole);
-  const vtb_value *gain, *keys = vtb_mixer_keys(scan, &gain);
+  const vtb_value *gain = NULL, *by, *rows[3];
+  const vtb_inst *map;
   bool rounds = vtb_factors_of(scan) == s->half;
   note_scan(s, whole, scan);
-  note(s, whole->operands[keys->index], rounds ? FACTOR : READ);
-  note(s, whole->operands[gain->index], BARRED);
+  for (int o = 0; o < 3; o++) {
+    rows[o] = vtb_mixer_rows(scan, o, &by, &map);
+    note(s, whole->operands[rows[o]->index], rounds ? FACTOR : READ);
+    for (int w = 1; map && w < map->n_operands; w++)
+      note(s, whole->operands[map->operands[w]->index], READ);
+    if (by) gain = by;
+  }
+  if (gain) note(s, whole->operands[gain->index], BARRED);
   for (int r = 0; r < whole->n_results; r++) {
     const vtb_value *v = whole->callee->returns[r];
     if (v->def == scan) continue;

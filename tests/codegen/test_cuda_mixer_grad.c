@@ -1,6 +1,7 @@
 /* Adjoints of a recurrence by products whose keys have a number a token, as one kernel
- * (passes/fuse_mixer_grad.c): emulated CUDA against the interpreter, at ragged shapes, along paths,
- * with gains that hide tokens and decays of 0 and 1. */
+ * (passes/fuse_mixer_grad.c), and of rows that matrices of 4 x 4 make: emulated CUDA against the
+ * interpreter, at ragged shapes, along paths, with gains that hide tokens and decays of 0 and 1.
+ */
 #include "tests/codegen/cuda_check.h"
 
 #include "ir/kernels.h"
@@ -13,17 +14,20 @@ typedef struct grad_case {
   const char *path;
   int64_t B, N, h, K, V;
   bool normalizer, extreme;
+  int maps; /* rows that matrices of 4 x 4 make: bits of q, k, v */
 } grad_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const grad_case cases[] = {
-    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false},
-    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true},
-    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true},
-    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false},
-    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true},
+    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false, 0},
+    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true, 7},
+    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true, 2},
+    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false, 5},
+    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true, 0},
+    {SCALAR, "cols~@5x7", 1, 35, 3, 100, 76, true, false, 7},
+    {SCALAR, NULL, 1, 21, 1, 12, 20, true, false, 3},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -49,6 +53,19 @@ static void wanted(cuda_cases *c, vtb_value *v) {
   c->returns[c->n_returns++] = v;
 }
 
+/* Groups of four columns of x times a matrix each, turned round or not, and a bias. */
+static vtb_value *map(cuda_cases *c, vtb_value *x, bool turned) {
+  vtb_type type = x->type, groups = x->type;
+  int64_t n = type.dim[2].size * type.dim[3].size / 4;
+  groups.dim[2].size = n, groups.dim[3].size = 4;
+  vtb_value *operands[] = {vtb_b_reshape(&c->b, x, &groups),
+                           cuda_arg(c, shape(3, n, 4, 4, 0), 0.5, 0),
+                           cuda_arg(c, shape(2, n, 4, 0, 0), 0.3, 0)};
+  vtb_attr spec = VTB_A_STR("spec", turned ? "bngi,gio->bngo" : "bngi,goi->bngo");
+  x = vtb_build(&c->b, VTB_OP_einsum, operands, turned ? 2 : 3, &spec, 1)->results[0];
+  return vtb_b_reshape(&c->b, x, &type);
+}
+
 static void add(cuda_cases *c, const grad_case *s) {
   vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
   vtb_type by_token = shape(3, s->B, s->N, s->h, 0), by_head = shape(1, s->h, 0, 0, 0);
@@ -56,6 +73,9 @@ static void add(cuda_cases *c, const grad_case *s) {
   vtb_value *q = cuda_arg(c, keys, 1, 0), *k = cuda_arg(c, keys, 1, 0);
   vtb_value *v = cuda_arg(c, values, 1, 0), *dy = cuda_arg(c, values, 1, 0);
   vtb_value *d = fractions(c, s->decay == SCALAR ? by_token : by_head, s->extreme);
+  if (s->maps & 1) q = map(c, q, false);
+  if (s->maps & 2) k = map(c, k, s->V > s->K);
+  if (s->maps & 4) v = map(c, v, s->normalizer);
   vtb_value *kg = vtb_b_binary(&c->b, VTB_OP_mul, k, gain);
   vtb_value *operands[] = {q, kg, v, d, dy, s->normalizer ? cuda_arg(c, by_token, 1, 0) : NULL};
   vtb_attr attrs[5] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
@@ -83,7 +103,7 @@ TEST(scores_are_multiplied_for_keys) {
   int kernels = 0, others = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER_GRAD;
-    others += i->op == VTB_OP_fused || i->op == VTB_OP_linscan_grad;
+    others += i->op == VTB_OP_fused || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_einsum;
   }
   CHECK_MSG(kernels == N_CASES && others == N_CASES, "%d kernels of %d", kernels, others);
   cuda_check(c.m, c.f, c.args, 4e-2, "adjoints of gains");

@@ -140,7 +140,10 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
 
 /* The holes of linscan_tiles.cu that are code of a mixer. */
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
-void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s); /* or of none */
+/* Of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three letters. */
+void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);
+/* What a mixer's scan is of: rows as they are before what multiplies them. */
+void vtb__cuda_scan_find_rows(vtb__cuda_scan *s);
 
 /* linscan_grad_short.c: dq, dk and dv in one launch, with dd, if `decays` are asked for, or, of
  * class constant, temporary `part` of a number a scan (else -1). */

@@ -26,8 +26,11 @@ static int64_t bytes_of(const shape *p, int64_t passes) {
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
 static bool fits(const vtb__cuda_scan *s, shape *p) {
-  static const struct { int slab, stages; } choices[] = {{64, 2}, {32, 3}, {32, 2}, {16, 2}};
+  static const struct {
+    int slab, stages;
+  } choices[] = {{64, 2}, {48, 2}, {32, 3}, {32, 2}, {16, 2}};
   int64_t depth = (at_most(s->K > s->V ? s->K : s->V, 64) + 15) / 16 * 16, pieces;
+  bool maps = s->map[0] || s->map[1] || s->map[2]; /* which need registers, too */
   *p = (shape){.tiles = (s->N + 15) / 16};
   p->groups = (p->tiles + 1) / 2;
   pieces = vtb_cuda_formula("vtb_triangle_pieces", p->groups);
@@ -36,6 +39,7 @@ static bool fits(const vtb__cuda_scan *s, shape *p) {
     p->slab = at_most(choices[i].slab, depth), p->stages = choices[i].stages;
     int64_t bytes = bytes_of(p, (pieces + p->warps - 1) / p->warps);
     p->hopper = bytes > ROOM;
+    if (maps != (p->slab == 48) && p->slab >= 48) continue;
     if (bytes <= (vtb_cuda_is_hopper(s->c) ? HOPPER_ROOM : ROOM)) return true;
   }
   return false;
@@ -89,6 +93,7 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
                 s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
   vtb_cuda_fill(s->k, "put_gain", s->gain >= 0 ? "dgain[%s] = value;" : "",
                 s->gain >= 0 ? vtb__cuda_scan_at(s, s->dgain, NULL) : "");
+  vtb__cuda_scan_fill_maps(s, "qkv");
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"FACTORS", vtb__cuda_factors(s->c)}, {"DECAYS", decays},
                    {"PART", part >= 0}, {"GAIN", s->gain >= 0}, {"SLAB", p.slab},
@@ -98,11 +103,9 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
 
 void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *fused) {
   const vtb_inst *scan = vtb_mixer_scan(fused);
-  const vtb_value *gain, *keys = vtb_mixer_keys(scan, &gain);
   vtb__cuda_scan s = vtb__cuda_scan_make(c, scan);
-  vtb_check(gain && vtb__cuda_scan_is_short_grad(&s), "an adjoint for one kernel");
-  s.gain = gain->index;
-  s.at.k = keys->index;
+  vtb__cuda_scan_find_rows(&s);
+  vtb_check(s.gain >= 0 && vtb__cuda_scan_is_short_grad(&s), "an adjoint for one kernel");
   for (int r = 0; r < fused->n_results; r++) {
     const vtb_value *v = fused->callee->returns[r];
     if (v->def != scan) *(v->type.dim[3].size == 1 ? &s.dgain : &s.at.dk) = fused->n_operands + r;

@@ -22,7 +22,7 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
 }
 
 /* Rows are read as they are before what multiplies them. */
-static void find_rows(vtb__cuda_scan *s) {
+void vtb__cuda_scan_find_rows(vtb__cuda_scan *s) {
   int *const at[] = {&s->at.q, &s->at.k, &s->at.v};
   for (int o = 0; o < 3; o++) {
     const vtb_value *gain, *rows = vtb_mixer_rows(s->inst, o, &gain, &s->map[o]);
@@ -34,11 +34,10 @@ static void find_rows(vtb__cuda_scan *s) {
 }
 
 /* Row e of the matrix of group g, and four biases. */
-static void fill_map(vtb__cuda_scan *s, int o) {
-  static const char *const names[] = {"a", "b", "c"};
+static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
   vtb_arena *arena = &s->c->arena;
   const vtb_inst *map = s->map[o];
-  const char *name = names[o], *w = vtb_arena_printf(arena, "%s_w", name),
+  const char *w = vtb_arena_printf(arena, "%s_w", name),
              *add = vtb_arena_printf(arena, "%s_b", name);
   const char *matrix = "vtb_splat(0.0f)", *bias = "vtb_splat(0.0f)";
   bool last = false;
@@ -58,27 +57,21 @@ static void fill_map(vtb__cuda_scan *s, int o) {
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_matrix", name), "%s", matrix);
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_bias", name), "%s", bias);
-  VTB_CUDA_NUMBERS(s->k,
-                   {vtb_arena_printf(arena, "%s_MAP",
-                                     o == 0   ? "A"
-                                     : o == 1 ? "B"
-                                              : "C"),
-                    map != NULL},
-                   {vtb_arena_printf(arena, "%s_LAST_SUMMED",
-                                     o == 0   ? "A"
-                                     : o == 1 ? "B"
-                                              : "C"),
-                    last});
+  VTB_CUDA_NUMBERS(s->k, {vtb_arena_printf(arena, "%c_MAP", flag), map != NULL},
+                   {vtb_arena_printf(arena, "%c_LAST_SUMMED", flag), last});
 }
 
-void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s) {
-  for (int o = 0; o < 3; o++) fill_map(s, o);
+void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names) {
+  for (int o = 0; o < 3; o++) {
+    const char name[] = {names[o], '\0'};
+    fill_map(s, o, vtb_arena_printf(&s->c->arena, "%s", name), (char)(names[o] - 'a' + 'A'));
+  }
 }
 
 void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
   vtb__cuda_scan s = vtb__cuda_scan_make(c, vtb_mixer_scan(fused));
   vtb_check(s.half, "a mixer of wide factors");
   s.mixer = fused;
-  find_rows(&s);
+  vtb__cuda_scan_find_rows(&s);
   vtb__cuda_scan_forward(&s);
 }

@@ -98,7 +98,7 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
                 s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
   vtb_cuda_fill(s->k, "extra", extra ? "dz[%s]" : "0.0f",
                 extra ? vtb__cuda_scan_at(s, s->at.dz, NULL) : "");
-  vtb__cuda_scan_fill_maps(s);
+  vtb__cuda_scan_fill_maps(s, "abc");
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"GAIN", s->gain >= 0}, {"DEPTH", shape->by_values ? s->V : s->K},
                    {"WIDTH", width}, {"FACTORS", vtb__cuda_factors(s->c)},

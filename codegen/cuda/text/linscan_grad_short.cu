@@ -17,6 +17,9 @@ hole type T;                     /* of tiles */
 hole bool Q_EIGHT, K_EIGHT, V_EIGHT, DY_EIGHT; /* rows can be copied eight elements at a time */
 hole bool DQ_FOUR, DK_FOUR, DV_FOUR; /* four can be stored */
 hole bool GAIN;                  /* keys are multiplied by a number a token: scores are, and dV's rows */
+/* Rows are first multiplied by matrices of 4 x 4, a group of columns; LAST_SUMMED: the matrix's last axis is summed. */
+hole bool Q_MAP, K_MAP, V_MAP, Q_LAST_SUMMED, K_LAST_SUMMED, V_LAST_SUMMED;
+hole expr q_matrix, k_matrix, v_matrix, q_bias, k_bias, v_bias; /* row e of group g; four of group g */
 hole bool DECAYS, PART;          /* decays' adjoints are asked for; of all tokens together, for part[scan] */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
@@ -43,9 +46,10 @@ constexpr int STAGE = vtb_max_int(2 * ROWS * PA, SUMMED && PASSES == 1 ? 2 * SUM
 constexpr int SUMS_AT = PASSES == 1 ? (SCORED - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
 require SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
 constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
+constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V * PASSES) * TILES * 7 / 4; /* 28 for a tile of 16 x 16 */
 cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
-cost issue = WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) + (SUMMED ? 2500 : 1500)) + (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) + RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
-cost wavefronts = GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) + ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
+cost issue = MAPPED + WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) + (SUMMED ? 2500 : 1500)) + (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) + RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
+cost wavefronts = MAPPED / 8 + GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) + ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
 cost flight = (STAGES - 1) * 2 * ROWS * SLAB * sizeof(T);
 cost registers = 128;
 shared T p_tiles[256 * TRIANGLE];
@@ -73,7 +77,7 @@ const auto dy_of = ${dy_from};
 int next = 0, to_slot = 0, slot = 0; /* slabs in the order in which they are needed */
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
 int mine[(ROWS + STEP - 1) / STEP]; /* places of the rows that this thread copies */
-auto row_at = [&](int r) { return mine[(r - tid / LANES) / STEP]; };
+auto row_at = [&](int r) -> int { return MAPPED ? order_of[vtb_min_int(r, ROWS - 1)] : mine[(r - tid / LANES) / STEP]; }; /* maps need registers */
 auto bring_part = [&](auto of_eight, auto of_long, auto to, int n, auto from, int stride) { /* SLAB channels, of which n are */
   constexpr int PITCH = decltype(of_long)::value ? PD : PA;
   if constexpr (decltype(of_eight)::value)
@@ -110,6 +114,32 @@ auto arrive = [&]() -> int { /* the next slab's place; another is brought */
   slot = follow(slot);
   bring();
   return now;
+};
+auto multiply = [&](auto of_last, auto tile, int x0, int width, auto matrix, auto bias) { /* SLAB channels of all tokens */
+  const int g0 = (vtb_block() / DIRS % HEADS * width + x0) / 4; /* h is not kept for this */
+  vtb_map_tiles<HALF, decltype(of_last)::value, ROWS, SLAB, PA, THREADS>(
+      tile, width % SLAB == 0 ? SLAB : width - x0, [&](int group, int e) { return matrix(g0 + group, e); }, [&](int group) { return bias(g0 + group); });
+};
+auto map_keys = [&](int at, int slab) -> int { /* queries and keys of a slab that has come */
+  if constexpr (Q_MAP)
+    multiply(
+        vtb_flag<Q_LAST_SUMMED>(), ring + at, slab * SLAB, K, [&](int g, int e) -> vtb_f4 { return ${q_matrix}; },
+        [&](int g) -> vtb_f4 { return ${q_bias}; });
+  if constexpr (K_MAP)
+    multiply(
+        vtb_flag<K_LAST_SUMMED>(), ring + at + ROWS * PA, slab * SLAB, K, [&](int g, int e) -> vtb_f4 { return ${k_matrix}; },
+        [&](int g) -> vtb_f4 { return ${k_bias}; });
+  if constexpr (Q_MAP || K_MAP) vtb_sync();
+  return at;
+};
+auto map_values = [&](int at, int slab) -> int {
+  if constexpr (V_MAP) {
+    multiply(
+        vtb_flag<V_LAST_SUMMED>(), ring + at + ROWS * PA, slab * SLAB, V, [&](int g, int e) -> vtb_f4 { return ${v_matrix}; },
+        [&](int g) -> vtb_f4 { return ${v_bias}; });
+    vtb_sync();
+  }
+  return at;
 };
 
 if (tid < ROWS) order_of[tid] = place(vtb_min_int(tid, N - 1));
@@ -214,7 +244,7 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
       outside(row, column);
   };
   vtb_clear(c);
-  VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) meet(arrive());
+  VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) meet(map_keys(arrive(), slab));
   each_tile([&](int s, int i, int row, int column) {
     decay_tile(s, i, row, column);
     VTB_UNROLL for (int q = 0; q < 4; q++) {
@@ -223,7 +253,7 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
     }
   });
   vtb_clear(c);
-  VTB_NO_UNROLL for (int slab = 0; slab < V_SLABS; slab++) meet(arrive());
+  VTB_NO_UNROLL for (int slab = 0; slab < V_SLABS; slab++) meet(map_values(arrive(), slab));
   if (SUMMED && PASSES == 1) vtb_sync(); /* sums take the last slab's place */
   float row_sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, extras[4];
   VTB_UNROLL for (int i = 0; i < 4; i++) extras[i] = side[(i < 2 ? first : second) + i % 2 * 8 + lane / 4];
@@ -401,7 +431,7 @@ auto store = [&](auto of_four, auto of_whole, auto of_gain, int group, int x0, i
 };
 if (RESIDENT) vtb_sync();
 VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
-  const int at = RESIDENT ? 0 : arrive(), x0 = slab * SLAB;
+  const int at = RESIDENT ? 0 : map_keys(arrive(), slab), x0 = slab * SLAB;
   VTB_NO_UNROLL for (int unit = vtb_warp(); unit < 2 * GROUPS; unit += WARPS) {
     if (unit < GROUPS) {
       take(vtb_flag<false>(), vtb_flag<false>(), s_tiles, unit, at + ROWS * PA);

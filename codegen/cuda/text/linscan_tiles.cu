@@ -55,12 +55,12 @@ constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
-constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? 2 * DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
+constexpr int MAPS = (A_MAP ? 4 * DEPTH : 0) + (B_MAP ? 11 * DEPTH : 0) + (C_MAP ? 14 * WIDTH : 0); /* instructions of columns */
 require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * 14 * N / (64 * ROW_TILES); /* 28 for four columns of a row */
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * N / (64 * ROW_TILES); /* 28 for four columns of a row, 64 for a tile of 16 x 16 with its matrices */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -195,7 +195,7 @@ if constexpr (A_MAP || B_MAP) {
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
   if constexpr (A_MAP)
-    vtb_map_groups<A_LAST_SUMMED, GROUPS, PA, THREADS>(a_tile, n_rows, a_row, [&](int, int group, vtb_f4 y) { return y + a_add(group); });
+    vtb_map_tiles<FACTORS == VTB_FP16, A_LAST_SUMMED, 64, DEPTHS, PA, THREADS>(a_tile, DEPTH, a_row, a_add);
   if constexpr (A_MAP) vtb_sync();
   if constexpr (B_MAP) {
     constexpr int SHARE = THREADS / 64;
@@ -206,7 +206,7 @@ if constexpr (A_MAP || B_MAP) {
     VTB_UNROLL for (int m = 1; m < SHARE; m *= 2) dot += vtb_shfl_xor(dot, m);
     if (tid % SHARE == 0) row_side[r] = dot;
     vtb_sync();
-    vtb_map_groups<!B_LAST_SUMMED, GROUPS, PA, THREADS>(a_tile, n_rows, b_row, [&](int, int, vtb_f4 y) { return y; });
+    vtb_map_tiles<FACTORS == VTB_FP16, !B_LAST_SUMMED, 64, DEPTHS, PA, THREADS>(a_tile, DEPTH, b_row, [](int) { return vtb_splat(0.0f); });
     vtb_sync();
   }
 }
