@@ -100,6 +100,9 @@ static vtb_status on_begin(void *user, vtb_error *err) {
   session *s = user;
   train_options *o = s->options;
   bool goes_on = o->train.resume && vtb_path_exists(s->folder.checkpoint);
+  const vtb_program *step = o->train.step;
+  if (step->submit)
+    vtb_log("images go to the device as %s", step->uses_pixels ? "bytes" : "floats");
   train_signals_leave_nothing(NULL, NULL);
   vtb_status status = goes_on ? VTB_OK : run_folder_clear(&s->folder, err);
   s->written = true;

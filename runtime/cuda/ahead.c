@@ -8,7 +8,8 @@
  * run before, into the set of tensors that the run before that one has left; each set has its
  * graph, since addresses in a graph are fixed. There is a slot more than runs may be under way, so
  * that a slot is filled when its last run has been collected, and no call here waits but collect's,
- * once for all runs but the newest.
+ * once for all runs but the newest. An image that comes as bytes becomes floats on the copy stream,
+ * behind its copy (pixels.c).
  */
 #include "runtime/cuda/run.h"
 
@@ -25,7 +26,9 @@ struct vtb__ahead {
   vtb__run *run;
   void *stream;          /* of copies */
   vtb_cu_address inputs; /* of the second set */
-  size_t *place;         /* of each tensor in a slot; 0 of those that have none, from 1 */
+  vtb_cu_address
+      pixels;    /* an image's bytes, until they are floats; 0: of programs that take none */
+  size_t *place; /* of each tensor in a slot; 0 of those that have none, from 1 */
   slot slots[SLOTS];
   int64_t submitted, collected, known; /* known: runs that are waited for */
 };
@@ -46,6 +49,14 @@ static char *in_slot(const vtb__ahead *a, const slot *s, int tensor) {
   return s->bytes + a->place[tensor] - 1;
 }
 
+/* In a slot: of the image as bytes or floats, whichever are more. */
+static size_t slot_bytes(const vtb__ahead *a, int tensor) {
+  const vtb_tensor_info *t = &a->run->plan->tensors[tensor];
+  size_t bytes = vtb__tensor_bytes(t);
+  size_t pixels = a->run->program.pixels == tensor + 1 ? vtb__pixels_of(t).size : 0;
+  return bytes > pixels ? bytes : pixels;
+}
+
 /* *inputs: bytes of the inputs in a set. */
 static size_t lay_out(vtb__ahead *a, size_t *inputs) {
   const vtb_launch_plan *p = a->run->plan;
@@ -53,7 +64,7 @@ static size_t lay_out(vtb__ahead *a, size_t *inputs) {
   for (int results = 0; results < 2; results++) {
     for (int i = 0; i < p->n_tensors; i++) {
       const vtb_tensor_info *t = &p->tensors[i];
-      size_t bytes = vtb__tensor_bytes(t);
+      size_t bytes = slot_bytes(a, i);
       if (vtb_launch_place(p, i) >= 0 || !bytes || vtb__is_result(t) != results) continue;
       a->place[i] = at + 1;
       at += vtb__padded(bytes);
@@ -68,6 +79,10 @@ static vtb_status make_set(vtb__ahead *a, size_t inputs, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_status status =
       vtb__allocate(r->device, &a->inputs, inputs, "inputs of a run ahead of another", err);
+  if (status == VTB_OK && r->program.pixels)
+    status = vtb__allocate(r->device, &a->pixels,
+                           vtb__pixels_of(&p->tensors[r->program.pixels - 1]).size,
+                           "images as bytes", err);
   if (status != VTB_OK) return status;
   vtb_cu_address *tensors = r->sets[1].tensors = calloc((size_t)p->n_tensors + 1, sizeof *tensors);
   if (!tensors) return vtb_no_memory(err, "the addresses of a program");
@@ -111,6 +126,7 @@ void vtb__ahead_free(vtb__ahead *a) {
     if (a->slots[i].bytes) (void)api->cuMemFreeHost(a->slots[i].bytes);
   }
   if (a->inputs) (void)api->cuMemFree_v2(a->inputs);
+  if (a->pixels) (void)api->cuMemFree_v2(a->pixels);
   if (a->stream) (void)api->cuStreamDestroy_v2(a->stream);
   free(a->place);
   free(a);
@@ -133,23 +149,36 @@ static bool is_copied(const vtb__ahead *a, int i, bool results) {
          !(results && r->kept >> t->io & 1u); /* results that stay on the device */
 }
 
+static bool is_pixels(const vtb__ahead *a, int tensor) {
+  return a->run->program.uses_pixels && a->run->program.pixels == tensor + 1;
+}
+
+static size_t bytes_of(const vtb__ahead *a, int tensor) {
+  const vtb_tensor_info *t = &a->run->plan->tensors[tensor];
+  return is_pixels(a, tensor) ? vtb__pixels_of(t).size : vtb__tensor_bytes(t);
+}
+
+static vtb_status bring_input(vtb__ahead *a, const slot *s, int i, vtb_error *err) {
+  vtb__run *r = a->run;
+  bool pixels = is_pixels(a, i);
+  vtb_cu_address to = pixels ? a->pixels : r->set->tensors[i];
+  vtb_status status = VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2,
+                                  (to, in_slot(a, s, i), bytes_of(a, i), a->stream), err);
+  return status == VTB_OK && pixels ? vtb__pixels_run(r, a->pixels, a->stream, err) : status;
+}
+
 /* Into the set that the run before the last has left. */
 static vtb_status bring_inputs(vtb__ahead *a, slot *s, void *const *args, vtb_error *err) {
   vtb__run *r = a->run;
   vtb_cuda_device *d = r->device;
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors; i++)
-    if (is_copied(a, i, false))
-      memcpy(in_slot(a, s, i), args[i], vtb__tensor_bytes(&r->plan->tensors[i]));
+    if (is_copied(a, i, false)) memcpy(in_slot(a, s, i), args[i], bytes_of(a, i));
   if (a->submitted >= 2)
     status = VTB_CU_CALL(d, cuStreamWaitEvent,
                          (a->stream, a->slots[(a->submitted - 2) % SLOTS].finished, 0), err);
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++)
-    if (is_copied(a, i, false))
-      status = VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
-                           (r->set->tensors[i], in_slot(a, s, i),
-                            vtb__tensor_bytes(&r->plan->tensors[i]), a->stream),
-                           err);
+    if (is_copied(a, i, false)) status = bring_input(a, s, i, err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuEventRecord, (s->copied, a->stream), err);
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamWaitEvent, (d->stream, s->copied, 0), err)
                           : status;

@@ -421,6 +421,7 @@ static vtb_status describe(vtb__run *r, vtb_error *err) {
     r->program.submit = vtb__ahead_submit;
     r->program.collect = vtb__ahead_collect;
     r->program.most_ahead = VTB__MOST_AHEAD;
+    r->program.pixels = vtb__pixels_tensor(r->plan) + 1;
   }
   return vtb_launch_plan_describe(r->plan, &r->program, err);
 }

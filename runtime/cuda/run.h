@@ -4,6 +4,7 @@
 #define VTB_CUDA_RUN_H
 
 #include "runtime/cuda/device.h"
+#include "runtime/launch/pixels.h"
 
 enum { VTB__ALIGNMENT = 256, VTB__MOST_AHEAD = 4 };
 
@@ -51,6 +52,14 @@ VTB_MUST_USE vtb_status vtb__allocate(vtb_cuda_device *d, vtb_cu_address *to, si
 VTB_MUST_USE vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err);
 /* The steps behind the prepared ones with the tensors of r->set, as a graph if it can be. */
 VTB_MUST_USE vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err);
+
+/* ---- pixels.c -------------------------------------------------------------------------------- */
+/* The input that the plan has a kernel for; -1: none, or VTB_CUDA_PIXELS=float. */
+int vtb__pixels_tensor(const vtb_launch_plan *p);
+vtb_pixels vtb__pixels_of(const vtb_tensor_info *t);
+/* What stands at `from` becomes the input in r->set. */
+VTB_MUST_USE vtb_status vtb__pixels_run(const vtb__run *r, vtb_cu_address from, void *stream,
+                                        vtb_error *err);
 
 /* ---- ahead.c --------------------------------------------------------------------------------- */
 /* Whether nothing but inputs goes to the device before a run. */

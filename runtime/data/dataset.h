@@ -151,6 +151,11 @@ VTB_MUST_USE vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *
 VTB_MUST_USE bool vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key,
                                       float *out);
 
+/* The same as bytes (C, H, W), before they are normalised, and the box (x, y, width, height) that
+ * is erased: out[c, y, x] of the above is vtb_image_values() of the byte, or 0 in the box. */
+VTB_MUST_USE bool vtb_transform_pixels(const vtb_transform *t, const vtb_image *im, uint64_t key,
+                                       uint8_t *out, int32_t erased[4]);
+
 /* Of the mask of an image that was transformed with this key: the same crop, shift and flip, by the
  * nearest pixel; what comes in from outside is 255. out: i32 (h, w), the classes at the middles of
  * h x w cells of the image. */
@@ -198,6 +203,7 @@ typedef struct vtb_loader_options {
   const vtb_dataset *dataset;
   vtb_transform transform;
   int64_t batch;
+  bool pixels;  /* images as bytes (runtime/launch/pixels.h) */
   bool shuffle; /* else in order, and the last batch is padded */
   /* what is prepared, a buffer each; none: the image and the label */
   const vtb_feed *feeds;
@@ -212,7 +218,7 @@ typedef struct vtb_loader_options {
 
 typedef struct vtb_batch {
   void *const *at; /* a buffer a feed, 64-byte aligned */
-  float *images;   /* of the first feed of its kind, (B, C, H, W); NULL: none */
+  float *images;   /* of the first feed of its kind, (B, C, H, W), or pixels; NULL: none */
   int32_t *labels; /* (B); -1: padding; NULL: none */
   int64_t n;       /* samples; the rows behind them are padding */
   int64_t damaged; /* rows among them that are padding in the place of samples left out */

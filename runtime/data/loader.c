@@ -5,6 +5,7 @@
  * in row s, so the result does not depend on which thread prepared it.
  */
 #include "runtime/data/dataset.h"
+#include "runtime/launch/pixels.h"
 #include "runtime/launch/threads.h"
 
 #include <assert.h>
@@ -51,7 +52,33 @@ typedef struct sample {
   vtb_image image, mask;
 } sample;
 
-static void pad(const vtb_feed *f, void *out) {
+static bool is_pixels(const vtb_loader *l, const vtb_feed *f) {
+  return l->o.pixels && f->kind == VTB_FEED_IMAGE;
+}
+
+static vtb_pixels pixels_of(const vtb_loader *l, const vtb_feed *f) {
+  return vtb_pixels_layout(l->o.batch, l->o.transform.prepare.channels, f->count);
+}
+
+/* Where a row of a batch stands. */
+static void *row_at(const vtb_loader *l, const vtb_feed *f, void *at, int64_t row) {
+  return is_pixels(l, f) ? (char *)at + pixels_of(l, f).bytes + row * f->count
+                         : (char *)at + row * f->count * (int64_t)sizeof(float);
+}
+
+static int32_t *erased_at(const vtb_loader *l, const vtb_feed *f, void *at, int64_t row) {
+  return (int32_t *)(void *)((char *)at + pixels_of(l, f).erased) + 4 * row;
+}
+
+/* Of pixels all is erased. */
+static void pad(const vtb_loader *l, const vtb_feed *f, void *at, int64_t row) {
+  void *out = row_at(l, f, at, row);
+  if (is_pixels(l, f)) {
+    const vtb_preparation *p = &l->o.transform.prepare;
+    memcpy(erased_at(l, f, at, row), (int32_t[]){0, 0, p->width, p->height}, 4 * sizeof(int32_t));
+    memset(out, 0, (size_t)f->count);
+    return;
+  }
   if (f->kind != VTB_FEED_LABEL && f->kind != VTB_FEED_MASK) {
     memset(out, 0, (size_t)f->count * sizeof(float));
     return;
@@ -94,10 +121,13 @@ static vtb_status decode_sound(const vtb_loader *l, sample *s, vtb_error *err) {
                   vtb_dataset_name(l->o.dataset));
 }
 
-static vtb_status fill_image(const vtb_loader *l, sample *s, float *out, vtb_error *err) {
-  return vtb_transform_apply(&l->o.transform, &s->image, s->key, out)
-             ? VTB_OK
-             : vtb_no_memory(err, "preparing an image");
+static vtb_status fill_image(const vtb_loader *l, const vtb_feed *f, sample *s, void *at,
+                             int64_t row, vtb_error *err) {
+  void *out = row_at(l, f, at, row);
+  bool done = is_pixels(l, f) ? vtb_transform_pixels(&l->o.transform, &s->image, s->key, out,
+                                                     erased_at(l, f, at, row))
+                              : vtb_transform_apply(&l->o.transform, &s->image, s->key, out);
+  return done ? VTB_OK : vtb_no_memory(err, "preparing an image");
 }
 
 static vtb_status check_classes(const vtb_loader *l, const vtb_feed *f, const sample *s,
@@ -141,11 +171,12 @@ static vtb_status fill_array(const vtb_loader *l, const vtb_feed *f, const sampl
   return status;
 }
 
-static vtb_status fill(const vtb_loader *l, const vtb_feed *f, sample *s, void *out,
+static vtb_status fill(const vtb_loader *l, const vtb_feed *f, sample *s, void *at, int64_t row,
                        vtb_error *err) {
+  void *out = row_at(l, f, at, row);
   switch (f->kind) {
   case VTB_FEED_IMAGE:
-    return fill_image(l, s, out, err);
+    return fill_image(l, f, s, at, row, err);
   case VTB_FEED_LABEL:
     *(int32_t *)out = vtb_dataset_label(l->o.dataset, s->number);
     return VTB_OK;
@@ -177,11 +208,10 @@ static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row,
   }
   for (int i = 0; i < l->o.n_feeds && status == VTB_OK; i++) {
     const vtb_feed *f = &l->o.feeds[i];
-    void *out = (float *)at->at[i] + row * f->count;
     if (s.padding)
-      pad(f, out);
+      pad(l, f, at->at[i], row);
     else
-      status = fill(l, f, &s, out, err);
+      status = fill(l, f, &s, at->at[i], row, err);
   }
   vtb_image_free(&s.image);
   vtb_image_free(&s.mask);
@@ -244,6 +274,18 @@ static void feed_pair(vtb_loader *l) {
   l->o.n_feeds = 2;
 }
 
+static size_t bytes_of(const vtb_loader *l, const vtb_feed *f) {
+  return is_pixels(l, f) ? pixels_of(l, f).size : (size_t)(f->count * l->o.batch) * sizeof(float);
+}
+
+/* What the pixels of each channel become is the same in all batches. */
+static void fill_values(const vtb_loader *l, const vtb_feed *f, void *at) {
+  const vtb_preparation *p = &l->o.transform.prepare;
+  if (!is_pixels(l, f)) return;
+  float *values = (float *)(void *)((char *)at + pixels_of(l, f).values);
+  for (int c = 0; c < p->channels; c++) vtb_image_values(p->mean[c], p->std[c], values + 256 * c);
+}
+
 static vtb_status allocate_slot(const vtb_loader *l, slot *s, vtb_error *err) {
   s->at = calloc((size_t)l->o.n_feeds + 1, sizeof *s->at);
   s->samples = calloc((size_t)l->o.batch, sizeof *s->samples);
@@ -252,8 +294,9 @@ static vtb_status allocate_slot(const vtb_loader *l, slot *s, vtb_error *err) {
   bool enough = s->at && s->samples;
   for (int i = 0; i < l->o.n_feeds && enough; i++) {
     const vtb_feed *f = &l->o.feeds[i];
-    s->at[i] = vtb_aligned_alloc((size_t)(f->count * l->o.batch) * sizeof(float));
+    s->at[i] = vtb_aligned_alloc(bytes_of(l, f));
     enough = s->at[i] != NULL;
+    if (enough) fill_values(l, f, s->at[i]);
     if (f->kind == VTB_FEED_IMAGE && !s->batch.images) s->batch.images = s->at[i];
     if (f->kind == VTB_FEED_LABEL && !s->batch.labels) s->batch.labels = s->at[i];
   }

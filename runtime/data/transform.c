@@ -131,15 +131,19 @@ static void mirror(vtb_image *im) {
   }
 }
 
-static void erase(const vtb_transform *t, uint64_t key, float *chw) {
-  box b;
-  if (unit(key, DRAW_ERASE) >= t->augment.erase_prob) return;
-  if (!random_box(key, DRAW_ERASE + 1, t->prepare.width, t->prepare.height, 0.02, 1.0 / 3, 0.3,
-                  1 / 0.3, &b))
-    return;
+/* The box that becomes 0; without extent if there is none. */
+static box erased_box(const vtb_transform *t, uint64_t key) {
+  box b = {0};
+  if (!(t->augment.erase_prob > 0) || unit(key, DRAW_ERASE) >= t->augment.erase_prob) return b;
+  (void)random_box(key, DRAW_ERASE + 1, t->prepare.width, t->prepare.height, 0.02, 1.0 / 3, 0.3,
+                   1 / 0.3, &b);
+  return b;
+}
+
+static void erase(const vtb_transform *t, const box *b, float *chw) {
   for (int c = 0; c < t->prepare.channels; c++)
-    for (int y = b.y; y < b.y + b.h; y++)
-      for (int x = b.x; x < b.x + b.w; x++)
+    for (int y = b->y; y < b->y + b->h; y++)
+      for (int x = b->x; x < b->x + b->w; x++)
         chw[((size_t)c * (size_t)t->prepare.height + (size_t)y) * (size_t)t->prepare.width +
             (size_t)x] = 0;
 }
@@ -157,14 +161,29 @@ static vtb_image framed(const vtb_transform *t, vtb_image im, uint64_t key, bool
   return im;
 }
 
+static vtb_image framed_image(const vtb_transform *t, const vtb_image *source, uint64_t key) {
+  vtb_image im = vtb_image_convert(source, t->prepare.channels);
+  return im.pixels ? framed(t, im, key, false) : im;
+}
+
 bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
                          float *out) {
-  vtb_image im = vtb_image_convert(source, t->prepare.channels);
+  vtb_image im = framed_image(t, source, key);
   if (!im.pixels) return false;
-  im = framed(t, im, key, false);
-  if (!im.pixels) return false;
+  box erased = erased_box(t, key);
   vtb_image_to_chw(&im, t->prepare.mean, t->prepare.std, out);
-  if (t->augment.erase_prob > 0) erase(t, key, out);
+  erase(t, &erased, out);
+  vtb_image_free(&im);
+  return true;
+}
+
+bool vtb_transform_pixels(const vtb_transform *t, const vtb_image *source, uint64_t key,
+                          uint8_t *out, int32_t erased[4]) {
+  vtb_image im = framed_image(t, source, key);
+  if (!im.pixels) return false;
+  box b = erased_box(t, key);
+  memcpy(erased, (int32_t[]){b.x, b.y, b.w, b.h}, 4 * sizeof *erased);
+  vtb_image_to_planes(&im, out);
   vtb_image_free(&im);
   return true;
 }

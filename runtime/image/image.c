@@ -85,11 +85,21 @@ vtb_image vtb_image_center_crop(const vtb_image *im, int width, int height, cons
                         vtb_image_center(im->height, height), width, height);
 }
 
+void vtb_image_values(float mean, float std, float values[256]) {
+  for (int v = 0; v < 256; v++) values[v] = ((float)v / 255.0f - mean) / std;
+}
+
 void vtb_image_to_chw(const vtb_image *im, const float *mean, const float *std, float *out) {
   size_t n = (size_t)im->width * (size_t)im->height, c = (size_t)im->channels;
   for (size_t j = 0; j < c; j++) {
     float value[256];
-    for (int v = 0; v < 256; v++) value[v] = ((float)v / 255.0f - mean[j]) / std[j];
+    vtb_image_values(mean[j], std[j], value);
     for (size_t i = 0; i < n; i++) out[j * n + i] = value[im->pixels[i * c + j]];
   }
+}
+
+void vtb_image_to_planes(const vtb_image *im, uint8_t *out) {
+  size_t n = (size_t)im->width * (size_t)im->height, c = (size_t)im->channels;
+  for (size_t j = 0; j < c; j++)
+    for (size_t i = 0; i < n; i++) out[j * n + i] = im->pixels[i * c + j];
 }

@@ -50,5 +50,9 @@ int vtb_image_center(int size, int part);
 
 /* out[c][y][x] = (pixel / 255 - mean[c]) / std[c] */
 void vtb_image_to_chw(const vtb_image *im, const float *mean, const float *std, float *out);
+/* The numbers that the pixels of a channel become so. */
+void vtb_image_values(float mean, float std, float values[256]);
+/* out[c][y][x] = pixel */
+void vtb_image_to_planes(const vtb_image *im, uint8_t *out);
 
 #endif

@@ -102,6 +102,10 @@ typedef struct vtb_program {
   vtb_status (*submit)(void *owner, void *const *args, vtb_error *err);
   vtb_status (*collect)(void *owner, void *const *args, vtb_error *err);
   int most_ahead;
+  /* 1 + the image input that submit takes as bytes (runtime/launch/pixels.h) while uses_pixels is
+   * set, by whoever submits; 0: none */
+  int pixels;
+  bool uses_pixels;
   /* of such programs, may be NULL: see vtb_program_keep() */
   void (*keep)(void *owner, unsigned roles);
   /* vtb_program_exchange() */

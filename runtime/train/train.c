@@ -321,6 +321,15 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   if (result) *result = t->result;
 }
 
+/* Whether images go to the program as bytes: one input is an image, and it takes it so. */
+static bool takes_pixels(const vtb_trainer *t) {
+  const vtb_bound *b = &t->bound;
+  int n = 0, image = b->image;
+  for (int i = 0; i < b->n_feeds; i++)
+    if (b->feeds[i].kind == VTB_FEED_IMAGE) n++, image = b->fed[i];
+  return t->most_issued && (n == 1 || !b->n_feeds) && b->program->pixels == image + 1;
+}
+
 static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   bool planned = c->fit_seconds > 0 || c->n_plan;
@@ -329,6 +338,7 @@ static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
                           .batch = t->bound.program->batch,
                           .feeds = t->bound.feeds,
                           .n_feeds = t->bound.n_feeds,
+                          .pixels = takes_pixels(t),
                           .shuffle = true,
                           .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
                           .seed = c->seed,
@@ -337,8 +347,10 @@ static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
                           .n_epochs = planned ? INT32_MAX : c->epochs,
                           .n_threads = c->loader_threads};
   vtb_loader *loader = NULL;
+  c->step->uses_pixels = o.pixels;
   vtb_status status = vtb_loader_open(&o, &loader, err);
   if (status == VTB_OK) status = loop(t, loader, why, err);
+  c->step->uses_pixels = false;
   vtb_loader_close(loader);
   return status;
 }

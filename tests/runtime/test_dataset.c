@@ -1,4 +1,5 @@
 #include "runtime/data/dataset.h"
+#include "runtime/launch/pixels.h"
 #include "tests/runtime/support.h"
 
 #include <zlib.h>
@@ -327,6 +328,48 @@ TEST(the_last_batch_is_padded_and_every_sample_comes_once) {
   vtb_dataset_free(d);
 }
 
+/* Element i of sample s of a batch whose images are bytes. */
+static float made_of(const char *pixels, int s, int i) {
+  vtb_pixels at = vtb_pixels_layout(8, 1, SIDE * SIDE);
+  const int32_t *box = (const int32_t *)(const void *)(pixels + at.erased) + 4 * s;
+  int x = i % SIDE - box[0], y = i / SIDE - box[1];
+  if (x >= 0 && x < box[2] && y >= 0 && y < box[3]) return 0;
+  int byte = (unsigned char)pixels[at.bytes + (size_t)(s * SIDE * SIDE + i)];
+  return ((const float *)(const void *)(pixels + at.values))[byte];
+}
+
+TEST(pixels_are_the_images_before_they_are_normalised) {
+  vtb_dataset *d = open_set("load", "train");
+  vtb_loader_options o = {.dataset = d,
+                          .transform = augmenting(d),
+                          .batch = 8,
+                          .shuffle = true,
+                          .n_epochs = 2,
+                          .seed = 5};
+  vtb_loader *floats = NULL, *pixels = NULL;
+  const vtb_batch *want = NULL, *got = NULL;
+  int wrong = 0, zeros = 0, batches = 0;
+  CHECK_OK(vtb_loader_open(&o, &floats, err));
+  o.pixels = true;
+  CHECK_OK(vtb_loader_open(&o, &pixels, err));
+  for (;; batches++) {
+    CHECK_OK(vtb_loader_next(floats, &want, err));
+    CHECK_OK(vtb_loader_next(pixels, &got, err));
+    if (!want || !got) break;
+    CHECK(memcmp(want->labels, got->labels, 8 * sizeof *want->labels) == 0);
+    for (int i = 0; i < 8 * SIDE * SIDE; i++) {
+      float made = made_of((const char *)got->images, i / (SIDE * SIDE), i % (SIDE * SIDE));
+      wrong += memcmp(&made, &want->images[i], sizeof made) != 0;
+      zeros += made == 0;
+    }
+  }
+  CHECK(!want && !got && batches == 14 && zeros > 12 * SIDE * SIDE); /* padding is erased */
+  CHECK_MSG(wrong == 0, "%d differ", wrong);
+  vtb_loader_close(floats);
+  vtb_loader_close(pixels);
+  vtb_dataset_free(d);
+}
+
 TEST(a_damaged_sample_stops_the_loader_with_its_name) {
   make_dirs("mixed/a");
   for (int i = 0; i < 9; i++) {
@@ -434,6 +477,7 @@ int main(void) {
   RUN(permutations_are_bijections_that_differ_by_epoch);
   RUN(batches_do_not_depend_on_threads_and_can_be_resumed);
   RUN(the_last_batch_is_padded_and_every_sample_comes_once);
+  RUN(pixels_are_the_images_before_they_are_normalised);
   RUN(a_damaged_sample_stops_the_loader_with_its_name);
   RUN(closing_early_does_not_hang);
   RUN(transforms_place_pixels_where_they_should);

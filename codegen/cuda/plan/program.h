@@ -173,6 +173,8 @@ void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step);
 void vtb__cuda_join_jobs(vtb_cuda *c, vtb_cuda_func *f);
 /* Kernels that no step launches any more. */
 void vtb__cuda_drop_kernels(vtb_cuda *c);
+/* pixels.c: the kernel that makes the image of bytes, in a plan with the entry's tensors. */
+void vtb__cuda_pixels(vtb_cuda *c, const vtb_launch_plan *p);
 vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry);
 
 /* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
