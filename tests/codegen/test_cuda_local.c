@@ -15,7 +15,7 @@ static void check_kind(const char *what, const char *text, vtb_kernel_kind kind,
   CHECK_MSG(m != NULL, "%s does not parse", what);
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
-  cuda_passes(m, "accumulate,simplify,split_thin,fuse_bias,fuse,fuse_local,dce");
+  cuda_passes(m, "accumulate,simplify,split_thin,fuse_bias,fuse,fuse_local,fuse_conv_grad,dce");
   vtb_error err = {0};
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   int left = 0;
@@ -214,8 +214,71 @@ TEST(a_weight_and_its_bias) {
       VTB_KERNEL_SUMS, 4);
 }
 
+/* In several shares, along a path: dy, whose place in memory is odd, goes to dx behind a product
+ * and to the gradients of weight and bias, of which one is reshaped before dx. */
+TEST(all_adjoints_of_a_convolution) {
+  check("adjoints",
+        "func @f(%x: f32[3, 180, 12], %up: f32[3, 180, 15], %w: f32[12, 3, 3], %dv: f32[3, 180, 3, "
+        "4], %v: f32[3, 4, 4]) -> (f32[12, 9], f32[12], f32[3, 180, 3, 4]) {\n"
+        "  %dy = slice %up {axis = 2, start = 3, limit = 15} : f32[3, 180, 12]\n"
+        "  %dw = dwconv_dw %x, %dy {grid = [9, 20], pad = [1, 1], kernel = [3, 3], path = "
+        "\"snake@9x20\"} : f32[12, 3, 3]\n"
+        "  %db = reduce_sum %dy {axes = [0, 1]} : f32[12]\n"
+        "  %flat = reshape %dw {shape = [12, 9]} : f32[12, 9]\n"
+        "  %dx = dwconv_dx %dy, %w {grid = [9, 20], pad = [1, 1], path = \"snake@9x20\"} : f32[3, "
+        "180, 12]\n"
+        "  %g = reshape %dx {shape = [3, 180, 3, 4]} : f32[3, 180, 3, 4]\n"
+        "  %p = einsum %dv, %v, %g {spec = \"bngo,goi->bngi\"} : f32[3, 180, 3, 4]\n"
+        "  return %flat, %db, %p\n"
+        "}\n",
+        1);
+}
+
+/* One axis, padded on one side, with something added behind, its weight before it; odd channels and
+ * 25 taps, bare; frames, padded unevenly; the input is read by what is behind. */
+TEST(adjoints_of_other_convolutions) {
+  check("others",
+        "func @f(%x: f32[5, 37, 132], %dy: f32[5, 37, 132], %w: f32[132, 4], %r: f32[5, 37, 132], "
+        "%u: f32[2, 30, 7], %du: f32[2, 30, 7], %k: f32[7, 5, 5], %z: f32[2, 48, 8], %dz: f32[2, "
+        "48, 8], %m: f32[8, 2, 2, 2]) -> (f32[132, 4], f32[132], f32[5, 37, 132], f32[2, 30, 7], "
+        "f32[7, 5, 5], f32[8, 2, 2, 2], f32[2, 48, 8]) {\n"
+        "  %d1 = dwconv_dw %x, %dy {grid = [37], pad = [3], kernel = [4]} : f32[132, 4]\n"
+        "  %b1 = reduce_sum %dy {axes = [0, 1]} : f32[132]\n"
+        "  %e1 = dwconv_dx %dy, %w {grid = [37], pad = [3]} : f32[5, 37, 132]\n"
+        "  %a1 = add %e1, %r : f32[5, 37, 132]\n"
+        "  %e2 = dwconv_dx %du, %k {grid = [5, 6], pad = [2, 2], path = \"rows~@5x6\"} : f32[2, "
+        "30, 7]\n"
+        "  %d2 = dwconv_dw %u, %du {grid = [5, 6], pad = [2, 2], kernel = [5, 5], path = "
+        "\"rows~@5x6\"} : f32[7, 5, 5]\n"
+        "  %d3 = dwconv_dw %z, %dz {grid = [3, 4, 4], pad = [1, 0, 1], kernel = [2, 2, 2]} : "
+        "f32[8, 2, 2, 2]\n"
+        "  %e3 = dwconv_dx %dz, %m {grid = [3, 4, 4], pad = [1, 0, 1]} : f32[2, 48, 8]\n"
+        "  %s3 = mul %e3, %z : f32[2, 48, 8]\n"
+        "  return %d1, %b1, %a1, %e2, %d2, %d3, %s3\n"
+        "}\n",
+        3);
+}
+
+/* 49 taps are too many for it. */
+TEST(adjoints_of_many_taps_stay_apart) {
+  check_kind("many taps",
+             "func @f(%x: f32[2, 20, 4], %dy: f32[2, 20, 4], %w: f32[4, 7, 7], %r: f32[2, 20, 4]) "
+             "-> (f32[4, 7, 7], f32[4], f32[2, 20, 4]) {\n"
+             "  %dw = dwconv_dw %x, %dy {grid = [4, 5], pad = [3, 3], kernel = [7, 7]} : f32[4, 7, "
+             "7]\n"
+             "  %db = reduce_sum %dy {axes = [0, 1]} : f32[4]\n"
+             "  %dx = dwconv_dx %dy, %w {grid = [4, 5], pad = [3, 3]} : f32[2, 20, 4]\n"
+             "  %s = add %dx, %r : f32[2, 20, 4]\n"
+             "  return %dw, %db, %s\n"
+             "}\n",
+             VTB_KERNEL_SUMS, 1);
+}
+
 int main(void) {
   emulate_or_skip();
+  RUN(all_adjoints_of_a_convolution);
+  RUN(adjoints_of_other_convolutions);
+  RUN(adjoints_of_many_taps_stay_apart);
   RUN(a_convolution_with_all_that_follows);
   RUN(an_odd_number_of_channels);
   RUN(thin_products_beside_a_convolution);

@@ -55,8 +55,8 @@ static void fill_shape(vtb_cuda_kernel *k, const dwconv *g) {
 }
 
 /* Whether the taps of four neighbouring channels lie behind one another, 16-byte aligned. */
-static bool is_flat(const dwconv *g) {
-  const vtb_cuda_tensor *w = vtb_cuda_tensor_of(g->c, 1);
+static bool is_flat(const dwconv *g, int tensor) {
+  const vtb_cuda_tensor *w = vtb_cuda_tensor_of(g->c, tensor);
   return vtb__is_dense(w->type, w->stride) && w->align >= 4;
 }
 
@@ -122,7 +122,7 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
   fill_shape(k, &g);
   VTB_CUDA_NUMBERS(k, {"ITEMS", threads}, {"WINDOW", WINDOW},
                    {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
-                   {"W_FLAT", is_flat(&g)}, {"TURNED", turned},
+                   {"W_FLAT", is_flat(&g, 1)}, {"TURNED", turned},
                    {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
@@ -202,7 +202,7 @@ static bool convolve_shares(vtb_cuda *c, const vtb_inst *fused, int n, bool four
   VTB_CUDA_NUMBERS(k, {"SHARES", shares}, {"OUTPUTS", sum->dim[sum->rank - 1].size},
                    {"FACTORS", vtb__cuda_factors(c)}, {"WINDOW", WINDOW},
                    {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
-                   {"W_FLAT", is_flat(&g)}, {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
+                   {"W_FLAT", is_flat(&g, 1)}, {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
@@ -223,17 +223,15 @@ static void convolve(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused) {
 
 void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, NULL); }
 void vtb__cuda_dwconv_dx(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, NULL); }
-void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused) {
-  convolve(c, fused->callee->first, fused);
-}
 
 /* The shares' sums of all taps, and of dy for a bias: `sums` a channel. */
-static void add_shares(const dwconv *g, int part, int64_t shares, int64_t sums) {
+static void add_shares(const dwconv *g, int part, int64_t shares, int64_t sums, int dw,
+                       int bias_at) {
   vtb_cuda_kernel *k = vtb_cuda_begin_text(g->c, "dwconv_add", "parts_add.cu", 256);
   vtb_arena *arena = &g->c->arena;
   vtb_cuda_temp_in(k, part, "float", "part");
-  vtb_cuda_out(k, 2, "dw");
-  if (sums > g->taps) vtb_cuda_out(k, 3, "d_bias");
+  vtb_cuda_out(k, dw, "dw");
+  if (sums > g->taps) vtb_cuda_out(k, bias_at, "d_bias");
   VTB_CUDA_NUMBERS(k, {"COUNT", sums * g->C}, {"SHARES", shares});
   const char *bias = sums > g->taps
                          ? vtb_arena_printf(arena, "if (a == %lld) d_bias[ch] = sum; else ",
@@ -245,7 +243,7 @@ static void add_shares(const dwconv *g, int part, int64_t shares, int64_t sums) 
                 "  const int ch = i %% %lld, a = i / %lld / KW, e = i / %lld %% KW;\n"
                 "  %sdw[%s] = sum;",
                 (long long)g->kt, (long long)g->kh, (long long)g->kw, (long long)g->C,
-                (long long)g->C, (long long)g->C, bias, weight_at(g, 2, false));
+                (long long)g->C, (long long)g->C, bias, weight_at(g, dw, false));
   vtb_cuda_launch(k, ceil_div(sums * g->C, 32));
 }
 
@@ -265,7 +263,7 @@ static void sum_taps(dwconv *g) {
   vtb_cuda_fill(k, "x_at", "%s", token_at(g, 0));
   vtb_cuda_fill(k, "dy_at", "%s", token_at(g, 1));
   vtb_cuda_launch(k, others * shares);
-  add_shares(g, part, shares, taps);
+  add_shares(g, part, shares, taps, 2, -1);
 }
 
 /* All taps of one channel, or of four, sit in a thread's registers twice: inputs and sums. */
@@ -288,7 +286,7 @@ static void sum_strips(dwconv *g, bool bias) {
   vtb_cuda_fill(k, "x_at", "%s", token_at(g, 0));
   vtb_cuda_fill(k, "dy_at", "%s", token_at(g, 1));
   vtb_cuda_launch(k, tiles * shares);
-  add_shares(g, part, shares, g->taps + bias);
+  add_shares(g, part, shares, g->taps + bias, 2, 3);
 }
 
 void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
@@ -303,4 +301,68 @@ void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
 void vtb__cuda_dwconv_sums(vtb_cuda *c, const vtb_inst *fused) {
   dwconv g = take_apart(c, fused->callee->first);
   sum_strips(&g, true);
+}
+
+/* ---- all adjoints at once -------------------------------------------------------------------- */
+
+static const vtb_inst *op_of(const vtb_inst *fused, vtb_op op) {
+  const vtb_inst *i = fused->callee->first;
+  while (i && i->op != op) i = i->next;
+  return i;
+}
+
+/* The result of the kernel that this op makes; -1: none. */
+static int result_of(const vtb_inst *fused, vtb_op op) {
+  for (int r = 0; r < fused->n_results; r++) {
+    const vtb_inst *def = fused->callee->returns[r]->def;
+    if (def && def->op == op) return fused->n_operands + r;
+  }
+  return -1;
+}
+
+static bool adjoints_with(vtb_cuda *c, const vtb_inst *fused, bool four) {
+  const vtb_inst *dx = op_of(fused, VTB_OP_dwconv_dx), *dw = op_of(fused, VTB_OP_dwconv_dw);
+  dwconv g = take_apart(c, dx);
+  int dy = dx->operands[0]->index, w = dx->operands[1]->index, x = dw->operands[0]->index;
+  int dw_at = result_of(fused, VTB_OP_dwconv_dw), bias = result_of(fused, VTB_OP_reduce_sum);
+  g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
+  bool few = g.taps * 4 <= DW_WINDOW;
+  bool dy_aligned = vtb_cuda_rows_of_four(c, dy), x_aligned = vtb_cuda_rows_of_four(c, x);
+  four = four && g.C % 4 == 0 && few && ((dy_aligned && x_aligned) || mixes_channels(fused));
+  int64_t columns = g.C / (four ? 4 : 1), along = columns < 32 ? columns : 32;
+  int64_t strips = g.B * g.gt * g.gh * g.strips, tiles = ceil_div(columns, along);
+  int64_t lanes = THREADS / along, shares = ceil_div(DW_BLOCKS, tiles);
+  shares = ceil_div(strips, ceil_div(ceil_div(strips, shares), lanes) * lanes);
+  int64_t sums = g.taps + (bias >= 0);
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "dwconv_grad", "dwconv_grad.cu", THREADS);
+  vtb_cuda_in(k, dy, "dy_in");
+  vtb_cuda_in(k, w, "w_in");
+  vtb_cuda_in(k, x, "x_in");
+  const char *store = store_text(&g, k, fused, four);
+  if (!store) {
+    vtb__cuda_discard(k);
+    return false;
+  }
+  int part = vtb_cuda_temp(c, shares * sums * g.C * 4);
+  vtb_cuda_temp_out(k, part, "float", "part");
+  vtb_cuda_fill(k, "store", "%s", store);
+  fill_shape(k, &g);
+  VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias >= 0},
+                   {"W_FLAT", is_flat(&g, w)}, {"W_STEP", vtb_cuda_tensor_of(c, w)->stride[0]},
+                   {"DY_STEP", dy_aligned ? 0 : vtb_cuda_tensor_of(c, dy)->stride[2]},
+                   {"X_STEP", x_aligned ? 0 : vtb_cuda_tensor_of(c, x)->stride[2]});
+  vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
+  vtb_cuda_fill(k, "dy_at", "%s", token_at(&g, dy));
+  vtb_cuda_fill(k, "x_at", "%s", token_at(&g, x));
+  vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, w, true));
+  vtb_cuda_launch(k, tiles * shares);
+  add_shares(&g, part, shares, sums, dw_at, bias);
+  return true;
+}
+
+void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused) {
+  if (!op_of(fused, VTB_OP_dwconv_dw))
+    convolve(c, fused->callee->first, fused);
+  else if (!adjoints_with(c, fused, true))
+    adjoints_with(c, fused, false);
 }

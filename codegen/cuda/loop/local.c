@@ -36,6 +36,11 @@ static void keep_factor(vtb_cuda_expr *e, const local *l, const vtb_inst *share,
   if (e->k) vtb_cuda_line(e->k, "keep(%d, %s);", number, value);
 }
 
+/* Gradients of a convolution's weight and bias, whose kernel adds them up itself. */
+static bool is_sum(const vtb_value *v) {
+  return v->def && (v->def->op == VTB_OP_dwconv_dw || v->def->op == VTB_OP_reduce_sum);
+}
+
 static void store_results(vtb_cuda_expr *e, const local *l) {
   vtb_index index[VTB_MAX_RANK];
   vtb__space_index(&e->body, &l->space, index);
@@ -50,7 +55,7 @@ static void store_results(vtb_cuda_expr *e, const local *l) {
     }
   }
   for (int r = 0; r < l->fused->n_results; r++) {
-    if (is_share(l->fused->callee->returns[r])) continue;
+    if (is_share(l->fused->callee->returns[r]) || is_sum(l->fused->callee->returns[r])) continue;
     vtb_root root = {.value = l->fused->callee->returns[r], .tensor = l->fused->n_operands + r};
     memcpy(root.stride, vtb_cuda_tensor_of(e->c, root.tensor)->stride, sizeof root.stride);
     vtb_index at[VTB_MAX_RANK] = {{0}};
@@ -168,7 +173,7 @@ void vtb__cuda_sums(vtb_cuda *c, const vtb_inst *fused) {
 
 void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused) {
   const vtb_inst *i = fused->callee->first;
-  if (i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx) {
+  if (i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx || i->op == VTB_OP_dwconv_dw) {
     vtb__cuda_local_convolution(c, fused);
     return;
   }

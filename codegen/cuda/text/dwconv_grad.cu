@@ -1,0 +1,104 @@
+/* The adjoints of a depthwise convolution in its input and its weights, and the sum of dy for a bias: a thread owns PER
+ * channels and moves a window of dy along strips of grid rows. With the taps turned round, the window's products with them
+ * add up to dx, those with the input where the thread is to dw, so that dy and the input are read once. A block owns ALONG
+ * such columns and a share of the strips, its threads every LANES-th of them, and their sums are added in order to
+ * part[share, tap, C], the last tap that of the bias. */
+hole int C, GT, GH, GW;     /* channels; grid */
+hole int KT, KH, KW;        /* kernel */
+hole int FRONT, TOP, LEFT;  /* padding of the kernel turned round */
+hole int STRIP, STRIPS;     /* columns of a strip; strips of a grid row */
+hole int ALONG;             /* columns of a block */
+hole int SHARES, ALL;       /* of the strips; all strips */
+hole bool BIAS, W_FLAT;     /* weights are dense and aligned */
+hole int THREADS;
+hole int W_STEP, DY_STEP, X_STEP; /* from channel to channel; 0: neighbours, aligned */
+hole type value;            /* of PER channels: float or vtb_f4 */
+hole expr place;            /* of step t */
+hole expr dy_at, x_at, w_at; /* offsets for b, pos and ch; of ch, row a and column e */
+hole code store;            /* of the sum at b, pos and ch */
+constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER, LANES = THREADS / ALONG;
+constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) / SHARES;
+constexpr int ROWS = KT * KH, TAPS = ROWS * KW, SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
+require C % PER == 0 && ALONG <= THREADS;
+require FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH && LEFT >= 0 && LEFT < KW;
+cost issue = THREADS / 32 * ((SHARE + LANES - 1) / LANES) * STRIP * (2 * TAPS * PER + 8 * ROWS + 24);
+cost registers = 52 + PER * (3 * TAPS + 1);
+shared value chunk[CHUNK * THREADS];
+const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG, ch = column * PER;
+const int share = vtb_block() / TILES, end = vtb_min_int(SHARE * (share + 1), ALL);
+const bool works = lane < LANES && column < COLUMNS;
+auto place = [&](int t) -> int { return ${place}; };
+value sums[SUMS], w[ROWS][KW];
+VTB_UNROLL for (int i = 0; i < SUMS; i++) sums[i] = value{};
+VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
+if constexpr (PER == 4 && W_FLAT) {
+  float taps[4 * TAPS];
+  VTB_UNROLL for (int i = 0; i < TAPS; i++) {
+    const vtb_f4 four = works ? vtb_load4(w_in, ch * TAPS + 4 * i) : vtb_f4{};
+    taps[4 * i] = four.x, taps[4 * i + 1] = four.y, taps[4 * i + 2] = four.z, taps[4 * i + 3] = four.w;
+  }
+  VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
+    const int tap = TAPS - 1 - a * KW - e;
+    vtb_put4(w[a][e], taps[tap], taps[TAPS + tap], taps[2 * TAPS + tap], taps[3 * TAPS + tap]);
+  }
+} else if (works) {
+  VTB_UNROLL for (int a = 0; a < ROWS; a++)
+    VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
+}
+for (int item = SHARE * share + lane; works && item < end; item += LANES) {
+  const int x0 = item % STRIPS * STRIP, x1 = vtb_min_int(x0 + STRIP, GW), y = item / STRIPS % GH;
+  const int z = item / STRIPS / GH % GT, b = item / STRIPS / GH / GT;
+  auto load = [&](int a, int at) -> value {
+    const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
+    if (frame < 0 || frame >= GT || row < 0 || row >= GH || at < 0 || at >= GW) return value{};
+    const vtb_i64 pos = place((frame * GH + row) * GW + at);
+    if constexpr (DY_STEP == 0)
+      return vtb_read<value>(dy_in, ${dy_at});
+    else
+      return vtb_read_apart<value>(dy_in, ${dy_at}, DY_STEP);
+  };
+  auto input = [&](vtb_i64 pos) -> value {
+    if constexpr (X_STEP == 0)
+      return vtb_read<value>(x_in, ${x_at});
+    else
+      return vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
+  };
+  auto store = [&](vtb_i64 pos, value sum) {
+    ${store}
+  };
+  value window[ROWS][KW];
+  VTB_UNROLL for (int a = 0; a < ROWS; a++)
+    VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
+  VTB_NO_UNROLL for (int x = x0; x < x1; x++) {
+    const vtb_i64 pos = place((z * GH + y) * GW + x);
+    const value in = input(pos);
+    value sum = {};
+    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+      VTB_UNROLL for (int e = 0; e < KW; e++) {
+        window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - LEFT);
+        sum = sum + w[a][e] * window[a][e];
+        sums[TAPS - 1 - a * KW - e] = sums[TAPS - 1 - a * KW - e] + in * window[a][e];
+      }
+    if constexpr (BIAS) sums[SUMS - 1] = sums[SUMS - 1] + window[FRONT * KH + TOP][LEFT];
+    store(pos, sum);
+  }
+}
+VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
+  VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+    if (from + i < SUMS) chunk[i * THREADS + vtb_tid()] = sums[from + i];
+  vtb_sync();
+  for (int left = LANES; left > 1; left = (left + 1) / 2) {
+    const int half = (left + 1) / 2;
+    if (lane + half < left)
+      VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+        if (from + i < SUMS) {
+          const value more = chunk[i * THREADS + vtb_tid() + half * ALONG];
+          chunk[i * THREADS + vtb_tid()] = chunk[i * THREADS + vtb_tid()] + more;
+        }
+    vtb_sync();
+  }
+  if (works && lane == 0)
+    VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+      if (from + i < SUMS) vtb_write(part, (vtb_i64)(share * SUMS + from + i) * C + ch, chunk[i * THREADS + vtb_tid()]);
+  vtb_sync();
+}
