@@ -203,6 +203,9 @@ static vtb_status check_speed(const char *log, vtb_error *err) {
   return vtb_fail(err, VTB_E_INTERNAL, "ptxas: %.*s", (int)strcspn(loss, "\n"), loss);
 }
 
+/* Of the cache's key: changes with what is done about spills. */
+static const char policy[] = "once more with room";
+
 /* Once more, with room for the kernels that spill, if that helps. */
 static vtb_status compile_without_spills(const char *source, const char *const *options,
                                          int n_options, bool ptx, vtb_cuda_code *code,
@@ -239,9 +242,10 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
   enum { N_OPTIONS = sizeof options / sizeof *options };
   vtb_strbuf text = {0};
   vtb_strbuf_printf(&text, "%s%s%s%s", vtb_cuda_intrinsics(), vtb_cuda_library(), common, source);
-  const char *parts[N_OPTIONS + 3] = {VTB_VERSION, version, text.at};
-  for (int i = 0; i < N_OPTIONS; i++) parts[3 + i] = options[i];
-  vtb_cuda_key key = vtb__cuda_cache_key(parts, N_OPTIONS + 3);
+  enum { FIRST = 4 };
+  const char *parts[N_OPTIONS + FIRST] = {VTB_VERSION, version, policy, text.at};
+  for (int i = 0; i < N_OPTIONS; i++) parts[FIRST + i] = options[i];
+  vtb_cuda_key key = vtb__cuda_cache_key(parts, N_OPTIONS + FIRST);
   vtb_status status = VTB_OK;
   if (!vtb__cuda_cache_get(&key, code)) {
     status = compile_without_spills(text.at, options, N_OPTIONS - ptx, ptx, code, err);

@@ -96,9 +96,10 @@ if constexpr ((Q_TURNED > 0 && !Q_ROWS) || (K_TURNED > 0 && !K_ROWS)) {
 int unit = vtb_warp(); /* the warp's first piece of dQ in a tile; they go round */
 VTB_NO_UNROLL for (int tile = 0; tile < TILES; tile++) {
   constexpr int UNITS = TILE / 16 * (DEPTH / 16);
-  constexpr int PART = Q_TURNED + K_TURNED > 0 ? 16 : TILE; /* tables' addresses need registers too */
+  /* 13 warps and more have 128 registers each, and tables' addresses need some */
+  constexpr int PART = WARPS > 12 || Q_TURNED + K_TURNED > 0 ? 16 : TILE;
   const int t0 = tile * TILE, place = tile % 2 * (KEYS * PS);
-  VTB_UNROLL for (int part = 0; part < TILE; part += PART) {
+  VTB_NO_UNROLL for (int part = 0; part < TILE; part += PART) {
     const int i0 = t0 + part;
     float s[PART / 8][4], g[PART / 8][4];
     vtb_clear(s);
