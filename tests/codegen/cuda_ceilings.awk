@@ -1,7 +1,8 @@
 # Counts of a kernel's machine code, from `nvdisasm -c`: a line a kernel, "NAME key=value ...".
 #
 #   code     instructions
-#   step     instructions for 32 HMMA, in the worst loop whose body has one and no smaller such loop
+#   step     instructions for 32 HMMA, in the worst loop whose body has one and no smaller such loop, of those that have
+#            at least a seventh of the HMMA that the kernel's largest has: others go once over a tile
 #   lds      loads from shared memory (LDS, LDSM) for 32 HMMA in that loop
 #   nested   loops without HMMA inside it: copies whose number of turns the compiler did not know
 #   hgmma    products of warp groups
@@ -20,9 +21,11 @@ function width(op) {
   return 4
 }
 
-function worst(    i, j, b, hmma, size, lds, inner, nested, most, at) {
+function worst(    i, j, b, hmma, size, inner, nested, most, largest) {
   most = -1
+  largest = 0
   for (b = 1; b <= n_loops; b++) {
+    inner_hmma[b] = 0
     hmma = total_hmma[last[b]] - total_hmma[first[b]]
     if (!hmma) continue
     inner = 1
@@ -33,11 +36,17 @@ function worst(    i, j, b, hmma, size, lds, inner, nested, most, at) {
         else nested++
       }
     if (!inner) continue
-    size = 32 * (last[b] - first[b]) / hmma
+    inner_hmma[b] = hmma
+    nested_in[b] = nested
+    if (hmma > largest) largest = hmma
+  }
+  for (b = 1; b <= n_loops; b++) {
+    if (inner_hmma[b] == 0 || 7 * inner_hmma[b] < largest) continue
+    size = 32 * (last[b] - first[b]) / inner_hmma[b]
     if (size <= most) continue
     most = size
-    worst_lds = 32 * (total_lds[last[b]] - total_lds[first[b]]) / hmma
-    worst_nested = nested
+    worst_lds = 32 * (total_lds[last[b]] - total_lds[first[b]]) / inner_hmma[b]
+    worst_nested = nested_in[b]
   }
   return most
 }

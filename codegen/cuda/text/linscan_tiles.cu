@@ -55,12 +55,12 @@ constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
-constexpr int MAPS = (A_MAP ? 4 * DEPTH : 0) + (B_MAP ? 11 * DEPTH : 0) + (C_MAP ? 14 * WIDTH : 0); /* instructions of columns */
+constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
 require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * N / (64 * ROW_TILES); /* 28 for four columns of a row, 64 for a tile of 16 x 16 with its matrices */
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + 6 * MAPS + MAPS * 7 * N / (64 * ROW_TILES); /* maps: 90 for 16 columns, 28 a strip of them */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -70,6 +70,7 @@ shared T scores[WIDE ? 64 * PP : 0];
 shared float near[512], gaps[64], in[64], out_of[64];
 shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[128], all_of[2], parts[32];
 shared float sums[WIDE ? 256 : 64], gains[GAIN ? 64 : 0]; /* of the rows' own tile */
+shared float dots[B_MAP ? 2 * THREADS : 0]; /* of rows and the bias of keys, a warp's columns each */
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
@@ -110,7 +111,7 @@ constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, PER_STEP = SLABS + 
 int to_slot = 0, slot = 0;
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
 auto bring = [&](int step, int part) { /* of the last tile's next nothing */
-  const int n = vtb_min_int(c1 - first_of(step), 64), at = step % 2 * 64;
+  const int n = step > 0 && FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - first_of(step), 64), at = step % 2 * 64;
   auto to = ring + to_slot;
   if (step < n_steps && part < SLABS) {
     const int x0 = part * SLAB;
@@ -194,21 +195,25 @@ if constexpr (A_MAP || B_MAP) {
   auto b_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${b_bias}; };
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
+  constexpr bool FP16 = FACTORS == VTB_FP16;
+  float parts_of[4][4];
+  vtb_clear(parts_of);
+  auto once = [](int) { return 1.0f; };
   if constexpr (A_MAP)
-    vtb_map_tiles<FACTORS == VTB_FP16, A_LAST_SUMMED, 64, DEPTHS, PA, THREADS>(a_tile, DEPTH, a_row, a_add);
-  if constexpr (A_MAP) vtb_sync();
+    vtb_map_groups<A_LAST_SUMMED, FP16, false, GROUPS, DEPTHS, PA, THREADS>(a_tile, n_rows, a_row, a_add, once, parts_of);
   if constexpr (B_MAP) {
-    constexpr int SHARE = THREADS / 64;
-    const int r = tid / SHARE;
-    float dot = 0.0f;
-    VTB_NO_UNROLL for (int group = tid % SHARE; group < GROUPS; group += SHARE)
-      dot += vtb_dot4(b_add(group), vtb_load4(a_tile, r * PA + 4 * group));
-    VTB_UNROLL for (int m = 1; m < SHARE; m *= 2) dot += vtb_shfl_xor(dot, m);
-    if (tid % SHARE == 0) row_side[r] = dot;
     vtb_sync();
-    vtb_map_tiles<FACTORS == VTB_FP16, !B_LAST_SUMMED, 64, DEPTHS, PA, THREADS>(a_tile, DEPTH, b_row, [](int) { return vtb_splat(0.0f); });
+    vtb_map_groups<!B_LAST_SUMMED, FP16, true, GROUPS, DEPTHS, PA, THREADS>(a_tile, n_rows, b_row, b_add, once, parts_of);
+    VTB_UNROLL for (int i = 0; i < 8; i++)
+      if (lane % 4 == 0) dots[vtb_warp() * 64 + 8 * i + lane / 4] = parts_of[i / 2][i % 2 * 2];
     vtb_sync();
+    if (tid < 64) {
+      float dot = dots[tid];
+      VTB_UNROLL for (int w = 1; w < THREADS / 32; w++) dot += dots[w * 64 + tid];
+      row_side[tid] = dot;
+    }
   }
+  vtb_sync();
 }
 
 /* What enters the chunk, with the term that the decays' adjoint takes of it. */
@@ -276,8 +281,10 @@ if (outside) {
 float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f, g0 = 1.0f, g1 = 1.0f; /* decays of the tiles between rows and columns; the next tile's */
 auto meet = [&](int step, auto on_diagonal) {
   constexpr bool diagonal = decltype(on_diagonal)::value;
-  const int n_columns = vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
-  const int t1 = first_of(step + 1), n_next = step + 1 < n_steps ? vtb_min_int(c1 - t1, 64) : 0;
+  constexpr bool whole = FORWARD && !PAIRED && !diagonal; /* tiles before the rows' own are */
+  const int n_columns = whole ? 64 : vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
+  const int t1 = first_of(step + 1);
+  const int n_next = step + 1 >= n_steps ? 0 : FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - t1, 64);
   float s[STRIPS * 8 / COLUMN_WARPS][4];
   vtb_clear(s);
   const bool meets = live && column < n_columns &&
@@ -314,8 +321,8 @@ auto meet = [&](int step, auto on_diagonal) {
       v = c < t ? 0.0f : v * vtb_product_between(t, c, near, in, out_of, gaps);
       w = c + 1 < t ? 0.0f : w * vtb_product_between(t, c + 1, near, in, out_of, gaps);
     }
-    if (EXTRA && c >= n_columns) v = 0.0f; /* extra goes beyond the tokens */
-    if (EXTRA && c + 1 >= n_columns) w = 0.0f;
+    if (EXTRA && !whole && c >= n_columns) v = 0.0f; /* extra goes beyond the tokens */
+    if (EXTRA && !whole && c + 1 >= n_columns) w = 0.0f;
     if (Z) zs[r / 8] += v + w;
     if constexpr (WIDE) vtb_store2(scores, t * PP + c, v, w);
   });
@@ -370,17 +377,19 @@ if constexpr (Z) {
 if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) { vtb_store2(done, (row + r) * PO + o0 + o, v, w); });
   vtb_sync();
+  if constexpr (Z && COLUMN_WARPS > 1) { /* whole from here on */
+    if (tid < 64) VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) sums[tid] += sums[w * 64 + tid];
+    vtb_sync();
+  }
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
   if constexpr (C_MAP) {
     constexpr int GROUPS = WIDTH / 4 > 0 ? WIDTH / 4 : 1;
     const int g0 = h * GROUPS;
     auto c_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${c_matrix}; };
     auto c_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${c_bias}; };
-    vtb_map_groups<C_LAST_SUMMED, GROUPS, PO, THREADS>(done, n_rows, c_row, [&](int r, int group, vtb_f4 y) {
-      float all = Z ? sums[r] : 0.0f;
-      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) all += Z ? sums[w * 64 + r] : 0.0f;
-      return y + c_add(group) * all;
-    });
+    auto z_of = [&](int r) { return Z ? sums[r] : 0.0f; };
+    float none[4][4];
+    vtb_map_groups<C_LAST_SUMMED, FACTORS == VTB_FP16, false, GROUPS, TILE, PO, THREADS>(done, n_rows, c_row, c_add, z_of, none);
     vtb_sync();
   }
   if constexpr (BODY) {
@@ -388,7 +397,6 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
       const vtb_i64 pos = row_at[r];
       const auto done_row = done + r * PO;
       float z_row[1] = {Z ? sums[r] : 0.0f};
-      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) z_row[0] += Z ? sums[w * 64 + r] : 0.0f;
       ${row_body}
     }
   } else {
@@ -415,7 +423,7 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
 if constexpr (Z && !BODY) {
   if (tid < n_rows) {
     float value = sums[tid];
-    VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];
+    if (!HALF) VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];
     const vtb_i64 pos = row_at[tid];
     ${put_z}
   }

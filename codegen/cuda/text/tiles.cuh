@@ -55,23 +55,75 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
   }
 }
 
-/* Groups of four columns of n_rows rows of a tile multiplied by matrices of 4 x 4: matrix(g, e) is row e of group g's; ALONG:
- * what lies along it is summed. Stores after(row, g, result). Between two vtb_sync(). */
-template <bool ALONG, int GROUPS, int PITCH, int THREADS, class P, class W, class F>
-VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, F after) {
-  constexpr int TOGETHER = GROUPS < THREADS ? THREADS / GROUPS : 1;
-  VTB_NO_UNROLL for (int i = vtb_tid(); i < TOGETHER * GROUPS; i += THREADS) {
-    const int g = i % GROUPS;
-    const vtb_f4 w0 = matrix(g, 0), w1 = matrix(g, 1), w2 = matrix(g, 2), w3 = matrix(g, 3);
-    VTB_NO_UNROLL for (int r = i / GROUPS; r < n_rows; r += TOGETHER) {
-      const vtb_f4 x = vtb_load4(tile, r * PITCH + 4 * g);
-      vtb_f4 y;
-      if constexpr (ALONG) {
-        y.x = vtb_dot4(w0, x), y.y = vtb_dot4(w1, x), y.z = vtb_dot4(w2, x), y.w = vtb_dot4(w3, x);
-      } else {
-        y = w0 * x.x + w1 * x.y + w2 * x.z + w3 * x.w;
+/* Two numbers as one or, in bf16, the sum of two, so that matrices keep 15 bits. */
+template <bool HALF> VTB_FN void vtb_two_parts(vtb_u32 (&to)[2], float first, float second) {
+  if constexpr (HALF) {
+    to[0] = vtb_pack<HALF>(first, second), to[1] = 0;
+  } else {
+    vtb_split_bf16(to[0], to[1], first, second);
+  }
+}
+
+/* Two elements of a block-diagonal matrix of 4 x 4, as a lane holds a second factor of eight columns from that of `group`
+ * on: row e of group g is matrix(g, e); ALONG: what lies along it is summed. */
+template <bool ALONG, bool HALF, int GROUPS, class W>
+VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int group, W matrix) {
+  const int o = vtb_lane() / 4, i = vtb_lane() % 4 * 2, g = group + o / 4;
+  float first = 0.0f, second = 0.0f;
+  if (o / 4 == i / 4 && g < GROUPS) {
+    if constexpr (ALONG) {
+      const vtb_f4 w = matrix(g, o % 4);
+      first = i % 4 ? w.z : w.x, second = i % 4 ? w.w : w.y;
+    } else {
+      const vtb_f4 v = matrix(g, i % 4), w = matrix(g, i % 4 + 1);
+      first = o % 4 < 2 ? (o % 2 ? v.y : v.x) : o % 2 ? v.w : v.z;
+      second = o % 4 < 2 ? (o % 2 ? w.y : w.x) : o % 2 ? w.w : w.z;
+    }
+  }
+  vtb_two_parts<HALF>(to, first, second);
+}
+
+/* Groups of four columns of n_rows of the 64 rows of a tile times such a matrix, plus bias(g) * times(row). DOTTED: the
+ * bias is not added; what the rows' products with it are is, as a first factor's lanes have rows, twice, added to dots.
+ * COLUMNS are the tile's, zeros beyond its groups; a warp has some of them. Between two vtb_sync(). */
+template <bool ALONG, bool HALF, bool DOTTED, int GROUPS, int COLUMNS, int PITCH, int THREADS, class P, class W, class B, class M>
+VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float (&dots)[4][4]) {
+  VTB_NO_UNROLL for (int x0 = vtb_warp() * 16; x0 < COLUMNS; x0 += THREADS / 2) {
+    const bool both = COLUMNS % 16 == 0 || x0 + 8 < COLUMNS;
+    constexpr int PARTS = HALF ? 1 : 2;
+    vtb_u32 factors[2][2], dot[2][2];
+    VTB_UNROLL for (int i = 0; i < 2; i++) vtb_group_factor<ALONG, HALF, GROUPS>(factors[i], x0 / 4 + 2 * i, matrix);
+    float adds[2][2];
+    VTB_UNROLL for (int i = 0; i < 2; i++) {
+      const int g = x0 / 4 + 2 * i + vtb_lane() % 4 / 2;
+      const vtb_f4 add = g < GROUPS ? bias(g) : vtb_splat(0.0f);
+      adds[i][0] = vtb_lane() % 2 ? add.z : add.x;
+      adds[i][1] = vtb_lane() % 2 ? add.w : add.y;
+      vtb_two_parts<HALF>(dot[i], adds[i][0], adds[i][1]);
+    }
+    VTB_UNROLL for (int s = 0; s < 4; s++) {
+      if (16 * s >= n_rows) break;
+      vtb_u32 x[4];
+      vtb_ldmatrix_x4(x, tile + ((16 * s + vtb_lane() % 16) * PITCH + x0 + (both ? vtb_lane() / 16 * 8 : 0)));
+      vtb_sync_warp();
+      if (!both) x[2] = x[3] = 0;
+      VTB_UNROLL for (int p = 0; p < (DOTTED ? PARTS : 0); p++) {
+        const vtb_u32 w[2] = {dot[0][p], dot[1][p]};
+        vtb_mma_16<HALF>(dots[s], x, w);
       }
-      vtb_store4(tile, r * PITCH + 4 * g, after(r, g, y));
+      const int row = 16 * s + vtb_lane() / 4, column = x0 + vtb_lane() % 4 * 2;
+      VTB_UNROLL for (int i = 0; i < 2; i++) {
+        float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+        if constexpr (!DOTTED)
+          VTB_UNROLL for (int e = 0; e < 4; e++) y[e] = adds[i][e % 2] * times(row + e / 2 * 8);
+        VTB_UNROLL for (int p = 0; p < PARTS; p++) {
+          const vtb_u32 w[2] = {i ? 0 : factors[0][p], i ? factors[1][p] : 0};
+          vtb_mma_16<HALF>(y, x, w);
+        }
+        if (i && !both) break;
+        vtb_store2(tile, row * PITCH + column + 8 * i, y[0], y[1]);
+        vtb_store2(tile, (row + 8) * PITCH + column + 8 * i, y[2], y[3]);
+      }
     }
   }
 }
