@@ -12,7 +12,8 @@
  * of products (fuse_products.c), which have no rows, and ops that move elements.
  *
  * Other column sums over the same space that read a value in common are one kernel, and so are
- * loops and rows, unless a later pass may have better use for one of them.
+ * loops and rows, unless a later pass may have better use for one of them, and those that make
+ * parts of one small value, which would be a launch each.
  */
 #include "ir/recurrence.h"
 #include "passes/fuse.h"
@@ -104,7 +105,14 @@ void vtb__fuse_siblings(vtb__fuser *f) {
 /* ---- beside the rows of another kernel ------------------------------------------------------- */
 
 /* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
-enum { SMALL = 4096, MOST_BESIDE = 48, WANTED_STRIPS = 256, LEAST_ROWS = 8, MOST_COLUMNS = 4096 };
+enum {
+  SMALL = 4096,
+  MOST_BESIDE = 48,
+  WANTED_STRIPS = 256,
+  LEAST_ROWS = 8,
+  MOST_COLUMNS = 4096,
+  MOST_PARTS = 1 << 20
+};
 
 static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
   const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
@@ -185,15 +193,31 @@ static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
          !may_be_epilogue(f, group) && !is_behind_scan(f, group) && !is_beside_scan(f, sums);
 }
 
+/* Groups that make other parts of what the instruction is a part of, of few numbers each. */
+static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out) {
+  int g = vtb__fuse_find(f, inst->order);
+  VTB__EACH_USER(&f->groups, inst->order, u) {
+    const vtb_inst *whole = f->nodes[*u].inst;
+    if (whole->op != VTB_OP_concat || vtb_type_count(&whole->results[0]->type) > MOST_PARTS)
+      continue;
+    for (int o = 0; o < whole->n_operands; o++) {
+      int part = f->node_of[whole->operands[o]->id];
+      if (part >= 0 && vtb__fuse_find(f, part) != g) vtb_vec_push(out, vtb__fuse_find(f, part));
+    }
+  }
+}
+
 /* Groups that read or make a value as large as the rows of `group` (or a number, where that is a
  * launch for next to nothing: the samples that blocks drop), each as often as there are such
- * values; the group itself and those that are no kernels are left out. */
+ * values, and those that make what is put beside few numbers of its own, each a launch; the group
+ * itself and those that are no kernels are left out. */
 static void list_neighbours(vtb__fuser *f, int group, vtb__fuse_list *out) {
   int64_t most = vtb_type_count(&f->nodes[group].shape);
   f->reads_now++;
   out->n = 0;
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
+    list_parts(f, inst, out);
     for (int o = 0; o < inst->n_operands; o++) {
       vtb_value *v = inst->operands[o];
       int64_t n_elements = vtb_type_count(&v->type);

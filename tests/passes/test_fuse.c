@@ -203,6 +203,22 @@ TEST(neighbours_are_one_kernel_where_memory_is_the_limit) {
   vtb_module_free(m);
 }
 
+/* They read nothing in common, but are put side by side: adjoints of two gates. */
+TEST(small_parts_of_one_value_are_one_kernel_where_launches_count) {
+  target = vtb_target_find("cuda");
+  vtb_module *m = fuse_and_compare(
+      "entry func @main(%x: f32[2, 7, 4], %y: f32[2, 7, 4]) -> (f32[2, 7, 8], f32[4], f32[4]) {\n"
+      "  %a = sin %x : f32[2, 7, 4]\n"
+      "  %b = exp %y : f32[2, 7, 4]\n"
+      "  %s = reduce_sum %a {axes = [0, 1]} : f32[4]\n"
+      "  %t = reduce_sum %b {axes = [0, 1]} : f32[4]\n"
+      "  %c = concat %a, %b {axis = 2} : f32[2, 7, 8]\n"
+      "  return %c, %s, %t\n}\n");
+  target = NULL;
+  CHECK(count_kind(m->entry, "strips") == 1 && count_kind(m->entry, "loop") == 1);
+  vtb_module_free(m);
+}
+
 /* Samples that blocks drop: a launch each would be for next to nothing. */
 TEST(small_loops_that_read_one_number_are_one_kernel_where_launches_count) {
   target = vtb_target_find("cuda");
@@ -404,6 +420,7 @@ int main(void) {
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit);
   RUN(neighbours_are_one_kernel_where_memory_is_the_limit);
+  RUN(small_parts_of_one_value_are_one_kernel_where_launches_count);
   RUN(small_loops_that_read_one_number_are_one_kernel_where_launches_count);
   RUN(column_sums_leave_epilogues_alone);
   RUN(a_stored_producer_is_not_taken_into_a_column_sum);
