@@ -153,10 +153,13 @@ static int first_reader(const vtb_func *f, const vtb_value *v, const vtb_inst *e
 
 static bool feeds(const vtb_inst *p, const vtb_value *v) { return behind_reshapes(v)->def == p; }
 
-/* v, or what it is a view of, is computed before `place`, or by p. */
+/* v, or what it is a view of, is computed before `place`, or is all that p makes of a result: of a
+ * part of one, c would wait for itself. */
 static bool is_there(const vtb_value *v, const vtb_inst *p, const vtb_inst *place) {
-  if (!v->def || v->def == p || v->def->order < place->order) return true;
-  return v->def->op == VTB_OP_reshape && is_there(v->def->operands[0], p, place) && feeds(p, v);
+  const vtb_value *base = v;
+  while (base->def && is_view(base->def)) base = base->def->operands[0];
+  if (base->def == p) return feeds(p, v);
+  return !v->def || v->def->order < place->order;
 }
 
 /* Where p and c, which comes behind it, may stand as one: where c does or, if something between

@@ -165,6 +165,7 @@ bool vtb__mixer_takes(const vtb_inst *einsum) {
   bool gain = scan && vtb__is_gain_loop(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
   if (gain) v = scan->results[0], scan = only_reader(v);
   if (!scan || scan->op != VTB_OP_linscan || !is_parallel(scan)) return false;
+  if (v->type.rank != 4 || v->type.dim[3].size % 4 != 0) return false; /* a head ends in a block */
   int o = 0;
   while (o < 4 && scan->operands[o] != v) o++;
   if (o > 2 || (gain && o != 1)) return false;
