@@ -1,7 +1,7 @@
 # Counts of a kernel's machine code, from `nvdisasm -c`: a line a kernel, "NAME key=value ...".
 #
 #   code     instructions
-#   step     instructions for 32 HMMA, in the worst loop whose body has one and no smaller such loop, of those that have
+#   step     instructions for 32 HMMA, in the worst loop whose body has four and no smaller such loop, of those that have
 #            at least a seventh of the HMMA that the kernel's largest has: others go once over a tile
 #   lds      loads from shared memory (LDS, LDSM) for 32 HMMA in that loop
 #   nested   loops without HMMA inside it: copies whose number of turns the compiler did not know
@@ -21,19 +21,20 @@ function width(op) {
   return 4
 }
 
-function worst(    i, j, b, hmma, size, inner, nested, most, largest) {
+function worst(    i, j, b, hmma, among, size, inner, nested, most, largest) {
   most = -1
   largest = 0
   for (b = 1; b <= n_loops; b++) {
     inner_hmma[b] = 0
     hmma = total_hmma[last[b]] - total_hmma[first[b]]
-    if (!hmma) continue
+    if (hmma < 4) continue
     inner = 1
     nested = 0
     for (j = 1; j <= n_loops; j++)
       if (j != b && first[j] >= first[b] && last[j] <= last[b] && last[j] - first[j] < last[b] - first[b]) {
-        if (total_hmma[last[j]] - total_hmma[first[j]] > 0) inner = 0
-        else nested++
+        among = total_hmma[last[j]] - total_hmma[first[j]]
+        if (among >= 4) inner = 0
+        else if (!among) nested++
       }
     if (!inner) continue
     inner_hmma[b] = hmma
