@@ -1,4 +1,4 @@
-/* Vertebra: the windows of depthwise convolutions (dwconv.cu, dwconv_thin.cu).
+/* Vertebra: the windows of depthwise convolutions (dwconv*.cu), and sums over the threads of a column.
  *
  * store(x, sum, near) for columns x0 to x1 - 1 of a row: V is of one channel or of four, load(a, column) reads the input
  * for row a of the kernel, zero beyond the grid, near(a, e) is what that was for row a and column e of the kernel. KEPT:
@@ -41,5 +41,30 @@ template <int ROWS, int KW, bool TURNED, class P> VTB_FN void vtb_take_taps(vtb_
   VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
     const int tap = TURNED ? TAPS - 1 - a * KW - e : a * KW + e;
     vtb_put4(w[a][e], taps[tap], taps[TAPS + tap], taps[2 * TAPS + tap], taps[3 * TAPS + tap]);
+  }
+}
+
+/* put(i, what sums[i] of all threads of a column comes to), in a fixed order, by the first of them if it works: a column's
+ * threads stand ALONG apart, `lane` says which one this is, and chunk is CHUNK numbers a thread in shared memory. */
+template <int CHUNK, int THREADS, int ALONG, class V, int SUMS, class P, class Put>
+VTB_FN void vtb_add_lanes(V (&sums)[SUMS], P chunk, int lane, bool works, Put put) {
+  VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
+    VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+      if (from + i < SUMS) chunk[i * THREADS + vtb_tid()] = sums[from + i];
+    vtb_sync();
+    for (int left = THREADS / ALONG; left > 1; left = (left + 1) / 2) {
+      const int half = (left + 1) / 2;
+      if (lane + half < left)
+        VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+          if (from + i < SUMS) {
+            const V more = chunk[i * THREADS + vtb_tid() + half * ALONG];
+            chunk[i * THREADS + vtb_tid()] = chunk[i * THREADS + vtb_tid()] + more;
+          }
+      vtb_sync();
+    }
+    if (works && lane == 0)
+      VTB_UNROLL for (int i = 0; i < CHUNK; i++)
+        if (from + i < SUMS) put(from + i, chunk[i * THREADS + vtb_tid()]);
+    vtb_sync();
   }
 }

@@ -2,6 +2,7 @@
  * moves a window of inputs along strips of grid rows, as the convolution does; a block owns ALONG such columns and a share
  * of the strips, its threads every LANES-th of them, and their sums are added in order to part[share, tap, C], the last tap
  * that of the bias. */
+#include "convolve.cuh"
 hole int C, GT, GH, GW;     /* channels; grid */
 hole int KT, KH, KW;        /* kernel */
 hole int FRONT, TOP, LEFT;  /* padding */
@@ -50,22 +51,6 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
     if constexpr (BIAS) sums[SUMS - 1] = sums[SUMS - 1] + dy;
   }
 }
-VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
-  VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-    if (from + i < SUMS) chunk[i * THREADS + vtb_tid()] = sums[from + i];
-  vtb_sync();
-  for (int left = LANES; left > 1; left = (left + 1) / 2) {
-    const int half = (left + 1) / 2;
-    if (lane + half < left)
-      VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-        if (from + i < SUMS) {
-          const value more = chunk[i * THREADS + vtb_tid() + half * ALONG];
-          chunk[i * THREADS + vtb_tid()] = chunk[i * THREADS + vtb_tid()] + more;
-        }
-    vtb_sync();
-  }
-  if (works && lane == 0)
-    VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-      if (from + i < SUMS) vtb_write(part, (vtb_i64)(share * SUMS + from + i) * C + ch, chunk[i * THREADS + vtb_tid()]);
-  vtb_sync();
-}
+vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {
+  vtb_write(part, (vtb_i64)(share * SUMS + i) * C + ch, sum);
+});

@@ -3,6 +3,7 @@
  * add up to dx, those with the input where the thread is to dw, so that dy and the input are read once. A block owns ALONG
  * such columns and a share of the strips, its threads every LANES-th of them, and their sums are added in order to
  * part[share, tap, C], the last tap that of the bias. */
+#include "convolve.cuh"
 hole int C, GT, GH, GW;     /* channels; grid */
 hole int KT, KH, KW;        /* kernel */
 hole int FRONT, TOP, LEFT;  /* padding of the kernel turned round */
@@ -31,20 +32,14 @@ auto place = [&](int t) -> int { return ${place}; };
 value sums[SUMS], w[ROWS][KW];
 VTB_UNROLL for (int i = 0; i < SUMS; i++) sums[i] = value{};
 VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
-if constexpr (PER == 4 && W_FLAT) {
-  float taps[4 * TAPS];
-  VTB_UNROLL for (int i = 0; i < TAPS; i++) {
-    const vtb_f4 four = works ? vtb_load4(w_in, ch * TAPS + 4 * i) : vtb_f4{};
-    taps[4 * i] = four.x, taps[4 * i + 1] = four.y, taps[4 * i + 2] = four.z, taps[4 * i + 3] = four.w;
-  }
-  VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) {
-    const int tap = TAPS - 1 - a * KW - e;
-    vtb_put4(w[a][e], taps[tap], taps[TAPS + tap], taps[2 * TAPS + tap], taps[3 * TAPS + tap]);
-  }
-} else if (works) {
-  VTB_UNROLL for (int a = 0; a < ROWS; a++)
-    VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
-}
+auto take = [&](auto &to) {
+  if constexpr (PER == 4 && W_FLAT)
+    vtb_take_taps<ROWS, KW, true>(to, w_in + ch * TAPS);
+  else
+    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+      VTB_UNROLL for (int e = 0; e < KW; e++) to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
+};
+if (works) take(w);
 for (int item = SHARE * share + lane; works && item < end; item += LANES) {
   const int x0 = item % STRIPS * STRIP, x1 = vtb_min_int(x0 + STRIP, GW), y = item / STRIPS % GH;
   const int z = item / STRIPS / GH % GT, b = item / STRIPS / GH / GT;
@@ -83,22 +78,6 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
     store(pos, sum);
   }
 }
-VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
-  VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-    if (from + i < SUMS) chunk[i * THREADS + vtb_tid()] = sums[from + i];
-  vtb_sync();
-  for (int left = LANES; left > 1; left = (left + 1) / 2) {
-    const int half = (left + 1) / 2;
-    if (lane + half < left)
-      VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-        if (from + i < SUMS) {
-          const value more = chunk[i * THREADS + vtb_tid() + half * ALONG];
-          chunk[i * THREADS + vtb_tid()] = chunk[i * THREADS + vtb_tid()] + more;
-        }
-    vtb_sync();
-  }
-  if (works && lane == 0)
-    VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-      if (from + i < SUMS) vtb_write(part, (vtb_i64)(share * SUMS + from + i) * C + ch, chunk[i * THREADS + vtb_tid()]);
-  vtb_sync();
-}
+vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {
+  vtb_write(part, (vtb_i64)(share * SUMS + i) * C + ch, sum);
+});
