@@ -27,7 +27,6 @@ vir im2col all        rows of 14 pixels, every second of them
 vir strips all        adjoints of an image's channels, which lie apart, beside a norm's rows: L1 has them (1.0 a block)
 vllama product all    a residual that lies along the other axis: L1 has it (1.0 a block)
 vllama dwconv all     positions' convolution back, of an image in 16 bits
-convnext dwconv all   7 x 7 taps over channels that lie apart: L1 has them (1.0 a block)
 convnext strips all   as those of vir
 "
 

@@ -84,6 +84,8 @@ TEST(depthwise_convolutions) {
   depthwise(&c, 1, 3, 2, 8, 2, 4, 0, 3, "cols~@3x2");
   depthwise(&c, 1, 9, 10, 5, 9, 9, 4, 4, NULL);
   depthwise(&c, 2, 1, 37, 70, 1, 4, 0, 3, NULL);
+  depthwise(&c, 2, 2, 3, 150, 5, 3, 2, 1, NULL); /* more channels than a block has threads */
+  depthwise(&c, 1, 3, 5, 8, 7, 7, 3, 3, "cols@3x5");
   depthwise(&c, 1, 1, 1, 4, 3, 1, 1, 0, NULL);
   cuda_end(&c, 1e-5, "depthwise");
 }

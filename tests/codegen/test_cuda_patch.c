@@ -126,6 +126,14 @@ TEST(patches_of_images) {
   CHECK_MSG(r <= 1.5, "im2col: %g", r);
 }
 
+/* The taps of single channels lie 49 apart. */
+TEST(taps_of_channels) {
+  double r = sectors_of("func @f(%x: f32[4, 49, 192], %w: f32[192, 7, 7]) -> (f32[4, 49, 192]) {\n"
+                        "  %a = dwconv %x, %w {grid = [7, 7], pad = [3, 3]} : f32[4, 49, 192]\n"
+                        "  return %a\n}\n");
+  CHECK_MSG(r <= 1.1, "dwconv: %g", r);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(any_size);
@@ -133,5 +141,6 @@ int main(void) {
   RUN(neighbours_apart);
   RUN(pixels_and_channels);
   RUN(patches_of_images);
+  RUN(taps_of_channels);
   return test_done();
 }

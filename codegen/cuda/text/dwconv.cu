@@ -1,4 +1,5 @@
-/* Depthwise convolution: a thread owns PER channels of a strip of a grid row, and moves a window of inputs along it. */
+/* Depthwise convolution: a thread owns PER channels of a strip of a grid row, and moves a window of inputs along it. The
+ * taps of single channels lie apart, so that a block brings those of its channels to shared memory in one piece. */
 #include "convolve.cuh"
 hole int C, GT, GH, GW;          /* channels; grid */
 hole int KT, KH, KW;             /* kernel */
@@ -13,12 +14,21 @@ hole type value;                 /* of PER channels: float or vtb_f4 */
 hole expr place;                 /* of step t */
 hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
 hole code store;                 /* of the sum at b, pos and ch */
-constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER;
+constexpr int PER = sizeof(value) == 16 ? 4 : 1, COLUMNS = C / PER;
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW; /* of the kernel, all frames */
 constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
+constexpr int SLOTS = COLUMNS < THREADS ? COLUMNS : THREADS, PITCH = TAPS + 1 - TAPS % 2; /* odd: no bank twice */
+constexpr bool STAGED = PER == 1 && W_FLAT && TAPS > 1 && SLOTS * PITCH <= 16384;
 require C % PER == 0;
 cost issue = THREADS / 32 * STRIP * (ROWS * KW * PER + 8 * ROWS + 12);
+shared float taps[STAGED ? SLOTS * PITCH : 1]; /* of slot s: those of the channel of thread s */
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
+if constexpr (STAGED) {
+  const int first = (int)((vtb_i64)vtb_block() * THREADS % COLUMNS);
+  for (int i = vtb_tid(); i < SLOTS * TAPS; i += THREADS)
+    taps[i / TAPS * PITCH + i % TAPS] = w_in[(first + i / TAPS) % COLUMNS * TAPS + i % TAPS];
+  vtb_sync();
+}
 if (thread < ITEMS) {
   const int ch = (int)(thread % COLUMNS) * PER, strip = (int)(thread / COLUMNS % STRIPS);
   const int y = (int)(thread / COLUMNS / STRIPS % GH), z = (int)(thread / COLUMNS / STRIPS / GH % GT);
@@ -34,7 +44,12 @@ if (thread < ITEMS) {
     else
       return vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
   };
-  auto weight = [&](int a, int e) -> value { return vtb_read_apart<value>(w_in, ${w_at}, W_STEP); };
+  auto weight = [&](int a, int e) -> value {
+    if constexpr (STAGED)
+      return vtb_read<value>(taps, vtb_tid() % SLOTS * PITCH + (TURNED ? TAPS - 1 - a * KW - e : a * KW + e));
+    else
+      return vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
+  };
   auto store = [&](int column, value sum) {
     const vtb_i64 pos = place((z * GH + y) * GW + column);
     ${store}
