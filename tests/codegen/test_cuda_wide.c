@@ -163,6 +163,17 @@ TEST(every_tile) {
   for (int tile = 0; tile < WIDE_TILES; tile++) check(&s, tile);
 }
 
+/* Columns in multiples of 16 come in the order in which results are stored; whole tiles have no
+ * edges. */
+TEST(columns_in_the_order_of_results) {
+  static const shape odd = {"mk,nk->mn", 1, 150, 304, 136, false, true, 0},
+                     whole = {"mk,nk->mn", 1, 256, 256, 72, true, true, 0};
+  for (int tile = 0; tile < WIDE_TILES; tile++) {
+    check(&odd, tile);
+    check(&whole, tile);
+  }
+}
+
 TEST(every_order_and_odd_sizes) {
   static const shape shapes[] = {{"mk,kn->mn", 1, 77, 72, 136, false, false, 0},
                                  {"km,nk->mn", 1, 136, 75, 72, false, false, 0},
@@ -305,6 +316,7 @@ TEST(the_device_compiler_takes_them) {
 int main(void) {
   emulate_or_skip();
   RUN(every_tile);
+  RUN(columns_in_the_order_of_results);
   RUN(every_order_and_odd_sizes);
   RUN(ranges_of_the_depth_are_added);
   RUN(factors_are_summed);

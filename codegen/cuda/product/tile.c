@@ -132,6 +132,22 @@ static bool map_of(const product *p, int t, letter_class class, int box, vtb_lau
          vtb_cuda_tensor_of(p->c, vtb__product_tensor(p, t))->align == 8;
 }
 
+/* The columns' factor in the order in which a lane's sums are neighbours, half of it at a time
+ * (product_wgmma.cu): of one that lies along k, whose map has it. */
+static bool spread_map(const product *p, vtb_launch_map *map) {
+  if (map->size[2] > 1 || p->of[K].at->stride[p->b] != 1 || p->of[N].size % 16 ||
+      (p->sum && p->sum_of == p->b))
+    return false;
+  const int64_t row = map->stride[1], n = p->of[N].size;
+  *map = (vtb_launch_map){.rank = 4,
+                          .element_bytes = 2,
+                          .swizzle = 128,
+                          .size = {map->size[0], 4, 4, n / 16},
+                          .stride = {0, row, 4 * row, 16 * row},
+                          .box = {BOX, 2, 4, p->bn / 16}};
+  return true;
+}
+
 static bool fits(const product *p, vtb_factors factors) {
   vtb_launch_map map;
   vtb_dtype a = vtb__product_type(p, A)->dtype, b = vtb__product_type(p, B)->dtype;
@@ -145,6 +161,13 @@ static bool fits(const product *p, vtb_factors factors) {
 /* As the text has them. */
 static double wide_stages(double bm, double bn) {
   return fmin(floor(196608 / ((bm + bn) * STEP * 2)), 6);
+}
+
+static double effort_of_four(const product *p, double bm, double bn) {
+  const double m = (double)p->of[M].size, n = (double)p->of[N].size;
+  const bool edges = fmod(m, bm) > 0 || fmod(n, bn) > 0;
+  if (p->of[N].size % 4) return 20;
+  return (p->of[K].at->stride[p->b] == 1 ? 4 : 8) + (edges ? 8 : 0) + (p->parts.of ? 12 : 0);
 }
 
 static double wide_seconds(const product *p, const struct wide_tile *t, double splits) {
@@ -161,8 +184,9 @@ static double wide_seconds(const product *p, const struct wide_tile *t, double s
                 .flight = (wide_stages(bm, bn) - 1) * (bm + bn) * STEP * 2,
                 .bytes = batch * (m + n) * k * 2 + out * (splits > 1 ? splits : 1)};
   w.tensor[VTB_TENSOR_WIDE_16] = turns * 2 * bm * bn * range;
-  w.issue = turns * (t->groups * 4 * (range / STEP * 24 + bn * 5) + 200);
-  w.wavefronts = turns * (range / STEP * (bm + bn) * 2 + t->groups * 4 * bn * 2);
+  w.issue =
+      turns * (t->groups * 4 * (range / STEP * 24 + bn * effort_of_four(p, bm, bn) / 4) + 200);
+  w.wavefronts = turns * (range / STEP * (bm + bn + t->groups * (64 + bn)) + t->groups * 4 * bn);
   /* gpu->l2_bytes is what loads by threads reach. The copy engine asks for rows of 128 bytes stages
    * ahead: products of 8192 by wgmma without clusters, published at 610 Tflop/s on an H100 with
    * tiles of 128 x 256, read 7.1 TB/s. */
@@ -205,8 +229,11 @@ static void fill_factor(product *p, vtb_cuda_kernel *k, int t, letter_class clas
   char own[] = {hole[0], '_', 'B', 'A', 'T', 'C', 'H', 0};
   bool sound = map_of(p, t, class, class == M ? p->groups * 64 : p->bn, &map);
   vtb_check(sound, "a product's factor has no map");
+  bool batched = map.size[2] > 1;
+  bool spread = class == N && vtb_cuda_value(k, "EACH") == 4 && spread_map(p, &map);
+  if (class == N) VTB_CUDA_NUMBERS(k, {"SPREAD", spread});
   vtb_cuda_map(k, vtb__product_tensor(p, t), &map, (char[]){name, 0});
-  VTB_CUDA_NUMBERS(k, {hole, p->of[K].at->stride[t] == 1}, {own, map.size[2] > 1});
+  VTB_CUDA_NUMBERS(k, {hole, p->of[K].at->stride[t] == 1}, {own, batched});
 }
 
 void vtb__product_write_wide(product *p, vtb_factors factors, int temp) {
@@ -222,8 +249,8 @@ void vtb__product_write_wide(product *p, vtb_factors factors, int temp) {
                    {"RANGE", p->k_range}, {"SPLITS", p->splits}, {"GRID", grid}, {"HALF", half});
   vtb_cuda_fill(k, "T", "%s", half ? "vtb_f16" : "vtb_bf16");
   fill_factor(p, k, p->a, M, 'a');
+  vtb__product_accumulate(p, k, temp); /* whether four results are stored at a time */
   fill_factor(p, k, p->b, N, 'b');
-  vtb__product_accumulate(p, k, temp);
   vtb__product_sum(p, k);
   vtb_cuda_launch(k, grid);
 }

@@ -164,6 +164,25 @@ VTB_FN void vtb_part_of_8(vtb_f4 v, float &mean, float &squares) {
   squares = vtb_dot4(off, off);
   VTB_UNROLL for (int m = 4; m > 0; m >>= 1) squares += vtb_shfl_xor(squares, m);
 }
+/* The same of the eight numbers of each of four lanes. */
+VTB_FN void vtb_part_of_4(vtb_f4 low, vtb_f4 high, float &mean, float &squares) {
+  mean = vtb_sum4(low) + vtb_sum4(high);
+  VTB_UNROLL for (int m = 2; m > 0; m >>= 1) mean += vtb_shfl_xor(mean, m);
+  mean *= 0.03125f;
+  const vtb_f4 off = low - mean, off_high = high - mean;
+  squares = vtb_dot4(off, off) + vtb_dot4(off_high, off_high);
+  VTB_UNROLL for (int m = 2; m > 0; m >>= 1) squares += vtb_shfl_xor(squares, m);
+}
+/* Of a lane's pairs x and y its four numbers: those, or with its neighbour's, of x for even lanes and of y for odd ones. */
+template <bool OWN> VTB_FN vtb_f4 vtb_four_of(float x0, float x1, float y0, float y1) {
+  vtb_f4 four = {x0, x1, y0, y1};
+  if constexpr (!OWN) {
+    const bool odd = vtb_lane() % 2;
+    const float given0 = vtb_shfl_xor(odd ? x0 : y0, 1), given1 = vtb_shfl_xor(odd ? x1 : y1, 1);
+    vtb_put4(four, odd ? given0 : x0, odd ? given1 : x1, odd ? y0 : given0, odd ? y1 : given1);
+  }
+  return four;
+}
 /* Every thread gets the result; `shared` holds 32 floats and may be used again after the next vtb_sync(). */
 template <class P> VTB_FN float vtb_block_sum(float v, int n_warps, P shared) {
   v = vtb_warp_sum(v);

@@ -6,6 +6,10 @@
  * have come and `empty` when every warp of the groups is done with it, so that the tiles of the next results are on
  * their way while those of the last are stored. What lies beyond the edges is zero.
  *
+ * A lane has four neighbours along n of a row, so that results leave registers as they are, a sector of 16 bits or two of
+ * 32 by four lanes. Where B's rows are copied in that order (SPREAD) they are its own sums, else pairs of lanes exchange
+ * two of four. Where results are stored one by one, they pass through shared memory.
+ *
  * Where a factor is summed over k as well, two more of the last warps read its tiles of the first column (row) of
  * results, in fp32 and in the order of k, and give the stages of all tiles back with the others. */
 #include "products.cuh"
@@ -17,6 +21,7 @@ hole type T;                       /* elements of the factors */
 hole bool HALF;                    /* fp16 */
 hole bool A_ALONG, B_ALONG;        /* whether neighbours in memory follow k */
 hole bool A_BATCH, B_BATCH;        /* whether a batch has a factor of its own */
+hole bool SPREAD;                  /* columns 4 t + 2 h + i of 16 lie at rows 2 t + i of half h of B's tile, as the map has them */
 hole int EACH;                     /* results that a thread stores at a time: 1, or 4 along n */
 hole code store, store4;           /* of the sum at batch, m, n (and split); of vsum, from n on */
 hole int SUMMED;                   /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
@@ -29,15 +34,18 @@ constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS =
 constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
 constexpr int SUM_WARPS = SUMMED ? 2 : 0, SUM_ROWS = SUMMED == 2 ? BN : BM; /* of the summed tile */
 require !PARTED || (EACH == 4 && N % 32 == 0);
+require !SPREAD || (B_ALONG && !B_BATCH && EACH == 4 && SUMMED != 2 && N % 16 == 0);
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
 cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
-cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * (PARTED ? 8 : 5)) + 200);
-cost wavefronts = TURNS * (RANGE / STEP * (BM + BN) * 2 + GROUPS * 4 * BN * 2);
+constexpr bool EDGES = M % BM > 0 || N % BN > 0;
+constexpr int EFFORT = EACH == 1 ? 20 : (SPREAD ? 4 : 8) + (EDGES ? 8 : 0) + (PARTED ? 12 : 0); /* of 4 columns of 16 rows */
+cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * EFFORT / 4) + 200);
+cost wavefronts = TURNS * (RANGE / STEP * (BM + BN + GROUPS * (64 + BN)) + GROUPS * 4 * BN * (EACH == 4 ? 1 : 2));
 shared T a_tile[STAGES * BM * STEP];
 shared T b_tile[STAGES * BN * STEP];
 shared vtb_u64 full[STAGES], empty[STAGES];
-shared float sums[GROUPS * 4 * 16 * P];
+shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
   constexpr int COPIED = (BM + BN) * STEP * 2;
   if (vtb_tid() == 0) {
     for (int s = 0; s < STAGES; s++) {
@@ -68,7 +76,10 @@ shared float sums[GROUPS * 4 * 16 * P];
           else
             VTB_UNROLL for (int i = 0; i < BM; i += 64)
               vtb_tma_load(a_tile + (stage * BM + i) * STEP, a, full + stage, m0 + i, k0, a_at);
-          if (B_ALONG)
+          if constexpr (SPREAD)
+            VTB_UNROLL for (int h = 0; h < 2; h++)
+              vtb_tma_load(b_tile + (stage * BN + h * BN / 2) * STEP, b, full + stage, k0, 2 * h, 0, n0 / 16);
+          else if (B_ALONG)
             vtb_tma_load(b_tile + stage * BN * STEP, b, full + stage, k0, n0, b_at);
           else
             VTB_UNROLL for (int i = 0; i < BN; i += 64)
@@ -148,29 +159,42 @@ shared float sums[GROUPS * 4 * 16 * P];
       vtb_wgmma_wait<0>();
       if (vtb_lane() == 0) vtb_mbar_arrive(empty + last);
 
-      VTB_UNROLL for (int strip = 0; strip < BN; strip += 32) { /* through shared memory: whole sectors are stored */
-        vtb_sync_warp();
-        VTB_UNROLL for (int i = 0; i < 16; i++)
-          sums[base + (vtb_lane() / 4 + i / 2 % 2 * 8) * P + i / 4 * 8 + vtb_lane() % 4 * 2 + i % 2] = d[strip / 2 + i];
-        vtb_sync_warp();
-        if constexpr (EACH == 4) {
-          VTB_UNROLL for (int u = 0; u < 4; u++) {
-            const int e = vtb_lane() + u * 32, row = e / 8, column = e % 8 * 4;
-            const int m = m0 + warp_m + row, n = n0 + strip + column;
-            const vtb_f4 vsum = vtb_load4(sums, base + row * P + column);
+      if constexpr (EACH == 4) {
+        const int t = vtb_lane() % 4, n_of = n0 + (SPREAD ? 4 * t : t % 2 * 8 + t / 2 * 4);
+        const int m_of = m0 + warp_m + vtb_lane() / 4;
+        VTB_UNROLL for (int j = 0; j < BN / 16; j++) {
+          constexpr int APART = SPREAD ? BN / 4 : 4; /* of the sums of a lane's four */
+          const int n = n_of + 16 * j, at = SPREAD ? 4 * j : 8 * j;
+          VTB_UNROLL for (int half = 0; half < 2; half++) {
+            const int m = m_of + 8 * half, i = at + 2 * half;
+            const vtb_f4 vsum = vtb_four_of<SPREAD>(d[i], d[i + 1], d[i + APART], d[i + APART + 1]);
             vtb_f4 vpart = {0, 0, 0, 0};
-            if (m < M && n < N) {
+            if (!EDGES || (m < M && n < N)) { /* whole tiles keep what rows share in registers */
               ${store4}
             }
-            if constexpr (PARTED) {
-              float part_mean, part_squares;
-              vtb_part_of_8(vpart, part_mean, part_squares);
-              if (m < M && n < N && vtb_lane() % 8 == 0) {
-                ${store_part}
+            if constexpr (PARTED) d[i] = vpart.x, d[i + 1] = vpart.y, d[i + APART] = vpart.z, d[i + APART + 1] = vpart.w;
+          }
+          if constexpr (PARTED)
+            if (j % 2) {
+              constexpr int BEFORE = SPREAD ? 4 : 8;
+              VTB_UNROLL for (int half = 0; half < 2; half++) {
+                const int m = m_of + 8 * half, i = at + 2 * half;
+                float part_mean, part_squares;
+                const vtb_f4 low = {d[i - BEFORE], d[i - BEFORE + 1], d[i - BEFORE + APART], d[i - BEFORE + APART + 1]};
+                const vtb_f4 high = {d[i], d[i + 1], d[i + APART], d[i + APART + 1]};
+                vtb_part_of_4(low, high, part_mean, part_squares);
+                if ((!EDGES || (m < M && n < N)) && t == 0) {
+                  ${store_part}
+                }
               }
             }
-          }
-        } else {
+        }
+      } else {
+        VTB_UNROLL for (int strip = 0; strip < BN; strip += 32) {
+          vtb_sync_warp();
+          VTB_UNROLL for (int i = 0; i < 16; i++)
+            sums[base + (vtb_lane() / 4 + i / 2 % 2 * 8) * P + i / 4 * 8 + vtb_lane() % 4 * 2 + i % 2] = d[strip / 2 + i];
+          vtb_sync_warp();
           VTB_NO_UNROLL for (int row = 0; row < 16; row++) {
             const int m = m0 + warp_m + row, n = n0 + strip + vtb_lane();
             const float sum = sums[base + row * P + vtb_lane()];
