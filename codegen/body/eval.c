@@ -289,7 +289,9 @@ static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x
  * keeping; made while probing. -1: none. */
 static int kept_entry(vtb_body *b, const vtb_value *v, const vtb_index *index, bool leaf) {
   if (!b->keep || b->conditions || b->vec < 0 || v->type.dtype == VTB_I32) return -1;
-  if (leaf ? !b->target->keeps_leaves : !v->def || !vtb__is_costly(v->def->op)) return -1;
+  bool quotient = !leaf && v->def && v->def->op == VTB_OP_div && b->target->keeps_leaves;
+  if (leaf ? !b->target->keeps_leaves : !v->def || !(quotient || vtb__is_costly(v->def->op)))
+    return -1;
   bool along_row = false;
   for (int a = 0; a < v->type.rank; a++) along_row |= index[a].coef[b->groups[b->vec].last] != 0;
   if (!along_row) return -1;

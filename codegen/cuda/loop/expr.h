@@ -86,11 +86,12 @@ void vtb__cuda_emit_loop(vtb_body *b, const vtb_root *roots, int n);
 bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n);
 void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n);
 
-/* Lines of a kernel's text in which a warp evaluates the body at one row and stores its results:
- * axis a of the row, but for the last, has the C expressions number[a] as index. NULL: the body is
- * not of rows. */
+/* Lines of a kernel's text in which *threads neighbouring lanes of a warp, a power of two, evaluate
+ * the body at one row, the other lanes at others: `row_lane` is the lane's number of them, and only
+ * rows that are `real` are stored. Axis a of the row, but for the last, has the C expressions
+ * number[a] as index. NULL: the body is not of rows. */
 const char *vtb__cuda_row_text(vtb_cuda_kernel *k, const vtb_inst *fused, const char *const *number,
-                               const vtb_cuda_near *near, int n_near);
+                               const vtb_cuda_near *near, int n_near, int *threads);
 
 /* ---- kernels of kind local (local.c) --------------------------------------------------------- */
 /* A place of a kernel's text where a value of the body is known at every element: axis a of its

@@ -28,7 +28,8 @@ enum {
 
 typedef struct row {
   vtb_row of;
-  int threads; /* of one row: 32 or BLOCK */
+  int threads; /* of one row: 32 or BLOCK; of rows of another kernel a part of a warp */
+  bool inside; /* another kernel, whose rows are `real` or not */
   int64_t columns, chunks;
   int n_strips; /* roots that are sums of rows */
 } row;
@@ -41,11 +42,16 @@ static void store_root(vtb_cuda_expr *e, const vtb_root *root, const vtb_index *
 
 static bool is_max(const vtb_value *v) { return v->def->op == VTB_OP_reduce_max; }
 
+/* Which of a row's threads this is. */
+static const char *thread_of(const row *r) {
+  return r->inside ? "row_lane" : r->threads == 32 ? "vtb_lane()" : "vtb_tid()";
+}
+
 /* The loop over a thread's chunks of the row. */
 static size_t begin_chunks(vtb_cuda_expr *e, const row *r) {
   vtb_group *g = &e->body.groups[e->body.vec];
   vtb_cuda_kernel *k = e->k;
-  const char *thread = r->threads == 32 ? "vtb_lane()" : "vtb_tid()";
+  const char *thread = thread_of(r);
   int64_t stride = (int64_t)r->threads * e->body.lanes;
   g->value = vtb_arena_printf(&e->c->arena, "i%d", e->body.vec);
   if (r->chunks <= MOST_CHUNKS)
@@ -97,7 +103,9 @@ static void reduce_pass(vtb_cuda_expr *e, row *r, int level) {
     const vtb_row_sum *s = &r->of.sums.at[i];
     if (s->level != level) continue;
     const char *op = is_max(s->value) ? "max" : "sum";
-    if (r->threads == 32)
+    if (r->inside)
+      vtb_cuda_line(k, "%s = vtb_part_%s<%d>(%s);", name[i], op, r->threads, name[i]);
+    else if (r->threads == 32)
       vtb_cuda_line(k, "%s = vtb_warp_%s(%s);", name[i], op, name[i]);
     else
       vtb_cuda_line(k, "%s = vtb_block_%s(%s, %d, warps);", name[i], op, name[i], BLOCK / 32);
@@ -180,18 +188,20 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
     if (!full) vtb__row_root(&e->body, &r->of, r->of.roots[i].value, index, &full);
     any[full] = true;
   }
+  if (r->inside) vtb_cuda_open(e->k, "if (real)");
   if (any[1]) {
     size_t known = begin_chunks(e, r);
     store_roots(e, r, true);
     end_chunks(e, known);
   }
   if (any[0]) {
-    vtb_cuda_open(e->k, "if (%s == 0)", r->threads == 32 ? "vtb_lane()" : "vtb_tid()");
+    vtb_cuda_open(e->k, "if (%s == 0)", thread_of(r));
     size_t known = e->body.memo.n;
     store_roots(e, r, false);
     e->body.memo.n = known;
     vtb_cuda_close(e->k);
   }
+  if (r->inside) vtb_cuda_close(e->k);
 }
 
 /* ---- strips ---------------------------------------------------------------------------------- */
@@ -365,10 +375,21 @@ bool vtb__cuda_emit_row(vtb_body *b, const vtb_root *roots, int n) {
 
 /* ---- rows of another kernel ------------------------------------------------------------------ */
 
+/* The fewest threads of a warp that have at most MOST_OWN of a row each: what is the same in all of
+ * a row is computed for several at once, and sums take fewer exchanges. */
+static int threads_inside(int64_t columns, int lanes) {
+  enum { FEWEST = 4, MOST_OWN = 12 };
+  int threads = FEWEST;
+  while (threads < 32 && (columns + threads * lanes - 1) / (threads * lanes) * lanes > MOST_OWN)
+    threads *= 2;
+  return threads;
+}
+
 static bool write_row(vtb_cuda_expr *e, row *r, const char *const *number, int lanes) {
   vtb__cuda_begin_lanes(e, lanes);
-  r->threads = 32;
-  r->chunks = (r->columns + 32 * lanes - 1) / (32 * lanes);
+  r->inside = true;
+  r->threads = threads_inside(r->columns, lanes);
+  r->chunks = (r->columns + r->threads * lanes - 1) / (r->threads * lanes);
   for (int a = 0; a + 1 < r->of.space.rank; a++) {
     int list[VTB_NEST_MAX], n = 0, first = r->of.space.first[a];
     for (int g = 0; g + 1 < e->body.n_groups; g++)
@@ -382,7 +403,7 @@ static bool write_row(vtb_cuda_expr *e, row *r, const char *const *number, int l
 }
 
 const char *vtb__cuda_row_text(vtb_cuda_kernel *k, const vtb_inst *fused, const char *const *number,
-                               const vtb_cuda_near *near, int n_near) {
+                               const vtb_cuda_near *near, int n_near, int *threads) {
   vtb_cuda_expr e;
   row r = {0};
   vtb_root roots[MOST_SUMS];
@@ -408,6 +429,7 @@ const char *vtb__cuda_row_text(vtb_cuda_kernel *k, const vtb_inst *fused, const 
       bool done = write_row(&e, &r, number, lanes);
       k->indent = indent;
       if (done) text = vtb_arena_strdup(&k->c->arena, k->body.at);
+      *threads = r.threads;
       k->body.n = 0;
       if (k->body.at) k->body.at[0] = '\0';
     }

@@ -6,19 +6,40 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/scan/linscan.h"
+#include "ir/scalar.h"
+
+/* Tensors as long as y that its rows are computed of, or stored to. */
+static int row_accesses(const vtb__cuda_scan *s) {
+  int64_t all = vtb_type_count(&s->inst->results[0]->type);
+  int n = 0;
+  for (int r = 0; r < s->mixer->n_results; r++)
+    n += vtb_type_count(&s->mixer->results[r]->type) == all;
+  for (const vtb_inst *i = s->mixer->callee->first; i; i = i->next) {
+    if (!vtb_scalar_get(i->op) || i->results[0] == s->inst->operands[1]) continue;
+    for (int o = 0; o < i->n_operands; o++) {
+      const vtb_value *v = i->operands[o];
+      while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+      n += !v->def && vtb_type_count(&v->type) == all;
+    }
+  }
+  return n;
+}
 
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
   static const char *const number[] = {"b", "pos", "h"};
   const vtb_value *const *results = (const vtb_value *const *)s->inst->results;
   vtb_cuda_near near[] = {{results[0], "done_row", true},
                           {s->normalizer ? results[2] : NULL, "z_row", false}};
-  const char *rows = vtb__cuda_row_text(s->k, s->mixer, number, near, s->normalizer ? 2 : 1);
+  int threads = 32;
+  const char *rows =
+      vtb__cuda_row_text(s->k, s->mixer, number, near, s->normalizer ? 2 : 1, &threads);
   vtb_check(rows != NULL, "a mixer whose body is not of rows");
   vtb_cuda_fill(s->k, "row_body", "%s", rows);
   vtb_cuda_fill(s->k, "result", "ring"); /* not reached */
   vtb_cuda_fill(s->k, "result_at", "0");
   vtb_cuda_fill(s->k, "put_z", "%s", "");
-  VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"BODY", true}, {"HALF", true}, {"FOUR", false});
+  VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"BODY", true}, {"HALF", true}, {"FOUR", false},
+                   {"ROW_LANES", threads}, {"ROW_ACCESSES", row_accesses(s)});
 }
 
 /* Rows are read as they are before what multiplies them. */

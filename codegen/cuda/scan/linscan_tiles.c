@@ -74,7 +74,7 @@ static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
   vtb_cuda_fill(s->k, "put_z", z ? "z[%s] = value;" : "",
                 z ? vtb__cuda_scan_at(s, s->at.z, NULL) : "");
   VTB_CUDA_NUMBERS(
-      s->k, {"Z", z}, {"BODY", false},
+      s->k, {"Z", z}, {"BODY", false}, {"ROW_LANES", 32}, {"ROW_ACCESSES", 0},
       {"HALF", vtb_streq(vtb__cuda_type_name(t->type->dtype), vtb__cuda_tile_type(s->c))},
       {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
 }

@@ -154,6 +154,15 @@ VTB_FN float vtb_warp_max(float v) {
   VTB_UNROLL for (int m = 16; m > 0; m >>= 1) v = vtb_max(v, vtb_shfl_xor(v, m));
   return v;
 }
+/* The same of N neighbouring lanes, a power of two, for each such part of a warp. */
+template <int N> VTB_FN float vtb_part_sum(float v) {
+  VTB_UNROLL for (int m = N / 2; m > 0; m >>= 1) v += vtb_shfl_xor(v, m);
+  return v;
+}
+template <int N> VTB_FN float vtb_part_max(float v) {
+  VTB_UNROLL for (int m = N / 2; m > 0; m >>= 1) v = vtb_max(v, vtb_shfl_xor(v, m));
+  return v;
+}
 /* Of the four numbers of each of eight lanes, the first a multiple of eight: their mean and the sum of the squares of
  * what they are off it; all eight get both. */
 VTB_FN void vtb_part_of_8(vtb_f4 v, float &mean, float &squares) {

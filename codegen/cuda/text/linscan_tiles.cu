@@ -43,7 +43,9 @@ hole expr gain;                  /* at pos */
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
 hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* row e of group g; four of group g */
 hole bool BODY;                  /* rows of the result go through code instead */
-hole code row_body;                  /* what a warp makes of the row at pos: done_row[x], z_row[0] */
+hole int ROW_LANES;              /* of a warp that share a row */
+hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
+hole code row_body;                  /* what they make of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
 constexpr bool WIDE = WIDTH > 128;
 constexpr int STRIPS = WIDE ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
@@ -60,7 +62,7 @@ require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + 6 * MAPS + MAPS * 7 * N / (64 * ROW_TILES); /* maps: 90 for 16 columns, 28 a strip of them */
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + 6 * MAPS + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 90 for 16 columns, 28 a strip of them; rows: ten for four elements, beside row_body's ops */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -393,7 +395,10 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
     vtb_sync();
   }
   if constexpr (BODY) {
-    VTB_NO_UNROLL for (int r = vtb_warp(); r < n_rows; r += THREADS / 32) {
+    const int row_lane = lane % ROW_LANES;
+    VTB_NO_UNROLL for (int at = vtb_warp() * (32 / ROW_LANES); at < n_rows; at += THREADS / ROW_LANES) {
+      const bool real = at + lane / ROW_LANES < n_rows;
+      const int r = vtb_min_int(at + lane / ROW_LANES, n_rows - 1);
       const vtb_i64 pos = row_at[r];
       const auto done_row = done + r * PO;
       float z_row[1] = {Z ? sums[r] : 0.0f};
