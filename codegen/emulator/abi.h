@@ -52,6 +52,8 @@ typedef struct vtb_emu_wgmma {
 
 /* Shared memory as the hardware counts it: dynamic memory begins behind what the system takes. */
 #define VTB_EMU_SHARED_AT 1024
+/* From the shared memory of a block to that of the next of its cluster. */
+#define VTB_EMU_SHARED_STRIDE 262144l
 
 typedef struct vtb_emu_api {
   /* Waits until all lanes of `mask` came to the same collective. */
@@ -72,14 +74,22 @@ typedef struct vtb_emu_api {
   void (*mbar_init)(vtb_emu_thread *t, void *bar, int threads);
   void (*mbar_ready)(vtb_emu_thread *t);
   void (*mbar_arrive)(vtb_emu_thread *t, void *bar, int n_bytes);
-  void (*mbar_wait)(vtb_emu_thread *t, void *bar, int parity, vtb_emu_place at);
+  /* `cluster`: also what other blocks of the cluster did before they arrived is known then. */
+  void (*mbar_wait)(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at);
   void (*async_fence)(vtb_emu_thread *t);
-  /* bar NULL: to global memory. at[]: coordinates */
+  /* bar NULL: to global memory. at[]: coordinates. blocks: a bit for each block of the cluster
+   * that gets the box, and its bytes at its own mbarrier; 0: the caller's. */
   void (*tma)(vtb_emu_thread *t, void *shared, const vtb_emu_arg *map, void *bar, const int *at,
-              int rank);
+              int rank, unsigned blocks);
   void (*tma_commit)(vtb_emu_thread *t);
   void (*tma_wait)(vtb_emu_thread *t, int n_groups_left);
   void (*sync_part)(vtb_emu_thread *t, int number, int threads, vtb_emu_place at);
+  /* Shared memory of the block `rank` is `rank - t->rank` times VTB_EMU_SHARED_STRIDE
+   * behind the caller's; the functions above take such addresses. */
+  void (*cluster_arrive)(vtb_emu_thread *t, vtb_emu_place at);
+  void (*cluster_wait)(vtb_emu_thread *t, vtb_emu_place at);
+  /* st.async: `to` gets its bytes when the phase of `bar`, of the same block, ends. */
+  void (*send)(vtb_emu_thread *t, void *to, const void *from, int n_bytes, void *bar);
   void (*wgmma)(vtb_emu_thread *t, const vtb_emu_wgmma *op, vtb_emu_place at);
   void (*wgmma_fence)(vtb_emu_thread *t, vtb_emu_place at);
   void (*wgmma_commit)(vtb_emu_thread *t, vtb_emu_place at);
@@ -92,6 +102,7 @@ typedef struct vtb_emu_api {
 
 struct vtb_emu_thread {
   int tid, block;
+  int rank, cluster; /* in its cluster; how many blocks that has */
   int shared_bytes;
   char *shared; /* the block's dynamic shared memory */
   const vtb_emu_api *api;

@@ -1,4 +1,4 @@
-/* One block: its threads as fibers that run until they must wait for each other.
+/* A block, or a cluster of them: threads as fibers that run until they must wait for each other.
  *
  * A fiber leaves the processor at a barrier, at a warp collective, or at its end; it then hands
  * over to another lane of its warp, and to the scheduler once no lane of the warp can run. The last
@@ -36,7 +36,7 @@ VTB_NORETURN static void fail_text(vtb_emu_thread *t, const char *where, const c
   vtb__emu_worker *w = vtb__emu_fiber_of(t)->worker;
   char text[1024];
   snprintf(text, sizeof text, "kernel %s, block %d, thread %d, %s: %s", w->launch->what->kernel,
-           w->block, t->tid, where, what);
+           t->block, t->tid, where, what);
   set_error(w->launch, text);
   leave_block(w);
 }
@@ -91,8 +91,8 @@ static vtb__emu_fiber *next_lane(vtb__emu_warp *w) {
   return NULL;
 }
 
-static vtb__emu_fiber *fiber(const vtb__emu_worker *w, int tid) {
-  return w->warps[tid / VTB__EMU_WARP].lane[tid % VTB__EMU_WARP];
+static vtb__emu_fiber *fiber(const vtb__emu_worker *w, int id) {
+  return w->warps[id / VTB__EMU_WARP].lane[id % VTB__EMU_WARP];
 }
 
 static void hand_over(vtb__emu_fiber *f) {
@@ -100,7 +100,7 @@ static void hand_over(vtb__emu_fiber *f) {
   vtb__fiber_switch(&f->sp, next ? next->sp : f->worker->scheduler_sp);
 }
 
-vtb__emu_fiber *vtb__emu_fiber_at(const vtb__emu_worker *w, int tid) { return fiber(w, tid); }
+vtb__emu_fiber *vtb__emu_fiber_at(const vtb__emu_worker *w, int id) { return fiber(w, id); }
 
 static void stop_running(vtb__emu_fiber *f, vtb__emu_state state) {
   f->state = state;
@@ -152,7 +152,7 @@ void vtb__emu_collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
     return;
   }
   w->arrived = 0;
-  if (f->worker->count) vtb__emu_count_warp(f->worker->count, t->tid / VTB__EMU_WARP);
+  if (f->worker->count) vtb__emu_count_warp(f->worker->count, f->id / VTB__EMU_WARP);
   if (complete) {
     complete(w->threads, mask);
   } else {
@@ -170,24 +170,26 @@ static void sync_warp(vtb_emu_thread *t, vtb_emu_place at) {
 static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_worker *w = f->worker;
+  vtb__emu_member *m = f->member;
+  int n = vtb__emu_block_threads(w);
   char here[256], there[256];
   f->at = at;
-  if (!w->n_at_barrier)
-    w->first_at_barrier = f;
-  else if (!same_place(at, w->first_at_barrier->at))
+  if (!m->n_at_barrier)
+    m->first_at_barrier = f;
+  else if (!same_place(at, m->first_at_barrier->at))
     vtb__emu_fail(t, place_text(at, here, sizeof here),
-                  "divergent barrier: thread %d waits at the one in %s", w->first_at_barrier->t.tid,
-                  place_text(w->first_at_barrier->at, there, sizeof there));
-  if (++w->n_at_barrier < w->n_threads) {
+                  "divergent barrier: thread %d waits at the one in %s", m->first_at_barrier->t.tid,
+                  place_text(m->first_at_barrier->at, there, sizeof there));
+  if (++m->n_at_barrier < n) {
     stop_running(f, VTB__EMU_AT_BARRIER);
     hand_over(f);
     return;
   }
-  w->n_at_barrier = 0;
-  if (w->count) vtb__emu_count_barrier(w);
-  w->barrier_time = ++w->clock;
-  vtb__emu_join_block(w);
-  for (int i = 0; i < w->n_threads; i++) {
+  m->n_at_barrier = 0;
+  if (w->count) vtb__emu_count_barrier(w, t->rank);
+  m->barrier_time = ++w->clock;
+  vtb__emu_join_block(f);
+  for (int i = m->first; i < m->first + n; i++) {
     vtb__emu_fiber *g = fiber(w, i);
     if (g->state == VTB__EMU_AT_BARRIER) resume(g);
   }
@@ -202,6 +204,9 @@ static const vtb_emu_api api = {.mbar_init = vtb__emu_mbar_init,
                                 .tma_commit = vtb__emu_tma_commit,
                                 .tma_wait = vtb__emu_tma_wait,
                                 .sync_part = vtb__emu_sync_part,
+                                .cluster_arrive = vtb__emu_cluster_arrive,
+                                .cluster_wait = vtb__emu_cluster_wait,
+                                .send = vtb__emu_send,
                                 .wgmma = vtb__emu_wgmma,
                                 .wgmma_fence = vtb__emu_wgmma_fence,
                                 .wgmma_commit = vtb__emu_wgmma_commit,
@@ -218,12 +223,32 @@ static const vtb_emu_api api = {.mbar_init = vtb__emu_mbar_init,
                                 .outside = api_outside,
                                 .fail = api_fail};
 
-/* ---- a block from start to end --------------------------------------------------------------- */
+/* ---- a cluster from start to end ------------------------------------------------------------- */
 
 /* The lowest word of a stack: whoever overwrote it needs a larger one. */
 static const uint64_t FLOOR_MARK = UINT64_C(0x6b6361747320666f);
 static uint64_t *stack_floor(vtb__emu_fiber *f) {
   return (uint64_t *)(void *)((char *)(f + 1) - VTB_EMU_STACK);
+}
+
+/* A block's shared memory is there until all its threads have ended. Whoever uses it from another
+ * block must be known to be done by a thread of this one before that, so that a block that leaves
+ * too early is found whichever ran first. */
+static bool is_known(const vtb__emu_worker *w, const vtb__emu_member *m, int id) {
+  for (int i = m->first; i < m->first + vtb__emu_block_threads(w); i++)
+    if (m->touched[id] < w->hopper->seen[i][id]) return true;
+  return false;
+}
+
+static void end_block(vtb__emu_fiber *f) {
+  const vtb__emu_worker *w = f->worker;
+  const char *left = vtb__emu_left_over(w, f->t.rank);
+  char name[64];
+  if (left) vtb__emu_fail(&f->t, "at the block's end", "%s", left);
+  for (int i = 0; i < w->n_threads && w->cluster > 1; i++)
+    if (f->member->touched[i] && !is_known(w, f->member, i))
+      vtb__emu_fail(&f->t, "at the block's end", "%s may still use its shared memory",
+                    vtb__emu_name(f, i, name));
 }
 
 static void fiber_main(void *argument) {
@@ -233,10 +258,8 @@ static void fiber_main(void *argument) {
   if (f->stores.n) vtb__emu_fail(&f->t, "at its end", "TMA stores that nobody waited for");
   if (*stack_floor(f) != FLOOR_MARK)
     vtb__emu_fail(&f->t, "at its end", "the emulator's stack is too small for it");
-  if (++f->worker->n_done == f->worker->n_threads) {
-    const char *left = vtb__emu_left_over(f->worker);
-    if (left) vtb__emu_fail(&f->t, "at the block's end", "%s", left);
-  }
+  f->worker->n_done++;
+  if (++f->member->n_done == vtb__emu_block_threads(f->worker)) end_block(f);
   stop_running(f, VTB__EMU_DONE);
   hand_over(f);
   vtb_bug("a finished fiber ran again");
@@ -253,14 +276,15 @@ static void shuffle_warp(vtb__emu_warp *w, uint64_t *random) {
   w->last = VTB__EMU_WARP - 1;
 }
 
-static vtb__emu_fiber *stack_fiber(const vtb__emu_worker *w, int tid) {
-  return (vtb__emu_fiber *)(void *)(w->stacks + (size_t)(tid + 1) * VTB_EMU_STACK -
+static vtb__emu_fiber *stack_fiber(const vtb__emu_worker *w, int id) {
+  return (vtb__emu_fiber *)(void *)(w->stacks + (size_t)(id + 1) * VTB_EMU_STACK -
                                     sizeof(vtb__emu_fiber));
 }
 
-static void start_fiber(vtb__emu_worker *w, int tid) {
-  vtb__emu_fiber *f = stack_fiber(w, tid);
-  vtb__emu_warp *warp = &w->warps[tid / VTB__EMU_WARP];
+static void start_fiber(vtb__emu_worker *w, int id) {
+  vtb__emu_fiber *f = stack_fiber(w, id);
+  vtb__emu_warp *warp = &w->warps[id / VTB__EMU_WARP];
+  int rank = id / vtb__emu_block_threads(w);
   f->copies.n = 0;
   f->stores.n = 0;
   f->store_group = 0;
@@ -268,29 +292,49 @@ static void start_fiber(vtb__emu_worker *w, int tid) {
   f->warp = warp;
   f->state = VTB__EMU_READY;
   f->async_group = 0;
-  f->t.tid = tid;
-  f->t.block = w->block;
+  f->id = id;
+  f->member = &w->members[rank];
+  f->has_arrived = false;
+  f->t.tid = id - f->member->first;
+  f->t.block = w->block + rank;
+  f->t.rank = rank;
+  f->t.cluster = w->cluster;
   f->t.shared_bytes = w->launch->what->shared_bytes;
-  f->t.shared = w->shared;
+  f->t.shared = w->shared + rank * VTB_EMU_SHARED_STRIDE;
   f->t.api = &api;
   *stack_floor(f) = FLOOR_MARK;
   f->sp = vtb__fiber_prepare((char *)f, fiber_main, f);
-  warp->lane[tid % VTB__EMU_WARP] = f;
-  warp->threads[tid % VTB__EMU_WARP] = &f->t;
-  warp->ready |= 1u << tid % VTB__EMU_WARP;
+  warp->lane[id % VTB__EMU_WARP] = f;
+  warp->threads[id % VTB__EMU_WARP] = &f->t;
+  warp->ready |= 1u << id % VTB__EMU_WARP;
 }
 
-static void start_block(vtb__emu_worker *w, int block) {
+/* Their barrier_time is vtb__emu_shadow_block's. */
+static void start_members(vtb__emu_worker *w) {
+  const vtb_emulator_launch *l = w->launch->what;
+  for (int r = 0; r < w->cluster; r++) {
+    vtb__emu_member *m = &w->members[r];
+    m->first = r * l->threads;
+    m->n_done = m->n_at_barrier = 0;
+    m->barrier_time = 0;
+    memset(m->touched, 0, (size_t)w->n_threads * sizeof *m->touched);
+    /* NaN, as far as it is read as floats */
+    memset(w->shared + r * VTB_EMU_SHARED_STRIDE, 0xff, (size_t)l->shared_bytes);
+  }
+}
+
+static void start_cluster(vtb__emu_worker *w, int block) {
   const vtb_emulator_launch *l = w->launch->what;
   w->block = block;
   w->failed = false;
-  w->n_threads = l->threads;
-  if (w->most_threads < l->threads) w->most_threads = l->threads;
-  w->n_warps = l->threads / VTB__EMU_WARP;
-  w->n_done = w->n_at_barrier = 0;
+  w->cluster = l->cluster ? l->cluster : 1;
+  w->n_threads = l->threads * w->cluster;
+  if (w->most_threads < w->n_threads) w->most_threads = w->n_threads;
+  w->n_warps = w->n_threads / VTB__EMU_WARP;
+  w->n_done = 0;
   w->random = w->launch->emulator->seed * UINT64_C(0x2545f4914f6cdd1d) + (uint64_t)block;
   memset(w->warps, 0, (size_t)w->n_warps * sizeof *w->warps);
-  memset(w->shared, 0xff, (size_t)l->shared_bytes); /* NaN, as far as it is read as floats */
+  start_members(w);
   vtb__emu_shadow_block(w);
   vtb__emu_hopper_block(w);
   for (int i = 0; i < w->n_warps; i++) shuffle_warp(&w->warps[i], &w->random);
@@ -309,9 +353,20 @@ static void report_phase(const vtb__emu_fiber *f) {
   snprintf(text, sizeof text,
            "kernel %s, block %d, thread %d %s for ever: phase %u of the mbarrier lacks %d of %d "
            "threads, and %ld of %ld bytes have come",
-           f->worker->launch->what->kernel, f->worker->block, f->t.tid, state_text(f, a, sizeof a),
+           f->worker->launch->what->kernel, f->t.block, f->t.tid, state_text(f, a, sizeof a),
            b->phase, b->missing, b->threads, b->coming, b->announced);
   set_error(f->worker->launch, text);
+}
+
+/* The more threads a barrier has, the less does one that waits there say. */
+static int precision_of(const vtb__emu_fiber *f) {
+  return f->state == VTB__EMU_AT_COLLECTIVE ? 3 : f->state == VTB__EMU_AT_CLUSTER ? 1 : 2;
+}
+
+/* Whether f might be whom `waiting` waits for. */
+static bool is_concerned(const vtb__emu_fiber *f, const vtb__emu_fiber *waiting) {
+  if (waiting->state == VTB__EMU_AT_COLLECTIVE) return f->warp == waiting->warp;
+  return waiting->state == VTB__EMU_AT_CLUSTER || f->member == waiting->member;
 }
 
 /* Nothing can run: one thread that waits, and one that should come and does not. A warp's
@@ -320,8 +375,7 @@ static void report_hang(vtb__emu_worker *w) {
   const vtb__emu_fiber *waiting = NULL, *missing = NULL;
   for (int i = 0; i < w->n_threads; i++) {
     const vtb__emu_fiber *f = fiber(w, i);
-    bool better = !waiting ||
-                  (waiting->state != VTB__EMU_AT_COLLECTIVE && f->state == VTB__EMU_AT_COLLECTIVE);
+    bool better = !waiting || precision_of(waiting) < precision_of(f);
     if (f->state == VTB__EMU_AT_MBARRIER) {
       report_phase(f);
       return;
@@ -330,15 +384,15 @@ static void report_hang(vtb__emu_worker *w) {
   }
   for (int i = 0; i < w->n_threads && !missing; i++) {
     const vtb__emu_fiber *f = fiber(w, i);
-    bool concerned = waiting->state != VTB__EMU_AT_COLLECTIVE || f->warp == waiting->warp;
-    if (concerned && (f->state != waiting->state || !same_place(f->at, waiting->at))) missing = f;
+    if (is_concerned(f, waiting) && (f->state != waiting->state || !same_place(f->at, waiting->at)))
+      missing = f;
   }
   char a[256], b[256], text[1024];
   vtb_check(missing != NULL, "a block of %s hangs though everybody has come",
             w->launch->what->kernel);
   snprintf(text, sizeof text, "kernel %s, block %d, thread %d %s for ever: thread %d %s",
-           w->launch->what->kernel, w->block, waiting->t.tid, state_text(waiting, a, sizeof a),
-           missing->t.tid, state_text(missing, b, sizeof b));
+           w->launch->what->kernel, waiting->t.block, waiting->t.tid,
+           state_text(waiting, a, sizeof a), missing->t.tid, state_text(missing, b, sizeof b));
   set_error(w->launch, text);
 }
 
@@ -372,8 +426,8 @@ static bool run_fibers(vtb__emu_worker *w) {
   return true;
 }
 
-bool vtb__emu_run_block(vtb__emu_worker *w, int block) {
-  start_block(w, block);
+bool vtb__emu_run_cluster(vtb__emu_worker *w, int block) {
+  start_cluster(w, block);
   if (run_fibers(w)) return true;
   forget_frames(w);
   return false;
@@ -388,7 +442,7 @@ vtb__emu_worker *vtb__emu_worker_new(vtb_error *err) {
   w->mapping_bytes = (VTB__EMU_MAX_THREADS + 1) * VTB_EMU_STACK;
   int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
   w->mapping = mmap(NULL, w->mapping_bytes, PROT_READ | PROT_WRITE, flags, -1, 0);
-  w->shared = vtb_aligned_alloc(VTB__EMU_MAX_SHARED);
+  w->shared = vtb_aligned_alloc(VTB__EMU_CLUSTER * VTB__EMU_MAX_SHARED);
   if (w->mapping == MAP_FAILED || !w->shared) {
     if (w->mapping != MAP_FAILED) munmap(w->mapping, w->mapping_bytes);
     vtb_free(w->shared);

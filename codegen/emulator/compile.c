@@ -118,7 +118,8 @@ static void write_source(const vtb_emulator *e, const char *text, const char *co
   if (e->counted) vtb_strbuf_puts(out, "#define VTB_EMU_COUNTED 1\n");
   write_part("abi.h", compiled_in("abi.h"), out);
   write_part("device.hpp", compiled_in("device.hpp"), out);
-  if (strstr(text, "VTB_MAP(") || strstr(text, "vtb_mbar_") || strstr(text, "vtb_wgmma"))
+  if (strstr(text, "VTB_MAP(") || strstr(text, "vtb_mbar_") || strstr(text, "vtb_wgmma") ||
+      strstr(text, "vtb_cluster_"))
     write_part("hopper.hpp", compiled_in("hopper.hpp"), out);
   write_part("library.cuh", compiled_in("library.cuh"), out);
   write_part(VTB__EMU_SOURCE, text, out);

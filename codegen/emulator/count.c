@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-enum { SECTOR = 32, LINE_SECTORS = 4, BANKS = 32, MAX_FRAMES = 8, MAX_WARPS = 32 };
+enum { SECTOR = 32, LINE_SECTORS = 4, BANKS = 32, MAX_FRAMES = 8, MAX_WARPS = VTB__EMU_MAX_WARPS };
 /* Code of one library lies closer together than that, and other code farther away. */
 static const uintptr_t NEAR = (uintptr_t)1 << 26;
 /* A queue that grew beyond this many accesses gives its memory back. */
@@ -121,7 +121,7 @@ void vtb__emu_access(vtb_emu_thread *t, int kind, const void *p, long n_bytes) {
   const void *frames[MAX_FRAMES];
   int n = collect(__builtin_frame_address(0), t, (uintptr_t)w->launch->kernel, frames);
   place *at = find_place(w->count, kind, (int)n_bytes, frames, n);
-  int lane = t->tid % VTB__EMU_WARP, warp = t->tid / VTB__EMU_WARP;
+  int lane = t->tid % VTB__EMU_WARP, warp = vtb__emu_fiber_of(t)->id / VTB__EMU_WARP;
   queue *q = &at->queues[warp];
   uint32_t k = q->n[lane]++;
   if (k >= q->list.n) vtb_vec_push(&q->list, ((warp_access){0}));
@@ -265,8 +265,9 @@ void vtb__emu_count_warp(vtb__emu_count *c, int warp) {
   }
 }
 
-void vtb__emu_count_barrier(vtb__emu_worker *w) {
-  for (int i = 0; i < w->n_warps; i++) vtb__emu_count_warp(w->count, i);
+void vtb__emu_count_barrier(const vtb__emu_worker *w, int rank) {
+  int n = w->n_warps / w->cluster;
+  for (int i = rank * n; i < (rank + 1) * n; i++) vtb__emu_count_warp(w->count, i);
 }
 
 /* What has been touched by a block, or by all of them. */
@@ -281,10 +282,10 @@ static void count_touched(vtb__emu_count *c) {
   c->n_sectors = 0;
 }
 
-void vtb__emu_count_block(vtb__emu_worker *w) {
+void vtb__emu_count_cluster(vtb__emu_worker *w) {
   vtb__emu_count *c = w->count;
-  vtb__emu_count_barrier(w);
-  c->to->blocks++;
+  for (int r = 0; r < w->cluster; r++) vtb__emu_count_barrier(w, r);
+  c->to->blocks += w->cluster;
   c->to->threads += w->n_threads;
   for (int i = 0; i < w->n_warps; i++)
     c->to->idle += VTB__EMU_WARP - __builtin_popcount(c->used[i]);

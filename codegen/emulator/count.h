@@ -23,10 +23,10 @@ void vtb__emu_count_warp(vtb__emu_count *c, int warp);
 /* A row of a box that a tensor map copies, bytes `begin` to `end`: an access of its own, of no
  * lanes. Nothing if they are equal. */
 void vtb__emu_count_row(vtb__emu_count *c, bool write, const char *begin, const char *end);
-/* All warps, at a barrier. */
-void vtb__emu_count_barrier(vtb__emu_worker *w);
-/* The end of a block. */
-void vtb__emu_count_block(vtb__emu_worker *w);
+/* All warps of a block, at a barrier. */
+void vtb__emu_count_barrier(const vtb__emu_worker *w, int rank);
+/* The end of a cluster. */
+void vtb__emu_count_cluster(vtb__emu_worker *w);
 /* The place whose accesses touch most beyond their ideal goes to `to`, once all blocks ran. */
 void vtb__emu_count_end(vtb__emu_count *c, const vtb_emulator *e);
 

@@ -68,6 +68,9 @@ static void give_worker(vtb_emulator *e, vtb__emu_worker *w) {
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
+static int size_of_cluster(const vtb_emulator_launch *l) { return l->cluster ? l->cluster : 1; }
+static int64_t n_clusters(const vtb_emulator_launch *l) { return l->grid / size_of_cluster(l); }
+
 static void run_blocks(void *closure, int64_t begin, int64_t end) {
   vtb__emu_launch *l = closure;
   if (atomic_load(&l->stop)) return;
@@ -75,17 +78,17 @@ static void run_blocks(void *closure, int64_t begin, int64_t end) {
   if (!w) return;
   w->launch = l;
   for (int64_t i = begin; i < end && !atomic_load(&l->stop); i++) {
-    uint64_t block = (l->start + (uint64_t)i * l->stride) % (uint64_t)l->what->grid;
-    if (!vtb__emu_run_block(w, (int)block)) break;
+    uint64_t cluster = (l->start + (uint64_t)i * l->stride) % (uint64_t)n_clusters(l->what);
+    if (!vtb__emu_run_cluster(w, (int)cluster * size_of_cluster(l->what))) break;
   }
   give_worker(l->emulator, w);
 }
 
 static uint64_t common_divisor(uint64_t a, uint64_t b) { return b ? common_divisor(b, a % b) : a; }
 
-/* Blocks start + i * stride: every one once, in an order that the seed decides. */
+/* Clusters start + i * stride: every one once, in an order that the seed decides. */
 static void shuffle_blocks(vtb__emu_launch *l) {
-  uint64_t n = (uint64_t)l->what->grid,
+  uint64_t n = (uint64_t)n_clusters(l->what),
            h = vtb_hash_bytes(VTB_HASH_INIT, &l->emulator->seed, sizeof(uint64_t));
   l->start = h % n;
   l->stride = n > 1 ? (h >> 20) % n : 1;
@@ -98,7 +101,8 @@ static vtb_status check_launch(const vtb__emu_launch *l, vtb_error *err) {
   if (n_args != what->n_args)
     return vtb_fail(err, VTB_E_INTERNAL, "kernel %s takes %d arguments, the launch has %d",
                     what->kernel, n_args, what->n_args);
-  if (what->threads < VTB__EMU_WARP || what->threads > VTB__EMU_MAX_THREADS ||
+  int cluster = size_of_cluster(what);
+  if (what->threads < VTB__EMU_WARP || what->threads > VTB__EMU_BLOCK_THREADS ||
       what->threads % VTB__EMU_WARP)
     return vtb_fail(err, VTB_E_INTERNAL, "kernel %s: blocks of %d threads", what->kernel,
                     what->threads);
@@ -106,6 +110,13 @@ static vtb_status check_launch(const vtb__emu_launch *l, vtb_error *err) {
       what->shared_bytes > VTB__EMU_MAX_SHARED)
     return vtb_fail(err, VTB_E_INTERNAL, "kernel %s: %lld blocks with %d bytes of shared memory",
                     what->kernel, (long long)what->grid, what->shared_bytes);
+  if (cluster < 1 || cluster > VTB__EMU_CLUSTER || what->grid % cluster ||
+      cluster * what->threads > VTB__EMU_MAX_THREADS)
+    return vtb_fail(err, VTB_E_INTERNAL,
+                    "kernel %s: %lld blocks of %d threads in clusters of %d (the emulator has at "
+                    "most %d threads a cluster)",
+                    what->kernel, (long long)what->grid, what->threads, cluster,
+                    VTB__EMU_MAX_THREADS);
   return VTB_OK;
 }
 
@@ -125,10 +136,10 @@ vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, co
   if (status != VTB_OK) return status;
   pthread_mutex_init(&l.lock, NULL);
   shuffle_blocks(&l);
-  if (s && what->grid > 1)
-    s->parallel(s, run_blocks, &l, what->grid, 1);
+  if (s && n_clusters(what) > 1)
+    s->parallel(s, run_blocks, &l, n_clusters(what), 1);
   else
-    run_blocks(&l, 0, what->grid);
+    run_blocks(&l, 0, n_clusters(what));
   pthread_mutex_destroy(&l.lock);
   if (!atomic_load(&l.stop)) return VTB_OK;
   return vtb_fail(err, l.error.status, "%s", l.error.text);
@@ -150,8 +161,12 @@ vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,
     w->launch = &l;
     w->count = vtb__emu_count_new(counts);
     for (int i = 0; i < n && (counts->whole || counts->lane_accesses < ENOUGH_ACCESSES); i++) {
-      if (!vtb__emu_run_block(w, (int)blocks[i])) break;
-      vtb__emu_count_block(w);
+      int64_t first = blocks[i] - blocks[i] % size_of_cluster(what);
+      bool again = false;
+      for (int k = 0; k < i; k++) again |= blocks[k] - blocks[k] % size_of_cluster(what) == first;
+      if (again) continue;
+      if (!vtb__emu_run_cluster(w, (int)first)) break;
+      vtb__emu_count_cluster(w);
     }
     vtb__emu_count_end(w->count, e);
     vtb__emu_count_free(w->count);

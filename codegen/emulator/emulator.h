@@ -5,6 +5,7 @@
  * A checked build (the default) sees every access: it finds accesses outside the arguments of the
  * launch, reads of shared memory nobody wrote, races on shared memory between barriers, and copies
  * read before their wait. Missing and divergent barriers and collectives are found in every build.
+ * Blocks of a cluster run together.
  * An error names kernel, block, thread and line.
  *
  * Ownership: an emulator owns its library until vtb_emulator_free(). Threads: one launch at a time
@@ -31,6 +32,7 @@ typedef struct vtb_emulator_launch {
   const char *kernel;
   int64_t grid;
   int threads, shared_bytes, n_args;
+  int cluster; /* blocks that run together; 0: one */
   const vtb_emu_arg *args;
 } vtb_emulator_launch;
 
@@ -72,8 +74,8 @@ typedef struct vtb_emulator_counts {
   char worst[96];
 } vtb_emulator_counts;
 
-/* Runs some blocks of a launch, in order and (unless counts->whole) until they have made some
- * million accesses, and adds to *counts. The emulator must be counted. */
+/* Runs some blocks of a launch (and those of their clusters), in order and (unless counts->whole)
+ * until they have made some million accesses, and adds to *counts. The emulator must be counted. */
 VTB_MUST_USE vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *l,
                                            const int64_t *blocks, int n,
                                            vtb_emulator_counts *counts, vtb_error *err);

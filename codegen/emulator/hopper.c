@@ -47,6 +47,11 @@ static char *element_at(const vtb__emu_box *b, long e) {
 
 /* False: the map reaches beyond its argument. */
 static bool move_box(const vtb__emu_worker *w, const vtb__emu_box *b, move_row move) {
+  if (!b->map) {
+    memcpy(b->shared, b->sent, (size_t)b->n_bytes);
+    return true;
+  }
+  struct vtb__emu_count *count = b->again ? NULL : w->count;
   const vtb_emu_map *m = b->map->map;
   long first = offset_of(w, b->shared) + VTB_EMU_SHARED_AT;
   const char *from = NULL, *to = NULL; /* of bytes that follow each other */
@@ -55,14 +60,14 @@ static bool move_box(const vtb__emu_worker *w, const vtb__emu_box *b, move_row m
     if (global && (global < b->map->begin || global + m->element_bytes > b->map->end)) return false;
     long at = vtb__emu_turned(first + e * m->element_bytes, m->swizzle);
     move(w->shared + at - VTB_EMU_SHARED_AT, global, m->element_bytes);
-    if (!w->count) continue;
+    if (!count) continue;
     if (global != to) {
-      vtb__emu_count_row(w->count, move == store_row, from, to);
+      vtb__emu_count_row(count, move == store_row, from, to);
       from = global;
     }
     to = global ? global + m->element_bytes : NULL;
   }
-  if (w->count) vtb__emu_count_row(w->count, move == store_row, from, to);
+  if (count) vtb__emu_count_row(count, move == store_row, from, to);
   return true;
 }
 
@@ -71,17 +76,19 @@ static bool move_box(const vtb__emu_worker *w, const vtb__emu_box *b, move_row m
 static vtb__emu_mbar *find(vtb_emu_thread *t, void *bar, const void *frame) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_hopper *h = vtb__emu_hopper_of(f->worker);
+  char text[64];
   for (int i = 0; i < h->n_bars; i++) {
     vtb__emu_mbar *b = &h->bars[i];
     if (b->at != bar) continue;
-    bool seen = b->init_thread == t->tid || b->init_time < f->worker->barrier_time ||
+    bool own = vtb__emu_rank_of(f->worker, bar) == t->rank;
+    bool seen = b->init_thread == f->id || (own && b->init_time < f->member->barrier_time) ||
                 vtb__emu_knows(f, (unsigned)b->init_thread, b->init_time);
     if (!seen)
-      vtb__emu_fail_at(t, frame, "an mbarrier that thread %d initialised without a barrier since",
-                       b->init_thread);
+      vtb__emu_fail_at(t, frame, "an mbarrier that %s initialised without a barrier since",
+                       vtb__emu_name(f, b->init_thread, text));
     return b;
   }
-  vtb__emu_fail_at(t, frame, "byte %ld of shared memory is no mbarrier", offset_of(f->worker, bar));
+  vtb__emu_fail_at(t, frame, "no mbarrier at %s", vtb__emu_byte(f, bar, text));
 }
 
 void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads) {
@@ -97,7 +104,7 @@ void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads) {
   b->threads = b->missing = threads;
   b->announced = b->coming = 0;
   b->phase = 0;
-  b->init_thread = t->tid;
+  b->init_thread = vtb__emu_fiber_of(t)->id;
   b->init_time = w->clock;
   b->ready = false;
   b->boxes.n = 0;
@@ -108,7 +115,7 @@ void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads) {
 void vtb__emu_mbar_ready(vtb_emu_thread *t) {
   vtb__emu_hopper *h = vtb__emu_hopper_of(vtb__emu_fiber_of(t)->worker);
   for (int i = 0; i < h->n_bars; i++)
-    if (h->bars[i].init_thread == t->tid) h->bars[i].ready = true;
+    if (h->bars[i].init_thread == vtb__emu_fiber_of(t)->id) h->bars[i].ready = true;
 }
 
 static void deliver(vtb_emu_thread *t, vtb__emu_mbar *b, unsigned writer, const void *frame) {
@@ -132,8 +139,7 @@ static void try_end(vtb_emu_thread *t, vtb__emu_mbar *b, const void *frame) {
                      b->coming);
   deliver(t, b, writer, frame);
   b->gathered[writer] = ++w->clock;
-  memcpy(b->released, b->gathered, sizeof b->released);
-  memset(b->gathered, 0, sizeof b->gathered);
+  vtb__emu_release(w, b->released, b->gathered);
   b->missing = b->threads;
   b->announced = b->coming = 0;
   b->phase++;
@@ -145,6 +151,7 @@ static void try_end(vtb_emu_thread *t, vtb__emu_mbar *b, const void *frame) {
 }
 
 void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes) {
+  vtb__emu_touch(vtb__emu_fiber_of(t), bar, WHERE);
   vtb__emu_mbar *b = find(t, bar, WHERE);
   if (!b->missing)
     vtb__emu_fail_at(t, WHERE, "more than %d threads arrive in a phase of an mbarrier", b->threads);
@@ -155,7 +162,7 @@ void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes) {
   VTB__EMU_FRAME_STAYS;
 }
 
-void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, vtb_emu_place at) {
+void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_mbar *b = find(t, bar, WHERE);
   if (parity != 0 && parity != 1) vtb__emu_fail_at(t, WHERE, "phases of parity %d", parity);
@@ -163,12 +170,15 @@ void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, vtb_emu_place 
   f->bar = b;
   f->parity = parity;
   while ((int)(b->phase & 1) == parity) vtb__emu_wait_in(f, VTB__EMU_AT_MBARRIER);
-  vtb__emu_learn(f, b->released);
+  if (cluster)
+    vtb__emu_learn(f, b->released);
+  else
+    vtb__emu_learn_own(f, b->released);
 }
 
 void vtb__emu_async_fence(vtb_emu_thread *t) {
   vtb__emu_worker *w = vtb__emu_fiber_of(t)->worker;
-  vtb__emu_hopper_of(w)->fence_time[t->tid] = ++w->clock;
+  vtb__emu_hopper_of(w)->fence_time[vtb__emu_fiber_of(t)->id] = ++w->clock;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
@@ -177,7 +187,7 @@ static vtb__emu_box make_box(vtb_emu_thread *t, void *shared, const vtb_emu_arg 
                              int rank, const void *frame) {
   const vtb_emu_map *m = map->map;
   vtb__emu_box b = {.shared = shared, .map = map, .n_bytes = m->element_bytes};
-  long place = offset_of(vtb__emu_fiber_of(t)->worker, shared);
+  long place = offset_of(vtb__emu_fiber_of(t)->worker, shared) % VTB_EMU_SHARED_STRIDE;
   if (rank != m->rank)
     vtb__emu_fail_at(t, frame, "%d coordinates for a map of rank %d", rank, m->rank);
   for (int i = 0; i < rank; i++) {
@@ -191,23 +201,48 @@ static vtb__emu_box make_box(vtb_emu_thread *t, void *shared, const vtb_emu_arg 
   return b;
 }
 
+/* To the memory of the block that `bar` is of. */
+static void expect_box(vtb_emu_thread *t, void *bar, const vtb__emu_box *box, const void *frame) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  const vtb__emu_member *m = &f->worker->members[vtb__emu_rank_of(f->worker, bar)];
+  vtb__emu_mbar *b = find(t, bar, frame);
+  if (m->n_done == vtb__emu_block_threads(f->worker))
+    vtb__emu_fail_at(t, frame, "a copy to a block that has ended");
+  if (!b->ready) vtb__emu_fail_at(t, frame, "a copy to an mbarrier without vtb_mbar_ready()");
+  vtb__emu_async_take(f, box->shared, box->n_bytes, frame);
+  memset(box->shared, 0xff, (size_t)box->n_bytes);
+  b->coming += box->n_bytes;
+  vtb_vec_push(&b->boxes, *box);
+  try_end(t, b, frame);
+}
+
 void vtb__emu_tma(vtb_emu_thread *t, void *shared, const vtb_emu_arg *map, void *bar, const int *at,
-                  int rank) {
+                  int rank, unsigned blocks) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_box box = make_box(t, shared, map, at, rank, WHERE);
-  vtb__emu_mbar *b = bar ? find(t, bar, WHERE) : NULL;
-  if (b && !b->ready) vtb__emu_fail_at(t, WHERE, "a copy to an mbarrier without vtb_mbar_ready()");
-  if (!b) {
+  if (!bar) {
     vtb__emu_async_read(f, shared, box.n_bytes, false, WHERE);
     box.group = f->store_group;
     vtb_vec_push(&f->stores, box);
     return;
   }
-  vtb__emu_async_take(f, shared, box.n_bytes, WHERE);
-  memset(shared, 0xff, (size_t)box.n_bytes);
-  b->coming += box.n_bytes;
-  vtb_vec_push(&b->boxes, box);
-  try_end(t, b, WHERE);
+  if (!blocks) blocks = 1u << t->rank;
+  if (blocks >> t->cluster)
+    vtb__emu_fail_at(t, WHERE, "a copy to blocks %#x of a cluster of %d", blocks, t->cluster);
+  for (int r = 0; r < t->cluster; r++) {
+    if (!(blocks >> r & 1)) continue;
+    box.shared = (char *)shared + (r - t->rank) * VTB_EMU_SHARED_STRIDE;
+    expect_box(t, (char *)bar + (r - t->rank) * VTB_EMU_SHARED_STRIDE, &box, WHERE);
+    box.again = true;
+  }
+  VTB__EMU_FRAME_STAYS;
+}
+
+void vtb__emu_send(vtb_emu_thread *t, void *to, const void *from, int n_bytes, void *bar) {
+  vtb__emu_box box = {.shared = to, .n_bytes = n_bytes};
+  memcpy(box.sent, from, (size_t)n_bytes);
+  if ((uintptr_t)to % (unsigned)n_bytes) vtb__emu_fail_at(t, WHERE, "misaligned address");
+  expect_box(t, bar, &box, WHERE);
   VTB__EMU_FRAME_STAYS;
 }
 
@@ -231,9 +266,9 @@ void vtb__emu_sync_part(vtb_emu_thread *t, int number, int threads, vtb_emu_plac
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_worker *w = f->worker;
   if (number < 1 || number >= VTB__EMU_PARTS || threads < VTB__EMU_WARP ||
-      threads % VTB__EMU_WARP || threads > w->n_threads)
+      threads % VTB__EMU_WARP || threads > vtb__emu_block_threads(w))
     vtb__emu_fail_at(t, WHERE, "barrier %d of %d threads", number, threads);
-  vtb__emu_part *p = &vtb__emu_hopper_of(w)->parts[number];
+  vtb__emu_part *p = &vtb__emu_hopper_of(w)->parts[t->rank][number];
   if (!p->n) {
     p->threads = threads;
     memset(p->known, 0, sizeof p->known);
@@ -250,20 +285,55 @@ void vtb__emu_sync_part(vtb_emu_thread *t, int number, int threads, vtb_emu_plac
   }
   p->n = 0;
   vtb__emu_learn(f, p->known);
-  for (int i = 0; i < w->n_threads; i++) {
-    vtb__emu_fiber *g = vtb__emu_fiber_at(w, i);
+  for (int i = 0; i < vtb__emu_block_threads(w); i++) {
+    vtb__emu_fiber *g = vtb__emu_fiber_at(w, f->member->first + i);
     if (g->state != VTB__EMU_AT_PART || g->parity != number) continue;
     vtb__emu_learn(g, p->known);
     vtb__emu_resume(g);
   }
 }
 
-const char *vtb__emu_left_over(const vtb__emu_worker *w) {
+/* ---- clusters -------------------------------------------------------------------------------- */
+
+void vtb__emu_cluster_arrive(vtb_emu_thread *t, vtb_emu_place at) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  vtb__emu_worker *w = f->worker;
+  vtb__emu_hopper *h = vtb__emu_hopper_of(w);
+  if (f->has_arrived)
+    vtb__emu_fail_at(t, WHERE, "arrives at the cluster's barrier twice without a wait");
+  f->at = at;
+  f->has_arrived = true;
+  f->cluster_phase = h->cluster_phase;
+  vtb__emu_leave(f, h->cluster_gathered);
+  if (++h->n_at_cluster < w->n_threads) return;
+  h->n_at_cluster = 0;
+  h->cluster_phase++;
+  vtb__emu_release(w, h->cluster_released, h->cluster_gathered);
+  for (int i = 0; i < w->n_threads; i++)
+    if (vtb__emu_fiber_at(w, i)->state == VTB__EMU_AT_CLUSTER)
+      vtb__emu_resume(vtb__emu_fiber_at(w, i));
+}
+
+void vtb__emu_cluster_wait(vtb_emu_thread *t, vtb_emu_place at) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  vtb__emu_hopper *h = vtb__emu_hopper_of(f->worker);
+  if (!f->has_arrived)
+    vtb__emu_fail_at(t, WHERE, "waits at the cluster's barrier without having arrived there");
+  f->at = at;
+  if (h->cluster_phase == f->cluster_phase) vtb__emu_wait_in(f, VTB__EMU_AT_CLUSTER);
+  f->has_arrived = false;
+  vtb__emu_learn(f, h->cluster_released);
+  VTB__EMU_FRAME_STAYS;
+}
+
+const char *vtb__emu_left_over(const vtb__emu_worker *w, int rank) {
   const vtb__emu_hopper *h = w->hopper;
+  int n = w->n_warps / w->cluster;
   if (!h) return NULL;
   for (int i = 0; i < h->n_bars; i++)
-    if (h->bars[i].boxes.n) return "copies to shared memory that nobody waited for";
-  for (int i = 0; i < w->n_warps; i++)
+    if (h->bars[i].boxes.n && vtb__emu_rank_of(w, h->bars[i].at) == rank)
+      return "copies to shared memory that nobody waited for";
+  for (int i = rank * n; i < (rank + 1) * n; i++)
     if (h->queues[i].ops.n) return "a wgmma that nobody waited for";
   return NULL;
 }

@@ -4,7 +4,7 @@
  * is the time before which everything that u did is known to t. Who arrives at an mbarrier leaves
  * what it knows there, who waits takes it; likewise at barriers of parts of the block and within a
  * warp. The data that an mbarrier's copies bring have writers of their own, VTB__EMU_COPIER + its
- * number.
+ * number. Threads are those of the whole cluster.
  */
 #ifndef VTB_EMULATOR_HOPPER_H
 #define VTB_EMULATOR_HOPPER_H
@@ -13,7 +13,7 @@
 
 enum {
   VTB__EMU_COPIER = VTB__EMU_MAX_THREADS,
-  VTB__EMU_MBARS = 64,
+  VTB__EMU_MBARS = 128,
   VTB__EMU_SLOTS = VTB__EMU_COPIER + VTB__EMU_MBARS,
   VTB__EMU_PARTS = 16,
   VTB__EMU_MAX_N = 256
@@ -59,24 +59,32 @@ typedef struct vtb__emu_queue { /* of a warp's wgmmas, in order */
 } vtb__emu_queue;
 
 struct vtb__emu_hopper {
-  /* when each warp read a cell last; one a cell, filled from the first mbarrier on */
-  unsigned (*read_time)[VTB__EMU_MAX_THREADS / VTB__EMU_WARP];
+  /* when each warp read a cell last, from the first mbarrier on: n_warps a cell */
+  unsigned *read_time;
+  size_t n_read_times;
   unsigned (*seen)[VTB__EMU_SLOTS];          /* one a thread */
   unsigned fence_time[VTB__EMU_MAX_THREADS]; /* of the last vtb_async_fence */
   vtb__emu_mbar *bars;
   int n_bars;
-  vtb__emu_part parts[VTB__EMU_PARTS];
-  vtb__emu_queue queues[VTB__EMU_MAX_THREADS / VTB__EMU_WARP];
+  vtb__emu_part parts[VTB__EMU_CLUSTER][VTB__EMU_PARTS];
+  vtb__emu_queue queues[VTB__EMU_MAX_WARPS];
+  /* the cluster's barrier */
+  int n_at_cluster;
+  unsigned cluster_phase;
+  unsigned cluster_gathered[VTB__EMU_SLOTS], cluster_released[VTB__EMU_SLOTS];
 };
 
 /* ---- order.c --------------------------------------------------------------------------------- */
 vtb__emu_hopper *vtb__emu_hopper_of(vtb__emu_worker *w); /* made if there is none */
 void vtb__emu_hopper_block(vtb__emu_worker *w);          /* a new block */
 void vtb__emu_hopper_free(vtb__emu_worker *w);
-/* What thread f knows goes into `to`; or f knows what is in `from`. */
+/* What thread f knows goes into `to`; or f knows what is in `from`; or of that only what copies
+ * and its own block did. */
 void vtb__emu_leave(vtb__emu_fiber *f, unsigned *to);
 void vtb__emu_learn(vtb__emu_fiber *f, const unsigned *from);
-void vtb__emu_join_block(vtb__emu_worker *w); /* what copies brought */
+void vtb__emu_learn_own(vtb__emu_fiber *f, const unsigned *from);
+void vtb__emu_release(const vtb__emu_worker *w, unsigned *to, unsigned *from); /* from: then 0 */
+void vtb__emu_join_block(const vtb__emu_fiber *f); /* what copies brought, and other blocks did */
 void vtb__emu_join_warp(vtb__emu_worker *w, vtb__emu_warp *warp);
 /* Whether f knows of what `who` did at `time`. */
 bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
@@ -88,19 +96,22 @@ bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
 void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads);
 void vtb__emu_mbar_ready(vtb_emu_thread *t);
 void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes);
-void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, vtb_emu_place at);
+void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at);
 void vtb__emu_async_fence(vtb_emu_thread *t);
 void vtb__emu_tma(vtb_emu_thread *t, void *shared, const vtb_emu_arg *map, void *bar, const int *at,
-                  int rank);
+                  int rank, unsigned blocks);
+void vtb__emu_send(vtb_emu_thread *t, void *to, const void *from, int n_bytes, void *bar);
 void vtb__emu_tma_commit(vtb_emu_thread *t);
 void vtb__emu_tma_wait(vtb_emu_thread *t, int n_groups_left);
+void vtb__emu_cluster_arrive(vtb_emu_thread *t, vtb_emu_place at);
+void vtb__emu_cluster_wait(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_sync_part(vtb_emu_thread *t, int number, int threads, vtb_emu_place at);
 void vtb__emu_wgmma(vtb_emu_thread *t, const vtb_emu_wgmma *op, vtb_emu_place at);
 void vtb__emu_wgmma_fence(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_wgmma_commit(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_wgmma_wait(vtb_emu_thread *t, int n_groups_left, vtb_emu_place at);
-/* What is still on its way when everybody has ended; NULL: nothing. */
-const char *vtb__emu_left_over(const vtb__emu_worker *w);
+/* What is still on its way when all threads of a block have ended; NULL: nothing. */
+const char *vtb__emu_left_over(const vtb__emu_worker *w, int rank);
 
 /* Bits 4 to 6 of an address of shared memory turn with those from 7 on, as far as rows of `bytes`
  * (128, 64, 32) reach; 0: nothing turns. */

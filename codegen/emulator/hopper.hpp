@@ -37,7 +37,7 @@ template <class B> VTB_FN void vtb_mbar_expect(const B &bar, int bytes) {
 }
 template <class B> VTB_FN void vtb_mbar_wait(const B &bar, int parity, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
-  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, VTB_EMU_PLACE("vtb_mbar_wait"));
+  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, 0, VTB_EMU_PLACE("vtb_mbar_wait"));
 }
 VTB_FN void vtb_async_fence() {
   vtb_emu_thread *t = vtb_emu_self();
@@ -50,12 +50,12 @@ VTB_FN void vtb_tma_load(const P &to, const vtb_map &map, const B &bar, I... at)
   vtb_emu_thread *t = vtb_emu_self();
   const int place[] = {at...};
   void *target = vtb_emu_reaching(to, vtb_emu_box_bytes(map));
-  t->api->tma(t, target, &map.of, vtb_emu_reaching(bar, 8), place, sizeof...(at));
+  t->api->tma(t, target, &map.of, vtb_emu_reaching(bar, 8), place, sizeof...(at), 0);
 }
 template <class P, class... I> VTB_FN void vtb_tma_store(const vtb_map &map, const P &from, I... at) {
   vtb_emu_thread *t = vtb_emu_self();
   const int place[] = {at...};
-  t->api->tma(t, (void *)vtb_emu_reaching(from, vtb_emu_box_bytes(map)), &map.of, nullptr, place, sizeof...(at));
+  t->api->tma(t, (void *)vtb_emu_reaching(from, vtb_emu_box_bytes(map)), &map.of, nullptr, place, sizeof...(at), 0);
 }
 VTB_FN void vtb_tma_commit() {
   vtb_emu_thread *t = vtb_emu_self();
@@ -64,6 +64,75 @@ VTB_FN void vtb_tma_commit() {
 template <int left> VTB_FN void vtb_tma_wait() {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->tma_wait(t, left);
+}
+
+// ---- clusters -----------------------------------------------------------------------------------------------------------
+VTB_FN int vtb_cluster_rank() { return vtb_emu_self()->rank; }
+VTB_FN void vtb_cluster_arrive(VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->cluster_arrive(t, VTB_EMU_PLACE("vtb_cluster_arrive"));
+}
+VTB_FN void vtb_cluster_wait(VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->cluster_wait(t, VTB_EMU_PLACE("vtb_cluster_wait"));
+}
+VTB_FN void vtb_cluster_sync(VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->cluster_arrive(t, VTB_EMU_PLACE("vtb_cluster_sync"));
+  t->api->cluster_wait(t, VTB_EMU_PLACE("vtb_cluster_sync"));
+}
+VTB_FN long vtb_emu_to_rank(int rank) { // bytes to the same place of another block
+  vtb_emu_thread *t = vtb_emu_self();
+  if (rank < 0 || rank >= t->cluster) vtb_emu_fail("no block of the cluster has this rank");
+  return (rank - t->rank) * VTB_EMU_SHARED_STRIDE;
+}
+#ifdef VTB_EMU_CHECKED
+template <class T> VTB_FN vtb_emu_pointer<T> vtb_emu_of_rank(const vtb_emu_pointer<T> &p, int rank) {
+  const long by = vtb_emu_to_rank(rank);
+  if (!p.shared) vtb_emu_fail("memory that is not shared");
+  return vtb_emu_pointer<T>{(T *)((char *)p.at + by), (T *)((char *)p.lo + by), (T *)((char *)p.hi + by), true};
+}
+#else
+template <class T> VTB_FN T *vtb_emu_of_rank(T *p, int rank) { return (T *)((char *)p + vtb_emu_to_rank(rank)); }
+#endif
+template <class B> VTB_FN void vtb_mbar_arrive_at(const B &bar, int rank) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->mbar_arrive(t, vtb_emu_reaching(vtb_emu_of_rank(bar, rank), 8), 0);
+}
+template <class B> VTB_FN void vtb_mbar_wait_cluster(const B &bar, int parity, VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, 1, VTB_EMU_PLACE("vtb_mbar_wait_cluster"));
+}
+template <class P, class B, class... I>
+VTB_FN void vtb_tma_load_to(unsigned blocks, const P &to, const vtb_map &map, const B &bar, I... at) {
+  vtb_emu_thread *t = vtb_emu_self();
+  const int place[] = {at...};
+  void *target = vtb_emu_reaching(to, vtb_emu_box_bytes(map));
+  if (!blocks) vtb_emu_fail("a copy to no block");
+  t->api->tma(t, target, &map.of, vtb_emu_reaching(bar, 8), place, sizeof...(at), blocks);
+}
+template <class P> VTB_FN float vtb_cluster_load(const P &p, int at, int rank) {
+  return *vtb_emu_raw_read(vtb_emu_of_rank(p, rank), at, 1);
+}
+template <class P> VTB_FN vtb_f4 vtb_cluster_load4(const P &p, int at, int rank) {
+  return vtb_load4(vtb_emu_of_rank(p, rank), at);
+}
+template <class P> VTB_FN void vtb_cluster_store(const P &p, int at, int rank, float v) {
+  *vtb_emu_raw_write(vtb_emu_of_rank(p, rank), at, 1) = v;
+}
+template <class P> VTB_FN void vtb_cluster_store4(const P &p, int at, int rank, vtb_f4 v) {
+  vtb_store4(vtb_emu_of_rank(p, rank), at, v);
+}
+template <class P, class B, class V> VTB_FN void vtb_emu_send(const P &p, int at, int rank, V v, const B &bar) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->send(t, vtb_emu_reaching(vtb_emu_of_rank(p, rank) + at, sizeof v), &v, sizeof v,
+               vtb_emu_reaching(vtb_emu_of_rank(bar, rank), 8));
+}
+template <class P, class B> VTB_FN void vtb_cluster_send(const P &p, int at, int rank, float v, const B &bar) {
+  vtb_emu_send(p, at, rank, v, bar);
+}
+template <class P, class B> VTB_FN void vtb_cluster_send4(const P &p, int at, int rank, vtb_f4 v, const B &bar) {
+  vtb_emu_send(p, at, rank, v, bar);
 }
 
 // ---- parts of a block ---------------------------------------------------------------------------------------------------

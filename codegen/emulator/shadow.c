@@ -26,14 +26,22 @@ static vtb__emu_cell *cell_of(const vtb__emu_worker *w, const void *p) {
 
 void vtb__emu_shadow_block(vtb__emu_worker *w) {
   if (!w->launch->emulator->checked) return;
-  if (!w->cells) w->cells = vtb_xcalloc(VTB__EMU_MAX_SHARED / 2, sizeof *w->cells);
+  if (!w->cells) w->cells = vtb_xcalloc(VTB__EMU_CELLS, sizeof *w->cells);
   if (w->clock > 0x7fffffffu) {
-    memset(w->cells, 0, VTB__EMU_MAX_SHARED / 2 * sizeof *w->cells);
+    memset(w->cells, 0, VTB__EMU_CELLS * sizeof *w->cells);
+    vtb__emu_hopper_free(w);
     w->clock = 0;
   }
-  w->block_time = w->barrier_time = ++w->clock;
-  if (w->hopper)
-    for (int i = 0; i < w->launch->what->shared_bytes / 2; i++) w->cells[i].in_flight = 0;
+  w->block_time = ++w->clock;
+  for (int r = 0; r < w->cluster; r++) {
+    vtb__emu_cell *first = cell_of(w, w->shared + r * VTB_EMU_SHARED_STRIDE);
+    w->members[r].barrier_time = w->block_time;
+    for (int i = 0; w->hopper && i < w->launch->what->shared_bytes / 2; i++) first[i].in_flight = 0;
+  }
+}
+
+static bool same_block(const vtb__emu_fiber *f, int id) {
+  return id >= f->member->first && id < f->member->first + vtb__emu_block_threads(f->worker);
 }
 
 /* Whether what `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f
@@ -41,38 +49,44 @@ void vtb__emu_shadow_block(vtb__emu_worker *w) {
 static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
   const vtb__emu_worker *w = f->worker;
   if (who >= VTB__EMU_COPIER) return vtb__emu_knows(f, who, time);
-  if (time < w->barrier_time || who == (unsigned)f->t.tid) return true;
-  if (who / VTB__EMU_WARP == (unsigned)f->t.tid / VTB__EMU_WARP && time < f->warp->sync_time)
+  if (who == (unsigned)f->id) return true;
+  if (time < f->member->barrier_time && (w->cluster == 1 || same_block(f, (int)who))) return true;
+  if (who / VTB__EMU_WARP == (unsigned)f->id / VTB__EMU_WARP && time < f->warp->sync_time)
     return true;
   return vtb__emu_knows(f, who, time);
+}
+
+static unsigned *read_time_of(const vtb__emu_worker *w, const vtb__emu_cell *c, int warp) {
+  return &w->hopper->read_time[(c - w->cells) * w->n_warps + warp];
 }
 
 /* A read of the cell by one of the warp, now. */
 static void note_read(vtb__emu_worker *w, vtb__emu_cell *c, int warp) {
   c->read_time = w->clock;
-  if (w->hopper) w->hopper->read_time[c - w->cells][warp] = w->clock;
+  if (w->hopper) *read_time_of(w, c, warp) = w->clock;
 }
 
 /* Whether f knows of all reads of the cell. */
 static bool read_before(const vtb__emu_fiber *f, const vtb__emu_cell *c) {
   const vtb__emu_worker *w = f->worker;
   if (c->in_flight) return false;
-  if (c->read_time < w->barrier_time) return true;
+  if (w->cluster == 1 && c->read_time < f->member->barrier_time) return true;
   if (!(c->reader & SEVERAL)) return ordered(f, c->read_time, c->reader);
-  for (unsigned rest = c->warps; rest; rest &= rest - 1) {
-    unsigned warp = (unsigned)__builtin_ctz(rest), first = warp * VTB__EMU_WARP;
-    unsigned time = w->hopper ? w->hopper->read_time[c - w->cells][warp] : c->read_time;
+  for (uint64_t rest = c->warps; rest; rest &= rest - 1) {
+    unsigned warp = (unsigned)__builtin_ctzll(rest), first = warp * VTB__EMU_WARP;
+    unsigned time = w->hopper ? *read_time_of(w, c, (int)warp) : c->read_time;
     for (unsigned who = first; who < first + VTB__EMU_WARP; who++)
       if (!ordered(f, time, who)) return false;
   }
   return true;
 }
 
-static void describe_thread(unsigned who, char *text, size_t n) {
+static void describe_thread(const vtb__emu_fiber *f, unsigned who, char text[64]) {
+  enum { n = 64 };
   if (!(who & SEVERAL) && (who & ~(unsigned)COPYING) >= VTB__EMU_COPIER)
     snprintf(text, n, "a copy to mbarrier %u", (who & ~(unsigned)COPYING) - VTB__EMU_COPIER);
   else if (!(who & SEVERAL))
-    snprintf(text, n, "thread %u", who & ~(unsigned)COPYING);
+    vtb__emu_name(f, (int)(who & ~(unsigned)COPYING), text);
   else if ((who & WHOLE_BLOCK) == WHOLE_BLOCK)
     snprintf(text, n, "several warps");
   else
@@ -81,55 +95,67 @@ static void describe_thread(unsigned who, char *text, size_t n) {
 
 VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const void *p, const char *what,
                               unsigned who, const char *did) {
-  char other[64];
-  describe_thread(who, other, sizeof other);
-  vtb__emu_fail_at(&f->t, frame,
-                   "race on shared memory: %s byte %ld, which %s %s since the last barrier", what,
-                   (long)((const char *)p - f->worker->shared), other, did);
+  char other[64], byte[64];
+  describe_thread(f, who, other);
+  vtb__emu_fail_at(&f->t, frame, "race on shared memory: %s %s, which %s %s since the last barrier",
+                   what, vtb__emu_byte(f, p, byte), other, did);
 }
 
 static unsigned merge_reader(vtb__emu_cell *c, unsigned before, unsigned tid) {
   unsigned warp = before & SEVERAL ? before & WHOLE_BLOCK : before / VTB__EMU_WARP;
   if (before == tid) return tid;
-  if (!(before & SEVERAL)) c->warps = 1u << warp;
-  c->warps |= 1u << tid / VTB__EMU_WARP;
+  if (!(before & SEVERAL)) c->warps = UINT64_C(1) << warp;
+  c->warps |= UINT64_C(1) << tid / VTB__EMU_WARP;
   return SEVERAL | (warp == tid / VTB__EMU_WARP ? warp : WHOLE_BLOCK);
 }
 
 static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
   vtb__emu_worker *w = f->worker;
+  char byte[64];
   if (c->write_time < w->block_time)
-    vtb__emu_fail_at(&f->t, frame, "read of shared memory nobody wrote: byte %ld",
-                     (long)((const char *)p - w->shared));
+    vtb__emu_fail_at(&f->t, frame, "read of shared memory nobody wrote: %s",
+                     vtb__emu_byte(f, p, byte));
   if (c->writer & COPYING)
     vtb__emu_fail_at(&f->t, frame,
-                     "read of shared memory that a copy without its wait is writing: byte %ld",
-                     (long)((const char *)p - w->shared));
+                     "read of shared memory that a copy without its wait is writing: %s",
+                     vtb__emu_byte(f, p, byte));
   if (!ordered(f, c->write_time, c->writer)) race(f, frame, p, "reads", c->writer, "wrote");
   bool alone = c->read_time < w->block_time || read_before(f, c);
   c->reader =
-      (unsigned short)(alone ? (unsigned)f->t.tid : merge_reader(c, c->reader, (unsigned)f->t.tid));
-  note_read(w, c, f->t.tid / VTB__EMU_WARP);
+      (unsigned short)(alone ? (unsigned)f->id : merge_reader(c, c->reader, (unsigned)f->id));
+  note_read(w, c, f->id / VTB__EMU_WARP);
 }
 
 static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
-  vtb__emu_worker *w = f->worker;
+  const vtb__emu_worker *w = f->worker;
+  char byte[64];
   if (c->write_time >= w->block_time && !ordered(f, c->write_time, c->writer & ~(unsigned)COPYING))
     race(f, frame, p, "writes", c->writer, "wrote");
   if (c->in_flight)
-    vtb__emu_fail_at(&f->t, frame,
-                     "writes shared memory that a wgmma without its wait reads: byte %ld",
-                     (long)((const char *)p - w->shared));
+    vtb__emu_fail_at(&f->t, frame, "writes shared memory that a wgmma without its wait reads: %s",
+                     vtb__emu_byte(f, p, byte));
   if (c->read_time >= w->block_time && !read_before(f, c))
     race(f, frame, p, "writes", c->reader, "read");
   c->write_time = w->clock;
-  c->writer = (unsigned short)f->t.tid;
+  c->writer = (unsigned short)f->id;
+}
+
+void vtb__emu_touch(vtb__emu_fiber *f, const void *p, const void *frame) {
+  vtb__emu_worker *w = f->worker;
+  int rank = vtb__emu_rank_of(w, p);
+  if (rank == f->t.rank) return;
+  vtb__emu_member *m = &w->members[rank];
+  if (m->n_done == vtb__emu_block_threads(w))
+    vtb__emu_fail_at(&f->t, frame, "block %d, whose shared memory this is, has ended",
+                     w->block + rank);
+  m->touched[f->id] = w->clock;
 }
 
 void vtb__emu_shared_read(vtb_emu_thread *t, const void *p, long n) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   const void *frame = __builtin_frame_address(0);
   vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (const char *)p + n + 1);
+  vtb__emu_touch(f, p, frame);
   for (; c < end; c++) read_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, frame);
 }
 
@@ -139,6 +165,7 @@ static void write_cells(vtb__emu_fiber *f, void *p, long n, const void *frame) {
 }
 
 void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n) {
+  vtb__emu_touch(vtb__emu_fiber_of(t), p, __builtin_frame_address(0));
   write_cells(vtb__emu_fiber_of(t), p, n, __builtin_frame_address(0));
   __asm__ volatile(""); /* no tail call: the frame stays, errors find their line by it */
 }
@@ -173,7 +200,7 @@ void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left) {
       memset(c->to, 0, (size_t)c->n_bytes);
     for (int b = 0; b < c->n_bytes && w->launch->emulator->checked; b += 2) {
       vtb__emu_cell *cell = cell_of(w, c->to + b);
-      cell->writer = (unsigned short)t->tid;
+      cell->writer = (unsigned short)f->id;
       cell->write_time = w->clock;
     }
   }
@@ -204,11 +231,11 @@ static void check_fence(vtb__emu_fiber *f, const vtb__emu_cell *c, const void *p
                         const void *frame) {
   if (c->writer >= VTB__EMU_COPIER) return;
   unsigned fence = vtb__emu_hopper_of(f->worker)->fence_time[c->writer];
+  char who[64], byte[64];
   if (c->write_time < fence && ordered(f, fence - 1, c->writer)) return;
-  vtb__emu_fail_at(
-      &f->t, frame,
-      "the async proxy reads what thread %d stored without vtb_async_fence(): byte %ld", c->writer,
-      (long)((const char *)p - f->worker->shared));
+  vtb__emu_fail_at(&f->t, frame,
+                   "the async proxy reads what %s stored without vtb_async_fence(): %s",
+                   vtb__emu_name(f, c->writer, who), vtb__emu_byte(f, p, byte));
 }
 
 void vtb__emu_async_read(vtb__emu_fiber *f, const void *p, long n, bool goes_on,
@@ -218,10 +245,10 @@ void vtb__emu_async_read(vtb__emu_fiber *f, const void *p, long n, bool goes_on,
   for (long i = 0; i < n; i += 2) {
     vtb__emu_cell *c = cell_of(w, (const char *)p + i);
     const char *at = (const char *)p + i;
-    unsigned in_flight = c->in_flight;
+    uint64_t in_flight = c->in_flight;
     read_cell(f, c, at, frame);
     check_fence(f, c, at, frame);
-    if (goes_on) c->in_flight = in_flight | 1u << f->t.tid / VTB__EMU_WARP;
+    if (goes_on) c->in_flight = in_flight | UINT64_C(1) << f->id / VTB__EMU_WARP;
   }
 }
 
@@ -229,9 +256,10 @@ void vtb__emu_async_read_done(vtb__emu_worker *w, int warp, const void *p, long 
   if (!is_checked(w)) return;
   for (long i = 0; i < n; i += 2) {
     vtb__emu_cell *c = cell_of(w, (const char *)p + i);
-    c->in_flight &= ~(1u << warp);
-    c->warps = c->reader & SEVERAL ? c->warps | 1u << warp : 1u << warp;
-    c->reader = (unsigned short)(SEVERAL | (c->warps == 1u << warp ? warp : WHOLE_BLOCK));
+    uint64_t mine = UINT64_C(1) << warp;
+    c->in_flight &= ~mine;
+    c->warps = c->reader & SEVERAL ? c->warps | mine : mine;
+    c->reader = (unsigned short)(SEVERAL | (c->warps == mine ? warp : WHOLE_BLOCK));
     note_read(w, c, warp);
   }
 }

@@ -20,8 +20,8 @@ VTB_NORETURN static void fail(vtb_emu_thread *t, const char *what) {
 }
 
 static vtb__emu_queue *queue_of(vtb_emu_thread *t) {
-  vtb__emu_queue *q =
-      &vtb__emu_hopper_of(vtb__emu_fiber_of(t)->worker)->queues[t->tid / VTB__EMU_WARP];
+  vtb__emu_queue *q = &vtb__emu_hopper_of(vtb__emu_fiber_of(t)->worker)
+                           ->queues[vtb__emu_fiber_of(t)->id / VTB__EMU_WARP];
   if (!q->acc) q->acc = vtb_xcalloc(VTB__EMU_ACCS, sizeof *q->acc);
   return q;
 }
@@ -64,7 +64,8 @@ static void begin_read(vtb_emu_thread *t, char *p) {
 }
 
 static void end_read(vtb_emu_thread *t, char *p) {
-  vtb__emu_async_read_done(vtb__emu_fiber_of(t)->worker, t->tid / VTB__EMU_WARP, p, 16);
+  vtb__emu_async_read_done(vtb__emu_fiber_of(t)->worker, vtb__emu_fiber_of(t)->id / VTB__EMU_WARP,
+                           p, 16);
 }
 
 static void visit_factors(vtb_emu_thread *t, const vtb_emu_wgmma *w, visit_fn visit) {

@@ -74,6 +74,22 @@ TEST(losses_of_speed_are_errors) {
   }
 }
 
+/* Of clusters, too: the emulator's test has kernels that use all of it. */
+TEST(clusters_compile) {
+  char *text = NULL;
+  size_t n;
+  vtb_cuda_code code = {0};
+  vtb_error err = {0};
+  CHECK(vtb_file_read(VTB_SOURCE_DIR "/tests/codegen/emulator_cluster_bugs.cu", 1 << 20, &text, &n,
+                      &err) == VTB_OK);
+  CHECK_MSG(vtb_cuda_compile(vtb__text_find("hopper.cuh"), text, "sm_90a", &code, &err) == VTB_OK,
+            "%s", err.text);
+  vtb_cuda_resources r;
+  CHECK(vtb_cuda_resources_of(code.log, "ok_sends", &r) && r.spill_bytes == 0);
+  vtb_cuda_code_free(&code);
+  free(text);
+}
+
 TEST(a_damaged_entry_is_made_again) {
   vtb_cuda_cache_entry *list = NULL;
   size_t n = 0;
@@ -206,5 +222,6 @@ int main(void) {
   RUN(the_verbose_see_the_whole_source);
   RUN(the_cache_stays_within_its_bound_and_can_be_cleared);
   RUN(losses_of_speed_are_errors);
+  RUN(clusters_compile);
   return test_done();
 }

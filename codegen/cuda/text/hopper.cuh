@@ -1,5 +1,5 @@
-/* Vertebra: what kernels for sm_90a may use beside intrinsics.cuh: mbarriers, the copy engine (TMA), wgmma, parts of a
- * block. PTX inline; the emulator replaces exactly this text by its own with the same names. docs/hopper.md.
+/* Vertebra: what kernels for sm_90a may use beside intrinsics.cuh: mbarriers, the copy engine (TMA), wgmma, clusters, parts
+ * of a block. PTX inline; the emulator replaces exactly this text by its own with the same names. docs/hopper.md.
  *
  * Two kinds of access: threads' own (loads, stores) and those of the copy engine and of wgmma, the "async proxy". What
  * threads stored, the async proxy sees behind vtb_async_fence() of each of them and a barrier.
@@ -74,6 +74,93 @@ VTB_FN void vtb_tma_store(const vtb_map &map, const void *from, int x, int y, in
 }
 VTB_FN void vtb_tma_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int left> VTB_FN void vtb_tma_wait() { asm volatile("cp.async.bulk.wait_group %0;" ::"n"(left) : "memory"); }
+
+/* ---- clusters: blocks that run together and reach each other's shared memory ----------------------------------
+ * Blocks of a cluster follow each other in the grid. A block must not end while another uses its memory, and its
+ * mbarriers are there for the others behind a barrier of the cluster. */
+VTB_FN int vtb_cluster_rank() {
+  vtb_u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+/* The cluster's barrier, of all threads of all its blocks, in two halves: what was done before the first is known
+ * behind the second. */
+VTB_FN void vtb_cluster_arrive() { asm volatile("barrier.cluster.arrive.release;" ::: "memory"); }
+VTB_FN void vtb_cluster_wait() { asm volatile("barrier.cluster.wait.acquire;" ::: "memory"); }
+VTB_FN void vtb_cluster_sync() {
+  vtb_cluster_arrive();
+  vtb_cluster_wait();
+}
+/* The same place in the shared memory of another block. */
+VTB_FN vtb_u32 vtb_cluster_address(const void *p, int rank) {
+  vtb_u32 at;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(at) : "r"(vtb_shared_address(p)), "r"(rank));
+  return at;
+}
+VTB_FN void vtb_mbar_arrive_at(vtb_u64 *bar, int rank) {
+  asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(vtb_cluster_address(bar, rank))
+               : "memory");
+}
+/* As vtb_mbar_wait; then also what threads of other blocks did before they arrived is known. */
+VTB_FN void vtb_mbar_wait_cluster(vtb_u64 *bar, int parity) {
+  int done;
+  do {
+    asm volatile("{\n  .reg .pred p;\n  mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n"
+                 "  selp.b32 %0, 1, 0, p;\n}"
+                 : "=r"(done)
+                 : "r"(vtb_shared_address(bar)), "r"(parity)
+                 : "memory");
+  } while (!done);
+}
+/* Copies of boxes to the same place of each block whose bit is set, and their bytes to each one's own `bar`. */
+VTB_FN void vtb_tma_load_to(vtb_u32 blocks, void *to, const vtb_map &map, vtb_u64 *bar, int x, int y) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+               "[%1, {%4, %5}], [%2], %3;" ::"r"(vtb_shared_address(to)),
+               "l"(&map), "r"(vtb_shared_address(bar)), "h"((unsigned short)blocks), "r"(x), "r"(y)
+               : "memory");
+}
+VTB_FN void vtb_tma_load_to(vtb_u32 blocks, void *to, const vtb_map &map, vtb_u64 *bar, int x, int y, int z) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+               "[%1, {%4, %5, %6}], [%2], %3;" ::"r"(vtb_shared_address(to)),
+               "l"(&map), "r"(vtb_shared_address(bar)), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(z)
+               : "memory");
+}
+/* p[at] of another block; four are aligned to 16 bytes. */
+VTB_FN float vtb_cluster_load(const float *p, int at, int rank) {
+  float v;
+  asm volatile("ld.shared::cluster.f32 %0, [%1];" : "=f"(v) : "r"(vtb_cluster_address(p + at, rank)) : "memory");
+  return v;
+}
+VTB_FN vtb_f4 vtb_cluster_load4(const float *p, int at, int rank) {
+  vtb_f4 v;
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
+               : "r"(vtb_cluster_address(p + at, rank))
+               : "memory");
+  return v;
+}
+VTB_FN void vtb_cluster_store(float *p, int at, int rank, float v) {
+  asm volatile("st.shared::cluster.f32 [%0], %1;" ::"r"(vtb_cluster_address(p + at, rank)), "f"(v) : "memory");
+}
+VTB_FN void vtb_cluster_store4(float *p, int at, int rank, vtb_f4 v) {
+  asm volatile("st.shared::cluster.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(vtb_cluster_address(p + at, rank)), "f"(v.x),
+               "f"(v.y), "f"(v.z), "f"(v.w)
+               : "memory");
+}
+/* Stores whose bytes that block's `bar` counts: they have come when its phase ends. */
+VTB_FN void vtb_cluster_send(float *p, int at, int rank, float v, vtb_u64 *bar) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.b32 [%0], %1, [%2];" ::"r"(
+                   vtb_cluster_address(p + at, rank)),
+               "r"(vtb_bits(v)), "r"(vtb_cluster_address(bar, rank))
+               : "memory");
+}
+VTB_FN void vtb_cluster_send4(float *p, int at, int rank, vtb_f4 v, vtb_u64 *bar) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
+                   vtb_cluster_address(p + at, rank)),
+               "r"(vtb_bits(v.x)), "r"(vtb_bits(v.y)), "r"(vtb_bits(v.z)), "r"(vtb_bits(v.w)),
+               "r"(vtb_cluster_address(bar, rank))
+               : "memory");
+}
 
 /* ---- parts of a block ----------------------------------------------------------------------------------------- */
 /* A barrier of `threads`, whole warps, by its number, 1 to 15. */
