@@ -225,6 +225,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "images at a time in evaluation (default 4 x batch)"},
       {"--checkpoint-minutes", CLI_FLOAT, &o.checkpoint_minutes, "M",
        "also checkpoint that often within an epoch (default 2)"},
+      {"--log-every", CLI_POSITIVE, &o.train.log_steps, "N",
+       "a line of the log every N updates (default 50), a GPU's results read as often (default 3)"},
       {"--tensorboard", CLI_FLAG, &o.tensorboard, NULL,
        "also write event files for TensorBoard, below tensorboard/ of the run's folder"},
       {"--quiet", CLI_FLAG, &o.quiet, NULL, "no progress"},

@@ -109,7 +109,7 @@ void cli_progress_train(const vtb_train_event *e) {
   case VTB_TRAIN_CHECKPOINT:
     break;
   case VTB_TRAIN_STEP:
-    if (cli_progress_due()) show_step(e);
+    if (!e->following && cli_progress_due()) show_step(e);
     break;
   case VTB_TRAIN_EVAL_STEP:
     if (cli_progress_due()) show_evaluation(e);

@@ -10,7 +10,8 @@ static bool is_silent(const char *name) {
                                       "--workers",     "--tensorboard",  "--label",
                                       "--entry",       "--target",       "--max-steps",
                                       "--max-seconds", "--eval-batch",   "--time-passes",
-                                      "--print-after", "--skip-damaged", "--checkpoint-minutes"};
+                                      "--print-after", "--skip-damaged", "--checkpoint-minutes",
+                                      "--log-every"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

@@ -21,7 +21,7 @@ static const char *const not_stored[] = {"--out",   "--recipe",      "--resume",
 static const char *const free_to_change[] = {
     "--data",    "--max-seconds",        "--max-steps",    "--fit-seconds", "--loss-scale",
     "--target",  "--checkpoint-minutes", "--eval-batch",   "--threads",     "--precision",
-    "--workers", "--tensorboard",        "--skip-damaged", "--label"};
+    "--workers", "--tensorboard",        "--skip-damaged", "--label",       "--log-every"};
 #define IN(list, name) is_in(list, sizeof list / sizeof *list, name)
 
 static bool is_in(const char *const *list, size_t n, const char *name) {

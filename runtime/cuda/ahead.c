@@ -1,25 +1,29 @@
 /* Runs that are begun before those before them are done: the device does not wait for the host.
  *
- *   host            fill slot k % 5          fill slot (k+1) % 5
+ *   host            fill feed k % 5          fill feed (k+1) % 5
  *   copy stream     .. (set k % 2 is free) inputs -> set k % 2, event "copied"
- *   compute stream  .. (copied) graph of set k % 2, results -> slot, event "finished"
+ *   compute stream  .. (copied) graph of set k % 2, results -> answer k % 257, event "finished"
  *
- * A slot is pinned memory for a run's inputs and results. Its inputs go to the device beside the
- * run before, into the set of tensors that the run before that one has left; each set has its
- * graph, since addresses in a graph are fixed. There is a slot more than runs may be under way, so
- * that a slot is filled when its last run has been collected, and no call here waits but collect's,
- * once for all runs but the newest. An image that comes as bytes becomes floats on the copy stream,
- * behind its copy (pixels.c).
+ * A feed is pinned memory for a run's inputs, an answer for its results, made when it is first
+ * needed: results are small and wait for who reads them, inputs need not. Inputs go to the device
+ * beside the run before, into the set of tensors that the run before that one has left; each set
+ * has its graph, since addresses in a graph are fixed. collect waits once for all runs but the
+ * newest; submit where the feed it fills is not copied yet, of the run five before, so that two
+ * runs or more still wait for the device. An image that comes as bytes becomes floats on the copy
+ * stream, behind its copy (pixels.c).
+ *
+ * Parameters and buffers that have no place in the state go to the device as in any other run
+ * (run.c), in the order of the compute stream, unless they are kept.
  */
 #include "runtime/cuda/run.h"
 
 #include <string.h>
 
-enum { SLOTS = VTB__MOST_AHEAD + 1 };
+enum { FEEDS = 5, ANSWERS = VTB__MOST_AHEAD + 1 };
 
 typedef struct slot {
-  char *bytes;             /* pinned: inputs, then results */
-  void *copied, *finished; /* events */
+  char *bytes; /* pinned */
+  void *done;  /* the event behind its copies */
 } slot;
 
 struct vtb__ahead {
@@ -27,9 +31,10 @@ struct vtb__ahead {
   void *stream;          /* of copies */
   vtb_cu_address inputs; /* of the second set */
   vtb_cu_address
-      pixels;    /* an image's bytes, until they are floats; 0: of programs that take none */
-  size_t *place; /* of each tensor in a slot; 0 of those that have none, from 1 */
-  slot slots[SLOTS];
+      pixels;      /* an image's bytes, until they are floats; 0: of programs that take none */
+  size_t *place;   /* of each tensor in its feed or answer; 0 of those that have none, from 1 */
+  size_t bytes[2]; /* of a feed, of an answer */
+  slot feeds[FEEDS], answers[ANSWERS];
   int64_t submitted, collected, known; /* known: runs that are waited for */
 };
 
@@ -37,9 +42,10 @@ bool vtb__ahead_is_possible(const vtb_launch_plan *p) {
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
     bool moves = vtb_launch_place(p, i) < 0 && vtb__tensor_bytes(t);
-    if (moves && t->io != VTB_IO_INPUT && t->io != VTB_IO_OUTPUT) return false;
+    if (moves && (t->io == VTB_IO_GRAD_IN || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_STATE))
+      return false;
   }
-  return p->n_prepared == 0;
+  return true;
 }
 
 /* ---- making it ------------------------------------------------------------------------------- */
@@ -49,7 +55,7 @@ static char *in_slot(const vtb__ahead *a, const slot *s, int tensor) {
   return s->bytes + a->place[tensor] - 1;
 }
 
-/* In a slot: of the image as bytes or floats, whichever are more. */
+/* In a feed: of the image as bytes or floats, whichever are more. */
 static size_t slot_bytes(const vtb__ahead *a, int tensor) {
   const vtb_tensor_info *t = &a->run->plan->tensors[tensor];
   size_t bytes = vtb__tensor_bytes(t);
@@ -57,28 +63,39 @@ static size_t slot_bytes(const vtb__ahead *a, int tensor) {
   return bytes > pixels ? bytes : pixels;
 }
 
-/* *inputs: bytes of the inputs in a set. */
-static size_t lay_out(vtb__ahead *a, size_t *inputs) {
+static void lay_out(vtb__ahead *a) {
   const vtb_launch_plan *p = a->run->plan;
-  size_t at = 0;
-  for (int results = 0; results < 2; results++) {
-    for (int i = 0; i < p->n_tensors; i++) {
-      const vtb_tensor_info *t = &p->tensors[i];
-      size_t bytes = slot_bytes(a, i);
-      if (vtb_launch_place(p, i) >= 0 || !bytes || vtb__is_result(t) != results) continue;
-      a->place[i] = at + 1;
-      at += vtb__padded(bytes);
-    }
-    if (!results) *inputs = at;
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    bool result = vtb__is_result(t);
+    size_t bytes = slot_bytes(a, i), *end = &a->bytes[result];
+    if (vtb_launch_place(p, i) >= 0 || !bytes || (!result && t->io != VTB_IO_INPUT)) continue;
+    a->place[i] = *end + 1;
+    *end += vtb__padded(bytes);
   }
-  return at;
 }
 
-static vtb_status make_set(vtb__ahead *a, size_t inputs, vtb_error *err) {
+/* One that was made in part is finished by the next call, or freed. */
+static vtb_status make_slot(vtb__ahead *a, slot *s, size_t bytes, vtb_error *err) {
+  vtb_cuda_device *d = a->run->device;
+  vtb_status status = VTB_OK;
+  if (!s->bytes && bytes)
+    status = VTB_CU_CALL(d, cuMemHostAlloc, ((void **)&s->bytes, bytes, 0), err);
+  if (status == VTB_OK && !s->done)
+    status = VTB_CU_CALL(d, cuEventCreate, (&s->done, VTB__CU_EVENT_NO_TIME), err);
+  return status;
+}
+
+static void free_slot(const vtb_cu_api *api, slot *s) {
+  if (s->done) (void)api->cuEventDestroy_v2(s->done);
+  if (s->bytes) (void)api->cuMemFreeHost(s->bytes);
+}
+
+static vtb_status make_set(vtb__ahead *a, vtb_error *err) {
   vtb__run *r = a->run;
   const vtb_launch_plan *p = r->plan;
   vtb_status status =
-      vtb__allocate(r->device, &a->inputs, inputs, "inputs of a run ahead of another", err);
+      vtb__allocate(r->device, &a->inputs, a->bytes[0], "inputs of a run ahead of another", err);
   if (status == VTB_OK && r->program.pixels)
     status = vtb__allocate(r->device, &a->pixels,
                            vtb__pixels_of(&p->tensors[r->program.pixels - 1]).size,
@@ -96,21 +113,12 @@ static vtb_status make_set(vtb__ahead *a, size_t inputs, vtb_error *err) {
 
 static vtb_status fill(vtb__ahead *a, vtb_error *err) {
   vtb_cuda_device *d = a->run->device;
-  size_t inputs = 0, bytes;
   a->place = calloc((size_t)a->run->plan->n_tensors + 1, sizeof *a->place);
   if (!a->place) return vtb_no_memory(err, "runs ahead of others");
-  bytes = lay_out(a, &inputs);
+  lay_out(a);
   vtb_status status =
       VTB_CU_CALL(d, cuStreamCreate, (&a->stream, VTB__CU_STREAM_NON_BLOCKING), err);
-  for (int i = 0; i < SLOTS && status == VTB_OK; i++) {
-    slot *s = &a->slots[i];
-    status = VTB_CU_CALL(d, cuMemHostAlloc, ((void **)&s->bytes, bytes, 0), err);
-    if (status == VTB_OK)
-      status = VTB_CU_CALL(d, cuEventCreate, (&s->copied, VTB__CU_EVENT_NO_TIME), err);
-    if (status == VTB_OK)
-      status = VTB_CU_CALL(d, cuEventCreate, (&s->finished, VTB__CU_EVENT_NO_TIME), err);
-  }
-  return status == VTB_OK ? make_set(a, inputs, err) : status;
+  return status == VTB_OK ? make_set(a, err) : status;
 }
 
 void vtb__ahead_wait(vtb__ahead *a) {
@@ -120,11 +128,8 @@ void vtb__ahead_wait(vtb__ahead *a) {
 void vtb__ahead_free(vtb__ahead *a) {
   if (!a) return;
   const vtb_cu_api *api = &a->run->device->api;
-  for (int i = 0; i < SLOTS; i++) {
-    if (a->slots[i].copied) (void)api->cuEventDestroy_v2(a->slots[i].copied);
-    if (a->slots[i].finished) (void)api->cuEventDestroy_v2(a->slots[i].finished);
-    if (a->slots[i].bytes) (void)api->cuMemFreeHost(a->slots[i].bytes);
-  }
+  for (int i = 0; i < FEEDS; i++) free_slot(api, &a->feeds[i]);
+  for (int i = 0; i < ANSWERS; i++) free_slot(api, &a->answers[i]);
   if (a->inputs) (void)api->cuMemFree_v2(a->inputs);
   if (a->pixels) (void)api->cuMemFree_v2(a->pixels);
   if (a->stream) (void)api->cuStreamDestroy_v2(a->stream);
@@ -167,20 +172,27 @@ static vtb_status bring_input(vtb__ahead *a, const slot *s, int i, vtb_error *er
   return status == VTB_OK && pixels ? vtb__pixels_run(r, a->pixels, a->stream, err) : status;
 }
 
+/* A feed is free when its last contents are on the device, as those of runs waited for are. */
+static vtb_status free_feed(const vtb__ahead *a, slot *s, vtb_error *err) {
+  if (a->submitted - FEEDS < a->known) return VTB_OK;
+  return VTB_CU_CALL(a->run->device, cuEventSynchronize, (s->done), err);
+}
+
 /* Into the set that the run before the last has left. */
 static vtb_status bring_inputs(vtb__ahead *a, slot *s, void *const *args, vtb_error *err) {
   vtb__run *r = a->run;
   vtb_cuda_device *d = r->device;
-  vtb_status status = VTB_OK;
+  vtb_status status = free_feed(a, s, err);
+  if (status != VTB_OK) return status;
   for (int i = 0; i < r->plan->n_tensors; i++)
     if (is_copied(a, i, false)) memcpy(in_slot(a, s, i), args[i], bytes_of(a, i));
   if (a->submitted >= 2)
     status = VTB_CU_CALL(d, cuStreamWaitEvent,
-                         (a->stream, a->slots[(a->submitted - 2) % SLOTS].finished, 0), err);
+                         (a->stream, a->answers[(a->submitted - 2) % ANSWERS].done, 0), err);
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++)
     if (is_copied(a, i, false)) status = bring_input(a, s, i, err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuEventRecord, (s->copied, a->stream), err);
-  return status == VTB_OK ? VTB_CU_CALL(d, cuStreamWaitEvent, (d->stream, s->copied, 0), err)
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuEventRecord, (s->done, a->stream), err);
+  return status == VTB_OK ? VTB_CU_CALL(d, cuStreamWaitEvent, (d->stream, s->done, 0), err)
                           : status;
 }
 
@@ -194,7 +206,15 @@ static vtb_status bring_results(vtb__ahead *a, slot *s, vtb_error *err) {
                            (in_slot(a, s, i), r->set->tensors[i],
                             vtb__tensor_bytes(&r->plan->tensors[i]), d->stream),
                            err);
-  return status == VTB_OK ? VTB_CU_CALL(d, cuEventRecord, (s->finished, d->stream), err) : status;
+  return status == VTB_OK ? VTB_CU_CALL(d, cuEventRecord, (s->done, d->stream), err) : status;
+}
+
+/* A run that was begun in part is over before the next one takes its place. */
+static vtb_status end_part(const vtb__ahead *a, vtb_status status) {
+  const vtb_cuda_device *d = a->run->device;
+  vtb__ahead_wait(a->run->ahead);
+  (void)d->api.cuStreamSynchronize(d->stream);
+  return status;
 }
 
 vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err) {
@@ -206,12 +226,15 @@ vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err) {
   if (a->submitted - a->collected >= VTB__MOST_AHEAD)
     return vtb_fail(err, VTB_E_INTERNAL, "%d runs are under way, whose results nobody takes",
                     VTB__MOST_AHEAD);
-  slot *s = &a->slots[a->submitted % SLOTS];
+  slot *feed = &a->feeds[a->submitted % FEEDS], *answer = &a->answers[a->submitted % ANSWERS];
   r->set = &r->sets[a->submitted % 2];
-  status = bring_inputs(a, s, args, err);
+  status = make_slot(a, feed, a->bytes[0], err);
+  if (status == VTB_OK) status = make_slot(a, answer, a->bytes[1], err);
+  if (status == VTB_OK) status = bring_inputs(a, feed, args, err);
+  if (status == VTB_OK) status = vtb__enqueue_fixed(r, args, err);
   if (status == VTB_OK) status = vtb__enqueue_run(r, err);
-  if (status == VTB_OK) status = bring_results(a, s, err);
-  if (status != VTB_OK) return status;
+  if (status == VTB_OK) status = bring_results(a, answer, err);
+  if (status != VTB_OK) return end_part(a, status);
   r->n_runs++;
   a->submitted++;
   return VTB_OK;
@@ -222,7 +245,7 @@ static vtb_status wait_for(vtb__ahead *a, int64_t run, vtb_error *err) {
   if (run < a->known) return VTB_OK;
   int64_t last = run > a->submitted - 2 ? run : a->submitted - 2;
   vtb_status status =
-      VTB_CU_CALL(a->run->device, cuEventSynchronize, (a->slots[last % SLOTS].finished), err);
+      VTB_CU_CALL(a->run->device, cuEventSynchronize, (a->answers[last % ANSWERS].done), err);
   if (status == VTB_OK) a->known = last + 1;
   return status;
 }
@@ -234,8 +257,8 @@ vtb_status vtb__ahead_collect(void *owner, void *const *args, vtb_error *err) {
     return vtb_fail(err, VTB_E_INTERNAL, "no run is under way whose results could be taken");
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
   if (status == VTB_OK) status = wait_for(a, a->collected, err);
+  const slot *s = &a->answers[a->collected++ % ANSWERS];
   if (status != VTB_OK) return status;
-  const slot *s = &a->slots[a->collected++ % SLOTS];
   for (int i = 0; i < r->plan->n_tensors; i++)
     if (is_copied(a, i, true))
       memcpy(args[i], in_slot(a, s, i), vtb__tensor_bytes(&r->plan->tensors[i]));

@@ -240,11 +240,16 @@ static bool is_copied(const vtb__run *r, int i) {
   return vtb__tensor_bytes(&r->plan->tensors[i]) && vtb_launch_place(r->plan, i) < 0;
 }
 
-static vtb_status copy_in(vtb__run *r, void *const *args, vtb_error *err) {
+enum { FIXED = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER };
+
+/* Of tensors of these roles. */
+static vtb_status copy_in(vtb__run *r, unsigned roles, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (vtb__is_result(t) || !is_copied(r, i) || (r->n_runs && r->kept >> t->io & 1u)) continue;
+    if (!(roles >> t->io & 1u) || vtb__is_result(t) || !is_copied(r, i) ||
+        (r->n_runs && r->kept >> t->io & 1u))
+      continue;
     status =
         VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2,
                     (r->set->tensors[i], args[i], vtb__tensor_bytes(t), r->device->stream), err);
@@ -285,6 +290,14 @@ static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *e
 
 static void keep(void *owner, unsigned roles) { ((vtb__run *)owner)->kept = roles; }
 
+static bool is_prepared(const vtb__run *r) { return r->n_runs && (r->kept & FIXED) == FIXED; }
+
+vtb_status vtb__enqueue_fixed(vtb__run *r, void *const *args, vtb_error *err) {
+  vtb_status status = copy_in(r, FIXED, args, err);
+  if (status != VTB_OK || is_prepared(r)) return status;
+  return enqueue(r, 0, r->plan->n_prepared, err);
+}
+
 vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err) {
   const char *note = r->n_runs ? NULL : vtb__products_note(r->products);
   if (note && r->program.warn) r->program.warn(note);
@@ -295,17 +308,16 @@ vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err) {
 static vtb_status run(void *owner, void *const *args, const vtb_services *services,
                       vtb_error *err) {
   vtb__run *r = owner;
-  const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
   bool timed = services && services->size >= sizeof *services && services->kernel_took;
-  bool is_prepared = r->n_runs && (r->kept & fixed) == fixed;
+  bool prepared = is_prepared(r);
   int behind = r->plan->n_prepared;
   vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
   if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
   r->set = &r->sets[0];
-  if (status == VTB_OK) status = copy_in(r, args, err);
-  if (status == VTB_OK && !is_prepared && !timed) status = enqueue(r, 0, behind, err);
+  if (status == VTB_OK) status = copy_in(r, ~0u, args, err);
+  if (status == VTB_OK && !prepared && !timed) status = enqueue(r, 0, behind, err);
   if (status != VTB_OK) return status;
-  status = timed ? run_timed(r, is_prepared ? behind : 0, services, err) : vtb__enqueue_run(r, err);
+  status = timed ? run_timed(r, prepared ? behind : 0, services, err) : vtb__enqueue_run(r, err);
   if (status == VTB_OK) status = copy_out(r, args, err);
   if (!timed) r->n_runs++;
   return status;

@@ -6,7 +6,7 @@
 #include "runtime/cuda/device.h"
 #include "runtime/launch/pixels.h"
 
-enum { VTB__ALIGNMENT = 256, VTB__MOST_AHEAD = 4 };
+enum { VTB__ALIGNMENT = 256, VTB__MOST_AHEAD = 256 };
 
 /* Where the tensors stand: of the second set inputs have other places. */
 typedef struct vtb__set {
@@ -50,6 +50,8 @@ VTB_MUST_USE vtb_status vtb__allocate(vtb_cuda_device *d, vtb_cu_address *to, si
                                       const char *what, vtb_error *err);
 /* Of r->set. */
 VTB_MUST_USE vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err);
+/* Parameters and buffers, and the prepared steps that depend on them, unless they are kept. */
+VTB_MUST_USE vtb_status vtb__enqueue_fixed(vtb__run *r, void *const *args, vtb_error *err);
 /* The steps behind the prepared ones with the tensors of r->set, as a graph if it can be. */
 VTB_MUST_USE vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err);
 

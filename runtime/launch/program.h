@@ -97,8 +97,9 @@ typedef struct vtb_program {
    * can fail. Called as vtb_program_execute() (runtime/launch/threads.h) does. */
   vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
   /* Of such programs, or NULL: submit begins a run with the inputs as they are now, and collect
-   * waits for the oldest that was begun and gives its results. At most most_ahead may be under way,
-   * and none at any other call; runs have the order and the results of `run`. */
+   * waits for the oldest that was begun and gives its results, which are lost where it fails. At
+   * most most_ahead may be under way, and none at any other call; runs have the order and the
+   * results of `run`, which parameters are copied included. */
   vtb_status (*submit)(void *owner, void *const *args, vtb_error *err);
   vtb_status (*collect)(void *owner, void *const *args, vtb_error *err);
   int most_ahead;

@@ -121,6 +121,13 @@ void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch) {
   if (b->labels >= 0) b->args[b->labels] = batch->labels;
 }
 
+bool vtb__bound_takes_pixels(const vtb_bound *b) {
+  int n = 0, image = b->image;
+  for (int i = 0; i < b->n_feeds; i++)
+    if (b->feeds[i].kind == VTB_FEED_IMAGE) n++, image = b->fed[i];
+  return (n == 1 || !b->n_feeds) && b->program->pixels == image + 1;
+}
+
 /* ---- any program ----------------------------------------------------------------------------- */
 
 vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,

@@ -1,9 +1,12 @@
-/* What a program measures over a data set; accuracy and loss of a classifier. */
+/* What a program measures over a data set; accuracy and loss of a classifier. Of programs that run
+ * ahead of their results a few batches are under way at a time, images as bytes where the program
+ * takes them so: the host prepares a batch, and counts another, while the device runs one. */
 #include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* How many classes score above the label's; among equal scores the lower class number wins, so that
  * constant logits do not count as right. NaN scores rank above everything. */
@@ -29,6 +32,15 @@ static double cross_entropy(const float *logits, int64_t n, int64_t label) {
   return max + log(sum) - logits[label];
 }
 
+/* A batch whose results are not there yet: what its place in the loader's ring no longer says. */
+typedef struct under_way {
+  int64_t n, damaged;
+  int32_t *labels; /* NULL of programs that measure */
+} under_way;
+
+/* As many as the two sets of a device's inputs need: one runs, one waits, one is counted. */
+enum { MOST_UNDER_WAY = 4 };
+
 typedef struct tally {
   double loss;
   int64_t n, top1, top5;
@@ -36,7 +48,7 @@ typedef struct tally {
   bool stopped;
 } tally;
 
-static void count_batch(tally *t, const vtb_batch *batch, const float *logits, int64_t classes) {
+static void count_batch(tally *t, const under_way *batch, const float *logits, int64_t classes) {
   for (int64_t i = 0; i < batch->n; i++) {
     const float *row = logits + i * classes;
     int64_t label = batch->labels[i];
@@ -50,32 +62,100 @@ static void count_batch(tally *t, const vtb_batch *batch, const float *logits, i
   t->n += batch->n - batch->damaged;
 }
 
-static vtb_status run_batches(vtb_bound *b, vtb_loader *loader, const vtb_eval_options *o, tally *t,
-                              vtb_error *err) {
-  int64_t total = vtb_dataset_count(o->dataset), done = 0;
-  int32_t seed = 0;
-  if (b->seed >= 0) b->args[b->seed] = &seed;
-  vtb_program_keep(b->program, 0); /* parameters may have changed since the last evaluation */
+typedef struct evaluation {
+  vtb_bound *bound;
+  const vtb_eval_options *options;
+  tally *tally;
+  under_way batches[MOST_UNDER_WAY]; /* a ring */
+  int most, first, n;                /* most: 0: of programs that wait for each run */
+  int64_t done, total;
+  int32_t seed;
+} evaluation;
+
+/* Profiles are of runs one by one. */
+static int most_under_way(const vtb_program *p, const vtb_services *s) {
+  bool timed = s && s->size >= sizeof *s && s->kernel_took;
+  if (!p->submit || timed) return 0;
+  return p->most_ahead < MOST_UNDER_WAY ? p->most_ahead : MOST_UNDER_WAY;
+}
+
+static vtb_status open_evaluation(evaluation *e, vtb_error *err) {
+  vtb_bound *b = e->bound;
+  size_t bytes = (size_t)b->program->batch * sizeof(int32_t);
+  e->total = vtb_dataset_count(e->options->dataset);
+  e->most = most_under_way(b->program, e->options->services);
+  if (b->seed >= 0) b->args[b->seed] = &e->seed;
+  for (int i = 0; i < MOST_UNDER_WAY && !vtb__is_measured(b); i++)
+    if (!(e->batches[i].labels = malloc(bytes))) return vtb_no_memory(err, "labels");
+  return VTB_OK;
+}
+
+static void free_evaluation(evaluation *e) {
+  for (int i = 0; i < MOST_UNDER_WAY; i++) free(e->batches[i].labels);
+}
+
+static vtb_status begin(evaluation *e, const vtb_batch *batch, vtb_error *err) {
+  vtb_bound *b = e->bound;
+  const vtb_program *p = b->program;
+  under_way *u = &e->batches[(e->first + e->n) % MOST_UNDER_WAY];
+  u->n = batch->n, u->damaged = batch->damaged;
+  if (u->labels) memcpy(u->labels, batch->labels, (size_t)batch->n * sizeof *u->labels);
+  vtb__bound_fill(b, batch);
+  if (vtb__is_measured(b)) e->seed = (int32_t)batch->index; /* noise of its own for every batch */
+  vtb_status status =
+      e->most ? p->submit(p->owner, b->args, err)
+              : vtb_program_execute(p, b->args, b->workspace, e->options->services, err);
+  if (status != VTB_OK) return status;
+  e->n++;
+  /* from now on they do not */
+  vtb_program_keep(p, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
+  return VTB_OK;
+}
+
+static void count(evaluation *e, const under_way *u) {
+  vtb_bound *b = e->bound;
+  if (vtb__is_measured(b)) {
+    vtb_measures_add(&b->measures, b->args);
+    e->tally->n += u->n - u->damaged;
+  } else {
+    count_batch(e->tally, u, b->args[b->logits], b->classes);
+  }
+  e->done += u->n;
+  if (e->options->on_batch) e->options->on_batch(e->options->user, e->done, e->total);
+}
+
+/* Counts all that is under way but the newest `leave`; after an error none is left, and what comes
+ * behind it counts for nothing. */
+static vtb_status take(evaluation *e, int leave, vtb_error *err) {
+  const vtb_program *p = e->bound->program;
+  vtb_status first = VTB_OK;
+  for (; e->n > leave; e->n--, e->first = (e->first + 1) % MOST_UNDER_WAY) {
+    vtb_error later = {0};
+    vtb_status status =
+        e->most ? p->collect(p->owner, e->bound->args, first == VTB_OK ? err : &later) : VTB_OK;
+    if (first == VTB_OK && status == VTB_OK) count(e, &e->batches[e->first]);
+    if (first == VTB_OK && status != VTB_OK) first = status, leave = 0;
+  }
+  return first;
+}
+
+/* Also after an error nothing stays under way: the next call of the program is another's. */
+static vtb_status run_batches(evaluation *e, vtb_loader *loader, vtb_error *err) {
+  const vtb_eval_options *o = e->options;
+  vtb_error later = {0};
+  vtb_program_keep(e->bound->program, 0); /* parameters may have changed since the last time */
   for (;;) {
-    const vtb_batch *batch;
+    const vtb_batch *batch = NULL;
     vtb_status status = vtb_loader_next(loader, &batch, err);
-    if (status != VTB_OK || !batch) return status;
-    vtb__bound_fill(b, batch);
-    if (vtb__is_measured(b)) seed = (int32_t)batch->index; /* noise of its own for every batch */
-    status = vtb_program_execute(b->program, b->args, b->workspace, o->services, err);
-    if (status != VTB_OK) return status;
-    /* from now on they do not */
-    vtb_program_keep(b->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
-    if (vtb__is_measured(b)) {
-      vtb_measures_add(&b->measures, b->args);
-      t->n += batch->n - batch->damaged;
-    } else {
-      count_batch(t, batch, b->args[b->logits], b->classes);
-    }
-    done += batch->n;
-    if (o->on_batch) o->on_batch(o->user, done, total);
-    t->stopped = o->stop && *o->stop && done < total;
-    if (t->stopped) return VTB_OK;
+    if (status == VTB_OK && batch) status = begin(e, batch, err);
+    bool over = status != VTB_OK || !batch || (o->stop && *o->stop);
+    bool full = e->n >= e->most;
+    vtb_status taken = over   ? take(e, 0, status == VTB_OK ? err : &later)
+                       : full ? take(e, e->most > 1, err)
+                              : VTB_OK;
+    if (status != VTB_OK || taken != VTB_OK) return status != VTB_OK ? status : taken;
+    e->tally->stopped = over && e->done < e->total;
+    if (over) return VTB_OK;
   }
 }
 
@@ -125,7 +205,7 @@ static void fill_result(vtb_eval_result *result, const tally *t, const vtb_bound
                               .confusion = t->confusion};
 }
 
-vtb_status vtb_evaluate(const vtb_program *p, void *const *params, const vtb_eval_options *o,
+vtb_status vtb_evaluate(vtb_program *p, void *const *params, const vtb_eval_options *o,
                         vtb_eval_result *result, vtb_error *err) {
   vtb_bound b;
   vtb_status status = vtb__bound_find(&b, p, o->image, o->logits, false, err);
@@ -137,6 +217,7 @@ vtb_status vtb_evaluate(const vtb_program *p, void *const *params, const vtb_eva
   }
   double start = vtb_now();
   tally t = {0};
+  evaluation e = {.bound = &b, .options = o, .tally = &t};
   vtb_loader *loader = NULL;
   status = vtb__bound_allocate(&b, 1u << VTB_IO_OUTPUT, err);
   if (status == VTB_OK) {
@@ -145,21 +226,26 @@ vtb_status vtb_evaluate(const vtb_program *p, void *const *params, const vtb_eva
         b.args[i] = params[i];
     if (o->confusion) t.confusion = calloc((size_t)(b.classes * b.classes), sizeof *t.confusion);
     if (o->confusion && !t.confusion) status = vtb_no_memory(err, "the confusion matrix");
+    if (status == VTB_OK) status = open_evaluation(&e, err);
     vtb_loader_options lo = {.dataset = o->dataset,
                              .transform = o->transform,
                              .batch = p->batch,
                              .feeds = b.feeds,
                              .n_feeds = b.n_feeds,
+                             .pixels = e.most && vtb__bound_takes_pixels(&b),
                              .n_epochs = 1,
                              .n_threads = o->loader_threads};
+    p->uses_pixels = lo.pixels;
     if (status == VTB_OK) status = vtb_loader_open(&lo, &loader, err);
   }
-  if (status == VTB_OK) status = run_batches(&b, loader, o, &t, err);
+  if (status == VTB_OK) status = run_batches(&e, loader, err);
   if (status == VTB_OK)
     fill_result(result, &t, &b, vtb_now() - start);
   else
     free(t.confusion);
+  p->uses_pixels = false;
   vtb_loader_close(loader);
+  free_evaluation(&e);
   vtb__bound_free(&b);
   return status;
 }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 vtb_train_config vtb_train_defaults(void) {
-  vtb_train_config c = {.epochs = 10, .log_steps = 50, .eval_epochs = 1};
+  vtb_train_config c = {.epochs = 10, .eval_epochs = 1};
   c.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
                               .base_lr = 1e-3,
                               .final_lr = 1e-6,
@@ -46,7 +46,8 @@ static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
   if (c->epochs < 1) return vtb_fail(err, VTB_E_USAGE, "the number of epochs must be positive");
   if (!(c->schedule.base_lr >= 0) || isinf(c->schedule.base_lr))
     return vtb_fail(err, VTB_E_USAGE, "the learning rate must be a finite number of at least 0");
-  if (c->schedule.warmup < 0 || c->max_steps < 0 || c->max_seconds < 0 || c->checkpoint_steps < 0)
+  if (c->schedule.warmup < 0 || c->max_steps < 0 || c->max_seconds < 0 || c->checkpoint_steps < 0 ||
+      c->log_steps < 0)
     return vtb_fail(err, VTB_E_USAGE, "warm-up, limits and intervals must not be negative");
   return VTB_OK;
 }
@@ -80,14 +81,17 @@ static vtb_status initialise(vtb_trainer *t, vtb_error *err) {
   return status == VTB_OK ? start_from(t, err) : status;
 }
 
-/* How many updates may have begun: a scale of the loss and a plan of time depend on the update
- * before. */
+/* How many updates may have begun: those whose results are read together, and one that goes on
+ * meanwhile. A scale of the loss and a plan of time depend on the update before. */
 static int updates_ahead(const vtb_trainer *t) {
+  enum { TOGETHER = 3 };
   const vtb_train_config *c = &t->config;
   const vtb_program *p = t->bound.program;
   if (!p->submit || vtb__is_scaled(t) || c->fit_seconds > 0 || c->n_plan) return 0;
   if (c->services && c->services->size >= sizeof *c->services && c->services->kernel_took) return 0;
-  return p->most_ahead < VTB__MOST_ISSUED ? p->most_ahead : VTB__MOST_ISSUED;
+  int64_t most = p->most_ahead < VTB__MOST_ISSUED ? p->most_ahead : VTB__MOST_ISSUED;
+  int64_t n = c->log_steps == 1 ? 1 : (c->log_steps ? c->log_steps : TOGETHER) + 1;
+  return (int)(n < most ? n : most);
 }
 
 static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
@@ -115,6 +119,7 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   }
   t->first_step = t->state.step;
   t->most_issued = updates_ahead(t);
+  if (!t->config.log_steps) t->config.log_steps = 50;
   if (c->n_plan) {
     t->fit_total = c->plan[c->n_plan - 1].total;
     t->config.epochs = (t->fit_total + t->batches - 1) / t->batches;
@@ -128,7 +133,6 @@ vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, v
   t->config = *config;
   t->state.best_top1 = -1;
   t->started = t->last_checkpoint = vtb_now();
-  if (!t->config.log_steps) t->config.log_steps = 50;
   if (!t->config.eval_epochs) t->config.eval_epochs = 1;
   vtb_status status = prepare(t, err);
   if (status != VTB_OK) {
@@ -218,7 +222,7 @@ static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb
   status = vtb__issue(t, batch, err);
   if (status != VTB_OK) return status;
   if (vtb__must_settle(t)) return vtb__settle(t, 0, err);
-  return t->n_issued == t->most_issued ? vtb__settle(t, 1, err) : VTB_OK;
+  return t->n_issued == t->most_issued ? vtb__settle(t, t->most_issued > 1, err) : VTB_OK;
 }
 
 static vtb_status save(vtb_trainer *t, vtb_error *err) {
@@ -321,15 +325,6 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   if (result) *result = t->result;
 }
 
-/* Whether images go to the program as bytes: one input is an image, and it takes it so. */
-static bool takes_pixels(const vtb_trainer *t) {
-  const vtb_bound *b = &t->bound;
-  int n = 0, image = b->image;
-  for (int i = 0; i < b->n_feeds; i++)
-    if (b->feeds[i].kind == VTB_FEED_IMAGE) n++, image = b->fed[i];
-  return t->most_issued && (n == 1 || !b->n_feeds) && b->program->pixels == image + 1;
-}
-
 static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   bool planned = c->fit_seconds > 0 || c->n_plan;
@@ -338,7 +333,7 @@ static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
                           .batch = t->bound.program->batch,
                           .feeds = t->bound.feeds,
                           .n_feeds = t->bound.n_feeds,
-                          .pixels = takes_pixels(t),
+                          .pixels = t->most_issued && vtb__bound_takes_pixels(&t->bound),
                           .shuffle = true,
                           .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
                           .seed = c->seed,

@@ -72,6 +72,7 @@ typedef struct vtb_train_event {
   /* EPOCH: what the model declares, of the epoch's batches and of the evaluation; NULL of a
    * classifier */
   const vtb_measured_list *train, *eval;
+  int following; /* STEP: updates whose results are there, too, and whose events come next */
   const char *text;
 } vtb_train_event;
 
@@ -121,9 +122,11 @@ typedef struct vtb_train_config {
   const char *best;       /* weights file of the best evaluation so far; NULL: none */
   const char *log;        /* path without extension for .csv and .jsonl; NULL: none */
   const char *board;      /* folder for event files of TensorBoard; NULL: none */
-  int64_t log_steps;      /* .jsonl line every that many updates; 0: 50 */
-  int64_t eval_steps;     /* also every that many updates within epochs; 0: not */
-  int64_t eval_epochs;    /* evaluate every that many epochs and after the last; 0: 1 */
+  /* .jsonl line every that many updates, which is how often the host waits for a device's results;
+   * 0: a line every 50, results as few at a time as keep the device busy */
+  int64_t log_steps;
+  int64_t eval_steps;  /* also every that many updates within epochs; 0: not */
+  int64_t eval_epochs; /* evaluate every that many epochs and after the last; 0: 1 */
 
   /* A run of fit_seconds once more: from update plan[i].step on, the schedule's total is
    * plan[i].total; the last total ends it. The log has them as events "plan". */
@@ -195,9 +198,8 @@ typedef struct vtb_eval_options {
 } vtb_eval_options;
 
 /* params[i] for tensor i of `p` that is a PARAM or BUFFER (others ignored). */
-VTB_MUST_USE vtb_status vtb_evaluate(const vtb_program *p, void *const *params,
-                                     const vtb_eval_options *o, vtb_eval_result *result,
-                                     vtb_error *err);
+VTB_MUST_USE vtb_status vtb_evaluate(vtb_program *p, void *const *params, const vtb_eval_options *o,
+                                     vtb_eval_result *result, vtb_error *err);
 
 /* The trainer's eval program on its eval_set, now, with the averaged weights if there are any. */
 VTB_MUST_USE vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result,

@@ -36,6 +36,8 @@ VTB_MUST_USE vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_er
 VTB_MUST_USE vtb_status vtb__bound_feed(vtb_bound *b, const vtb_dataset *d, const vtb_transform *t,
                                         vtb_error *err);
 void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch); /* inputs are those of the batch */
+/* Whether submitted runs take the images as bytes: one input is an image, and it can be. */
+bool vtb__bound_takes_pixels(const vtb_bound *b);
 void vtb__bound_free(vtb_bound *b);
 
 /* What must be saved to go on: all of it goes into a checkpoint. */
@@ -59,7 +61,7 @@ typedef struct vtb_issued {
   int64_t n; /* samples */
   double lr;
 } vtb_issued;
-enum { VTB__MOST_ISSUED = 16 };
+enum { VTB__MOST_ISSUED = 256 };
 
 struct vtb_trainer {
   vtb_train_config config;
@@ -79,6 +81,7 @@ struct vtb_trainer {
 
   vtb_issued issued[VTB__MOST_ISSUED]; /* oldest first; the state does not count them yet */
   int n_issued, most_issued;           /* 0: updates are done one after the other */
+  int following;                       /* of these, results that are taken with the one at hand */
   double issued_since;                 /* when the results before them were there */
 
   double started, train_seconds; /* of this run; train_seconds without evaluation */

@@ -99,6 +99,7 @@ static vtb_status tell(vtb_trainer *t, const vtb_issued *u, int64_t correct, vtb
   if (status != VTB_OK) return status;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
   e.accuracy = (double)correct / (double)u->n;
+  e.following = t->following;
   vtb__send(t, &e);
   if ((t->log || t->board) && t->state.step % t->config.log_steps == 0)
     status = vtb__log_step(t, err);
@@ -131,6 +132,7 @@ vtb_status vtb__settle(vtb_trainer *t, int leave, vtb_error *err) {
   vtb_status first = VTB_OK;
   for (; done < end; done++) {
     vtb_error later = {0};
+    t->following = end - done - 1;
     vtb_status status =
         take(t, &t->issued[done], n - done - 1, end, &seconds, first == VTB_OK ? err : &later);
     if (status == VTB_OK) continue;

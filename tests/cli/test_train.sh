@@ -14,6 +14,14 @@ expect 0 "$VERTEBRA" train "${common[@]}" --out "$work/parts" --resume --threads
 [ "$(wc -l < "$work/parts/log.csv")" = 3 ] || fail "rows of the resumed run: $(cat "$work/parts/log.csv")"
 cmp -s "$work/whole/weights.safetensors" "$work/parts/weights.safetensors" || fail "the resumed run differs from the whole one"
 
+# the log's lines are as many as were asked for, in a recipe too, and the weights are the same
+printf 'log-every: 7\n' > "$work/log.yaml"
+expect 0 "$VERTEBRA" train "${common[@]}" --recipe "$work/log.yaml" --out "$work/logged"
+steps=$(grep '"event":"step"' "$work/logged/log.jsonl" | grep -o '"step":[0-9]*' | grep -o '[0-9]*' | tr '\n' ' ')
+[ "$steps" = "7 14 21 28 " ] || fail "lines of updates $steps"
+cmp -s "$work/whole/weights.safetensors" "$work/logged/weights.safetensors" || fail "--log-every changes the weights"
+expect 2 "$VERTEBRA" train "${common[@]}" --log-every 0 --out "$work/never"; says "log-every"
+
 expect 0 "$VERTEBRA" eval vil_nano --weights "$work/whole/weights.safetensors" --data $data --limit 200 --write-images "$work/png"; says "200 images"
 expect 0 "$VERTEBRA" run vil_nano --weights "$work/whole/weights.safetensors" "$work"/png/*.png; says "%"
 expect 0 "$VERTEBRA" run vil_nano --json --weights "$work/whole/weights.safetensors" "$work"/png/*.png; says '"probability"'

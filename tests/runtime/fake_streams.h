@@ -12,7 +12,7 @@ typedef void (*fake_hook)(const char *kernel, unsigned blocks, unsigned threads,
 extern fake_hook fake_cuda_hook;
 extern int fake_cuda_faults;
 
-enum { MAX_BLOCKS = 64, MAX_LAUNCHES = 512, MAX_PARAMETERS = 256 };
+enum { MAX_BLOCKS = 512, MAX_LAUNCHES = 512, MAX_PARAMETERS = 256 };
 typedef struct launch {
   char kernel[64];
   unsigned blocks, threads, shared;

@@ -17,7 +17,8 @@ static int *allocations, *launches, *graph_launches, *devices, *fail_number, *al
 static const char **failed;
 static char *trace;
 static vtb_services *services;
-static int prepared; /* of the next plan's steps */
+static int prepared;               /* of the next plan's steps */
+static vtb_io role = VTB_IO_INPUT; /* of its x */
 
 /* k_double: out[i] = 2 in[i]; k_add_one: out[i] = in[i] + 1. One thread an element. */
 static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
@@ -45,7 +46,7 @@ static vtb_launch_plan *make_plan(const char *second) {
   vtb_arena *a = &p->arena;
   p->n_tensors = 2;
   p->tensors = VTB_NEW_ARRAY(a, vtb_tensor_info, 2);
-  p->tensors[0] = (vtb_tensor_info){.name = "x", .io = VTB_IO_INPUT, .rank = 1, .dim = {64}};
+  p->tensors[0] = (vtb_tensor_info){.name = "x", .io = role, .rank = 1, .dim = {64}};
   p->tensors[1] = (vtb_tensor_info){.name = "y", .io = VTB_IO_OUTPUT, .rank = 1, .dim = {64}};
   p->batch = 1;
   p->workspace_bytes = 256;
@@ -246,13 +247,13 @@ static void warn(const char *text) {
 
 static vtb_services *profiling;
 
-/* n runs, up to four under way, and each gives what it was begun with. */
-static vtb_status run_ahead(vtb_program *p, int n, vtb_error *err) {
+/* n runs, up to `most` under way, and each gives what it was begun with. */
+static vtb_status run_ahead(vtb_program *p, int n, int most, vtb_error *err) {
   float x[64], y[64];
   void *args[] = {x, y};
   vtb_status status = VTB_OK;
   for (int begun = 0, done = 0; done < n && status == VTB_OK;) {
-    if (begun < n && begun - done < p->most_ahead) {
+    if (begun < n && begun - done < most) {
       for (int i = 0; i < 64; i++) x[i] = (float)(100 * begun + i);
       status = p->submit(p->owner, args, err);
       begun++;
@@ -282,7 +283,8 @@ static bool fail_call(int n) {
     status = vtb_program_execute(p, args, NULL, i == 4 ? profiling : services, &err);
     if (status == VTB_OK) CHECK_MSG(y[0] == (float)(2 * i + 1), "call %d, run %d", n, i);
   }
-  if (status == VTB_OK) status = run_ahead(p, 3, &err);
+  if (status == VTB_OK) status = run_ahead(p, 3, 4, &err);
+  if (status == VTB_OK) status = run_ahead(p, 7, 7, &err); /* more than the feeds */
   bool while_freed = status == VTB_OK && !*failed;
   vtb_program_free(p);
   const char *name = *failed ? *failed : "";
@@ -372,12 +374,58 @@ TEST(runs_ahead_wait_where_results_are_read) {
   CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
   if (!p || !p->submit) return;
   *trace = '\0';
-  CHECK_MSG(run_ahead(p, 10, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(run_ahead(p, 10, 4, &err) == VTB_OK, "%s", err.text);
   CHECK_STR(trace, COPY("") LAUNCHES END COPY("") "graph;" LAUNCHES END AHEAD AHEAD
                                                   "await;" AHEAD AHEAD AHEAD
                                                   "await;" AHEAD AHEAD AHEAD "await;await;");
   run_and_compare(p, 3); /* between such runs, one as ever */
-  CHECK_MSG(run_ahead(p, 5, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(run_ahead(p, 5, 4, &err) == VTB_OK, "%s", err.text);
+  vtb_program_free(p);
+  CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
+}
+
+/* Results may wait for longer than inputs have room: from the sixth run on the host waits for the
+ * copy of the run five before, no later one, and at the end once. */
+TEST(more_runs_wait_for_a_reader_than_there_are_feeds) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
+  if (!p || !p->submit) return;
+  *trace = '\0';
+  CHECK_MSG(run_ahead(p, 8, 8, &err) == VTB_OK, "%s", err.text);
+  CHECK_STR(trace,
+            COPY("") LAUNCHES END COPY("") "graph;" LAUNCHES END AHEAD AHEAD AHEAD "await;" AHEAD
+                                           "await;" AHEAD "await;" AHEAD "await;await;");
+  CHECK_MSG(run_ahead(p, 600, p->most_ahead, &err) == VTB_OK, "%s", err.text);
+  vtb_program_free(p);
+  CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
+}
+
+/* What a submitted run finds of parameters, and of what is made of them, is what `run` would: they
+ * go behind the runs that are under way, and stay where they are kept. */
+TEST(parameters_go_with_runs_ahead) {
+  const unsigned fixed = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER;
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  float x[64], y[64];
+  void *args[] = {x, y};
+  prepared = 1, role = VTB_IO_PARAM;
+  CHECK_MSG(make_program("k_add_one", "fake", &p, &err) == VTB_OK, "%s", err.text);
+  prepared = 0, role = VTB_IO_INPUT;
+  CHECK(p && p->submit);
+  if (!p || !p->submit) return;
+  for (int i = 0; i < 4; i++) { /* the third finds nothing new */
+    vtb_program_keep(p, i == 2 ? fixed : 0);
+    for (int k = 0; k < 64; k++) x[k] = (float)(10 * i + k);
+    *trace = '\0';
+    CHECK_MSG(p->submit(p->owner, args, &err) == VTB_OK, "%s", err.text);
+    CHECK_MSG((strstr(trace, "in 256;launch k_double;") != NULL) == (i != 2), "%d: %s", i, trace);
+  }
+  for (int i = 0; i < 4; i++) {
+    float want = (float)(2 * (i == 2 ? 10 : 10 * i) + 1);
+    CHECK_MSG(p->collect(p->owner, args, &err) == VTB_OK && y[0] == want && y[63] == want + 126,
+              "run %d: %g", i, (double)y[0]);
+  }
   vtb_program_free(p);
   CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
 }
@@ -391,10 +439,10 @@ TEST(results_of_runs_ahead_are_taken_first) {
   CHECK(p->collect(p->owner, args, &err) == VTB_E_INTERNAL && strstr(err.text, "no run"));
   for (int i = 0; i < p->most_ahead; i++) CHECK(p->submit(p->owner, args, &err) == VTB_OK);
   err = (vtb_error){0};
-  CHECK(p->submit(p->owner, args, &err) == VTB_E_INTERNAL && strstr(err.text, "4 runs"));
+  CHECK(p->submit(p->owner, args, &err) == VTB_E_INTERNAL && strstr(err.text, "256 runs"));
   err = (vtb_error){0};
   CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_E_INTERNAL &&
-        strstr(err.text, "the results of 4 runs wait"));
+        strstr(err.text, "the results of 256 runs wait"));
   vtb_program_free(p); /* with work under way */
   CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
 }
@@ -495,6 +543,8 @@ int main(void) {
   RUN(without_a_graph_it_goes_on);
   RUN(calls_come_in_order);
   RUN(runs_ahead_wait_where_results_are_read);
+  RUN(more_runs_wait_for_a_reader_than_there_are_feeds);
+  RUN(parameters_go_with_runs_ahead);
   RUN(results_of_runs_ahead_are_taken_first);
   RUN(a_broken_plan_does_not_reach_the_device);
   RUN(what_is_missing_is_named);

@@ -4,121 +4,25 @@
  * launches the emulator does) gives the emulator's bits; in fp16, gradients that would be lost are
  * not where the loss is scaled.
  */
-#include "codegen/codegen.h"
-#include "codegen/emulator/emulator.h"
-#include "frontend/lang/lang.h"
 #include "runtime/base/random.h"
-#include "runtime/cuda/cuda.h"
-#include "runtime/launch/launch_check.h"
 #include "runtime/artefact/safetensors.h"
-#include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
-#include "tests/codegen/cuda_plan.h"
-#include "tests/runtime/fake_program.h"
-#include "tests/whole/attach.h"
+#include "tests/whole/device_model.h"
 #include "tests/whole/driver_calls.h"
 
 #include <dlfcn.h>
 
 enum { TRAIN_IMAGES = 5 * FAKE_BATCH, TEST_IMAGES = 43, STEPS = 10 };
 
-#define MODEL(body)                                                                                \
-  "use std.nn\nuse std.conv\nmodel small() {\n  input image: image[1, 6, 6]\n" body "}\n"
-/* mid.weight has 151 * 113 elements: more than one piece of the update, and no whole number of
- * fours. */
-static const char plain[] =
-    MODEL("  x = relu(batch_norm(\"bn\", conv2d(\"conv\", image, 5, 3, pad = 1, bias = false)))\n"
-          "  y = silu(linear(\"in\", mean(x, axis = \"tokens\"), 113))\n"
-          "  output logits = linear(\"head\", silu(linear(\"mid\", y, 151)), 4)\n");
 /* Adjoints of what the convolution gives are near 1e-8, below half of what fp16 can say; those of
  * the head's parameters are not made by tensor cores. */
 static const char faint[] =
     MODEL("  x = relu(conv2d(\"conv\", image, 16, 3, pad = 1))\n"
           "  output logits = 1e-4 * linear(\"head\", mean(x, axis = \"tokens\"), 4)\n");
 
-static vtb_services *services;
 static vtb_dataset *train_set, *eval_set;
 static vtb_program *host, *device, *host_by_sgd, *by_sgd, *eval_program;
 static vtb_program *exact, *half; /* of the faint model */
-
-/* ---- the model, compiled --------------------------------------------------------------------- */
-
-static const char *optimizer = "adamw"; /* of steps made from here on */
-static int64_t bucket_bytes;            /* of plans made from here on */
-
-static vtb_module *module_of(vtb_unit *u, bool training, bool scaled) {
-  vtb_diags diags = {0};
-  vtb_error failure = {0};
-  vtb_instantiate_options o = {.training = training};
-  vtb_module *m = vtb_instantiate(u, "small", &o, &diags);
-  vtb_diags_print(&diags, stderr);
-  vtb_pass_context c = {.module = m, .diags = &diags, .batch = FAKE_BATCH};
-  vtb_func *train = NULL;
-  if (!m || vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = vtb_pipeline_graph},
-                             &failure) != VTB_OK) {
-    fprintf(stderr, "no module: %s\n", failure.text);
-    exit(1);
-  }
-  if (training)
-    CHECK_OK(vtb_build_train_step(m, m->entry, &(vtb_train_step){.loss_scale = scaled}, &train,
-                                  &diags, err));
-  if (train) m->entry = train;
-  vtb_override nesterov = {.name = "nesterov", .value = "true"};
-  if (train) attach_update(m, train, optimizer, &nesterov, strcmp(optimizer, "sgd") == 0, true);
-  c.target = vtb_target_find("cpu");
-  CHECK_OK(vtb_run_pipeline(&c, NULL, err));
-  vtb_diags_free(&diags);
-  return m;
-}
-
-typedef vtb_status (*make_fn)(vtb_module *m, vtb_precision precision, vtb_program **p,
-                              vtb_error *err);
-
-static vtb_program *compile(const char *text, bool training, vtb_precision precision,
-                            make_fn make) {
-  vtb_diags diags = {0};
-  vtb_unit *u = vtb_unit_load_text("small.vtb", text, strlen(text), vtb_search_default(), &diags);
-  vtb_module *m =
-      module_of(u, training, precision == VTB_PRECISION_FP16); /* its spans point into the unit */
-  vtb_program *p = NULL;
-  CHECK_OK(make(m, precision, &p, err));
-  vtb_module_free(m);
-  vtb_unit_free(u);
-  vtb_diags_free(&diags);
-  if (!p) exit(1);
-  return p;
-}
-
-static vtb_status for_cpu(vtb_module *m, vtb_precision precision, vtb_program **p, vtb_error *err) {
-  (void)precision;
-  return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
-}
-
-static vtb_status make_plan(vtb_module *m, vtb_precision precision, vtb_launch_plan **plan,
-                            vtb_error *err) {
-  vtb_codegen_options o = {.precision = precision, .bucket_bytes = bucket_bytes};
-  vtb_status status = cuda_plan(m, m->entry, &o, plan, err);
-  return status == VTB_OK ? vtb_launch_plan_check(*plan, NULL, err) : status;
-}
-
-static int jobs, idle; /* kernels of the last plan: of several small ones; that nobody launches */
-
-static void count_kernels(const vtb_launch_plan *p) {
-  jobs = idle = 0;
-  for (int k = 0; k < p->n_kernels; k++) {
-    jobs += vtb_starts_with(p->kernels[k].name, "jobs_");
-    idle += p->kernels[k].info.launches == 0 && !vtb_starts_with(p->kernels[k].name, "pixels_");
-  }
-}
-
-static vtb_status for_emulator(vtb_module *m, vtb_precision precision, vtb_program **p,
-                               vtb_error *err) {
-  vtb_launch_plan *plan = NULL;
-  vtb_status status = make_plan(m, precision, &plan, err);
-  if (status == VTB_OK) count_kernels(plan);
-  return status == VTB_OK ? vtb_emulator_program(plan, &(vtb_emulator_options){.seed = 3}, p, err)
-                          : status;
-}
 
 /* ---- training -------------------------------------------------------------------------------- */
 
@@ -346,58 +250,6 @@ TEST(a_step_that_does_not_count_changes_nothing) {
 
 /* ---- the driver's runtime, its launches done by the emulator --------------------------------- */
 
-static vtb_emulator *launcher;
-static const vtb_launch_plan *launched;
-
-static void launch(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                   void **parameters) {
-  vtb_emu_arg args[256];
-  vtb_emulator_launch l = {.kernel = kernel,
-                           .grid = blocks,
-                           .threads = (int)threads,
-                           .shared_bytes = (int)shared,
-                           .args = args};
-  for (int i = 0; i < launched->n_kernels; i++)
-    if (strcmp(launched->kernels[i].name, kernel) == 0) l.n_args = launched->kernels[i].n_args;
-  for (int i = 0; i < l.n_args; i++)
-    args[i] = (vtb_emu_arg){.begin = (char *)*(uintptr_t *)parameters[i]};
-  CHECK_OK(vtb_emulator_run(launcher, &l, services, err));
-}
-
-static vtb_status open_launcher(const vtb_launch_plan *p, vtb_error *err) {
-  vtb_strbuf all = {0};
-  vtb_strbuf_puts(&all, p->common);
-  for (int i = 0; i < p->n_sources; i++) vtb_strbuf_printf(&all, "%s\n", p->sources[i].text);
-  const char **names = vtb_xcalloc((size_t)p->n_kernels, sizeof *names);
-  for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
-  launched = p;
-  vtb_status status = vtb_emulator_new(all.at, names, p->n_kernels,
-                                       &(vtb_emulator_options){.unchecked = true}, &launcher, err);
-  free(names);
-  vtb_strbuf_free(&all);
-  return status;
-}
-
-static vtb_status for_driver(vtb_module *m, vtb_precision precision, vtb_program **program,
-                             vtb_error *err) {
-  vtb_launch_plan *plan = NULL;
-  vtb_cuda_device *d = NULL;
-  vtb_strbuf module = {0};
-  vtb_status status = make_plan(m, precision, &plan, err);
-  if (status == VTB_OK) status = open_launcher(plan, err);
-  if (status == VTB_OK) status = vtb_cuda_device_open(&d, err);
-  if (status != VTB_OK) return status;
-  vtb_strbuf_puts(&module, "fake\n");
-  for (int i = 0; i < plan->n_kernels; i++)
-    vtb_strbuf_printf(&module, "%s %d\n", plan->kernels[i].name, plan->kernels[i].n_args);
-  vtb_cuda_image *images = vtb_xcalloc((size_t)plan->n_sources, sizeof *images);
-  for (int i = 0; i < plan->n_sources; i++) images[i] = (vtb_cuda_image){module.at, module.n + 1};
-  status = vtb_cuda_program(plan, images, d, program, err);
-  free(images);
-  vtb_strbuf_free(&module);
-  return status;
-}
-
 TEST(the_driver_runs_the_same_plan) {
   typedef void (*hook_fn)(const char *, unsigned, unsigned, unsigned, void **);
   void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
@@ -457,6 +309,45 @@ TEST(the_host_waits_only_where_it_reads) {
   CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "updates behind it had begun and are done");
   vtb_trainer_close(t);
   *quiet = false;
+  vtb_program_free(driver);
+  vtb_emulator_free(launcher);
+  vtb_strbuf_free(&calls);
+  dlclose(fake);
+}
+
+/* With a line of the log every four updates the host reads as often, and waits for nothing else but
+ * the copy of the inputs five updates ago. */
+TEST(the_log_says_how_often_results_are_read) {
+  void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
+  vtb_program *driver = compile(plain, true, VTB_PRECISION_FP32, for_driver);
+  char *trace = dlsym(fake, "fake_cuda_trace");
+  bool *quiet = dlsym(fake, "fake_cuda_quiet");
+  history want = {0}, got = {0};
+  vtb_strbuf calls = {0};
+  vtb_train_config c = config(driver);
+  c.eval = NULL;
+  train(c, &want);
+  *quiet = true;
+  for (int every = 1; every <= 100; every += 99) {
+    vtb_trainer *t = NULL;
+    c.log_steps = every;
+    CHECK_OK(vtb_trainer_open(&c, &t, err));
+    *trace = '\0';
+    calls.n = 0;
+    CHECK_OK(vtb_trainer_run(t, NULL, err));
+    shorten(trace, &calls);
+    CHECK_STR(calls.at, every == 1 ? "wieaGoeSwieaGoeSwieaGoeSwieaGoeSwieaGoeS"
+                                     "wieaGoeSwieaGoeSwieaGoeSwieaGoeSwieaGoeS"
+                                   : "wieaGoeSwieaGoewieaGoewieaGoewieaGoeSS"
+                                     "wieaGoewieaGoewieaGoewieaGoewieaGoeSS");
+    vtb_trainer_close(t);
+  }
+  *quiet = false;
+  c.log_steps = 4;
+  train(c, &got);
+  CHECK(distance(&got, &want) == 0 && got.loss[STEPS] == want.loss[STEPS]);
+  forget(&want);
+  forget(&got);
   vtb_program_free(driver);
   vtb_emulator_free(launcher);
   vtb_strbuf_free(&calls);
@@ -623,6 +514,7 @@ int main(void) {
   RUN(a_step_that_does_not_count_changes_nothing);
   RUN(the_driver_runs_the_same_plan);
   RUN(the_host_waits_only_where_it_reads);
+  RUN(the_log_says_how_often_results_are_read);
   RUN(gradients_are_told_in_buckets);
   RUN(scaling_saves_what_fp16_would_lose);
   RUN(the_scale_finds_its_size);

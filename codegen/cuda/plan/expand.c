@@ -234,7 +234,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->maps =
       vtb_arena_memdup(&p->arena, x.maps.n ? (void *)x.maps.at : "", x.maps.n * sizeof *x.maps.at);
   if (c->groups) vtb__cuda_fill_buckets(c, p);
-  if (c->groups) vtb__cuda_pixels(c, p);
+  vtb__cuda_pixels(c, p);
   fill_kernels(c, p);
   fill_products(p);
   fill_bytes(p);

@@ -1,4 +1,4 @@
-/* The kernel that makes a training step's image of bytes: it is no step of the plan, since whoever
+/* The kernel that makes a program's image of bytes: it is no step of the plan, since whoever
  * runs that may bring floats as well; the runtime launches it before a run (runtime/cuda/pixels.c),
  * and finds it by its name and the input's. */
 #include "codegen/cuda/plan/program.h"
