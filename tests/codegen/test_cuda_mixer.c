@@ -12,20 +12,26 @@ typedef struct mixer_case {
   int64_t chunk, B, N, h, K, V;
   bool normalizer, norm, narrow, also; /* narrow: rows of 16 bits; also: others are wanted, too */
   bool gain, maps; /* keys are multiplied by one a token; rows are made by matrices of 4 x 4 */
+  bool same;       /* queries and keys are made of the same rows */
 } mixer_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const mixer_case cases[] = {
-    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, true},
-    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, true},
-    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, false},
-    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, true},
-    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, false},
-    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false,
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, true, false},
+    {SCALAR, "parallel", "cols~@11x9", 0, 1, 99, 2, 48, 24, true, true, false, false, true, true,
+     true},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, true,
      false},
-    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, false},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, false,
+     false},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, true, false},
+    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, false,
+     false},
+    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false,
+     false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, false, false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -73,6 +79,7 @@ static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
                            cuda_arg(c, values, 1, 0),
                            cuda_arg(c, s->decay == SCALAR ? by_token : by_head, 0.2, 0.8)};
   vtb_type one = shape(4, s->B, s->N, s->h, 1);
+  if (s->same) operands[1] = operands[0];
   for (int o = 0; s->maps && o < 3; o++) operands[o] = map(c, s, operands[o], o);
   if (s->gain) operands[1] = binary(c, VTB_OP_mul, cuda_arg(c, one, 0.5, 0.6), operands[1]);
   vtb_attr attrs[8] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),

@@ -138,7 +138,12 @@ vtb__scan_states vtb__cuda_scan_half_states(vtb__cuda_scan *s, bool backward);
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
                                  int terms);
 
-/* The holes of linscan_tiles.cu that are code of a mixer. */
+/* linscan_short.c: a mixer of few tokens and narrow heads in one kernel whose blocks have whole
+ * sequences. */
+bool vtb__cuda_scan_is_short(const vtb__cuda_scan *s);
+void vtb__cuda_scan_short(vtb__cuda_scan *s);
+
+/* What both texts have of a mixer: code of rows, and numbers about it. */
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
 /* Of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three letters. */
 void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);

@@ -35,11 +35,8 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
       vtb__cuda_row_text(s->k, s->mixer, number, near, s->normalizer ? 2 : 1, &threads);
   vtb_check(rows != NULL, "a mixer whose body is not of rows");
   vtb_cuda_fill(s->k, "row_body", "%s", rows);
-  vtb_cuda_fill(s->k, "result", "ring"); /* not reached */
-  vtb_cuda_fill(s->k, "result_at", "0");
-  vtb_cuda_fill(s->k, "put_z", "%s", "");
-  VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"BODY", true}, {"HALF", true}, {"FOUR", false},
-                   {"ROW_LANES", threads}, {"ROW_ACCESSES", row_accesses(s)});
+  VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"ROW_LANES", threads},
+                   {"ROW_ACCESSES", row_accesses(s)});
 }
 
 /* Rows are read as they are before what multiplies them. */
@@ -94,5 +91,8 @@ void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
   vtb_check(s.half, "a mixer of wide factors");
   s.mixer = fused;
   vtb__cuda_scan_find_rows(&s);
-  vtb__cuda_scan_forward(&s);
+  if (vtb__cuda_scan_is_short(&s))
+    vtb__cuda_scan_short(&s);
+  else
+    vtb__cuda_scan_forward(&s);
 }

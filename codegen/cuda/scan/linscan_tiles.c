@@ -63,6 +63,10 @@ static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
   bool z = s->normalizer && p == VTB__PRODUCT_Y;
   if (s->mixer) {
     vtb__cuda_scan_fill_mixer(s);
+    vtb_cuda_fill(s->k, "result", "ring"); /* not reached */
+    vtb_cuda_fill(s->k, "result_at", "0");
+    vtb_cuda_fill(s->k, "put_z", "%s", "");
+    VTB_CUDA_NUMBERS(s->k, {"BODY", true}, {"HALF", true}, {"FOUR", false});
     return;
   }
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(s->c, *results[p]);
