@@ -87,6 +87,8 @@ void vtb_cuda_include(vtb_cuda_kernel *k, const char *file);
 vtb_cuda_kernel *vtb_cuda_begin_text(vtb_cuda *c, const char *kind, const char *file, int threads);
 /* Two of its blocks are to run on a multiprocessor: no more registers than that allows. */
 void vtb_cuda_pair(vtb_cuda_kernel *k);
+/* So many blocks, neighbours in the grid, run together (text/hopper.cuh). */
+void vtb_cuda_cluster(vtb_cuda_kernel *k, int blocks);
 typedef struct vtb_cuda_number {
   const char *name;
   int64_t number;

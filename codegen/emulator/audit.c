@@ -152,6 +152,7 @@ static vtb_status count_row(const vtb_audit *a, const reserve *r, vtb_emulator *
   vtb_emulator_launch l = {.kernel = k->name,
                            .grid = s->grid,
                            .threads = k->threads,
+                           .cluster = k->cluster,
                            .shared_bytes = k->shared_bytes,
                            .n_args = s->n_args,
                            .args = args};

@@ -72,6 +72,7 @@ static vtb_status run_kernel(emulated *e, const vtb_launch_step *s, const vtb_se
   vtb_emulator_launch l = {.kernel = k->name,
                            .grid = s->grid,
                            .threads = k->threads,
+                           .cluster = k->cluster,
                            .shared_bytes = k->shared_bytes,
                            .n_args = s->n_args,
                            .args = e->args};

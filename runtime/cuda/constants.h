@@ -17,6 +17,9 @@ enum {
   VTB__CU_EVENT_NO_TIME = 2
 };
 
+/* cuda.h: CUlaunchAttributeID */
+enum { VTB__CU_LAUNCH_CLUSTER = 4 };
+
 /* cuda.h: CUtensorMapDataType, CUtensorMapSwizzle, CUtensorMapL2promotion */
 enum {
   VTB__CU_MAP_16_BITS = 1,

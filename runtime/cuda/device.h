@@ -19,6 +19,19 @@ typedef struct vtb_lt_choice { /* cublasLtMatmulHeuristicResult_t */
   float waves;
   int reserved[4];
 } vtb_lt_choice;
+typedef struct vtb_cu_attribute { /* CUlaunchAttribute */
+  int id, unused;
+  union {
+    unsigned cluster[3];
+    uint64_t all[8];
+  } value;
+} vtb_cu_attribute;
+typedef struct vtb_cu_launch { /* CUlaunchConfig */
+  unsigned grid[3], block[3], shared_bytes;
+  void *stream;
+  const vtb_cu_attribute *attributes;
+  unsigned n_attributes;
+} vtb_cu_launch;
 
 typedef struct vtb_cu_api {
 #define VTB_CU(name, parameters) vtb_cu_result(*name) parameters;

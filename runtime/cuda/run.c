@@ -92,6 +92,21 @@ static vtb_cu_address address(const vtb__run *r, const vtb_launch_arg *a) {
   return base + (vtb_cu_address)a->offset;
 }
 
+static vtb_cu_attribute cluster_of(const vtb_launch_kernel *k) {
+  return (vtb_cu_attribute){.id = VTB__CU_LAUNCH_CLUSTER,
+                            .value.cluster = {(unsigned)k->cluster, 1, 1}};
+}
+
+static vtb_cu_launch launch_of(const vtb__run *r, const vtb_launch_kernel *k, unsigned grid,
+                               const vtb_cu_attribute *cluster) {
+  return (vtb_cu_launch){.grid = {grid, 1, 1},
+                         .block = {(unsigned)k->threads, 1, 1},
+                         .shared_bytes = (unsigned)k->shared_bytes,
+                         .stream = r->device->stream,
+                         .attributes = cluster,
+                         .n_attributes = 1};
+}
+
 static vtb_status enqueue_step(vtb__run *r, const vtb_launch_step *s, vtb_error *err) {
   for (int a = 0; a < s->n_args; a++) {
     int number = s->first_arg + a;
@@ -102,6 +117,12 @@ static vtb_status enqueue_step(vtb__run *r, const vtb_launch_step *s, vtb_error 
   if (s->kind == VTB_LAUNCH_GEMM)
     return vtb__products_run(r->products, s->index, r->addresses, err);
   const vtb_launch_kernel *k = &r->plan->kernels[s->index];
+  if (k->cluster > 1) {
+    const vtb_cu_attribute cluster = cluster_of(k);
+    const vtb_cu_launch how = launch_of(r, k, (unsigned)s->grid, &cluster);
+    return VTB_CU_CALL(r->device, cuLaunchKernelEx,
+                       (&how, r->functions[s->index], r->parameters, NULL), err);
+  }
   return VTB_CU_CALL(r->device, cuLaunchKernel,
                      (r->functions[s->index], (unsigned)s->grid, 1, 1, (unsigned)k->threads, 1, 1,
                       (unsigned)k->shared_bytes, r->device->stream, r->parameters, NULL),
@@ -325,17 +346,35 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
+/* A cluster runs on neighbouring multiprocessors: some parts of a device may have too few of them.
+ */
+static vtb_status check_cluster(const vtb__run *r, int i, vtb_error *err) {
+  const vtb_launch_kernel *k = &r->plan->kernels[i];
+  vtb_cuda_device *d = r->device;
+  const vtb_cu_attribute cluster = cluster_of(k);
+  const vtb_cu_launch how = launch_of(r, k, (unsigned)k->cluster, &cluster);
+  int clusters = 0;
+  vtb_status status =
+      VTB_CU_CALL(d, cuOccupancyMaxActiveClusters, (&clusters, r->functions[i], &how), err);
+  if (status != VTB_OK || clusters > 0) return status;
+  return vtb_fail(err, VTB_E_DEVICE,
+                  "no cluster of %d of its blocks fits on %s as it is now (is it cut into parts?); "
+                  "VTB_CUDA_WGMMA=0 takes the kernels without clusters",
+                  k->cluster, d->name);
+}
+
 static vtb_status load_kernel(vtb__run *r, int i, vtb_error *err) {
   const vtb_launch_kernel *k = &r->plan->kernels[i];
   vtb_cuda_device *d = r->device;
   vtb_status status =
       VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name), err);
-  if (status != VTB_OK || k->shared_bytes <= SHARED_WITHOUT_ASKING) return status;
-  if (k->shared_bytes > d->shared_bytes)
+  if (status == VTB_OK && k->shared_bytes > d->shared_bytes)
     return vtb_fail(err, VTB_E_DEVICE, "it wants %d bytes of shared memory; %s has %d a block",
                     k->shared_bytes, d->name, d->shared_bytes);
-  return VTB_CU_CALL(d, cuFuncSetAttribute,
-                     (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+  if (status == VTB_OK && k->shared_bytes > SHARED_WITHOUT_ASKING)
+    status = VTB_CU_CALL(d, cuFuncSetAttribute,
+                         (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
+  return status == VTB_OK && k->cluster > 1 ? check_cluster(r, i, err) : status;
 }
 
 static vtb_status load(vtb__run *r, const vtb_cuda_image *images, vtb_error *err) {

@@ -235,6 +235,12 @@ static vtb_status check_limits(const checker *c, const vtb_launch_step *s, const
   if (k->shared_bytes < 0 || k->shared_bytes > arch->shared_bytes)
     return broken(c, "%d bytes of shared memory; %s has %d a block", k->shared_bytes, arch->name,
                   arch->shared_bytes);
+  if (k->cluster < 0 || k->cluster > VTB_LAUNCH_CLUSTER)
+    return broken(c, "clusters of %d blocks; there are at most %d", k->cluster, VTB_LAUNCH_CLUSTER);
+  if (k->cluster > 1 && k->arch != 90) return broken(c, "clusters, in a kernel not for sm_90a");
+  if (k->cluster > 1 && s->grid % k->cluster)
+    return broken(c, "%lld blocks, which clusters of %d do not divide", (long long)s->grid,
+                  k->cluster);
   int bytes = k->n_args * 8;
   for (int i = 0; i < s->n_args; i++) /* aligned to 64 bytes */
     if (c->plan->args[s->first_arg + i].map) bytes += VTB_LAUNCH_MAP_BYTES + 64 - 8;

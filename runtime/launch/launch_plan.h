@@ -24,6 +24,8 @@ typedef struct vtb_launch_source {
   const char *text;
 } vtb_launch_source;
 
+/* Blocks of a cluster, as every device of sm_90a takes them. */
+enum { VTB_LAUNCH_CLUSTER = 8 };
 /* One __global__ function. Blocks and grids are one-dimensional. All shared memory is dynamic. */
 typedef struct vtb_launch_kernel {
   const char *name; /* of the function */
@@ -32,6 +34,7 @@ typedef struct vtb_launch_kernel {
   int32_t shared_bytes; /* dynamic */
   int32_t n_args;       /* pointers and maps, no scalars */
   int32_t arch;         /* 0: any; 90: sm_90a alone */
+  int32_t cluster;      /* blocks that run together (sm_90a), neighbours in the grid; 0: one */
   vtb_kernel_info info; /* for profiles and messages; `name` is the same */
 } vtb_launch_kernel;
 

@@ -4,11 +4,11 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 7 };
+enum { FORMAT = 8 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
 enum {
   LEAST_SOURCE = 4,
-  LEAST_KERNEL = 56,
+  LEAST_KERNEL = 60,
   LEAST_GEMM = 87 + 36,
   STEP = 24,
   ARG = 40,
@@ -31,6 +31,7 @@ static void kernel(vtb_wire *w, vtb_launch_kernel *k) {
   vtb__wire_i32(w, &k->shared_bytes);
   vtb__wire_i32(w, &k->n_args);
   vtb__wire_i32(w, &k->arch);
+  vtb__wire_i32(w, &k->cluster);
   vtb__wire_kernel_info(w, &k->info);
   k->name = k->info.name;
 }

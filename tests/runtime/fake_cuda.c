@@ -370,9 +370,28 @@ static int execute(stream *s, const launch *l) {
   work *w = put(s);
   if (!w) return NO_MEMORY;
   fake_cuda_launches++;
+  if (!fake_cuda_quiet && l->cluster > 1) note(s, "clusters of", "", l->cluster);
   if (!fake_cuda_quiet) note(s, "launch", l->kernel, 0);
   w->kind = LAUNCH;
   w->launch = *l;
+  return OK;
+}
+
+static int enqueue(const struct function *f, launch *l, void *on, void **parameters, void **extra) {
+  if (!f || !on || extra || !l->blocks || l->threads > 1024) return INVALID;
+  if (l->shared > 49152 && (int)l->shared > opt_in) return INVALID;
+  snprintf(l->kernel, sizeof l->kernel, "%s", f->name);
+  if (f->n_parameters > MAX_PARAMETERS) return INVALID;
+  for (int i = 0; i < f->n_parameters; i++) { /* read now, as the driver does */
+    memcpy(&l->values[i], parameters[i], sizeof l->values[i]);
+    if (!is_device(l->values[i], 4)) return INVALID;
+  }
+  if (!capturing)
+    return execute(on, l);
+  else if (capturing->n < MAX_LAUNCHES)
+    capturing->list[capturing->n++] = *l;
+  else
+    return NO_MEMORY;
   return OK;
 }
 
@@ -382,22 +401,46 @@ int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsign
                    unsigned bz, unsigned shared, void *on, void **parameters, void **extra) {
   launch l = {.blocks = gx, .threads = bx, .shared = shared};
   FAIL_IF_ASKED("cuLaunchKernel");
-  if (!function || !on || extra || gy != 1 || gz != 1 || by != 1 || bz != 1 || !gx || bx > 1024)
+  if (gy != 1 || gz != 1 || by != 1 || bz != 1) return INVALID;
+  return enqueue(function, &l, on, parameters, extra);
+}
+
+/* CUlaunchAttribute, CUlaunchConfig */
+typedef struct attribute {
+  int id, unused;
+  unsigned cluster[3], rest[13];
+} attribute;
+typedef struct config {
+  unsigned grid[3], block[3], shared;
+  void *stream;
+  const attribute *attributes;
+  unsigned n;
+} config;
+
+/* Blocks of a cluster; 0: it is none that a device takes. */
+static unsigned cluster_of(const config *c) {
+  if (c->n != 1 || c->attributes->id != 4) return 0;
+  const unsigned *n = c->attributes->cluster;
+  return n[1] != 1 || n[2] != 1 || n[0] > 8 || !n[0] || c->grid[0] % n[0] ? 0 : n[0];
+}
+
+int cuLaunchKernelEx(const void *how, void *function, void **parameters, void **extra);
+int cuLaunchKernelEx(const void *how, void *function, void **parameters, void **extra) {
+  const config *c = how;
+  launch l = {
+      .blocks = c->grid[0], .threads = c->block[0], .shared = c->shared, .cluster = cluster_of(c)};
+  FAIL_IF_ASKED("cuLaunchKernelEx");
+  if (!l.cluster || c->grid[1] != 1 || c->grid[2] != 1 || c->block[1] != 1 || c->block[2] != 1)
     return INVALID;
-  if (shared > 49152 && (int)shared > opt_in) return INVALID;
-  const struct function *f = function;
-  snprintf(l.kernel, sizeof l.kernel, "%s", f->name);
-  if (f->n_parameters > MAX_PARAMETERS) return INVALID;
-  for (int i = 0; i < f->n_parameters; i++) { /* read now, as the driver does */
-    memcpy(&l.values[i], parameters[i], sizeof l.values[i]);
-    if (!is_device(l.values[i], 4)) return INVALID;
-  }
-  if (!capturing)
-    return execute(on, &l);
-  else if (capturing->n < MAX_LAUNCHES)
-    capturing->list[capturing->n++] = l;
-  else
-    return NO_MEMORY;
+  return enqueue(function, &l, c->stream, parameters, extra);
+}
+
+int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *how);
+int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *how) {
+  const config *c = how;
+  FAIL_IF_ASKED("cuOccupancyMaxActiveClusters");
+  if (!function || !cluster_of(c) || (c->shared > 49152 && (int)c->shared > opt_in)) return INVALID;
+  *clusters = fake_cuda_fail && strcmp(fake_cuda_fail, "cut into parts") == 0 ? 0 : 66;
   return OK;
 }
 

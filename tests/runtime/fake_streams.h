@@ -15,7 +15,7 @@ extern int fake_cuda_faults;
 enum { MAX_BLOCKS = 512, MAX_LAUNCHES = 512, MAX_PARAMETERS = 256 };
 typedef struct launch {
   char kernel[64];
-  unsigned blocks, threads, shared;
+  unsigned blocks, threads, shared, cluster;
   uint64_t values[MAX_PARAMETERS];
 } launch;
 typedef struct graph {

@@ -55,6 +55,8 @@ static inline vtb_launch_plan *sample_plan(void) {
   p->kernels = VTB_NEW_ARRAY(a, vtb_launch_kernel, 2);
   p->kernels[0] = sample_kernel("k_double", 32, 65536);
   p->kernels[1] = sample_kernel("k_add_one", 64, 0);
+  p->kernels[0].arch = 90;
+  p->kernels[0].cluster = 2;
   p->steps = VTB_NEW_ARRAY(a, vtb_launch_step, 2);
   p->steps[0] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 0, 2, 0, 2};
   p->steps[1] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 1, 1, 2, 2};

@@ -40,6 +40,8 @@ static vtb_launch_arg arg(int space, int tensor, int access, int value) {
                           .bytes = 256};
 }
 
+static int clusters; /* of the first kernel's blocks, where there are any */
+
 /* y = 2 x + 1 in two launches through the workspace. */
 static vtb_launch_plan *make_plan(const char *second) {
   vtb_launch_plan *p = vtb_xcalloc(1, sizeof *p);
@@ -58,6 +60,7 @@ static vtb_launch_plan *make_plan(const char *second) {
   p->kernels[0] =
       (vtb_launch_kernel){.name = "k_double", .threads = 32, .shared_bytes = 65536, .n_args = 2};
   p->kernels[0].info = (vtb_kernel_info){.name = "k_double", .origin = "model.vtb:3"};
+  if (clusters) p->kernels[0].cluster = clusters, p->kernels[0].arch = 90;
   p->kernels[1] = (vtb_launch_kernel){.name = second, .threads = 64, .n_args = 2};
   p->kernels[1].info = (vtb_kernel_info){.name = second, .origin = "model.vtb:7"};
   p->steps = VTB_NEW_ARRAY(a, vtb_launch_step, 2);
@@ -236,6 +239,26 @@ TEST(failures_name_the_call) {
   expect_failure("cuLaunchKernel", "step 0, ");
   expect_failure("cuStreamSynchronize", "cuStreamSynchronize");
   expect_failure("old", "version 11.4; 12.0 or newer is needed");
+}
+
+/* Launches, captures and failures of kernels whose blocks run in clusters. */
+TEST(clusters_are_launched_as_such) {
+  vtb_program *p = NULL;
+  vtb_error err = {0};
+  clusters = 2;
+  CHECK_MSG(make_program("k_add_one", "fake", &p, &err) == VTB_OK, "%s", err.text);
+  *launches = *graph_launches = 0;
+  *trace = '\0';
+  for (int i = 0; p && i < 3; i++) run_and_compare(p, (float)i);
+  CHECK(*launches == 6 && *graph_launches == 2);
+  int n = 0;
+  for (const char *at = trace; (at = strstr(at, "clusters of 2;launch k_double;")); at++) n++;
+  CHECK_MSG(n == 3, "%s", trace);
+  vtb_program_free(p);
+  expect_failure("cuLaunchKernelEx", "step 0, ");
+  expect_failure("cuOccupancyMaxActiveClusters", "kernel k_double (model.vtb:3): CUDA_ERROR_");
+  expect_failure("cut into parts", "no cluster of 2 of its blocks fits on ");
+  clusters = 0;
 }
 
 static int n_warnings;
@@ -539,6 +562,7 @@ int main(void) {
   RUN(copies_can_be_left_out);
   RUN(inputs_are_copied_whatever_is_kept);
   RUN(failures_name_the_call);
+  RUN(clusters_are_launched_as_such);
   RUN(any_call_may_fail);
   RUN(without_a_graph_it_goes_on);
   RUN(calls_come_in_order);

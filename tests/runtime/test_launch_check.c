@@ -247,6 +247,24 @@ TEST(limits) {
   CHECK(vtb_arch_find("sm_20") == NULL);
 }
 
+static sample *make_clusters(int cluster, int64_t grid, int arch) {
+  sample *s = make();
+  s->kernels[0].cluster = cluster;
+  s->kernels[0].arch = arch;
+  for (int i = 0; i < 3; i++) s->steps[i].grid = grid;
+  return s;
+}
+
+TEST(clusters) {
+  expect(make_clusters(2, 6, 90), NULL, NULL);
+  expect(make_clusters(8, 16, 90), vtb_arch_find("sm_90a"), NULL);
+  expect(make_clusters(1, 5, 0), NULL, NULL);
+  expect(make_clusters(2, 5, 90), NULL, "5 blocks, which clusters of 2 do not divide");
+  expect(make_clusters(9, 9, 90), NULL, "clusters of 9 blocks; there are at most 8");
+  expect(make_clusters(-1, 9, 90), NULL, "clusters of -1 blocks");
+  expect(make_clusters(2, 6, 0), NULL, "in a kernel not for sm_90a");
+}
+
 int main(void) {
   RUN(sound_plan);
   RUN(overlapping_workspace);
@@ -256,5 +274,6 @@ int main(void) {
   RUN(buckets_hold_whole_gradients_that_nothing_changes);
   RUN(bounds_and_alignment);
   RUN(limits);
+  RUN(clusters);
   return test_done();
 }

@@ -90,7 +90,7 @@ TEST(every_cut_is_refused) {
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "the launch plan is damaged");
   bytes.at[0] = 1;
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err),
-                "has format 1; this runtime reads 7: build the file again");
+                "has format 1; this runtime reads 8: build the file again");
   vtb_strbuf_free(&bytes);
   vtb_launch_plan_free(p);
 }

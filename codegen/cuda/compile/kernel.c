@@ -212,6 +212,7 @@ void vtb_cuda_include(vtb_cuda_kernel *k, const char *file) {
 }
 
 void vtb_cuda_pair(vtb_cuda_kernel *k) { k->paired = true; }
+void vtb_cuda_cluster(vtb_cuda_kernel *k, int blocks) { k->cluster = blocks; }
 
 /* ---- from a text ----------------------------------------------------------------------------- */
 
@@ -328,8 +329,10 @@ void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
   if (k->of.file) write_text(k);
   vtb_strbuf_printf(&text, "(%s) {\n%s%s}\n", k->signature.at ? k->signature.at : "",
                     k->shared.at ? k->shared.at : "", k->body.at ? k->body.at : "");
-  vtb_strbuf_printf(&key, "%s %d %lld %s", k->kind, k->threads, (long long)k->shared_bytes,
-                    text.at);
+  vtb_check(k->cluster < 2 || blocks % k->cluster == 0, "%lld blocks in clusters of %d",
+            (long long)blocks, k->cluster);
+  vtb_strbuf_printf(&key, "%s %d %d %lld %s", k->kind, k->threads, k->cluster,
+                    (long long)k->shared_bytes, text.at);
   vtb_cuda_kernel *known = vtb_map_get(&c->kernels, key.at);
   if (!known) {
     known = k;

@@ -75,10 +75,12 @@ void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
     const vtb_launch_step *s = &plan->steps[i];
     const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &plan->kernels[s->index] : NULL;
     vtb_launch_traffic t = vtb_launch_traffic_of(plan, s);
-    vtb_strbuf_printf(out, "%5d %-*s %9lld %7d %10.1f %10.1f  %s%s\n", i, wide,
-                      k ? k->name : "library product", (long long)s->grid, k ? k->threads : 0,
-                      (double)t.read / 1024, (double)t.written / 1024,
-                      i < plan->n_prepared ? "prepared  " : "", vtb_launch_info(plan, s)->origin);
+    char clusters[40] = "";
+    if (k && k->cluster > 1) snprintf(clusters, sizeof clusters, "clusters of %d  ", k->cluster);
+    vtb_strbuf_printf(
+        out, "%5d %-*s %9lld %7d %10.1f %10.1f  %s%s%s\n", i, wide, k ? k->name : "library product",
+        (long long)s->grid, k ? k->threads : 0, (double)t.read / 1024, (double)t.written / 1024,
+        i < plan->n_prepared ? "prepared  " : "", clusters, vtb_launch_info(plan, s)->origin);
     for (int b = 0; b < plan->n_buckets; b++)
       if (plan->buckets[b].step == i)
         vtb_strbuf_printf(out, "%5s bucket %d complete: %.1f MB, %d tensors\n", "", b,

@@ -143,8 +143,10 @@ static const char *function_name(const vtb_cuda_kernel *k, vtb_map *taken, vtb_a
 }
 
 static void put_kernel(const vtb_cuda_kernel *k, const char *name, vtb_strbuf *out) {
-  vtb_strbuf_printf(out, "%s/* %s: %s%s%s */\n%s(%d, %s)%s", out->n ? "\n" : "", k->label, k->ops,
-                    k->origin[0] ? ": " : "", k->origin,
+  char clusters[40] = "";
+  if (k->cluster > 1) snprintf(clusters, sizeof clusters, "; clusters of %d blocks", k->cluster);
+  vtb_strbuf_printf(out, "%s/* %s: %s%s%s%s */\n%s(%d, %s)%s", out->n ? "\n" : "", k->label, k->ops,
+                    k->origin[0] ? ": " : "", k->origin, clusters,
                     k->arch     ? "VTB_KERNEL_ROOMY"
                     : k->paired ? "VTB_KERNEL_PAIRED"
                                 : "VTB_KERNEL",
@@ -172,6 +174,7 @@ static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {
         .shared_bytes = (int32_t)k->shared_bytes,
         .n_args = k->n_args,
         .arch = k->arch,
+        .cluster = k->cluster,
         .info = {name, vtb_arena_strdup(a, k->label), vtb_arena_strdup(a, k->ops),
                  vtb_arena_strdup(a, k->origin), k->flops, 0, k->launches}};
     put_kernel(k, name, &text);

@@ -79,7 +79,7 @@ struct vtb_cuda_kernel {
   const char *label; /* of all steps that it serves */
   const char *text;  /* arguments and body */
   int number, n_args, launches;
-  int arch; /* as in vtb_launch_kernel */
+  int arch, cluster; /* as in vtb_launch_kernel */
   bool paired;
   const char *ops;
   char origin[160];
