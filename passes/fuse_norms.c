@@ -5,15 +5,15 @@
  *   %h = fused @norm(%x, %gain, %shift) {kind = "row"}
  *   %z = einsum %h, %w {spec = "bnc,ec->bne"}
  *   =>
- *   %x, %x16, %means, %squares = fused @add(%y, %u, %r) {kind = "product"}  // bf16, b n c/32 each
- *   %mean, %var = fused @rows(%means, %squares) {kind = "row"} : f32[b, n, 1]
+ *   %x, %x16, %mean, %var = fused @add(%y, %u, %r) {kind = "product"}  // bf16, f32[b, n, 1] each
  *   %w16, %s, %t = fused @weight(%w, %gain, %shift) {kind = "row"} // w gain, its sums; w shift
  *   %z = fused @product(%x16, %w16, %mean, %var, %s, %t) {kind = "product"}
  *                                                  // (x16 w16 - mean s) / sqrt(var / c + eps) + t
  *
- * Nobody writes or reads the normed rows, and nobody reads x for its statistics: of c columns these
- * are means of 32 and squares of what those are off it, which add up without cancellation. What
- * becomes of the weight depends on parameters alone (hoist.c, prepare.c). x may come from and go to
+ * Nobody writes or reads the normed rows, and nobody reads x for its statistics: a product keeps
+ * its rows' mean and squares of what they are off it (of 32 columns at a time where its tiles have
+ * no whole rows; a small launch adds those up without cancellation). What becomes of the weight
+ * depends on parameters alone (hoist.c, prepare.c); a bias joins t. x may come from and go to
  * other functions: they get further arguments and results. Whoever makes x and is no product is
  * followed by a kernel that reads it once.
  *
@@ -234,32 +234,22 @@ vtb_inst *vtb__call_kernel(vtb_func *f, vtb_inst *before, vtb_func *kernel, vtb_
   return vtb_build_call(&b, VTB_OP_fused, kernel, inputs, n, &attr, 1);
 }
 
-/* Of rows of parts' means and squares, their mean and the squares of all columns. */
-static void add_parts(vtb_inst *before, row_source *s, vtb_value *means, vtb_value *squares) {
-  vtb_func *f = s->x->func,
-           *k = vtb_func_new(f->module, "row_parts", VTB_FUNC_KERNEL, s->x->def->span);
-  vtb_builder b = {.module = f->module, .func = k, .span = k->span};
-  vtb_value *m = vtb_func_add_arg(k, "means", means->type),
-            *q = vtb_func_add_arg(k, "squares", squares->type), *inputs[] = {means, squares};
-  int64_t parts = m->type.dim[m->type.rank - 1].size;
-  vtb_value *mean = scaled(&b, row_sum(&b, m), 1.0 / (double)parts);
-  vtb_value *off = vtb_b_unary(&b, VTB_OP_square, vtb_b_binary(&b, VTB_OP_sub, m, mean));
-  vtb_value *sum = row_sum(&b, vtb_b_binary(&b, VTB_OP_add, q, scaled(&b, off, VTB_ROW_PART)));
-  vtb_func_set_returns(k, (vtb_value *const[]){mean, sum}, NULL, 2);
-  vtb_inst *call = vtb__call_kernel(f, before, k, VTB_KERNEL_ROW, inputs, 2);
-  s->mean = call->results[0];
-  s->squares = call->results[1];
-}
-
 vtb_value *vtb__kernel_argument(vtb_func *kernel, const vtb_value *v) {
   vtb_type t = v->type; /* kernels read it as f32, whatever memory holds */
   t.dtype = vtb_is_half(t.dtype) ? VTB_F32 : t.dtype;
   return vtb_func_add_arg(kernel, v->name, t);
 }
 
-/* The product once more, with the rounded rows and the statistics of parts behind its results. */
+/* The mean of rows, and the squares of what they are off it. */
+static void add_statistics(vtb_builder *b, vtb_value *x, double part, vtb_value **to) {
+  to[0] = scaled(b, row_sum(b, x), part);
+  vtb_value *off = vtb_b_binary(b, VTB_OP_sub, x, to[0]);
+  to[1] = row_sum(b, vtb_b_unary(b, VTB_OP_square, off));
+}
+
+/* The product once more, with the rounded rows and their statistics behind its results. */
 static void extend_product(fusing *all, row_source *s) {
-  vtb_inst *product = s->x->def, *after = product->next;
+  vtb_inst *product = s->x->def;
   int n = product->n_results, which = s->x->index;
   vtb_func *f = product->func, *k = vtb__kernel_new(product);
   vtb_builder b = {.module = f->module, .func = k, .span = product->span};
@@ -278,26 +268,18 @@ static void extend_product(fusing *all, row_source *s) {
     for (int r = 0; r < n; r++) returns[r] = inside[body->returns[r]->id];
     vtb_free(inside);
   }
-  vtb_type parts = s->x->type, kept;
-  parts.dim[parts.rank - 1].size /= VTB_ROW_PART;
-  parts.dim[parts.rank - 1].name = NULL;
-  kept = parts;
-  parts.dim[parts.rank++] = (vtb_dim){.size = VTB_ROW_PART};
-  vtb_value *group = vtb_b_reshape(&b, returns[which], &parts);
-  vtb_value *mean = scaled(&b, row_sum(&b, group), 1.0 / VTB_ROW_PART);
-  vtb_value *off = vtb_b_binary(&b, VTB_OP_sub, group, mean);
+  double width = (double)s->x->type.dim[s->x->type.rank - 1].size;
   returns[n] = rounded(&b, returns[which]);
-  returns[n + 1] = vtb_b_reshape(&b, mean, &kept);
-  returns[n + 2] = vtb_b_reduce(&b, VTB_OP_reduce_sum, vtb_b_unary(&b, VTB_OP_square, off),
-                                (const int64_t[]){kept.rank}, 1, false);
+  add_statistics(&b, returns[which], 1 / width, &returns[n + 1]);
   if (all->halves) returns[n + 3] = rest_of(&b, returns[which], returns[n]);
   vtb_func_set_returns(k, returns, NULL, n + 3 + all->halves);
   vtb_inst *now =
       vtb__call_kernel(f, product, k, VTB_KERNEL_PRODUCT, product->operands, product->n_operands);
   vtb__replace_kernel(all, product, now, NULL);
   s->narrow = now->results[n];
+  s->mean = now->results[n + 1];
+  s->squares = now->results[n + 2];
   s->rest = all->halves ? now->results[n + 3] : NULL;
-  add_parts(after, s, now->results[n + 1], now->results[n + 2]);
   vtb_free(returns);
   vtb_free(args);
 }
@@ -308,12 +290,11 @@ static void read_again(const fusing *all, row_source *s, vtb_inst *before) {
                                               s->x->def ? s->x->def->span : f->span);
   vtb_builder b = {.module = f->module, .func = k, .span = k->span};
   vtb_value *x = vtb_func_add_arg(k, "x", s->x->type);
-  double width = (double)x->type.dim[x->type.rank - 1].size;
-  vtb_value *mean = scaled(&b, row_sum(&b, x), 1 / width);
-  vtb_value *off = vtb_b_binary(&b, VTB_OP_sub, x, mean);
-  vtb_value *sum = row_sum(&b, vtb_b_unary(&b, VTB_OP_square, off));
-  vtb_value *narrow = rounded(&b, x), *rest = all->halves ? rest_of(&b, x, narrow) : NULL;
-  vtb_func_set_returns(k, (vtb_value *const[]){narrow, mean, sum, rest}, NULL, 3 + all->halves);
+  vtb_value *of[2], *narrow;
+  add_statistics(&b, x, 1 / (double)x->type.dim[x->type.rank - 1].size, of);
+  narrow = rounded(&b, x);
+  vtb_value *rest = all->halves ? rest_of(&b, x, narrow) : NULL;
+  vtb_func_set_returns(k, (vtb_value *const[]){narrow, of[0], of[1], rest}, NULL, 3 + all->halves);
   vtb_inst *call = vtb__call_kernel(f, before, k, VTB_KERNEL_ROW, &s->x, 1);
   s->narrow = call->results[0];
   s->mean = call->results[1];
@@ -511,6 +492,29 @@ static vtb_value *normed_sum(vtb_builder *b, const vtb__norm *form, vtb_value *s
   return shifts ? vtb_b_binary(b, VTB_OP_add, sum, shifts) : sum;
 }
 
+/* Whether a product's addend joins what is added for the norm: a bias that its epilogue does not
+ * read. */
+static bool has_bias(const fusing *s, const vtb_inst *product, const vtb_value *shifts) {
+  const vtb_inst *einsum = vtb__einsum_of(product);
+  if (!shifts || einsum->n_operands < 3 || !is_prepared(s, product->operands[2]) ||
+      !vtb_type_equal(&product->operands[2]->type, &shifts->type))
+    return false;
+  vtb_inst **readers;
+  size_t n = einsum == product ? 1 : vtb_value_readers(product->callee->args[2], &readers);
+  if (einsum != product) vtb_free(readers);
+  return n == 1;
+}
+
+static vtb_value *sum_of(vtb_inst *before, vtb_value *x, vtb_value *y) {
+  vtb_func *k = vtb_func_new(before->func->module, "shift", VTB_FUNC_KERNEL, before->span);
+  vtb_builder b = {.module = k->module, .func = k, .span = k->span};
+  vtb_value *inputs[] = {x, y}, *args[2];
+  for (int i = 0; i < 2; i++) args[i] = vtb__kernel_argument(k, inputs[i]);
+  vtb_value *sum = vtb_b_binary(&b, VTB_OP_add, args[0], args[1]);
+  vtb_func_set_returns(k, &sum, NULL, 1);
+  return vtb__call_kernel(before->func, before, k, VTB_KERNEL_LOOP, inputs, 2)->results[0];
+}
+
 /* The product of rows as they are, normed behind it. */
 static void join(fusing *s, const row_source *x, const vtb_inst *norm, const vtb__norm *form,
                  vtb_inst *product) {
@@ -526,6 +530,10 @@ static void join(fusing *s, const row_source *x, const vtb_inst *norm, const vtb
   for (int o = 0; o < n; o++) inputs[o] = product->operands[o];
   inputs[0] = x->narrow;
   inputs[1] = w.narrow;
+  if (has_bias(s, product, w.shifts)) {
+    inputs[2] = sum_of(product, w.shifts, inputs[2]);
+    w.shifts = NULL;
+  }
   inputs[last++] = beside(product, x->squares, result);
   inputs[last++] = beside(product, x->mean, result);
   if (w.sums) inputs[last++] = w.sums;

@@ -125,9 +125,10 @@ bool vtb_scan_is_product(const vtb_inst *scan);
 /* Whether the kernel of a scan on CUDA can hold elementwise ops before and behind it
  * (fuse_scans.c). */
 bool vtb_scan_takes_body(const vtb_inst *scan);
-/* What a product's body keeps of the rows that it stores, for the norm that reads them: of each
- * VTB_ROW_PART columns of `of` the mean, and the sum of the squares of what they are off it, as
- * results of these numbers (fuse_norms.c). */
+/* What a product's body keeps of the rows that it stores, for the norm that reads them: the mean of
+ * `of` over its last axis, and the sum of the squares of what it is off it, as results of these
+ * numbers (fuse_norms.c). Where a tile has no whole rows, kernels keep those of VTB_ROW_PART
+ * columns. */
 enum { VTB_ROW_PART = 32 };
 typedef struct vtb_row_parts {
   vtb_value *of; /* of the body; NULL: it keeps none */

@@ -45,7 +45,7 @@ bool vtb_ends_in_parameter(const vtb_inst *einsum) {
   return second && out && spec[0] != ',' && second[1] == spec[0] && !strchr(out, spec[0]);
 }
 
-/* of[.., C] -> [.., C / 32, 32]: its mean, and the sum of the squares of what it is off it. */
+/* The mean of of[.., C], and the sum of the squares of what it is off it. */
 vtb_row_parts vtb_row_parts_of(const vtb_func *body) {
   vtb_row_parts none = {0}, p = {0};
   for (int r = 0; r < body->n_returns; r++) {
@@ -53,9 +53,9 @@ vtb_row_parts vtb_row_parts_of(const vtb_func *body) {
     if (!sum || sum->op != VTB_OP_reduce_sum) continue;
     const vtb_inst *square = sum->operands[0]->def;
     if (!square || square->op != VTB_OP_square) continue;
-    const vtb_inst *off = square->operands[0]->def, *group = off ? off->operands[0]->def : NULL;
-    if (!off || off->op != VTB_OP_sub || !group || group->op != VTB_OP_reshape) return none;
-    p = (vtb_row_parts){.of = group->operands[0], .mean = -1, .squares = r};
+    const vtb_inst *off = square->operands[0]->def;
+    if (!off || off->op != VTB_OP_sub) return none;
+    p = (vtb_row_parts){.of = off->operands[0], .mean = -1, .squares = r};
   }
   for (int r = 0; p.of && r < body->n_returns; r++)
     if (r != p.squares && vtb_type_equal(&body->returns[r]->type, &body->returns[p.squares]->type))

@@ -8,7 +8,7 @@
 #include "runtime/launch/launch_plan_file.h"
 #include "tests/codegen/cuda_check.h"
 
-enum { WIDE_TILES = 6 };
+enum { WIDE_TILES = 7 };
 
 typedef struct shape {
   const char *spec;

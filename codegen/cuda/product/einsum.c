@@ -437,6 +437,8 @@ static void emit(product *p) {
   vtb__product_choose_tile(p, factors_of(p));
   bool wide = vtb__product_choose_wide(p, factors_of(p));
   int temp = -1;
+  p->whole_rows = wide && p->splits == 1 && p->of[N].size <= p->bn;
+  vtb__product_begin_parts(p);
   if (p->splits > 1)
     temp = vtb_cuda_temp(
         p->c, (p->of[BATCH].size * p->of[M].size * p->of[N].size + size_of_sum(p)) * p->splits * 4);
@@ -445,6 +447,7 @@ static void emit(product *p) {
   else
     write_product(p, temp);
   if (p->splits > 1) write_total(p, temp);
+  vtb__product_add_parts(p);
 }
 
 void vtb__cuda_einsum(vtb_cuda *c, const vtb_inst *inst) {

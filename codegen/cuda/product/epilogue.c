@@ -147,16 +147,53 @@ const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes) {
   return vtb_arena_printf(arena, "vtb_scatter4(c, %s, %lld, %s);", at, (long long)step, value);
 }
 
+static int64_t columns_of_part(const product *p) {
+  return p->whole_rows ? p->of[N].size : VTB_ROW_PART;
+}
+
+static int64_t parts_of_all(const product *p) {
+  return p->of[BATCH].size * p->of[M].size * p->of[N].size / columns_of_part(p);
+}
+
+void vtb__product_begin_parts(product *p) {
+  if (p->parts.of && !p->whole_rows) p->part_temp = vtb_cuda_temp(p->c, parts_of_all(p) * 8);
+}
+
+/* Results of the statistics: a number a row. */
+static void declare_statistics(product *p, vtb_cuda_kernel *k) {
+  const int mean = p->fused->n_operands + p->parts.mean,
+            squares = p->fused->n_operands + p->parts.squares;
+  for (int i = 0; i < 2; i++) {
+    const vtb_cuda_tensor *t = vtb_cuda_tensor_of(p->c, i ? squares : mean);
+    vtb_check(vtb__is_dense(t->type, t->stride), "statistics of rows are not dense");
+  }
+  vtb_cuda_out(k, mean, "mean_to");
+  vtb_cuda_out(k, squares, "squares_to");
+}
+
 const char *vtb__product_store_part(product *p, vtb_cuda_kernel *k) {
-  vtb_arena *arena = &p->c->arena;
-  const char *at = vtb__product_place(p, OUT);
   if (!p->parts.of) return "";
-  vtb_cuda_out(k, p->fused->n_operands + p->parts.mean, "part_mean_to");
-  vtb_cuda_out(k, p->fused->n_operands + p->parts.squares, "part_squares_to");
-  return vtb_arena_printf(arena,
-                          "const vtb_i64 part_at = (%s) / %d;\n          part_mean_to[part_at] = "
-                          "part_mean;\n          part_squares_to[part_at] = part_squares;",
-                          at, VTB_ROW_PART);
+  if (p->whole_rows)
+    declare_statistics(p, k);
+  else
+    vtb_cuda_temp_out(k, p->part_temp, "float", "part_to");
+  return vtb_arena_printf(&p->c->arena, "const vtb_i64 part_at = (%s) / %lld;\n          %s",
+                          vtb__product_place(p, OUT), (long long)columns_of_part(p),
+                          p->whole_rows ? "mean_to[part_at] = part_mean;\n"
+                                          "          squares_to[part_at] = part_squares;"
+                                        : "vtb_store2(part_to, part_at * 2, part_mean, "
+                                          "part_squares);");
+}
+
+void vtb__product_add_parts(product *p) {
+  if (!p->parts.of || p->whole_rows) return;
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "parts", "row_parts.cu", THREADS);
+  vtb_cuda_temp_in(k, p->part_temp, "float", "part");
+  declare_statistics(p, k);
+  const int64_t rows = p->of[BATCH].size * p->of[M].size;
+  VTB_CUDA_NUMBERS(k, {"ROWS", rows}, {"PARTS", p->of[N].size / VTB_ROW_PART},
+                   {"COLUMNS", VTB_ROW_PART});
+  vtb_cuda_launch(k, (rows * 8 + THREADS - 1) / THREADS);
 }
 
 const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k) {

@@ -36,6 +36,8 @@ typedef struct product {
   const vtb_inst *sum;    /* of the fused body: of a factor over k; or NULL */
   int sum_of, sum_result; /* A or B; which result */
   vtb_row_parts parts;    /* of the fused body */
+  bool whole_rows;        /* a tile has them, and so their statistics */
+  int part_temp;          /* else those of parts of rows */
   int a, b;               /* which operand has the rows and which the columns of the result */
   index_of of[CLASSES];
   /* the tile */
@@ -78,9 +80,12 @@ void vtb__product_sum(product *p, vtb_cuda_kernel *k);
  * neighbours along n, `vsum` (lanes = 4; NULL: that cannot be). Declares what it needs as arguments
  * of the kernel, which has no text yet. */
 const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes);
-/* What becomes of the mean and the squares of 32 columns: "" if there are none. After the former,
- * which leaves what they are of in `vpart`. */
+/* What becomes of the mean and the squares of a row, or of 32 columns of it: "" if there are none.
+ * After the former, which leaves what they are of in `vpart`. */
 const char *vtb__product_store_part(product *p, vtb_cuda_kernel *k);
+/* Makes room for statistics of parts of rows; adds them up behind the product. */
+void vtb__product_begin_parts(product *p);
+void vtb__product_add_parts(product *p);
 /* What becomes of `total`, a factor's sum over k, at batch and m or n. */
 const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k);
 

@@ -33,7 +33,33 @@ static double effort_of(vtb_factors f, vtb_tensor_unit *unit) {
   return f == VTB_FACTORS_FP32 || f == VTB_FACTORS_SPLIT ? 3 : 1;
 }
 
-/* Seconds of the product with this tile and so many ranges, and of adding the ranges. */
+static double bytes_of_result(const product *p, double splits) {
+  return (double)p->of[BATCH].size * (double)p->of[M].size * (double)p->of[N].size *
+         (splits > 1 ? 4 * splits : bytes_of(p, OUT));
+}
+
+/* Seconds of adding ranges of k, and statistics of parts of rows if tiles have no whole ones. */
+static double seconds_of_parts(const product *p, double splits, bool whole_rows) {
+  const vtb_gpu *gpu = vtb_cuda_gpu(p->c);
+  const double rows = (double)p->of[BATCH].size * (double)p->of[M].size,
+               out = rows * (double)p->of[N].size * 4;
+  double time = 0;
+  if (splits > 1)
+    time += vtb_gpu_time(gpu, &(vtb_work){.blocks = up(out, 4 * 4 * THREADS),
+                                          .threads = THREADS,
+                                          .registers = 32,
+                                          .bytes = out * (splits + 1)})
+                .seconds;
+  if (p->parts.of && !whole_rows)
+    time += vtb_gpu_time(gpu, &(vtb_work){.blocks = up(rows * 8, THREADS),
+                                          .threads = THREADS,
+                                          .registers = 32,
+                                          .bytes = out / VTB_ROW_PART * 2})
+                .seconds;
+  return time;
+}
+
+/* Seconds of the product with this tile and so many ranges, and of adding parts of it. */
 static double seconds(const product *p, const tile *t, vtb_factors factors, double splits) {
   const vtb_gpu *gpu = vtb_cuda_gpu(p->c);
   double m = (double)p->of[M].size, n = (double)p->of[N].size, k = (double)p->of[K].size,
@@ -41,7 +67,7 @@ static double seconds(const product *p, const tile *t, vtb_factors factors, doub
   double mi = (double)t->bm / (WARPS / t->warps_n) / 16, ni = (double)t->bn / t->warps_n / 8;
   double blocks = batch * up(m, t->bm) * up(n, t->bn) * splits;
   double steps = up(up(k, splits), p->k_step) * p->k_step / 16, depth = steps * 16;
-  double a = bytes_of(p, p->a), b = bytes_of(p, p->b), out = batch * m * n * 4;
+  double a = bytes_of(p, p->a), b = bytes_of(p, p->b);
   bool half = factors >= VTB_FACTORS_BF16 && factors != VTB_FACTORS_SPLIT && a == 2 && b == 2;
   vtb_tensor_unit unit;
   double effort = effort_of(factors, &unit);
@@ -49,7 +75,7 @@ static double seconds(const product *p, const tile *t, vtb_factors factors, doub
                 .threads = THREADS,
                 .registers = 4 * mi * ni + 8 * mi + 56,
                 .shared_bytes = STAGES * (p->k_step + 8) * (t->bm * a + t->bn * b),
-                .bytes = batch * (m * k * a + n * k * b) + out * (splits > 1 ? splits : 1)};
+                .bytes = batch * (m * k * a + n * k * b) + bytes_of_result(p, splits)};
   w.tensor[unit] = effort * blocks * 2 * t->bm * t->bn * depth;
   w.wavefronts =
       blocks * steps *
@@ -59,14 +85,7 @@ static double seconds(const product *p, const tile *t, vtb_factors factors, doub
   /* copies are under way for two stages: more than the model takes a warp to have */
   double l2 = (w.bytes + blocks * depth * (t->bm * a + t->bn * b)) / gpu->l2_bytes;
   double time = fmax(vtb_gpu_time(gpu, &w).seconds, l2);
-  if (splits > 1) {
-    vtb_work add = {.blocks = up(out, 4 * 4 * THREADS),
-                    .threads = THREADS,
-                    .registers = 32,
-                    .bytes = out * (splits + 1)};
-    time += vtb_gpu_time(gpu, &add).seconds;
-  }
-  return time;
+  return time + seconds_of_parts(p, splits, false);
 }
 
 static void take(product *p, const tile *t, int64_t splits) {
@@ -106,7 +125,7 @@ enum { STEP = 64, BOX = 64, SHORTEST_WIDE_RANGE = 512 };
 
 static const struct wide_tile {
   int groups, bn;
-} wide_tiles[] = {{2, 128}, {2, 256}, {1, 256}, {2, 64}, {1, 128}, {1, 64}};
+} wide_tiles[] = {{2, 128}, {2, 256}, {1, 256}, {2, 64}, {1, 128}, {1, 64}, {2, 192}};
 enum { N_WIDE_TILES = sizeof wide_tiles / sizeof *wide_tiles };
 
 /* ---- what the copy engine can read ----------------------------------------------------------- */
@@ -175,14 +194,14 @@ static double wide_seconds(const product *p, const struct wide_tile *t, double s
   double m = (double)p->of[M].size, n = (double)p->of[N].size, k = (double)p->of[K].size,
          batch = (double)p->of[BATCH].size, bm = t->groups * 64, bn = t->bn;
   double tiles_of = batch * up(m, bm) * up(n, bn) * splits, range = up(up(k, splits), STEP) * STEP;
-  double out = batch * m * n * 4, blocks = fmin(tiles_of, gpu->processors);
+  double blocks = fmin(tiles_of, gpu->processors);
   double turns = up(tiles_of, gpu->processors) * blocks; /* of all blocks: the last ones wait */
   vtb_work w = {.blocks = blocks,
                 .threads = (t->groups + 1) * 128,
                 .registers = 168,
                 .shared_bytes = 200 << 10,
                 .flight = (wide_stages(bm, bn) - 1) * (bm + bn) * STEP * 2,
-                .bytes = batch * (m + n) * k * 2 + out * (splits > 1 ? splits : 1)};
+                .bytes = batch * (m + n) * k * 2 + bytes_of_result(p, splits)};
   w.tensor[VTB_TENSOR_WIDE_16] = turns * 2 * bm * bn * range;
   w.issue =
       turns * (t->groups * 4 * (range / STEP * 24 + bn * effort_of_four(p, bm, bn) / 4) + 200);
@@ -192,12 +211,7 @@ static double wide_seconds(const product *p, const struct wide_tile *t, double s
    * tiles of 128 x 256, read 7.1 TB/s. */
   double l2 = (w.bytes + turns * range * (bm + bn) * 2) / (1.3 * gpu->l2_bytes);
   double time = fmax(vtb_gpu_time(gpu, &w).seconds, l2);
-  if (splits > 1) {
-    vtb_work add = {
-        .blocks = up(out, 4096), .threads = THREADS, .registers = 32, .bytes = out * (splits + 1)};
-    time += vtb_gpu_time(gpu, &add).seconds;
-  }
-  return time;
+  return time + seconds_of_parts(p, splits, splits <= 1 && n <= bn);
 }
 
 bool vtb__product_choose_wide(product *p, vtb_factors factors) {
@@ -249,6 +263,7 @@ void vtb__product_write_wide(product *p, vtb_factors factors, int temp) {
                    {"RANGE", p->k_range}, {"SPLITS", p->splits}, {"GRID", grid}, {"HALF", half});
   vtb_cuda_fill(k, "T", "%s", half ? "vtb_f16" : "vtb_bf16");
   fill_factor(p, k, p->a, M, 'a');
+  VTB_CUDA_NUMBERS(k, {"WHOLE", p->parts.of && p->whole_rows});
   vtb__product_accumulate(p, k, temp); /* whether four results are stored at a time */
   fill_factor(p, k, p->b, N, 'b');
   vtb__product_sum(p, k);

@@ -27,13 +27,14 @@ hole code store, store4;           /* of the sum at batch, m, n (and split); of 
 hole int SUMMED;                   /* sums over k: 0 none, 1 of A's rows, 2 of B's columns */
 hole code store_total_m, store_total_n; /* of `total` at batch, m or n (and split) */
 hole bool PARTED;                  /* store4 leaves in `vpart` what it stores: mean and squares of 32 columns of a row are kept */
-hole code store_part;              /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m */
+hole bool WHOLE;                   /* and those of the row, which one tile has */
+hole code store_part;              /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m; or of row m */
 constexpr int BM = 64 * GROUPS, STEP = 64, P = 40; /* floats of a row of results on their way */
 constexpr int STAGES = 196608 / ((BM + BN) * 128) > 6 ? 6 : 196608 / ((BM + BN) * 128);
 constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
 constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
 constexpr int SUM_WARPS = SUMMED ? 2 : 0, SUM_ROWS = SUMMED == 2 ? BN : BM; /* of the summed tile */
-require !PARTED || (EACH == 4 && N % 32 == 0);
+require !PARTED || (EACH == 4 && N % 32 == 0 && (!WHOLE || N <= BN));
 require !SPREAD || (B_ALONG && !B_BATCH && EACH == 4 && SUMMED != 2 && N % 16 == 0);
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
@@ -174,7 +175,7 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
             }
             if constexpr (PARTED) d[i] = vpart.x, d[i + 1] = vpart.y, d[i + APART] = vpart.z, d[i + APART + 1] = vpart.w;
           }
-          if constexpr (PARTED)
+          if constexpr (PARTED && !WHOLE)
             if (j % 2) {
               constexpr int BEFORE = SPREAD ? 4 : 8;
               VTB_UNROLL for (int half = 0; half < 2; half++) {
@@ -188,6 +189,29 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
                 }
               }
             }
+        }
+        if constexpr (PARTED && WHOLE) VTB_UNROLL for (int half = 0; half < 2; half++) {
+          constexpr int FOURS = N / 16;
+          const int m = m_of + 8 * half, n = 0;
+          auto four = [&](int j) -> vtb_f4 {
+            constexpr int APART = SPREAD ? BN / 4 : 4;
+            const int i = (SPREAD ? 4 * j : 8 * j) + 2 * half;
+            return {d[i], d[i + 1], d[i + APART], d[i + APART + 1]};
+          };
+          vtb_f4 sum = {0, 0, 0, 0}, squares = {0, 0, 0, 0};
+          VTB_UNROLL for (int j = 0; j < FOURS; j++) sum = sum + four(j);
+          float part_mean = vtb_sum4(sum);
+          VTB_UNROLL for (int mask = 2; mask > 0; mask >>= 1) part_mean += vtb_shfl_xor(part_mean, mask);
+          part_mean *= 1.0f / N;
+          VTB_UNROLL for (int j = 0; j < FOURS; j++) {
+            const vtb_f4 off = four(j) - part_mean;
+            squares = squares + off * off;
+          }
+          float part_squares = vtb_sum4(squares);
+          VTB_UNROLL for (int mask = 2; mask > 0; mask >>= 1) part_squares += vtb_shfl_xor(part_squares, mask);
+          if ((!EDGES || m < M) && t == 0) {
+            ${store_part}
+          }
         }
       } else {
         VTB_UNROLL for (int strip = 0; strip < BN; strip += 32) {
