@@ -12,7 +12,8 @@
  * among it, needs nothing else: y is stored only where others read it. After `fuse`, for factors
  * of 16 bits. Takes loops and rows that read y or the normalizer, of as many elements, and what
  * reads those; reductions go over the head's columns. Where no states are made of keys and values,
- * takes a gain of keys, and matrices of 4 x 4 before q, k and v. Declines several directions,
+ * takes a gain of keys, matrices of 4 x 4 before q, k and v, and, where a block has a whole
+ * sequence, what makes decays and gains of gates (fuse_mixer_gates.c). Declines several directions,
  * recurrences whose last state is wanted, and groups of nothing that is worth it.
  */
 #include "passes/passes_internal.h"
@@ -236,7 +237,8 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
   bool gain = take_gain(&m);
   bool maps = false;
   for (int o = 0; o < 3; o++) maps |= vtb__group_take_map(&m.of, f, scan, o, vtb__mixer_takes);
-  if ((!gain && !maps && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
+  bool gates = is_parallel(scan) && vtb__group_take_gates(&m.of, scan);
+  if ((!gain && !maps && !gates && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
   vtb__group_join(&m.of, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER), false);
   return true;
 }

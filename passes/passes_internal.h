@@ -65,6 +65,10 @@ bool vtb__group_stands(const vtb__group *g);
 vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
                           bool views);
 
+/* fuse_mixer_gates.c: adds the kernel of a maxplus that makes the decays of a mixer's scan, if the
+ * group is all that reads it. */
+bool vtb__group_take_gates(vtb__group *g, const vtb_inst *scan);
+
 /* fuse_mixer.c: adds the matrices that make operand o of a member, as `takes` has them, times its
  * gain, if that is a member; of rows as the scan would have them. */
 bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o,

@@ -13,25 +13,33 @@ typedef struct mixer_case {
   bool normalizer, norm, narrow, also; /* narrow: rows of 16 bits; also: others are wanted, too */
   bool gain, maps; /* keys are multiplied by one a token; rows are made by matrices of 4 x 4 */
   bool same;       /* queries and keys are made of the same rows */
+  bool gates;      /* decays and gains are made of gates, by their running maximum */
 } mixer_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const mixer_case cases[] = {
-    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, true, false},
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, true, false,
+     false},
     {SCALAR, "parallel", "cols~@11x9", 0, 1, 99, 2, 48, 24, true, true, false, false, true, true,
+     true, false},
+    {SCALAR, "parallel", "rows~@10x17", 0, 1, 170, 2, 20, 28, true, true, false, false, true, true,
+     false, true},
+    {SCALAR, "parallel", NULL, 0, 1, 33, 2, 8, 12, true, false, false, false, false, true, false,
      true},
     {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, true,
-     false},
-    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, false,
-     false},
-    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, true, false},
-    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, false,
-     false},
-    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false,
      false, false},
-    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, false, false},
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, false,
+     false, false},
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, true, false,
+     false},
+    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, false,
+     false, false},
+    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false,
+     false, false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, false, false,
+     false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -72,7 +80,22 @@ static vtb_value *map(cuda_cases *c, const mixer_case *s, vtb_value *x, int o) {
   return vtb_b_reshape(&c->b, x, &type);
 }
 
-static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
+/* The running maximum of gates; decays and gains beside it. */
+static vtb_value *gates(cuda_cases *c, const mixer_case *s, vtb_value **decay, vtb_value **gain) {
+  vtb_type by_token = shape(3, s->B, s->N, s->h, 0);
+  vtb_value *operands[] = {unary(c, VTB_OP_log_sigmoid, cuda_arg(c, by_token, 4, 1)),
+                           cuda_arg(c, by_token, 4, 0)};
+  vtb_attr path = VTB_A_STR("path", s->path);
+  vtb_value *m = vtb_build(&c->b, VTB_OP_maxplus, operands, 2, &path, s->path ? 1 : 0)->results[0];
+  vtb_attr attrs[] = {VTB_A_INT("axis", 1), VTB_A_INT("by", 1), VTB_A_FLOAT("fill", -1e30), path};
+  vtb_value *before = vtb_build(&c->b, VTB_OP_shift, &m, 1, attrs, s->path ? 4 : 3)->results[0];
+  vtb_value *step = binary(c, VTB_OP_sub, binary(c, VTB_OP_add, operands[0], before), m);
+  *decay = unary(c, VTB_OP_exp, step);
+  *gain = unary(c, VTB_OP_exp, binary(c, VTB_OP_sub, operands[1], m));
+  return m;
+}
+
+static vtb_inst *scan(cuda_cases *c, const mixer_case *s, vtb_value **maximum) {
   vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
   vtb_type by_token = shape(3, s->B, s->N, s->h, 0), by_head = shape(1, s->h, 0, 0, 0);
   vtb_value *operands[] = {cuda_arg(c, keys, 1, 0.2), cuda_arg(c, keys, 1, 0.2),
@@ -81,7 +104,10 @@ static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
   vtb_type one = shape(4, s->B, s->N, s->h, 1);
   if (s->same) operands[1] = operands[0];
   for (int o = 0; s->maps && o < 3; o++) operands[o] = map(c, s, operands[o], o);
-  if (s->gain) operands[1] = binary(c, VTB_OP_mul, cuda_arg(c, one, 0.5, 0.6), operands[1]);
+  vtb_value *gain = NULL;
+  *maximum = s->gates ? gates(c, s, &operands[3], &gain) : NULL;
+  if (s->gain) gain = s->gates ? vtb_b_reshape(&c->b, gain, &one) : cuda_arg(c, one, 0.5, 0.6);
+  if (s->gain) operands[1] = binary(c, VTB_OP_mul, gain, operands[1]);
   vtb_attr attrs[8] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
                        VTB_A_STR("mode", s->mode), VTB_A_INT("last", 0),
                        VTB_A_INT("normalizer", s->normalizer), VTB_A_STR("precision", "bf16")};
@@ -95,12 +121,15 @@ static vtb_inst *scan(cuda_cases *c, const mixer_case *s) {
 static void add(cuda_cases *c, const mixer_case *s) {
   vtb_type values = shape(4, s->B, s->N, s->h, s->V), one = shape(4, s->B, s->N, s->h, 1);
   vtb_type columns = shape(2, s->h, s->V, 0, 0);
-  vtb_inst *of = scan(c, s);
+  vtb_value *maximum;
+  vtb_inst *of = scan(c, s, &maximum);
   vtb_value *x = of->results[0], *z = s->normalizer ? of->results[2] : NULL;
   vtb_value *skipped = s->maps ? cuda_arg(c, values, 1, 0) : of->operands[2];
   if (s->also) wanted(c, x);
   if (z) {
     vtb_value *bound = binary(c, VTB_OP_max, unary(c, VTB_OP_abs, z), number(c, 1));
+    if (maximum)
+      bound = binary(c, VTB_OP_max, bound, unary(c, VTB_OP_exp, unary(c, VTB_OP_neg, maximum)));
     if (s->also) wanted(c, z);
     x = binary(c, VTB_OP_div, x, vtb_b_reshape(&c->b, bound, &one));
   }
@@ -141,14 +170,15 @@ TEST(rows_are_computed_where_they_are) {
   for (c.n_cases = 0; c.n_cases < N; c.n_cases++) add(&c, &cases[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "fuse,fuse_mixer,dce");
+  cuda_passes(c.m, "fuse,fuse_scans,fuse_mixer,dce");
   int kernels = 0, others = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     bool mixer = vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER;
     if (mixer && cases[kernels].narrow) store_narrow(&c, i);
     kernels += mixer;
     others += vtb_kernel_kind_of(i) == VTB_KERNEL_ROW || vtb_kernel_kind_of(i) == VTB_KERNEL_LOOP ||
-              i->op == VTB_OP_linscan || i->op == VTB_OP_einsum;
+              i->op == VTB_OP_linscan || i->op == VTB_OP_einsum ||
+              vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
   }
   CHECK_MSG(kernels == N && others == 0, "%d mixers, %d others", kernels, others);
   cuda_check(c.m, c.f, c.args, 1e-2, "mixers");

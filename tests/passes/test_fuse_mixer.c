@@ -25,7 +25,7 @@ static int kernels(const char *text) {
   vtb_module *before = parse_ir(text);
   if (!before) return -1;
   vtb_module *after = vtb_module_clone(before);
-  CHECK(run_passes(after, "fuse,fuse_mixer,dce"));
+  CHECK(run_passes(after, "fuse,fuse_scans,fuse_mixer,dce"));
   CHECK(compare_modules(before, after, 3) < 1e-12);
   int n = 0;
   for (const vtb_inst *i = after->entry->first; i; i = i->next) {
@@ -65,6 +65,26 @@ TEST(gains_of_keys) {
   CHECK(kernels(FUNC(ROW, GAIN("kg", "mode = \"chunkwise\", chunk = 2"), "%o")) == 101);
 }
 
+/* The maximum of gates runs where a block has whole sequences, along the same path and for nobody
+ * else; then decays, gains and the maximum are no tensors. */
+#define PATH "path = \"rows~@1x5\""
+#define GATES(path, comma, scan_path)                                                              \
+  "  %l = log_sigmoid %d : " HEAD "\n  %x = mul %d, %d : " HEAD "\n  %m = maxplus %l, %x {" path   \
+  "} : " HEAD "\n  %p = shift %m {axis = 1, by = 1, fill = -1e30" comma path "} : " HEAD           \
+  "\n  %a = add %l, %p : " HEAD "\n  %s1 = sub %a, %m : " HEAD "\n  %c = exp %s1 : " HEAD          \
+  "\n  %s2 = sub %x, %m : " HEAD "\n  %i = exp %s2 : " HEAD "\n  %e = reshape %i {shape = [2, "    \
+  "5, 3, 1]} : " ONE "\n  %kg = mul %k, %e : f32[2, 5, 3, 4]\n"                                    \
+  "  %y, %s = linscan %q, %kg, %v, %c {class = \"scalar\", mode = \"parallel\", last = 0, "        \
+  "precision = \"bf16\"" scan_path "} : " ROW ", f32[2, 3, 4, 6]\n  %n = reshape %m {shape = [2, " \
+  "5, 3, 1]} : " ONE "\n  %w = mul %y, %n : " ROW "\n  %o = mul %w, %g : " ROW "\n"
+TEST(gates) {
+  CHECK(kernels(FUNC(ROW, GATES("", "", ""), "%o")) == 100);
+  CHECK(kernels(FUNC(ROW, GATES(PATH, ", ", ", " PATH), "%o")) == 100);
+  CHECK(kernels(FUNC(ROW ", " HEAD, GATES("", "", ""), "%o, %m")) == 101);
+  CHECK(kernels(FUNC(ROW ", " HEAD, GATES("", "", ""), "%o, %c")) == 101);
+  CHECK(kernels(FUNC(ROW, GATES("", "", ", " PATH), "%o")) == 101);
+}
+
 /* Nobody reads y again: there is nothing to save. */
 TEST(the_normalizer_alone) {
   CHECK(kernels(FUNC(ROW ", " HEAD, SCAN(", last = 0") "  %a = abs %z : " HEAD "\n", "%y, %a")) ==
@@ -75,6 +95,7 @@ int main(void) {
   RUN(rows_behind_the_normalizer);
   RUN(what_is_not_of_a_row_stays);
   RUN(gains_of_keys);
+  RUN(gates);
   RUN(the_normalizer_alone);
   return test_done();
 }

@@ -39,7 +39,10 @@ typedef struct vtb__cuda_scan {
   const vtb_inst *mixer; /* its body takes the rows of y, or NULL (linscan_mixer.c) */
   /* of a mixer: matrices that q, k and v are multiplied by, einsums or NULL */
   const vtb_inst *map[3];
-  int gain;  /* tensor of what multiplies a token's keys, or -1 */
+  int gain; /* tensor of what multiplies a token's keys, or -1 */
+  /* Of a mixer that makes decays and gains itself: the maxplus; the gain of a token, or NULL. */
+  const vtb_inst *gates;
+  const vtb_value *gain_value;
   int dgain; /* of its adjoint */
   /* Recurrences that a block of linscan_steps.cu runs one after the other, as dir[]; 0 is 1. */
   int n_passes;

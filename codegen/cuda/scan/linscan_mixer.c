@@ -29,10 +29,11 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
   static const char *const number[] = {"b", "pos", "h"};
   const vtb_value *const *results = (const vtb_value *const *)s->inst->results;
   vtb_cuda_near near[] = {{results[0], "done_row", true},
-                          {s->normalizer ? results[2] : NULL, "z_row", false}};
-  int threads = 32;
-  const char *rows =
-      vtb__cuda_row_text(s->k, s->mixer, number, near, s->normalizer ? 2 : 1, &threads);
+                          {s->normalizer ? results[2] : NULL, "z_row", false},
+                          {s->gates ? s->gates->results[0] : NULL, "m_row", false}};
+  int threads = 32, n = 1 + s->normalizer;
+  if (s->gates) near[n++] = near[2];
+  const char *rows = vtb__cuda_row_text(s->k, s->mixer, number, near, n, &threads);
   vtb_check(rows != NULL, "a mixer whose body is not of rows");
   vtb_cuda_fill(s->k, "row_body", "%s", rows);
   VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"ROW_LANES", threads},
@@ -41,11 +42,17 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
 
 /* Rows are read as they are before what multiplies them. */
 void vtb__cuda_scan_find_rows(vtb__cuda_scan *s) {
+  for (const vtb_inst *i = s->mixer ? s->mixer->callee->first : NULL; i; i = i->next)
+    if (i->op == VTB_OP_maxplus) s->gates = i;
   int *const at[] = {&s->at.q, &s->at.k, &s->at.v};
   for (int o = 0; o < 3; o++) {
     const vtb_value *gain, *rows = vtb_mixer_rows(s->inst, o, &gain, &s->map[o]);
-    vtb_check(!rows->def && (!gain || (o == 1 && !gain->def)), "a mixer's rows are arguments");
-    if (gain) s->gain = gain->index;
+    vtb_check(!rows->def && (!gain || (o == 1 && (s->gates || !gain->def))),
+              "a mixer's rows are arguments");
+    if (gain && s->gates)
+      s->gain_value = gain;
+    else if (gain)
+      s->gain = gain->index;
     *at[o] = rows->index;
   }
   s->dir_at[0] = s->at;
@@ -93,6 +100,8 @@ void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
   vtb__cuda_scan_find_rows(&s);
   if (vtb__cuda_scan_is_short(&s))
     vtb__cuda_scan_short(&s);
-  else
+  else {
+    vtb_check(!s.gates, "gates of a mixer of long sequences");
     vtb__cuda_scan_forward(&s);
+  }
 }

@@ -20,6 +20,7 @@
 typedef struct maxplus {
   vtb_cuda_kernel *k;
   const vtb_inst *inst, *scan; /* what is emitted, and the op in its body or itself */
+  bool by_head;                /* the text has h, the axis behind the tokens */
   int64_t blocks;
 } maxplus;
 
@@ -33,6 +34,8 @@ typedef struct known {
 typedef struct lines {
   const maxplus *p;
   const vtb_value *value; /* or NULL */
+  const known *set;       /* variables that are set, instead of results stored */
+  int n_set;
   const known *known;
   int n_known;
   vtb_space space;
@@ -77,6 +80,17 @@ static void store(vtb_cuda_expr *e, const lines *l, const vtb_index *index) {
   }
 }
 
+static void set(vtb_cuda_expr *e, const lines *l, const vtb_index *index) {
+  const vtb_type *type = &l->known[0].value->type;
+  for (int n = 0; n < l->n_known; n++) know(e, l->known[n].value, index, l->known[n].name);
+  know_before(e, l->p, index);
+  for (int n = 0; n < l->n_set; n++) {
+    vtb_index at[VTB_MAX_RANK] = {{0}};
+    vtb__reshape_index(&e->body, type, index, &l->set[n].value->type, at);
+    vtb_cuda_line(e->k, "%s = %s;", l->set[n].name, vtb__cuda_eval(e, l->set[n].value, at));
+  }
+}
+
 static void write_lines(vtb_body *b, vtb_space *s, void *user) {
   lines *l = user;
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
@@ -85,6 +99,8 @@ static void write_lines(vtb_body *b, vtb_space *s, void *user) {
   vtb__space_index(b, s, index);
   if (l->value)
     vtb_cuda_line(e->k, "return %s;", vtb__cuda_eval(e, l->value, index));
+  else if (l->n_set)
+    set(e, l, index);
   else
     store(e, l, index);
 }
@@ -114,7 +130,9 @@ static void fill(const maxplus *p, const char *hole, const vtb_type *type, bool 
     long long size = (long long)type->dim[a].size;
     const char *number = a == 0 ? "b" : "pos";
     if (behind)
-      number = vtb_arena_printf(&k->c->arena, "(r / %lld %% %lld)", (long long)inner, size);
+      number = p->by_head
+                   ? "h"
+                   : vtb_arena_printf(&k->c->arena, "(r / %lld %% %lld)", (long long)inner, size);
     if (behind) inner *= size;
     vtb__cuda_decode(&e, number, list, n);
   }
@@ -175,6 +193,18 @@ void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst) {
       {s->results[0], "m"}, {s->operands[0], "gate_t"}, {s->operands[1], "gain_t"}};
   fill(&p, "put", &s->results[0]->type, true, (lines){.known = all, .n_known = 3});
   vtb_cuda_launch(p.k, p.blocks);
+}
+
+void vtb__cuda_fill_gates(vtb_cuda_kernel *k, const vtb_inst *whole, const vtb_inst *scan,
+                          const vtb_value *step, const vtb_value *gain) {
+  const maxplus p = {.k = k, .inst = whole, .scan = scan, .by_head = true};
+  const known all[] = {
+      {scan->results[0], "m"}, {scan->operands[0], "gate_t"}, {scan->operands[1], "entry_t"}};
+  const known set[] = {{step, "step"}, {gain, "gain"}};
+  fill_value(&p, "gate", 0, true);
+  fill_value(&p, "entry", 1, true);
+  fill(&p, "weigh", &scan->results[0]->type, true,
+       (lines){.known = all, .n_known = 3, .set = set, .n_set = gain ? 2 : 1});
 }
 
 void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst) {

@@ -23,15 +23,19 @@ hole expr decay;                 /* at pos */
 hole expr a_from, b_from, c_from; /* addresses of rows at pos */
 hole int a_stride, b_stride, c_stride; /* from row to row of these */
 hole expr gain;                  /* at pos */
+/* Decays and gains are made of gates here, by the maximum that runs over a sequence: m = max(m before + gate, entry). */
+hole bool GATED;
+hole code gate, entry;           /* return them at pos */
+hole code weigh;                 /* of t, pos, gate_t, entry_t, m and before: step and gain */
 /* Rows are first multiplied by matrices of 4 x 4, a group of columns: A's and B's, turned round, by one that is made of both,
  * B's bias being a number a row; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
 hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* row e of group g; four of group g */
 hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
-hole code row_body;              /* what they make of the row at pos: done_row[x], z_row[0] */
+hole code row_body;              /* what they make of the row at pos: done_row[x], z_row[0], m_row[0] */
 constexpr int BLOCKS = 1, WARPS = THREADS / 32;
-constexpr int STRIPS = (N + 15) / 16, ROWS = (N + 7) / 8 * 8, COLUMNS = (WIDTH + 15) / 16 * 16, DEPTHS = (DEPTH + 15) / 16 * 16;
+constexpr int STRIPS = (N + 15) / 16, ROWS = N, COLUMNS = (WIDTH + 15) / 16 * 16, DEPTHS = (DEPTH + 15) / 16 * 16;
 constexpr int STEPS = DEPTHS / 16, PAIRS = COLUMNS / 16; /* steps of 16; pairs of tiles of the result */
 constexpr int PB = vtb_pitch_along(DEPTHS, 2), PC = vtb_pitch_across(COLUMNS), PD = 24;
 constexpr int STAGE = vtb_max_int(16 * vtb_max_int(SAME ? 0 : PB, PC), 32 * PD); /* a warp's: rows of A, decays of its strip, rows of the result */
@@ -40,7 +44,7 @@ constexpr int PARTS = FACTORS == 3 ? 1 : 2; /* of a matrix's numbers: bf16 has f
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
 require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 128 && WIDTH <= 128 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (2 * PARTS + B_MAP) + C_MAP * PAIRS * 2 * PARTS);
-cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * 150 + (MAP || C_MAP ? 600 : 0) + BEFORE * (47 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 32 : 3) + PAIRS * (C_MAP ? 50 : 26)) + ROW_ACCESSES * N * WIDTH / 13;
+cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? 600 : 0) + BEFORE * (47 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 32 : 3) + PAIRS * (C_MAP ? 50 : 26)) + ROW_ACCESSES * N * WIDTH / 13;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = 128;
 shared T b_tile[ROWS * PB];
@@ -50,6 +54,7 @@ shared float masks[WARPS * STAGE / 2] over stages;
 shared float ab_maps[MAP ? 4 * DEPTHS : 0], c_maps[C_MAP ? 4 * COLUMNS : 0], dots[B_MAP ? DEPTHS : 0]; /* bits of pairs */
 shared float ab_add[MAP ? DEPTHS : 0], across[B_MAP ? DEPTHS : 0], c_add[C_MAP ? COLUMNS : 0];
 shared float steps[16 * STRIPS], gains[16 * STRIPS], through[16 * STRIPS], leaving[16 * STRIPS], all_of[STRIPS], z_rows[16 * WARPS];
+shared float maxima[GATED ? 16 * STRIPS : 0], warp_sums[GATED ? WARPS : 0], warp_tops[GATED ? WARPS : 0];
 const int scan = vtb_block() / BLOCKS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS, dir = scan % DIRS;
 const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp();
 ${directions}
@@ -67,7 +72,34 @@ vtb_cp_commit();
 /* Of a token: its decay and gain, the decays of its strip up to it, and those behind it times the gain. */
 {
   const int at = tid % 16, from = place(vtb_min_int(tid, N - 1));
-  const float step = tid < N ? decay_at(from) : 1.0f, gain = tid < N ? gain_at(from) : 0.0f;
+  float step = 1.0f, gain = tid < N ? 1.0f : 0.0f;
+  if constexpr (GATED) {
+    auto gate_at = [&](int pos) -> float {${gate}};
+    auto entry_at = [&](int pos) -> float {${entry}};
+    const float gate_t = tid < N ? gate_at(from) : 0.0f, entry_t = tid < N ? entry_at(from) : -VTB_INF;
+    float sum = gate_t, top = entry_t, before = -VTB_INF; /* of the tokens up to this: the maximum is max(before + sum, top) */
+    VTB_UNROLL for (int by = 1; by < 32; by *= 2) {
+      const float sum_below = vtb_shfl_up(sum, by), top_below = vtb_shfl_up(top, by);
+      if (lane >= by) {
+        top = vtb_max(top_below + sum, top);
+        sum += sum_below;
+      }
+    }
+    if (lane == 31) warp_sums[warp] = sum, warp_tops[warp] = top;
+    vtb_sync();
+    for (int w = 0; w < warp; w++) before = vtb_max(before + warp_sums[w], warp_tops[w]);
+    const float m = vtb_max(before + sum, top), m_below = vtb_shfl_up(m, 1);
+    if (lane > 0) before = m_below;
+    if (tid < N) {
+      const int t = tid, pos = from;
+      (void)t, (void)pos, (void)before;
+      ${weigh}
+    }
+    if (tid < 16 * STRIPS) maxima[tid] = m;
+  } else if (tid < N) {
+    step = decay_at(from);
+    gain = gain_at(from);
+  }
   const float next = vtb_shfl_down(step, 1);
   float up = step, down = at < 15 ? next : 1.0f;
   VTB_UNROLL for (int by = 1; by < 16; by *= 2) {
@@ -294,7 +326,7 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     const int row = vtb_min_int(at + lane / ROW_LANES, n_rows - 1);
     const vtb_i64 pos = place(t0 + row);
     const auto done_row = stage + row * PC;
-    float z_row[1] = {Z ? z_row_of[row] : 0.0f};
+    float z_row[1] = {Z ? z_row_of[row] : 0.0f}, m_row[1] = {GATED ? maxima[t0 + row] : 0.0f};
     ${row_body}
   }
   vtb_sync_warp();
