@@ -212,6 +212,7 @@ vtb_status cli_cmd_paths(int argc, char **argv);
 vtb_status cli_cmd_graph(int argc, char **argv);
 vtb_status cli_cmd_tune(int argc, char **argv);
 vtb_status cli_cmd_fmt(int argc, char **argv);
+vtb_status cli_cmd_lsp(int argc, char **argv);
 vtb_status cli_cmd_explain(int argc, char **argv);
 vtb_status cli_cmd_cache(int argc, char **argv);
 vtb_status cli_cmd_doctor(int argc, char **argv);

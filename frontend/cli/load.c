@@ -51,7 +51,7 @@ static vtb_status read_beside(const char *path, vtb_names *out, vtb_error *err) 
 }
 
 vtb_status cli_names(const char *what, const cli_model_options *o, vtb_names *out, vtb_error *err) {
-  const vtb_search given = {o->compile.search, o->compile.n_search};
+  const vtb_search given = {.dirs = o->compile.search, .n_dirs = o->compile.n_search};
   const vtb_search *search = o->compile.search ? &given : vtb_search_default();
   vtb_diags quiet = {0};
   vtb_names_init(out);

@@ -1,5 +1,5 @@
 # cmake -DVERTEBRA=PROGRAM -DOUT=FOLDER -P pages.cmake: manual pages and completions, written by the program itself.
-file(MAKE_DIRECTORY ${OUT}/man1 ${OUT}/bash ${OUT}/zsh ${OUT}/fish)
+file(MAKE_DIRECTORY ${OUT}/man1 ${OUT}/editors/vim/syntax ${OUT}/editors/vim/ftdetect ${OUT}/bash ${OUT}/zsh ${OUT}/fish)
 function(write file)
   execute_process(COMMAND ${VERTEBRA} ${ARGN} OUTPUT_FILE ${OUT}/${file} RESULT_VARIABLE status)
   if(NOT status EQUAL 0)
@@ -17,3 +17,6 @@ endforeach()
 write(bash/vertebra completions bash)
 write(zsh/_vertebra completions zsh)
 write(fish/vertebra.fish completions fish)
+write(editors/vertebra.tmLanguage.json lsp --grammar textmate)
+write(editors/vim/syntax/vertebra.vim lsp --grammar vim)
+file(WRITE ${OUT}/editors/vim/ftdetect/vertebra.vim "autocmd BufRead,BufNewFile *.vtb setfiletype vertebra\n")

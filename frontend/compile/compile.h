@@ -29,6 +29,12 @@ typedef enum vtb_vendor_library {
   VTB_LIBRARY_NO /* generated kernels */
 } vtb_vendor_library;
 
+/* A text in place of a file: what an editor has and has not saved. */
+typedef struct vtb_compile_overlay {
+  const char *path, *text;
+  size_t n; /* bytes */
+} vtb_compile_overlay;
+
 /* Zero is the default of every field; `size` must be sizeof(vtb_compile_options), so that a newer
  * library knows which fields its caller had. */
 typedef struct vtb_compile_options {
@@ -103,6 +109,10 @@ typedef struct vtb_compile_options {
   /* Gradients of a training step on CUDA are told in buckets of at most so many MB (10^6 bytes),
    * unless one tensor has more (vtb_bucket, runtime/launch/program.h); 0: 25. */
   double bucket_mb;
+
+  /* What files of these paths hold, whether there are any or not; for `use`, and names. */
+  const vtb_compile_overlay *overlay;
+  size_t n_overlay;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -117,14 +117,25 @@ static bool is_file_name(const char *model) {
   return vtb_ends_with(model, ".vtb") || strchr(model, '/') != NULL;
 }
 
-static vtb_unit *read_unit(const vtb_compile_options *o, vtb_diags *diags) {
-  const vtb_search given = {o->search, o->n_search};
-  const vtb_search *search = o->search ? &given : vtb_search_default();
+static vtb_unit *unit_of(const vtb_compile_options *o, const vtb_search *search, vtb_diags *diags) {
   if (o->text)
     return vtb_unit_load_text(o->model ? o->model : "<text>", o->text,
                               o->text_bytes ? o->text_bytes : strlen(o->text), search, diags);
   return is_file_name(o->model) ? vtb_unit_load(o->model, search, diags)
                                 : vtb_unit_find(o->model, search, diags);
+}
+
+static vtb_unit *read_unit(const vtb_compile_options *o, vtb_diags *diags) {
+  vtb_search given = *vtb_search_default();
+  if (o->search) given.dirs = o->search, given.n_dirs = o->n_search;
+  vtb_overlay *overlay = o->n_overlay ? vtb_xcalloc(o->n_overlay, sizeof *overlay) : NULL;
+  for (size_t i = 0; i < o->n_overlay; i++)
+    overlay[i] = (vtb_overlay){o->overlay[i].path, o->overlay[i].text, o->overlay[i].n};
+  given.overlay = overlay;
+  given.n_overlay = o->n_overlay;
+  vtb_unit *u = unit_of(o, &given, diags);
+  vtb_free(overlay);
+  return u;
 }
 
 static vtb_status check_options(const vtb_compile_options *o, const char *mode, vtb_error *err) {

@@ -42,7 +42,7 @@ void vtb_optimizer_free(vtb_optimizer_choice *o) {
 
 /* A word that no file of the search folders declares. */
 static vtb_status check_known(const vtb_compilation *c, const char *what) {
-  const vtb_search given = {c->options.search, c->options.n_search};
+  const vtb_search given = {.dirs = c->options.search, .n_dirs = c->options.n_search};
   vtb_diags diags = {0};
   if (vtb_ends_with(what, ".vtb") || strchr(what, '/')) return VTB_OK;
   vtb_unit *u = vtb_unit_find(what, c->options.search ? &given : NULL, &diags);

@@ -21,6 +21,7 @@ vtb__binding *vtb__env_bind(vtb__eval *e, const char *name, vtb__val v, const ch
   b->value = v;
   b->fixed = fixed;
   b->span = span;
+  vtb__observe(e, span, v);
   return b;
 }
 

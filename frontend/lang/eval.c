@@ -1,5 +1,6 @@
 /* Expressions. Every function returns VTB__ERROR after a message, and stays silent about operands
  * that are errors. */
+#include "frontend/lang/symbols.h"
 #include "frontend/lang/value.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -151,6 +152,9 @@ static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
                        "index %lld in a list of %zu elements", (long long)index.u.i, base.u.list.n);
   return base.u.list.at[index.u.i];
 }
+
+const char *const vtb_members[] = {"dim",  "tokens", "t",     "h",     "w",     "grid",  "extra",
+                                   "rank", "cells",  "hflip", "vflip", "tflip", "snake", NULL};
 
 /* A mirror of a path, or the path as a snake; false if `member` is neither. */
 static bool path_member(vtb__eval *e, const vtb__path *p, const char *member, vtb__val *out) {

@@ -417,7 +417,7 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
   return v;
 }
 
-vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {
+static vtb__val call(vtb__eval *e, const vtb_expr *x) {
   vtb_name callee = x->u.call.callee;
   const vtb_decl *d = vtb__file_lookup(e->file, callee.text);
   if (d && (d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE))
@@ -425,4 +425,10 @@ vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {
   const vtb__builtin *b = vtb__builtin_find(callee.text);
   if (b) return vtb__builtin_call(e, b, x);
   return not_callable(e, callee);
+}
+
+vtb__val vtb__call(vtb__eval *e, const vtb_expr *x) {
+  vtb__val v = call(e, x);
+  vtb__observe(e, x->u.call.callee.span, v);
+  return v;
 }

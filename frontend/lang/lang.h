@@ -13,9 +13,16 @@ typedef struct vtb_unit vtb_unit;
 
 /* Where `use std.nn` and preset names are looked for: the user's file's folder, then each of
  * these. */
+/* `overlay` stands for files of these paths, whether there are any or not: an editor's texts. */
+typedef struct vtb_overlay {
+  const char *path, *text;
+  size_t n;
+} vtb_overlay;
 typedef struct vtb_search {
   const char *const *dirs;
   size_t n_dirs;
+  const vtb_overlay *overlay;
+  size_t n_overlay;
 } vtb_search;
 /* VTB_MODELS (colon-separated) as it is at the first call, then the installed or source models
  * folder compiled in. Any thread. */
@@ -67,6 +74,10 @@ typedef struct vtb_instantiate_options {
   size_t n_freeze;
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
+  /* Told, while it evaluates, what names and calls came to be, at the places of the names: "tokens
+   * f32[B, N=196, C=192] of a grid 14x14, along rows.hflip"; NULL: nobody is. */
+  void (*observe)(void *user, vtb_span at, const char *what);
+  void *observer;
 } vtb_instantiate_options;
 
 /* Evaluates entry `name` (NULL: the file's only model, or its last) to a module whose entry

@@ -79,9 +79,33 @@ typedef struct loader {
   vtb_diags *diags;
 } loader;
 
+static bool same_file(const char *a, const char *b) {
+  if (vtb_streq(a, b)) return true;
+  char *real_a = realpath(a, NULL), *real_b = realpath(b, NULL);
+  bool same = real_a && real_b && vtb_streq(real_a, real_b);
+  vtb_free(real_a);
+  vtb_free(real_b);
+  return same;
+}
+
+static const vtb_overlay *overlaid(const vtb_search *search, const char *path) {
+  for (size_t i = 0; search && i < search->n_overlay; i++)
+    if (same_file(search->overlay[i].path, path)) return &search->overlay[i];
+  return NULL;
+}
+
 /* False if it cannot be read; memory that runs out is not the file's fault. The text is the
  * guard's. */
-static bool read_source(const char *path, char **text, size_t *n, vtb_error *err) {
+static bool read_source(const vtb_search *search, const char *path, char **text, size_t *n,
+                        vtb_error *err) {
+  const vtb_overlay *own = overlaid(search, path);
+  if (own) {
+    *text = vtb_xmalloc(own->n + 1);
+    memcpy(*text, own->text, own->n);
+    (*text)[own->n] = '\0';
+    *n = own->n;
+    return true;
+  }
   char *bytes = NULL;
   vtb_status status = vtb_file_read(path, MAX_FILE_BYTES, &bytes, n, err);
   if (status == VTB_E_MEMORY) vtb_out_of_memory(MAX_FILE_BYTES);
@@ -134,15 +158,6 @@ static vtb_file *add_file(loader *l, const char *path, char *text, size_t n) {
   return f;
 }
 
-static bool same_file(const char *a, const char *b) {
-  if (vtb_streq(a, b)) return true;
-  char *real_a = realpath(a, NULL), *real_b = realpath(b, NULL);
-  bool same = real_a && real_b && vtb_streq(real_a, real_b);
-  vtb_free(real_a);
-  vtb_free(real_b);
-  return same;
-}
-
 static vtb_file *loaded(const vtb_unit *u, const char *path) {
   for (size_t i = 0; i < u->files.n; i++)
     if (same_file(u->files.at[i]->source->path, path)) return u->files.at[i];
@@ -167,7 +182,9 @@ bool vtb__is_shipped(const vtb_file *f) {
 
 static void load_uses(loader *l, vtb_file *f, int depth);
 
-static bool is_file(const char *path) { return vtb_path_exists(path) && !vtb_path_is_dir(path); }
+static bool is_file(const vtb_search *search, const char *path) {
+  return overlaid(search, path) || (vtb_path_exists(path) && !vtb_path_is_dir(path));
+}
 
 /* The used file's path: beside the using file, beside the root, in the search folders. NULL if
  * nowhere. */
@@ -180,13 +197,13 @@ static const char *find_used(loader *l, const vtb_file *from, const char *dotted
                           folder_of(a, l->unit->files.at[0]->source->path)};
   for (int i = 0; i < 2; i++) {
     const char *path = vtb_arena_printf(a, "%s%s", beside[i], relative);
-    if (is_file(path)) return path;
+    if (is_file(l->search, path)) return path;
   }
   for (size_t i = 0; i < l->search->n_dirs; i++) {
     const char *dir = l->search->dirs[i];
     const char *path =
         vtb_arena_printf(a, "%s%s%s", dir, vtb_ends_with(dir, "/") ? "" : "/", relative);
-    if (is_file(path)) return path;
+    if (is_file(l->search, path)) return path;
   }
   return NULL;
 }
@@ -218,7 +235,7 @@ static void load_use(loader *l, vtb_file *f, vtb_use *use, int depth) {
     char *text = NULL;
     size_t n = 0;
     vtb_error err = {0};
-    if (depth >= MAX_USE_DEPTH || !read_source(path, &text, &n, &err)) {
+    if (depth >= MAX_USE_DEPTH || !read_source(l->search, path, &text, &n, &err)) {
       l->unit->has_syntax_errors = true;
       vtb_diag_error(l->diags, VTB_DIAG_FILE_UNREADABLE, use->path.span, "%s",
                      depth >= MAX_USE_DEPTH ? "files use files too deep" : err.text);
@@ -331,7 +348,7 @@ vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *d
   size_t n = 0;
   vtb_error err = {0};
   if (vtb_path_is_dir(path)) vtb_fail(&err, VTB_E_INPUT, "%s is a folder", path);
-  if (err.status != VTB_OK || !read_source(path, &text, &n, &err)) {
+  if (err.status != VTB_OK || !read_source(search, path, &text, &n, &err)) {
     vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s", err.text);
     return NULL;
   }
@@ -437,7 +454,7 @@ char **vtb_search_files(const vtb_search *s, size_t *n) {
 static bool text_mentions(const char *path, const char *name) {
   char *text = NULL;
   size_t n = 0;
-  if (!read_source(path, &text, &n, NULL)) return false;
+  if (!read_source(NULL, path, &text, &n, NULL)) return false;
   bool found = memmem(text, n, name, strlen(name)) != NULL;
   vtb_free(text);
   return found;
@@ -522,7 +539,7 @@ vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *d
     vtb_diag_error(diags, VTB_DIAG_UNKNOWN_ENTRY, VTB_NO_SPAN,
                    "no model or preset '%s' in the search folders", name);
     char *file = vtb_strprintf("%s.vtb", name);
-    if (is_file(file))
+    if (is_file(search, file))
       vtb_diag_help(diags, "there is a file %s: a file is named with its ending", file);
     else
       suggest_entry(name, &files, search, diags);

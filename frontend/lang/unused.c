@@ -5,146 +5,29 @@
  * Names are looked for in the text, not in what was evaluated: a variable that only another value
  * of a hyperparameter needs is used. A name that begins with _ is never asked about, and no
  * parameter of a shipped model: its presets may carry what only the published code reads. */
+#include "frontend/lang/ast_walk.h"
 #include "frontend/lang/value.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
 typedef struct names {
+  vtb__visitor visitor;
   vtb_map read; /* name -> anything */
   VTB_VEC(const vtb_stmt *) assigned;
 } names;
 
-static void in_exprs(names *n, const vtb_expr_list *l);
-static void in_stmts(names *n, const vtb_stmt_list *l);
-static void in_stmt(names *n, const vtb_stmt *s);
-
-static void in_type(names *n, const vtb_type_expr *t) {
-  if (!t) return;
-  in_exprs(n, &t->dims);
-  if (t->kind == VTB_TYPE_LIST) in_type(n, t->elem);
+static bool read_name(vtb__visitor *v, const vtb_expr *x) {
+  names *n = (names *)v;
+  if (x->kind == VTB_EXPR_NAME) vtb_map_set(&n->read, x->u.name, n);
+  return true;
 }
 
-static void in_expr(names *n, const vtb_expr *x) {
-  if (!x) return;
-  switch (x->kind) {
-  case VTB_EXPR_NAME:
-    vtb_map_set(&n->read, x->u.name, n);
-    break;
-  case VTB_EXPR_INTERP:
-  case VTB_EXPR_LIST:
-    in_exprs(n, &x->u.list);
-    break;
-  case VTB_EXPR_INDEX:
-    in_expr(n, x->u.index.base);
-    in_expr(n, x->u.index.index);
-    break;
-  case VTB_EXPR_MEMBER:
-    in_expr(n, x->u.member.base);
-    break;
-  case VTB_EXPR_CALL:
-    in_expr(n, x->u.call.self);
-    for (size_t i = 0; i < x->u.call.args.n; i++) in_expr(n, x->u.call.args.at[i]->value);
-    break;
-  case VTB_EXPR_UNARY:
-    in_expr(n, x->u.unary.operand);
-    break;
-  case VTB_EXPR_BINARY:
-    in_expr(n, x->u.binary.left);
-    in_expr(n, x->u.binary.right);
-    break;
-  case VTB_EXPR_CONDITIONAL:
-    in_expr(n, x->u.cond.test);
-    in_expr(n, x->u.cond.yes);
-    in_expr(n, x->u.cond.no);
-    break;
-  case VTB_EXPR_PARAM:
-    in_expr(n, x->u.param.name);
-    in_exprs(n, &x->u.param.dims);
-    in_expr(n, x->u.param.init);
-    break;
-  case VTB_EXPR_ALONG:
-    in_expr(n, x->u.along.path);
-    in_expr(n, x->u.along.suffix);
-    in_stmts(n, &x->u.along.body);
-    break;
-  case VTB_EXPR_BLOCK:
-    in_stmts(n, &x->u.block);
-    break;
-  case VTB_EXPR_IF:
-  case VTB_EXPR_SCOPE:
-  case VTB_EXPR_REPEAT:
-    in_stmt(n, x->u.stmt);
-    break;
-  default:
-    break;
-  }
-}
-
-static void in_exprs(names *n, const vtb_expr_list *l) {
-  for (size_t i = 0; i < l->n; i++) in_expr(n, l->at[i]);
-}
-
-static void in_stmts(names *n, const vtb_stmt_list *l) {
-  for (size_t i = 0; i < l->n; i++) in_stmt(n, l->at[i]);
-}
-
-static void in_stmt(names *n, const vtb_stmt *s) {
-  switch (s->kind) {
-  case VTB_STMT_EXPR:
-    in_expr(n, s->u.value);
-    break;
-  case VTB_STMT_ASSIGN:
-    vtb_vec_push(&n->assigned, s);
-    in_expr(n, s->u.assign.value);
-    break;
-  case VTB_STMT_OP_ASSIGN:
-    in_expr(n, s->u.assign.value);
-    break;
-  case VTB_STMT_LET: /* compared with configs, if nothing else */
-    in_expr(n, s->u.let.value);
-    break;
-  case VTB_STMT_INPUT:
-    in_type(n, s->u.input.type);
-    break;
-  case VTB_STMT_OUTPUT:
-  case VTB_STMT_TAP:
-    in_expr(n, s->u.named.name);
-    in_expr(n, s->u.named.value);
-    break;
-  case VTB_STMT_LOSS:
-  case VTB_STMT_METRIC:
-    in_expr(n, s->u.measure.name);
-    in_exprs(n, &s->u.measure.values);
-    break;
-  case VTB_STMT_REPEAT:
-    in_expr(n, s->u.repeat.count);
-    in_expr(n, s->u.repeat.scope);
-    in_stmts(n, &s->u.repeat.body);
-    break;
-  case VTB_STMT_IF:
-    in_expr(n, s->u.cond.test);
-    in_stmts(n, &s->u.cond.yes);
-    in_stmts(n, &s->u.cond.no);
-    break;
-  case VTB_STMT_SCOPE:
-    in_expr(n, s->u.scope.name);
-    in_stmts(n, &s->u.scope.body);
-    break;
-  case VTB_STMT_RETURN:
-  case VTB_STMT_YIELD:
-    in_exprs(n, &s->u.values);
-    break;
-  case VTB_STMT_STATE:
-    for (size_t i = 0; i < s->u.state.n; i++) {
-      vtb_map_set(&n->read, s->u.state.at[i]->name.text, n); /* its old value is what a state is */
-      in_type(n, s->u.state.at[i]->type);
-    }
-    break;
-  case VTB_STMT_ASSERT:
-    in_expr(n, s->u.check.test);
-    in_expr(n, s->u.check.message);
-    break;
-  }
+static bool note_stmt(vtb__visitor *v, const vtb_stmt *s) {
+  names *n = (names *)v;
+  if (s->kind == VTB_STMT_ASSIGN) vtb_vec_push(&n->assigned, s);
+  for (size_t i = 0; s->kind == VTB_STMT_STATE && i < s->u.state.n; i++)
+    vtb_map_set(&n->read, s->u.state.at[i]->name.text, n); /* its old value is what a state is */
+  return true;
 }
 
 static bool unused(const names *n, const char *name) {
@@ -167,13 +50,8 @@ static bool has_meaning(const vtb_decl *d, const vtb_param *p) {
 }
 
 static void check_decl(vtb__eval *e, const vtb_decl *d, bool params_too) {
-  names n = {0};
-  for (size_t i = 0; i < d->params.n; i++) {
-    in_type(&n, d->params.at[i]->type);
-    in_expr(&n, d->params.at[i]->fallback);
-  }
-  for (size_t i = 0; i < d->n_results; i++) in_type(&n, d->results[i]);
-  in_stmts(&n, &d->body);
+  names n = {.visitor = {.expr = read_name, .stmt = note_stmt}};
+  vtb__walk_decl(&n.visitor, d);
   for (size_t i = 0; params_too && i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
     if (!unused(&n, p->name.text) || has_meaning(d, p)) continue;

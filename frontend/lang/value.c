@@ -178,6 +178,40 @@ const char *vtb__describe(vtb__eval *e, vtb__val v) {
   return text;
 }
 
+/* ---- observers ------------------------------------------------------------------------------- */
+
+static void observe_tensor(vtb__eval *e, vtb__val v, vtb_strbuf *out) {
+  const vtb__layout *l = v.u.t.layout;
+  vtb_strbuf_puts(out, vtb__describe(e, v));
+  if (l->kind != VTB__TOKENS) return;
+  int64_t extra = vtb__layout_extra(l);
+  vtb_strbuf_printf(out, " of a grid %s", vtb__grid_text(e, &l->grid));
+  if (extra)
+    vtb_strbuf_printf(out, " and %lld extra token%s (%lld first, %lld within, %lld last)",
+                      (long long)extra, extra == 1 ? "" : "s", (long long)l->head,
+                      (long long)l->mid, (long long)l->tail);
+  for (; l->via; l = l->via->outer) vtb_strbuf_printf(out, ", along %s", l->via->path);
+}
+
+void vtb__observe(vtb__eval *e, vtb_span at, vtb__val v) {
+  const vtb_instantiate_options *o = e->options;
+  if (!o || !o->observe || !at.source || v.kind == VTB__ERROR) return;
+  vtb_strbuf out = {0};
+  bool several = v.kind == VTB__LIST || v.kind == VTB__TUPLE;
+  size_t n = several ? v.u.list.n : 1;
+  for (size_t i = 0; i < n && i < 4; i++) {
+    vtb__val part = several ? v.u.list.at[i] : v;
+    if (i) vtb_strbuf_puts(&out, "; ");
+    if (part.kind == VTB__TENSOR)
+      observe_tensor(e, part, &out);
+    else
+      vtb_strbuf_puts(&out, vtb__describe(e, part));
+  }
+  if (n > 4) vtb_strbuf_printf(&out, "; %zu more", n - 4);
+  if (out.n) o->observe(o->observer, at, out.at);
+  vtb_strbuf_free(&out);
+}
+
 /* ---- messages and limits --------------------------------------------------------------------- */
 
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) {

@@ -298,6 +298,8 @@ struct vtb__eval {
 bool vtb__check_elements(vtb__eval *e, const vtb_type *t, const char *what, vtb_span span);
 bool vtb__check_chain(vtb__eval *e, const vtb_func *f, const char *what, const char *name);
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
+/* Tells the options' observer, if there is one, what stands at a place. */
+void vtb__observe(vtb__eval *e, vtb_span at, vtb__val v);
 /* A sentence of advice below the message before. */
 void vtb__help(vtb__eval *e, const char *fmt, ...) VTB_PRINTF(2, 3);
 /* "did you mean" for `name`, if one of the candidates is near; false if none is. */

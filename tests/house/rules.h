@@ -47,10 +47,12 @@ static const house_room rooms[] = {
     {"codegen/emulator", IR " codegen/codegen.h codegen/cuda runtime/launch", "CUDA C on the CPU"},
     {"codegen/targets.c", IR " passes codegen runtime", "a row a target"},
     {"frontend/compile", IR " passes codegen runtime frontend/lang", "the compiler, a library"},
+    {"frontend/lsp", IR " passes codegen runtime frontend/lang frontend/compile", "editors: LSP"},
     {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
     {"frontend/report", "runtime/base frontend/study/statistics.h", "the page of a report"},
     {"frontend/cli",
-     IR " passes codegen runtime frontend/lang frontend/compile frontend/study frontend/report",
+     IR " passes codegen runtime frontend/lang frontend/compile frontend/lsp frontend/study "
+        "frontend/report",
      "the command"},
 };
 
@@ -74,8 +76,10 @@ typedef struct house_example {
   const char *file, *word;
 } house_example;
 static const house_example examples[] = {
-    {"frontend/cli/main.c", "vil"},   /* help: what MODEL may be */
-    {"frontend/lang/build.c", "vil"}, /* a message about presets */
+    {"frontend/cli/main.c", "vil"},    /* help: what MODEL may be */
+    {"frontend/lang/build.c", "vil"},  /* a message about presets */
+    {"frontend/cli/cmd_lsp.c", "vim"}, /* the editor */
+    {"frontend/lsp/grammar.c", "vim"}, /* likewise */
 };
 
 /* Families of models that code must not know by name, besides the names that models/ gives. */

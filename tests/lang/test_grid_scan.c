@@ -32,7 +32,7 @@ static void loop(const double *x, const double *right, const double *down, cross
 
 static vtb_module *load(vtb_unit **unit) {
   static const char *const dirs[] = {VTB_SOURCE_DIR "/models"};
-  static const vtb_search search = {dirs, 1};
+  static const vtb_search search = {.dirs = dirs, .n_dirs = 1};
   vtb_diags d = {0};
   *unit = vtb_unit_load(VTB_SOURCE_DIR "/tests/std/grid_scan.vtb", &search, &d);
   vtb_instantiate_options o = {0};

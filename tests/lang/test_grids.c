@@ -252,8 +252,8 @@ static void run_case(vtb_unit *u, const grid_case *c, vtb_diags *diags) {
 TEST(builtins_on_grids_give_what_plain_loops_give) {
   static const char *const dirs[] = {VTB_SOURCE_DIR "/models"};
   vtb_diags diags = {0};
-  vtb_unit *u =
-      vtb_unit_load(VTB_SOURCE_DIR "/tests/lang/grids.vtb", &(vtb_search){dirs, 1}, &diags);
+  vtb_unit *u = vtb_unit_load(VTB_SOURCE_DIR "/tests/lang/grids.vtb",
+                              &(vtb_search){.dirs = dirs, .n_dirs = 1}, &diags);
   for (size_t i = 0; u && i < sizeof cases / sizeof *cases; i++) run_case(u, &cases[i], &diags);
   if (diags.list.n) vtb_diags_print(&diags, stderr);
   CHECK(u && diags.list.n == 0);

@@ -9,7 +9,7 @@ static vtb_diags diags;
 
 static const vtb_search *search(void) {
   static const char *const dirs[] = {MODELS};
-  static const vtb_search s = {dirs, 1};
+  static const vtb_search s = {.dirs = dirs, .n_dirs = 1};
   return &s;
 }
 

@@ -5,7 +5,7 @@
 
 static const vtb_search *search(void) {
   static const char *const dirs[] = {VTB_SOURCE_DIR "/models"};
-  static const vtb_search s = {dirs, 1};
+  static const vtb_search s = {.dirs = dirs, .n_dirs = 1};
   return &s;
 }
 

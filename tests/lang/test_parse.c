@@ -150,7 +150,7 @@ TEST(names_are_seen_through_one_use) {
 TEST(files_are_found_by_what_they_declare) {
   vtb_diags diags = {0};
   const char *dirs[] = {VTB_SOURCE_DIR "/models"};
-  vtb_search search = {dirs, 1};
+  vtb_search search = {.dirs = dirs, .n_dirs = 1};
   vtb_unit *u = vtb_unit_find("layernorm", &search, &diags);
   CHECK(u && diags.n_errors == 0 && vtb__unit_lookup(u, "layernorm"));
   vtb_unit_free(u);
