@@ -122,15 +122,16 @@ static bool takes_rows(const vtb_inst *inst) {
   return structured || vtb_kernel_reads_rows(vtb_kernel_kind_of(inst));
 }
 
-static bool has_rows(const vtb_spot *spot) {
+static bool has_rows(const maker *m, const vtb_inst *inst, const vtb_spot *spot) {
   int last = spot->type->rank - 1;
+  if (m->s->places.channels_last && inst->op == VTB_OP_im2col && spot->stride[1] == 1) return true;
   return last < 0 || spot->type->dim[last].size == 1 || spot->stride[last] == 1;
 }
 
 static void add_kernel(maker *m, const vtb_inst *inst) {
   vtb_step step = step_of(m, VTB_STEP_KERNEL, inst);
   for (int i = 0; takes_rows(inst) && i < inst->n_operands; i++) {
-    if (has_rows(&step.at[i])) continue;
+    if (has_rows(m, inst, &step.at[i])) continue;
     vtb_spot to = tail_spot(m, step.at[i].type, &step.tail);
     add_copy(m, inst, step.at[i], to, step.tail);
     step.at[i] = to;

@@ -2,12 +2,12 @@
  *
  * Stored values get static offsets in the function's workspace frame from their live ranges;
  * reshape, slice, transpose and broadcast of stored values are views (offset and strides) and cost
- * nothing; returned values are written straight into the caller's buffers. Live ranges count
- * instructions; a value used by a view lives as long as the view does. Offsets are chosen largest
- * value first, each at the lowest place free during its whole life, which packs well and is
- * deterministic. Callees run in frames placed after their caller's. Results of instructions with
- * the attribute `prepared` (prepare.c) live to the function's end.
- */
+ * nothing; returned values are written straight into the caller's buffers. Images that patches add
+ * up to lie in the order in which all that reads them does, where the target knows that. Live
+ * ranges count instructions; a value used by a view lives as long as the view does. Offsets are
+ * chosen largest value first, each at the lowest place free during its whole life, which packs
+ * well and is deterministic. Callees run in frames placed after their caller's. Results of
+ * instructions with the attribute `prepared` (prepare.c) live to the function's end. */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
 #include "passes/passes.h"
@@ -234,6 +234,35 @@ static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_
   }
 }
 
+/* Whether all that reads the image `v` [B, C, grid...] turns it so that channels are last. */
+static bool is_read_by_channels(const vtb_func *f, const vtb_value *v) {
+  bool any = false;
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++) {
+      int n;
+      if (i->operands[o] != v) continue;
+      if (i->op != VTB_OP_transpose) return false;
+      const int64_t *perm = vtb_attr_ints(i, "perm", &n);
+      for (int a = 1; a + 1 < n; a++)
+        if (perm[a] != a + 1) return false;
+      any = perm[0] == 0 && perm[n - 1] == 1;
+      if (!any) return false;
+    }
+  return any;
+}
+
+/* Strides of a value that has a place of its own in the workspace. */
+static void stored_strides(const vtb_func *f, const vtb_value *v, const vtb_places *places,
+                           int64_t *stride) {
+  const vtb_type *t = &v->type;
+  row_major(t, stride);
+  if (v->def->op != VTB_OP_col2im || !places || !places->channels_last ||
+      !is_read_by_channels(f, v))
+    return;
+  for (int a = 2; a < t->rank; a++) stride[a] *= t->dim[1].size;
+  stride[1] = 1;
+}
+
 /* Whether small values keep their places: a training step's small kernels run later than they
  * stand (codegen/cuda/plan/jobs.c), if nothing takes the place of what they read. */
 static bool keeps_small(const vtb_func *entry, const vtb_places *places) {
@@ -282,6 +311,7 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
         s->index = return_of[v->id];
       } else {
         s->place = VTB_PLACE_WORKSPACE;
+        stored_strides(f, v, places, s->stride);
         /* to the next run */
         int to = vtb_attr_int(i, "prepared", 0) || s->bytes <= small ? n_insts : i->order;
         live_of[v->id] = n_live;

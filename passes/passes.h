@@ -167,7 +167,8 @@ typedef struct vtb_slot {
   const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
   int64_t view_offset;   /* VIEW: elements */
   bool in_place; /* a concatenation whose operands are written into it: nothing is left to do */
-  /* element strides; for stored values the row-major ones; 0 on broadcast axes */
+  /* element strides; of stored values the row-major ones, or those of an image whose channels are
+   * neighbours (channels_last of vtb_places); 0 on broadcast axes */
   int64_t stride[VTB_MAX_RANK];
 } vtb_slot;
 typedef struct vtb_frame {

@@ -25,7 +25,10 @@
   { .frame_align = 64, .tensor_align = 4 }
 /* What the driver aligns memory to, and the widest access of a thread. */
 #define CUDA_PLACES                                                                                \
-  { .frame_align = 256, .tensor_align = 16, .strided_rows = true, .small_bytes = 2 << 20 }
+  {                                                                                                \
+    .frame_align = 256, .tensor_align = 16, .strided_rows = true, .channels_last = true,           \
+    .small_bytes = 2 << 20                                                                         \
+  }
 
 enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISIONS) - 1 };
 

@@ -63,6 +63,7 @@ typedef struct vtb_places {
   int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
   int64_t tensor_align; /* bytes: what arguments of functions start at multiples of */
   bool strided_rows;    /* adjoints of attention and scans may be parts of a concatenation */
+  bool channels_last;   /* images of patches may lie with their channels as neighbours */
   int64_t small_bytes;  /* in a training step, values of at most so many bytes keep their places */
 } vtb_places;
 

@@ -23,11 +23,7 @@ mkdir -p "$kept" || exit 1
 # out. `all`: only presets beyond the small one have it.
 known="
 vim local all         rows of 6 or 8 weights of a thin projection, read across: of L1 (1.0 a block)
-vir im2col all        rows of 14 pixels, every second of them
-vir strips all        adjoints of an image's channels, which lie apart, beside a norm's rows: L1 has them (1.0 a block)
 vllama product all    a residual that lies along the other axis: L1 has it (1.0 a block)
-vllama dwconv all     positions' convolution back, of an image in 16 bits
-convnext strips all   as those of vir
 "
 
 presets_of() { grep -hoE '^preset [a-z0-9_]+' "models/$1.vtb" | awk '{print $2}' | grep -v nano; }

@@ -50,8 +50,8 @@ TEST(any_size) {
       "  return %a1, %b1, %c1, %d1, %e\n}\n");
 }
 
-/* The sectors of one transposing launch over their ideal. */
-static double sectors_of(const char *text) {
+/* The sectors over their ideal of the launch that wastes most; *n: how many there are. */
+static double sectors_of_launches(const char *text, int *n) {
   vtb_module *m = parse(text);
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
@@ -62,10 +62,16 @@ static double sectors_of(const char *text) {
   if (status == VTB_OK) status = vtb_audit_plan(plan, 0, false, &a, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   for (size_t i = 0; i < a.rows.n; i++) worst = fmax(worst, vtb_audit_sectors(&a.rows.at[i]));
+  *n = (int)a.rows.n;
   vtb_audit_free(&a);
   vtb_launch_plan_free(plan);
   vtb_module_free(m);
   return worst;
+}
+
+static double sectors_of(const char *text) {
+  int n;
+  return sectors_of_launches(text, &n);
 }
 
 TEST(whole_sectors) {
@@ -126,12 +132,76 @@ TEST(patches_of_images) {
   CHECK_MSG(r <= 1.5, "im2col: %g", r);
 }
 
+/* Patches of the image that tokens [B, H W, C] are, and what adjoints of such patches add up to, as
+ * tokens again. */
+static void check_tokens(const char *type, int B, int C, int H, int W, int kernel, int stride,
+                         int pad) {
+  int oh = (H + 2 * pad - kernel) / stride + 1, ow = (W + 2 * pad - kernel) / stride + 1;
+  char attrs[128];
+  snprintf(attrs, sizeof attrs, "kernel = [%d, %d], stride = [%d, %d], pad = [%d, %d, %d, %d]",
+           kernel, kernel, stride, stride, pad, pad, pad, pad);
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s,
+                    "func @f(%%x: %s[%d, %d, %d], %%d: %s[%d, %d, %d]) -> (%s[%d, %d, %d], %s[%d, "
+                    "%d, %d]) {\n",
+                    type, B, H * W, C, type, B, oh * ow, C * kernel * kernel, type, B, oh * ow,
+                    C * kernel * kernel, type, B, H * W, C);
+  vtb_strbuf_printf(&s, "  %%a = reshape %%x {shape = [%d, %d, %d, %d]} : %s[%d, %d, %d, %d]\n", B,
+                    H, W, C, type, B, H, W, C);
+  vtb_strbuf_printf(&s, "  %%b = transpose %%a {perm = [0, 3, 1, 2]} : %s[%d, %d, %d, %d]\n", type,
+                    B, C, H, W);
+  vtb_strbuf_printf(&s, "  %%p = im2col %%b {%s} : %s[%d, %d, %d]\n", attrs, type, B, oh * ow,
+                    C * kernel * kernel);
+  vtb_strbuf_printf(&s, "  %%e = col2im %%d {%s, image = [%d, %d, %d]} : %s[%d, %d, %d, %d]\n",
+                    attrs, C, H, W, type, B, C, H, W);
+  vtb_strbuf_printf(&s, "  %%g = transpose %%e {perm = [0, 2, 3, 1]} : %s[%d, %d, %d, %d]\n", type,
+                    B, H, W, C);
+  vtb_strbuf_printf(&s, "  %%h = reshape %%g {shape = [%d, %d, %d]} : %s[%d, %d, %d]\n", B, H * W,
+                    C, type, B, H * W, C);
+  vtb_strbuf_printf(&s, "  %%n = neg %%h : %s[%d, %d, %d]\n  return %%p, %%n\n}\n", type, B, H * W,
+                    C);
+  check(attrs, s.at);
+  vtb_strbuf_free(&s);
+}
+
 /* The taps of single channels lie 49 apart. */
 TEST(taps_of_channels) {
   double r = sectors_of("func @f(%x: f32[4, 49, 192], %w: f32[192, 7, 7]) -> (f32[4, 49, 192]) {\n"
                         "  %a = dwconv %x, %w {grid = [7, 7], pad = [3, 3]} : f32[4, 49, 192]\n"
                         "  return %a\n}\n");
   CHECK_MSG(r <= 1.1, "dwconv: %g", r);
+}
+
+TEST(images_of_tokens) {
+  check_tokens("f32", 2, 36, 9, 11, 3, 2, 1);
+  check_tokens("f32", 1, 7, 6, 5, 3, 1, 1);
+  check_tokens("f32", 2, 70, 8, 6, 2, 2, 0);
+  check_tokens("f32", 1, 40, 9, 19, 3, 1, 1);  /* parts of 32 and 8 channels, pieces of the image */
+  check_tokens("f32", 1, 2, 7, 7, 2, 3, 0);    /* pixels in no patch */
+  check_tokens("f32", 1, 20, 13, 9, 7, 4, 3);  /* many taps */
+  check_tokens("f32", 1, 4, 31, 30, 30, 1, 0); /* patches that shared memory does not hold */
+}
+
+/* Without copies: patches from tokens, and tokens from the adjoints of patches. */
+TEST(tokens_are_not_turned) {
+  int n;
+  double r = sectors_of_launches(
+      "func @f(%x: bf16[8, 784, 96]) -> (bf16[8, 196, 384]) {\n"
+      "  %a = reshape %x {shape = [8, 28, 28, 96]} : bf16[8, 28, 28, 96]\n"
+      "  %b = transpose %a {perm = [0, 3, 1, 2]} : bf16[8, 96, 28, 28]\n"
+      "  %p = im2col %b {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : "
+      "bf16[8, 196, 384]\n  return %p\n}\n",
+      &n);
+  CHECK_MSG(r <= 1.05 && n == 1, "im2col: %g, %d launches", r, n);
+  r = sectors_of_launches(
+      "func @f(%x: bf16[8, 196, 864]) -> (bf16[8, 784, 96]) {\n"
+      "  %a = col2im %x {kernel = [3, 3], stride = [2, 2], pad = [1, 1, 1, 1], image = "
+      "[96, 28, 28]} : bf16[8, 96, 28, 28]\n"
+      "  %b = transpose %a {perm = [0, 2, 3, 1]} : bf16[8, 28, 28, 96]\n"
+      "  %c = reshape %b {shape = [8, 784, 96]} : bf16[8, 784, 96]\n"
+      "  %d = neg %c : bf16[8, 784, 96]\n  return %d\n}\n",
+      &n);
+  CHECK_MSG(r <= 1.05 && n == 2, "col2im: %g, %d launches", r, n);
 }
 
 int main(void) {
@@ -142,5 +212,7 @@ int main(void) {
   RUN(pixels_and_channels);
   RUN(patches_of_images);
   RUN(taps_of_channels);
+  RUN(images_of_tokens);
+  RUN(tokens_are_not_turned);
   return test_done();
 }

@@ -3,10 +3,13 @@
  * axes than the image; of an adjoint whose patches overlap a thread gathers what becomes of a
  * pixel, so that sums have an order, in shared memory where the patches of a block fit it. */
 #include "codegen/cuda/emitters.h"
+#include "codegen/cuda/plan/program.h"
 #include "ir/convolution.h"
 
 #define THREADS 256
 #define MOST_TILE 81920 /* bytes of shared memory */
+#define MOST_CHANNELS_TILE 65536
+#define MOST_PATCHES_TILE 24576 /* so that a multiprocessor has all blocks that its threads allow */
 
 /* Each pixel lies in one patch. */
 static bool tiles_image(const vtb_patches *p) {
@@ -49,8 +52,84 @@ static vtb_patches patches_of(const vtb_inst *inst, const vtb_type *image) {
   return p;
 }
 
+/* ---- channels as neighbours ------------------------------------------------------------------ */
+
+static bool has_channels_last(const vtb_cuda *c, int tensor) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
+  return t->type->dim[1].size > 1 && t->stride[1] == 1 && t->stride[t->type->rank - 1] != 1;
+}
+
+/* Whether threads have four channels of the image, and four elements of the patches. */
+static bool are_fours(const vtb_cuda *c, int image, int patches) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, image);
+  bool four = t->align >= 4 && t->type->dim[1].size % 4 == 0 && vtb_cuda_rows_of_four(c, patches);
+  for (int a = 0; a < t->type->rank; a++)
+    four &= a == 1 || t->type->dim[a].size == 1 || t->stride[a] % 4 == 0;
+  return four;
+}
+
+/* Bytes of a patch's elements of some channels in shared memory (APART of the texts). */
+static int64_t patch_bytes(const vtb_cuda *c, int64_t taps, int64_t channels) {
+  int64_t apart = channels + (32 / taps + 3) / 4 * 4 + (taps > 32 ? 4 : 0);
+  return taps * apart * (int64_t)vtb_dtype_bytes(vtb_cuda_tensor_of(c, 0)->type->dtype);
+}
+
+static void fill_channels(vtb_cuda_kernel *k, vtb_cuda *c, bool four) {
+  vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
+  vtb_cuda_fill(k, "kept", "%s", vtb__cuda_type_name(vtb_cuda_tensor_of(c, 0)->type->dtype));
+}
+
+/* False: kernels so large that a patch's share of the channels does not fit shared memory. */
+static bool im2col_of_channels(vtb_cuda *c, const vtb_patches *p) {
+  int64_t most = 64, taps = vtb_axes_product(p->kernel);
+  while (most > 16 && patch_bytes(c, taps, most) > MOST_PATCHES_TILE) most /= 2;
+  int64_t channels = p->channels < most ? p->channels : most;
+  int64_t side = MOST_PATCHES_TILE / patch_bytes(c, taps, channels);
+  if (side < 1) return false;
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "im2col", "im2col_channels.cu", THREADS);
+  fill(k, c, p, true);
+  fill_edges(k, p);
+  fill_channels(k, c, are_fours(c, 0, 1));
+  int64_t rows = p->batch * vtb_axes_product(p->out);
+  if (side > 32) side = 32;
+  VTB_CUDA_NUMBERS(k, {"CHANNELS", channels}, {"SIDE", side}, {"ROWS", rows});
+  vtb_cuda_launch(k, (rows + side - 1) / side * vtb_cuda_value(k, "PARTS"));
+  return true;
+}
+
+/* The first of the pieces whose patches fit shared memory: rows, columns, channels. */
+static bool choose_channels(const vtb_cuda *c, const vtb_patches *p, int64_t piece[3]) {
+  static const int pieces[][3] = {{8, 16, 32}, {8, 8, 32}, {8, 16, 16}, {8, 8, 16},
+                                  {4, 8, 16},  {2, 4, 16}, {1, 1, 16}};
+  if (p->kernel[0] != 1 || p->stride[0] != 1 || p->low[0] || p->size[0] != p->out[0]) return false;
+  for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
+    const int64_t most[] = {p->size[1], p->size[2], p->channels};
+    for (int a = 0; a < 3; a++) piece[a] = pieces[i][a] < most[a] ? pieces[i][a] : most[a];
+    int64_t down = (piece[0] + p->kernel[1] - 2) / p->stride[1] + 1,
+            across = (piece[1] + p->kernel[2] - 2) / p->stride[2] + 1;
+    if (down * across * patch_bytes(c, p->kernel[1] * p->kernel[2], piece[2]) <= MOST_CHANNELS_TILE)
+      return true;
+  }
+  return false;
+}
+
+static bool col2im_of_channels(vtb_cuda *c, const vtb_patches *p) {
+  int64_t piece[3];
+  if (!choose_channels(c, p, piece)) return false;
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "col2im", "col2im_channels.cu", THREADS);
+  fill(k, c, p, false);
+  fill_edges(k, p);
+  fill_channels(k, c, are_fours(c, 1, 0));
+  VTB_CUDA_NUMBERS(k, {"ROWS", piece[0]}, {"COLUMNS", piece[1]}, {"CHANNELS", piece[2]});
+  vtb_cuda_launch(k, p->batch * p->size[0] * vtb_cuda_value(k, "PARTS * DOWN * ACROSS"));
+  return true;
+}
+
+/* ---- the ops --------------------------------------------------------------------------------- */
+
 void vtb__cuda_im2col(vtb_cuda *c, const vtb_inst *inst) {
   vtb_patches p = patches_of(inst, &inst->operands[0]->type);
+  if (has_channels_last(c, 0) && im2col_of_channels(c, &p)) return;
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "im2col", "im2col.cu", THREADS);
   fill(k, c, &p, true);
   fill_edges(k, &p);
@@ -89,6 +168,7 @@ static void gather(vtb_cuda *c, const vtb_patches *p, int64_t elements) {
 
 void vtb__cuda_col2im(vtb_cuda *c, const vtb_inst *inst) {
   vtb_patches p = patches_of(inst, &inst->results[0]->type);
+  if (has_channels_last(c, 1) && col2im_of_channels(c, &p)) return;
   if (tiles_image(&p)) {
     vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "col2im", "col2im_tile.cu", THREADS);
     fill(k, c, &p, false);
