@@ -66,6 +66,8 @@ static vtb_module *module_of(const shape *s) {
   return m;
 }
 
+static int share; /* 0: blocks alone; 1, 2: clusters of two that share a tile of B, or of A */
+
 static vtb_launch_plan *plan_of(const shape *s, int tile, vtb_module **m) {
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
@@ -78,7 +80,10 @@ static vtb_launch_plan *plan_of(const shape *s, int tile, vtb_module **m) {
   if (status == VTB_OK) status = cuda_lower(*m, (*m)->entry, &o, &err);
   for (vtb_func *f = (*m)->first; f; f = f->next)
     for (vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_einsum) vtb_attr_set(i, VTB_A_INT("wide", tile));
+      if (i->op == VTB_OP_einsum) {
+        vtb_attr_set(i, VTB_A_INT("wide", tile));
+        vtb_attr_set(i, VTB_A_INT("share", share));
+      }
   if (status == VTB_OK) status = vtb_cuda_plan(*m, (*m)->entry, &o, &plan, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (!plan) exit(1);
@@ -137,7 +142,8 @@ static void check(const shape *s, int tile) {
   int wide = 0, a = (is_batched(s, s->spec) ? s->batch : 1) * s->m * s->k,
       b = (is_batched(s, strchr(s->spec, ',') + 1) ? s->batch : 1) * s->n * s->k,
       c = s->batch * s->m * s->n;
-  for (int i = 0; i < plan->n_kernels; i++) wide += plan->kernels[i].arch == 90;
+  for (int i = 0; i < plan->n_kernels; i++)
+    wide += plan->kernels[i].arch == 90 && (plan->kernels[i].cluster > 1) == (share > 0);
   CHECK_MSG(wide == 1, "%s %d %d %d: %d kernels of wgmma", s->spec, s->m, s->n, s->k, wide);
   vtb_status status =
       vtb_emulator_program(plan, &(vtb_emulator_options){.seed = (uint64_t)tile + 1}, &p, &err);
@@ -202,6 +208,28 @@ TEST(factors_are_summed) {
       {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 80, .k = 2100, .sum = 'q'}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
     check(&shapes[i], (int)i % WIDE_TILES);
+}
+
+/* Clusters of two: tiles that two does not divide, factors along and across, columns in the order
+ * of results, batches, ranges, sums, more clusters than the machine has room for. */
+TEST(clusters_share_a_tile) {
+  static const shape shapes[] = {{"mk,nk->mn", 1, 150, 304, 200, false, true, 0},
+                                 {"mk,nk->mn", 1, 256, 512, 72, true, false, 0},
+                                 {"mk,kn->mn", 1, 77, 72, 136, false, false, 0},
+                                 {"km,nk->mn", 1, 136, 75, 72, false, false, 0},
+                                 {"km,kn->mn", 1, 200, 136, 91, false, false, 0},
+                                 {"bmk,bnk->bmn", 3, 70, 64, 64, false, true, 0},
+                                 {"km,kn->mn", 1, 72, 64, 2100, false, false, 0},
+                                 {"km,kn->mn", 1, 200, 136, 91, false, false, 'p'},
+                                 {"mk,nk->mn", 1, 131, 70, 136, false, true, 'q'}};
+  enum { N_SHAPES = sizeof shapes / sizeof *shapes };
+  for (int i = 0; i < 2 * N_SHAPES; i++) {
+    share = 1 + i % 2;
+    check(&shapes[i / 2], (i + i / 2) % WIDE_TILES);
+  }
+  static const shape many = {"mk,nk->mn", 1, 1100, 704, 136, false, false, 0};
+  for (share = 1; share < 3; share++) check(&many, WIDE_TILES - 1);
+  share = 0;
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -293,10 +321,11 @@ TEST(the_device_compiler_takes_them) {
   vtb_strbuf nvrtc = {0};
   bool there = vtb_cuda_describe_nvrtc(&nvrtc);
   vtb_strbuf_free(&nvrtc);
-  for (int tile = 0; tile < 2 * WIDE_TILES && there; tile++) {
+  for (int tile = 0; tile < 4 * WIDE_TILES && there; tile++) {
     vtb_module *m;
     vtb_error err = {0};
-    vtb_launch_plan *plan = plan_of(&shapes[tile / WIDE_TILES], tile % WIDE_TILES, &m);
+    share = tile < 2 * WIDE_TILES ? 0 : 1 + tile % 2;
+    vtb_launch_plan *plan = plan_of(&shapes[tile / WIDE_TILES % 2], tile % WIDE_TILES, &m);
     vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources, sizeof *codes);
     vtb_status status = vtb_cuda_compile_plan(plan, "sm_90a", codes, &err);
     CHECK_MSG(status == VTB_OK, "tile %d: %s", tile, err.text);
@@ -311,6 +340,7 @@ TEST(the_device_compiler_takes_them) {
     vtb_launch_plan_free(plan);
     vtb_module_free(m);
   }
+  share = 0;
 }
 
 int main(void) {
@@ -320,6 +350,7 @@ int main(void) {
   RUN(every_order_and_odd_sizes);
   RUN(ranges_of_the_depth_are_added);
   RUN(factors_are_summed);
+  RUN(clusters_share_a_tile);
   RUN(maps_that_no_driver_takes_are_refused);
   RUN(plans_keep_their_maps_in_files);
   RUN(a_device_gets_maps);

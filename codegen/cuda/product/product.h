@@ -45,6 +45,8 @@ typedef struct product {
   int64_t splits, k_range;
   double seconds; /* by the model */
   int groups;     /* of wgmma, with bn; 0: text/product.cu */
+  int cluster;    /* blocks of wgmma that read one tile of a factor, 1 or 2 */
+  bool share_a;   /* A's */
 } product;
 
 /* The number of tensor A, B, OUT, ADD or SUM of the instruction; its type. */

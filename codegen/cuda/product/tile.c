@@ -189,11 +189,20 @@ static double effort_of_four(const product *p, double bm, double bn) {
   return (p->of[K].at->stride[p->b] == 1 ? 4 : 8) + (edges ? 8 : 0) + (p->parts.of ? 12 : 0);
 }
 
-static double wide_seconds(const product *p, const struct wide_tile *t, double splits) {
+/* Two blocks of a cluster pace each other: who gains little by it goes alone. */
+static const double WORTH_CLUSTERS = 0.02;
+
+/* Which tile the two blocks of a cluster share, neighbours along the other side. */
+typedef enum share { SHARE_NONE, SHARE_B, SHARE_A, N_SHARES } share;
+
+static double wide_seconds(const product *p, const struct wide_tile *t, double splits,
+                           share shared) {
   const vtb_gpu *gpu = vtb_cuda_gpu(p->c);
+  const double along_m = shared == SHARE_B ? 2 : 1, along_n = shared == SHARE_A ? 2 : 1;
   double m = (double)p->of[M].size, n = (double)p->of[N].size, k = (double)p->of[K].size,
          batch = (double)p->of[BATCH].size, bm = t->groups * 64, bn = t->bn;
-  double tiles_of = batch * up(m, bm) * up(n, bn) * splits, range = up(up(k, splits), STEP) * STEP;
+  double tiles_of = batch * up(m, bm * along_m) * along_m * up(n, bn * along_n) * along_n * splits,
+         range = up(up(k, splits), STEP) * STEP;
   double blocks = fmin(tiles_of, gpu->processors);
   double turns = up(tiles_of, gpu->processors) * blocks; /* of all blocks: the last ones wait */
   vtb_work w = {.blocks = blocks,
@@ -209,26 +218,36 @@ static double wide_seconds(const product *p, const struct wide_tile *t, double s
   /* gpu->l2_bytes is what loads by threads reach. The copy engine asks for rows of 128 bytes stages
    * ahead: products of 8192 by wgmma without clusters, published at 610 Tflop/s on an H100 with
    * tiles of 128 x 256, read 7.1 TB/s. */
-  double l2 = (w.bytes + turns * range * (bm + bn) * 2) / (1.3 * gpu->l2_bytes);
-  double time = fmax(vtb_gpu_time(gpu, &w).seconds, l2);
+  double l2 = (w.bytes + turns * range * (bm / along_n + bn / along_m) * 2) / (1.3 * gpu->l2_bytes);
+  double time = fmax(vtb_gpu_time(gpu, &w).seconds, l2) * (shared ? 1 + WORTH_CLUSTERS : 1);
   return time + seconds_of_parts(p, splits, splits <= 1 && n <= bn);
+}
+
+static bool has_neighbours(const product *p, const struct wide_tile *t, share shared) {
+  return shared == SHARE_NONE ||
+         (shared == SHARE_B ? p->of[M].size > t->groups * 64 : p->of[N].size > t->bn);
 }
 
 bool vtb__product_choose_wide(product *p, vtb_factors factors) {
   int64_t k = p->of[K].size, most = k / SHORTEST_WIDE_RANGE,
           wanted =
-              vtb_attr_int(p->einsum, "wide", -1); /* a row of the table, or N_WIDE_TILES: none */
+              vtb_attr_int(p->einsum, "wide", -1), /* a row of the table, or N_WIDE_TILES: none */
+      sharing = vtb_attr_int(p->einsum, "share", -1);
   double best = wanted < 0 && !vtb_cuda_wants_wgmma(p->c) ? p->seconds : HUGE_VAL;
   if (!fits(p, factors)) return false;
-  for (int t = 0; t < N_WIDE_TILES; t++)
+  for (int c = 0; c < N_WIDE_TILES * N_SHARES; c++)
     for (int64_t splits = 1; splits == 1 || (splits <= most && splits <= MOST_SPLITS); splits++) {
-      double time = wide_seconds(p, &wide_tiles[t], (double)splits);
-      if (time >= (splits > 1 ? (1 - WORTH_PARTS) * best : best) || (wanted >= 0 && t != wanted))
+      int t = c / N_SHARES, shared = c % N_SHARES;
+      double time = wide_seconds(p, &wide_tiles[t], (double)splits, (share)shared);
+      if (time >= (splits > 1 ? (1 - WORTH_PARTS) * best : best) || (wanted >= 0 && t != wanted) ||
+          (sharing >= 0 ? shared != sharing : !has_neighbours(p, &wide_tiles[t], (share)shared)))
         continue;
       int64_t range = (k + splits - 1) / splits;
       best = time;
       p->groups = wide_tiles[t].groups;
       p->bn = wide_tiles[t].bn;
+      p->cluster = shared ? 2 : 1;
+      p->share_a = shared == SHARE_A;
       p->k_range = (range + STEP - 1) / STEP * STEP;
       p->splits = (k + p->k_range - 1) / p->k_range;
     }
@@ -244,8 +263,10 @@ static void fill_factor(product *p, vtb_cuda_kernel *k, int t, letter_class clas
   bool sound = map_of(p, t, class, class == M ? p->groups * 64 : p->bn, &map);
   vtb_check(sound, "a product's factor has no map");
   bool batched = map.size[2] > 1;
+  bool shared = p->cluster > 1 && p->share_a == (class == M);
   bool spread = class == N && vtb_cuda_value(k, "EACH") == 4 && spread_map(p, &map);
   if (class == N) VTB_CUDA_NUMBERS(k, {"SPREAD", spread});
+  if (shared && !spread) map.box[1] /= 2; /* each block brings half of the tile */
   vtb_cuda_map(k, vtb__product_tensor(p, t), &map, (char[]){name, 0});
   VTB_CUDA_NUMBERS(k, {hole, p->of[K].at->stride[t] == 1}, {own, batched});
 }
@@ -254,13 +275,17 @@ void vtb__product_write_wide(product *p, vtb_factors factors, int temp) {
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(p->c, "product", "product_wgmma.cu", (p->groups + 1) * 128);
   bool half = factors == VTB_FACTORS_FP16;
-  int64_t tiles_of = p->of[BATCH].size * p->splits *
-                     ((p->of[M].size + p->groups * 64 - 1) / (p->groups * 64)) *
-                     ((p->of[N].size + p->bn - 1) / p->bn);
-  int64_t sms = (int64_t)vtb_cuda_gpu(p->c)->processors, grid = tiles_of < sms ? tiles_of : sms;
+  int64_t rows = p->groups * 64 * (p->share_a ? 1 : p->cluster),
+          columns = p->bn * (p->share_a ? p->cluster : 1);
+  int64_t tiles_of = p->of[BATCH].size * p->splits * ((p->of[M].size + rows - 1) / rows) *
+                     ((p->of[N].size + columns - 1) / columns);
+  int64_t most = (int64_t)vtb_cuda_gpu(p->c)->processors / p->cluster,
+          grid = (tiles_of < most ? tiles_of : most) * p->cluster;
   VTB_CUDA_NUMBERS(k, {"M", p->of[M].size}, {"N", p->of[N].size}, {"K", p->of[K].size},
                    {"BATCHES", p->of[BATCH].size}, {"GROUPS", p->groups}, {"BN", p->bn},
-                   {"RANGE", p->k_range}, {"SPLITS", p->splits}, {"GRID", grid}, {"HALF", half});
+                   {"RANGE", p->k_range}, {"SPLITS", p->splits}, {"GRID", grid}, {"HALF", half},
+                   {"CLUSTER", p->cluster}, {"SHARE_A", p->share_a});
+  if (p->cluster > 1) vtb_cuda_cluster(k, p->cluster);
   vtb_cuda_fill(k, "T", "%s", half ? "vtb_f16" : "vtb_bf16");
   fill_factor(p, k, p->a, M, 'a');
   VTB_CUDA_NUMBERS(k, {"WHOLE", p->parts.of && p->whole_rows});

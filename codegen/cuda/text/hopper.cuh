@@ -125,6 +125,12 @@ VTB_FN void vtb_tma_load_to(vtb_u32 blocks, void *to, const vtb_map &map, vtb_u6
                "l"(&map), "r"(vtb_shared_address(bar)), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(z)
                : "memory");
 }
+VTB_FN void vtb_tma_load_to(vtb_u32 blocks, void *to, const vtb_map &map, vtb_u64 *bar, int x, int y, int z, int w) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], "
+               "[%1, {%4, %5, %6, %7}], [%2], %3;" ::"r"(vtb_shared_address(to)),
+               "l"(&map), "r"(vtb_shared_address(bar)), "h"((unsigned short)blocks), "r"(x), "r"(y), "r"(z), "r"(w)
+               : "memory");
+}
 /* p[at] of another block; four are aligned to 16 bytes. */
 VTB_FN float vtb_cluster_load(const float *p, int at, int rank) {
   float v;

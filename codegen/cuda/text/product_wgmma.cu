@@ -4,7 +4,8 @@
  * One thread of the last four warps asks for the tiles of the factors, by the copy engine and in the order that they
  * have in memory; groups of four warps have 64 rows of the results each. A stage of the ring is `full` when its bytes
  * have come and `empty` when every warp of the groups is done with it, so that the tiles of the next results are on
- * their way while those of the last are stored. What lies beyond the edges is zero.
+ * their way while those of the last are stored. What lies beyond the edges is zero. Of two blocks in a cluster each asks
+ * for half of the tile that both read, to both, when both have given the stage back.
  *
  * A lane has four neighbours along n of a row, so that results leave registers as they are, a sector of 16 bits or two of
  * 32 by four lanes. Where B's rows are copied in that order (SPREAD) they are its own sums, else pairs of lanes exchange
@@ -17,6 +18,8 @@
 hole int M, N, K, BATCHES;
 hole int GROUPS, BN;               /* of four warps, 64 rows each; columns */
 hole int RANGE, SPLITS, GRID;      /* k of a tile; how many such; blocks */
+hole int CLUSTER;                  /* blocks that run together: 1; or 2, which read one tile of a factor */
+hole bool SHARE_A;                 /* A's, as neighbours along n; else B's, along m */
 hole type T;                       /* elements of the factors */
 hole bool HALF;                    /* fp16 */
 hole bool A_ALONG, B_ALONG;        /* whether neighbours in memory follow k */
@@ -31,15 +34,17 @@ hole bool WHOLE;                   /* and those of the row, which one tile has *
 hole code store_part;              /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m; or of row m */
 constexpr int BM = 64 * GROUPS, STEP = 64, P = 40; /* floats of a row of results on their way */
 constexpr int STAGES = 196608 / ((BM + BN) * 128) > 6 ? 6 : 196608 / ((BM + BN) * 128);
-constexpr int TILES_M = (M + BM - 1) / BM, TILES_N = (N + BN - 1) / BN, BLOCKS = TILES_M * TILES_N * BATCHES;
-constexpr int TILES = BLOCKS * SPLITS, TURNS = (TILES + GRID - 1) / GRID;
+constexpr int ROWS = SHARE_A ? BM : BM * CLUSTER, COLUMNS = SHARE_A ? BN * CLUSTER : BN; /* of a cluster's tile */
+constexpr int TILES_M = (M + ROWS - 1) / ROWS, TILES_N = (N + COLUMNS - 1) / COLUMNS, BLOCKS = TILES_M * TILES_N * BATCHES;
+constexpr int TILES = BLOCKS * SPLITS, CLUSTERS = GRID / CLUSTER, TURNS = (TILES + CLUSTERS - 1) / CLUSTERS;
 constexpr int SUM_WARPS = SUMMED ? 2 : 0, SUM_ROWS = SUMMED == 2 ? BN : BM; /* of the summed tile */
-require !PARTED || (EACH == 4 && N % 32 == 0 && (!WHOLE || N <= BN));
+require !PARTED || (EACH == 4 && N % 32 == 0 && (!WHOLE || (N <= BN && !SHARE_A)));
 require !SPREAD || (B_ALONG && !B_BATCH && EACH == 4 && SUMMED != 2 && N % 16 == 0);
+require (CLUSTER == 1 && !SHARE_A) || (CLUSTER == 2 && GRID % 2 == 0);
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
 cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
-constexpr bool EDGES = M % BM > 0 || N % BN > 0;
+constexpr bool EDGES = M % ROWS > 0 || N % COLUMNS > 0;
 constexpr int EFFORT = EACH == 1 ? 20 : (SPREAD ? 4 : 8) + (EDGES ? 8 : 0) + (PARTED ? 12 : 0); /* of 4 columns of 16 rows */
 cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * EFFORT / 4) + 200);
 cost wavefronts = TURNS * (RANGE / STEP * (BM + BN + GROUPS * (64 + BN)) + GROUPS * 4 * BN * (EACH == 4 ? 1 : 2));
@@ -48,36 +53,68 @@ shared T b_tile[STAGES * BN * STEP];
 shared vtb_u64 full[STAGES], empty[STAGES];
 shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
   constexpr int COPIED = (BM + BN) * STEP * 2;
+  constexpr bool SHARE_B = CLUSTER > 1 && !SHARE_A;
+  constexpr vtb_u32 BOTH = 3; /* blocks, to which each copies its half of the shared tile */
   if (vtb_tid() == 0) {
     for (int s = 0; s < STAGES; s++) {
       vtb_mbar_init(full + s, 1);
-      vtb_mbar_init(empty + s, GROUPS * 4 + SUM_WARPS);
+      vtb_mbar_init(empty + s, CLUSTER * (GROUPS * 4 + SUM_WARPS));
     }
     vtb_mbar_ready();
   }
-  vtb_sync();
+  const int rank = CLUSTER > 1 ? vtb_cluster_rank() : 0;
+  if constexpr (CLUSTER > 1)
+    vtb_cluster_sync();
+  else
+    vtb_sync();
   int stage = 0, phase = 0; /* of the ring, which goes on from tile to tile */
   auto next_stage = [&] {
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     phase ^= stage == 0;
   };
+  auto give_back = [&](int s) { /* a warp's: to whoever fills it */
+    if constexpr (CLUSTER > 1) {
+      if (vtb_lane() < CLUSTER) vtb_mbar_arrive_at(empty + s, vtb_lane());
+    } else if (vtb_lane() == 0)
+      vtb_mbar_arrive(empty + s);
+  };
   if (vtb_warp() >= GROUPS * 4) {
     if constexpr (GROUPS == 2) vtb_registers_down<40>();
     if (vtb_tid() == GROUPS * 128) {
-      for (int tile = vtb_block(); tile < TILES; tile += GRID) {
-        const int n0 = tile % TILES_N * BN, m0 = tile / TILES_N % TILES_M * BM;
+      for (int tile = vtb_block() / CLUSTER; tile < TILES; tile += CLUSTERS) {
+        const int n0 = tile % TILES_N * COLUMNS + (SHARE_A ? rank * BN : 0);
+        const int m0 = tile / TILES_N % TILES_M * ROWS + (SHARE_A ? 0 : rank * BM);
         const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
         const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
         const int a_at = A_BATCH ? batch : 0, b_at = B_BATCH ? batch : 0;
         for (int k0 = k_begin; k0 < k_end; k0 += STEP) {
-          vtb_mbar_wait(empty + stage, phase ^ 1);
+          if constexpr (CLUSTER > 1)
+            vtb_mbar_wait_cluster(empty + stage, phase ^ 1);
+          else
+            vtb_mbar_wait(empty + stage, phase ^ 1);
           vtb_mbar_expect(full + stage, COPIED);
-          if (A_ALONG)
+          if constexpr (SHARE_A && A_ALONG)
+            vtb_tma_load_to(BOTH, a_tile + (stage * BM + rank * BM / 2) * STEP, a, full + stage, k0, m0 + rank * BM / 2,
+                            a_at);
+          else if constexpr (SHARE_A)
+            VTB_UNROLL for (int i = 0; i < BM; i += 64)
+              vtb_tma_load_to(BOTH, a_tile + (stage * BM + i + rank * 32) * STEP, a, full + stage, m0 + i, k0 + rank * 32,
+                              a_at);
+          else if (A_ALONG)
             vtb_tma_load(a_tile + stage * BM * STEP, a, full + stage, k0, m0, a_at);
           else
             VTB_UNROLL for (int i = 0; i < BM; i += 64)
               vtb_tma_load(a_tile + (stage * BM + i) * STEP, a, full + stage, m0 + i, k0, a_at);
-          if constexpr (SPREAD)
+          if constexpr (SHARE_B && SPREAD)
+            vtb_tma_load_to(BOTH, b_tile + (stage * BN + rank * BN / 2) * STEP, b, full + stage, k0, 2 * rank, 0, n0 / 16);
+          else if constexpr (SHARE_B && B_ALONG)
+            vtb_tma_load_to(BOTH, b_tile + (stage * BN + rank * BN / 2) * STEP, b, full + stage, k0, n0 + rank * BN / 2,
+                            b_at);
+          else if constexpr (SHARE_B)
+            VTB_UNROLL for (int i = 0; i < BN; i += 64)
+              vtb_tma_load_to(BOTH, b_tile + (stage * BN + i + rank * 32) * STEP, b, full + stage, n0 + i, k0 + rank * 32,
+                              b_at);
+          else if constexpr (SPREAD)
             VTB_UNROLL for (int h = 0; h < 2; h++)
               vtb_tma_load(b_tile + (stage * BN + h * BN / 2) * STEP, b, full + stage, k0, 2 * h, 0, n0 / 16);
           else if (B_ALONG)
@@ -92,8 +129,9 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
       constexpr bool ALONG = SUMMED == 2 ? B_ALONG : A_ALONG;
       constexpr int EACH_OWNS = ALONG ? 1 : 2, MINE = (SUM_ROWS + 64 * EACH_OWNS - 1) / (64 * EACH_OWNS);
       const int own = vtb_tid() - (GROUPS * 4 + 1) * 32; /* its rows: own, own + 64 .., or pairs of them */
-      for (int tile = vtb_block(); tile < TILES; tile += GRID) {
-        const int n0 = tile % TILES_N * BN, m0 = tile / TILES_N % TILES_M * BM;
+      for (int tile = vtb_block() / CLUSTER; tile < TILES; tile += CLUSTERS) {
+        const int n0 = tile % TILES_N * COLUMNS + (SHARE_A ? rank * BN : 0);
+        const int m0 = tile / TILES_N % TILES_M * ROWS + (SHARE_A ? 0 : rank * BM);
         const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
         const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
         const bool here = SUMMED == 2 ? m0 == 0 : n0 == 0;
@@ -119,7 +157,7 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
             }
           }
           vtb_sync_warp();
-          if (vtb_lane() == 0) vtb_mbar_arrive(empty + stage);
+          give_back(stage);
           next_stage();
         }
         VTB_UNROLL for (int i = 0; i < MINE; i++) VTB_UNROLL for (int j = 0; j < EACH_OWNS; j++) {
@@ -138,8 +176,9 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
     if constexpr (GROUPS == 2) vtb_registers_up<232>();
     const int warp_m = vtb_warp() * 16, base = vtb_warp() * 16 * P;
     float d[BN / 2];
-    for (int tile = vtb_block(); tile < TILES; tile += GRID) {
-      const int n0 = tile % TILES_N * BN, m0 = tile / TILES_N % TILES_M * BM;
+    for (int tile = vtb_block() / CLUSTER; tile < TILES; tile += CLUSTERS) {
+      const int n0 = tile % TILES_N * COLUMNS + (SHARE_A ? rank * BN : 0);
+      const int m0 = tile / TILES_N % TILES_M * ROWS + (SHARE_A ? 0 : rank * BM);
       const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
       const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
       int last = 0;
@@ -153,12 +192,12 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
                                                   k0 > k_begin || k > 0);
         vtb_wgmma_commit();
         vtb_wgmma_wait<1>(); /* those of the stage before have read it */
-        if (k0 > k_begin && vtb_lane() == 0) vtb_mbar_arrive(empty + last);
+        if (k0 > k_begin) give_back(last);
         last = stage;
         next_stage();
       }
       vtb_wgmma_wait<0>();
-      if (vtb_lane() == 0) vtb_mbar_arrive(empty + last);
+      give_back(last);
 
       if constexpr (EACH == 4) {
         const int t = vtb_lane() % 4, n_of = n0 + (SPREAD ? 4 * t : t % 2 * 8 + t / 2 * 4);
@@ -230,3 +269,4 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
       }
     }
   }
+  if constexpr (CLUSTER > 1) vtb_cluster_sync(); /* the other one still gives stages back */
