@@ -228,30 +228,47 @@ static bool has_neighbours(const product *p, const struct wide_tile *t, share sh
          (shared == SHARE_B ? p->of[M].size > t->groups * 64 : p->of[N].size > t->bn);
 }
 
+/* Of the tile and the ranges that are best for blocks alone: clusters read L2 less, and change
+ * nothing of what is read from and written to memory. */
+static void choose_clusters(product *p, const struct wide_tile *t, double splits) {
+  const int64_t sharing = vtb_attr_int(p->einsum, "share", -1);
+  double best = sharing < 0 ? wide_seconds(p, t, splits, SHARE_NONE) : HUGE_VAL;
+  p->cluster = 1;
+  p->share_a = false;
+  for (int s = SHARE_NONE; s < N_SHARES; s++) {
+    double time = wide_seconds(p, t, splits, (share)s);
+    if (time >= best || (sharing < 0 ? !has_neighbours(p, t, (share)s) : s != sharing)) continue;
+    best = time;
+    p->cluster = s == SHARE_NONE ? 1 : 2;
+    p->share_a = s == SHARE_A;
+  }
+}
+
 bool vtb__product_choose_wide(product *p, vtb_factors factors) {
   int64_t k = p->of[K].size, most = k / SHORTEST_WIDE_RANGE,
           wanted =
-              vtb_attr_int(p->einsum, "wide", -1), /* a row of the table, or N_WIDE_TILES: none */
-      sharing = vtb_attr_int(p->einsum, "share", -1);
+              vtb_attr_int(p->einsum, "wide", -1); /* a row of the table, or N_WIDE_TILES: none */
   double best = wanted < 0 && !vtb_cuda_wants_wgmma(p->c) ? p->seconds : HUGE_VAL;
+  const struct wide_tile *of = NULL;
+  int64_t ranges = 1;
   if (!fits(p, factors)) return false;
-  for (int c = 0; c < N_WIDE_TILES * N_SHARES; c++)
+  for (int t = 0; t < N_WIDE_TILES; t++)
     for (int64_t splits = 1; splits == 1 || (splits <= most && splits <= MOST_SPLITS); splits++) {
-      int t = c / N_SHARES, shared = c % N_SHARES;
-      double time = wide_seconds(p, &wide_tiles[t], (double)splits, (share)shared);
-      if (time >= (splits > 1 ? (1 - WORTH_PARTS) * best : best) || (wanted >= 0 && t != wanted) ||
-          (sharing >= 0 ? shared != sharing : !has_neighbours(p, &wide_tiles[t], (share)shared)))
+      double time = wide_seconds(p, &wide_tiles[t], (double)splits, SHARE_NONE);
+      if (time >= (splits > 1 ? (1 - WORTH_PARTS) * best : best) || (wanted >= 0 && t != wanted))
         continue;
-      int64_t range = (k + splits - 1) / splits;
       best = time;
-      p->groups = wide_tiles[t].groups;
-      p->bn = wide_tiles[t].bn;
-      p->cluster = shared ? 2 : 1;
-      p->share_a = shared == SHARE_A;
-      p->k_range = (range + STEP - 1) / STEP * STEP;
-      p->splits = (k + p->k_range - 1) / p->k_range;
+      of = &wide_tiles[t];
+      ranges = splits;
     }
-  return p->groups > 0;
+  if (!of) return false;
+  int64_t range = (k + ranges - 1) / ranges;
+  p->groups = of->groups;
+  p->bn = of->bn;
+  p->k_range = (range + STEP - 1) / STEP * STEP;
+  p->splits = (k + p->k_range - 1) / p->k_range;
+  choose_clusters(p, of, (double)p->splits);
+  return true;
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
