@@ -202,6 +202,7 @@ vtb_status cli_cmd_ablate(int argc, char **argv);
 vtb_status cli_cmd_build(int argc, char **argv);
 vtb_status cli_cmd_check(int argc, char **argv);
 vtb_status cli_cmd_compare(int argc, char **argv);
+vtb_status cli_cmd_export(int argc, char **argv);
 vtb_status cli_cmd_run(int argc, char **argv);
 vtb_status cli_cmd_train(int argc, char **argv);
 vtb_status cli_cmd_eval(int argc, char **argv);

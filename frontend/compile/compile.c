@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-typedef enum wanted { A_PROGRAM, A_FILE, A_TEXT } wanted;
+typedef enum wanted { A_PROGRAM, A_FILE, A_TEXT, AN_ONNX } wanted;
 
 /* One call. What it has to say is collected in a report of its own, which the caller's takes over
  * when all is done: a call that is left in the middle leaves nothing half said. */
@@ -14,6 +14,8 @@ typedef struct call {
   wanted wanted;
   const vtb_compile_options *given;
   const char *stage, *processor, *path; /* of a text; of a file */
+  const vtb_onnx_options *onnx;         /* NULL: defaults */
+  vtb_onnx_summary *summary;            /* NULL: nobody asks */
   vtb_report *into, report;
   vtb_compile_options options;
   vtb_program *program;
@@ -28,7 +30,7 @@ static vtb_status take_options(call *k, vtb_error *err) {
   memcpy(o, k->given, k->given->size < sizeof *o ? k->given->size : sizeof *o);
   if (o->batch < 0 || o->chunk < 0 || o->eval_batch < 0)
     return vtb_fail(err, VTB_E_USAGE, "batch, eval_batch and chunk are at least 0");
-  if (!o->batch) o->batch = 1;
+  if (!o->batch && k->wanted != AN_ONNX) o->batch = 1;
   return VTB_OK;
 }
 
@@ -48,6 +50,17 @@ static vtb_status make_text(call *k, vtb_compilation *c) {
   return status;
 }
 
+static vtb_status make_onnx(call *k) {
+  vtb_onnx_options x = {.size = sizeof x};
+  vtb_onnx_summary made = {0};
+  if (k->onnx && k->onnx->size < offsetof(vtb_onnx_options, external))
+    return vtb_fail(&k->report.error, VTB_E_USAGE, "the size must be sizeof(vtb_onnx_options)");
+  if (k->onnx) memcpy(&x, k->onnx, k->onnx->size < sizeof x ? k->onnx->size : sizeof x);
+  vtb_status status = vtb__onnx(&k->options, &x, k->path, &made, &k->report);
+  if (k->summary) *k->summary = made;
+  return status;
+}
+
 static vtb_status work(void *arg, vtb_error *err) {
   call *k = arg;
   vtb_compilation c = {0};
@@ -55,6 +68,7 @@ static vtb_status work(void *arg, vtb_error *err) {
   if (status == VTB_OK)
     status = k->wanted == A_PROGRAM ? make_program(k, &c)
              : k->wanted == A_TEXT  ? make_text(k, &c)
+             : k->wanted == AN_ONNX ? make_onnx(k)
                                     : vtb__build(&k->options, k->path, &k->report);
   vtb_compilation_free(&c);
   if (k->into) {
@@ -83,6 +97,12 @@ vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program, vtb_
 
 vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path, vtb_report *r) {
   return run(&(call){.wanted = A_FILE, .given = o, .path = path, .into = r});
+}
+
+vtb_status vtb_compile_onnx(const vtb_compile_options *o, const vtb_onnx_options *x,
+                            const char *path, vtb_onnx_summary *s, vtb_report *r) {
+  return run(
+      &(call){.wanted = AN_ONNX, .given = o, .onnx = x, .path = path, .summary = s, .into = r});
 }
 
 vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage, const char *processor,

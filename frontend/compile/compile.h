@@ -163,6 +163,23 @@ VTB_MUST_USE vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **
  * before. */
 VTB_MUST_USE vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path,
                                          vtb_report *r);
+/* How a model file of ONNX is written; `size` as in vtb_compile_options. */
+typedef struct vtb_onnx_options {
+  size_t size;
+  bool half;     /* parameters are stored as f16 and cast to f32 where they are read */
+  bool external; /* numbers in PATH.data; files beyond 2 GB always have them there */
+} vtb_onnx_options;
+/* What it came to hold. */
+typedef struct vtb_onnx_summary {
+  int64_t n_nodes, n_initialisers;
+  int64_t n_bytes, n_data_bytes; /* of the file, and of the one beside it; 0: there is none */
+} vtb_onnx_summary;
+/* A model file of ONNX (opset 17) with the parameters of `weights` under their official names, or
+ * with initial values: docs/onnx.md. Unlike elsewhere `batch` 0 leaves the batch symbolic, and
+ * `mode` decides the form of recurrences: auto, parallel, chunkwise or recurrent ("scan"). Files
+ * appear whole or not at all. x and s may be NULL. */
+VTB_MUST_USE vtb_status vtb_compile_onnx(const vtb_compile_options *o, const vtb_onnx_options *x,
+                                         const char *path, vtb_onnx_summary *s, vtb_report *r);
 /* The text of a stage: ast, ir, graph, grad, fused, plan, llvm, asm, cuda, launches, ptx,
  * resources. `processor`: llvm and asm for another processor ("x86-64-v3"), ptx and resources
  * for an architecture ("sm_90a"); NULL: the default. *text is for free(). */

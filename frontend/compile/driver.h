@@ -56,6 +56,8 @@ VTB_MUST_USE vtb_status vtb_compilation_image_size(const vtb_compilation *c, int
 /* Runs a pipeline over the module. */
 VTB_MUST_USE vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline);
 VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
+/* The symbolic batch becomes a number, and what follows from it is simplified. */
+VTB_MUST_USE vtb_status vtb_compilation_bind(vtb_compilation *c, int64_t batch);
 /* The training step becomes what is compiled, with the update of the options' optimiser. */
 VTB_MUST_USE vtb_status vtb_compilation_train(vtb_compilation *c);
 /* What measures the model becomes what is compiled; VTB_E_INPUT if it declares nothing. */
@@ -124,6 +126,9 @@ VTB_MUST_USE vtb_status vtb__stage_text(vtb_compilation *c, vtb_compile_options 
                                         const char *stage, const char *processor, vtb_strbuf *out,
                                         vtb_report *r);
 VTB_MUST_USE vtb_status vtb__build(const vtb_compile_options *o, const char *path, vtb_report *r);
+/* onnx.c; o->batch 0: symbolic. */
+VTB_MUST_USE vtb_status vtb__onnx(const vtb_compile_options *o, const vtb_onnx_options *x,
+                                  const char *path, vtb_onnx_summary *s, vtb_report *r);
 /* A JSON list of the defines that hold; for cJSON_free(). */
 char *vtb_compilation_settings(const vtb_compilation *c);
 

@@ -30,6 +30,10 @@ vtb_status vtb_compilation_graph(vtb_compilation *c) {
   return vtb_compilation_run(c, vtb_pipeline_graph);
 }
 
+vtb_status vtb_compilation_bind(vtb_compilation *c, int64_t batch) {
+  return run(c, (vtb_pass_context){.batch = batch}, "bind,simplify,cse,dce");
+}
+
 /* The one target of the options; NULL if they name none. */
 static const vtb_target *target_of(const vtb_compilation *c) {
   return c->options.target ? vtb_target_find(c->options.target) : NULL;
