@@ -1,313 +1,288 @@
-/* The public API: a program, buffers for all of its tensors, and threads. */
-#include "runtime/base/c_locale.h"
-#include "runtime/artefact/artefact.h"
+/* Models: what is in a built file, or a program that was compiled in memory, with its parameters,
+ * which nobody changes any more. */
+#include "runtime/model.h"
+
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
-#include "runtime/base/prepare.h"
-#include "runtime/launch/threads.h"
-#include "runtime/vertebra.h"
+#include "runtime/base/c_locale.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-struct vtb_model {
-  vtb_program *program;
-  vtb_services *services;
-  void **buffers; /* one a tensor */
-  void *workspace;
-  vtb_artefact *file; /* NULL: not from one */
-  bool kept;          /* a device has the parameters as they are */
-  /* what weights that were loaded say of images; "" where they do not */
-  char prepare[VTB_PROGRAM_MAX_PREPARE], mean[128], std[128];
-};
-
+uint32_t vtb_abi_version(void) { return VTB_ABI_VERSION; }
 const char *vtb_version(void) { return VTB_VERSION; }
 
-static bool allocate(vtb_model *m, int n_threads) {
-  const vtb_program *p = m->program;
-  m->services = vtb_services_default(n_threads);
-  m->buffers = calloc((size_t)p->n_tensors + 1, sizeof *m->buffers);
-  m->workspace = vtb_aligned_alloc((size_t)p->workspace_bytes);
-  bool enough = m->services && m->buffers && m->workspace;
-  for (int i = 0; i < p->n_tensors && enough; i++) {
-    size_t bytes = (size_t)vtb_tensor_info_count(&p->tensors[i]) * 4;
-    m->buffers[i] = vtb_aligned_alloc(bytes);
-    enough = m->buffers[i] != NULL;
-    if (enough) memset(m->buffers[i], 0, bytes);
-  }
-  return enough;
+/* ---- structs that grow ----------------------------------------------------------------------- */
+
+bool vtb__take_struct(const void *given, void *to, size_t n) {
+  size_t size;
+  memset(to, 0, n);
+  if (!given) return true;
+  memcpy(&size, given, sizeof size);
+  if (size < sizeof size || size > 4096) return false;
+  const unsigned char *bytes = given;
+  for (size_t i = n; i < size; i++)
+    if (bytes[i]) return false; /* a field that this library does not know */
+  memcpy(to, given, size < n ? size : n);
+  return true;
 }
 
-vtb_status vtb_model_new(vtb_program *program, int n_threads, vtb_model **out, vtb_error *err) {
-  vtb_model *m = calloc(1, sizeof *m);
-  if (m) m->program = program;
-  if (m && allocate(m, n_threads)) {
-    *out = m;
-    return VTB_OK;
-  }
-  vtb_status status =
-      vtb_fail(err, VTB_E_MEMORY, "out of memory for the model (workspace %lld bytes)",
-               (long long)program->workspace_bytes);
-  if (m)
-    vtb_model_free(m);
-  else
-    vtb_program_free(program);
-  return status;
+bool vtb__give_struct(const void *from, void *out, size_t n) {
+  size_t size;
+  memcpy(&size, out, sizeof size);
+  if (size < sizeof size || size > 4096) return false;
+  if (size < n) n = size;
+  memcpy((char *)out + sizeof size, (const char *)from + sizeof size, n - sizeof size);
+  return true;
 }
 
-void vtb_model_free(vtb_model *m) {
-  if (!m) return;
-  for (int i = 0; m->buffers && i < m->program->n_tensors; i++) free(m->buffers[i]);
-  free(m->buffers);
-  free(m->workspace);
-  vtb_services_free(m->services);
-  vtb_program_free(m->program);
-  vtb_artefact_close(m->file);
-  free(m);
+vtb_status vtb__wrong_size(const char *what, vtb_error *err) {
+  return vtb_fail(err, VTB_E_USAGE,
+                  "%s.size is wrong, or it asks for more than vertebra %s (ABI %d) has: set it to "
+                  "sizeof(%s)",
+                  what, VTB_VERSION, VTB_ABI_VERSION, what);
 }
 
-/* ---- built files ----------------------------------------------------------------------------- */
-
-/* Takes the artefact. */
-static vtb_status from_file(vtb_artefact *a, const vtb_open_options *o, vtb_model **out,
-                            vtb_error *err) {
-  const char *target = o->target ? o->target : vtb_artefact_target(a);
-  vtb_program *program;
-  vtb_status status = vtb_artefact_load(a, VTB_ARTEFACT_INFERENCE, target, &program, err);
-  if (status == VTB_OK) status = vtb_model_new(program, o->n_threads, out, err);
-  if (status == VTB_OK)
-    (*out)->file = a;
-  else
-    vtb_artefact_close(a);
-  return status;
+static vtb_array_kind kind_of(vtb_io io) {
+  static const vtb_array_kind kinds[] = {
+      [VTB_IO_INPUT] = VTB_ARRAY_INPUT,    [VTB_IO_PARAM] = VTB_ARRAY_PARAMETER,
+      [VTB_IO_BUFFER] = VTB_ARRAY_BUFFER,  [VTB_IO_GRAD_IN] = VTB_ARRAY_ADJOINT,
+      [VTB_IO_OUTPUT] = VTB_ARRAY_OUTPUT,  [VTB_IO_GRAD_OUT] = VTB_ARRAY_GRADIENT,
+      [VTB_IO_UPDATE] = VTB_ARRAY_UPDATED, [VTB_IO_STATE] = VTB_ARRAY_STATE,
+  };
+  return kinds[io];
 }
 
-/* Parameters may change now: the next run copies them again. */
-static void release_params(vtb_model *m) {
-  if (m->kept) vtb_program_keep(m->program, 0);
-  m->kept = false;
-}
-
-static void keep_meta(const vtb_weights *w, const char *key, char *out, size_t n) {
-  const char *text = vtb_weights_meta(w, key);
-  snprintf(out, n, "%s", text ? text : "");
-}
-
-static vtb_status load(vtb_model *m, const char *path, vtb_error *err) {
-  release_params(m);
-  vtb_weights *w = NULL;
-  vtb_status status = vtb_safetensors_load(path, &w, err);
-  if (status != VTB_OK) return status;
-  vtb_error inner = {0};
-  status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, &inner);
-  if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
-  if (status == VTB_OK) {
-    keep_meta(w, VTB_META_PREPARE, m->prepare, sizeof m->prepare);
-    keep_meta(w, "mean", m->mean, sizeof m->mean);
-    keep_meta(w, "std", m->std, sizeof m->std);
-  }
-  vtb_weights_free(w);
-  return status;
-}
-
-static vtb_status open_model(const char *path, const vtb_open_options *o, vtb_model **out,
-                             vtb_error *err) {
-  static const vtb_open_options defaults = {0};
-  vtb_artefact *a;
-  vtb_model *m = NULL;
-  if (!o) o = &defaults;
-  vtb_status status = vtb_artefact_open(path, &a, err);
-  if (status == VTB_OK) status = from_file(a, o, &m, err);
-  if (status != VTB_OK) return status;
-  const vtb_weights *w = vtb_artefact_weights(a);
-  if (o->weights)
-    status = load(m, o->weights, err);
-  else if (w)
-    status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, err);
-  if (status == VTB_OK)
-    *out = m;
-  else
-    vtb_model_free(m);
-  return status;
-}
-
-vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
-                          vtb_error *err) {
-  locale_t before = vtb_c_locale_begin();
-  vtb_status status = open_model(path, o, out, err);
-  vtb_c_locale_end(before);
-  return status;
-}
-
-const char *vtb_model_meta(const vtb_model *m, const char *key) {
-  return m->file ? vtb_manifest_meta(vtb_artefact_manifest(m->file), key) : NULL;
-}
-
-static bool is_state(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+vtb_array vtb__array_of(const vtb_tensor_info *t, vtb_device device, const void *data) {
+  vtb_array a = {.size = sizeof a,
+                 .name = t->name,
+                 .kind = kind_of(t->io),
+                 .type = t->is_int ? VTB_ARRAY_I32 : VTB_ARRAY_F32,
+                 .device = device,
+                 .rank = t->rank,
+                 .data = (void *)(uintptr_t)data};
+  for (int i = 0; i < t->rank; i++) a.dim[i] = t->dim[i];
+  return a;
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-vtb_status vtb_model_load(vtb_model *m, const char *path, vtb_error *err) {
-  locale_t before = vtb_c_locale_begin();
-  vtb_status status = load(m, path, err);
-  vtb_c_locale_end(before);
-  return status;
+static vtb_program about(const vtb__variant *v) {
+  return (vtb_program){.n_tensors = v->n_tensors,
+                       .tensors = (vtb_tensor_info *)(uintptr_t)v->tensors};
 }
 
-static vtb_status initialise(vtb_model *m, uint64_t seed, vtb_error *err) {
-  release_params(m);
-  for (int i = 0; i < m->program->n_tensors; i++) {
-    const vtb_tensor_info *t = &m->program->tensors[i];
-    if (!is_state(t) || t->is_int) continue;
-    vtb_status status =
-        vtb_init_tensor(t->init, t->name, seed, t->rank, t->dim, m->buffers[i], err);
+/* Where the parameters of each program stand in `w`. */
+static vtb_status find_params(vtb_model *m, const vtb_weights *w, vtb_error *err) {
+  m->made = vtb_weights_new();
+  if (!m->made) return vtb_no_memory(err, "parameters");
+  m->has_params = true;
+  for (int i = 0; i < m->n_variants; i++) {
+    vtb__variant *v = &m->variants[i];
+    char size[48];
+    snprintf(size, sizeof size, "%lldx%lld", (long long)v->about.height, (long long)v->about.width);
+    vtb_program p = about(v);
+    v->params = calloc((size_t)v->n_tensors + 1, sizeof *v->params);
+    if (!v->params) return vtb_no_memory(err, "parameters");
+    vtb_status status = vtb_weights_view(&p, w, size, m->made, v->params, err);
     if (status != VTB_OK) return status;
   }
   return VTB_OK;
 }
 
-vtb_status vtb_model_init(vtb_model *m, uint64_t seed, vtb_error *err) {
-  locale_t before = vtb_c_locale_begin();
-  vtb_status status = initialise(m, seed, err);
-  vtb_c_locale_end(before);
-  return status;
+static vtb_status load_beside(vtb_model *m, const char *path, vtb_error *err) {
+  vtb_error inner = {0};
+  vtb_status status = vtb_safetensors_load(path, &m->beside, err);
+  if (status != VTB_OK) return status;
+  status = find_params(m, m->beside, &inner);
+  return status == VTB_OK ? status : vtb_fail(err, status, "%s: %s", path, inner.text);
 }
 
-vtb_status vtb_model_save(const vtb_model *m, const char *path, vtb_error *err) {
-  vtb_weights *w = vtb_weights_new();
-  if (!w) return vtb_no_memory(err, path);
-  for (int i = 0; i < m->program->n_tensors; i++) {
-    const vtb_tensor_info *t = &m->program->tensors[i];
-    if (is_state(t))
-      vtb_weights_borrow(w, t->name, t->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32, t->rank, t->dim,
-                         m->buffers[i]);
+/* ---- built files ----------------------------------------------------------------------------- */
+
+static vtb_session_role role_of(vtb_artefact_role role) {
+  return role == VTB_ARTEFACT_STEP         ? VTB_SESSION_STEP
+         : role == VTB_ARTEFACT_EVALUATION ? VTB_SESSION_EVALUATE
+                                           : VTB_SESSION_INFER;
+}
+
+static vtb_status list_programs(vtb_model *m, vtb_error *err) {
+  const vtb_manifest *all = vtb_artefact_manifest(m->file);
+  m->variants = calloc((size_t)all->n_programs + 1, sizeof *m->variants);
+  if (!m->variants) return vtb_no_memory(err, "programs");
+  for (int i = 0; i < all->n_programs; i++) {
+    const vtb_artefact_program *p = &all->programs[i];
+    m->variants[m->n_variants++] = (vtb__variant){.about = {.role = role_of(p->role),
+                                                            .batch = p->batch,
+                                                            .height = p->height,
+                                                            .width = p->width,
+                                                            .n_arrays = p->n_tensors,
+                                                            .cpu = p->n_codes > 0,
+                                                            .cuda = p->n_images > 0},
+                                                  .n_tensors = p->n_tensors,
+                                                  .tensors = p->tensors,
+                                                  .built = p};
   }
-  vtb_weights_set_meta(w, "format", "vertebra-weights-1");
-  vtb_status status = vtb_safetensors_save(path, w, err);
-  vtb_weights_free(w);
-  return status;
-}
-
-/* ---- tensors --------------------------------------------------------------------------------- */
-
-int vtb_model_tensors(const vtb_model *m, const vtb_tensor_info **out) {
-  if (out) *out = m->program->tensors;
-  return m->program->n_tensors;
-}
-
-int64_t vtb_model_batch(const vtb_model *m) { return m->program->batch; }
-const vtb_services *vtb_model_services(const vtb_model *m) { return m->services; }
-
-/* By role and name; name NULL: the first of that role. -1 if there is none. */
-static int find(const vtb_model *m, const char *name, vtb_io io, vtb_io other) {
-  for (int i = 0; i < m->program->n_tensors; i++) {
-    const vtb_tensor_info *t = &m->program->tensors[i];
-    if ((t->io == io || t->io == other) && (!name || vtb_streq(t->name, name))) return i;
-  }
-  return -1;
-}
-
-static void *buffer(const vtb_model *m, int i, int64_t *count) {
-  if (count) *count = i < 0 ? 0 : vtb_tensor_info_count(&m->program->tensors[i]);
-  return i < 0 ? NULL : m->buffers[i];
-}
-
-void *vtb_model_input(vtb_model *m, const char *name, int64_t *count) {
-  return buffer(m, find(m, name, VTB_IO_INPUT, VTB_IO_GRAD_IN), count);
-}
-
-const void *vtb_model_output(const vtb_model *m, const char *name, int64_t *count) {
-  return buffer(m, find(m, name, VTB_IO_OUTPUT, VTB_IO_GRAD_OUT), count);
-}
-
-void *vtb_model_param(vtb_model *m, const char *name, int64_t *count) {
-  release_params(m);
-  return buffer(m, find(m, name, VTB_IO_PARAM, VTB_IO_BUFFER), count);
-}
-
-vtb_status vtb_model_set_input(vtb_model *m, const char *name, const float *data, int64_t count,
-                               vtb_error *err) {
-  int i = find(m, name, VTB_IO_INPUT, VTB_IO_GRAD_IN);
-  if (i < 0) return vtb_fail(err, VTB_E_INPUT, "the model has no input %s", name ? name : "at all");
-  const vtb_tensor_info *t = &m->program->tensors[i];
-  if (t->is_int) return vtb_fail(err, VTB_E_INPUT, "input %s holds integers", t->name);
-  if (count != vtb_tensor_info_count(t))
-    return vtb_fail(err, VTB_E_INPUT, "input %s has %lld elements, not %lld", t->name,
-                    (long long)vtb_tensor_info_count(t), (long long)count);
-  memcpy(m->buffers[i], data, (size_t)count * sizeof *data);
   return VTB_OK;
 }
 
-/* ---- images ---------------------------------------------------------------------------------- */
-
-static const char *or_null(const char *text) { return text && *text ? text : NULL; }
-
-/* The image input of that name, or the first; -1 with a sentence. */
-static int find_image(const vtb_model *m, const char *name, vtb_error *err) {
-  for (int i = 0; i < m->program->n_tensors; i++) {
-    const vtb_tensor_info *t = &m->program->tensors[i];
-    if (t->io == VTB_IO_INPUT && t->rank == 4 && !t->is_int && (!name || vtb_streq(t->name, name)))
-      return i;
-  }
-  vtb_fail(err, VTB_E_INPUT, "the model has no image input%s%s", name ? " " : "", name ? name : "");
-  return -1;
-}
-
-/* The program says what its model does; weights of its own or loaded ones hold over that. */
-static vtb_status read_preparation(const vtb_model *m, int input, vtb_preparation *out,
-                                   vtb_error *err) {
-  const vtb_tensor_info *t = &m->program->tensors[input];
-  *out = vtb_preparation_default((int)t->dim[1], (int)t->dim[2], (int)t->dim[3]);
-  vtb_status status = vtb_preparation_check(out, err);
-  const char *said = or_null(m->program->prepare);
-  if (status == VTB_OK)
-    status = vtb_preparation_read_meta(out, said, said ? NULL : vtb_model_meta(m, "mean"),
-                                       said ? NULL : vtb_model_meta(m, "std"), "the model", err);
-  if (status == VTB_OK)
-    status = vtb_preparation_read_meta(out, or_null(m->prepare), or_null(m->mean), or_null(m->std),
-                                       "the weights", err);
-  return status;
-}
-
-vtb_status vtb_model_preparation(const vtb_model *m, const char *input, vtb_preparation *out,
-                                 vtb_error *err) {
-  int i = find_image(m, input, err);
-  return i < 0 ? VTB_E_INPUT : read_preparation(m, i, out, err);
-}
-
-vtb_status vtb_model_set_image(vtb_model *m, const char *input, int64_t row, const vtb_image *im,
-                               vtb_error *err) {
-  vtb_preparation p;
-  int i = find_image(m, input, err);
-  if (i < 0) return VTB_E_INPUT;
-  const vtb_tensor_info *t = &m->program->tensors[i];
-  if (row < 0 || row >= t->dim[0])
-    return vtb_fail(err, VTB_E_INPUT, "row %lld of %s, which has %lld", (long long)row, t->name,
-                    (long long)t->dim[0]);
-  vtb_status status = read_preparation(m, i, &p, err);
+static vtb_status open_file(vtb_model *m, const char *path, const vtb_open_options *o,
+                            vtb_error *err) {
+  vtb_status status = vtb_artefact_open(path, &m->file, err);
+  if (status == VTB_OK && o->verify) status = vtb_artefact_verify(m->file, err);
+  if (status == VTB_OK) status = list_programs(m, err);
   if (status != VTB_OK) return status;
-  float *to = (float *)m->buffers[i] + row * t->dim[1] * t->dim[2] * t->dim[3];
-  return vtb_image_prepare(&p, im, to, err);
+  const vtb_weights *w = vtb_artefact_weights(m->file);
+  if (o->weights) return load_beside(m, o->weights, err);
+  return w ? find_params(m, w, err) : VTB_OK;
 }
 
-vtb_status vtb_model_load_image(vtb_model *m, const char *input, int64_t row, const char *path,
-                                vtb_error *err) {
-  vtb_image im = {0};
-  vtb_status status = vtb_image_load(path, 0, &im, err);
-  if (status == VTB_OK) status = vtb_model_set_image(m, input, row, &im, err);
-  vtb_image_free(&im);
+vtb_status vtb_model_open(const char *path, const vtb_open_options *given, vtb_model **out,
+                          vtb_error *err) {
+  vtb_open_options o;
+  if (!path || !vtb__take_struct(given, &o, sizeof o))
+    return vtb__wrong_size("vtb_open_options", err);
+  vtb_model *m = calloc(1, sizeof *m);
+  if (!m) return vtb_no_memory(err, path);
+  atomic_init(&m->users, 1);
+  locale_t before = vtb_c_locale_begin();
+  vtb_status status = open_file(m, path, &o, err);
+  vtb_c_locale_end(before);
+  if (status == VTB_OK)
+    *out = m;
+  else
+    vtb_model_release(m);
   return status;
 }
 
-vtb_status vtb_model_run(vtb_model *m, vtb_error *err) {
-  if (!m->program->entry && !m->program->run)
-    return vtb_fail(err, VTB_E_INTERNAL, "the program has no entry");
-  vtb_status status = vtb_program_execute(m->program, m->buffers, m->workspace, m->services, err);
-  if (status == VTB_OK && !m->kept) {
-    vtb_program_keep(m->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
-    m->kept = true;
+vtb_model *vtb_model_retain(vtb_model *m) {
+  atomic_fetch_add(&m->users, 1);
+  return m;
+}
+
+void vtb_model_release(vtb_model *m) {
+  if (!m || atomic_fetch_sub(&m->users, 1) > 1) return;
+  for (int i = 0; i < m->n_variants; i++) free(m->variants[i].params);
+  free(m->variants);
+  vtb_weights_free(m->made);
+  vtb_weights_free(m->beside);
+  vtb_program_free(m->program);
+  vtb_artefact_close(m->file);
+  free(m);
+}
+
+vtb_status vtb_model_verify(const vtb_model *m, vtb_error *err) {
+  return m->file ? vtb_artefact_verify(m->file, err) : VTB_OK;
+}
+
+/* ---- compiled in memory ---------------------------------------------------------------------- */
+
+static vtb_status initialise(vtb_model *m, vtb_error *err) {
+  vtb__variant *v = &m->variants[0];
+  m->made = vtb_weights_new();
+  v->params = calloc((size_t)v->n_tensors + 1, sizeof *v->params);
+  if (!m->made || !v->params) return vtb_no_memory(err, "parameters");
+  m->has_params = true;
+  for (int i = 0; i < v->n_tensors; i++) {
+    const vtb_tensor_info *t = &v->tensors[i];
+    if (t->io != VTB_IO_PARAM && t->io != VTB_IO_BUFFER) continue;
+    vtb_weight *w =
+        vtb_weights_add(m->made, t->name, t->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32, t->rank, t->dim);
+    if (!w) return vtb_fail(err, m->made->error.status, "%s", m->made->error.text);
+    v->params[i] = w->data;
+    vtb_status status =
+        t->is_int ? VTB_OK : vtb_init_tensor(t->init, t->name, 0, t->rank, t->dim, w->data, err);
+    if (status != VTB_OK) return status;
   }
+  return VTB_OK;
+}
+
+static vtb_status describe_program(vtb_model *m, const char *weights, vtb_error *err) {
+  const vtb_program *p = m->program;
+  m->variants = calloc(1, sizeof *m->variants);
+  if (!m->variants) return vtb_no_memory(err, "programs");
+  m->n_variants = 1;
+  m->variants[0] = (vtb__variant){.about = {.batch = p->batch,
+                                            .n_arrays = p->n_tensors,
+                                            .cpu = p->entry != NULL,
+                                            .cuda = p->run != NULL},
+                                  .n_tensors = p->n_tensors,
+                                  .tensors = p->tensors};
+  return weights ? load_beside(m, weights, err) : initialise(m, err);
+}
+
+vtb_status vtb__model_of_program(vtb_program *program, const char *weights, vtb_model **out,
+                                 vtb_error *err) {
+  vtb_model *m = calloc(1, sizeof *m);
+  if (!m) {
+    vtb_program_free(program);
+    return vtb_no_memory(err, "a model");
+  }
+  atomic_init(&m->users, 1);
+  m->program = program;
+  locale_t before = vtb_c_locale_begin();
+  vtb_status status = describe_program(m, weights, err);
+  vtb_c_locale_end(before);
+  if (status == VTB_OK)
+    *out = m;
+  else
+    vtb_model_release(m);
   return status;
+}
+
+/* ---- programs that run ----------------------------------------------------------------------- */
+
+vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device device,
+                           vtb_program **out, vtb_error *err) {
+  if (m->program) {
+    if (m->program->run && atomic_exchange(&m->lent, true))
+      return vtb_fail(err, VTB_E_USAGE,
+                      "a model that was compiled for a device has one session at a time");
+    *out = m->program;
+    return VTB_OK;
+  }
+  if (device == VTB_DEVICE_CUDA)
+    return vtb_artefact_load_program(m->file, v->built, "cuda", out, err);
+  (void)vtb_lock_take(&m->loading);
+  vtb_status status = vtb_artefact_load_program(m->file, v->built, "cpu", out, err);
+  vtb_lock_give(&m->loading);
+  return status;
+}
+
+void vtb__model_give_back(vtb_model *m, vtb_program *p) {
+  if (p != m->program)
+    vtb_program_free(p);
+  else
+    atomic_store(&m->lent, false);
+}
+
+/* ---- what a model says ----------------------------------------------------------------------- */
+
+const char *vtb_model_meta(const vtb_model *m, const char *key) {
+  const char *said = m->beside ? vtb_weights_meta(m->beside, key) : NULL;
+  if (said || !m->file) return said;
+  return vtb_manifest_meta(vtb_artefact_manifest(m->file), key);
+}
+
+const char *vtb_model_meta_key(const vtb_model *m, int32_t i) {
+  const vtb_manifest *all = m->file ? vtb_artefact_manifest(m->file) : NULL;
+  return all && i >= 0 && i < all->n_meta ? all->meta[i].key : NULL;
+}
+
+vtb_status vtb_model_program(const vtb_model *m, int32_t i, vtb_program_info *out, vtb_error *err) {
+  if (i < 0 || i >= m->n_variants)
+    return vtb_fail(err, VTB_E_USAGE, "there is no program %d: there are %d", (int)i,
+                    m->n_variants);
+  if (vtb__give_struct(&m->variants[i].about, out, sizeof *out)) return VTB_OK;
+  return vtb__wrong_size("vtb_program_info", err);
+}
+
+vtb_status vtb_model_array(const vtb_model *m, int32_t program, int32_t i, vtb_array *out,
+                           vtb_error *err) {
+  if (program < 0 || program >= m->n_variants || i < 0 || i >= m->variants[program].n_tensors)
+    return vtb_fail(err, VTB_E_USAGE, "program %d has no array %d", (int)program, (int)i);
+  const vtb__variant *v = &m->variants[program];
+  vtb_array a = vtb__array_of(&v->tensors[i], VTB_DEVICE_CPU, v->params ? v->params[i] : NULL);
+  if (vtb__give_struct(&a, out, sizeof *out)) return VTB_OK;
+  return vtb__wrong_size("vtb_array", err);
 }

@@ -26,13 +26,20 @@ vtb_status cli_built_open(const char *command, const char *path, const cli_model
                           vtb_artefact **out) {
   vtb_error err = {0};
   const char *option = option_of_source(o);
+  *out = NULL;
   if (option)
     return cli_usage_error(
         command, "%s cannot change %s, which is compiled: give it to vertebra build", option, path);
-  if (vtb_artefact_open(path, out, &err) != VTB_OK) return cli_error(&err);
+  vtb_status status = vtb_artefact_open(path, out, &err);
+  if (status == VTB_OK) status = vtb_artefact_verify(*out, &err);
+  if (status != VTB_OK) {
+    vtb_artefact_close(*out);
+    *out = NULL;
+    return cli_error(&err);
+  }
   const char *precision = vtb_artefact_manifest(*out)->precision;
   if (!o->compile.precision || strcmp(o->compile.precision, precision) == 0) return VTB_OK;
-  vtb_status status = cli_usage_error(command, "%s was built with --precision %s", path, precision);
+  status = cli_usage_error(command, "%s was built with --precision %s", path, precision);
   vtb_artefact_close(*out);
   *out = NULL;
   return status;
@@ -49,7 +56,9 @@ static vtb_status run_plan(const vtb_artefact *a, vtb_artefact_role role, const 
                     "this one's: they "
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
-  vtb_status status = vtb_artefact_plan(a, role, &plan, err);
+  const vtb_artefact_program *p;
+  vtb_status status = vtb_artefact_need(a, role, &p, err);
+  if (status == VTB_OK) status = vtb_artefact_plan(a, p, &plan, err);
   return status == VTB_OK ? on->run_plan(plan, program, err) : status;
 }
 
@@ -111,7 +120,7 @@ static void print_program(const vtb_artefact *a, const vtb_artefact_program *p, 
     printf("    %-20s %d kernels, workspace %.1f MiB\n", p->codes[i].cpu, p->codes[i].n_kernels,
            (double)p->codes[i].workspace_bytes / 1048576);
   vtb_launch_plan *plan;
-  if (p->plan.bytes && vtb_artefact_plan(a, p->role, &plan, NULL) == VTB_OK) {
+  if (p->plan.bytes && vtb_artefact_plan(a, p, &plan, NULL) == VTB_OK) {
     printf("    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB\n", "CUDA",
            plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
            (double)plan->state_bytes / 1048576);

@@ -13,7 +13,8 @@
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
-#include "runtime/vertebra.h"
+#include "runtime/image/prepare.h"
+#include "runtime/runner.h"
 
 #include <cjson/cJSON.h>
 

@@ -95,7 +95,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   int n = sizeof list / sizeof *list;
   bool healthy = true;
   cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "version", vtb_version());
+  cJSON_AddStringToObject(out, "version", VTB_VERSION);
   for (int i = 0; i < n; i++) {
     healthy &= list[i].ok || !list[i].needed;
     if (!json)

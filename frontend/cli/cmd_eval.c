@@ -152,7 +152,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   }
   double start = vtb_now();
   vtb_eval_options e = {.dataset = d,
-                        .services = vtb_model_services(inf.model),
+                        .services = vtb_runner_services(inf.model),
                         .stop = cli_interrupt_wait(),
                         .loader_threads = (int)o->data.workers,
                         .confusion = o->confusion,
@@ -162,7 +162,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   void **params = vtb_xcalloc((size_t)inf.program->n_tensors, sizeof *params);
   for (int i = 0; i < inf.program->n_tensors; i++)
     if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
-      params[i] = vtb_model_param(inf.model, inf.program->tensors[i].name, NULL);
+      params[i] = vtb_runner_param(inf.model, inf.program->tensors[i].name, NULL);
   status = check_images(&inf, what, &err);
   if (status == VTB_OK)
     status = cli_prepare_transform("eval", what, &inf, &o->prepare, d, &e.transform, &err);

@@ -123,11 +123,11 @@ static void report_image(runner *r, const char *file, int64_t row, const float *
  * image's. */
 static void keep_outputs(const cli_inference *inf, const char *file, int64_t row, vtb_weights *w) {
   const vtb_tensor_info *t;
-  int n = vtb_model_tensors(inf->model, &t);
+  int n = vtb_runner_tensors(inf->model, &t);
   for (int i = 0; i < n; i++) {
-    int64_t count, batch = vtb_model_batch(inf->model), dim[VTB_PROGRAM_MAX_RANK];
+    int64_t count, batch = vtb_runner_batch(inf->model), dim[VTB_PROGRAM_MAX_RANK];
     if (t[i].io != VTB_IO_OUTPUT) continue;
-    const float *data = vtb_model_output(inf->model, t[i].name, &count);
+    const float *data = vtb_runner_output(inf->model, t[i].name, &count);
     memcpy(dim, t[i].dim, sizeof dim);
     bool rows = t[i].rank > 0 && dim[0] == batch;
     if (rows) {
@@ -144,7 +144,7 @@ static void keep_outputs(const cli_inference *inf, const char *file, int64_t row
 
 static void find_logits(runner *r) {
   const vtb_tensor_info *t;
-  int n = vtb_model_tensors(r->inf.model, &t), i = 0;
+  int n = vtb_runner_tensors(r->inf.model, &t), i = 0;
   while (i < n && t[i].io != VTB_IO_OUTPUT) i++;
   if (i < n && t[i].rank == 2) r->logits = &t[i];
 }
@@ -153,8 +153,8 @@ static void find_logits(runner *r) {
 static vtb_status fill_images(runner *r, size_t from, int64_t n, bool *bad, vtb_error *err) {
   if (r->inputs.image < 0) return VTB_OK;
   const char *name = r->inf.program->tensors[r->inputs.image].name;
-  int64_t count, batch = vtb_model_batch(r->inf.model);
-  float *input = vtb_model_input(r->inf.model, name, &count);
+  int64_t count, batch = vtb_runner_batch(r->inf.model);
+  float *input = vtb_runner_input(r->inf.model, name, &count);
   memset(input, 0, (size_t)count * sizeof *input);
   for (int64_t i = 0; i < n; i++) {
     vtb_image image = {0};
@@ -180,12 +180,12 @@ static vtb_status run_batch(runner *r, const char *const *names, int64_t from, i
   memset(bad, 0, (size_t)n);
   vtb_status status = fill_images(r, (size_t)from, n, bad, err);
   if (status == VTB_OK) status = cli_inputs_fill(&r->inputs, r->inf.model, from, n, err);
-  if (status == VTB_OK) status = vtb_model_run(r->inf.model, err);
+  if (status == VTB_OK) status = vtb_runner_run(r->inf.model, err);
   for (int64_t i = 0; i < n && status == VTB_OK; i++) {
     if (bad[i]) continue;
     if (r->kept) keep_outputs(&r->inf, names[i], i, r->kept);
     if (!r->logits) continue;
-    const float *logits = vtb_model_output(r->inf.model, r->logits->name, NULL);
+    const float *logits = vtb_runner_output(r->inf.model, r->logits->name, NULL);
     int classes = (int)r->logits->dim[1];
     report_image(r, names[i], i, logits + i * classes, classes);
   }
@@ -210,7 +210,7 @@ static vtb_status name_samples(const runner *r, const char *what, const cli_list
 }
 
 static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) {
-  size_t batch = (size_t)vtb_model_batch(r->inf.model);
+  size_t batch = (size_t)vtb_runner_batch(r->inf.model);
   double start = vtb_now();
   vtb_status status = VTB_OK;
   const volatile int *stop = cli_interrupt_wait();

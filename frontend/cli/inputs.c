@@ -130,14 +130,14 @@ int64_t cli_inputs_count(const cli_inputs *in) {
   return n;
 }
 
-vtb_status cli_inputs_fill(const cli_inputs *in, vtb_model *m, int64_t from, int64_t n,
+vtb_status cli_inputs_fill(const cli_inputs *in, vtb_runner *m, int64_t from, int64_t n,
                            vtb_error *err) {
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < in->arrays->n; i++) {
     const vtb_weight *w = in->arrays->at[i];
     const vtb_tensor_info *tensors;
-    int n_tensors = vtb_model_tensors(m, &tensors);
-    float *to = vtb_model_input(m, w->name, NULL);
+    int n_tensors = vtb_runner_tensors(m, &tensors);
+    float *to = vtb_runner_input(m, w->name, NULL);
     bool is_int = false;
     for (int k = 0; k < n_tensors; k++)
       if (tensors[k].io == VTB_IO_INPUT && strcmp(tensors[k].name, w->name) == 0)
@@ -156,15 +156,15 @@ vtb_status cli_inputs_fill(const cli_inputs *in, vtb_model *m, int64_t from, int
   return status;
 }
 
-const char *cli_inputs_not_finite(const cli_inputs *in, vtb_model *m, int64_t row) {
+const char *cli_inputs_not_finite(const cli_inputs *in, vtb_runner *m, int64_t row) {
   const vtb_tensor_info *t;
-  int n = vtb_model_tensors(m, &t);
+  int n = vtb_runner_tensors(m, &t);
   for (int i = 0; i < n; i++) {
     if (t[i].io != VTB_IO_INPUT || t[i].is_int || !vtb_weights_find(in->arrays, t[i].name))
       continue;
     int64_t count, each;
-    const float *at = vtb_model_input(m, t[i].name, &count);
-    each = count / vtb_model_batch(m);
+    const float *at = vtb_runner_input(m, t[i].name, &count);
+    each = count / vtb_runner_batch(m);
     for (int64_t k = row * each; k < (row + 1) * each; k++)
       if (!isfinite(at[k])) return t[i].name;
   }

@@ -18,10 +18,10 @@ void cli_inputs_free(cli_inputs *in);
 /* Samples that the arrays hold; 0: there are none, or all serve every sample. */
 int64_t cli_inputs_count(const cli_inputs *in);
 /* Sample `from` and the following ones into the model's inputs, rows 0 to n - 1. */
-VTB_MUST_USE vtb_status cli_inputs_fill(const cli_inputs *in, vtb_model *m, int64_t from, int64_t n,
-                                        vtb_error *err);
+VTB_MUST_USE vtb_status cli_inputs_fill(const cli_inputs *in, vtb_runner *m, int64_t from,
+                                        int64_t n, vtb_error *err);
 /* The first input whose array has a number that is not finite in that row of what was filled; NULL:
  * none. */
-const char *cli_inputs_not_finite(const cli_inputs *in, vtb_model *m, int64_t row);
+const char *cli_inputs_not_finite(const cli_inputs *in, vtb_runner *m, int64_t row);
 
 #endif

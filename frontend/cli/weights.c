@@ -18,7 +18,7 @@ static char *list_text(const cli_list *list) {
 /* ---- inference ------------------------------------------------------------------------------- */
 
 void cli_inference_free(cli_inference *inf) {
-  vtb_model_free(inf->model);
+  vtb_runner_free(inf->model);
   vtb_artefact_close(inf->built);
   *inf = (cli_inference){0};
 }
@@ -43,7 +43,7 @@ static void **parameters(const cli_inference *inf) {
   void **params = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *params);
   for (int i = 0; i < p->n_tensors; i++)
     if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
-      params[i] = vtb_model_param(inf->model, p->tensors[i].name, NULL);
+      params[i] = vtb_runner_param(inf->model, p->tensors[i].name, NULL);
   return params;
 }
 
@@ -53,7 +53,7 @@ static vtb_status fill(cli_inference *inf, const char *what, const cli_model_opt
   vtb_program *p = inf->program;
   inf->weights = l->file ? l->file : inf->built ? vtb_artefact_weights(inf->built) : NULL;
   if (!inf->weights || l->file) {
-    vtb_status status = vtb_model_init(inf->model, 0, err);
+    vtb_status status = vtb_runner_init(inf->model, 0, err);
     if (status != VTB_OK || !l->file) return status;
   }
   void **params = parameters(inf);
@@ -93,7 +93,7 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
     return status;
   }
   status = cli_load_open(l, &err);
-  if (status == VTB_OK) status = vtb_model_new(out->program, (int)o->threads, &out->model, &err);
+  if (status == VTB_OK) status = vtb_runner_new(out->program, (int)o->threads, &out->model, &err);
   if (status == VTB_OK && cli_program_image_size(out->program, &out->channels, &out->height,
                                                  &out->width, NULL) != VTB_OK)
     out->channels = 0;

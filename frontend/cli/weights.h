@@ -63,7 +63,7 @@ VTB_MUST_USE vtb_status cli_fit_source(const char *what, const cli_model_options
 
 typedef struct cli_inference {
   vtb_program *program; /* owned by the model */
-  vtb_model *model;
+  vtb_runner *model;
   int channels, height, width; /* of the image input; channels 0: there is none */
   const vtb_weights *weights;  /* what the parameters are from; NULL: their initialisers */
   vtb_artefact *built;         /* a built file instead of a model's source */

@@ -5,7 +5,7 @@
  * Nothing is printed and nothing exits: what is wrong comes back as a status, and as diagnostics in
  * a report.
  *
- * Ownership: options are only read during the call, and may be gone afterwards; programs, texts and
+ * Ownership: options are only read during the call, and may be gone afterwards; models, texts and
  *            reports are the caller's.
  * Threads:   calls are independent of each other, also at the same time; one report is for one
  *            thread at a time.
@@ -16,7 +16,7 @@
 #ifndef VTB_COMPILE_H
 #define VTB_COMPILE_H
 
-#include "runtime/launch/program.h"
+#include "runtime/vertebra.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -142,27 +142,29 @@ typedef struct vtb_diagnostic {
 
 /* What calls had to say. It may serve several calls: a warning that it has is not taken again. */
 typedef struct vtb_report vtb_report;
-vtb_report *vtb_report_new(void);    /* NULL when out of memory */
-void vtb_report_free(vtb_report *r); /* NULL is fine */
+VTB_API vtb_report *vtb_report_new(void);    /* NULL when out of memory */
+VTB_API void vtb_report_free(vtb_report *r); /* NULL is fine */
 /* In order; valid until the next call with the report. None when out of memory. */
-size_t vtb_report_diagnostics(vtb_report *r, const vtb_diagnostic **out);
+VTB_API size_t vtb_report_diagnostics(vtb_report *r, const vtb_diagnostic **out);
 /* Why the last call failed, as one sentence; "" if it did not. */
-const char *vtb_report_error(const vtb_report *r);
+VTB_API const char *vtb_report_error(const vtb_report *r);
 /* What was added since the last call of this function, with source lines and carets, as the
  * command line prints it; "" if nothing was. For free(); NULL when out of memory. */
-char *vtb_report_text(vtb_report *r, bool color);
+VTB_API char *vtb_report_text(vtb_report *r, bool color);
 
 /* ---- compiling; r may be NULL ---------------------------------------------------------------- */
 
-/* A program for vtb_model_new() or vtb_program_free(). */
-VTB_MUST_USE vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program,
-                                    vtb_report *r);
+/* A model that runs now, with the parameters of `weights`, else those that its initialisers give;
+ * vtb_session_open() runs it, vtb_model_release() frees it. A model for a GPU has one session at a
+ * time. */
+VTB_API VTB_MUST_USE vtb_status vtb_compile_model(const vtb_compile_options *o, vtb_model **model,
+                                                  vtb_report *r);
 /* A file as `vertebra build` writes it, for vtb_model_open(): for inference and, of options that
  * say training, a step of it too; with the parameters of `weights`, if that is given. It is
  * written under another name, synced and renamed: readers see the whole file, or what was there
  * before. */
-VTB_MUST_USE vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path,
-                                         vtb_report *r);
+VTB_API VTB_MUST_USE vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path,
+                                                 vtb_report *r);
 /* How a model file of ONNX is written; `size` as in vtb_compile_options. */
 typedef struct vtb_onnx_options {
   size_t size;
@@ -178,13 +180,15 @@ typedef struct vtb_onnx_summary {
  * with initial values: docs/onnx.md. Unlike elsewhere `batch` 0 leaves the batch symbolic, and
  * `mode` decides the form of recurrences: auto, parallel, chunkwise or recurrent ("scan"). Files
  * appear whole or not at all. x and s may be NULL. */
-VTB_MUST_USE vtb_status vtb_compile_onnx(const vtb_compile_options *o, const vtb_onnx_options *x,
-                                         const char *path, vtb_onnx_summary *s, vtb_report *r);
+VTB_API VTB_MUST_USE vtb_status vtb_compile_onnx(const vtb_compile_options *o,
+                                                 const vtb_onnx_options *x, const char *path,
+                                                 vtb_onnx_summary *s, vtb_report *r);
 /* The text of a stage: ast, ir, graph, grad, fused, plan, llvm, asm, cuda, launches, ptx,
  * resources. `processor`: llvm and asm for another processor ("x86-64-v3"), ptx and resources
  * for an architecture ("sm_90a"); NULL: the default. *text is for free(). */
-VTB_MUST_USE vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage,
-                                          const char *processor, char **text, vtb_report *r);
+VTB_API VTB_MUST_USE vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage,
+                                                  const char *processor, char **text,
+                                                  vtb_report *r);
 
 #ifdef __cplusplus
 }

@@ -30,6 +30,10 @@ void vtb__report_clear(vtb_report *r); /* what it has, not itself */
 /* Takes what a step left: its diagnostics, and its error unless a diagnostic says it. */
 void vtb__report_end(vtb_report *r, vtb_status status, vtb_diags *diags, const vtb_error *err);
 
+/* A program by itself; the caller's to free. Like the functions of compile.h. */
+VTB_MUST_USE vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program,
+                                    vtb_report *r);
+
 /* ---- compilations ---------------------------------------------------------------------------- */
 
 typedef struct vtb_compilation {

@@ -85,6 +85,13 @@ vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *er
   return status;
 }
 
+vtb_status vtb_artefact_verify(const vtb_artefact *a, vtb_error *err) {
+  size_t n = a->file.n - VTB__TRAILER_BYTES + VTB__TRAILER_HASHED;
+  if (vtb_hash64(a->file.data, n) == a->trailer.hash) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT, "%s is damaged: its contents are not those it was built with",
+                  a->path);
+}
+
 /* ---- queries --------------------------------------------------------------------------------- */
 
 const vtb_manifest *vtb_artefact_manifest(const vtb_artefact *a) { return &a->manifest; }
@@ -106,24 +113,21 @@ const char *vtb_artefact_target(const vtb_artefact *a) {
   return "cuda";
 }
 
-static vtb_status find(const vtb_artefact *a, vtb_artefact_role role,
-                       const vtb_artefact_program **p, vtb_error *err) {
+vtb_status vtb_artefact_need(const vtb_artefact *a, vtb_artefact_role role,
+                             const vtb_artefact_program **p, vtb_error *err) {
   *p = vtb_artefact_find(a, role);
   if (*p) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT, "%s has no %s%s", a->path, vtb_artefact_role_names[role],
                   role != VTB_ARTEFACT_INFERENCE ? ": build it with --train" : "");
 }
 
-vtb_status vtb_artefact_plan(const vtb_artefact *a, vtb_artefact_role role, vtb_launch_plan **plan,
-                             vtb_error *err) {
-  const vtb_artefact_program *p;
-  vtb_status status = find(a, role, &p, err);
-  if (status != VTB_OK) return status;
+vtb_status vtb_artefact_plan(const vtb_artefact *a, const vtb_artefact_program *p,
+                             vtb_launch_plan **plan, vtb_error *err) {
   if (!p->plan.bytes)
     return vtb_fail(err, VTB_E_DEVICE, "%s has no code for CUDA: build it with --target cuda",
                     a->path);
   vtb_error inner = {0};
-  status =
+  vtb_status status =
       vtb_launch_plan_read(vtb__artefact_bytes(a, &p->plan), (size_t)p->plan.bytes, plan, &inner);
   return status == VTB_OK ? VTB_OK : vtb_fail(err, status, "%s: %s", a->path, inner.text);
 }
@@ -211,11 +215,9 @@ static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vt
   return VTB_OK;
 }
 
-vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role, const char *target,
-                             vtb_program **program, vtb_error *err) {
-  const vtb_artefact_program *p;
-  vtb_status status = find(a, role, &p, err);
-  if (status != VTB_OK) return status;
+vtb_status vtb_artefact_load_program(vtb_artefact *a, const vtb_artefact_program *p,
+                                     const char *target, vtb_program **program, vtb_error *err) {
+  vtb_status status;
   if (vtb_streq(target, "cuda"))
     status = vtb__artefact_load_cuda(a, p, program, err);
   else if (vtb_streq(target, "cpu"))
@@ -226,4 +228,11 @@ vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role, const char
   const char *prepare = vtb_manifest_meta(&a->manifest, VTB_META_PREPARE);
   if (prepare) snprintf((*program)->prepare, sizeof(*program)->prepare, "%s", prepare);
   return VTB_OK;
+}
+
+vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role, const char *target,
+                             vtb_program **program, vtb_error *err) {
+  const vtb_artefact_program *p;
+  vtb_status status = vtb_artefact_need(a, role, &p, err);
+  return status == VTB_OK ? vtb_artefact_load_program(a, p, target, program, err) : status;
 }

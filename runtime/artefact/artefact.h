@@ -5,8 +5,8 @@
  *   blobs               launch plans, cubins, PTX, weights (safetensors), each at a multiple of 64
  *                       bytes
  *   manifest            vtb_manifest as bytes (manifest.c)
- *   trailer             sizes, a hash of all before, compiler's version, format, magic: the last
- *                       bytes of the file
+ *   trailer             sizes, hashes of the manifest and of all before, compiler's version,
+ *                       format, magic: the last bytes of the file
  *
  * Everything that is not code is read from the mapped file before the dynamic loader sees it, and
  * CUDA programs never need the loader: a cut, damaged, foreign or newer file is a message. See
@@ -14,7 +14,7 @@
  *
  * Ownership: an artefact is the caller's, vtb_artefact_close(); native programs keep it open until
  * they are freed, so that it may be closed first. What it returns by pointer is its own. Threads:
- * one at a time per artefact.
+ * one at a time may load from an artefact, any number read it.
  */
 #ifndef VTB_ARTEFACT_H
 #define VTB_ARTEFACT_H
@@ -22,7 +22,7 @@
 #include "runtime/launch/launch_plan.h"
 #include "runtime/artefact/tensors.h"
 
-enum { VTB_ARTEFACT_FORMAT = 3 };
+enum { VTB_ARTEFACT_FORMAT = 4 };
 #define VTB_ARTEFACT_SYMBOL                                                                        \
   "vtb_artefact_1" /* numbered by the interface between code and runtime */
 
@@ -68,7 +68,8 @@ extern const char *const
 typedef struct vtb_artefact_program {
   vtb_artefact_role role;
   int64_t batch;
-  int32_t n_tensors; /* arguments first, then returns */
+  int64_t height, width; /* of images; 0: it takes none */
+  int32_t n_tensors;     /* arguments first, then returns */
   vtb_tensor_info *tensors;
   int32_t n_codes;
   vtb_artefact_code *codes;
@@ -104,14 +105,19 @@ typedef struct vtb_artefact vtb_artefact;
 
 /* The file is, or was before something happened to it, a built one rather than text. */
 bool vtb_artefact_recognise(const char *path);
-/* Checks the whole file but its code. */
+/* Maps the file and checks its structure: lengths, the manifest by its hash, the weights' table. */
 VTB_MUST_USE vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *err);
+/* Reads all of it: VTB_E_INPUT if the contents are not those it was built with. */
+VTB_MUST_USE vtb_status vtb_artefact_verify(const vtb_artefact *a, vtb_error *err);
 void vtb_artefact_close(vtb_artefact *a); /* NULL is fine */
 
 const vtb_manifest *vtb_artefact_manifest(const vtb_artefact *a);
 const vtb_weights *vtb_artefact_weights(const vtb_artefact *a); /* NULL: none in the file */
-/* NULL if the file has no such program. */
+/* The first of the role, the one for most images at a time; NULL if the file has none. */
 const vtb_artefact_program *vtb_artefact_find(const vtb_artefact *a, vtb_artefact_role role);
+/* The same; VTB_E_INPUT if it has none. */
+VTB_MUST_USE vtb_status vtb_artefact_need(const vtb_artefact *a, vtb_artefact_role role,
+                                          const vtb_artefact_program **p, vtb_error *err);
 /* "cpu" if there is code for some processor, else "cuda". */
 const char *vtb_artefact_target(const vtb_artefact *a);
 
@@ -120,8 +126,12 @@ const char *vtb_artefact_target(const vtb_artefact *a);
 VTB_MUST_USE vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role role,
                                           const char *target, vtb_program **program,
                                           vtb_error *err);
-/* The launch plan by itself, the caller's to free. */
-VTB_MUST_USE vtb_status vtb_artefact_plan(const vtb_artefact *a, vtb_artefact_role role,
+/* The same of one of its programs. */
+VTB_MUST_USE vtb_status vtb_artefact_load_program(vtb_artefact *a, const vtb_artefact_program *p,
+                                                  const char *target, vtb_program **program,
+                                                  vtb_error *err);
+/* Its launch plan by itself, the caller's to free. */
+VTB_MUST_USE vtb_status vtb_artefact_plan(const vtb_artefact *a, const vtb_artefact_program *p,
                                           vtb_launch_plan **plan, vtb_error *err);
 
 /* ---- writing (artefact_write.c) -------------------------------------------------------------- */

@@ -4,10 +4,10 @@
 
 #include "runtime/artefact/artefact.h"
 
-/* The last bytes of a file, little-endian: code_bytes, manifest, file_bytes, compiler, hash,
- * format, size, magic. Newer formats may have more in front: format, size and magic stay the
- * last. */
-enum { VTB__TRAILER_BYTES = 72, VTB__TRAILER_HASHED = 48 };
+/* The last bytes of a file, little-endian: code_bytes, manifest, file_bytes, compiler, the two
+ * hashes, format, size, magic. The manifest stands right before it. Newer formats may have more in
+ * front: format, size and magic stay the last. */
+enum { VTB__TRAILER_BYTES = 80, VTB__TRAILER_NUMBERS = 48, VTB__TRAILER_HASHED = 56 };
 #define VTB__TRAILER_MAGIC "vertebra"
 
 typedef struct vtb__trailer {
@@ -15,12 +15,12 @@ typedef struct vtb__trailer {
   vtb_blob manifest;
   uint64_t file_bytes;
   char compiler[17];
-  uint64_t hash; /* of everything before it */
+  uint64_t about; /* hash of the manifest and of what the trailer has before it */
+  uint64_t hash;  /* of everything before it, `about` too */
 } vtb__trailer;
 
 void vtb__trailer_write(const vtb__trailer *t, unsigned char *out); /* VTB__TRAILER_BYTES */
-/* Refuses files that are cut, of another format, or damaged: a hash against damage, not against
- * malice. */
+/* Refuses files that are cut, of another format, or whose manifest is damaged. */
 VTB_MUST_USE vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t n,
                                           vtb__trailer *out, vtb_error *err);
 

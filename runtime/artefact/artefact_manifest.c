@@ -12,7 +12,7 @@ enum {
   LEAST_KERNEL = 32,
   LEAST_CODE = 20,
   LEAST_IMAGES = 8,
-  LEAST_PROGRAM = 40,
+  LEAST_PROGRAM = 56,
   LEAST_META = 8
 };
 
@@ -41,6 +41,8 @@ static void program(vtb_wire *w, vtb_artefact_program *p) {
   vtb__wire_require(w, role >= 0 && role < VTB_N_ARTEFACT_ROLES);
   p->role = (vtb_artefact_role)role;
   vtb__wire_i64(w, &p->batch);
+  vtb__wire_i64(w, &p->height);
+  vtb__wire_i64(w, &p->width);
   vtb__wire_tensors(w, &p->n_tensors, &p->tensors);
   vtb__wire_array(w, &p->n_codes, p->codes, LEAST_CODE);
   for (int i = 0; i < p->n_codes; i++) code(w, &p->codes[i]);
@@ -86,7 +88,7 @@ static bool within(const vtb_blob *b, uint64_t limit) {
 }
 
 static bool sound_program(const vtb_artefact_program *p, uint64_t limit) {
-  bool ok = p->batch > 0 && within(&p->plan, limit);
+  bool ok = p->batch > 0 && p->height >= 0 && p->width >= 0 && within(&p->plan, limit);
   for (int i = 0; i < p->n_codes; i++) {
     const vtb_artefact_code *c = &p->codes[i];
     ok = ok && vtb_cpu_level_find(c->cpu) >= 0 && c->entry >= 0 && c->workspace_bytes >= 0 &&

@@ -1,4 +1,4 @@
-/* The last bytes of a built file, which hold the hash of all before. */
+/* The last bytes of a built file, which hold the hashes of what is before them. */
 #include "runtime/artefact/artefact_file.h"
 
 #include <string.h>
@@ -20,10 +20,11 @@ void vtb__trailer_write(const vtb__trailer *t, unsigned char *out) {
   memset(out, 0, VTB__TRAILER_BYTES);
   for (int i = 0; i < 4; i++) put(out + 8 * i, numbers[i], 8);
   memcpy(out + 32, t->compiler, strlen(t->compiler));
-  put(out + 48, t->hash, 8);
-  put(out + 56, VTB_ARTEFACT_FORMAT, 4);
-  put(out + 60, VTB__TRAILER_BYTES, 4);
-  memcpy(out + 64, VTB__TRAILER_MAGIC, 8);
+  put(out + VTB__TRAILER_NUMBERS, t->about, 8);
+  put(out + VTB__TRAILER_HASHED, t->hash, 8);
+  put(out + 64, VTB_ARTEFACT_FORMAT, 4);
+  put(out + 68, VTB__TRAILER_BYTES, 4);
+  memcpy(out + 72, VTB__TRAILER_MAGIC, 8);
 }
 
 static vtb_status check(const char *path, const unsigned char *data, size_t n,
@@ -32,8 +33,10 @@ static vtb_status check(const char *path, const unsigned char *data, size_t n,
     return vtb_fail(err, VTB_E_INPUT, "%s has %zu bytes, but was built with %llu", path, n,
                     (unsigned long long)t->file_bytes);
   uint64_t body = n - VTB__TRAILER_BYTES;
-  if (vtb_hash64(data, (size_t)body + VTB__TRAILER_HASHED) != t->hash || t->code_bytes > body ||
-      t->manifest.offset > body || t->manifest.bytes > body - t->manifest.offset)
+  if (t->code_bytes > body || t->manifest.offset > body ||
+      t->manifest.bytes != body - t->manifest.offset ||
+      vtb_hash64(data + t->manifest.offset, (size_t)t->manifest.bytes + VTB__TRAILER_NUMBERS) !=
+          t->about)
     return vtb_fail(err, VTB_E_INPUT, "%s is damaged: its contents are not those it was built with",
                     path);
   return VTB_OK;
@@ -50,11 +53,12 @@ vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t
                         : "%s is not a file that `vertebra build` made",
                     path);
   const unsigned char *at = data + n - VTB__TRAILER_BYTES;
-  uint64_t format = little_endian(at + 56, 4), size = little_endian(at + 60, 4);
+  uint64_t format = little_endian(at + 64, 4), size = little_endian(at + 68, 4);
   *out = (vtb__trailer){.code_bytes = little_endian(at, 8),
                         .manifest = {little_endian(at + 8, 8), little_endian(at + 16, 8)},
                         .file_bytes = little_endian(at + 24, 8),
-                        .hash = little_endian(at + 48, 8)};
+                        .about = little_endian(at + VTB__TRAILER_NUMBERS, 8),
+                        .hash = little_endian(at + VTB__TRAILER_HASHED, 8)};
   memcpy(out->compiler, at + 32, 16);
   if (format != VTB_ARTEFACT_FORMAT || size != VTB__TRAILER_BYTES)
     return vtb_fail(

@@ -45,13 +45,13 @@ vtb_status vtb_artefact_put_weights(vtb_artefact_writer *w, const vtb_weights *w
   return VTB_OK;
 }
 
-/* Over the file as it is on disk, so that what will be read is what was hashed. */
-static vtb_status hash_file(vtb_artefact_writer *w, uint64_t *hash, vtb_error *err) {
+/* From `from` on, over the file as it is on disk, so that what will be read is what was hashed. */
+static vtb_status hash_file(vtb_artefact_writer *w, uint64_t from, uint64_t *hash, vtb_error *err) {
   if (fflush(w->file.file) != 0) return vtb_file_fail(err, "write", w->file.path);
   vtb_mapped_file all;
   vtb_status status = vtb_map_file(w->file.temp_path, &all, err);
   if (status != VTB_OK) return status;
-  *hash = vtb_hash64(all.data, all.n);
+  *hash = vtb_hash64(all.data + from, all.n - (size_t)from);
   vtb_unmap_file(&all);
   return VTB_OK;
 }
@@ -67,8 +67,13 @@ vtb_status vtb_artefact_finish(vtb_artefact_writer *w, const vtb_manifest *m, vt
   vtb_strbuf_free(&manifest);
   t.file_bytes = w->at + VTB__TRAILER_BYTES;
   vtb__trailer_write(&t, bytes);
-  if (status == VTB_OK) status = write_bytes(w, bytes, VTB__TRAILER_HASHED, err);
-  if (status == VTB_OK) status = hash_file(w, &t.hash, err);
+  if (status == VTB_OK) status = write_bytes(w, bytes, VTB__TRAILER_NUMBERS, err);
+  if (status == VTB_OK) status = hash_file(w, t.manifest.offset, &t.about, err);
+  vtb__trailer_write(&t, bytes);
+  if (status == VTB_OK)
+    status = write_bytes(w, bytes + VTB__TRAILER_NUMBERS,
+                         VTB__TRAILER_HASHED - VTB__TRAILER_NUMBERS, err);
+  if (status == VTB_OK) status = hash_file(w, 0, &t.hash, err);
   vtb__trailer_write(&t, bytes);
   if (status == VTB_OK)
     status =

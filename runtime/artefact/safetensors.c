@@ -232,9 +232,17 @@ vtb_status vtb_safetensors_load(const char *path, vtb_weights **out, vtb_error *
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
+/* There may be no gaps between tensors: those that leave the next one at a multiple of 64 bytes
+ * come first, so that a mapped file can be computed with where it lies. */
+enum { DATA_ALIGNMENT = 64 };
+static bool is_whole(const vtb_weight *t) {
+  return (uint64_t)t->count * vtb_elem_bytes(t->elem) % DATA_ALIGNMENT == 0;
+}
+
 static int by_alignment_then_name(const void *a, const void *b) {
   const vtb_weight *x = *(vtb_weight *const *)a, *y = *(vtb_weight *const *)b;
   size_t p = vtb_elem_bytes(x->elem), q = vtb_elem_bytes(y->elem);
+  if (is_whole(x) != is_whole(y)) return is_whole(x) ? -1 : 1;
   return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
 }
 
@@ -301,7 +309,7 @@ static bool put_header(vtb_strbuf *header, const vtb_weights *w, vtb_weight *con
     put_tensor(header, sorted[i], &offset);
   }
   vtb_strbuf_putc(header, '}');
-  while (!header->failed && header->n % 8) vtb_strbuf_putc(header, ' ');
+  while (!header->failed && (8 + header->n) % DATA_ALIGNMENT) vtb_strbuf_putc(header, ' ');
   return !header->failed;
 }
 

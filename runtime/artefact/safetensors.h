@@ -19,8 +19,8 @@ VTB_MUST_USE vtb_status vtb_safetensors_load(const char *path, vtb_weights **out
 VTB_MUST_USE vtb_status vtb_safetensors_parse(const char *name, const void *data, size_t n,
                                               vtb_weights **out, vtb_error *err);
 
-/* Replaces `path` atomically. Tensors are ordered by falling alignment, then by name, metadata by
- * key: the same content gives the same bytes. */
+/* Replaces `path` atomically. Tensors whose bytes are a multiple of 64 come first, at such places;
+ * then by falling alignment and name, metadata by key: the same content gives the same bytes. */
 VTB_MUST_USE vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w,
                                              vtb_error *err);
 /* The same bytes where `file` stands; *n_bytes: how many. */

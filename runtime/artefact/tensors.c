@@ -319,3 +319,50 @@ vtb_status vtb_weights_bind(const vtb_program *p, const vtb_weights *w, const ch
   if (n_unused) *n_unused = (int)w->n - used;
   return VTB_OK;
 }
+
+/* ---- the same in place ----------------------------------------------------------------------- */
+
+static bool is_as_computed(const vtb_tensor_info *t, const vtb_weight *w) {
+  return w->elem == (t->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32) && (uintptr_t)w->data % 4 == 0;
+}
+
+static vtb_status convert(const vtb_tensor_info *t, const vtb_weight *from, vtb_weights *made,
+                          const void **at, vtb_error *err) {
+  vtb_weight *to = vtb_weights_find(made, from->name);
+  *at = to ? to->data : NULL;
+  if (to) return VTB_OK;
+  vtb_elem elem = t->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32;
+  to = vtb_weights_add(made, from->name, elem, from->rank, from->dim);
+  if (!to) return vtb_fail(err, made->error.status, "%s", made->error.text);
+  *at = to->data;
+  if (t->is_int) return vtb_weight_read_i32(from, to->data, err);
+  vtb_weight_read_f32(from, to->data);
+  return VTB_OK;
+}
+
+static const vtb_weight *find_sized(const vtb_weights *w, const char *name, const char *size) {
+  char both[512];
+  int n = size ? snprintf(both, sizeof both, "%s@%s", name, size) : -1;
+  const vtb_weight *found = n >= 0 && n < (int)sizeof both ? vtb_weights_find(w, both) : NULL;
+  return found ? found : vtb_weights_find(w, name);
+}
+
+vtb_status vtb_weights_view(const vtb_program *p, const vtb_weights *w, const char *size,
+                            vtb_weights *made, const void **at, vtb_error *err) {
+  const char *first_missing = NULL;
+  int missing = 0;
+  for (int i = 0; i < p->n_tensors; i++) {
+    const vtb_tensor_info *t = &p->tensors[i];
+    if (!is_state(t)) continue;
+    const vtb_weight *source = find_sized(w, t->name, size);
+    vtb_status status = VTB_OK;
+    if (!source && !missing++) first_missing = t->name;
+    if (source && !same_shape(t, source)) return shape_differs(t, source, err);
+    if (source && is_as_computed(t, source))
+      at[i] = source->data;
+    else if (source)
+      status = convert(t, source, made, &at[i], err);
+    if (status != VTB_OK) return status;
+  }
+  return missing ? report_missing(w, first_missing, missing, err) : VTB_OK;
+}

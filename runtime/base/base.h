@@ -18,32 +18,41 @@
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-/* The value is also the process exit status, so a command returns what the library returned. */
+/* As in runtime/vertebra.h, which applications include alone; tests/runtime/header.sh holds the two
+ * texts equal. */
+#ifndef VTB_STATUS_DEFINED
+#define VTB_STATUS_DEFINED
+/* What came of a call. The value is also the exit status of a command that returns it. */
 typedef enum vtb_status {
   VTB_OK = 0,
-  VTB_E_INPUT = 1,    /* the user's input is at fault; a diagnostic or error text says why */
-  VTB_E_USAGE = 2,    /* wrong use of the command line */
+  VTB_E_INPUT = 1,    /* a file or what the user gave is at fault; the text says why */
+  VTB_E_USAGE = 2,    /* wrong use of a function or of the command line */
   VTB_E_MEMORY = 3,   /* out of memory */
   VTB_E_DEVICE = 4,   /* device or driver */
   VTB_E_NUMBERS = 5,  /* numbers differ */
   VTB_E_INTERNAL = 70 /* our bug */
 } vtb_status;
 
-#if defined(__GNUC__)
-#define VTB_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
-#define VTB_MUST_USE __attribute__((warn_unused_result))
-#define VTB_NORETURN __attribute__((noreturn))
-#else
-#define VTB_PRINTF(fmt, args)
-#define VTB_MUST_USE
-#define VTB_NORETURN
-#endif
-
-/* First error text of a call chain. `text` is empty while there is none. */
+/* The first error of a chain of calls. `text` is empty while there is none. */
 typedef struct vtb_error {
   vtb_status status;
   char text[1024];
 } vtb_error;
+
+#if defined(__GNUC__)
+#define VTB_MUST_USE __attribute__((warn_unused_result))
+#else
+#define VTB_MUST_USE
+#endif
+#endif
+
+#if defined(__GNUC__)
+#define VTB_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#define VTB_NORETURN __attribute__((noreturn))
+#else
+#define VTB_PRINTF(fmt, args)
+#define VTB_NORETURN
+#endif
 
 /* Records the error if `err` (may be NULL) has none yet; returns `status` always. */
 vtb_status vtb_fail(vtb_error *err, vtb_status status, const char *fmt, ...) VTB_PRINTF(3, 4);

@@ -79,7 +79,7 @@ vtb_status vtb__artefact_load_cuda(const vtb_artefact *a, const vtb_artefact_pro
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
   const vtb_artefact_images *m = choose(p, device);
-  status = m ? vtb_artefact_plan(a, p->role, &plan, err) : nothing_suits(a, p, device, err);
+  status = m ? vtb_artefact_plan(a, p, &plan, err) : nothing_suits(a, p, device, err);
   if (status == VTB_OK) status = make(a, m, plan, device, program, err);
   if (status == VTB_OK) return VTB_OK;
   vtb_launch_plan_free(plan);

@@ -49,6 +49,7 @@ struct vtb_team {
   _Atomic bool quit;
   void (*begin)(void *user, int number);
   void *user;
+  pid_t process;   /* where the helpers are: in a child of it there are none */
   helper *helpers; /* n_threads - 1 of them run */
 };
 
@@ -164,6 +165,7 @@ vtb_team *vtb_team_new(int n_threads, void (*begin)(void *user, int number), voi
   t->begin = begin;
   t->user = user;
   t->helpers = helpers;
+  t->process = getpid();
   start_helpers(t, n_threads);
   return t;
 }
@@ -172,7 +174,8 @@ void vtb_team_free(vtb_team *t) {
   if (!t) return;
   atomic_store_explicit(&t->quit, true, memory_order_release);
   announce(t);
-  for (int i = 1; i < t->n_threads; i++) pthread_join(t->helpers[i - 1].thread, NULL);
+  for (int i = 1; i < t->n_threads && t->process == getpid(); i++)
+    pthread_join(t->helpers[i - 1].thread, NULL);
   free(t->helpers);
   free(t);
 }

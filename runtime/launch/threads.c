@@ -1,6 +1,7 @@
 /* Services: ranges run by a team (team.h), OpenBLAS, scratch memory per thread and nesting level,
  * kernel times. */
 #include "runtime/launch/threads.h"
+#include "runtime/base/lock.h"
 #include "runtime/launch/team.h"
 #include "runtime/launch/trace.h"
 
@@ -37,7 +38,10 @@ typedef struct thread_scratch {
 } thread_scratch;
 
 typedef struct services_state {
-  vtb_team *team;
+  vtb_team *team;   /* NULL: */
+  vtb_pool_fn pool; /* the caller's threads */
+  void *pool_user;
+  _Atomic bool *taken;     /* one a thread: a thread of the pool has its scratch memory */
   int n_threads;           /* entries of: */
   thread_scratch *scratch; /* one a thread, the caller's first */
   _Atomic bool no_memory;  /* a task of this run had no scratch memory */
@@ -70,8 +74,9 @@ void vtb_denormals_restore(unsigned mode) {
 
 /* ---- OpenBLAS: its number of threads belongs to the process ---------------------------------- */
 
-static pthread_mutex_t blas_lock = PTHREAD_MUTEX_INITIALIZER;
+static vtb_lock blas_lock;
 static int blas_runs, blas_threads_before;
+static pid_t blas_process; /* whose runs they are: a child has none of its parent's */
 
 /* OpenBLAS takes 128 MiB of addresses for each thread that calls it, when it first does, and tries
  * for ever where it cannot have them. */
@@ -90,22 +95,31 @@ static bool find_blas_room(int n_threads) {
   return true;
 }
 
+/* Under the lock. */
+static void forget_runs_of_parent(void) {
+  if (blas_process == getpid()) return;
+  if (blas_runs) openblas_set_num_threads(blas_threads_before);
+  blas_runs = 0;
+  blas_process = getpid();
+}
+
 /* The program splits the work itself. */
 static void begin_blas(int n_threads) {
-  pthread_mutex_lock(&blas_lock);
+  (void)vtb_lock_take(&blas_lock);
+  forget_runs_of_parent();
   atomic_store(&blas_has_no_room, !find_blas_room(n_threads));
   if (blas_runs++ == 0) {
     blas_threads_before = openblas_get_num_threads();
     if (blas_threads_before != 1) openblas_set_num_threads(1);
   }
-  pthread_mutex_unlock(&blas_lock);
+  vtb_lock_give(&blas_lock);
 }
 
 static void end_blas(void) {
-  pthread_mutex_lock(&blas_lock);
+  (void)vtb_lock_take(&blas_lock);
   if (--blas_runs == 0 && blas_threads_before != 1 && openblas_get_num_threads() == 1)
     openblas_set_num_threads(blas_threads_before);
-  pthread_mutex_unlock(&blas_lock);
+  vtb_lock_give(&blas_lock);
 }
 
 static int blas_int(int64_t v) {
@@ -224,7 +238,6 @@ typedef struct wrapped_task {
 static void run_range(void *closure, int64_t begin, int64_t end) {
   const wrapped_task *w = closure;
   thread_scratch *t = scratch_of_thread(w->state);
-  if (begin >= end) return;
   assert(t->depth + 1 < SCRATCH_LEVELS);
   unsigned mode = vtb_denormals_flush();
   /* what is nested in a task is part of it */
@@ -239,14 +252,31 @@ static void run_range(void *closure, int64_t begin, int64_t end) {
   vtb_denormals_restore(mode);
 }
 
+/* On a thread of the caller's, which takes scratch memory that nobody has for as long as that. */
+static void run_pooled(void *closure, int64_t begin, int64_t end) {
+  services_state *st = ((const wrapped_task *)closure)->state;
+  thread_scratch *before = my_scratch;
+  int i = 1;
+  if (begin >= end) return;
+  while (atomic_exchange_explicit(&st->taken[i], true, memory_order_acquire))
+    if (++i == st->n_threads) i = 1, sched_yield();
+  my_scratch = &st->scratch[i];
+  run_range(closure, begin, end);
+  my_scratch = before;
+  atomic_store_explicit(&st->taken[i], false, memory_order_release);
+}
+
 /* Inside a task it runs as it is. */
 static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
                      int64_t grain) {
   services_state *st = s->user;
   wrapped_task task = {st, fn, closure};
   if (grain < 1) grain = 1;
+  if (n <= 0) return;
   if (s->n_threads <= 1 || n <= grain || scratch_of_thread(st)->depth > 0)
     run_range(&task, 0, n);
+  else if (st->pool)
+    st->pool(st->pool_user, run_pooled, &task, n, grain);
   else
     vtb_team_parallel(st->team, run_range, &task, n, grain);
 }
@@ -319,11 +349,15 @@ static bool allocate(services_state *st) {
   st->times = st->n_kernels ? calloc((size_t)st->n_kernels, sizeof *st->times) : NULL;
   st->started = st->n_kernels ? calloc((size_t)st->n_kernels, sizeof *st->started) : NULL;
   if (!st->scratch || (st->n_kernels && (!st->times || !st->started))) return false;
+  if (st->pool) {
+    st->taken = calloc((size_t)st->n_threads, sizeof *st->taken);
+    return st->taken != NULL;
+  }
   st->team = vtb_team_new(st->n_threads, begin_helper, st);
   return st->team != NULL;
 }
 
-static vtb_services *make(int n_threads, int n_kernels) {
+static vtb_services *make(int n_threads, int n_kernels, vtb_pool_fn pool, void *pool_user) {
   vtb_services *s = calloc(1, sizeof *s);
   services_state *st = calloc(1, sizeof *st);
   if (!s || !st) {
@@ -335,20 +369,27 @@ static vtb_services *make(int n_threads, int n_kernels) {
   s->user = st;
   st->n_threads = n_threads > 0 ? n_threads : vtb_default_threads();
   if (st->n_threads > VTB_MOST_THREADS) st->n_threads = VTB_MOST_THREADS;
+  st->n_threads += pool != NULL; /* and the one that runs the program */
+  st->pool = pool;
+  st->pool_user = pool_user;
   st->n_kernels = n_kernels;
   st->kernel = -1;
   if (!allocate(st)) {
     vtb_services_free(s);
     return NULL;
   }
-  s->n_threads = vtb_team_size(st->team);
+  s->n_threads = pool ? st->n_threads - 1 : vtb_team_size(st->team);
   return s;
 }
 
-vtb_services *vtb_services_default(int n_threads) { return make(n_threads, 0); }
+vtb_services *vtb_services_default(int n_threads) { return make(n_threads, 0, NULL, NULL); }
+
+vtb_services *vtb_services_pooled(int n_threads, vtb_pool_fn pool, void *user) {
+  return make(n_threads, 0, pool, user);
+}
 
 vtb_services *vtb_services_profiling(int n_threads, int n_kernels) {
-  vtb_services *s = make(n_threads, n_kernels > 0 ? n_kernels : 0);
+  vtb_services *s = make(n_threads, n_kernels > 0 ? n_kernels : 0, NULL, NULL);
   if (!s) return NULL;
   s->kernel_begin = kernel_begin;
   s->kernel_end = kernel_end;
@@ -361,6 +402,7 @@ void vtb_services_free(vtb_services *s) {
   services_state *st = s->user;
   vtb_team_free(st->team);
   free_scratch(st);
+  free(st->taken);
   free(st->times);
   free(st->started);
   free(st);

@@ -24,6 +24,11 @@ int vtb_default_threads(void);
 /* n_threads 0: vtb_default_threads(); at most VTB_MOST_THREADS are made. If the system has not so
  * many threads left, n_threads of the services says how many there are. NULL when out of memory. */
 vtb_services *vtb_services_default(int n_threads);
+/* The same on threads of the caller's, of whom at most n_threads work at the same time: pool(user,
+ * fn, closure, n, grain) runs fn for ranges that together cover [0, n), multiples of grain long,
+ * and returns when all are done. */
+typedef void (*vtb_pool_fn)(void *user, vtb_task_fn fn, void *closure, int64_t n, int64_t grain);
+vtb_services *vtb_services_pooled(int n_threads, vtb_pool_fn pool, void *user);
 /* The same, and measures kernels 0 .. n_kernels-1 of a program compiled with `profile`. */
 vtb_services *vtb_services_profiling(int n_threads, int n_kernels);
 void vtb_services_free(vtb_services *s);

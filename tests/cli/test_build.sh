@@ -59,22 +59,7 @@ for at in 5000 $((size - 300)); do
   expect 1 "$VERTEBRA" check "$work/bad.so"; says "is damaged"
 done
 
-# a C program and the installed runtime, with the example of the documentation
 lib=$(dirname "$VERTEBRA")
-if [ -f "$lib/libvertebra_rt.so" ] && command -v gcc >/dev/null && ! nm "$lib/libvertebra_rt.so" | grep -q asan; then
-  expect 0 cmake --install "$lib" --prefix "$work/prefix"
-  pc=$(dirname "$(find "$work/prefix" -name vertebra_rt.pc)")
-  flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs vertebra_rt) || fail "pkg-config does not know vertebra_rt"
-  sed -n '/^```c$/,/^```$/p' docs/artefact.md | sed '/^```/d' >"$work/app.c"
-  expect 0 gcc -std=c17 -Wall -Wextra -Werror "$work/app.c" -o "$work/app" $flags -Wl,-rpath,"$(dirname "$pc")"
-  expect 0 "$work/app" "$work/plain.so"; says "class "
-  expect 0 "$work/app" "$work/plain.so" tests/runtime/images/turned6.jpg; says "class "
-  expect 1 "$work/app" "$work/plain.so" tests/runtime/images/animated.webp; says "animated WebP is not read"
-  expect 1 "$work/app" "$work/bad.so"; says "is damaged"
-  ! ldd "$work/app" | grep -qi llvm || fail "the runtime needs LLVM"
-  expect 0 env -u VTB_MODELS "$work/prefix/bin/vertebra" doctor; says "$work/prefix/share/vertebra/models"
-fi
-
 # reference cases as files, compared by a program of the runtime alone, gradients included
 if [ -x "$lib/check_built" ]; then
   expect 0 tests/gpu/pack.sh "$work/pack" cpu tests/golden/vil/cell_gates_wide.safetensors tests/golden/vim/cell_rmsnorm_tiny_input.safetensors
@@ -138,6 +123,22 @@ expect 0 "$VERTEBRA" run "$work/full.so" "$work"/png/*.png "$work"/png/*.png; si
 first=$out
 expect 0 "$VERTEBRA" run "$work/full.so" --weights "$weights" "$work"/png/*.png "$work"/png/*.png
 [ "$out" = "$first" ] || fail "the same weights from outside give another result"
+
+# a C program and the installed runtime, with the example of the documentation
+if [ -f "$lib/libvertebra_rt.so" ] && command -v gcc >/dev/null && ! nm "$lib/libvertebra_rt.so" | grep -q asan; then
+  expect 0 cmake --install "$lib" --prefix "$work/prefix"
+  pc=$(dirname "$(find "$work/prefix" -name vertebra_rt.pc)")
+  flags=$(PKG_CONFIG_PATH=$pc pkg-config --cflags --libs vertebra_rt) || fail "pkg-config does not know vertebra_rt"
+  sed -n '/^```c$/,/^```$/p' docs/artefact.md | sed '/^```/d' >"$work/app.c"
+  expect 0 gcc -std=c17 -Wall -Wextra -Werror "$work/app.c" -o "$work/app" $flags -Wl,-rpath,"$(dirname "$pc")"
+  expect 0 "$work/app" "$work/full.so"; says "class "
+  expect 0 "$work/app" "$work/full.so" tests/runtime/images/turned6.jpg; says "class "
+  expect 1 "$work/app" "$work/plain.so"; says "has no weights"
+  expect 1 "$work/app" "$work/full.so" tests/runtime/images/animated.webp; says "animated WebP is not read"
+  expect 1 "$work/app" "$work/bad.so"; says "is damaged"
+  ! ldd "$work/app" | grep -qi llvm || fail "the runtime needs LLVM"
+  expect 0 env -u VTB_MODELS "$work/prefix/bin/vertebra" doctor; says "$work/prefix/share/vertebra/models"
+fi
 expect 1 "$VERTEBRA" eval "$work/plain.so" --weights "$weights" --data "$work/data"
 expect 1 "$VERTEBRA" build vil_tiny --weights "$work/plain.so" -o "$work/x.so"
 

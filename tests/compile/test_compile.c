@@ -1,7 +1,7 @@
 /* The compiler as a library: sources, presets and files to programs, files and texts; what is
  * wrong as data; several compilations at once. */
-#include "frontend/compile/compile.h"
-#include "runtime/vertebra.h"
+#include "frontend/compile/driver.h"
+#include "runtime/runner.h"
 #include "tests/test.h"
 
 #include <pthread.h>
@@ -44,20 +44,20 @@ typedef struct result {
 /* Of initialised weights on a fixed image. Takes the program. */
 static result run(vtb_program *p) {
   result r = {0};
-  vtb_model *m = NULL;
+  vtb_runner *m = NULL;
   vtb_error err = {0};
   int64_t n;
-  if (vtb_model_new(p, 1, &m, &err) || vtb_model_init(m, 7, &err)) {
+  if (vtb_runner_new(p, 1, &m, &err) || vtb_runner_init(m, 7, &err)) {
     CHECK_MSG(false, "%s", err.text);
     return r;
   }
-  float *image = vtb_model_input(m, NULL, &n);
+  float *image = vtb_runner_input(m, NULL, &n);
   for (int64_t i = 0; i < n; i++) image[i] = (float)(i % 13) / 13 - 0.4f;
-  CHECK_MSG(vtb_model_run(m, &err) == VTB_OK, "%s", err.text);
-  const float *out = vtb_model_output(m, NULL, &r.n);
+  CHECK_MSG(vtb_runner_run(m, &err) == VTB_OK, "%s", err.text);
+  const float *out = vtb_runner_output(m, NULL, &r.n);
   CHECK(r.n <= 64);
   memcpy(r.at, out, (size_t)r.n * sizeof *out);
-  vtb_model_free(m);
+  vtb_runner_free(m);
   return r;
 }
 
@@ -310,7 +310,7 @@ TEST(a_file_runs_without_the_compiler) {
   vtb_error err = {0};
   CHECK(vtb_compile_file(&o, path, r) == VTB_OK);
   CHECK_MSG(vtb_model_open(path, NULL, &m, &err) == VTB_OK, "%s", err.text);
-  vtb_model_free(m);
+  vtb_model_release(m);
   o.model = path;
   o.text = NULL;
   CHECK(vtb_compile_file(&o, path, r) == VTB_E_INPUT);

@@ -1,7 +1,7 @@
 /* A host whose locale writes numbers with a comma gets the same numbers: those of sources,
  * initialisers, built files and weights. */
-#include "frontend/compile/compile.h"
-#include "runtime/vertebra.h"
+#include "frontend/compile/driver.h"
+#include "runtime/runner.h"
 #include "tests/test.h"
 
 #include <locale.h>
@@ -27,13 +27,13 @@ static bool set_comma(void) {
          *localeconv()->decimal_point == ',';
 }
 
-static float output_of(vtb_model *m) {
+static float output_of(vtb_runner *m) {
   int64_t n;
   vtb_error err = {0};
-  float *in = vtb_model_input(m, NULL, &n);
+  float *in = vtb_runner_input(m, NULL, &n);
   for (int64_t i = 0; i < n; i++) in[i] = 1;
-  CHECK_MSG(vtb_model_run(m, &err) == VTB_OK, "%s", err.text);
-  return *(const float *)vtb_model_output(m, NULL, NULL);
+  CHECK_MSG(vtb_runner_run(m, &err) == VTB_OK, "%s", err.text);
+  return *(const float *)vtb_runner_output(m, NULL, NULL);
 }
 
 static vtb_compile_options options_of(const char *const *defines) {
@@ -50,12 +50,12 @@ static float compiled(const char *const *defines) {
   vtb_report *r = vtb_report_new();
   CHECK_MSG(vtb_compile(&o, &p, r) == VTB_OK, "%s", vtb_report_text(r, false));
   vtb_report_free(r);
-  vtb_model *m = NULL;
+  vtb_runner *m = NULL;
   vtb_error err = {0};
-  CHECK_MSG(vtb_model_new(p, 1, &m, &err) == VTB_OK && vtb_model_init(m, 0, &err) == VTB_OK, "%s",
+  CHECK_MSG(vtb_runner_new(p, 1, &m, &err) == VTB_OK && vtb_runner_init(m, 0, &err) == VTB_OK, "%s",
             err.text);
   float y = output_of(m);
-  vtb_model_free(m);
+  vtb_runner_free(m);
   return y;
 }
 

@@ -2,7 +2,7 @@
  * returns VTB_E_MEMORY, gives back what it took and leaves everything as it was. Only calls of this
  * program are made to fail (the linker wraps them): LLVM ends the process when it finds no memory.
  */
-#include "frontend/compile/compile.h"
+#include "frontend/compile/driver.h"
 #include "tests/test.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Damaged files for the readers of weights, images, data sets, checkpoints, built files, plans and
  * texts: see hostile.h. */
 #include "codegen/cuda/compile/nvrtc.h"
-#include "frontend/compile/compile.h"
+#include "frontend/compile/driver.h"
 #include "runtime/artefact/npy.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/image/image.h"
@@ -9,6 +9,7 @@
 #include "runtime/launch/launch_plan_file.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
+#include "runtime/runner.h"
 #include "runtime/vertebra.h"
 #include "tests/hostile/hostile.h"
 #include "tests/runtime/fake_program.h"
@@ -245,16 +246,34 @@ static vtb_compile_options compile_options(const char *text, size_t n) {
 static vtb_status read_built(const char *path, const char *folder, vtb_error *err) {
   (void)folder;
   vtb_model *m = NULL;
-  vtb_status status = vtb_model_open(path, NULL, &m, err);
-  if (status == VTB_OK) status = vtb_model_run(m, err);
-  vtb_model_free(m);
+  vtb_session *s = NULL;
+  vtb_open_options o = {.size = sizeof o, .verify = true};
+  vtb_session_options step = {.size = sizeof step, .threads = 1};
+  vtb_status status = vtb_model_open(path, &o, &m, err);
+  if (status == VTB_OK) status = vtb_session_open(m, &step, &s, err);
+  if (status == VTB_OK) status = vtb_session_run(s, 1, err);
+  vtb_session_close(s);
+  vtb_model_release(m);
   return status;
 }
 
+static void write_parameters(const vtb_compile_options *o, const char *path) {
+  vtb_program *p = NULL;
+  vtb_runner *m = NULL;
+  CHECK(vtb_compile(o, &p, NULL) == VTB_OK);
+  CHECK_OK(vtb_runner_new(p, 1, &m, err));
+  CHECK_OK(vtb_runner_init(m, 3, err));
+  CHECK_OK(vtb_runner_save(m, path, err));
+  vtb_runner_free(m);
+}
+
 static bytes sound_built(void) {
-  char path[512];
+  char path[512], weights[512];
   snprintf(path, sizeof path, "%s", temp_path("sound.so"));
+  snprintf(weights, sizeof weights, "%s", temp_path("parameters.safetensors"));
   vtb_compile_options o = compile_options(small_model, 0);
+  write_parameters(&o, weights);
+  o.weights = weights;
   vtb_report *r = vtb_report_new();
   vtb_status status = vtb_compile_file(&o, path, r);
   if (status != VTB_OK) fprintf(stderr, "%s\n", vtb_report_text(r, false));

@@ -1,0 +1,12 @@
+/* Compiled models as applications run them. */
+#include "frontend/compile/driver.h"
+#include "runtime/model.h"
+
+vtb_status vtb_compile_model(const vtb_compile_options *o, vtb_model **model, vtb_report *r) {
+  vtb_program *program;
+  vtb_error none = {0};
+  const char *weights = o->size > offsetof(vtb_compile_options, weights) ? o->weights : NULL;
+  vtb_status status = vtb_compile(o, &program, r);
+  if (status != VTB_OK) return status;
+  return vtb__model_of_program(program, weights, model, r ? &r->error : &none);
+}

@@ -1,0 +1,117 @@
+/* Between the files of the C API: what a model and a session are. */
+#ifndef VTB_MODEL_H
+#define VTB_MODEL_H
+
+#include "runtime/artefact/artefact.h"
+#include "runtime/base/lock.h"
+#include "runtime/vertebra.h"
+
+/* ---- model.c --------------------------------------------------------------------------------- */
+
+/* A program of the model. Those that differ in batch alone share parameters, as do those of other
+ * image sizes but for parameters whose shape follows the size. */
+typedef struct vtb__variant {
+  vtb_program_info about;
+  int n_tensors;
+  const vtb_tensor_info *tensors;
+  const vtb_artefact_program *built; /* NULL: of a program that was compiled in memory */
+  const void **params;               /* one a tensor: where it stands, NULL where it does not */
+} vtb__variant;
+
+struct vtb_model {
+  atomic_int users;
+  vtb_artefact *file;   /* NULL: */
+  vtb_program *program; /* compiled in memory */
+  atomic_bool lent;     /* it works in memory of its own, and a session has it */
+  vtb_weights *beside;  /* a file of weights that was named, else NULL */
+  vtb_weights *made;    /* parameters that the program computes with in another type */
+  bool has_params;
+  vtb__variant *variants;
+  int n_variants;
+  vtb_lock loading; /* of the file's native code */
+};
+
+/* The program becomes a model, also on failure. weights: its parameters, or NULL: from their
+ * initialisers. */
+VTB_MUST_USE vtb_status vtb__model_of_program(vtb_program *program, const char *weights,
+                                              vtb_model **out, vtb_error *err);
+/* A program that runs the variant; the caller's to give back. */
+VTB_MUST_USE vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device device,
+                                        vtb_program **out, vtb_error *err);
+void vtb__model_give_back(vtb_model *m, vtb_program *p);
+
+/* Of a struct that begins with its size: what the caller's has, the rest zeros. False: it has no
+ * size, or asks for more than is known here. */
+bool vtb__take_struct(const void *given, void *to, size_t n);
+/* The other direction: as much as there is room for, but not the size. */
+bool vtb__give_struct(const void *from, void *out, size_t n);
+vtb_status vtb__wrong_size(const char *what, vtb_error *err);
+vtb_array vtb__array_of(const vtb_tensor_info *t, vtb_device device, const void *data);
+
+/* ---- session.c ------------------------------------------------------------------------------- */
+
+typedef struct vtb__part { /* a program that the session runs */
+  const vtb__variant *variant;
+  int size;             /* number of its image size */
+  vtb_program *program; /* NULL until it is needed */
+  int *tensor;          /* of each of the program's tensors, its number among the session's */
+  bool kept;            /* a device has the parameters */
+} vtb__part;
+
+typedef struct vtb__buffer { /* a tensor of the session */
+  void *own, *staging;       /* staging: what a program works in where it cannot in the array's */
+  size_t own_bytes, staging_bytes;
+  bool is_bound;
+  vtb_array bound;
+} vtb__buffer;
+
+struct vtb_session {
+  vtb_model *model;
+  vtb_session_options options;
+  vtb_device device;
+  pid_t process; /* that opened it */
+  vtb_services *services;
+  vtb__part *parts; /* by size, then by falling batch */
+  int n_parts, n_sizes, size;
+  int n_tensors;
+  vtb__buffer *buffers;
+  void **args; /* of a program's run */
+  int n_args;
+  void *workspace;
+  size_t workspace_bytes;
+  int64_t batch;
+  int *best;     /* n_sizes x (batch + 1): the part that begins the cheapest run of so many rows */
+  char *prepare; /* what vtb_session_prepare() said, or NULL */
+  atomic_bool busy;
+};
+
+/* The session is this thread's until it is given back: VTB_E_USAGE if another runs it. */
+VTB_MUST_USE vtb_status vtb__session_take(vtb_session *s, vtb_error *err);
+void vtb__session_give(vtb_session *s);
+/* The first part of the image size at hand. */
+const vtb__variant *vtb__session_variant(const vtb_session *s);
+/* By kind and name, NULL: the first; -1 with a sentence. */
+int vtb__session_find(const vtb_session *s, vtb_array_kind kind, const char *name, vtb_error *err);
+/* Memory for the array in which rows can be written and read; NULL without memory. */
+void *vtb__session_memory(vtb_session *s, int tensor);
+bool vtb__has_rows(const vtb_session *s, int tensor);
+int64_t vtb__session_rows(const vtb_session *s, int tensor); /* that its memory has */
+VTB_MUST_USE vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err);
+/* ---- session_step.c: of sessions that train */
+bool vtb__session_owns(const vtb_session *s, const vtb_tensor_info *t);
+/* In whose memory the tensor is: that of what it updates, else its own. */
+int vtb__session_target(const vtb_session *s, int tensor);
+/* Parameters from the model, else from their initialisers. */
+VTB_MUST_USE vtb_status vtb__session_begin(vtb_session *s, vtb_error *err);
+/* Parameters and state to the device, if it has not got them, or back, if it has. */
+VTB_MUST_USE vtb_status vtb__session_exchange(vtb_session *s, bool in, vtb_error *err);
+
+/* ---- session_bind.c, session_run.c */
+/* What is bound fits the image size at hand. */
+VTB_MUST_USE vtb_status vtb__session_check(const vtb_session *s, vtb_error *err);
+/* The part's program is there, and a workspace for it. */
+VTB_MUST_USE vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err);
+/* Which parts to run for how many rows; false without memory. */
+bool vtb__session_plan(vtb_session *s);
+
+#endif

@@ -1,0 +1,233 @@
+/* Runs of any number of rows by programs that were built for fixed ones. */
+#include "runtime/model.h"
+
+#include "runtime/launch/threads.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- which programs -------------------------------------------------------------------------- */
+
+/* What a run costs beside its rows, in rows: little where a call of a function is all, more where
+ * kernels are launched. */
+static double overhead(vtb_device device) { return device == VTB_DEVICE_CUDA ? 8 : 0.1; }
+
+static int *best_of(const vtb_session *s, int size) {
+  return s->best + (size_t)size * ((size_t)s->batch + 1);
+}
+
+/* best[n]: the part that begins the cheapest way to run n rows, whose rest is best[n - batch]. */
+bool vtb__session_plan(vtb_session *s) {
+  size_t n = (size_t)s->batch + 1;
+  double *cost = calloc(n, sizeof *cost);
+  s->best = calloc(n * (size_t)s->n_sizes, sizeof *s->best);
+  for (int size = 0; size < s->n_sizes && cost && s->best; size++) {
+    int *best = best_of(s, size);
+    for (int64_t rows = 1; rows <= s->batch; rows++) {
+      cost[rows] = INFINITY;
+      for (int i = 0; i < s->n_parts; i++) {
+        int64_t batch = s->parts[i].variant->about.batch, rest = rows > batch ? rows - batch : 0;
+        double c = overhead(s->device) + (double)batch + cost[rest];
+        if (s->parts[i].size == size && c < cost[rows]) cost[rows] = c, best[rows] = i;
+      }
+    }
+  }
+  free(cost);
+  return cost && s->best;
+}
+
+/* ---- memory of a run ------------------------------------------------------------------------- */
+
+static bool is_result(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
+}
+
+static size_t row_bytes(const vtb_tensor_info *t) {
+  return t->dim[0] ? (size_t)(vtb_tensor_info_count(t) / t->dim[0]) * 4 : 0;
+}
+
+static void *staging(vtb__buffer *b, size_t bytes) {
+  if (b->staging && b->staging_bytes >= bytes) return b->staging;
+  void *memory = vtb_aligned_alloc(bytes);
+  if (!memory) return NULL;
+  free(b->staging);
+  b->staging = memory;
+  b->staging_bytes = bytes;
+  return memory;
+}
+
+/* Rows `from` to from + n of a run of `rows`, for a program that has more of them: it may read
+ * behind them as far as there is memory, and write there in the session's own. */
+typedef struct slice {
+  const vtb__part *part;
+  int64_t from, n, rows;
+} slice;
+
+static bool works_in_place(const vtb_session *s, const slice *c, int i, const void *memory) {
+  const vtb__variant *v = c->part->variant;
+  const vtb__buffer *b = &s->buffers[i];
+  if ((uintptr_t)memory % 4) return false;
+  if (!vtb__has_rows(s, i)) return true;
+  int64_t limit =
+      is_result(&v->tensors[i]) && b->is_bound ? c->from + c->n : vtb__session_rows(s, i);
+  return c->from + v->about.batch <= limit;
+}
+
+static vtb_status no_parameter(const vtb_session *s, const char *name, vtb_error *err) {
+  if (s->model->has_params)
+    return vtb_fail(err, VTB_E_INPUT, "the weights have no tensor %s", name);
+  return vtb_fail(err, VTB_E_INPUT,
+                  "the model has no weights: name a file of them in vtb_open_options.weights, or "
+                  "build it with --weights");
+}
+
+/* Where the program works for its tensor `arg`; inputs are copied there if that is elsewhere. */
+static vtb_status place(vtb_session *s, const slice *c, int arg, vtb_error *err) {
+  int i = c->part->tensor[arg];
+  const vtb__variant *v = c->part->variant;
+  const vtb_tensor_info *t = &v->tensors[i];
+  char *memory = vtb__session_memory(s, i);
+  bool is_param = t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+  if (!memory) return is_param ? no_parameter(s, t->name, err) : vtb_no_memory(err, t->name);
+  size_t each = vtb__has_rows(s, i) ? row_bytes(t) : 0;
+  size_t all = (size_t)vtb_tensor_info_count(t) * 4, used = each ? (size_t)c->n * each : all;
+  memory += (size_t)c->from * each;
+  s->args[arg] = memory;
+  if (works_in_place(s, c, i, memory)) return VTB_OK;
+  char *copy = staging(&s->buffers[i], all);
+  if (!copy) return vtb_no_memory(err, t->name);
+  s->args[arg] = copy;
+  if (is_result(t)) return VTB_OK;
+  memcpy(copy, memory, used);
+  memset(copy + used, 0, all - used);
+  return VTB_OK;
+}
+
+static void bring_results(vtb_session *s, const slice *c) {
+  for (int arg = 0; arg < c->part->program->n_tensors; arg++) {
+    int i = c->part->tensor[arg];
+    const vtb_tensor_info *t = &c->part->variant->tensors[i];
+    if (!is_result(t) || s->args[arg] != s->buffers[i].staging) continue;
+    size_t each = vtb__has_rows(s, i) ? row_bytes(t) : 0;
+    char *memory = (char *)vtb__session_memory(s, i) + (size_t)c->from * each;
+    memcpy(memory, s->args[arg], each ? (size_t)c->n * each : (size_t)vtb_tensor_info_count(t) * 4);
+  }
+}
+
+/* ---- one program ----------------------------------------------------------------------------- */
+
+/* Code for processors and for a device may have their tensors in another order. */
+static vtb_status match_tensors(vtb_session *s, vtb__part *p, vtb_error *err) {
+  const vtb_program *program = p->program;
+  const vtb__variant *v = p->variant;
+  int *numbers = calloc((size_t)program->n_tensors + 1, sizeof *numbers);
+  if (!numbers) return vtb_no_memory(err, "a session");
+  free(p->tensor);
+  p->tensor = numbers;
+  for (int k = 0; k < program->n_tensors; k++) {
+    const vtb_tensor_info *t = &program->tensors[k];
+    int i = k < v->n_tensors && vtb_streq(v->tensors[k].name, t->name) ? k : 0;
+    while (i < v->n_tensors && !vtb_streq(v->tensors[i].name, t->name)) i++;
+    if (i == v->n_tensors || v->tensors[i].io != t->io ||
+        vtb_tensor_info_count(&v->tensors[i]) != vtb_tensor_info_count(t))
+      return vtb_fail(err, VTB_E_INPUT, "a program's array \"%s\" is not in the model's manifest",
+                      t->name);
+    numbers[k] = i;
+  }
+  if (program->n_tensors <= s->n_args) return VTB_OK;
+  void *args = realloc(s->args, (size_t)program->n_tensors * sizeof *s->args);
+  if (!args) return vtb_no_memory(err, "a session");
+  s->args = args;
+  s->n_args = program->n_tensors;
+  return VTB_OK;
+}
+
+static vtb_status load(vtb_session *s, vtb__part *p, vtb_error *err) {
+  if (p->program) return VTB_OK;
+  vtb_status status = vtb__model_load(s->model, p->variant, s->device, &p->program, err);
+  if (status == VTB_OK) status = match_tensors(s, p, err);
+  if (status == VTB_OK || !p->program) return status;
+  vtb__model_give_back(s->model, p->program);
+  p->program = NULL;
+  return status;
+}
+
+vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err) {
+  vtb_status status = load(s, p, err);
+  if (status != VTB_OK || (size_t)p->program->workspace_bytes <= s->workspace_bytes) return status;
+  void *memory = vtb_aligned_alloc((size_t)p->program->workspace_bytes);
+  if (!memory)
+    return vtb_fail(err, VTB_E_MEMORY, "out of memory for the model's workspace of %lld bytes",
+                    (long long)p->program->workspace_bytes);
+  free(s->workspace);
+  s->workspace = memory;
+  s->workspace_bytes = (size_t)p->program->workspace_bytes;
+  return VTB_OK;
+}
+
+static vtb_status run_part(vtb_session *s, vtb__part *p, const slice *c, vtb_error *err) {
+  vtb_status status = vtb__session_ready(s, p, err);
+  for (int i = 0; status == VTB_OK && i < p->program->n_tensors; i++) status = place(s, c, i, err);
+  if (status == VTB_OK) status = vtb__session_exchange(s, true, err);
+  if (status != VTB_OK) return status;
+  if (!p->kept) vtb_program_keep(p->program, 0);
+  status = vtb_program_execute(p->program, s->args, s->workspace, s->services, err);
+  if (status != VTB_OK) return status;
+  if (!p->kept) vtb_program_keep(p->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
+  p->kept = true;
+  bring_results(s, c);
+  return VTB_OK;
+}
+
+/* ---- a run ----------------------------------------------------------------------------------- */
+
+/* As many as the bound inputs have. */
+static int64_t rows_of_inputs(const vtb_session *s) {
+  int64_t rows = s->batch;
+  for (int i = 0; i < s->n_tensors; i++) {
+    bool counts = s->buffers[i].is_bound && vtb__has_rows(s, i) &&
+                  !is_result(&vtb__session_variant(s)->tensors[i]);
+    if (counts && s->buffers[i].bound.dim[0] < rows) rows = s->buffers[i].bound.dim[0];
+  }
+  return rows;
+}
+
+static vtb_status check_rows(const vtb_session *s, int64_t rows, vtb_error *err) {
+  const vtb__variant *v = vtb__session_variant(s);
+  if (rows < 1 || rows > s->batch)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "a run of %lld rows: the session has a batch of %lld; say more in "
+                    "vtb_session_options.batch",
+                    (long long)rows, (long long)s->batch);
+  if (s->options.role == VTB_SESSION_STEP && rows != v->about.batch)
+    return vtb_fail(err, VTB_E_USAGE, "a training step takes %lld rows, not %lld",
+                    (long long)v->about.batch, (long long)rows);
+  for (int i = 0; i < s->n_tensors; i++)
+    if (vtb__has_rows(s, i) && vtb__session_rows(s, i) < rows)
+      return vtb_fail(err, VTB_E_INPUT, "a run of %lld rows: the array for \"%s\" has %lld",
+                      (long long)rows, v->tensors[i].name, (long long)vtb__session_rows(s, i));
+  return VTB_OK;
+}
+
+vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err) {
+  vtb_status status = vtb__session_check(s, err);
+  if (!rows) rows = rows_of_inputs(s);
+  if (status == VTB_OK) status = check_rows(s, rows, err);
+  for (int64_t done = 0; done < rows && status == VTB_OK;) {
+    vtb__part *p = &s->parts[best_of(s, s->size)[rows - done]];
+    int64_t batch = p->variant->about.batch, left = rows - done;
+    slice c = {.part = p, .from = done, .n = left < batch ? left : batch, .rows = rows};
+    status = run_part(s, p, &c, err);
+    done += c.n;
+  }
+  return status;
+}
+
+vtb_status vtb_session_run(vtb_session *s, int64_t rows, vtb_error *err) {
+  vtb_status status = vtb__session_take(s, err);
+  if (status != VTB_OK) return status;
+  status = vtb__session_run(s, rows, err);
+  vtb__session_give(s);
+  return status;
+}

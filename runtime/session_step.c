@@ -1,0 +1,83 @@
+/* Sessions that train: parameters of their own, which each run updates. On a device they stay
+ * there, and come back when somebody asks for them. */
+#include "runtime/model.h"
+
+#include "runtime/artefact/init.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/base/c_locale.h"
+
+#include <string.h>
+
+static bool is_param(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+}
+
+bool vtb__session_owns(const vtb_session *s, const vtb_tensor_info *t) {
+  return s->options.role == VTB_SESSION_STEP && is_param(t);
+}
+
+int vtb__session_target(const vtb_session *s, int tensor) {
+  static const char prefix[] = "updated.";
+  const vtb_tensor_info *t = vtb__session_variant(s)->tensors;
+  if (t[tensor].io != VTB_IO_UPDATE || !vtb_starts_with(t[tensor].name, prefix)) return tensor;
+  for (int i = 0; i < s->n_tensors; i++)
+    if (t[i].io != VTB_IO_UPDATE && vtb_streq(t[i].name, t[tensor].name + strlen(prefix))) return i;
+  return tensor;
+}
+
+vtb_status vtb__session_begin(vtb_session *s, vtb_error *err) {
+  const vtb__variant *v = vtb__session_variant(s);
+  vtb_status status = VTB_OK;
+  for (int i = 0; i < s->n_tensors && status == VTB_OK; i++) {
+    const vtb_tensor_info *t = &v->tensors[i];
+    if (!vtb__session_owns(s, t)) continue;
+    void *memory = vtb__session_memory(s, i);
+    if (!memory) return vtb_no_memory(err, t->name);
+    if (v->params)
+      memcpy(memory, v->params[i], (size_t)vtb_tensor_info_count(t) * 4);
+    else if (!t->is_int)
+      status = vtb_init_tensor(t->init, t->name, s->options.seed, t->rank, t->dim, memory, err);
+  }
+  return status;
+}
+
+vtb_status vtb__session_exchange(vtb_session *s, bool in, vtb_error *err) {
+  vtb__part *p = s->parts;
+  if (s->options.role != VTB_SESSION_STEP || !p->program || !p->program->exchange || p->kept == in)
+    return VTB_OK;
+  for (int i = 0; i < p->program->n_tensors; i++) {
+    s->args[i] = vtb__session_memory(s, p->tensor[i]);
+    if (!s->args[i]) return vtb_no_memory(err, p->program->tensors[i].name);
+  }
+  vtb_status status = vtb_program_exchange(p->program, s->args, in, err);
+  if (status == VTB_OK) p->kept = in;
+  return status;
+}
+
+static vtb_status save(vtb_session *s, const char *path, vtb_error *err) {
+  const vtb__variant *v = vtb__session_variant(s);
+  vtb_status status = vtb__session_exchange(s, false, err);
+  vtb_weights *w = status == VTB_OK ? vtb_weights_new() : NULL;
+  if (!w) return status == VTB_OK ? vtb_no_memory(err, path) : status;
+  for (int i = 0; i < s->n_tensors; i++) {
+    const vtb_tensor_info *t = &v->tensors[i];
+    const void *memory = is_param(t) ? vtb__session_memory(s, i) : NULL;
+    if (memory)
+      vtb_weights_borrow(w, t->name, t->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32, t->rank, t->dim,
+                         memory);
+  }
+  vtb_weights_set_meta(w, "format", "vertebra-weights-1");
+  status = vtb_safetensors_save(path, w, err);
+  vtb_weights_free(w);
+  return status;
+}
+
+vtb_status vtb_session_save(vtb_session *s, const char *path, vtb_error *err) {
+  vtb_status status = vtb__session_take(s, err);
+  if (status != VTB_OK) return status;
+  locale_t before = vtb_c_locale_begin();
+  status = save(s, path, err);
+  vtb_c_locale_end(before);
+  vtb__session_give(s);
+  return status;
+}
