@@ -79,12 +79,10 @@ static vtb_status find_params(vtb_model *m, const vtb_weights *w, vtb_error *err
   m->has_params = true;
   for (int i = 0; i < m->n_variants; i++) {
     vtb__variant *v = &m->variants[i];
-    char size[48];
-    snprintf(size, sizeof size, "%lldx%lld", (long long)v->about.height, (long long)v->about.width);
     vtb_program p = about(v);
     v->params = calloc((size_t)v->n_tensors + 1, sizeof *v->params);
     if (!v->params) return vtb_no_memory(err, "parameters");
-    vtb_status status = vtb_weights_view(&p, w, size, m->made, v->params, err);
+    vtb_status status = vtb_weights_view(&p, w, m->made, v->params, err);
     if (status != VTB_OK) return status;
   }
   return VTB_OK;

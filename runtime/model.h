@@ -8,8 +8,7 @@
 
 /* ---- model.c --------------------------------------------------------------------------------- */
 
-/* A program of the model. Those that differ in batch alone share parameters, as do those of other
- * image sizes but for parameters whose shape follows the size. */
+/* A program of the model. All have the same parameters, whatever their batch and image size. */
 typedef struct vtb__variant {
   vtb_program_info about;
   int n_tensors;

@@ -47,8 +47,17 @@ vtb_status cli_built_open(const char *command, const char *path, const cli_model
 
 /* ---- programs -------------------------------------------------------------------------------- */
 
-static vtb_status run_plan(const vtb_artefact *a, vtb_artefact_role role, const vtb_backend *on,
-                           vtb_program **program, vtb_error *err) {
+/* The program for that batch, else the first of the role. */
+static const vtb_artefact_program *find_batch(const vtb_artefact *a, vtb_artefact_role role,
+                                              int64_t batch) {
+  const vtb_manifest *m = vtb_artefact_manifest(a);
+  for (int i = 0; i < m->n_programs; i++)
+    if (m->programs[i].role == role && m->programs[i].batch == batch) return &m->programs[i];
+  return vtb_artefact_find(a, role);
+}
+
+static vtb_status run_plan(const vtb_artefact *a, const vtb_artefact_program *p,
+                           const vtb_backend *on, vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan;
   if (vtb_artefact_manifest(a)->library != vtb_compile_library_hash())
     return vtb_fail(err, VTB_E_INPUT,
@@ -56,9 +65,7 @@ static vtb_status run_plan(const vtb_artefact *a, vtb_artefact_role role, const 
                     "this one's: they "
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
-  const vtb_artefact_program *p;
-  vtb_status status = vtb_artefact_need(a, role, &p, err);
-  if (status == VTB_OK) status = vtb_artefact_plan(a, p, &plan, err);
+  vtb_status status = vtb_artefact_plan(a, p, &plan, err);
   return status == VTB_OK ? on->run_plan(plan, program, err) : status;
 }
 
@@ -66,7 +73,7 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
                              int64_t batch, vtb_program **program) {
   vtb_error err = {0};
   const char *target = o->compile.target ? o->compile.target : vtb_artefact_target(a);
-  const vtb_artefact_program *p = vtb_artefact_find(a, role);
+  const vtb_artefact_program *p = find_batch(a, role, batch);
   if (p && batch && batch != p->batch) {
     vtb_fail(&err, VTB_E_USAGE,
              "the file's %s takes %lld images at a time, not %lld: build it again with --batch",
@@ -74,8 +81,10 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
     return cli_error(&err);
   }
   const vtb_backend *on = vtb_backend_of(vtb_target_find(target));
-  vtb_status status = on && on->run_plan ? run_plan(a, role, on, program, &err)
-                                         : vtb_artefact_load(a, role, target, program, &err);
+  vtb_status status = p ? VTB_OK : vtb_artefact_need(a, role, &p, &err);
+  if (status == VTB_OK)
+    status = on && on->run_plan ? run_plan(a, p, on, program, &err)
+                                : vtb_artefact_load_program(a, p, target, program, &err);
   if (status == VTB_OK) (*program)->warn = vtb_warn;
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
@@ -113,8 +122,9 @@ static void print_tensors(const vtb_artefact_program *p, bool list_params) {
 
 static void print_program(const vtb_artefact *a, const vtb_artefact_program *p, bool list_params) {
   char number[32];
-  printf("  %s, batch %lld, %s parameters\n", vtb_artefact_role_names[p->role], (long long)p->batch,
-         cli_grouped(n_params(p), number, sizeof number));
+  printf("  %s, batch %lld", vtb_artefact_role_names[p->role], (long long)p->batch);
+  if (p->height) printf(", %lldx%lld", (long long)p->height, (long long)p->width);
+  printf(", %s parameters\n", cli_grouped(n_params(p), number, sizeof number));
   print_tensors(p, list_params);
   for (int i = 0; i < p->n_codes; i++)
     printf("    %-20s %d kernels, workspace %.1f MiB\n", p->codes[i].cpu, p->codes[i].n_kernels,

@@ -146,23 +146,29 @@ typedef struct cli_model_options {
     "--print-after", CLI_STR, &(model).compile.print_after, "PASS",                                \
         "print the IR after a pass, or after \"all\", on stderr"                                   \
   }
-#define CLI_MODEL_OPTS(model)                                                                      \
-  CLI_SOURCE_OPTS(model),                                                                          \
-      {"--image", CLI_STR, &(model).compile.image, "SIZE", "image size: 512 or 224x384"},          \
-      {"--mode", CLI_STR, &(model).compile.mode, "MODE",                                           \
-       "form of every recurrence: auto, parallel, recurrent, chunkwise"},                          \
+#define CLI_MODE_OPTS(model)                                                                       \
+  {"--mode", CLI_STR, &(model).compile.mode, "MODE",                                               \
+   "form of every recurrence: auto, parallel, recurrent, chunkwise"},                              \
       {"--chunk", CLI_POSITIVE, &(model).compile.chunk, "N",                                       \
        "chunk size; implies --mode chunkwise"},                                                    \
-      {"--no-tuning", CLI_FLAG, &(model).compile.no_tuning, NULL,                                  \
-       "auto is not decided by what `vertebra tune` measured"},                                    \
-      {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
-      {"--threads", CLI_THREADS, &(model).threads, "N",                                            \
-       "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                           \
+  {                                                                                                \
+    "--no-tuning", CLI_FLAG, &(model).compile.no_tuning, NULL,                                     \
+        "auto is not decided by what `vertebra tune` measured"                                     \
+  }
+#define CLI_MACHINE_OPTS(model)                                                                    \
+  {"--threads", CLI_THREADS, &(model).threads, "N",                                                \
+   "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                               \
       {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \
        "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},                         \
       {"--machine", CLI_STR, &(model).compile.machine, "GPU",                                      \
        "what code for CUDA is chosen for: h200 (default), h100, a100, b200 or a file"},            \
       CLI_OUTPUT_OPTS(model)
+#define CLI_MODEL_OPTS(model)                                                                      \
+  CLI_SOURCE_OPTS(model),                                                                          \
+      {"--image", CLI_STR, &(model).compile.image, "SIZE", "image size: 512 or 224x384"},          \
+      CLI_MODE_OPTS(model),                                                                        \
+      {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
+      CLI_MACHINE_OPTS(model)
 /* The options are complete but for `model`; the report begins. */
 void cli_model_parsed(cli_model_options *m);
 void cli_model_options_free(cli_model_options *m);

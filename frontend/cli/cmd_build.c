@@ -1,5 +1,6 @@
 /* vertebra build: a model compiled into a file, which `run`, `eval`, `bench` and `train` take in
  * place of it, and which C programs open with runtime/vertebra.h alone. See docs/artefact.md. */
+#include "frontend/cli/build_lists.h"
 #include "frontend/cli/built.h"
 #include "frontend/cli/progress.h"
 #include "frontend/cli/verify.h"
@@ -12,6 +13,7 @@
 typedef struct build_options {
   cli_model_options model;
   cli_load_options load;
+  build_lists lists;
   const char *output, *optimizer;
 } build_options;
 
@@ -127,15 +129,23 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--ema", CLI_FLAG, &c->average, NULL, "the training step averages the weights"},
       {"--eval-batch", CLI_INT, &c->eval_batch, "N",
        "with --train: images at a time in evaluation (default 4 x batch)"},
-      CLI_MODEL_OPTS(o.model)};
+      CLI_SOURCE_OPTS(o.model),
+      {"--image", CLI_STR, &o.lists.image, "SIZE,...",
+       "image size: 512 or 224x384; several: a program for each, with the same parameters"},
+      CLI_MODE_OPTS(o.model),
+      {"--batch", CLI_STR, &o.lists.batch, "N,...",
+       "images at a time: 16 is programs for 1, 2, 4, 8 and 16, =16 for 16 alone, 1,16 for these"},
+      CLI_MACHINE_OPTS(o.model)};
   cli_list rest = {0};
   int parsed = cli_parse("build", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("build", "one MODEL is needed");
   cli_model_parsed(&o.model);
-  vtb_status status = check_options(rest.at[0], &o);
+  vtb_status status = build_lists_parse(&o.lists, c->training || is_case(rest.at[0]), c);
+  if (status == VTB_OK) status = check_options(rest.at[0], &o);
   if (status == VTB_OK) status = build(rest.at[0], &o);
   vtb_vec_free(&rest);
+  build_lists_free(&o.lists);
   cli_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;

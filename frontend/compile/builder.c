@@ -64,8 +64,11 @@ vtb_status vtb_file_builder_open(vtb_file_builder *b, const vtb_compile_options 
   b->manifest = (vtb_manifest){.compiler = VTB_VERSION,
                                .precision = o->precision ? o->precision : "fp32",
                                .library = vtb_compile_library_hash(),
-                               .services_bytes = (int32_t)sizeof(vtb_services),
-                               .programs = b->programs};
+                               .services_bytes = (int32_t)sizeof(vtb_services)};
+  size_t sizes = o->n_images ? o->n_images : 1, batches = o->n_batches ? o->n_batches : 1;
+  b->programs =
+      VTB_NEW_ARRAY(&b->arena, vtb_artefact_program, sizes * batches + VTB_N_ARTEFACT_ROLES);
+  b->manifest.programs = b->programs;
   vtb_status status =
       vtb_build_targets_parse(o->target ? o->target : "cpu", &b->targets, &r->error);
   return status == VTB_OK ? check_options(b, &r->error) : status;
@@ -205,12 +208,24 @@ static vtb_status add_plan(vtb_file_builder *b, vtb_artefact_program *p, const v
   return VTB_OK;
 }
 
+/* The size of the images that it takes; none if it takes none. */
+static void find_image(const vtb_compilation *c, vtb_artefact_program *p) {
+  const vtb_func *f = c->module->entry;
+  for (int a = f->n_args - 1; a >= 0; a--) {
+    const vtb_type *t = &f->args[a]->type;
+    if (f->arg_info[a].role != VTB_ROLE_INPUT || t->rank != 4 || t->dtype != VTB_F32) continue;
+    p->height = t->dim[2].size;
+    p->width = t->dim[3].size;
+  }
+}
+
 vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
                                 const vtb_compilation *c, int64_t batch) {
   vtb_artefact_program *p = &b->programs[b->manifest.n_programs++];
   vtb_status status = VTB_OK;
   *p = (vtb_artefact_program){.role = role,
                               .codes = VTB_NEW_ARRAY(&b->arena, vtb_artefact_code, VTB_CPU_LEVELS)};
+  find_image(c, p);
   for (int i = 0; i < VTB_CPU_LEVELS && status == VTB_OK; i++)
     if (b->targets.level[i]) status = add_code(b, p, c, batch, i);
   return status == VTB_OK && b->targets.cuda ? add_plan(b, p, c, batch) : status;

@@ -29,7 +29,7 @@ typedef struct vtb_file_builder {
   const vtb_compile_options *options;
   vtb_report *report;
   vtb_manifest manifest;
-  vtb_artefact_program programs[VTB_N_ARTEFACT_ROLES];
+  vtb_artefact_program *programs;
   VTB_VEC(vtb_object) objects;
   VTB_VEC(vtb_pending) pending;
   VTB_VEC(vtb_launch_plan *) plans;

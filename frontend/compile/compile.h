@@ -113,6 +113,14 @@ typedef struct vtb_compile_options {
   /* What files of these paths hold, whether there are any or not; for `use`, and names. */
   const vtb_compile_overlay *overlay;
   size_t n_overlay;
+
+  /* Files for inference: programs of each of these batches for images of each of these sizes, all
+   * with the same parameters: tables that follow the size are those of the weights, else of the
+   * first size, and stretched. NULL: `batch` and `image` alone. */
+  const int64_t *batches;
+  size_t n_batches;
+  const char *const *images;
+  size_t n_images;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

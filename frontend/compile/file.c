@@ -122,16 +122,64 @@ static int64_t eval_batch(const vtb_compile_options *o) {
   return !o->training ? o->batch : o->eval_batch ? o->eval_batch : 4 * o->batch;
 }
 
-static vtb_status add_inference(vtb_file_builder *b) {
+/* The programs for images of one size, the first of which is the one for most images: who asks for
+ * no batch gets that one. tables: the size that a model's tables have if no weights say it. */
+static vtb_status add_size(vtb_file_builder *b, const char *image, const char *tables) {
   vtb_compile_options o = *b->options;
-  int64_t batch = eval_batch(&o);
+  const vtb_override stretched = {.name = "table_image", .value = tables, .optional = true};
+  const vtb_instantiate_options more = {.overrides = &stretched, .n_overrides = 1};
+  int64_t one = eval_batch(&o);
+  const int64_t *batch = o.n_batches ? o.batches : &one;
   vtb_compilation c;
+  o.image = image;
   o.training = o.evaluation = false;
-  vtb_status status = vtb_compilation_open(&c, &o, b->report);
-  if (status == VTB_OK) vtb_file_builder_describe(b, &c);
-  if (status == VTB_OK) status = vtb_file_builder_add(b, VTB_ARTEFACT_INFERENCE, &c, batch);
+  vtb_status status = vtb_compilation_load(&c, &o, tables ? &more : NULL, b->report);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK && !b->manifest.n_programs) vtb_file_builder_describe(b, &c);
+  for (size_t i = 0; i < (o.n_batches ? o.n_batches : 1) && status == VTB_OK; i++)
+    status = vtb_file_builder_add(b, VTB_ARTEFACT_INFERENCE, &c, batch[i]);
   vtb_compilation_free(&c);
   return status;
+}
+
+static bool is_param(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+}
+
+static bool same_shape(const vtb_tensor_info *a, const vtb_tensor_info *b) {
+  bool same = a->rank == b->rank;
+  for (int i = 0; i < a->rank && same; i++) same = a->dim[i] == b->dim[i];
+  return same;
+}
+
+/* There is one set of parameters in a file. */
+static vtb_status check_alike(const vtb_file_builder *b) {
+  const vtb_artefact_program *first = &b->programs[0];
+  for (int i = 1; i < b->manifest.n_programs; i++) {
+    const vtb_artefact_program *p = &b->programs[i];
+    for (int k = 0; k < p->n_tensors; k++) {
+      const vtb_tensor_info *t = &p->tensors[k];
+      bool there = k < first->n_tensors && vtb_streq(first->tensors[k].name, t->name);
+      if (!is_param(t) || (there && same_shape(&first->tensors[k], t))) continue;
+      return vtb_fail(&b->report->error, VTB_E_INPUT,
+                      "parameter %s has another shape for images of %lldx%lld than for the file's "
+                      "first size, and a file has one of them: build a file a size",
+                      t->name, (long long)p->height, (long long)p->width);
+    }
+  }
+  return VTB_OK;
+}
+
+static vtb_status add_inference(vtb_file_builder *b) {
+  const vtb_compile_options *o = b->options;
+  char tables[64];
+  vtb_status status = add_size(b, o->n_images ? o->images[0] : o->image, NULL);
+  bool said = o->weights || o->parameters; /* the weights say whose tables they have */
+  snprintf(tables, sizeof tables, "%lldx%lld", (long long)b->programs[0].height,
+           (long long)b->programs[0].width);
+  for (size_t i = 1; i < o->n_images && status == VTB_OK; i++)
+    status = add_size(b, o->images[i], said ? NULL : tables);
+  return status == VTB_OK ? check_alike(b) : status;
 }
 
 static vtb_status add_step(vtb_file_builder *b) {

@@ -340,21 +340,14 @@ static vtb_status convert(const vtb_tensor_info *t, const vtb_weight *from, vtb_
   return VTB_OK;
 }
 
-static const vtb_weight *find_sized(const vtb_weights *w, const char *name, const char *size) {
-  char both[512];
-  int n = size ? snprintf(both, sizeof both, "%s@%s", name, size) : -1;
-  const vtb_weight *found = n >= 0 && n < (int)sizeof both ? vtb_weights_find(w, both) : NULL;
-  return found ? found : vtb_weights_find(w, name);
-}
-
-vtb_status vtb_weights_view(const vtb_program *p, const vtb_weights *w, const char *size,
-                            vtb_weights *made, const void **at, vtb_error *err) {
+vtb_status vtb_weights_view(const vtb_program *p, const vtb_weights *w, vtb_weights *made,
+                            const void **at, vtb_error *err) {
   const char *first_missing = NULL;
   int missing = 0;
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
     if (!is_state(t)) continue;
-    const vtb_weight *source = find_sized(w, t->name, size);
+    const vtb_weight *source = vtb_weights_find(w, t->name);
     vtb_status status = VTB_OK;
     if (!source && !missing++) first_missing = t->name;
     if (source && !same_shape(t, source)) return shape_differs(t, source, err);

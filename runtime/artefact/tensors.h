@@ -102,10 +102,8 @@ VTB_MUST_USE vtb_status vtb_weights_bind(const vtb_program *p, const vtb_weights
 
 /* The same without copies, for who only reads: at[i] is where the tensor's numbers stand in `w` as
  * the program computes with them (f32 or i32, at a multiple of 4 bytes), else in `made`, to which
- * they are converted once. Of tensors whose shape is another in a program for images of that size,
- * the store has one "<name>@<size>" beside the other; size may be NULL. */
+ * they are converted once. */
 VTB_MUST_USE vtb_status vtb_weights_view(const vtb_program *p, const vtb_weights *w,
-                                         const char *size, vtb_weights *made, const void **at,
-                                         vtb_error *err);
+                                         vtb_weights *made, const void **at, vtb_error *err);
 
 #endif

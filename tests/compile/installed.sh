@@ -2,6 +2,7 @@
 # The example of docs/compile.md, compiled and run against what is installed, alone.
 #   installed.sh BUILD
 set -u
+top=$PWD
 build=$1 work=$(mktemp -d) tree=$1/test-install
 trap 'rm -rf "$work"' EXIT
 command -v gcc >/dev/null && command -v pkg-config >/dev/null || { echo "skipped: no gcc or pkg-config"; exit 77; }
@@ -24,6 +25,45 @@ grep -q 'did you mean' <<<"$out" || fail "no advice in: $out"
 printf 'model m() {\n  input image: image[1, 6, 6]\n  output y = imag\n}\n' >wrong.vtb
 out=$("$work/app" wrong.vtb 2>&1) && fail "a wrong source succeeded"
 grep -q '^wrong.vtb:3:14: ' <<<"$out" || fail "no place in: $out"
+
+# the programs of docs/examples, by find_package, with a model that the library itself has written the weights of
+cat >save.c <<'C'
+#include <stdio.h>
+#include <vertebra_compile.h>
+int main(int argc, char **argv) {
+  const char *const defines[] = {"depth=1", "dim=16", "in_channels=3"};
+  vtb_compile_options o = {.size = sizeof o, .model = "vil_nano", .defines = defines, .n_defines = 3};
+  vtb_model *m = NULL;
+  vtb_session *s = NULL;
+  vtb_error err = {0};
+  int bad = argc != 2 || vtb_compile_model(&o, &m, NULL) || vtb_session_open(m, NULL, &s, &err) ||
+            vtb_session_save(s, argv[1], &err);
+  if (bad) fprintf(stderr, "%s\n", err.text);
+  return bad;
+}
+C
+gcc -std=c11 -Wall -Wextra -Wpedantic -Werror save.c -o save $flags -Wl,-rpath,"$(dirname "$pc")" || fail "save.c does not compile"
+./save w.safetensors || fail "no weights"
+"$tree/usr/bin/vertebra" build vil_nano -D depth=1 -D dim=16 -D in_channels=3 --weights w.safetensors --batch 4 -o model.so >log ||
+  fail "no model: $(cat log)"
+images=("$top"/tests/runtime/images/turned6.jpg "$top"/tests/fuzz/corpus/image/rgb.png)
+example() { # FOLDER: built as a project of its own
+  cmake -S "$top/docs/examples/$1" -B "$1" -DCMAKE_PREFIX_PATH="$tree/usr" -DCMAKE_BUILD_TYPE=Release >log 2>&1 &&
+    cmake --build "$1" >log 2>&1 || fail "docs/examples/$1: $(cat log)"
+}
+example c
+# six images: a run of four rows, and one of two
+c/classify model.so "${images[@]}" "${images[@]}" "${images[@]}" >one 2>&1 || fail "classify: $(cat one)"
+[ "$(grep -c ': class [0-9]' one)" = 6 ] && [ "$(sort -u one | wc -l)" = 2 ] || fail "classify says: $(cat one)"
+c/classify model.so absent.png >out 2>&1 && fail "an absent image succeeded"
+grep -q absent.png out || fail "no name in: $(cat out)"
+if command -v g++ >/dev/null; then
+  example cpp_server
+  for i in $(seq 30); do printf '%s\n' "${images[@]}"; done | cpp_server/server model.so >many || fail "the server failed"
+  [ "$(wc -l <many)" = 60 ] || fail "the server gave $(wc -l <many) answers"
+  diff <(sort -u one) <(sort -u many) || fail "the server's threads give something else"
+  echo absent.png | cpp_server/server model.so | grep -q 'absent.png: error: ' || fail "the server does not say what is wrong"
+fi
 
 shown=$(nm -D --defined-only "$build/libvertebra.so" | awk '{print $3}' | grep -vE '^vtb_(compile_(model|file|onnx|stage)|report_[a-z]+|model_[a-z_]+|session_[a-z_]+|version|abi_version)$')
 [ -z "$shown" ] || fail "the library shows $shown"
