@@ -267,6 +267,7 @@ VTB_FN int vtb_tid() { return vtb_emu_self()->tid; }
 VTB_FN int vtb_block() { return vtb_emu_self()->block; }
 VTB_FN int vtb_lane() { return vtb_emu_self()->tid & 31; }
 VTB_FN int vtb_warp() { return vtb_emu_self()->tid >> 5; }
+template <class P> VTB_FN P vtb_settled(P p) { return p; }
 VTB_FN void vtb_sync(VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->sync(t, VTB_EMU_PLACE("vtb_sync"));

@@ -371,6 +371,8 @@ static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
   if (i->op == VTB_OP_cast) return as_handle(cast_op(e, i, a[0]));
   const char *form = (i->operands[0]->type.dtype == VTB_I32 ? int_forms : float_forms)[i->op];
   if (vector && i->n_operands == 3) form = form3(e, i, form, a);
+  if (i->op == VTB_OP_div && e->n_near && vector && !vtb__cuda_is_vector(a[1]))
+    form = "$ * vtb_inverse(@)"; /* of a row that is much longer than what divides it */
   char type = vector ? 'v' : i->results[0]->type.dtype == VTB_I32 ? 'n' : 's';
   return as_handle(declare(e, type, fmt3(e, form, a)));
 }

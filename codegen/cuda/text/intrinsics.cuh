@@ -125,6 +125,12 @@ VTB_FN void vtb_store4_whole(vtb_f16 *p, vtb_i64 at, vtb_f4 v) {
   *(vtb_u64 *)(p + at) = (vtb_u64)vtb_pack_f16(v.z, v.w) << 32 | vtb_pack_f16(v.x, v.y);
 }
 
+/* p, as a number that the compiler does not take apart: offsets are added to it, not to what it was made of. */
+template <class T> VTB_FN T *vtb_settled(T *p) {
+  asm("" : "+l"(p));
+  return p;
+}
+
 /* Two neighbours: 8-byte accesses (4 of 16 bits). */
 struct __align__(8) vtb_two {
   float x, y;

@@ -7,6 +7,11 @@
 #define VTB_NAN vtb_float(0x7fc00000u)
 
 VTB_FN float vtb_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x * 0.0f; }
+/* What a number is multiplied by instead of being divided by b: the largest where 1 / b is larger, so that 0 / b is 0. */
+VTB_FN float vtb_inverse(float b) {
+  const float r = 1.0f / b, most = vtb_float(0x7f7fffffu);
+  return vtb_abs(r) > most && b != 0.0f ? (b < 0.0f ? -most : most) : r;
+}
 /* Where e^-x is infinite its reciprocal is 0. */
 VTB_FN float vtb_sigmoid(float x) { return vtb_rcp_fast(1.0f + vtb_exp2_fast(-1.4426950408889634f * x)); }
 /* log(1 + e^-|x|), a number of (0, ln 2], with a relative error of 3e-7 where |x| is small: log(1 + t) / t is close to a

@@ -44,7 +44,7 @@ constexpr int PARTS = FACTORS == 3 ? 1 : 2; /* of a matrix's numbers: bf16 has f
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
 require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 128 && WIDTH <= 128 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (2 * PARTS + B_MAP) + C_MAP * PAIRS * 2 * PARTS);
-cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? 600 : 0) + BEFORE * (47 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 32 : 3) + PAIRS * (C_MAP ? 50 : 26)) + ROW_ACCESSES * N * WIDTH / 13;
+cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? 600 : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 32 : 3) + PAIRS * (C_MAP ? 50 : 26)) + ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = 128;
 shared T b_tile[ROWS * PB];
@@ -65,8 +65,8 @@ constexpr int pos = 0; /* the first row's address */
 const auto a = ${a_from};
 const auto b_of = ${b_from};
 const auto c_of = ${c_from};
-vtb_bring_rows<B_EIGHT, ROWS, DEPTHS, PB, THREADS>(b_tile, N, DEPTH, b_of, b_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
-vtb_bring_rows<C_EIGHT, ROWS, COLUMNS, PC, THREADS>(c_tile, N, WIDTH, c_of, c_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
+vtb_bring_rows<B_EIGHT, ROWS, DEPTHS, PB, THREADS, true>(b_tile, N, DEPTH, b_of, b_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
+vtb_bring_rows<C_EIGHT, ROWS, COLUMNS, PC, THREADS, true>(c_tile, N, WIDTH, c_of, c_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
 vtb_cp_commit();
 
 /* Of a token: its decay and gain, the decays of its strip up to it, and those behind it times the gain. */
@@ -205,7 +205,7 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     VTB_UNROLL for (int k = 0; k < STEPS; k++) vtb_ldmatrix_x4(x[k], from + 16 * k);
   } else {
     vtb_sync_warp();
-    vtb_bring_rows<A_EIGHT, 16, DEPTHS, PB, 32>(stage, n_rows, DEPTH, a, a_stride, [&](int r) { return place(vtb_min_int(t0 + r, N - 1)); }, lane);
+    vtb_bring_rows<A_EIGHT, 16, DEPTHS, PB, 32, true>(stage, n_rows, DEPTH, a, a_stride, [&](int r) { return place(vtb_min_int(t0 + r, N - 1)); }, lane);
     vtb_cp_commit();
     vtb_cp_wait<0>();
     vtb_sync_warp();
@@ -216,9 +216,12 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
   if (lane < 16) { /* the decays of the strip's own columns, a column a lane */
     float m = 0.0f;
     const float gain = gains[t0 + lane];
-    VTB_UNROLL for (int r = 0; r < 16; r++) {
-      m = r == lane ? gain : m * steps[t0 + r];
-      mask[r * PD + lane] = m;
+    VTB_UNROLL for (int from = 0; from < 16; from += 4) {
+      const vtb_f4 step = vtb_load4(steps, t0 + from);
+      VTB_UNROLL for (int i = 0; i < 4; i++) {
+        m = from + i == lane ? gain : m * element(step, i);
+        mask[(from + i) * PD + lane] = m;
+      }
     }
   }
   float side[2] = {0.0f, 0.0f};
@@ -272,18 +275,26 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     }
   };
   const int b_row = lane % 8 + lane / 16 * 8, b_column = lane / 8 % 2 * 8, c_row = lane % 16, c_column = lane / 16 * 8;
+  auto b_lane = b_tile + ((t0 + b_row) * PB + b_column);
+  auto c_from_lane = c_tile + ((t0 + c_row) * PC + c_column);
+  auto leave = leaving + (t0 + c_lane);
+  auto all = all_of + strip;
   float between = 1.0f; /* the decays of the strips between rows and columns */
-  VTB_NO_UNROLL for (int j = strip - 1; j >= 0 && between != 0.0f; j--) { /* at 0 all that is left has decayed */
+  VTB_NO_UNROLL for (int left = strip; left > 0 && between != 0.0f; left--) { /* at 0 all that is left has decayed */
+    b_lane += -16 * PB;
+    c_from_lane += -16 * PC;
+    leave += -16;
+    all += -1;
     float weight[4];
     VTB_UNROLL for (int i = 0; i < 2; i++) {
-      weight[2 * i] = between * leaving[16 * j + 8 * i + c_lane];
-      weight[2 * i + 1] = between * leaving[16 * j + 8 * i + c_lane + 1];
+      weight[2 * i] = between * leave[8 * i];
+      weight[2 * i + 1] = between * leave[8 * i + 1];
     }
-    meet(b_tile + ((16 * j + b_row) * PB + b_column), c_tile + ((16 * j + c_row) * PC + c_column), [&](int i, int, float &v, float &w) {
+    meet(b_lane, c_from_lane, [&](int i, int, float &v, float &w) {
       v *= weight[2 * i];
       w *= weight[2 * i + 1];
     });
-    between *= all_of[j];
+    between *= all[0];
   }
   if (strip > 0) {
     const float low = through[t0 + quad], high = through[t0 + quad + 8];

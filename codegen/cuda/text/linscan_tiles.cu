@@ -49,6 +49,7 @@ hole code row_body;                  /* what they make of the row at pos: done_r
 hole code put_z;                 /* stores value at pos */
 constexpr bool WIDE = WIDTH > 128;
 constexpr int STRIPS = WIDE ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
+constexpr int TILES_ACROSS = 8 / COLUMN_WARPS; /* of scores, a warp */
 constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8, TILE = WARP_WIDTH * COLUMN_WARPS;
 constexpr int SLABS = (DEPTH + 127) / 128, SLAB = ((DEPTH + SLABS - 1) / SLABS + 15) / 16 * 16, DEPTHS = SLABS * SLAB;
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
@@ -110,37 +111,36 @@ const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 
 /* The ring: slabs of the state, then, of each tile of columns, slabs of B and two of C. */
 constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, PER_STEP = SLABS + 2;
-int to_slot = 0, slot = 0;
+int to_slot = 0, slot = 0, current = (STAGES - 1) * STAGE; /* where a slab is brought to, comes from next, and came from */
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
 auto bring = [&](int step, int part) { /* of the last tile's next nothing */
   const int n = step > 0 && FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - first_of(step), 64), at = step % 2 * 64;
   auto to = ring + to_slot;
   if (step < n_steps && part < SLABS) {
     const int x0 = part * SLAB;
-    vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS>(to, n, DEPTH - x0, b_of + x0, b_stride, [&](int r) { return column_at[at + r]; });
+    vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS, true>(to, n, DEPTH - x0, b_of + x0, b_stride, [&](int r) { return column_at[at + r]; });
   } else if (step < n_steps) {
     const int r0 = (part - SLABS) * 32;
-    vtb_bring_rows<C_EIGHT, 32, TILE, PC, THREADS>(to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
+    vtb_bring_rows<C_EIGHT, 32, TILE, PC, THREADS, true>(to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
   }
   vtb_cp_commit();
-  to_slot = follow(to_slot);
 };
 auto bring_state = [&](int x0) {
   auto to = ring + to_slot;
   auto state = states_of + state_of * (K * STATE_PITCH);
   if constexpr (STATE_ACROSS)
-    vtb_bring_rows<true, TILE, 32, PS, THREADS>(to, WIDTH, STATE_PITCH - x0, state + x0, STATE_PITCH, [&](int o) { return o; });
+    vtb_bring_rows<true, TILE, 32, PS, THREADS, true>(to, WIDTH, STATE_PITCH - x0, state + x0, STATE_PITCH, [&](int o) { return o; });
   else
-    vtb_bring_rows<true, 32, TILE, PC, THREADS>(to, DEPTH - x0, STATE_PITCH, state, STATE_PITCH, [&](int x) { return x0 + x; });
+    vtb_bring_rows<true, 32, TILE, PC, THREADS, true>(to, DEPTH - x0, STATE_PITCH, state, STATE_PITCH, [&](int x) { return x0 + x; });
   vtb_cp_commit();
-  to_slot = follow(to_slot);
 };
-auto arrive = [&]() -> int { /* the next slab's place; another may be brought */
+auto arrive = [&]() -> int { /* the next slab's place; another may be brought to the last one's */
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
-  const int now = slot;
+  to_slot = current;
+  current = slot;
   slot = follow(slot);
-  return now;
+  return current;
 };
 
 vtb_sync();
@@ -152,9 +152,10 @@ if (tid < 64) {
 }
 vtb_sync();
 if (!PAIRED || !have_a)
-  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS>(a_tile, n_rows, DEPTH, a, a_stride, [&](int r) { return row_at[r]; });
+  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS, true>(a_tile, n_rows, DEPTH, a, a_stride, [&](int r) { return row_at[r]; });
 have_a = true;
 VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) {
+  to_slot = i * STAGE;
   if (outside && i < STATE_SLABS)
     bring_state(32 * i);
   else
@@ -286,15 +287,16 @@ auto meet = [&](int step, auto on_diagonal) {
   constexpr bool whole = FORWARD && !PAIRED && !diagonal; /* tiles before the rows' own are */
   const int n_columns = whole ? 64 : vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
   const int t1 = first_of(step + 1);
-  const int n_next = step + 1 >= n_steps ? 0 : FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - t1, 64);
-  float s[STRIPS * 8 / COLUMN_WARPS][4];
+  constexpr bool full = FORWARD && !PAIRED; /* the next is, if it is */
+  const int n_next = step + 1 >= n_steps ? 0 : full ? 64 : vtb_min_int(c1 - t1, 64);
+  float s[STRIPS * TILES_ACROSS][4];
   vtb_clear(s);
   const bool meets = live && column < n_columns &&
                      (!diagonal || (EARLIER ? column < row + 16 * STRIPS : column + 64 / COLUMN_WARPS > row));
   auto score = [&](int slab) {
     const int at = arrive(), ahead = slab + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
-    if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + vtb_min_int(tid, n_next - 1));
+    if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + (full ? tid : vtb_min_int(tid, n_next - 1)));
     if (meets) {
       VTB_UNROLL for (int k = 0; k < SLAB; k += 16)
         vtb_step_16<FACTORS == VTB_FP16, STRIPS>(s, k, vtb_rows<true, PA>(a_tile, row, slab * SLAB),
@@ -306,16 +308,26 @@ auto meet = [&](int step, auto on_diagonal) {
   } else {
     VTB_UNROLL for (int slab = 0; slab < SLABS; slab++) score(slab);
   }
+  float row_factor[2 * STRIPS], extras[2 * STRIPS]; /* of the lane's rows, ahead: loads behind stores are not joined */
+  float column_factor[2 * TILES_ACROSS];
+  VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) {
+    const int t = row + 8 * i + lane / 4;
+    if (!diagonal) row_factor[i] = own[t] * between;
+    if (EXTRA && FORWARD) extras[i] = row_side[t];
+  }
+  if constexpr (!diagonal) VTB_UNROLL for (int i = 0; i < 2 * TILES_ACROSS; i++) {
+    const int c = cur + column + i / 2 * 8 + 2 * (lane % 4) + i % 2;
+    column_factor[i] = EARLIER ? after[c] : through[c];
+  }
   vtb_each_pair<STRIPS>(s, [&](int r, int j, float &v, float &w) {
-    const int t = row + r, c = column + j;
+    const int t = row + r, c = column + j, at = r / 16 * 2 + r / 8 % 2;
     if (EXTRA) {
-      v += FORWARD ? row_side[t] : column_side[cur + c];
-      w += FORWARD ? row_side[t] : column_side[cur + c + 1];
+      v += FORWARD ? extras[at] : column_side[cur + c];
+      w += FORWARD ? extras[at] : column_side[cur + c + 1];
     }
     if constexpr (!diagonal) {
-      const float f = own[t] * between;
-      v *= f * (EARLIER ? after[cur + c] : through[cur + c]);
-      w *= f * (EARLIER ? after[cur + c + 1] : through[cur + c + 1]);
+      v *= row_factor[at] * column_factor[j / 8 * 2];
+      w *= row_factor[at] * column_factor[j / 8 * 2 + 1];
     } else if (EARLIER) {
       v = c > t ? 0.0f : v * vtb_product_between(c, t, near, in, out_of, gaps);
       w = c + 1 > t ? 0.0f : w * vtb_product_between(c + 1, t, near, in, out_of, gaps);
@@ -334,8 +346,8 @@ auto meet = [&](int step, auto on_diagonal) {
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (part == 0 && vtb_warp() == 1 && n_next > 0) { /* on their way while the products go on */
       const int j0 = 2 * lane, j1 = j0 + 1;
-      d0 = j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
-      d1 = j1 < n_next ? decay_of_column(t1 + j1, next + j1) : 1.0f;
+      d0 = full || j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
+      d1 = full || j1 < n_next ? decay_of_column(t1 + j1, next + j1) : 1.0f;
       if (GAIN) g0 = gain_at(column_at[next + j0]), g1 = gain_at(column_at[next + j1]);
       if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }

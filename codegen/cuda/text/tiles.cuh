@@ -29,13 +29,14 @@ VTB_BRING8_WIDE(vtb_f16)
 /* ROWS x COLUMNS of shared memory by THREADS threads (a warp: `self` is the lane): row r holds from[at(r) * stride + (0 ... n_columns)], zeros else, and
  * zeros in rows from n_rows on. EIGHT: 16 bytes at a time: COLUMNS, n_columns, PITCH and the rows' addresses are multiples
  * of eight; a thread's columns are LANES pieces apart, its rows STEP, so that addresses are a sum and a product each.
- * Complete after vtb_cp_wait and vtb_sync. */
-template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, class T, class From, class At>
+ * SETTLED: rows' addresses are one instruction instead of three, and a thread has a pointer more. Complete after
+ * vtb_cp_wait and vtb_sync. */
+template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, bool SETTLED = false, class T, class From, class At>
 VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int stride, At at, int self = vtb_tid()) {
   if constexpr (EIGHT) {
     constexpr int PIECES = COLUMNS / 8, PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART, STEP = THREADS / LANES;
     const int first = self / LANES, x0 = self % LANES * 8;
-    const auto source = from + x0;
+    const auto source = SETTLED ? vtb_settled(from + x0) : from + x0;
     const auto target = to + (first * PITCH + x0);
     int places[(ROWS + STEP - 1) / STEP]; /* all first: copies behind one another cost less */
     VTB_UNROLL for (int r = 0; r < ROWS; r += STEP)
