@@ -126,13 +126,29 @@ TEST(thin_products_of_a_causal_convolution) {
         1);
 }
 
-/* A window that is not in registers, an input of which no four lie aligned. */
+/* A window of single channels, an input of which no four lie aligned. */
 TEST(thin_products_of_a_large_kernel) {
   check("large",
         "func @f(%up: f32[2, 30, 75], %w: f32[72, 5, 5], %u: f32[3, 72], %v: f32[3, 72]) -> "
         "(f32[2, 30, 72], f32[2, 30, 3]) {\n"
         "  %x = slice %up {axis = 2, start = 3, limit = 75} : f32[2, 30, 72]\n"
         "  %y = dwconv %x, %w {grid = [5, 6], pad = [2, 2], path = \"snake@5x6\"} : f32[2, 30, "
+        "72]\n"
+        "  %a = silu %y : f32[2, 30, 72]\n"
+        "  %p = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[2, 30, 3]\n"
+        "  %g = einsum %x, %v, %p {spec = \"bnd,ed->bne\"} : f32[2, 30, 3]\n"
+        "  return %a, %g\n"
+        "}\n",
+        1);
+}
+
+/* A window that is not in registers. */
+TEST(thin_products_of_a_larger_kernel) {
+  check("large",
+        "func @f(%up: f32[2, 30, 75], %w: f32[72, 9, 9], %u: f32[3, 72], %v: f32[3, 72]) -> "
+        "(f32[2, 30, 72], f32[2, 30, 3]) {\n"
+        "  %x = slice %up {axis = 2, start = 3, limit = 75} : f32[2, 30, 72]\n"
+        "  %y = dwconv %x, %w {grid = [5, 6], pad = [4, 4], path = \"snake@5x6\"} : f32[2, 30, "
         "72]\n"
         "  %a = silu %y : f32[2, 30, 72]\n"
         "  %p = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[2, 30, 3]\n"
@@ -284,6 +300,7 @@ int main(void) {
   RUN(thin_products_beside_a_convolution);
   RUN(thin_products_of_a_causal_convolution);
   RUN(thin_products_of_a_large_kernel);
+  RUN(thin_products_of_a_larger_kernel);
   RUN(sums_of_products_without_a_convolution);
   RUN(a_large_kernel_and_an_odd_view);
   RUN(few_numbers_a_token_over_its_channels);

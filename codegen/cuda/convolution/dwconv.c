@@ -33,6 +33,14 @@ typedef struct dwconv {
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
+/* Strips of a grid row: equal ones if there are, of at least half the length. */
+static int64_t strips_of(int64_t columns) {
+  int64_t least = ceil_div(columns, STRIP);
+  for (int64_t n = least; n <= 2 * least; n++)
+    if (columns % n == 0) return n;
+  return least;
+}
+
 static dwconv take_apart(vtb_cuda *c, const vtb_inst *inst) {
   vtb_depthwise d;
   vtb_check(vtb_depthwise_of(inst, &d), "dwconv: attributes");
@@ -41,17 +49,19 @@ static dwconv take_apart(vtb_cuda *c, const vtb_inst *inst) {
   g.kt = d.kernel[0], g.kh = d.kernel[1], g.kw = d.kernel[2];
   g.front = d.pad[0], g.top = d.pad[1], g.left = d.pad[2];
   g.taps = g.kt * g.kh * g.kw;
-  g.strip = g.gw < STRIP ? g.gw : STRIP;
-  g.strips = ceil_div(g.gw, g.strip);
+  g.strips = strips_of(g.gw);
+  g.strip = ceil_div(g.gw, g.strips);
   return g;
 }
 
-static void fill_shape(vtb_cuda_kernel *k, const dwconv *g) {
+/* Gives the step from token to token of a grid row, 0 if it is not the same everywhere. */
+static int64_t fill_shape(vtb_cuda_kernel *k, const dwconv *g) {
   vtb_cuda_order order = vtb_cuda_order_make(k, vtb_attr_str(g->inst, "path", NULL), g->N, "order");
   vtb_cuda_fill(k, "place", "%s", vtb_cuda_order_at(g->c, &order, "t"));
   VTB_CUDA_NUMBERS(k, {"C", g->C}, {"GT", g->gt}, {"GH", g->gh}, {"GW", g->gw}, {"KT", g->kt},
                    {"KH", g->kh}, {"KW", g->kw}, {"FRONT", g->front}, {"TOP", g->top},
                    {"LEFT", g->left}, {"STRIP", g->strip}, {"STRIPS", g->strips});
+  return order.kind == VTB_CUDA_ORDER_LINEAR ? order.step : 0;
 }
 
 /* Whether the taps of four neighbouring channels lie behind one another, 16-byte aligned. */
@@ -96,8 +106,13 @@ static const char *store_text(const dwconv *g, vtb_cuda_kernel *k, const vtb_ins
 /* Products of small matrices read what other channels of their group have. */
 static bool mixes_channels(const vtb_inst *fused) {
   for (const vtb_inst *i = fused->callee->first; i; i = i->next)
-    if (i->op == VTB_OP_einsum) return true;
+    if (i->op == VTB_OP_einsum && !vtb_is_share(i)) return true;
   return false;
+}
+
+/* Whether a thread of four channels has all taps. */
+static bool fits_registers(vtb_cuda *c, const vtb_inst *inst) {
+  return take_apart(c, inst).taps * 4 <= WINDOW;
 }
 
 /* With a body behind it, or without. False: it cannot have fours. */
@@ -119,9 +134,10 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
     return false;
   }
   vtb_cuda_fill(k, "store", "%s", store);
-  fill_shape(k, &g);
+  int64_t step = fill_shape(k, &g);
   VTB_CUDA_NUMBERS(k, {"ITEMS", threads}, {"WINDOW", WINDOW},
                    {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
+                   {"X_ALONG", step * vtb_cuda_tensor_of(c, 0)->stride[1]},
                    {"W_FLAT", is_flat(&g, 1)}, {"TURNED", turned},
                    {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
@@ -197,11 +213,12 @@ static bool convolve_shares(vtb_cuda *c, const vtb_inst *fused, int n, bool four
   }
   vtb_cuda_fill(k, "store", "%s%s", four ? "const vtb_f4 vsum = sum, vcentre = centre;\n" : "",
                 store);
-  fill_shape(k, &g);
+  int64_t step = fill_shape(k, &g);
   fill_products(&g, k, fused, n);
   VTB_CUDA_NUMBERS(k, {"SHARES", shares}, {"OUTPUTS", sum->dim[sum->rank - 1].size},
                    {"FACTORS", vtb__cuda_factors(c)}, {"WINDOW", WINDOW},
                    {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
+                   {"X_ALONG", step * vtb_cuda_tensor_of(c, 0)->stride[1]},
                    {"W_FLAT", is_flat(&g, 1)}, {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
@@ -215,7 +232,8 @@ static void convolve(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused) {
   int n = 0;
   for (const vtb_inst *i = fused ? inst : NULL; i; i = i->next) n += vtb_is_share(i);
   if (n > 0) {
-    if (!convolve_shares(c, fused, n, true)) convolve_shares(c, fused, n, false);
+    bool four = fits_registers(c, inst) || mixes_channels(fused);
+    if (!convolve_shares(c, fused, n, four)) convolve_shares(c, fused, n, !four);
     return;
   }
   if (!convolve_with(c, inst, fused, true)) convolve_with(c, inst, fused, false);

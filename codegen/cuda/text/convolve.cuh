@@ -1,31 +1,33 @@
 /* Vertebra: the windows of depthwise convolutions (dwconv*.cu), and sums over the threads of a column.
  *
- * store(x, sum, near) for columns x0 to x1 - 1 of a row: V is of one channel or of four, load(a, column) reads the input
- * for row a of the kernel, zero beyond the grid, near(a, e) is what that was for row a and column e of the kernel. KEPT:
- * weights, which take(w) brings, and a window of inputs that moves along sit in registers; else weight(a, e) is read. */
-template <int ROWS, int KW, bool KEPT, class V, class Load, class Weight, class Take, class Store>
-VTB_FN void vtb_convolve(int x0, int x1, int left, Load load, Weight weight, Take take, Store store) {
+ * store(c, sum, near) for columns c of a strip of STRIP, or of `length` of them: V is of one channel or of four,
+ * near(a, e) is the input for row a and column e of the kernel. KEPT: weights, which take(w) brings, and a window of inputs
+ * sit in registers, an input's place being its column modulo KW, so that nothing moves: the strip is unrolled. load(a, c)
+ * reads the input for row a of the kernel at column c of the strip, zero beyond the row's ends, and take(w) leaves zeros
+ * for rows beyond the grid, for which load may give any of the window's. Else weight(a, e) is read, and load gives zeros
+ * there as well. */
+template <int ROWS, int KW, bool KEPT, int STRIP, bool WHOLE, class V, class Load, class Weight, class Take, class Store>
+VTB_FN void vtb_convolve(int length, int left, Load load, Weight weight, Take take, Store store) {
   if constexpr (KEPT) {
     V w[ROWS][KW], window[ROWS][KW];
     take(w);
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
-      VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - left) : V{};
-    for (int x = x0; x < x1; x++) {
+      VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e + 1 < KW ? load(a, e - left) : V{};
+    VTB_UNROLL for (int c = 0; c < STRIP; c++) {
+      if (!WHOLE && c >= length) continue;
       V sum = {};
       VTB_UNROLL for (int a = 0; a < ROWS; a++) {
-        VTB_UNROLL for (int e = 0; e < KW; e++) {
-          window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - left);
-          sum = sum + w[a][e] * window[a][e];
-        }
+        window[a][(c + KW - 1) % KW] = load(a, c + KW - 1 - left);
+        VTB_UNROLL for (int e = 0; e < KW; e++) sum = sum + w[a][e] * window[a][(c + e) % KW];
       }
-      store(x, sum, [&](int a, int e) -> V { return window[a][e]; });
+      store(c, sum, [&](int a, int e) -> V { return window[a][(c + e) % KW]; });
     }
   } else {
-    for (int x = x0; x < x1; x++) {
+    for (int c = 0; c < length; c++) {
       V sum = {};
       for (int a = 0; a < ROWS; a++)
-        for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(a, x + e - left);
-      store(x, sum, [&](int a, int e) -> V { return load(a, x + e - left); });
+        for (int e = 0; e < KW; e++) sum = sum + weight(a, e) * load(a, c + e - left);
+      store(c, sum, [&](int a, int e) -> V { return load(a, c + e - left); });
     }
   }
 }

@@ -11,16 +11,19 @@ hole int W_STEP;                 /* from channel to channel of the weights */
 hole bool W_FLAT, TURNED;        /* weights are dense and aligned; their taps are read backwards */
 hole int X_STEP;                 /* from channel to channel of the input; 0: neighbours, aligned */
 hole type value;                 /* of PER channels: float or vtb_f4 */
+hole int X_ALONG;                /* from token to token of a grid row of the input; 0: not the same everywhere */
 hole expr place;                 /* of step t */
 hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
 hole code store;                 /* of the sum at b, pos and ch */
 constexpr int PER = sizeof(value) == 16 ? 4 : 1, COLUMNS = C / PER;
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW; /* of the kernel, all frames */
-constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
+constexpr bool OWN = FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH; /* windows have their own row */
+constexpr bool IN_REGISTERS = OWN && ROWS * KW * PER <= WINDOW;
 constexpr int SLOTS = COLUMNS < THREADS ? COLUMNS : THREADS, PITCH = TAPS + 1 - TAPS % 2; /* odd: no bank twice */
 constexpr bool STAGED = PER == 1 && W_FLAT && TAPS > 1 && SLOTS * PITCH <= 16384;
 require C % PER == 0;
-cost issue = THREADS / 32 * STRIP * (ROWS * KW * PER + 8 * ROWS + 12);
+constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : TAPS * (12 + 3 * PER); /* of a token */
+cost issue = THREADS / 32 * (STRIP * (EFFORT + 6) + TAPS * (PER == 4 ? 8 : 5) + 80);
 shared float taps[STAGED ? SLOTS * PITCH : 1]; /* of slot s: those of the channel of thread s */
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
 if constexpr (STAGED) {
@@ -33,16 +36,22 @@ if (thread < ITEMS) {
   const int ch = (int)(thread % COLUMNS) * PER, strip = (int)(thread / COLUMNS % STRIPS);
   const int y = (int)(thread / COLUMNS / STRIPS % GH), z = (int)(thread / COLUMNS / STRIPS / GH % GT);
   const int b = (int)(thread / COLUMNS / STRIPS / GH / GT);
-  const int x0 = strip * STRIP, x1 = vtb_min_int(x0 + STRIP, GW);
+  const int x0 = strip * STRIP;
   auto place = [&](int t) -> int { return ${place}; };
-  auto load = [&](int a, int column) -> value {
+  auto is_row = [&](int a) -> bool {
     const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
-    if (frame < 0 || frame >= GT || row < 0 || row >= GH || column < 0 || column >= GW) return value{};
-    const vtb_i64 pos = place((frame * GH + row) * GW + column);
+    return frame >= 0 && frame < GT && row >= 0 && row < GH;
+  };
+  auto load = [&](int a, int c) -> value {
+    const int frame = vtb_within(z + a / KH - FRONT, GT), row = vtb_within(y + a % KH - TOP, GH), column = x0 + c;
+    if (!IN_REGISTERS && !is_row(a)) return value{};
+    if ((STRIP * STRIPS > GW || c < 0 || c >= STRIP) && (column < 0 || column >= GW)) return value{};
+    const vtb_i64 pos = place((frame * GH + row) * GW + (X_ALONG ? x0 : column));
+    const auto from = x_in + (${x_at}); /* a row's addresses are one and numbers */
     if constexpr (X_STEP == 0)
-      return vtb_read<value>(x_in, ${x_at});
+      return vtb_read<value>(from, X_ALONG * c);
     else
-      return vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
+      return vtb_read_apart<value>(from, X_ALONG * c, X_STEP);
   };
   auto weight = [&](int a, int e) -> value {
     if constexpr (STAGED)
@@ -59,7 +68,9 @@ if (thread < ITEMS) {
       vtb_take_taps<ROWS, KW, TURNED>(w, w_in + ch * TAPS);
     else
       VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
+    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+      if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
   };
-  vtb_convolve<ROWS, KW, IN_REGISTERS, value>(x0, x1, LEFT, load, weight, take,
-                                              [&](int x, value sum, auto) { store(x, sum); });
+  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, value>(
+      vtb_min_int(STRIP, GW - x0), LEFT, load, weight, take, [&](int c, value sum, auto) { store(x0 + c, sum); });
 }

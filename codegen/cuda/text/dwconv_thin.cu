@@ -17,6 +17,7 @@ hole int X_STEP;                 /* from channel to channel of the input; 0: nei
 hole int EACH;                   /* factors of the products copied at a time: 8 as they are, 4 or 1 */
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole type T;                     /* of tiles */
+hole int X_ALONG;                /* from token to token of a grid row of the input; 0: not the same everywhere */
 hole expr place;                 /* of step t */
 hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
 hole code store;                 /* of the sum at b, pos and ch, and keep(p, v): v is factor p there */
@@ -24,26 +25,34 @@ hole code bring;                 /* copy(p, from) for each product: from(n) is t
 hole code put;                   /* stores total, of output n at b and pos for `share` */
 constexpr int PER = sizeof(value) / 4, WIDTH = C / SHARES, WARPS = THREADS / 32;
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW; /* of the kernel, all frames */
-constexpr bool IN_REGISTERS = ROWS * KW * PER <= WINDOW;
+constexpr bool OWN = FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH; /* windows have their own row */
+constexpr bool IN_REGISTERS = OWN && ROWS * KW * PER <= WINDOW;
 constexpr int DEPTH = (WIDTH + 15) / 16 * 16, PITCH = vtb_pitch_along(DEPTH, sizeof(T)), NI = (OUTPUTS + 7) / 8;
 constexpr int WIDE = 8 * NI, PIECE = EACH == 8 ? 8 : 4;
-require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16;
+constexpr int PIECES = DEPTH / PIECE, AT_ONCE = THREADS / PIECES; /* of a row of factors; rows copied at a time */
+require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16 && AT_ONCE > 0;
 cost tensor = 32 * WIDE * DEPTH * PRODUCTS;
-cost issue = WARPS * (STRIP * (ROWS * KW * PER + 8 * ROWS + 16 + 8 * PRODUCTS) + 20 * PRODUCTS * WIDE * DEPTH / (PIECE * THREADS) + 450) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
+constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : TAPS * (12 + 3 * PER); /* of a token */
+cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + 2 * TAPS * PER + 180 + 5 * PRODUCTS * WIDE / AT_ONCE) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
 const int share = vtb_block() % SHARES, strip = vtb_block() / SHARES % STRIPS;
 const int y = vtb_block() / SHARES / STRIPS % GH, z = vtb_block() / SHARES / STRIPS / GH % GT;
 const int b = vtb_block() / SHARES / STRIPS / GH / GT, tid = vtb_tid();
-const int x0 = strip * STRIP, x1 = vtb_min_int(x0 + STRIP, GW), length = x1 - x0;
+const int x0 = strip * STRIP, length = STRIP * STRIPS == GW ? STRIP : vtb_min_int(STRIP, GW - x0);
 auto place = [&](int t) -> int { return ${place}; };
 auto zero = [&](int row, int from) { /* from channel `from` on */
-  for (int x = from + 4 * tid; x < DEPTH; x += 4 * THREADS) vtb_store4(rows, row * PITCH + x, vtb_splat(0.0f));
+  VTB_UNROLL for (int i = 0; i < (DEPTH + 4 * THREADS - 1) / (4 * THREADS); i++) {
+    const int x = from + 4 * (tid + i * THREADS);
+    if (x < DEPTH) vtb_store4(rows, row * PITCH + x, vtb_splat(0.0f));
+  }
 };
 auto copy = [&](int p, auto from) {
-  VTB_NO_UNROLL for (int i = tid; i < WIDE * DEPTH / PIECE; i += THREADS) {
-    const int n = i / (DEPTH / PIECE), x = i % (DEPTH / PIECE) * PIECE, at = (p * WIDE + n) * PITCH + x;
-    if (n >= OUTPUTS || x >= WIDTH) {
+  const int first = tid / PIECES, x = tid % PIECES * PIECE;
+  VTB_UNROLL for (int i = 0; i < (WIDE + AT_ONCE - 1) / AT_ONCE; i++) {
+    const int n = first + i * AT_ONCE, at = (p * WIDE + n) * PITCH + x;
+    if ((THREADS > AT_ONCE * PIECES && first >= AT_ONCE) || (WIDE % AT_ONCE > 0 && n >= WIDE)) continue;
+    if ((OUTPUTS < WIDE && n >= OUTPUTS) || (DEPTH > WIDTH && x >= WIDTH)) {
       for (int e = 0; e < PIECE; e += 4) vtb_store4(columns, at + e, vtb_splat(0.0f));
     } else if constexpr (EACH == 8) {
       vtb_cp_async16(columns + at, from(n) + x, true);
@@ -56,18 +65,24 @@ auto copy = [&](int p, auto from) {
 };
 ${bring}
 vtb_cp_commit();
-VTB_UNROLL for (int p = 0; p < PRODUCTS; p++)
-  for (int row = DEPTH > WIDTH ? 0 : length; row < 16; row++) zero(p * 16 + row, row < length ? WIDTH : 0);
-if (tid * PER < WIDTH) {
+VTB_UNROLL for (int p = 0; p < PRODUCTS; p++) VTB_UNROLL for (int row = 0; row < 16; row++)
+  if (row >= length || DEPTH > WIDTH) zero(p * 16 + row, row < length ? WIDTH : 0);
+if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
   const int ch = share * WIDTH + tid * PER;
-  auto load = [&](int a, int column) -> value {
+  auto is_row = [&](int a) -> bool {
     const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
-    if (frame < 0 || frame >= GT || row < 0 || row >= GH || column < 0 || column >= GW) return value{};
-    const vtb_i64 pos = place((frame * GH + row) * GW + column);
+    return frame >= 0 && frame < GT && row >= 0 && row < GH;
+  };
+  auto load = [&](int a, int c) -> value {
+    const int frame = vtb_within(z + a / KH - FRONT, GT), row = vtb_within(y + a % KH - TOP, GH), column = x0 + c;
+    if (!IN_REGISTERS && !is_row(a)) return value{};
+    if ((STRIP * STRIPS > GW || c < 0 || c >= STRIP) && (column < 0 || column >= GW)) return value{};
+    const vtb_i64 pos = place((frame * GH + row) * GW + (X_ALONG ? x0 : column));
+    const auto from = x_in + (${x_at}); /* a row's addresses are one and numbers */
     if constexpr (X_STEP == 0)
-      return vtb_read<value>(x_in, ${x_at});
+      return vtb_read<value>(from, X_ALONG * c);
     else
-      return vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
+      return vtb_read_apart<value>(from, X_ALONG * c, X_STEP);
   };
   auto weight = [&](int a, int e) -> value { return vtb_read_apart<value>(w_in, ${w_at}, W_STEP); };
   auto take = [&](auto &w) {
@@ -75,15 +90,17 @@ if (tid * PER < WIDTH) {
       vtb_take_taps<ROWS, KW, false>(w, w_in + ch * TAPS);
     else
       VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
+    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+      if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
   };
-  auto store = [&](int column, value sum, value centre) {
-    const vtb_i64 pos = place((z * GH + y) * GW + column);
-    auto keep = [&](int p, value v) { vtb_write(rows, (p * 16 + column - x0) * PITCH + tid * PER, v); };
+  auto store = [&](int c, value sum, value centre) {
+    const vtb_i64 pos = place((z * GH + y) * GW + x0 + c);
+    auto keep = [&](int p, value v) { vtb_write(rows, (p * 16 + c) * PITCH + tid * PER, v); };
     ${store}
   };
-  vtb_convolve<ROWS, KW, IN_REGISTERS, value>(x0, x1, LEFT, load, weight, take, [&](int x, value sum, auto near) {
-    store(x, sum, near(FRONT * KH + TOP, LEFT));
-  });
+  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, value>(
+      length, LEFT, load, weight, take,
+      [&](int c, value sum, auto near) { store(c, sum, near(FRONT * KH + TOP, LEFT)); });
 }
 vtb_arrived();
 float part[NI][4];
@@ -96,7 +113,7 @@ VTB_UNROLL for (int p = 0; p < PRODUCTS; p++) {
 }
 vtb_each(part, [&](int row, int n, float v) { sums[(vtb_warp() * 16 + row) * WIDE + n] = v; });
 vtb_sync();
-for (int i = tid; i < length * OUTPUTS; i += THREADS) {
+VTB_NO_UNROLL for (int i = tid; i < length * OUTPUTS; i += THREADS) {
   const int row = i / OUTPUTS, n = i % OUTPUTS;
   const vtb_i64 pos = place((z * GH + y) * GW + x0 + row);
   float total = 0.0f;

@@ -136,6 +136,8 @@ VTB_FN int vtb_abs_int(int x) { return x > 0 ? x : (int)(0u - (vtb_u32)x); }
 VTB_FN int vtb_sign_int(int x) { return (x > 0) - (x < 0); }
 VTB_FN constexpr int vtb_max_int(int x, int y) { return x > y ? x : y; }
 VTB_FN constexpr int vtb_min_int(int x, int y) { return x < y ? x : y; }
+/* The nearest of 0 to n - 1. */
+VTB_FN constexpr int vtb_within(int x, int n) { return x < 0 ? 0 : x < n ? x : n - 1; }
 
 /* The hash of runtime/base/random.h. */
 VTB_FN vtb_u32 vtb_random_mix(vtb_u32 x) {
