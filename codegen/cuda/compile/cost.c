@@ -1,6 +1,7 @@
 /* What launches of kernels do: see ../cost.h. */
 #include "codegen/cuda/cost.h"
 #include "codegen/cuda/plan/program.h"
+#include "ir/kernels.h"
 #include "ir/scalar.h"
 
 const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c) { return vtb_gpu_or_default(&c->options->gpu); }
@@ -81,14 +82,19 @@ static double access_lanes(const vtb_cuda_ref *r) {
 static effort ops_of(const vtb_cuda_kernel *k) {
   const vtb_inst *inst = k->c->unit.inst;
   effort sum = {0};
-  bool total = vtb_streq(k->kind, "total"); /* adds what the kernel before has made */
+  /* adds what the kernel before has made */
+  bool total = vtb_streq(k->kind, "total") || vtb_streq(k->kind, "dwconv_add");
   if (!inst || k->c->unit.copies || total) return sum;
   if (inst->op != VTB_OP_fused) {
     if (!k->of.file) add_ops(inst, &sum);
     return sum;
   }
+  /* small products of a local kernel's body are no text's own */
+  const bool local = vtb_kernel_kind_of(inst) == VTB_KERNEL_LOCAL;
   for (const vtb_inst *i = inst->callee->first; i; i = i->next)
-    if (!k->of.file || vtb_scalar_get(i->op)) add_ops(i, &sum);
+    if (!k->of.file || vtb_scalar_get(i->op) ||
+        (local && i->op == VTB_OP_einsum && !vtb_is_share(i)))
+      add_ops(i, &sum);
   return sum;
 }
 

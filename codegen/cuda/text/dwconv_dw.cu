@@ -12,7 +12,7 @@ hole expr x_at, dy_at;      /* offsets for b, pos and ch */
 constexpr int WARPS = THREADS / 32, BLOCKS = (C + 31) / 32, SHARE = (ALL + SHARES - 1) / SHARES;
 constexpr int TAPS = KT * KH * KW;
 require SUMS * GROUPS >= TAPS;
-cost issue = SHARE * STRIP * (5 * SUMS + 10);
+cost issue = SHARE * STRIP * (9 * SUMS + 10);
 shared float warps[WARPS * SUMS * 32];
 const int ch = vtb_block() % BLOCKS * 32 + vtb_lane(), first = vtb_block() / BLOCKS % GROUPS * SUMS;
 const int share = vtb_block() / BLOCKS / GROUPS, end = vtb_min_int(SHARE * (share + 1), ALL);

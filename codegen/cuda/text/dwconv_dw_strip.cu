@@ -18,6 +18,8 @@ constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER, LANES = THREADS / ALON
 constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) / SHARES;
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW, SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
 require C % PER == 0 && ALONG <= THREADS;
+constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = TAPS * PER + ROWS * (5 * PER + 8) + 16;
+cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 60) + 16 * SUMS + 60);
 shared value chunk[CHUNK * THREADS];
 const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG, ch = column * PER;
 const int share = vtb_block() / TILES, end = vtb_min_int(SHARE * (share + 1), ALL);
