@@ -174,6 +174,33 @@ const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **g
   return (*map)->operands[0]->def ? (*map)->operands[0]->def->operands[0] : (*map)->operands[0];
 }
 
+/* Of a scan's adjoint, dq, dk or dv, dk times what multiplied the keys. */
+static const vtb_value *adjoint_of_rows(const vtb_inst *scan, int o) {
+  const vtb_value *d = scan->results[o], *gain, *found = NULL;
+  const vtb_inst *map;
+  vtb_mixer_rows(scan, o, &gain, &map);
+  if (!gain) return d;
+  for (const vtb_inst *i = scan->next; i; i = i->next)
+    if (i->op == VTB_OP_mul && ((i->operands[0] == d && i->operands[1] == gain) ||
+                                (i->operands[1] == d && i->operands[0] == gain)))
+      found = i->results[0];
+  return found;
+}
+
+vtb_mixer_back vtb_mixer_back_of(const vtb_inst *scan, int o) {
+  const vtb_value *d = adjoint_of_rows(scan, o);
+  vtb_mixer_back back = {NULL, NULL, NULL};
+  for (const vtb_inst *i = scan->next; d && i; i = i->next) {
+    const vtb_inst *view = i->n_operands ? i->operands[0]->def : NULL;
+    if (!view || view->op != VTB_OP_reshape || view->operands[0] != d) continue;
+    if (i->op == VTB_OP_reduce_sum)
+      back.bias = i;
+    else if (i->op == VTB_OP_einsum)
+      *(strncmp(vtb_attr_str(i, "spec", ""), "bngo,bngi", 9) == 0 ? &back.weights : &back.rows) = i;
+  }
+  return back;
+}
+
 /* ---- expansion of an update into terms ------------------------------------------------------- */
 
 #define MAX_TERMS 64

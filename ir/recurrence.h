@@ -172,6 +172,13 @@ const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
  * not so. */
 const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **gain,
                                 const vtb_inst **map);
+/* What a "mixer_grad" makes of the adjoint of operand o, d, where a matrix made its rows. d itself
+ * is then no result. */
+typedef struct vtb_mixer_back {
+  const vtb_inst *rows; /* of the rows before the matrix, an einsum; NULL: d is a result */
+  const vtb_inst *weights, *bias; /* sums of d's fours over the tokens, or NULL */
+} vtb_mixer_back;
+vtb_mixer_back vtb_mixer_back_of(const vtb_inst *scan, int o);
 
 /* ---- the running scale of a step function (ir/recurrence.c) ---------------------------------- */
 

@@ -46,7 +46,7 @@ static bool is_block(const vtb_inst *i) {
     if (!memchr(w, letters[l], 3)) return false;
   if (i->n_operands == 3 && vtb_type_is_dynamic(&i->operands[2]->type)) return false;
   return x->dim[n - 1].size == BLOCK && i->results[0]->type.dim[n - 1].size == BLOCK &&
-         !vtb__mixer_takes(i) && !vtb__mixer_grad_takes(i);
+         !vtb__mixer_takes(i);
 }
 
 /* "bne,ed->bnd" with few e, its matrix in any order: a few numbers a token, spread over

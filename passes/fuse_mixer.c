@@ -145,7 +145,7 @@ static bool is_parallel(const vtb_inst *scan) {
   return has_whole_rows(scan) && !s.init && s.chunk >= s.n_tokens;
 }
 
-bool vtb__is_map_of_fours(const vtb_inst *i) {
+bool vtb__is_product_of_fours(const vtb_inst *i) {
   if (i->op != VTB_OP_einsum || i->n_operands < 2) return false;
   const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',');
   const vtb_type *x = &i->operands[0]->type, *m = &i->operands[1]->type;
@@ -154,8 +154,11 @@ bool vtb__is_map_of_fours(const vtb_inst *i) {
     return false;
   const char *out = spec + 10;
   if (memcmp(spec, out, 3) != 0 || w[1] != spec[2] || x->dim[3].size != 4) return false;
-  if (!(w[2] == spec[3] && w[3] == out[3]) && !(w[3] == spec[3] && w[2] == out[3])) return false;
-  return i->n_operands == 2 || (i->n_operands == 3 && i->operands[2]->type.rank == 2);
+  return (w[2] == spec[3] && w[3] == out[3]) || (w[3] == spec[3] && w[2] == out[3]);
+}
+
+bool vtb__is_map_of_fours(const vtb_inst *i) {
+  return vtb__is_product_of_fours(i) && (i->n_operands == 2 || i->operands[2]->type.rank == 2);
 }
 
 bool vtb__mixer_takes(const vtb_inst *einsum) {

@@ -114,7 +114,7 @@ static const vtb_inst *scan_behind(const vtb_value *v) {
   return scan;
 }
 
-bool vtb__mixer_grad_takes(const vtb_inst *einsum) {
+static bool takes(const vtb_inst *einsum) {
   if (!vtb__is_map_of_fours(einsum)) return false;
   vtb_inst **readers;
   const vtb_inst *view = NULL;
@@ -158,7 +158,16 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
       !vtb__group_is_read(&g, row->results[0], &first) ||
       !vtb__group_is_read(&g, row->results[1], &first))
     return false;
-  for (int o = 0; o < 3; o++) vtb__group_take_map(&g, f, scan, o, vtb__mixer_grad_takes);
+  vtb__mixer_way ways[3] = {{NULL}};
+  for (int o = 0; o < 3; o++) {
+    if (!vtb__group_take_map(&g, f, scan, o, takes)) continue;
+    int sum = row->results[0]->type.dim[3].size == 1;
+    const vtb_value *rows = o == 1 ? keys : scan->operands[o];
+    ways[o] = (vtb__mixer_way){.map = rows->def->operands[0]->def,
+                               .made = o == 1 ? row : scan,
+                               .d = o == 1 ? row->results[sum] : scan->results[o]};
+  }
+  vtb__group_take_back(&g, f, ways);
   vtb__group_join(&g, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER_GRAD), false);
   return true;
 }

@@ -44,8 +44,6 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
 /* fuse_mixer.c: of matrices of 4 x 4 a group of channels, which nothing reads but a scan whose
  * kernel multiplies its rows by them. */
 bool vtb__mixer_takes(const vtb_inst *einsum);
-/* fuse_mixer_grad.c: or a scan's adjoints in one kernel, and the adjoint of a gain of keys. */
-bool vtb__mixer_grad_takes(const vtb_inst *einsum);
 
 /* ---- groups that become a kernel (group.c) --------------------------------------------------- */
 
@@ -73,7 +71,16 @@ bool vtb__group_take_gates(vtb__group *g, const vtb_inst *scan);
  * gain, if that is a member; of rows as the scan would have them. */
 bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o,
                          bool (*takes)(const vtb_inst *));
-/* "bngi,goi->bngo" or with the matrix turned round, four by four. */
+/* fuse_mixer_back.c: d, the adjoint of rows that the matrices of `map` made, goes through them to
+ * those before, and to sums for the matrices, in a group that has a scan's adjoint: what it makes
+ * of them is built behind `made`, which makes d, and takes the place of what did. */
+typedef struct vtb__mixer_way {
+  vtb_inst *map, *made;
+  vtb_value *d;
+} vtb__mixer_way;
+void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]);
+/* "bngi,goi->bngo" or with the matrix turned round, four by four; and a bias at most is added. */
+bool vtb__is_product_of_fours(const vtb_inst *i);
 bool vtb__is_map_of_fours(const vtb_inst *i);
 /* A loop that multiplies rows [B, N, h, K] by a number each and nothing else. */
 bool vtb__is_gain_loop(const vtb_inst *loop);

@@ -266,12 +266,16 @@ static void note_mixer_grad(storage *s, const vtb_inst *whole) {
     for (int w = 1; map && w < map->n_operands; w++)
       note(s, whole->operands[map->operands[w]->index], READ);
     if (by) gain = by;
+    const vtb_inst *back = map ? vtb_mixer_back_of(scan, o).rows : NULL;
+    const vtb_value *addend = back && back->n_operands == 3 ? back->operands[2] : NULL;
+    if (addend && addend->def->op == VTB_OP_reshape && !addend->def->operands[0]->def)
+      note(s, whole->operands[addend->def->operands[0]->index], READ);
   }
   if (gain) note(s, whole->operands[gain->index], BARRED);
   for (int r = 0; r < whole->n_results; r++) {
     const vtb_value *v = whole->callee->returns[r];
     if (v->def == scan) continue;
-    bool sum = v->type.dim[3].size == 1;
+    bool sum = v->def->op == VTB_OP_reduce_sum || v->def->op == VTB_OP_einsum;
     note(s, whole->results[r], sum ? BARRED : rounds ? PRODUCT : MADE);
   }
 }

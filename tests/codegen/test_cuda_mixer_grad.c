@@ -1,6 +1,7 @@
 /* Adjoints of a recurrence by products whose keys have a number a token, as one kernel
- * (passes/fuse_mixer_grad.c), and of rows that matrices of 4 x 4 make: emulated CUDA against the
- * interpreter, at ragged shapes, along paths, with gains that hide tokens and decays of 0 and 1.
+ * (passes/fuse_mixer_grad.c), and of rows that matrices of 4 x 4 make, through these and to the
+ * sums for them (passes/fuse_mixer_back.c): emulated CUDA against the interpreter, at ragged
+ * shapes, along paths, with gains that hide tokens and decays of 0 and 1.
  */
 #include "tests/codegen/cuda_check.h"
 
@@ -14,20 +15,25 @@ typedef struct grad_case {
   const char *path;
   int64_t B, N, h, K, V;
   bool normalizer, extreme;
-  int maps; /* rows that matrices of 4 x 4 make: bits of q, k, v */
+  int maps;                           /* rows that matrices of 4 x 4 make: bits of q, k, v */
+  int backs;                          /* whose adjoints go through them */
+  enum { APART, SHARED, BEGUN } rows; /* of q and k; the sum of their adjoints begins with one */
 } grad_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const grad_case cases[] = {
-    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false, 0},
-    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true, 7},
-    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true, 2},
-    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false, 5},
-    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true, 0},
-    {SCALAR, "cols~@5x7", 1, 35, 3, 100, 76, true, false, 7},
-    {SCALAR, NULL, 1, 21, 1, 12, 20, true, false, 3},
+    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false, 0, 0, APART},
+    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true, 7, 7, SHARED},
+    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true, 2, 2, APART},
+    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false, 5, 5, APART},
+    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true, 0, 0, APART},
+    {SCALAR, "cols~@5x7", 2, 35, 3, 100, 76, true, false, 7, 7, BEGUN},
+    {SCALAR, NULL, 4, 21, 1, 12, 20, true, false, 3, 3, BEGUN},
+    {SCALAR, NULL, 3, 50, 1, 20, 52, true, false, 7, 6, APART},
+    {CONSTANT, NULL, 4, 16, 2, 4, 4, false, true, 7, 7, SHARED},
+    {SCALAR, NULL, 2, 65, 1, 64, 12, true, false, 7, 0, SHARED},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -54,58 +60,106 @@ static void wanted(cuda_cases *c, vtb_value *v) {
 }
 
 /* Groups of four columns of x times a matrix each, turned round or not, and a bias. */
-static vtb_value *map(cuda_cases *c, vtb_value *x, bool turned) {
+static vtb_value *map(cuda_cases *c, vtb_value *x, bool turned, vtb_value **matrix) {
   vtb_type type = x->type, groups = x->type;
   int64_t n = type.dim[2].size * type.dim[3].size / 4;
   groups.dim[2].size = n, groups.dim[3].size = 4;
-  vtb_value *operands[] = {vtb_b_reshape(&c->b, x, &groups),
-                           cuda_arg(c, shape(3, n, 4, 4, 0), 0.5, 0),
+  *matrix = cuda_arg(c, shape(3, n, 4, 4, 0), 0.5, 0);
+  vtb_value *operands[] = {vtb_b_reshape(&c->b, x, &groups), *matrix,
                            cuda_arg(c, shape(2, n, 4, 0, 0), 0.3, 0)};
   vtb_attr spec = VTB_A_STR("spec", turned ? "bngi,gio->bngo" : "bngi,goi->bngo");
   x = vtb_build(&c->b, VTB_OP_einsum, operands, turned ? 2 : 3, &spec, 1)->results[0];
   return vtb_b_reshape(&c->b, x, &type);
 }
 
+/* d, of what such a matrix made, on to what it made it of, and the matrix's and bias's gradients;
+ * the sum begins with `start`, if there is one. */
+static vtb_value *back(cuda_cases *c, vtb_value *d, vtb_value *x, vtb_value *matrix, bool turned,
+                       bool bias, vtb_value *start) {
+  vtb_type groups = d->type;
+  groups.dim[2].size = matrix->type.dim[0].size, groups.dim[3].size = 4;
+  vtb_value *fours = vtb_b_reshape(&c->b, d, &groups);
+  vtb_value *operands[] = {fours, matrix, start};
+  vtb_attr spec = VTB_A_STR("spec", turned ? "bngo,gio->bngi" : "bngo,goi->bngi");
+  vtb_value *dx = vtb_build(&c->b, VTB_OP_einsum, operands, start ? 3 : 2, &spec, 1)->results[0];
+  wanted(c, vtb_b_einsum(&c->b, "bngo,bngi->goi", fours, vtb_b_reshape(&c->b, x, &groups)));
+  if (bias)
+    wanted(c, vtb_b_reduce(&c->b, VTB_OP_reduce_sum, fours, (const int64_t[]){0, 1}, 2, false));
+  return dx;
+}
+
+/* As it is; or behind a loop that adds a product to it that begins with `start`. */
+static void wanted_rows(cuda_cases *c, vtb_value *dx, vtb_value *start, const vtb_type *type) {
+  dx = vtb_b_reshape(&c->b, dx, type);
+  if (start) {
+    int64_t n = type->dim[2].size * type->dim[3].size;
+    vtb_type flat = shape(3, type->dim[0].size, type->dim[1].size, n, 0);
+    vtb_value *operands[] = {cuda_arg(c, shape(3, flat.dim[0].size, flat.dim[1].size, 2, 0), 1, 0),
+                             cuda_arg(c, shape(2, 2, n, 0, 0), 1, 0),
+                             vtb_b_reshape(&c->b, start, &flat)};
+    vtb_attr spec = VTB_A_STR("spec", "bne,ed->bnd");
+    vtb_value *sum = vtb_build(&c->b, VTB_OP_einsum, operands, 3, &spec, 1)->results[0];
+    dx = vtb_b_binary(&c->b, VTB_OP_add, sum, vtb_b_reshape(&c->b, dx, &flat));
+    dx = vtb_b_unary(&c->b, VTB_OP_silu, dx);
+  }
+  wanted(c, dx);
+}
+
 static void add(cuda_cases *c, const grad_case *s) {
   vtb_type keys = shape(4, s->B, s->N, s->h, s->K), values = shape(4, s->B, s->N, s->h, s->V);
   vtb_type by_token = shape(3, s->B, s->N, s->h, 0), by_head = shape(1, s->h, 0, 0, 0);
+  bool turned[3] = {false, s->V > s->K && !(s->backs & 2), s->normalizer && !(s->backs & 4)};
   vtb_value *gain = fractions(c, shape(4, s->B, s->N, s->h, 1), s->extreme);
-  vtb_value *q = cuda_arg(c, keys, 1, 0), *k = cuda_arg(c, keys, 1, 0);
-  vtb_value *v = cuda_arg(c, values, 1, 0), *dy = cuda_arg(c, values, 1, 0);
+  vtb_value *x[3] = {cuda_arg(c, keys, 1, 0), cuda_arg(c, keys, 1, 0), cuda_arg(c, values, 1, 0)};
+  if (s->rows != APART) x[1] = x[0];
+  vtb_value *start = s->rows == BEGUN ? cuda_arg(c, keys, 1, 0) : NULL;
+  vtb_value *dy = cuda_arg(c, values, 1, 0), *of[3], *matrix[3];
   vtb_value *d = fractions(c, s->decay == SCALAR ? by_token : by_head, s->extreme);
-  if (s->maps & 1) q = map(c, q, false);
-  if (s->maps & 2) k = map(c, k, s->V > s->K);
-  if (s->maps & 4) v = map(c, v, s->normalizer);
-  vtb_value *kg = vtb_b_binary(&c->b, VTB_OP_mul, k, gain);
-  vtb_value *operands[] = {q, kg, v, d, dy, s->normalizer ? cuda_arg(c, by_token, 1, 0) : NULL};
+  for (int o = 0; o < 3; o++) of[o] = s->maps >> o & 1 ? map(c, x[o], turned[o], &matrix[o]) : x[o];
+  vtb_value *kg = vtb_b_binary(&c->b, VTB_OP_mul, of[1], gain);
+  vtb_value *operands[] = {of[0], kg, of[2],
+                           d,     dy, s->normalizer ? cuda_arg(c, by_token, 1, 0) : NULL};
   vtb_attr attrs[5] = {VTB_A_STR("class", vtb_decay_class_name(s->decay)),
                        VTB_A_STR("mode", "parallel"), VTB_A_STR("precision", "bf16"),
                        VTB_A_INT("normalizer", s->normalizer)};
   if (s->path) attrs[4] = VTB_A_STR("path", s->path);
   vtb_inst *grad =
       vtb_build(&c->b, VTB_OP_linscan_grad, operands, 5 + s->normalizer, attrs, s->path ? 5 : 4);
-  vtb_value *dk = grad->results[1], *each = vtb_b_binary(&c->b, VTB_OP_mul, dk, k);
+  vtb_value *dk = grad->results[1], *each = vtb_b_binary(&c->b, VTB_OP_mul, dk, of[1]);
   vtb_attr sum[] = {VTB_A_INTS("axes", ((int64_t[]){3}), 1), VTB_A_INT("keep", 1)};
-  wanted(c, grad->results[0]);
-  wanted(c, vtb_b_binary(&c->b, VTB_OP_mul, dk, gain));
-  wanted(c, grad->results[2]);
+  vtb_value *back_of[3] = {grad->results[0], vtb_b_binary(&c->b, VTB_OP_mul, dk, gain),
+                           grad->results[2]};
   wanted(c, grad->results[3]);
   wanted(c, vtb_build(&c->b, VTB_OP_reduce_sum, &each, 1, sum, 2)->results[0]);
+  vtb_value *dx = NULL;
+  for (int o = 0; o < 3; o++) {
+    if (!(s->backs >> o & 1)) {
+      wanted(c, back_of[o]);
+      continue;
+    }
+    bool shared = o < 2 && s->rows != APART && (s->backs & 3) == 3;
+    dx = back(c, back_of[o], x[o], matrix[o], turned[o], o != 1, shared && o == 1 ? dx : NULL);
+    if (!shared || o == 1) wanted_rows(c, dx, shared ? start : NULL, &x[o]->type);
+  }
 }
 
-TEST(scores_are_multiplied_for_keys) {
+/* Nothing reads the adjoints of rows that a matrix made but the kernel itself. */
+TEST(adjoints_are_one_kernel) {
   cuda_cases c;
   cuda_begin(&c);
   for (c.n_cases = 0; c.n_cases < N_CASES; c.n_cases++) add(&c, &cases[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "fuse,fuse_mixer_grad,dce");
-  int kernels = 0, others = 0;
+  cuda_passes(c.m, "fuse_bias,fuse,fuse_mixer_grad,dce");
+  int kernels = 0, others = 0, begun = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER_GRAD;
-    others += i->op == VTB_OP_fused || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_einsum;
+    others += i->op == VTB_OP_linscan_grad || vtb_kernel_kind_of(i) == VTB_KERNEL_SUMS ||
+              (i->op == VTB_OP_einsum && i->operands[0]->type.rank == 4);
+    begun += i->op == VTB_OP_einsum && i->n_operands == 3;
   }
-  CHECK_MSG(kernels == N_CASES && others == N_CASES, "%d kernels of %d", kernels, others);
+  CHECK_MSG(kernels == N_CASES && others == 0 && begun == 0,
+            "%d kernels of %d, %d products, %d begun", kernels, N_CASES, others, begun);
   cuda_check(c.m, c.f, c.args, 4e-2, "adjoints of gains");
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
@@ -113,6 +167,6 @@ TEST(scores_are_multiplied_for_keys) {
 
 int main(void) {
   emulate_or_skip();
-  RUN(scores_are_multiplied_for_keys);
+  RUN(adjoints_are_one_kernel);
   return test_done();
 }

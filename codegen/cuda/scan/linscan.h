@@ -44,6 +44,12 @@ typedef struct vtb__cuda_scan {
   const vtb_inst *gates;
   const vtb_value *gain_value;
   int dgain; /* of its adjoint */
+  /* Of a mixer's adjoint: matrices that dq, dk and dv go through, too; then at.dq is of the rows
+   * before them, and weights and bias are the tensors of sums for them. joint: q and k have the
+   * same rows, whose adjoint is at.dq and begins with the addend, a tensor or -1. */
+  vtb_mixer_back back[3];
+  int weights[3], bias[3], addend;
+  bool joint;
   /* Recurrences that a block of linscan_steps.cu runs one after the other, as dir[]; 0 is 1. */
   int n_passes;
   /* The kernel in the making: members of vtb_scan_tensors that are its arguments, and its
@@ -85,6 +91,7 @@ void vtb__fill_number(vtb__cuda_scan *s, const char *hole, const char *value);
 void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
 /* Whether the row's tensor can be read eight elements at a time, 16 bytes each access. */
 bool vtb__cuda_row_eight(const vtb__cuda_scan *s, vtb__cuda_row row);
+bool vtb__cuda_tensor_eight(const vtb__cuda_scan *s, int tensor);
 /* Whether the tensors of all of `n` rows can be read 16 bytes at a time. */
 bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n);
 /* ${decay}: the decay of the token at pos (classes constant and scalar). */

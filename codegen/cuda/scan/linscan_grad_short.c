@@ -14,12 +14,13 @@ typedef struct shape {
 } shape;
 
 /* Of arrays as the text declares them, with a little more for the small ones. */
-static int64_t bytes_of(const shape *p, int64_t passes) {
+static int64_t bytes_of(const shape *p, int64_t passes, bool folds) {
   int64_t rows = 16 * p->tiles, triangle = p->tiles * (p->tiles + 1) / 2;
   int64_t sums = 4 * (triangle * 17 + (p->tiles + 3) / 4 * rows + p->tiles * 272 + 2 * rows);
   int64_t stage = 4 * rows * vtb_cuda_formula("vtb_pitch_of_halves", p->slab);
+  int64_t work = folds && stage > 512 * triangle ? stage : 512 * triangle;
   if (passes == 1 && stage < sums) stage = sums;
-  return 1024 * triangle + p->stages * stage + 24 * rows + 4 * p->tiles * p->tiles + 512 +
+  return 512 * triangle + work + p->stages * stage + 24 * rows + 4 * p->tiles * p->tiles + 512 +
          (passes > 1 ? sums : 0);
 }
 
@@ -31,13 +32,14 @@ static bool fits(const vtb__cuda_scan *s, shape *p) {
   } choices[] = {{64, 2}, {48, 2}, {32, 3}, {32, 2}, {16, 2}};
   int64_t depth = (at_most(s->K > s->V ? s->K : s->V, 64) + 15) / 16 * 16, pieces;
   bool maps = s->map[0] || s->map[1] || s->map[2]; /* which need registers, too */
+  bool folds = s->back[0].rows || s->back[1].rows;
   *p = (shape){.tiles = (s->N + 15) / 16};
   p->groups = (p->tiles + 1) / 2;
   pieces = vtb_cuda_formula("vtb_triangle_pieces", p->groups);
   p->warps = at_most(pieces > 2 * p->groups ? pieces : 2 * p->groups, MOST_WARPS);
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
     p->slab = at_most(choices[i].slab, depth), p->stages = choices[i].stages;
-    int64_t bytes = bytes_of(p, (pieces + p->warps - 1) / p->warps);
+    int64_t bytes = bytes_of(p, (pieces + p->warps - 1) / p->warps, folds);
     p->hopper = bytes > ROOM;
     if (maps != (p->slab == 48) && p->slab >= 48) continue;
     if (bytes <= (vtb_cuda_is_hopper(s->c) ? HOPPER_ROOM : ROOM)) return true;
@@ -45,11 +47,60 @@ static bool fits(const vtb__cuda_scan *s, shape *p) {
   return false;
 }
 
+/* Element by element, or four at a time where rows allow it. */
 static void fill_result(vtb__cuda_scan *s, const int *member, const char *name, const char *four) {
-  vtb__scan_out(s, member, name);
-  vtb_cuda_fill(s->k, vtb_arena_printf(&s->c->arena, "%s_at", name), "%s",
-                vtb__cuda_scan_at(s, *member, "x"));
-  VTB_CUDA_NUMBERS(s->k, {four, vtb_cuda_rows_of_four(s->c, *member)});
+  vtb_arena *arena = &s->c->arena;
+  const char *put = vtb_arena_printf(arena, "put_%s", name);
+  const char *put_four = vtb_arena_printf(arena, "put_%s_four", name);
+  bool fours = *member >= 0 && vtb_cuda_rows_of_four(s->c, *member);
+  const char *at = *member >= 0 ? vtb__cuda_scan_at(s, *member, "x") : "";
+  if (*member >= 0) vtb__scan_out(s, member, name);
+  vtb_cuda_fill(s->k, put, *member >= 0 ? "%s[%s] = value;" : "", name, at);
+  vtb_cuda_fill(s->k, put_four, fours ? "vtb_store4_whole(%s, %s, four);" : "", name, at);
+  VTB_CUDA_NUMBERS(s->k, {four, fours});
+}
+
+/* ---- through the matrices, too --------------------------------------------------------------- */
+
+static void fill_sums(vtb__cuda_scan *s, int o) {
+  static const char *const of[] = {"q", "k", "v"};
+  vtb_arena *arena = &s->c->arena;
+  const char *name = vtb_arena_printf(arena, "%s_weights", of[o]), *code = "";
+  if (s->back[o].weights) {
+    vtb_cuda_out(s->k, s->weights[o], name);
+    code = vtb_arena_printf(
+        arena, "vtb_store2(%s, %s, first, second);", name,
+        vtb_cuda_offset(s->c, s->weights[o], (const char *const[]){"b", "g", "o", "i", NULL}));
+  }
+  vtb_cuda_fill(s->k, vtb_arena_printf(arena, "put_%s", name), "%s", code);
+  name = vtb_arena_printf(arena, "%s_sums", of[o]), code = "";
+  if (s->back[o].bias) {
+    vtb_cuda_out(s->k, s->bias[o], name);
+    code = vtb_arena_printf(
+        arena, "%s[%s] = value;", name,
+        vtb_cuda_offset(s->c, s->bias[o], (const char *const[]){"b", "g", "o", NULL}));
+  }
+  vtb_cuda_fill(s->k, vtb_arena_printf(arena, "put_%s_bias", of[o]), "%s", code);
+}
+
+static void fill_folds(vtb__cuda_scan *s) {
+  const char *from = "q_of"; /* not reached */
+  int64_t stride = 0;
+  bool addend = s->joint && s->addend >= 0, eight = false, folds[3];
+  for (int o = 0; o < 3; o++) {
+    folds[o] = s->back[o].rows != NULL;
+    fill_sums(s, o);
+  }
+  if (addend) {
+    vtb_cuda_in(s->k, s->addend, "addend");
+    from = vtb_arena_printf(&s->c->arena, "addend + (%s)", vtb__cuda_scan_at(s, s->addend, NULL));
+    stride = vtb_cuda_tensor_of(s->c, s->addend)->stride[1];
+    eight = vtb__cuda_tensor_eight(s, s->addend);
+  }
+  vtb_cuda_fill(s->k, "add_from", "%s", from);
+  VTB_CUDA_NUMBERS(s->k, {"Q_FOLD", folds[0]}, {"K_FOLD", folds[1]}, {"V_FOLD", folds[2]},
+                   {"JOINT", s->joint}, {"ADDEND", addend}, {"ADD_EIGHT", eight},
+                   {"add_stride", stride});
 }
 
 static void fill_rows(vtb__cuda_scan *s) {
@@ -94,6 +145,7 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
   vtb_cuda_fill(s->k, "put_gain", s->gain >= 0 ? "dgain[%s] = value;" : "",
                 s->gain >= 0 ? vtb__cuda_scan_at(s, s->dgain, NULL) : "");
   vtb__cuda_scan_fill_maps(s, "qkv");
+  fill_folds(s);
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"FACTORS", vtb__cuda_factors(s->c)}, {"DECAYS", decays},
                    {"PART", part >= 0}, {"GAIN", s->gain >= 0}, {"SLAB", p.slab},
@@ -101,15 +153,55 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
   vtb__scan_launch(s, s->n);
 }
 
+static int result_of(const vtb_inst *fused, const vtb_value *v) {
+  for (int r = 0; v && r < fused->n_results; r++)
+    if (fused->callee->returns[r] == v) return fused->n_operands + r;
+  return -1;
+}
+
+/* The tensor of a view of v. */
+static int view_of(const vtb_inst *fused, const vtb_value *v) {
+  for (int r = 0; r < fused->n_results; r++) {
+    const vtb_inst *view = fused->callee->returns[r]->def;
+    if (view && view->op == VTB_OP_reshape && view->operands[0] == v) return fused->n_operands + r;
+  }
+  return -1;
+}
+
+/* Products of q and k add up where they have the same rows; the first may begin with something. */
+static void find_joint(vtb__cuda_scan *s) {
+  const vtb_inst *q = s->back[0].rows, *k = s->back[1].rows, *first = NULL;
+  if (q && k && q->n_operands == 3 && q->operands[2] == k->results[0]) first = k;
+  if (q && k && k->n_operands == 3 && k->operands[2] == q->results[0]) first = q;
+  s->joint = first != NULL;
+  s->addend = first && first->n_operands == 3 ? first->operands[2]->def->operands[0]->index : -1;
+}
+
+static void find_folds(vtb__cuda_scan *s, const vtb_inst *fused) {
+  int *const at[] = {&s->at.dq, &s->at.dk, &s->at.dv};
+  for (int o = 0; o < 3; o++) {
+    vtb_mixer_back back = s->map[o] ? vtb_mixer_back_of(s->inst, o) : (vtb_mixer_back){NULL};
+    s->weights[o] = back.weights ? result_of(fused, back.weights->results[0]) : -1;
+    s->bias[o] = back.bias ? result_of(fused, back.bias->results[0]) : -1;
+    if (back.rows) *at[o] = view_of(fused, back.rows->results[0]);
+    s->back[o] = back;
+  }
+  find_joint(s);
+  if (s->joint && s->at.dq < 0) s->at.dq = s->at.dk, s->at.dk = -1;
+}
+
 void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *fused) {
   const vtb_inst *scan = vtb_mixer_scan(fused);
   vtb__cuda_scan s = vtb__cuda_scan_make(c, scan);
   vtb__cuda_scan_find_rows(&s);
-  vtb_check(s.gain >= 0 && vtb__cuda_scan_is_short_grad(&s), "an adjoint for one kernel");
   for (int r = 0; r < fused->n_results; r++) {
-    const vtb_value *v = fused->callee->returns[r];
-    if (v->def != scan) *(v->type.dim[3].size == 1 ? &s.dgain : &s.at.dk) = fused->n_operands + r;
+    const vtb_inst *made = fused->callee->returns[r]->def;
+    if (made->op == VTB_OP_mul) s.at.dk = fused->n_operands + r;
+    if (made->op == VTB_OP_reduce_sum && vtb_attr_int(made, "keep", 0))
+      s.dgain = fused->n_operands + r;
   }
+  find_folds(&s, fused);
+  vtb_check(s.gain >= 0 && vtb__cuda_scan_is_short_grad(&s), "an adjoint for one kernel");
   s.dir_at[0] = s.at;
   vtb__cuda_scan_grad(&s);
 }

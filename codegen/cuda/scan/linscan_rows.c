@@ -232,13 +232,17 @@ bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int
   return four;
 }
 
-bool vtb__cuda_row_eight(const vtb__cuda_scan *s, vtb__cuda_row row) {
-  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(s->c, *row_member(s, row));
+bool vtb__cuda_tensor_eight(const vtb__cuda_scan *s, int tensor) {
+  const vtb_cuda_tensor *t = vtb_cuda_tensor_of(s->c, tensor);
   int axes = t->type->rank, half = vtb_dtype_bytes(t->type->dtype) == 2;
-  bool eight = vtb_cuda_rows_of_four(s->c, *row_member(s, row)) && t->align == (half ? 8 : 4) &&
+  bool eight = vtb_cuda_rows_of_four(s->c, tensor) && t->align == (half ? 8 : 4) &&
                t->type->dim[axes - 1].size % 8 == 0;
   for (int a = 0; eight && half && a < axes - 1; a++) eight = t->stride[a] % 8 == 0;
   return eight;
+}
+
+bool vtb__cuda_row_eight(const vtb__cuda_scan *s, vtb__cuda_row row) {
+  return vtb__cuda_tensor_eight(s, *row_member(s, row));
 }
 
 static bool is_scan(const vtb_inst *i) {

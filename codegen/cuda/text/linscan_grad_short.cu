@@ -4,7 +4,11 @@
  * A block owns a sequence. Slabs of channels of all tokens come through a ring: of Q and K, then of dY and V, for the lower
  * triangles of both products, which stay in shared memory as tiles of 16 x 16 in 16 bits, four pieces of 8 x 8 each; then
  * again for the results, 32 tokens and SLAB channels a warp. W = P o (dY V^T + dz) is what the decays multiply: d_r gets the
- * sum over t >= r > j, from sums that never take anything away, over d_r. Tiles are made 2 x 4 a warp. */
+ * sum over t >= r > j, from sums that never take anything away, over d_r. Tiles are made 2 x 4 a warp.
+ *
+ * Where rows are first multiplied by matrices of 4 x 4, their adjoints can go through them, too (FOLD): a slab of dV, then
+ * of dQ and dK, is put in shared memory in 16 bits, where those of the rows before the matrices and sums over the tokens for
+ * the matrices and their biases are made of it. */
 #include "products.cuh"
 #include "scans.cuh"
 #include "tiles.cuh"
@@ -20,13 +24,21 @@ hole bool GAIN;                  /* keys are multiplied by a number a token: sco
 /* Rows are first multiplied by matrices of 4 x 4, a group of columns; LAST_SUMMED: the matrix's last axis is summed. */
 hole bool Q_MAP, K_MAP, V_MAP, Q_LAST_SUMMED, K_LAST_SUMMED, V_LAST_SUMMED;
 hole expr q_matrix, k_matrix, v_matrix, q_bias, k_bias, v_bias; /* row e of group g; four of group g */
+hole bool Q_FOLD, K_FOLD, V_FOLD; /* dq, dk and dv are those of rows before the matrices */
+hole bool JOINT, ADDEND;         /* queries and keys are made of the same rows, whose adjoint is dq; begins with these */
+hole bool ADD_EIGHT;
+hole expr add_from;              /* address of its row at pos */
+hole int add_stride;
+hole code put_q_weights, put_k_weights, put_v_weights; /* store first and second at i and i + 1 of row o of group g */
+hole code put_q_bias, put_k_bias, put_v_bias; /* value at o of group g */
 hole bool DECAYS, PART;          /* decays' adjoints are asked for; of all tokens together, for part[scan] */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
 hole expr q_from, k_from, v_from, dy_from; /* addresses of rows at pos */
 hole int q_stride, k_stride, v_stride, dy_stride; /* from row to row of these */
 hole expr dy_extra;              /* the normalizer's adjoint */
-hole expr dq_at, dk_at, dv_at;   /* offsets for pos and x */
+hole code put_dq, put_dk, put_dv; /* store value at pos and x; */
+hole code put_dq_four, put_dk_four, put_dv_four; /* four */
 hole expr gain;                  /* at pos */
 hole code put_gain;              /* stores value at pos: the sum of dK K over the channels, K as it is multiplied */
 hole code put;                   /* stores value at pos, without PART */
@@ -34,7 +46,8 @@ hole code put_part;              /* stores total, with PART */
 constexpr int BLOCKS = 1, WARPS = THREADS / 32;
 constexpr int TILES = (N + 15) / 16, ROWS = 16 * TILES, GROUPS = (TILES + 1) / 2, TRIANGLE = TILES * (TILES + 1) / 2;
 constexpr int PIECES = vtb_triangle_pieces(GROUPS), PASSES = (32 * PIECES + THREADS - 1) / THREADS;
-constexpr int HALVES = V > SLAB ? 2 : 1, D_SLAB = HALVES * SLAB; /* slabs of dY alone */
+constexpr bool QK_FOLD = Q_FOLD || K_FOLD, FOLD = QK_FOLD || V_FOLD;
+constexpr int HALVES = V > SLAB && !V_FOLD ? 2 : 1, D_SLAB = HALVES * SLAB; /* slabs of dY alone */
 constexpr int PA = vtb_pitch_along(SLAB, 2), PD = vtb_pitch_along(D_SLAB, 2);
 constexpr int K_SLABS = (K + SLAB - 1) / SLAB, V_SLABS = (V + SLAB - 1) / SLAB, D_SLABS = (V + D_SLAB - 1) / D_SLAB;
 constexpr bool SUMMED = DECAYS || GAIN, RESIDENT = K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !SUMMED; /* all rows are in the ring */
@@ -44,6 +57,11 @@ constexpr int PARTS = (TILES + 3) / 4, PI = 17; /* of a row's sum; pitch of a ti
 constexpr int SUMS = TRIANGLE * 17 + PARTS * ROWS + TILES * 16 * PI + 2 * ROWS;
 constexpr int STAGE = vtb_max_int(2 * ROWS * PA, SUMMED && PASSES == 1 ? 2 * SUMS : 0);
 constexpr int SUMS_AT = PASSES == 1 ? (SCORED - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
+constexpr int OTHER = ROWS * PA, WORK = vtb_max_int(256 * TRIANGLE, QK_FOLD ? 2 * OTHER : 0); /* of a slab's second rows */
+constexpr int TOGETHER = vtb_max_int(WARPS / (SLAB / 8), 1); /* warps of eight columns */
+constexpr int PAIRS = SLAB / 16, PER = vtb_max_int(WARPS / PAIRS, 1); /* sixteen columns; warps of them */
+require !FOLD || (GAIN && WARPS >= 2 * GROUPS && (!Q_FOLD || DQ_FOUR) && (!K_FOLD || JOINT || DK_FOUR) && (!V_FOLD || DV_FOUR));
+require !JOINT || (Q_FOLD && K_FOLD);
 require SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
 constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
 constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V * PASSES) * TILES * 7 / 4; /* 28 for a tile of 16 x 16 */
@@ -52,11 +70,11 @@ cost issue = MAPPED + WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 
 cost wavefronts = MAPPED / 8 + GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) + ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
 cost flight = (STAGES - 1) * 2 * ROWS * SLAB * sizeof(T);
 cost registers = 128;
-shared T p_tiles[256 * TRIANGLE];
+shared T p_tiles[WORK];
 shared T s_tiles[256 * TRIANGLE];
 shared T ring[STAGES * STAGE];
 shared float decays[ROWS], in[ROWS], out_of[ROWS], side[ROWS], gaps[TILES * TILES], gains[GAIN ? ROWS : 0], total_of[32];
-shared int order_of[ROWS];
+shared int order_of[ROWS], piece_of[2 * WARPS]; /* a warp's group and part */
 shared float behind[0];
 shared float sums[SUMMED ? SUMS_AT + SUMS : 0] over PASSES == 1 ? ring : behind;
 constexpr bool HALF = FACTORS == VTB_FP16;
@@ -74,7 +92,7 @@ const auto k_of = ${k_from};
 const auto v_of = ${v_from};
 const auto dy_of = ${dy_from};
 
-int next = 0, to_slot = 0, slot = 0; /* slabs in the order in which they are needed */
+int next = 0, to_slot = 0; /* slabs in the order in which they are needed */
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
 int mine[(ROWS + STEP - 1) / STEP]; /* places of the rows that this thread copies */
 auto row_at = [&](int r) -> int { return MAPPED ? order_of[vtb_min_int(r, ROWS - 1)] : mine[(r - tid / LANES) / STEP]; }; /* maps need registers */
@@ -88,18 +106,26 @@ auto bring_part = [&](auto of_eight, auto of_long, auto to, int n, auto from, in
 constexpr bool K_WHOLE = K % SLAB == 0, V_WHOLE = V % SLAB == 0;
 auto bring = [&]() {
   const auto to = ring + to_slot;
-  const int slab = next < SCORED ? next % (K_SLABS + V_SLABS) : next - SCORED;
-  if (next < ALL && slab < K_SLABS) {
-    const int x0 = slab * SLAB;
+  constexpr int LATER = SCORED + D_SLABS; /* results for values come first */
+  const bool scores = next < SCORED;
+  const int slab = scores ? next % (K_SLABS + V_SLABS) : next - SCORED;
+  if (scores ? slab < K_SLABS : next >= LATER && next < ALL) {
+    const int x0 = (scores ? slab : slab - D_SLABS) * SLAB;
     bring_part(vtb_flag<Q_EIGHT>(), vtb_flag<false>(), to, K_WHOLE ? SLAB : K - x0, q_of + x0, q_stride);
-    bring_part(vtb_flag<K_EIGHT>(), vtb_flag<false>(), to + ROWS * PA, K_WHOLE ? SLAB : K - x0, k_of + x0, k_stride);
-  } else if (next < SCORED) {
-    const int x0 = (slab - K_SLABS) * SLAB;
+    if constexpr (!JOINT) {
+      bring_part(vtb_flag<K_EIGHT>(), vtb_flag<false>(), to + OTHER, K_WHOLE ? SLAB : K - x0, k_of + x0, k_stride);
+    } else if (ADDEND && !scores) {
+      const int b = vtb_block() / (DIRS * HEADS), h = vtb_block() / DIRS % HEADS; /* again: they cost registers */
+      const auto add_of = ${add_from};
+      bring_part(vtb_flag<ADD_EIGHT>(), vtb_flag<false>(), to + OTHER, K_WHOLE ? SLAB : K - x0, add_of + x0, add_stride);
+    }
+  } else if (scores || (V_FOLD && next < LATER)) {
+    const int x0 = (scores ? slab - K_SLABS : slab) * SLAB;
     bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<false>(), to, V_WHOLE ? SLAB : V - x0, dy_of + x0, dy_stride);
-    bring_part(vtb_flag<V_EIGHT>(), vtb_flag<false>(), to + ROWS * PA, V_WHOLE ? SLAB : V - x0, v_of + x0, v_stride);
-  } else if (next < ALL) {
+    bring_part(vtb_flag<V_EIGHT>(), vtb_flag<false>(), to + OTHER, V_WHOLE ? SLAB : V - x0, v_of + x0, v_stride);
+  } else if (next < LATER && !RESIDENT) {
     VTB_UNROLL for (int half = 0; half < HALVES; half++) {
-      const int x0 = (slab - K_SLABS) * D_SLAB + half * SLAB;
+      const int x0 = slab * D_SLAB + half * SLAB;
       bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<true>(), to + half * SLAB, V - x0, dy_of + x0, dy_stride);
     }
   }
@@ -110,33 +136,67 @@ auto bring = [&]() {
 auto arrive = [&]() -> int { /* the next slab's place; another is brought */
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
-  const int now = slot;
-  slot = follow(slot);
+  const int now = follow(to_slot); /* the oldest */
   bring();
   return now;
 };
-auto multiply = [&](auto of_last, auto tile, int x0, int width, auto matrix, auto bias) { /* SLAB channels of all tokens */
-  const int g0 = (vtb_block() / DIRS % HEADS * width + x0) / 4; /* h is not kept for this */
-  vtb_map_tiles<HALF, decltype(of_last)::value, ROWS, SLAB, PA, THREADS>(
-      tile, width % SLAB == 0 ? SLAB : width - x0, [&](int group, int e) { return matrix(g0 + group, e); }, [&](int group) { return bias(g0 + group); });
+/* Of eight columns: a second factor with what bf16 leaves of it behind, and two numbers of the bias. */
+struct factor {
+  vtb_u32 of[2];
+  float left, right;
 };
-auto map_keys = [&](int at, int slab) -> int { /* queries and keys of a slab that has come */
-  if constexpr (Q_MAP)
-    multiply(
-        vtb_flag<Q_LAST_SUMMED>(), ring + at, slab * SLAB, K, [&](int g, int e) -> vtb_f4 { return ${q_matrix}; },
-        [&](int g) -> vtb_f4 { return ${q_bias}; });
+auto group_of = [&](int width) { return vtb_block() / DIRS % HEADS * (width / 4); }; /* h is not kept for this */
+auto factor_of = [&](auto of_along, auto of_width, int x, auto matrix, auto bias) -> factor {
+  constexpr int WIDTH = decltype(of_width)::value, COUNT = WIDTH / 4;
+  factor f;
+  const int g0 = group_of(WIDTH), g = x / 4 + lane % 4 / 2;
+  vtb_group_factor<decltype(of_along)::value, HALF, COUNT>(f.of, x / 4, [&](int g, int e) { return matrix(g0 + g, e); });
+  const vtb_f4 add = g < COUNT ? bias(g0 + g) : vtb_splat(0.0f);
+  f.left = lane % 2 ? add.z : add.x;
+  f.right = lane % 2 ? add.w : add.y;
+  return f;
+};
+auto q_row = [&](int g, int e) -> vtb_f4 { return ${q_matrix}; };
+auto k_row = [&](int g, int e) -> vtb_f4 { return ${k_matrix}; };
+auto v_row = [&](int g, int e) -> vtb_f4 { return ${v_matrix}; };
+auto q_add = [&](int g) -> vtb_f4 { return ${q_bias}; };
+auto k_add = [&](int g) -> vtb_f4 { return ${k_bias}; };
+auto v_add = [&](int g) -> vtb_f4 { return ${v_bias}; };
+auto no_add = [](int) -> vtb_f4 { return vtb_splat(0.0f); };
+auto multiply = [&](auto from, auto to, auto factor_at) { /* a slab of all tokens; it may stay where it is */
+  VTB_NO_UNROLL for (int o = vtb_warp() / TOGETHER; o < SLAB / 8; o += WARPS / TOGETHER) {
+    const factor f = factor_at(8 * o);
+    VTB_NO_UNROLL for (int r = vtb_warp() % TOGETHER * 32; r < ROWS; r += TOGETHER * 32) { /* two tiles, or the last */
+      vtb_u32 x[4];
+      vtb_ldmatrix_x4(x, from + ((vtb_min_int(r + lane / 16 * 16, ROWS - 16) + lane % 16) * PA + 8 * o));
+      vtb_sync_warp();
+      VTB_UNROLL for (int i = 0; i < 2; i++) {
+        if (r + 16 * i >= ROWS) break;
+        const vtb_u32 twice[4] = {x[2 * i], x[2 * i + 1], x[2 * i], x[2 * i + 1]};
+        float y[4] = {f.left, f.right, f.left, f.right};
+        vtb_mma_16<HALF>(y, twice, f.of);
+        const auto at = to + ((r + 16 * i + lane / 4) * PA + 8 * o + 2 * (lane % 4));
+        vtb_store2(at, 0, y[0], y[1]);
+        vtb_store2(at, 8 * PA, y[2], y[3]);
+      }
+    }
+  }
+};
+auto map_rows = [&](auto from, auto q_to, auto k_to, int slab) { /* queries and keys of a slab that has come */
   if constexpr (K_MAP)
-    multiply(
-        vtb_flag<K_LAST_SUMMED>(), ring + at + ROWS * PA, slab * SLAB, K, [&](int g, int e) -> vtb_f4 { return ${k_matrix}; },
-        [&](int g) -> vtb_f4 { return ${k_bias}; });
+    multiply(from + (JOINT ? 0 : OTHER), k_to, [&](int x) { return factor_of(vtb_flag<K_LAST_SUMMED>(), vtb_int<K>(), slab * SLAB + x, k_row, k_add); });
+  if constexpr (Q_MAP)
+    multiply(from, q_to, [&](int x) { return factor_of(vtb_flag<Q_LAST_SUMMED>(), vtb_int<K>(), slab * SLAB + x, q_row, q_add); });
   if constexpr (Q_MAP || K_MAP) vtb_sync();
+};
+auto map_keys = [&](int at, int slab) -> int {
+  map_rows(ring + at, ring + at, ring + at + OTHER, slab);
   return at;
 };
 auto map_values = [&](int at, int slab) -> int {
   if constexpr (V_MAP) {
-    multiply(
-        vtb_flag<V_LAST_SUMMED>(), ring + at + ROWS * PA, slab * SLAB, V, [&](int g, int e) -> vtb_f4 { return ${v_matrix}; },
-        [&](int g) -> vtb_f4 { return ${v_bias}; });
+    const auto to = ring + at + OTHER;
+    multiply(to, to, [&](int x) { return factor_of(vtb_flag<V_LAST_SUMMED>(), vtb_int<V>(), slab * SLAB + x, v_row, v_add); });
     vtb_sync();
   }
   return at;
@@ -178,6 +238,7 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
     part -= (group + 2) / 2;
     group++;
   }
+  if (lane == 0) piece_of[2 * vtb_warp()] = group, piece_of[2 * vtb_warp() + 1] = part;
   const bool live = group < GROUPS;
   const int wide = vtb_min_int(2 * group + 2, TILES) - 4 * part, first = live ? 32 * group : 0, second = vtb_min_int(first + 16, ROWS - 16);
   float c[16][4];
@@ -254,6 +315,7 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
   });
   vtb_clear(c);
   VTB_NO_UNROLL for (int slab = 0; slab < V_SLABS; slab++) meet(map_values(arrive(), slab));
+  group = piece_of[2 * vtb_warp()], part = piece_of[2 * vtb_warp() + 1]; /* what was computed of them is not kept */
   if (SUMMED && PASSES == 1) vtb_sync(); /* sums take the last slab's place */
   float row_sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, extras[4];
   VTB_UNROLL for (int i = 0; i < 4; i++) extras[i] = side[(i < 2 ? first : second) + i % 2 * 8 + lane / 4];
@@ -360,11 +422,11 @@ if constexpr (SUMMED) {
 /* Results: two strips of 16 tokens and SLAB channels a warp. BACK: tiles are taken transposed, those from the diagonal
  * down; LONG: rows of the ring are those of dY alone. */
 float out[SLAB / 4][4];
-auto take = [&](auto of_back, auto of_long, auto tiles, int group, int at) {
+auto take = [&](auto of_back, auto of_long, auto tiles, int group, auto rows) {
   constexpr bool BACK = decltype(of_back)::value;
   constexpr int PITCH = decltype(of_long)::value ? PD : PA;
   const int first = 2 * group, second = vtb_min_int(first + 1, TILES - 1);
-  const auto lane_of = ring + (at + vtb_lane_across<PITCH, SLAB>());
+  const auto lane_of = rows + vtb_lane_across<PITCH, SLAB>();
   const auto tile = tiles + (BACK ? (lane / 8 % 2 * 2 + lane / 16) * 64 + lane % 8 * 8 : lane * 8);
   auto load = [&](vtb_u32 (&x)[4], int from) {
     if constexpr (BACK)
@@ -429,32 +491,186 @@ auto store = [&](auto of_four, auto of_whole, auto of_gain, int group, int x0, i
     }
   }
 };
+
+/* Adjoints of rows before the matrices, and the matrices' own, of a slab in `from` (and, TWO, `from` + OTHER, of the same rows). */
+auto back = [&](auto of_two, auto from, int x0, int width, auto factor_at, auto more, auto put) {
+  constexpr bool TWO = decltype(of_two)::value;
+  VTB_NO_UNROLL for (int pair = vtb_warp() / PER; pair < PAIRS; pair += WARPS / PER) {
+    factor f[TWO ? 2 : 1][2];
+    VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) VTB_UNROLL for (int i = 0; i < 2; i++) f[m][i] = factor_at(m, x0 + 16 * pair + 8 * i);
+    const int x = 16 * pair + vtb_four_column();
+    VTB_NO_UNROLL for (int r = vtb_warp() % PER * 16; r < ROWS; r += PER * 16) {
+      float y[2][4];
+      vtb_u32 d[4];
+      vtb_clear(y);
+      if constexpr (TWO) {
+        VTB_UNROLL for (int i = 0; i < 2; i++) {
+          vtb_ldmatrix_x4(d, from + ((r + lane % 16) * PA + lane / 16 * OTHER + 16 * pair + 8 * i));
+          VTB_UNROLL for (int p = 0; p < (HALF ? 1 : 2); p++) {
+            const vtb_u32 w[2] = {f[0][i].of[p], f[1][i].of[p]};
+            vtb_mma_16<HALF>(y[i], d, w);
+          }
+        }
+      } else {
+        vtb_ldmatrix_x4(d, from + ((r + lane % 16) * PA + 16 * pair + lane / 16 * 8));
+        VTB_UNROLL for (int i = 0; i < 2; i++) {
+          const vtb_u32 twice[4] = {d[2 * i], d[2 * i + 1], d[2 * i], d[2 * i + 1]};
+          vtb_mma_16<HALF>(y[i], twice, f[0][i].of);
+        }
+      }
+      VTB_UNROLL for (int e = 0; e < 4; e += 2) {
+        const int t = r + lane / 4 + 4 * e;
+        const vtb_f4 four = vtb_four_of_eights(y[0][e], y[0][e + 1], y[1][e], y[1][e + 1]);
+        if (t < N && x0 + x < width) put(order_of[t], x0 + x, more(four, t * PA + x));
+      }
+    }
+  }
+};
+auto weigh = [&](auto of_two, auto from, auto rows, int x0, int width, auto put_weights, auto put_bias) {
+  constexpr bool TWO = decltype(of_two)::value;
+  VTB_NO_UNROLL for (int x = 8 * (WARPS - 1 - vtb_warp()); x < SLAB && x0 + x < width; x += 8 * WARPS) {
+    const auto d_of = from + ((lane % 8 + lane / 16 * 8) * PA + (TWO ? lane / 8 % 2 * OTHER : 0) + x);
+    const auto x_of = rows + (lane % 16 * PA + x);
+    const vtb_u32 one = vtb_pack<HALF>(1.0f, 1.0f), ones[2] = {one, one};
+    float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, bias[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    VTB_NO_UNROLL for (int r = 0; r < ROWS; r += 32) { /* two tiles, or the last */
+      vtb_u32 d[4], y[4];
+      vtb_ldmatrix_x4_trans(y, x_of + (r + (r + 16 < ROWS ? lane / 16 * 16 : 0)) * PA);
+      VTB_UNROLL for (int s = 0; s < 2; s++) {
+        if (r + 16 * s >= ROWS) break;
+        const vtb_u32 half[2] = {y[2 * s], y[2 * s + 1]};
+        vtb_ldmatrix_x4_trans(d, d_of + (r + 16 * s) * PA);
+        vtb_mma_16<HALF>(sum, d, half);
+        vtb_mma_16<HALF>(bias, d, ones);
+      }
+    }
+    const int g = (x0 + x) / 4 + lane / 16, o = lane / 4 % 4, i = lane % 2 * 2;
+    if (4 * g >= width) continue;
+    VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) {
+      if (lane % 4 / 2 == lane / 16) put_weights(m, group_of(width) + g, o, i, sum[2 * m], sum[2 * m + 1]);
+      if (lane % 4 == 0) put_bias(m, group_of(width) + g, o, bias[2 * m]);
+    }
+  }
+};
+auto weights_of_q = [&](int g, int o, int i, float first, float second) { ${put_q_weights} };
+auto weights_of_k = [&](int g, int o, int i, float first, float second) { ${put_k_weights} };
+auto weights_of_v = [&](int g, int o, int i, float first, float second) { ${put_v_weights} };
+auto bias_of_q = [&](int g, int o, float value) { ${put_q_bias} };
+auto bias_of_k = [&](int g, int o, float value) { ${put_k_bias} };
+auto bias_of_v = [&](int g, int o, float value) { ${put_v_bias} };
+auto put_dq = [&](vtb_i64 pos, int x, vtb_f4 four) { ${put_dq_four} };
+auto put_dk = [&](vtb_i64 pos, int x, vtb_f4 four) { ${put_dk_four} };
+auto put_dv = [&](vtb_i64 pos, int x, vtb_f4 four) { ${put_dv_four} };
+auto as_is = [](vtb_f4 four, int) -> vtb_f4 { return four; };
+
 if (RESIDENT) vtb_sync();
-VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
-  const int at = RESIDENT ? 0 : map_keys(arrive(), slab), x0 = slab * SLAB;
-  VTB_NO_UNROLL for (int unit = vtb_warp(); unit < 2 * GROUPS; unit += WARPS) {
-    if (unit < GROUPS) {
-      take(vtb_flag<false>(), vtb_flag<false>(), s_tiles, unit, at + ROWS * PA);
-      store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit, x0, K,
-            [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dq, ${dq_at}, four); },
-            [&](vtb_i64 pos, int x, float value) { dq[${dq_at}] = value; });
-    } else {
-      take(vtb_flag<true>(), vtb_flag<false>(), s_tiles, unit - GROUPS, at);
-      store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit - GROUPS, x0, K,
-            [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dk, ${dk_at}, four); },
-            [&](vtb_i64 pos, int x, float value) { dk[${dk_at}] = value; });
+VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
+  const int at = RESIDENT ? STAGE : arrive();
+  if constexpr (V_FOLD) { /* a strip of 16 tokens a warp */
+    float sum[SLAB / 8][4];
+    const int x0 = slab * SLAB, first = vtb_min_int(vtb_warp(), TILES - 1);
+    const auto lane_of = ring + (at + vtb_lane_across<PA, SLAB>());
+    const auto tile = p_tiles + ((lane / 8 % 2 * 2 + lane / 16) * 64 + lane % 8 * 8);
+    vtb_clear(sum);
+    VTB_NO_UNROLL for (int i = vtb_warp() < TILES ? first : TILES; i < TILES; i++) {
+      vtb_u32 x[4], y[4];
+      vtb_ldmatrix_x4_trans(x, tile + 256 * tile_of(i, first));
+      VTB_UNROLL for (int c = 0; c < SLAB / 8; c += 2) {
+        vtb_ldmatrix_x4_trans(y, lane_of + (16 * i * PA + 8 * c));
+        const vtb_u32 left[2] = {y[0], y[1]}, right[2] = {y[2], y[3]};
+        vtb_mma_16<HALF>(sum[c], x, left);
+        vtb_mma_16<HALF>(sum[c + 1], x, right);
+      }
+    }
+    vtb_sync();
+    if (vtb_warp() < TILES) {
+      VTB_UNROLL for (int e = 0; e < 4; e += 2) {
+        const int t = 16 * first + lane / 4 + 4 * e;
+        VTB_UNROLL for (int c = 0; c < SLAB / 8; c++)
+            vtb_store2(ring + at, t * PA + 8 * c + 2 * (lane % 4), sum[c][e] * gains[t], sum[c][e + 1] * gains[t]);
+      }
+    }
+    vtb_sync();
+    back(
+        vtb_flag<false>(), ring + at, x0, V,
+        [&](int, int x) { return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), x, v_row, no_add); }, as_is, put_dv);
+    weigh(
+        vtb_flag<false>(), ring + at, ring + at + OTHER, x0, V,
+        [&](int, int g, int o, int i, float first, float second) { weights_of_v(g, o, i, first, second); },
+        [&](int, int g, int o, float value) { bias_of_v(g, o, value); });
+  } else {
+    VTB_NO_UNROLL for (int unit = vtb_warp(); unit < HALVES * GROUPS; unit += WARPS) {
+      const int side_of = unit < GROUPS ? 0 : SLAB, group = unit < GROUPS ? unit : unit - GROUPS, x0 = slab * D_SLAB + side_of;
+      if (x0 >= V) continue;
+      take(vtb_flag<true>(), vtb_flag<true>(), p_tiles, group, ring + at + side_of);
+      store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), vtb_flag<GAIN>(), group, x0, V, put_dv,
+            [&](vtb_i64 pos, int x, float value) { ${put_dv} });
     }
   }
 }
-VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
-  const int at = RESIDENT ? STAGE : arrive();
-  VTB_NO_UNROLL for (int unit = vtb_warp(); unit < HALVES * GROUPS; unit += WARPS) {
-    const int side_of = unit < GROUPS ? 0 : SLAB, group = unit < GROUPS ? unit : unit - GROUPS, x0 = slab * D_SLAB + side_of;
-    if (x0 >= V) continue;
-    take(vtb_flag<true>(), vtb_flag<true>(), p_tiles, group, at + side_of);
-    store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), vtb_flag<GAIN>(), group, x0, V,
-          [&](vtb_i64 pos, int x, vtb_f4 four) { vtb_store4_whole(dv, ${dv_at}, four); },
-          [&](vtb_i64 pos, int x, float value) { dv[${dv_at}] = value; });
+auto keep = [&](int group, auto to) { /* a warp's results of 32 tokens */
+  VTB_UNROLL for (int s = 0; s < 2; s++) {
+    if (32 * group + 16 * s >= ROWS) break;
+    VTB_UNROLL for (int i = 0; i < SLAB / 8; i++) VTB_UNROLL for (int e = 0; e < 4; e += 2)
+        vtb_store2(to, (32 * group + 16 * s + lane / 4 + 4 * e) * PA + 8 * i + 2 * (lane % 4), out[s * (SLAB / 8) + i][e], out[s * (SLAB / 8) + i][e + 1]);
+  }
+};
+VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
+  const int at = RESIDENT ? 0 : arrive(), x0 = slab * SLAB;
+  const auto q_rows = Q_FOLD ? p_tiles + 0 : ring + at, k_rows = K_FOLD ? p_tiles + OTHER : ring + at + OTHER;
+  if constexpr (!RESIDENT) map_rows(ring + at, q_rows, k_rows, slab);
+  VTB_NO_UNROLL for (int unit = vtb_warp(); unit < 2 * GROUPS; unit += WARPS) {
+    if (unit < GROUPS) {
+      take(vtb_flag<false>(), vtb_flag<false>(), s_tiles, unit, k_rows);
+      if constexpr (!Q_FOLD)
+        store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit, x0, K, put_dq,
+              [&](vtb_i64 pos, int x, float value) { ${put_dq} });
+    } else {
+      take(vtb_flag<true>(), vtb_flag<false>(), s_tiles, unit - GROUPS, q_rows);
+      if constexpr (!K_FOLD)
+        store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit - GROUPS, x0, K, put_dk,
+              [&](vtb_i64 pos, int x, float value) { ${put_dk} });
+    }
+  }
+  if constexpr (QK_FOLD) {
+    vtb_sync();
+    const int unit = vtb_warp();
+    if (Q_FOLD && unit < GROUPS) keep(unit, p_tiles + 0);
+    if (K_FOLD && unit >= GROUPS && unit < 2 * GROUPS) keep(unit - GROUPS, p_tiles + OTHER);
+    vtb_sync();
+    auto queries = [&](int x) { return factor_of(vtb_flag<!Q_LAST_SUMMED>(), vtb_int<K>(), x, q_row, no_add); };
+    auto keys = [&](int x) { return factor_of(vtb_flag<!K_LAST_SUMMED>(), vtb_int<K>(), x, k_row, no_add); };
+    if constexpr (JOINT) {
+      const auto begun = ring + at + OTHER;
+      back(
+          vtb_flag<true>(), p_tiles + 0, x0, K, [&](int m, int x) { return m ? keys(x) : queries(x); },
+          [&](vtb_f4 four, int at) -> vtb_f4 {
+            if constexpr (ADDEND)
+              return four + vtb_load4(begun, at);
+            else
+              return four;
+          },
+          put_dq);
+      weigh(
+          vtb_flag<true>(), p_tiles + 0, ring + at, x0, K,
+          [&](int m, int g, int o, int i, float first, float second) { m ? weights_of_k(g, o, i, first, second) : weights_of_q(g, o, i, first, second); },
+          [&](int m, int g, int o, float value) { m ? bias_of_k(g, o, value) : bias_of_q(g, o, value); });
+    } else {
+      if constexpr (Q_FOLD) {
+        back(vtb_flag<false>(), p_tiles + 0, x0, K, [&](int, int x) { return queries(x); }, as_is, put_dq);
+        weigh(
+            vtb_flag<false>(), p_tiles + 0, ring + at, x0, K,
+            [&](int, int g, int o, int i, float first, float second) { weights_of_q(g, o, i, first, second); },
+            [&](int, int g, int o, float value) { bias_of_q(g, o, value); });
+      }
+      if constexpr (K_FOLD) {
+        back(vtb_flag<false>(), p_tiles + OTHER, x0, K, [&](int, int x) { return keys(x); }, as_is, put_dk);
+        weigh(
+            vtb_flag<false>(), p_tiles + OTHER, ring + at + OTHER, x0, K,
+            [&](int, int g, int o, int i, float first, float second) { weights_of_k(g, o, i, first, second); },
+            [&](int, int g, int o, float value) { bias_of_k(g, o, value); });
+      }
+    }
   }
 }
 vtb_cp_wait<0>();

@@ -129,42 +129,6 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
   }
 }
 
-/* The same of all of a tile's rows, ROWS and WIDTH whole sixteens, by products with matrices of 16 bits and with bias(g)
- * added; columns from `width` on become 0. */
-template <bool HALF, bool ALONG, int ROWS, int WIDTH, int PITCH, int THREADS, class P, class W, class B>
-VTB_FN void vtb_map_tiles(P tile, int width, W matrix, B bias) {
-  constexpr int STRIPS = WIDTH / 8, WARPS = THREADS / 32, TOGETHER = STRIPS < WARPS ? WARPS / STRIPS : 1;
-  const int lane = vtb_lane(), k = 2 * (lane % 4);
-  auto element = [](vtb_f4 v, int i) -> float { return i < 2 ? (i == 0 ? v.x : v.y) : i == 2 ? v.z : v.w; };
-  VTB_NO_UNROLL for (int i = vtb_warp(); i < TOGETHER * STRIPS; i += WARPS) {
-    const int x0 = i % STRIPS * 8, column = x0 + lane / 4;
-    float first = 0.0f, second = 0.0f; /* the lane's part: inputs k and k + 1 of result lane / 4 */
-    if (k / 4 == lane / 16 && column < width) {
-      const vtb_f4 row = matrix(column / 4, ALONG ? column % 4 : k % 4);
-      first = element(row, ALONG ? k % 4 : column % 4);
-      second = ALONG ? element(row, k % 4 + 1) : element(matrix(column / 4, k % 4 + 1), column % 4);
-    }
-    const vtb_u32 w[2] = {vtb_pack<HALF>(first, second), 0};
-    const vtb_f4 more = x0 + k < width ? bias((x0 + k) / 4) : vtb_splat(0.0f);
-    const float left = element(more, k % 4), right = element(more, k % 4 + 1);
-    VTB_NO_UNROLL for (int r = i / STRIPS * 32; r < ROWS; r += 32 * TOGETHER) { /* two tiles, or the last */
-      vtb_u32 x[4];
-      const int from = lane < 16 ? r : vtb_min_int(r + 16, ROWS - 16);
-      vtb_ldmatrix_x4(x, tile + ((from + lane % 16) * PITCH + x0));
-      vtb_sync_warp();
-      VTB_UNROLL for (int e = 0; e < 2; e++) {
-        if (r + 16 * e >= ROWS) break;
-        const vtb_u32 half[4] = {x[2 * e], x[2 * e + 1], 0, 0};
-        float c[4] = {left, right, left, right};
-        vtb_mma_16<HALF>(c, half, w);
-        const int at = (r + 16 * e + lane / 4) * PITCH + x0 + k;
-        vtb_store2(tile, at, c[0], c[1]);
-        vtb_store2(tile, at + 8 * PITCH, c[2], c[3]);
-      }
-    }
-  }
-}
-
 /* f(row, column, c[i][e], c[i][e + 1]) for all pairs of the lane, of STRIPS times 16 rows. */
 template <int STRIPS, int TILES, class F> VTB_FN void vtb_each_pair(float (&c)[TILES][4], F f) {
   const int row = vtb_lane() >> 2, column = 2 * (vtb_lane() & 3);
