@@ -65,7 +65,8 @@ static vtb_status run_plan(const vtb_artefact *a, const vtb_artefact_program *p,
                     "this one's: they "
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
-  vtb_status status = vtb_artefact_plan(a, p, &plan, err);
+  vtb_status status = vtb_artefact_read_plan(
+      a, p, vtb_artefact_plan_for(p, getenv("VTB_EMULATOR_ARCH")), &plan, err);
   return status == VTB_OK ? on->run_plan(plan, program, err) : status;
 }
 
@@ -120,6 +121,23 @@ static void print_tensors(const vtb_artefact_program *p, bool list_params) {
   vtb_strbuf_free(&shape);
 }
 
+/* A plan, and what it was compiled to. */
+static void print_plan(const vtb_artefact *a, const vtb_artefact_program *p, int number) {
+  const vtb_artefact_plan *of = &p->plans[number];
+  vtb_launch_plan *plan;
+  char name[40] = "CUDA";
+  if (of->arch) snprintf(name, sizeof name, "CUDA, %.20s alone", of->arch);
+  if (vtb_artefact_read_plan(a, p, number, &plan, NULL) != VTB_OK) return;
+  printf("    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB; %.1f KiB\n", name,
+         plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
+         (double)plan->state_bytes / 1048576, (double)of->bytes.bytes / 1024);
+  vtb_launch_plan_free(plan);
+  for (int i = 0; i < p->n_images; i++)
+    if (p->images[i].plan == number)
+      printf("      %-18s %d images, %.1f KiB\n", p->images[i].arch, p->images[i].n,
+             (double)image_bytes(&p->images[i]) / 1024);
+}
+
 static void print_program(const vtb_artefact *a, const vtb_artefact_program *p, bool list_params) {
   char number[32];
   printf("  %s, batch %lld", vtb_artefact_role_names[p->role], (long long)p->batch);
@@ -129,16 +147,7 @@ static void print_program(const vtb_artefact *a, const vtb_artefact_program *p, 
   for (int i = 0; i < p->n_codes; i++)
     printf("    %-20s %d kernels, workspace %.1f MiB\n", p->codes[i].cpu, p->codes[i].n_kernels,
            (double)p->codes[i].workspace_bytes / 1048576);
-  vtb_launch_plan *plan;
-  if (p->plan.bytes && vtb_artefact_plan(a, p, &plan, NULL) == VTB_OK) {
-    printf("    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB\n", "CUDA",
-           plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
-           (double)plan->state_bytes / 1048576);
-    vtb_launch_plan_free(plan);
-  }
-  for (int i = 0; i < p->n_images; i++)
-    printf("    %-20s %d images, %.1f KiB\n", p->images[i].arch, p->images[i].n,
-           (double)image_bytes(&p->images[i]) / 1024);
+  for (int i = 0; i < p->n_plans; i++) print_plan(a, p, i);
 }
 
 static cJSON *program_json(const vtb_artefact_program *p) {
@@ -150,6 +159,9 @@ static cJSON *program_json(const vtb_artefact_program *p) {
         *tensors = cJSON_AddArrayToObject(out, "tensors");
   for (int i = 0; i < p->n_codes; i++)
     cJSON_AddItemToArray(targets, cJSON_CreateString(p->codes[i].cpu));
+  cJSON *plans = cJSON_AddArrayToObject(out, "plans");
+  for (int i = 0; i < p->n_plans; i++)
+    cJSON_AddItemToArray(plans, cJSON_CreateString(p->plans[i].arch ? p->plans[i].arch : "all"));
   for (int i = 0; i < p->n_images; i++)
     cJSON_AddItemToArray(targets, cJSON_CreateString(p->images[i].arch));
   for (int i = 0; i < p->n_tensors; i++) {

@@ -134,14 +134,17 @@ static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const v
 
 /* ---- CUDA ------------------------------------------------------------------------------------ */
 
+/* Of the program's newest plan. */
 static vtb_status add_images(vtb_file_builder *b, vtb_artefact_program *p,
-                             const vtb_launch_plan *plan, const char *arch, vtb_error *err) {
+                             const vtb_launch_plan *plan, const char *arch) {
+  vtb_error *err = &b->report->error;
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
   vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
   if (status == VTB_OK) {
     vtb_artefact_images *m = &p->images[p->n_images++];
     *m = (vtb_artefact_images){arch, plan->n_sources,
-                               VTB_NEW_ARRAY(&b->arena, vtb_blob, plan->n_sources + 1)};
+                               VTB_NEW_ARRAY(&b->arena, vtb_blob, plan->n_sources + 1),
+                               p->n_plans - 1};
     for (int i = 0; i < plan->n_sources; i++) {
       wait_for_place(b, vtb_arena_memdup(&b->arena, codes[i].data, codes[i].n_bytes),
                      codes[i].n_bytes, &m->at[i]);
@@ -149,20 +152,6 @@ static vtb_status add_images(vtb_file_builder *b, vtb_artefact_program *p,
     }
   }
   vtb_free(codes);
-  return status;
-}
-
-/* Cubins run on their own architecture only; PTX of the oldest one asked for is for cards to
- * come. */
-static vtb_status compile_plan(vtb_file_builder *b, vtb_artefact_program *p,
-                               const vtb_launch_plan *plan, vtb_error *err) {
-  vtb_status status = VTB_OK;
-  const bool *arch = b->targets.arch;
-  p->images = VTB_NEW_ARRAY(&b->arena, vtb_artefact_images, VTB_BUILD_ARCHS + VTB_BUILD_PTX);
-  for (int i = 0; i < VTB_BUILD_ARCHS && status == VTB_OK; i++)
-    if (arch[i]) status = add_images(b, p, plan, vtb_archs[i].name, err);
-  if (arch[0] && status == VTB_OK) status = add_images(b, p, plan, "compute_80", err);
-  if ((arch[1] || arch[2]) && status == VTB_OK) status = add_images(b, p, plan, "compute_90", err);
   return status;
 }
 
@@ -174,8 +163,9 @@ static bool library_products(const vtb_compile_options *o) {
   return wish && *wish && strcmp(wish, "0") != 0;
 }
 
+/* For `arch` alone, or for all. */
 static vtb_status make_plan(vtb_file_builder *b, const vtb_compilation *c, int64_t batch,
-                            vtb_launch_plan **plan) {
+                            const char *arch, vtb_launch_plan **plan) {
   const vtb_target *target = vtb_target_find("cuda");
   vtb_compilation lowered;
   vtb_codegen_options code;
@@ -183,6 +173,8 @@ static vtb_status make_plan(vtb_file_builder *b, const vtb_compilation *c, int64
   vtb_status status = vtb_compile_code(target, &c->options, &code, err);
   if (status != VTB_OK) return status;
   code.library = library_products(&c->options);
+  code.arch = arch;
+  code.wgmma = arch && vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
   status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_module *m = lowered.module;
   if (status == VTB_OK) status = vtb_backend_of(target)->plan(m, m->entry, &code, plan, err);
@@ -191,21 +183,47 @@ static vtb_status make_plan(vtb_file_builder *b, const vtb_compilation *c, int64
   return status;
 }
 
-static vtb_status add_plan(vtb_file_builder *b, vtb_artefact_program *p, const vtb_compilation *c,
-                           int64_t batch) {
-  vtb_launch_plan *plan = NULL;
+/* The plan becomes one of the program's, unless it is the one before. */
+static void keep_plan(vtb_file_builder *b, vtb_artefact_program *p, const vtb_launch_plan *plan,
+                      const char *arch) {
   vtb_strbuf bytes = {0};
-  vtb_status status = make_plan(b, c, batch, &plan);
-  if (status == VTB_OK) status = compile_plan(b, p, plan, &b->report->error);
-  if (status != VTB_OK) return status;
   vtb_launch_plan_write(plan, &bytes);
-  wait_for_place(b, vtb_arena_memdup(&b->arena, bytes.at, bytes.n), bytes.n, &p->plan);
+  const vtb_pending *before = p->n_plans ? &b->pending.at[b->common_plan] : NULL;
+  if (!before || before->n_bytes != bytes.n || memcmp(before->data, bytes.at, bytes.n) != 0) {
+    vtb_artefact_plan *of = &p->plans[p->n_plans++];
+    if (!before) b->common_plan = b->pending.n;
+    of->arch = arch;
+    wait_for_place(b, vtb_arena_memdup(&b->arena, bytes.at, bytes.n), bytes.n, &of->bytes);
+  }
   vtb_strbuf_free(&bytes);
-  if (p->n_codes) return VTB_OK; /* else the plan's tensors are what the manifest shows */
+}
+
+/* Cubins run on their own architecture only; PTX of the oldest one asked for is for cards to
+ * come. sm_90a has a plan of its own where it has kernels of its own. */
+static vtb_status add_plans(vtb_file_builder *b, vtb_artefact_program *p, const vtb_compilation *c,
+                            int64_t batch) {
+  const bool *arch = b->targets.arch;
+  vtb_launch_plan *plan = NULL, *own = NULL;
+  vtb_status status = make_plan(b, c, batch, NULL, &plan);
+  if (status != VTB_OK) return status;
+  p->images = VTB_NEW_ARRAY(&b->arena, vtb_artefact_images, VTB_BUILD_ARCHS + VTB_BUILD_PTX);
+  p->plans = VTB_NEW_ARRAY(&b->arena, vtb_artefact_plan, VTB_BUILD_PLANS);
+  keep_plan(b, p, plan, NULL);
+  for (int i = 0; i < VTB_BUILD_ARCHS && status == VTB_OK; i++)
+    if (arch[i] && i != VTB_BUILD_HOPPER) status = add_images(b, p, plan, vtb_archs[i].name);
+  if (arch[0] && status == VTB_OK) status = add_images(b, p, plan, "compute_80");
+  if ((arch[1] || arch[2]) && status == VTB_OK) status = add_images(b, p, plan, "compute_90");
+  if (arch[VTB_BUILD_HOPPER] && status == VTB_OK) {
+    const char *name = vtb_archs[VTB_BUILD_HOPPER].name;
+    status = make_plan(b, c, batch, name, &own);
+    if (status == VTB_OK) keep_plan(b, p, own, name);
+    if (status == VTB_OK) status = add_images(b, p, own, name);
+  }
+  if (p->n_codes) return status; /* else the plan's tensors are what the manifest shows */
   p->batch = plan->batch;
   p->n_tensors = plan->n_tensors;
   p->tensors = plan->tensors;
-  return VTB_OK;
+  return status;
 }
 
 /* The size of the images that it takes; none if it takes none. */
@@ -228,7 +246,7 @@ vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
   find_image(c, p);
   for (int i = 0; i < VTB_CPU_LEVELS && status == VTB_OK; i++)
     if (b->targets.level[i]) status = add_code(b, p, c, batch, i);
-  return status == VTB_OK && b->targets.cuda ? add_plan(b, p, c, batch) : status;
+  return status == VTB_OK && b->targets.cuda ? add_plans(b, p, c, batch) : status;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */

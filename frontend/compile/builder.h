@@ -6,7 +6,8 @@
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/cpu_level.h"
 
-enum { VTB_BUILD_ARCHS = 3, VTB_BUILD_PTX = 2 };
+/* HOPPER: the architecture that has a plan of its own. */
+enum { VTB_BUILD_ARCHS = 3, VTB_BUILD_PTX = 2, VTB_BUILD_HOPPER = 1, VTB_BUILD_PLANS = 2 };
 
 /* From "cpu:x86-64-v3,cuda:sm_80,sm_90a": a name alone is of the kind before it. */
 typedef struct vtb_build_targets {
@@ -33,6 +34,7 @@ typedef struct vtb_file_builder {
   VTB_VEC(vtb_object) objects;
   VTB_VEC(vtb_pending) pending;
   VTB_VEC(vtb_launch_plan *) plans;
+  size_t common_plan; /* in `pending`: of the program in the making, the one for all */
   VTB_VEC(vtb_artefact_meta) meta;
   vtb_arena arena;
   vtb_weights *file, *weights; /* a weights file, and what of it is to be written too; NULL: none */

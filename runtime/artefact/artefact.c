@@ -121,14 +121,21 @@ vtb_status vtb_artefact_need(const vtb_artefact *a, vtb_artefact_role role,
                   role != VTB_ARTEFACT_INFERENCE ? ": build it with --train" : "");
 }
 
-vtb_status vtb_artefact_plan(const vtb_artefact *a, const vtb_artefact_program *p,
-                             vtb_launch_plan **plan, vtb_error *err) {
-  if (!p->plan.bytes)
+int vtb_artefact_plan_for(const vtb_artefact_program *p, const char *arch) {
+  for (int i = 1; i < p->n_plans; i++)
+    if (arch && strcmp(p->plans[i].arch, arch) == 0) return i;
+  return 0;
+}
+
+vtb_status vtb_artefact_read_plan(const vtb_artefact *a, const vtb_artefact_program *p, int number,
+                                  vtb_launch_plan **plan, vtb_error *err) {
+  if (number >= p->n_plans)
     return vtb_fail(err, VTB_E_DEVICE, "%s has no code for CUDA: build it with --target cuda",
                     a->path);
+  const vtb_blob *b = &p->plans[number].bytes;
   vtb_error inner = {0};
   vtb_status status =
-      vtb_launch_plan_read(vtb__artefact_bytes(a, &p->plan), (size_t)p->plan.bytes, plan, &inner);
+      vtb_launch_plan_read(vtb__artefact_bytes(a, b), (size_t)b->bytes, plan, &inner);
   return status == VTB_OK ? VTB_OK : vtb_fail(err, status, "%s: %s", a->path, inner.text);
 }
 

@@ -22,7 +22,7 @@
 #include "runtime/launch/launch_plan.h"
 #include "runtime/artefact/tensors.h"
 
-enum { VTB_ARTEFACT_FORMAT = 4 };
+enum { VTB_ARTEFACT_FORMAT = 5 };
 #define VTB_ARTEFACT_SYMBOL                                                                        \
   "vtb_artefact_1" /* numbered by the interface between code and runtime */
 
@@ -48,13 +48,20 @@ typedef struct vtb_artefact_code {
   vtb_kernel_info *kernels;
 } vtb_artefact_code;
 
-/* Every source of the plan compiled for "sm_90a" (cubins) or "compute_80" (PTX, for newer cards
+/* Every source of a plan compiled for "sm_90a" (cubins) or "compute_80" (PTX, for newer cards
  * too). */
 typedef struct vtb_artefact_images {
   const char *arch;
   int32_t n;
   vtb_blob *at;
+  int32_t plan; /* of the program's: whose sources they are */
 } vtb_artefact_images;
+
+/* A launch plan: the first of a program runs on all architectures, others on the one they name. */
+typedef struct vtb_artefact_plan {
+  const char *arch; /* "sm_90a"; NULL: all */
+  vtb_blob bytes;
+} vtb_artefact_plan;
 
 typedef enum vtb_artefact_role {
   VTB_ARTEFACT_INFERENCE,
@@ -73,7 +80,8 @@ typedef struct vtb_artefact_program {
   vtb_tensor_info *tensors;
   int32_t n_codes;
   vtb_artefact_code *codes;
-  vtb_blob plan; /* no bytes: nothing for CUDA */
+  int32_t n_plans; /* 0: nothing for CUDA */
+  vtb_artefact_plan *plans;
   int32_t n_images;
   vtb_artefact_images *images;
 } vtb_artefact_program;
@@ -130,9 +138,12 @@ VTB_MUST_USE vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role rol
 VTB_MUST_USE vtb_status vtb_artefact_load_program(vtb_artefact *a, const vtb_artefact_program *p,
                                                   const char *target, vtb_program **program,
                                                   vtb_error *err);
-/* Its launch plan by itself, the caller's to free. */
-VTB_MUST_USE vtb_status vtb_artefact_plan(const vtb_artefact *a, const vtb_artefact_program *p,
-                                          vtb_launch_plan **plan, vtb_error *err);
+/* The number of its launch plan for `arch` ("sm_90a"; NULL: any): that architecture's own, else the
+ * one for all. */
+int vtb_artefact_plan_for(const vtb_artefact_program *p, const char *arch);
+/* That launch plan by itself, the caller's to free. */
+VTB_MUST_USE vtb_status vtb_artefact_read_plan(const vtb_artefact *a, const vtb_artefact_program *p,
+                                               int number, vtb_launch_plan **plan, vtb_error *err);
 
 /* ---- writing (artefact_write.c) -------------------------------------------------------------- */
 

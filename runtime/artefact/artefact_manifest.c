@@ -11,7 +11,8 @@ enum {
   BLOB = 16,
   LEAST_KERNEL = 32,
   LEAST_CODE = 20,
-  LEAST_IMAGES = 8,
+  LEAST_IMAGES = 12,
+  LEAST_PLAN = 4 + BLOB,
   LEAST_PROGRAM = 56,
   LEAST_META = 8
 };
@@ -33,6 +34,12 @@ static void images(vtb_wire *w, vtb_artefact_images *m) {
   vtb__wire_text(w, &m->arch);
   vtb__wire_array(w, &m->n, m->at, BLOB);
   for (int i = 0; i < m->n; i++) blob(w, &m->at[i]);
+  vtb__wire_i32(w, &m->plan);
+}
+
+static void plan(vtb_wire *w, vtb_artefact_plan *p) {
+  vtb__wire_text(w, &p->arch);
+  blob(w, &p->bytes);
 }
 
 static void program(vtb_wire *w, vtb_artefact_program *p) {
@@ -46,7 +53,8 @@ static void program(vtb_wire *w, vtb_artefact_program *p) {
   vtb__wire_tensors(w, &p->n_tensors, &p->tensors);
   vtb__wire_array(w, &p->n_codes, p->codes, LEAST_CODE);
   for (int i = 0; i < p->n_codes; i++) code(w, &p->codes[i]);
-  blob(w, &p->plan);
+  vtb__wire_array(w, &p->n_plans, p->plans, LEAST_PLAN);
+  for (int i = 0; i < p->n_plans; i++) plan(w, &p->plans[i]);
   vtb__wire_array(w, &p->n_images, p->images, LEAST_IMAGES);
   for (int i = 0; i < p->n_images; i++) images(w, &p->images[i]);
 }
@@ -88,14 +96,17 @@ static bool within(const vtb_blob *b, uint64_t limit) {
 }
 
 static bool sound_program(const vtb_artefact_program *p, uint64_t limit) {
-  bool ok = p->batch > 0 && p->height >= 0 && p->width >= 0 && within(&p->plan, limit);
+  bool ok = p->batch > 0 && p->height >= 0 && p->width >= 0;
   for (int i = 0; i < p->n_codes; i++) {
     const vtb_artefact_code *c = &p->codes[i];
     ok = ok && vtb_cpu_level_find(c->cpu) >= 0 && c->entry >= 0 && c->workspace_bytes >= 0 &&
          c->workspace_bytes < INT64_C(1) << 46;
   }
+  for (int i = 0; i < p->n_plans; i++)
+    ok = ok && within(&p->plans[i].bytes, limit) && p->plans[i].bytes.bytes &&
+         (i > 0) == (p->plans[i].arch != NULL);
   for (int i = 0; i < p->n_images; i++) {
-    ok = ok && p->images[i].arch;
+    ok = ok && p->images[i].arch && p->images[i].plan >= 0 && p->images[i].plan < p->n_plans;
     for (int k = 0; k < p->images[i].n; k++)
       ok = ok && within(&p->images[i].at[k], limit) && p->images[i].at[k].bytes;
   }

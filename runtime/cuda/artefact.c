@@ -10,12 +10,16 @@ static int ptx_version(const char *arch) {
   return vtb_starts_with(arch, "compute_") ? (int)strtol(arch + strlen("compute_"), NULL, 10) : 0;
 }
 
-/* Cubins of the device's own architecture, else the newest PTX that it understands. */
+/* Cubins of the device's own architecture, else the newest PTX that it understands; the plan of one
+ * architecture alone only if it is wanted. */
 static const vtb_artefact_images *choose(const vtb_artefact_program *p, const vtb_cuda_device *d) {
   const vtb_artefact_images *best = NULL;
   int version = 0, here = 10 * d->major + d->minor;
+  const char *wish = getenv("VTB_CUDA_WGMMA");
+  bool common = wish && strcmp(wish, "0") == 0;
   for (int i = 0; i < p->n_images; i++) {
     int ptx = ptx_version(p->images[i].arch);
+    if (common && p->plans[p->images[i].plan].arch) continue;
     if (!ptx && strcmp(p->images[i].arch, d->arch) == 0) return &p->images[i];
     if (ptx <= version || ptx > here) continue;
     best = &p->images[i];
@@ -79,7 +83,7 @@ vtb_status vtb__artefact_load_cuda(const vtb_artefact *a, const vtb_artefact_pro
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
   const vtb_artefact_images *m = choose(p, device);
-  status = m ? vtb_artefact_plan(a, p, &plan, err) : nothing_suits(a, p, device, err);
+  status = m ? vtb_artefact_read_plan(a, p, m->plan, &plan, err) : nothing_suits(a, p, device, err);
   if (status == VTB_OK) status = make(a, m, plan, device, program, err);
   if (status == VTB_OK) return VTB_OK;
   vtb_launch_plan_free(plan);

@@ -89,6 +89,13 @@ if "$VERTEBRA" dump vil_nano --stage ptx >/dev/null 2>&1 && "$VERTEBRA" doctor |
   expect 0 "$VERTEBRA" run "${small[@]}" --target cuda-emulated $image
   [ "$out" = "$first" ] || fail "the emulated file gives another result: $out, not $first"
   expect 4 env VTB_CUDA_DRIVER="$work/absent.so" "$VERTEBRA" run "$work/both.so" --target cuda $image; says "CUDA driver"
+  # sm_90a has a plan of its own where it has kernels of its own
+  ! "$VERTEBRA" check "$work/both.so" | grep -q alone || fail "a plan for sm_90a alone that is the one for all"
+  expect 0 env VTB_CUDA_WGMMA=1 "$VERTEBRA" build vil_nano -D depth=1 --batch 2 --precision bf16-all --target cuda:sm_80,sm_90a -o "$work/two.so"; says "CUDA, sm_90a alone"
+  expect 0 "$VERTEBRA" check "$work/two.so" --json; says '"plans":	["all", "sm_90a"]'
+  for arch in sm_80 sm_90a; do
+    expect 0 env VTB_EMULATOR_ARCH=$arch "$VERTEBRA" run "$work/two.so" --target cuda-emulated $image; says "png"
+  done
 fi
 
 # training from a file, weights inside

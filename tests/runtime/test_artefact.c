@@ -86,6 +86,20 @@ TEST(what_a_file_says_of_itself) {
   free(file);
 }
 
+/* On the device whose architecture has a plan of its own: whether it was that one. */
+static bool runs_in_clusters(const char *path, const float *add) {
+  void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
+  char *trace = dlsym(fake, "fake_cuda_trace");
+  *trace = '\0';
+  vtb_session *s = open_session(path, VTB_DEVICE_CUDA);
+  for (int i = 0; s && i < 3; i++) run_and_compare(s, 2, add);
+  vtb_session_close(s);
+  CHECK(s && strstr(trace, "launch k_double"));
+  bool clusters = strstr(trace, "clusters of 2;") != NULL;
+  dlclose(fake);
+  return clusters;
+}
+
 TEST(the_same_file_runs_on_a_device) {
   const char *path = temp_path("device.so");
   sample *file = make();
@@ -93,13 +107,34 @@ TEST(the_same_file_runs_on_a_device) {
   for (int i = 0; i < 64; i++) add[i] = 1;
   CHECK_OK(write_sample(file, path, err));
   /* its plan has no parameters, but what is kept must not be the input */
-  vtb_session *s = open_session(path, VTB_DEVICE_CUDA);
-  for (int i = 0; s && i < 3; i++) run_and_compare(s, 2, add);
-  vtb_session_close(s);
+  CHECK(runs_in_clusters(path, add));
+  setenv("VTB_CUDA_WGMMA", "0", 1); /* the plan for all, by its PTX */
+  CHECK(!runs_in_clusters(path, add));
+  unsetenv("VTB_CUDA_WGMMA");
   file->program.n_images = 1; /* PTX of an older architecture serves as well */
   CHECK_OK(write_sample(file, path, err));
-  s = open_session(path, VTB_DEVICE_CUDA);
-  vtb_session_close(s);
+  CHECK(!runs_in_clusters(path, add));
+  free(file);
+}
+
+TEST(plans_are_found_by_architecture) {
+  const char *path = temp_path("plans.so");
+  sample *file = make();
+  vtb_artefact *a = NULL;
+  CHECK_OK(write_sample(file, path, err));
+  CHECK_OK(vtb_artefact_open(path, &a, err));
+  const vtb_artefact_program *p = a ? vtb_artefact_find(a, VTB_ARTEFACT_INFERENCE) : NULL;
+  static const char *const archs[] = {NULL, "sm_80", "sm_90a", "sm_100a"};
+  for (int i = 0; p && i < 4; i++) {
+    vtb_launch_plan *plan = NULL;
+    int number = vtb_artefact_plan_for(p, archs[i]);
+    CHECK_OK(vtb_artefact_read_plan(a, p, number, &plan, err));
+    CHECK(plan && plan->kernels[0].cluster == (i == 2 ? 2 : 0));
+    vtb_launch_plan_free(plan);
+  }
+  vtb_launch_plan *none = NULL;
+  CHECK_REFUSED(vtb_artefact_read_plan(a, p, 2, &none, err), "build it with --target cuda");
+  vtb_artefact_close(a);
   free(file);
 }
 
@@ -172,6 +207,12 @@ TEST(manifests_that_contradict_the_file) {
   s->codes[0].entry = -1;
   expect(s, VTB_DEVICE_CPU, "its manifest is damaged");
   s = make();
+  s->images[1].plan = 2;
+  expect(s, VTB_DEVICE_CUDA, "its manifest is damaged");
+  s = make();
+  s->plans[1].arch = NULL;
+  expect(s, VTB_DEVICE_CUDA, "its manifest is damaged");
+  s = make();
   s->codes[0].workspace_bytes = -1;
   expect(s, VTB_DEVICE_CPU, "its manifest is damaged");
   s = make();
@@ -227,7 +268,7 @@ TEST(damaged_files) {
   for (size_t at = 0; at < n - 80; at += 61) expect_damage(data, n, 0, at, 1, "damaged");
   for (size_t at = n - 80; at < n; at++)
     expect_damage(data, n, 0, at, 1, ""); /* the trailer, whole */
-  expect_damage(data, n, 0, n - 16, 1, "has format 5; this is vertebra");
+  expect_damage(data, n, 0, n - 16, 1, "has format 4; this is vertebra");
   char *longer = vtb_xmalloc(2 * n); /* the trailer of another, shorter file */
   memcpy(longer, data, n);
   memcpy(longer + n, data, n);
@@ -264,6 +305,7 @@ int main(void) {
   RUN(a_file_runs_on_the_processor_with_its_weights);
   RUN(what_a_file_says_of_itself);
   RUN(the_same_file_runs_on_a_device);
+  RUN(plans_are_found_by_architecture);
   RUN(programs_outlive_the_artefact);
   RUN(nothing_for_this_machine);
   RUN(manifests_that_contradict_the_file);
