@@ -49,8 +49,8 @@ static bool same_block(const vtb__emu_fiber *f, int id) {
 static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
   const vtb__emu_worker *w = f->worker;
   if (who >= VTB__EMU_COPIER) return vtb__emu_knows(f, who, time);
-  if (who == (unsigned)f->id) return true;
   if (time < f->member->barrier_time && (w->cluster == 1 || same_block(f, (int)who))) return true;
+  if (who == (unsigned)f->id) return true;
   if (who / VTB__EMU_WARP == (unsigned)f->id / VTB__EMU_WARP && time < f->warp->sync_time)
     return true;
   return vtb__emu_knows(f, who, time);
@@ -142,6 +142,7 @@ static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const
 
 void vtb__emu_touch(vtb__emu_fiber *f, const void *p, const void *frame) {
   vtb__emu_worker *w = f->worker;
+  if (w->cluster == 1) return;
   int rank = vtb__emu_rank_of(w, p);
   if (rank == f->t.rank) return;
   vtb__emu_member *m = &w->members[rank];

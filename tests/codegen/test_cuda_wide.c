@@ -214,7 +214,7 @@ TEST(factors_are_summed) {
  * of results, batches, ranges, sums, more clusters than the machine has room for. */
 TEST(clusters_share_a_tile) {
   static const shape shapes[] = {{"mk,nk->mn", 1, 150, 304, 200, false, true, 0},
-                                 {"mk,nk->mn", 1, 256, 512, 72, true, false, 0},
+                                 {"mk,nk->mn", 1, 77, 512, 72, true, false, 0},
                                  {"mk,kn->mn", 1, 77, 72, 136, false, false, 0},
                                  {"km,nk->mn", 1, 136, 75, 72, false, false, 0},
                                  {"km,kn->mn", 1, 200, 136, 91, false, false, 0},
@@ -223,12 +223,13 @@ TEST(clusters_share_a_tile) {
                                  {"km,kn->mn", 1, 200, 136, 91, false, false, 'p'},
                                  {"mk,nk->mn", 1, 131, 70, 136, false, true, 'q'}};
   enum { N_SHAPES = sizeof shapes / sizeof *shapes };
-  for (int i = 0; i < 2 * N_SHAPES; i++) {
+  for (int i = 0; i < N_SHAPES; i++) {
     share = 1 + i % 2;
-    check(&shapes[i / 2], (i + i / 2) % WIDE_TILES);
+    check(&shapes[i], (5 * i + 1) % WIDE_TILES);
   }
-  static const shape many = {"mk,nk->mn", 1, 1100, 704, 136, false, false, 0};
-  for (share = 1; share < 3; share++) check(&many, WIDE_TILES - 1);
+  static const shape many = {"mk,nk->mn", 1, 1100, 704, 72, false, false, 0};
+  share = 1;
+  check(&many, WIDE_TILES - 1);
   share = 0;
 }
 
