@@ -134,6 +134,27 @@ static void note_access(vtb_cuda_expr *e, const vtb_index *at, int align) {
     e->apart++;
 }
 
+static bool is_same_for_rows(const vtb_cuda_expr *e, const vtb_index *at) {
+  if (!e->before_rows || e->k->indent != e->rows_indent || at->dyn) return false;
+  for (int g = 0; g < e->body.n_groups; g++)
+    if (e->by_row[g] && at->coef[e->body.groups[g].last]) return false;
+  return true;
+}
+
+/* A variable in front of the loop over rows. */
+static const char *declare_before(vtb_cuda_expr *e, const char *value) {
+  vtb_strbuf *s = &e->k->body;
+  char *loop = vtb_arena_strdup(&e->c->arena, s->at + e->before_rows);
+  s->n = e->before_rows;
+  s->at[s->n] = '\0';
+  e->k->indent--;
+  const char *name = declare(e, 'v', value);
+  e->k->indent++;
+  e->before_rows = s->n;
+  vtb_strbuf_puts(s, loop);
+  return name;
+}
+
 static const char *load(vtb_cuda_expr *e, vtb_dtype d, const char *from, int align,
                         const vtb_index *at) {
   vtb_arena *a = &e->c->arena;
@@ -148,7 +169,8 @@ static const char *load(vtb_cuda_expr *e, vtb_dtype d, const char *from, int ali
   if (is_aligned(e, at, align))
     return declare(e, 'v', vtb_arena_printf(a, "vtb_load4(%s, %s)", from, text));
   long long step = (long long)vtb__index_step(&e->body, at);
-  return declare(e, 'v', vtb_arena_printf(a, "vtb_gather4(%s, %s, %lld)", from, text, step));
+  const char *apart = vtb_arena_printf(a, "vtb_gather4(%s, %s, %lld)", from, text, step);
+  return is_same_for_rows(e, at) ? declare_before(e, apart) : declare(e, 'v', apart);
 }
 
 static const char *tensor_name(vtb_cuda_expr *e, int tensor, int64_t temp) {

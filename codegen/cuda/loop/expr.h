@@ -29,6 +29,12 @@ typedef struct vtb_cuda_expr {
   /* while writing with four: accesses of 16 bytes, and of four neighbours one by one though they
    * lie at most four apart */
   int whole, apart;
+  /* In a loop over rows: where in the text it begins, how deep its lines are indented, and the
+   * groups that change from row to row. What four lanes read apart for every row alike is read in
+   * front of it. before_rows 0: there is none. */
+  size_t before_rows;
+  int rows_indent;
+  bool by_row[VTB_NEST_MAX];
   const char *chunk;       /* C variable: number of the chunk of the row */
   vtb_cuda_kernel *behind; /* while probing: the kernel that waits */
   const vtb_cuda_near *near;

@@ -3,8 +3,8 @@
  *
  * Behind a convolution the body is evaluated where the convolution has its sum, four channels at a
  * time. Without one a thread owns four neighbouring channels of a range of rows: what does not
- * depend on the row, the matrices above all, is loaded once, since compilers take it out of the
- * loop.
+ * depend on the row, the matrices above all, is loaded once: what four lanes read apart in front of
+ * the loop (a warp wants many sectors at once), the rest by compilers.
  */
 #include <string.h>
 
@@ -148,9 +148,14 @@ static bool write_kernel(vtb_cuda_expr *e, const local *l, int lanes) {
                 (long long)each, (long long)height, (long long)each, (long long)height);
   vtb__cuda_decode(e, vtb_arena_printf(&e->c->arena, "thread %% %lld", (long long)width), columns,
                    n_columns);
+  e->before_rows = k->body.n;
+  memset(e->by_row, 0, sizeof e->by_row);
+  for (int i = 0; i < n_rows; i++) e->by_row[rows[i]] = true;
   vtb_cuda_open(k, "for (%s row = begin; row < end; row++)", type);
+  e->rows_indent = k->indent;
   vtb__cuda_decode(e, "row", rows, n_rows);
   store_results(e, l);
+  e->before_rows = 0;
   vtb_cuda_close(k);
   vtb__nest_end(&e->body);
   if (lanes > 1 && e->no_lanes) {
