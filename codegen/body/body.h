@@ -86,6 +86,8 @@ typedef struct vtb_body_target {
   int most_together; /* reductions in one kernel */
   bool keeps_leaves; /* several passes over a row keep what they load, not only what is costly */
   bool grids_by_division; /* else by a table, where an index cannot be split at compile time */
+  bool
+      joins_rows; /* concatenations of short rows of several lengths are one loop over whole rows */
   /* run-time parts of indices */
   bool (*same)(const void *x, const void *y);
   void *(*add)(vtb_body *b, const vtb_index *x, const vtb_index *y);

@@ -79,10 +79,25 @@ static void emit_reductions(vtb_body *b, const vtb_root *results, int n) {
   }
 }
 
+/* Rows in which a piece would be less than what memory moves at once: better stored whole. */
+static bool has_short_pieces(const vtb_value *v) {
+  enum { MOST_ROW = 128, SHORT = 16 };
+  int axis = (int)vtb_attr_int(v->def, "axis", 0);
+  bool is_short = false, differ = false;
+  if (axis != v->type.rank - 1 || v->type.dim[axis].size > MOST_ROW) return false;
+  for (int o = 0; o < v->def->n_operands; o++) {
+    int64_t n = v->def->operands[o]->type.dim[axis].size;
+    is_short |= n < SHORT;
+    differ |= n != v->def->operands[0]->type.dim[axis].size;
+  }
+  return is_short && differ;
+}
+
 /* A concatenation that is a result itself is stored operand by operand. */
 static void expand(vtb_body *b, vtb_root r, root_list *out) {
   const vtb_value *v = r.value;
-  if (!v->def || vtb__leaf_find(b, v) || v->def->op != VTB_OP_concat) {
+  if (!v->def || vtb__leaf_find(b, v) || v->def->op != VTB_OP_concat ||
+      (b->target->joins_rows && has_short_pieces(v))) {
     vtb_vec_push(out, r);
     return;
   }

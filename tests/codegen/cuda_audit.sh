@@ -19,11 +19,9 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$kept" || exit 1
 
-# Kinds of kernels that are known to waste, by family, and why. An entry that no longer does fails the test: take it
-# out. `all`: only presets beyond the small one have it.
+# Kinds of kernels that are known to waste, by family, and why, a line each: "vim local all reason". None is; keep it so.
+# An entry that no longer does fails the test: take it out. `all`: only presets beyond the small one have it.
 known="
-vim local all         rows of 6 or 8 weights of a thin projection, read across: of L1 (1.0 a block)
-vllama product all    a residual that lies along the other axis: L1 has it (1.0 a block)
 "
 
 presets_of() { grep -hoE '^preset [a-z0-9_]+' "models/$1.vtb" | awk '{print $2}' | grep -v nano; }

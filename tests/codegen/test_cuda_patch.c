@@ -204,6 +204,30 @@ TEST(tokens_are_not_turned) {
   CHECK_MSG(r <= 1.05 && n == 2, "col2im: %g, %d launches", r, n);
 }
 
+/* Pieces of 12 and 32 bytes, in rows of 76: one kernel writes whole rows. */
+TEST(short_pieces_of_rows) {
+  static const char text[] =
+      "func @f(%a: TYPE[200, 6], %b: TYPE[200, 16], %c: TYPE[200, 16]) -> (TYPE[200, 38]) {\n"
+      "  %r = concat %a, %b, %c {axis = 1} : TYPE[200, 38]\n  return %r\n}\n";
+  static const char *const types[] = {"f32", "bf16"};
+  for (int t = 0; t < 2; t++) {
+    vtb_strbuf s = {0};
+    for (const char *c = text; *c; c++) {
+      bool hole = strncmp(c, "TYPE", 4) == 0;
+      if (hole)
+        vtb_strbuf_puts(&s, types[t]);
+      else
+        vtb_strbuf_putc(&s, *c);
+      c += hole ? 3 : 0;
+    }
+    int n;
+    if (t == 0) check("pieces of rows", s.at);
+    double r = sectors_of_launches(s.at, &n);
+    CHECK_MSG(r <= 1.6 && n == 1, "%s: %g, %d launches", types[t], r, n);
+    vtb_strbuf_free(&s);
+  }
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(any_size);
@@ -212,6 +236,7 @@ int main(void) {
   RUN(pixels_and_channels);
   RUN(patches_of_images);
   RUN(taps_of_channels);
+  RUN(short_pieces_of_rows);
   RUN(images_of_tokens);
   RUN(tokens_are_not_turned);
   return test_done();

@@ -499,6 +499,7 @@ static void *structured(vtb_body *b, const vtb_value *v, const vtb_index *index)
 static const vtb_body_target target = {.most_together = 8,
                                        .keeps_leaves = true,
                                        .grids_by_division = true,
+                                       .joins_rows = true,
                                        .same = same_text,
                                        .add = add_dyn,
                                        .scale = scale_dyn,
