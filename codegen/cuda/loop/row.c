@@ -23,6 +23,7 @@ enum {
   MOST_SUMS = 32,
   MOST_UNROLLED = 256,
   SUMS_IN_REGISTERS = 2, /* of columns */
+  MANY_COLUMNS = 72,     /* more of one sum alone in registers, beside what a row keeps */
   MOST_COLUMNS = 96      /* registers for sums of columns; more are a block's */
 };
 
@@ -115,14 +116,15 @@ static void reduce_pass(vtb_cuda_expr *e, row *r, int level) {
 
 /* Whether a root's columns are added up in shared memory, where each thread has places of its own:
  * registers are for those before it. */
-static bool is_beside(const row *r, int root) {
+static bool is_beside(const vtb_cuda_expr *e, const row *r, int root) {
   int before = 0;
+  bool many = r->chunks * e->body.lanes * r->n_strips > MANY_COLUMNS;
   for (int i = 0; i < root; i++) before += vtb__row_is_strip(r->of.roots[i].value);
-  return r->threads == 32 && before >= SUMS_IN_REGISTERS;
+  return r->threads == 32 && before >= (many ? 1 : SUMS_IN_REGISTERS);
 }
 
 static const char *column_of(vtb_cuda_expr *e, const row *r, int root) {
-  if (!is_beside(r, root)) return vtb_arena_printf(&e->c->arena, "columns%d[c]", root);
+  if (!is_beside(e, r, root)) return vtb_arena_printf(&e->c->arena, "columns%d[c]", root);
   return vtb_arena_printf(&e->c->arena, "columns%d[vtb_warp() * %lld + c * 32 + vtb_lane()]", root,
                           (long long)(r->chunks * 32));
 }
@@ -210,7 +212,7 @@ static void declare_columns(vtb_cuda_expr *e, const row *r) {
   for (int i = 0; i < r->of.n_roots; i++) {
     if (!vtb__row_is_strip(r->of.roots[i].value)) continue;
     const char *type = e->body.lanes > 1 ? "vtb_f4" : "float";
-    if (is_beside(r, i))
+    if (is_beside(e, r, i))
       vtb_cuda_shared(e->k, type, 4 * e->body.lanes, vtb_arena_printf(&e->c->arena, "columns%d", i),
                       r->chunks * BLOCK);
     else
