@@ -12,7 +12,8 @@
 set -u
 : "${VERTEBRA:?path of the vertebra program}"
 known=${VTB_PRESET_RESULTS:-${XDG_CACHE_HOME:-$HOME/.cache}/vertebra/presets}
-families="vil vim vir vit vllama"
+families="vil vim vir vit vllama" # sampled; all of them: with these
+others="mambar vrwkv swin convnext"
 mkdir -p "$known" || exit 1
 
 presets_of() { grep -hoE '^preset [a-z0-9_]+' "models/$1.vtb" | awk '{print $2}'; }
@@ -78,7 +79,7 @@ sample() {
 
 all() {
   local family preset train arch precision
-  for family in $families; do
+  for family in $families $others; do
     for preset in ${VTB_PRESETS:-$(presets_of "$family")}; do
       [ -z "${VTB_PRESETS:-}" ] || presets_of "$family" | grep -qx "$preset" || continue
       for train in "" --train; do
