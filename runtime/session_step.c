@@ -5,7 +5,9 @@
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/c_locale.h"
+#include "runtime/base/update.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static bool is_param(const vtb_tensor_info *t) {
@@ -25,6 +27,52 @@ int vtb__session_target(const vtb_session *s, int tensor) {
   return tensor;
 }
 
+/* The initialiser names a scalar a row, "adamw t lr average clip scale beta1=0.9 ...". */
+static void fill_scalars(const vtb_tensor_info *t, float *at) {
+  int64_t row = -1; /* the optimiser's name comes first */
+  for (const char *word = t->init; word && *word && row < t->dim[0]; row++) {
+    size_t n = strcspn(word, " ");
+    const char *eq = memchr(word, '=', n);
+    if (row >= 0 && eq) {
+      double value = strtod(eq + 1, NULL);
+      at[2 * row] = (float)value;
+      at[2 * row + 1] = (float)(value - (double)at[2 * row]);
+    }
+    word += n + strspn(word + n, " ");
+  }
+  at[2 * VTB_SCALAR_STEP] = at[2 * VTB_SCALAR_SCALE] = 1;
+}
+
+/* Every parameter with the whole learning rate, and the weight decay that it declares. */
+static void fill_rates(const vtb_session *s, const vtb_tensor_info *rates, float *at) {
+  const vtb__variant *v = vtb__session_variant(s);
+  int64_t row = 0;
+  for (int i = 0; i < v->n_tensors && row < rates->dim[0]; i++) {
+    const vtb_tensor_info *t = &v->tensors[i];
+    if (t->io != VTB_IO_PARAM) continue;
+    at[2 * row] = 1;
+    at[2 * row++ + 1] = t->decay;
+  }
+}
+
+/* What of a step's inputs is the same for most. */
+static vtb_status fill_inputs(vtb_session *s, vtb_error *err) {
+  const vtb__variant *v = vtb__session_variant(s);
+  for (int i = 0; i < v->n_tensors; i++) {
+    const vtb_tensor_info *t = &v->tensors[i];
+    bool scalars = vtb_streq(t->name, VTB_UPDATE_SCALARS);
+    bool rates = vtb_streq(t->name, VTB_UPDATE_RATES), scale = vtb_streq(t->name, VTB_LOSS_SCALE);
+    if (t->io != VTB_IO_INPUT || t->is_int || !(scalars || rates || scale)) continue;
+    float *at = vtb__session_memory(s, i);
+    if (!at) return vtb_no_memory(err, t->name);
+    if (scale) *at = 1;
+    if (scalars && t->rank == 2 && t->dim[0] >= VTB_N_SCALARS && t->dim[1] == 2)
+      fill_scalars(t, at);
+    if (rates && t->rank == 2 && t->dim[1] == 2) fill_rates(s, t, at);
+  }
+  return VTB_OK;
+}
+
 vtb_status vtb__session_begin(vtb_session *s, vtb_error *err) {
   const vtb__variant *v = vtb__session_variant(s);
   vtb_status status = VTB_OK;
@@ -38,6 +86,7 @@ vtb_status vtb__session_begin(vtb_session *s, vtb_error *err) {
     else if (!t->is_int)
       status = vtb_init_tensor(t->init, t->name, s->options.seed, t->rank, t->dim, memory, err);
   }
+  if (status == VTB_OK && s->options.role == VTB_SESSION_STEP) status = fill_inputs(s, err);
   return status;
 }
 

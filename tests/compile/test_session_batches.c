@@ -189,6 +189,62 @@ TEST(an_image_size_may_be_asked_for) {
   vtb_model_release(m);
 }
 
+/* ---- training -------------------------------------------------------------------------------- */
+
+static const float *data_of(vtb_session *s, vtb_array_kind kind, const char *name) {
+  vtb_array a = {.size = sizeof a};
+  CHECK_OK(vtb_session_array(s, kind, name, &a, err));
+  return a.data;
+}
+
+/* A session that trains has parameters of its own, which its runs change; the model's stay. */
+TEST(a_session_trains_parameters_of_its_own) {
+  vtb_compile_options o = options();
+  char path[512], saved[512];
+  vtb_model *m = NULL;
+  vtb_session *s = NULL;
+  vtb_session_options train = {.size = sizeof train, .role = VTB_SESSION_STEP, .threads = 1};
+  snprintf(path, sizeof path, "%s", temp_path("train.so"));
+  snprintf(saved, sizeof saved, "%s", temp_path("trained.safetensors"));
+  o.training = true, o.optimizer = "adamw", o.batch = 4;
+  compile(&o, path);
+  CHECK_OK(vtb_model_open(path, NULL, &m, err));
+  CHECK_OK(vtb_session_open(m, &train, &s, err));
+  fill((float *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "x"), 4, LARGE, 0);
+  int32_t *labels = (int32_t *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "labels");
+  for (int i = 0; i < 4; i++) labels[i] = i;
+  float *scalars = (float *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "update.scalars");
+  double first = 0, last = 0;
+  for (int step = 1; step <= 30; step++) {
+    scalars[0] = (float)step, scalars[2] = 3e-3f; /* the number of the update, the learning rate */
+    CHECK_OK(vtb_session_run(s, 0, err));
+    last = (double)*data_of(s, VTB_ARRAY_OUTPUT, "loss");
+    if (step == 1) first = last;
+    CHECK(data_of(s, VTB_ARRAY_OUTPUT, "update.verdict")[1] == 1);
+  }
+  CHECK_MSG(first > 0.5 && last < first / 3, "the loss was %g and is %g", first, last);
+  CHECK_REFUSED(vtb_session_run(s, 3, err), "a training step takes 4 rows, not 3");
+  CHECK_OK(vtb_session_save(s, saved, err));
+  vtb_session_close(s);
+  vtb_weights *before = NULL, *after = NULL;
+  CHECK_OK(vtb_safetensors_load(weights, &before, err));
+  CHECK_OK(vtb_safetensors_load(saved, &after, err));
+  const vtb_weight *a = vtb_weights_find(before, "head.weight");
+  const vtb_weight *b = vtb_weights_find(after, "head.weight");
+  CHECK(a && b && worst(a->data, b->data, a->count) > 1e-3);
+  vtb_weights_free(before);
+  vtb_weights_free(after);
+  /* another begins where the model is */
+  CHECK_OK(vtb_session_open(m, &train, &s, err));
+  fill((float *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "x"), 4, LARGE, 0);
+  labels = (int32_t *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "labels");
+  for (int i = 0; i < 4; i++) labels[i] = i;
+  CHECK_OK(vtb_session_run(s, 0, err));
+  CHECK((double)*data_of(s, VTB_ARRAY_OUTPUT, "loss") == first);
+  vtb_session_close(s);
+  vtb_model_release(m);
+}
+
 /* ---- memory ---------------------------------------------------------------------------------- */
 
 /* Bytes of the file that the process has changed copies of, and those of it that are in memory. */
@@ -258,6 +314,7 @@ int main(void) {
   RUN(rows_do_not_see_each_other);
   RUN(bound_inputs_choose_the_image_size);
   RUN(an_image_size_may_be_asked_for);
+  RUN(a_session_trains_parameters_of_its_own);
   RUN(weights_are_mapped_and_not_copied);
   return test_done();
 }
