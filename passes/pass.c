@@ -110,13 +110,31 @@ static vtb_status verify(const vtb_module *m, const char *when, vtb_error *err) 
   return vtb_fail(err, VTB_E_INTERNAL, "%s: %s", when, broken.text);
 }
 
+static size_t count_instructions(const vtb_module *m) {
+  size_t n = 0;
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next) n++;
+  return n;
+}
+
+/* A fusion always has another number of instructions than what it is made of. */
+static vtb_status run_pass(vtb_pass_context *c, const vtb_pass *pass, vtb_error *err) {
+  int choice = vtb_choice_find(pass->name);
+  if (choice < 0) return pass->run(c, err);
+  if (c->declined >> choice & 1) return VTB_OK;
+  size_t before = count_instructions(c->module);
+  vtb_status status = pass->run(c, err);
+  if (count_instructions(c->module) != before) c->formed |= 1u << choice;
+  return status;
+}
+
 static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, stage *s,
                             vtb_error *err) {
   const char *outer = c->options;
   int errors_before = c->diags ? c->diags->n_errors : 0;
   double start = vtb_now();
   c->options = s->options;
-  vtb_status status = s->pass->run(c, err);
+  vtb_status status = run_pass(c, s->pass, err);
   c->options = outer;
   s->seconds = vtb_now() - start;
   if (!status && c->diags && c->diags->n_errors > errors_before)

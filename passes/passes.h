@@ -9,6 +9,7 @@
 #define VTB_PASSES_H
 
 #include "ir/ir.h"
+#include "passes/choice.h"
 #include "passes/gpu.h"
 #include "passes/target.h"
 #include "passes/tuning.h"
@@ -28,6 +29,8 @@ typedef struct vtb_pass_context {
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */
   int threads;              /* that runs will have, as far as that decides modes; 0: 1 */
   bool keep_taps;
+  unsigned declined; /* fusions that are not wanted: a set of choices (passes/choice.h) */
+  unsigned formed;   /* choices whose passes have changed something */
 } vtb_pass_context;
 
 typedef vtb_status (*vtb_pass_fn)(vtb_pass_context *c, vtb_error *err);

@@ -59,7 +59,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   dump_options o = {.stage = "ir"};
   const cli_opt opts[] = {
       {"--stage", CLI_STR, &o.stage, "STAGE",
-       "ast, ir (default), graph, grad, fused, plan, llvm, asm, cuda, launches, ptx or resources"},
+       "ast, ir (default), graph, grad, fused, plan, decisions, llvm, asm, cuda, launches, ptx or "
+       "resources"},
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
        "with --train: whose update ends the step (default adamw)"},

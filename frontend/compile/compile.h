@@ -101,9 +101,9 @@ typedef struct vtb_compile_options {
   bool no_tuning;
   int64_t threads; /* that runs will have, as far as that decides modes; 0: the default */
 
-  /* The GPU that modes and tiles are chosen for on CUDA: h200, h100, a100, b200, or a file that
-   * `vertebra bench --calibrate` wrote; NULL: VTB_MACHINE, else h200. Results do not depend on it
-   * but for the order of sums. */
+  /* The GPU that modes, tiles and fusions are chosen for on CUDA: h200, h100, a100, b200, or a file
+   * that `vertebra bench --calibrate` wrote; NULL: VTB_MACHINE, else h200. Results do not depend on
+   * it but for the order of sums and, in formats of 16 bits, which values are rounded. */
   const char *machine;
 
   /* Gradients of a training step on CUDA are told in buckets of at most so many MB (10^6 bytes),
@@ -191,8 +191,8 @@ typedef struct vtb_onnx_summary {
 VTB_API VTB_MUST_USE vtb_status vtb_compile_onnx(const vtb_compile_options *o,
                                                  const vtb_onnx_options *x, const char *path,
                                                  vtb_onnx_summary *s, vtb_report *r);
-/* The text of a stage: ast, ir, graph, grad, fused, plan, llvm, asm, cuda, launches, ptx,
- * resources. `processor`: llvm and asm for another processor ("x86-64-v3"), ptx and resources
+/* The text of a stage: ast, ir, graph, grad, fused, plan, decisions, llvm, asm, cuda, launches,
+ * ptx, resources. `processor`: llvm and asm for another processor ("x86-64-v3"), ptx and resources
  * for an architecture ("sm_90a"); NULL: the default. *text is for free(). */
 VTB_API VTB_MUST_USE vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage,
                                                   const char *processor, char **text,

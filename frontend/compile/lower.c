@@ -3,15 +3,19 @@
 #include "frontend/compile/tuning.h"
 #include "ir/update.h"
 
+static void fill_context(const vtb_compile_options *o, vtb_pass_context *context) {
+  context->mode = o->mode ? o->mode : o->chunk ? "chunkwise" : NULL;
+  context->chunk = o->chunk;
+  context->keep_taps = o->taps;
+}
+
 static vtb_status run(vtb_compilation *c, vtb_pass_context context, const char *pipeline) {
   const vtb_compile_options *o = &c->options;
   vtb_diags diags = {0};
   vtb_error err = {0};
   context.module = c->module;
   context.diags = &diags;
-  context.mode = o->mode ? o->mode : o->chunk ? "chunkwise" : NULL;
-  context.chunk = o->chunk;
-  context.keep_taps = o->taps;
+  fill_context(o, &context);
   vtb_pipeline_options p = {.pipeline = pipeline,
                             .print_after = o->print_after,
                             .time = o->time_passes,
@@ -173,6 +177,12 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   read_tuning(c, &context, code, &lowered->tuning);
   context.tuning = &lowered->tuning;
   context.threads = vtb_tuning_threads(&c->options, target);
+  fill_context(&c->options, &context);
+  if (!pipeline)
+    checked = vtb__choose_fusions(c->module, c->func, &context, code, &lowered->choices,
+                                  &c->report->error);
+  if (checked != VTB_OK) return checked;
+  context.declined = lowered->choices.declined;
   lowered->context = context;
   return run(lowered, context, pipeline);
 }

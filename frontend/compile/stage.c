@@ -36,10 +36,19 @@ static vtb_status write_plan(const vtb_compilation *c, vtb_strbuf *out, vtb_erro
   return VTB_OK;
 }
 
-static const stage stages[] = {
-    {"ast", PARSED, write_ast},       {"ir", LOADED, write_module},
-    {"graph", GRAPH, write_module},   {"grad", DIFFERENTIATED, write_module},
-    {"fused", LOWERED, write_module}, {"plan", LOWERED, write_plan}};
+static vtb_status write_decisions(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
+  (void)err;
+  vtb_choices_print(&c->choices, vtb_gpu_or_default(&c->context.gpu)->name, out);
+  return VTB_OK;
+}
+
+static const stage stages[] = {{"ast", PARSED, write_ast},
+                               {"ir", LOADED, write_module},
+                               {"graph", GRAPH, write_module},
+                               {"grad", DIFFERENTIATED, write_module},
+                               {"fused", LOWERED, write_module},
+                               {"plan", LOWERED, write_plan},
+                               {"decisions", LOWERED, write_decisions}};
 enum { N_STAGES = sizeof stages / sizeof *stages };
 static const char *const code_stages[] = {"llvm", "asm", "cuda", "launches", "ptx", "resources"};
 enum { N_CODE = sizeof code_stages / sizeof *code_stages };
@@ -59,9 +68,13 @@ typedef struct view {
   const stage *common; /* NULL: the target's own */
 } view;
 
+static bool is_table(const view *v) {
+  return strcmp(v->name, "launches") == 0 || strcmp(v->name, "decisions") == 0;
+}
+
 /* Whose products the text shows, where there is a choice; as a comment, but below a table. */
 static void say_products(const view *v, bool library, vtb_strbuf *out) {
-  bool table = strcmp(v->name, "launches") == 0;
+  bool table = is_table(v);
   if (!v->common && !table && strcmp(v->name, "cuda") != 0) return;
   vtb_strbuf_printf(out, "%sproducts: %s\n", table ? "" : "// ",
                     library ? "large ones by cublasLt (VTB_CUBLAS=0: all generated)"
@@ -84,7 +97,7 @@ static vtb_status write_lowered(const vtb_compilation *c, const view *v, vtb_str
   status = vtb_compilation_lower(c, target, &code, o->batch, &lowered);
   vtb_module *m = lowered.module;
   bool choice = o->target && vtb_backend_of(target) && vtb_backend_of(target)->library;
-  bool below = strcmp(v->name, "launches") == 0;
+  bool below = is_table(v);
   if (status == VTB_OK && choice && !below) say_products(v, code.library, out);
   if (status == VTB_OK)
     status = v->common ? v->common->write(&lowered, out, err)
@@ -102,7 +115,8 @@ vtb_status vtb__stage_text(vtb_compilation *c, vtb_compile_options *o, const cha
   if (!v.common && !vtb_target_with_stage(name)) return unknown_stage(name, &r->error);
   level needed = v.common ? v.common->level : LOWERED;
   o->training |= needed == DIFFERENTIATED;
-  if (!v.common && !o->target) o->target = vtb_target_with_stage(name)->name;
+  bool of_plans = !v.common || v.common->write == write_decisions;
+  if (of_plans && !o->target) o->target = vtb_target_with_stage(v.common ? "launches" : name)->name;
   vtb_status status = vtb_compilation_load(c, o, NULL, r);
   if (status == VTB_OK && needed >= GRAPH) status = vtb_compilation_graph(c);
   if (status == VTB_OK && needed >= DIFFERENTIATED && o->training)

@@ -135,7 +135,8 @@ static bool add_declared(vtb_cuda_kernel *k, double blocks) {
                 .registers = (double)c.registers};
   if (c.tensor) add_tensor(&w, factors_of(k), false, blocks * (double)c.tensor);
   if (c.wide) add_tensor(&w, factors_of(k), true, blocks * (double)c.wide);
-  bool body = vtb__text_has(&k->of, "row_body") && k->c->unit.inst->op == VTB_OP_fused;
+  bool takes_body = vtb__text_has(&k->of, "row_body") || vtb__text_has(&k->of, "put_y");
+  bool body = takes_body && k->c->unit.inst->op == VTB_OP_fused;
   if (body || vtb__text_has(&k->of, "store")) { /* an epilogue */
     effort sum = ops_of(k);
     w.issue += sum.lanes / 32;

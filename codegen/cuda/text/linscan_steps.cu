@@ -27,9 +27,9 @@ hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's c
 constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
 constexpr int BLOCKS = V_BLOCKS * KEY_TILES, LATER = (N + SEGMENT - 1) / SEGMENT - 1;
 require THREADS == 32 * WARPS && (!STARTS || (GROUPS == 1 && KEY_TILES == 1 && K % 4 == 0));
-cost issue = WARPS * N * 8 * KR;
-cost special = RATES ? 32 * WARPS * N * KR : 0;
-cost chain = 30 * N;
+cost issue = PASSES * WARPS * N * 8 * KR; /* beside what a body computes */
+cost special = RATES ? PASSES * 32 * WARPS * N * KR : 0;
+cost chain = PASSES * 30 * N;
 shared float decays[BY_KEY ? SEGMENT * KP : 0];
 shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
 shared float parts[GROUPS > 1 ? GROUPS * SEGMENT * 32 : 0];
