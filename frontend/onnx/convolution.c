@@ -104,6 +104,28 @@ void vtb__ox_im2col(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value *
   out[0]->from = in[0];
 }
 
+/* ---- col2im ---------------------------------------------------------------------------------- */
+
+/* Patches [B, N, C taps] added up where they overlap: the adjoint of a Conv of unit weights. What no
+ * patch reaches at the end of an axis is 0. */
+void vtb__ox_col2im(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {
+  vtb_patches p;
+  ox_type t = vtb__ox_type(&inst->results[0]->type);
+  vtb_check(vtb_patches_of(inst, &inst->results[0]->type, &p), "col2im: attributes");
+  conv c = conv_of_patches(&p);
+  int64_t dim[OX_MAX_RANK] = {in[0]->type.dim[0], in[0]->type.dim[2]}, rest[VTB_GRID_AXES];
+  for (int i = 0; i < c.rank; i++) {
+    int64_t reach = (c.out[i] - 1) * c.stride[i] + c.kernel[i] - c.pads[i] - c.pads[c.rank + i];
+    dim[2 + i] = c.out[i], rest[i] = t.dim[2 + i] - reach;
+  }
+  const vtb_attr attrs[] = {
+      VTB_A_INT("group", p.channels), VTB_A_INTS("kernel_shape", c.kernel, c.rank),
+      VTB_A_INTS("strides", c.stride, c.rank), VTB_A_INTS("pads", c.pads, 2 * c.rank),
+      VTB_A_INTS("output_padding", rest, c.rank)};
+  ox_value *cols = vtb__ox_reshape(x, OX_TRANSPOSE(x, in[0], 0, 2, 1), 2 + c.rank, dim);
+  out[0] = vtb__ox_one(x, "ConvTranspose", t, attrs, 5, OX_IN(cols, unit_taps(x, &p, &c)));
+}
+
 /* ---- dwconv ---------------------------------------------------------------------------------- */
 
 void vtb__ox_dwconv(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {

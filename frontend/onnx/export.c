@@ -89,18 +89,29 @@ static vtb_status arguments(ox *x, const vtb_func *f, ox_value **in, vtb_error *
   return status;
 }
 
+/* What a training step makes of a buffer is no output of a run. */
+static bool is_update(const vtb_func *f, const char *name) {
+  const char prefix[] = "updated.";
+  if (!name || !vtb_starts_with(name, prefix)) return false;
+  for (int a = 0; a < f->n_args; a++)
+    if (f->arg_info[a].role == VTB_ROLE_BUFFER &&
+        vtb_streq(f->arg_info[a].official, name + strlen(prefix)))
+      return true;
+  return false;
+}
+
 /* Outputs are made by nodes, each under a name of its own. */
 static void results(ox *x, const vtb_func *f, ox_value *const *made) {
   x->top->out = VTB_NEW_ARRAY(&x->arena, ox_value *, f->n_returns + 1);
-  x->top->n_out = f->n_returns;
   for (int r = 0; r < f->n_returns; r++) {
     const char *name = f->return_names ? f->return_names[r] : NULL;
     ox_value *v = made[r];
+    if (is_update(f, name)) continue;
     name = name ? vtb_arena_strdup(&x->arena, name) : f->returns[r]->name;
     x->path = name, x->place = NULL;
     if (!v->def || v->name) v = vtb__ox_unary(x, "Identity", v);
     v->name = name;
-    x->top->out[r] = v;
+    x->top->out[x->top->n_out++] = v;
   }
 }
 

@@ -4,10 +4,11 @@
     tests/onnx/check.py VERTEBRA [MODEL...] [--all] [--time] [--batch N]... [--export "OPTIONS"]
 
 Random weights, initial ones with noise so that none is 0 or 1 and rounded to f16, and random inputs; batches of 1 and 3; each output may
-differ by 1e-4 of its largest number. Without MODEL: the smallest preset of every family and the examples; --all: the
+differ by 1e-4 of its largest number. MODEL is a name, FILE.vtb:MODEL, or a
+FILE.vtb of several. Without one: the smallest preset of every family and the examples; --all: the
 published sizes, minutes. Ends with 77 where numpy, onnx or onnxruntime are not installed.
 """
-import argparse, json, os, subprocess, sys, tempfile, time
+import argparse, json, os, re, subprocess, sys, tempfile, time
 
 try:
     import numpy as np, onnx, onnxruntime as ort
@@ -27,6 +28,7 @@ parser.add_argument("vertebra")
 parser.add_argument("models", nargs="*")
 parser.add_argument("--all", action="store_true")
 parser.add_argument("--time", action="store_true", help="seconds a run of one image, of both")
+parser.add_argument("--scale", type=float, default=1, help="of inputs, for gates that saturate")
 parser.add_argument("--batch", type=int, action="append", help="sizes of batches")
 parser.add_argument("--export", default="", help="options of `vertebra export`")
 args = parser.parse_args()
@@ -83,23 +85,25 @@ def inputs_of(session, batch, seed):
     out = {}
     for i in session.get_inputs():
         shape = [batch if isinstance(d, str) else d for d in i.shape]
-        out[i.name] = r.randn(*shape).astype(np.float32) if "float" in i.type else r.randint(0, 4, shape).astype(np.int32)
+        out[i.name] = (args.scale * r.randn(*shape)).astype(np.float32) if "float" in i.type else r.randint(0, 4, shape).astype(np.int32)
     return out
 
 
-def compare(model, folder, batch, session, feed, weights):
-    words = ["--weights", weights]
+def compare(what, folder, batch, session, feed, weights):
+    words = ["--weights", weights, "--allow-missing"]  # what nothing reads is not in the file
     for name, value in feed.items():
         path = os.path.join(folder, f"{name}.npy")
         np.save(path, value)
         words += ["--input", f"{name}={path}"]
     result = os.path.join(folder, "out.safetensors")
-    vertebra("run", model, *words, "--top", "1", "-o", result)
+    vertebra("run", *what, *words, "--top", "1", "-o", result)
     want, worst = read_safetensors(result), 0.0
     names = [o.name for o in session.get_outputs()]
+    shape_of = {o.name: o.shape for o in session.get_outputs()}
     for name, got in zip(names, session.run(None, feed)):
-        rows = [want[k] for k in (f"sample {b}/{name}" for b in range(batch)) if k in want]
-        expected = np.concatenate(rows) if len(rows) == batch else rows[0]
+        rows = [want[f"sample {b}/{name}"] for b in range(batch)]
+        axes = [k for k, d in enumerate(shape_of[name]) if isinstance(d, str)]
+        expected = np.concatenate(rows, axis=axes[0]) if axes else rows[0]
         if not np.isfinite(got).all():
             return np.inf
         worst = max(worst, float(np.abs(got.reshape(expected.shape) - expected).max() / max(1e-9, np.abs(expected).max())))
@@ -115,32 +119,47 @@ def time_of(session, feed):
     return min(times)
 
 
+def words_of(model):
+    """A model's name, or FILE:MODEL, as the words that the command takes."""
+    return model.rsplit(":", 1)[0].split() + (["--entry", model.rsplit(":", 1)[1]] if ":" in model else [])
+
+
+def expanded(models):
+    """A FILE.vtb stands for every model in it."""
+    for model in models:
+        if not model.endswith(".vtb"):
+            yield model
+            continue
+        for name in re.findall(r"^model ([A-Za-z_0-9]+)\(", open(model).read(), re.M):
+            yield f"{model}:{name}"
+
+
 def check(model):
+    what = words_of(model)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "m.onnx")
-        vertebra("export", model, "-o", path)
+        vertebra("export", *what, "-o", path)
         weights = noisy_weights(path, folder)
         start = time.time()
-        vertebra("export", model, "--weights", weights, "-o", path, *args.export.split())
+        vertebra("export", *what, "--weights", weights, "--allow-missing", "-o", path, *args.export.split())
         exported = time.time() - start
         onnx.checker.check_model(path, full_check=True)
         options = ort.SessionOptions()
         options.intra_op_num_threads = len(os.sched_getaffinity(0))
         options.log_severity_level = 3
         session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        worst = [compare(model, folder, b, session, inputs_of(session, b, b), weights) for b in args.batch or (1, 3)]
+        worst = [compare(what, folder, b, session, inputs_of(session, b, b), weights) for b in args.batch or (1, 3)]
         line = f"{model:28} " + " ".join(f"{w:9.2e}" for w in worst) + f"  exported in {exported:.1f} s"
         if args.time:
-            own = json.loads(vertebra("bench", model, "--batch", "1", "--json"))
-            seconds = own.get("seconds") or own.get("median_s") or (own[0]["seconds"] if isinstance(own, list) else None)
-            line += f", a run {1e3 * time_of(session, inputs_of(session, 1, 0)):.1f} ms"
-            line += f", vertebra {1e3 * seconds:.1f} ms" if seconds else ""
+            own = json.loads(vertebra("bench", *what, "--batch", "1", "--json"))
+            line += f", one image {1e3 * time_of(session, inputs_of(session, 1, 0)):.1f} ms"
+            line += f", vertebra's own {own['best_ms']:.1f} ms"
         print(line, flush=True)
         return max(worst) <= TOLERANCE
 
 
 bad = []
-for model in args.models or (LARGE if args.all else SMALL):
+for model in expanded(args.models or (LARGE if args.all else SMALL)):
     try:
         if not check(model):
             bad.append(model)
