@@ -106,8 +106,8 @@ void vtb__ox_im2col(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value *
 
 /* ---- col2im ---------------------------------------------------------------------------------- */
 
-/* Patches [B, N, C taps] added up where they overlap: the adjoint of a Conv of unit weights. What no
- * patch reaches at the end of an axis is 0. */
+/* Patches [B, N, C taps] added up where they overlap: the adjoint of a Conv of unit weights. What
+ * no patch reaches at the end of an axis is 0. */
 void vtb__ox_col2im(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {
   vtb_patches p;
   ox_type t = vtb__ox_type(&inst->results[0]->type);

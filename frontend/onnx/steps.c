@@ -64,13 +64,13 @@ void vtb__ox_loop_end(ox *x, ox_loop *l, ox_value *const *made, int n, int64_t s
 
 /* ---- linear recurrences ---------------------------------------------------------------------- */
 
-/* [B, h, ...] of one step, or what is the same at all, as a factor of a state [B, h, K, V]. */
-static ox_value *factor(ox *x, const vtb_decay *decay, ox_value *d, ox_value *rates) {
+/* Decays [B, N, h, ...], or what is the same at all [h], as factors of a state [B, h, K, V] behind
+ * the axis of steps, so that the body need not reshape. */
+static ox_value *factors(ox *x, const vtb_decay *decay, ox_value *d) {
   int rank = d->type.rank;
-  if (decay->rates) return vtb__ox_unary(x, "Exp", B("Mul", vtb__ox_unsqueeze(x, d, 2), rates));
-  if (decay->axes == VTB_ALONG_BOTH) return d;
-  if (decay->axes == VTB_ALONG_KEY) return vtb__ox_unsqueeze(x, d, 3);
-  if (decay->axes == VTB_ALONG_VALUE) return vtb__ox_unsqueeze(x, d, 2);
+  if (decay->axes == VTB_ALONG_BOTH && !decay->rates) return d;
+  if (decay->axes == VTB_ALONG_KEY) return vtb__ox_unsqueeze(x, d, 4);
+  if (decay->rates || decay->axes == VTB_ALONG_VALUE) return vtb__ox_unsqueeze(x, d, 3);
   return vtb__ox_unsqueeze(x, vtb__ox_unsqueeze(x, d, rank), rank + 1);
 }
 
@@ -83,19 +83,21 @@ void vtb__ox_linscan_steps(ox *x, const vtb_inst *inst, ox_value *const *in, ox_
   ox_form f = vtb__ox_form_of(x, inst, in, 1);
   const vtb_scan *s = &f.s;
   ox_value *over[4] = {in[s->at.q], in[s->at.k], vtb__ox_form_values(&f), in[s->at.d]};
-  ox_value *start = vtb__ox_form_start(&f), *made[2], *results[2];
+  ox_value *start = vtb__ox_form_start(&f), *made[2], *results[2], *rates = NULL;
   int seqs = s->decay->by_step ? 4 : 3;
   for (int i = 0; i < seqs; i++) over[i] = vtb__ox_along(x, inst, over[i], 1, false);
   if (!start) start = zeros(x, over[0], s->n_heads, s->K, f.V1);
+  over[0] = vtb__ox_unsqueeze(x, over[0], 3), over[1] = vtb__ox_unsqueeze(x, over[1], 4);
+  over[2] = vtb__ox_unsqueeze(x, over[2], 3), over[3] = factors(x, s->decay, over[3]);
+  if (s->decay->rates) rates = in[s->at.rates];
   ox_loop l = vtb__ox_loop_begin(x, &start, 1, over, seqs);
   ox_value *const *a = l.body->in; /* the state, q, k, v, d */
-  ox_value *d = factor(x, s->decay, s->decay->by_step ? a[4] : in[s->at.d],
-                       s->decay->rates ? in[s->at.rates] : NULL);
-  ox_value *outer = B("Mul", vtb__ox_unsqueeze(x, a[2], 3), vtb__ox_unsqueeze(x, a[3], 2));
-  made[0] = B("Add", B("Mul", d, a[0]), outer);
-  made[1] = vtb__ox_squeeze(x, vtb__ox_matmul(x, vtb__ox_unsqueeze(x, a[1], 2), made[0]), 2);
+  ox_value *d = s->decay->by_step ? a[4] : over[3];
+  if (rates) d = vtb__ox_unary(x, "Exp", B("Mul", d, rates));
+  made[0] = B("Add", B("Mul", d, a[0]), B("Mul", a[2], a[3]));
+  made[1] = vtb__ox_matmul(x, a[1], made[0]);
   vtb__ox_loop_end(x, &l, made, 2, s->n_tokens, results);
-  vtb__ox_form_outputs(&f, results[0], out);
+  vtb__ox_form_outputs(&f, vtb__ox_squeeze(x, results[0], 3), out);
   vtb__ox_form_last(&f, results[1], out);
 }
 
@@ -108,12 +110,13 @@ void vtb__ox_delta(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **
   int seqs = s.decay->by_step ? 4 : 3;
   for (int i = 0; i < seqs; i++) over[i] = vtb__ox_along(x, inst, over[i], 1, false);
   ox_value *start = s.init ? in[s.at.s0] : zeros(x, over[0], s.n_heads, s.K, s.V);
+  over[0] = OX_TRANSPOSE(x, over[0], 0, 1, 2, 4, 3);
+  over[3] = factors(x, s.decay, over[3]);
   ox_loop l = vtb__ox_loop_begin(x, &start, 1, over, seqs);
   ox_value *const *a = l.body->in; /* the state, k, v, b, d */
-  ox_value *d = factor(x, s.decay, s.decay->by_step ? a[4] : in[s.at.d], NULL);
+  ox_value *d = s.decay->by_step ? a[4] : over[3];
   made[1] = B("Add", a[2], vtb__ox_matmul(x, a[3], a[0]));
-  made[0] =
-      B("Add", B("Mul", d, a[0]), vtb__ox_matmul(x, OX_TRANSPOSE(x, a[1], 0, 1, 3, 2), made[1]));
+  made[0] = B("Add", B("Mul", d, a[0]), vtb__ox_matmul(x, a[1], made[1]));
   vtb__ox_loop_end(x, &l, made, 2, s.n_tokens, results);
   out[0] = vtb__ox_along(x, inst, results[0], 1, true);
 }
