@@ -454,6 +454,14 @@ VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb
 VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k16"));
 }
+VTB_FN void vtb_mma_bf16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b, VTB_EMU_HERE) {
+  const vtb_u32 a[4] = {low, high, 0, 0}, w[2] = {b, 0};
+  vtb_emu_mma(d, a, w, vtb_emu_mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k8"));
+}
+VTB_FN void vtb_mma_f16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b, VTB_EMU_HERE) {
+  const vtb_u32 a[4] = {low, high, 0, 0}, w[2] = {b, 0};
+  vtb_emu_mma(d, a, w, vtb_emu_mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k8"));
+}
 VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k16"));
 }

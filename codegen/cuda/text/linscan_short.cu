@@ -43,8 +43,8 @@ constexpr bool MAP = A_MAP || B_MAP, HALF = FACTORS == VTB_FP16;
 constexpr int PARTS = FACTORS == 3 ? 1 : 2; /* of a matrix's numbers: bf16 has few bits */
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
 require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 128 && WIDTH <= 128 && FACTORS >= 2 && FACTORS <= 3;
-cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (2 * PARTS + B_MAP) + C_MAP * PAIRS * 2 * PARTS);
-cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? 600 : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 32 : 3) + PAIRS * (C_MAP ? 50 : 26)) + ROW_ACCESSES * N * WIDTH / 14;
+cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (PARTS + B_MAP) + C_MAP * PAIRS * PARTS);
+cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? 600 : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 27 : 3) + PAIRS * (C_MAP ? 41 : 26)) + ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = 128;
 shared T b_tile[ROWS * PB];
@@ -182,9 +182,8 @@ auto times_map = [&](float (&y)[2][4], const vtb_u32(&x)[4], VTB_PTR(float) maps
   const bool mine = lane / 16 == lane / 2 % 2;
   const vtb_f4 w = mine ? vtb_load4(maps, k * 64 + (lane / 4 * 2 + lane % 2) * 4) : vtb_splat(0.0f);
   VTB_UNROLL for (int p = 0; p < PARTS; p++) {
-    const vtb_u32 first[2] = {vtb_bits(p ? w.y : w.x), 0}, second[2] = {0, vtb_bits(p ? w.w : w.z)};
-    vtb_mma_16<HALF>(y[0], x, first);
-    vtb_mma_16<HALF>(y[1], x, second);
+    vtb_mma_8<HALF>(y[0], x[0], x[1], vtb_bits(p ? w.y : w.x));
+    vtb_mma_8<HALF>(y[1], x[2], x[3], vtb_bits(p ? w.w : w.z));
   }
 };
 float both = 0.0f; /* of both biases */

@@ -91,6 +91,13 @@ template <bool HALF> VTB_FN void vtb_mma_16(float (&d)[4], const vtb_u32 (&a)[4]
   else
     vtb_mma_bf16_m16n8k16(d, a, b);
 }
+/* The same of a depth of 8, half of such factors. */
+template <bool HALF> VTB_FN void vtb_mma_8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b) {
+  if constexpr (HALF)
+    vtb_mma_f16_m16n8k8(d, low, high, b);
+  else
+    vtb_mma_bf16_m16n8k8(d, low, high, b);
+}
 
 /* 16 rows and 16 of the depth of a first factor. */
 template <bool HALF, class A> VTB_FN void vtb_first_16(vtb_u32 (&to)[4], A a, int row, int k) {

@@ -117,10 +117,7 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
         float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if constexpr (!DOTTED)
           VTB_UNROLL for (int e = 0; e < 4; e++) y[e] = adds[i][e % 2] * times(row + e / 2 * 8);
-        VTB_UNROLL for (int p = 0; p < PARTS; p++) {
-          const vtb_u32 w[2] = {i ? 0 : factors[0][p], i ? factors[1][p] : 0};
-          vtb_mma_16<HALF>(y, x, w);
-        }
+        VTB_UNROLL for (int p = 0; p < PARTS; p++) vtb_mma_8<HALF>(y, x[2 * i], x[2 * i + 1], factors[i][p]);
         if (i && !both) break;
         vtb_store2(tile, row * PITCH + column + 8 * i, y[0], y[1]);
         vtb_store2(tile, (row + 8) * PITCH + column + 8 * i, y[2], y[3]);
