@@ -103,6 +103,8 @@ def compare(what, folder, batch, session, feed, weights):
     for name, got in zip(names, session.run(None, feed)):
         rows = [want[f"sample {b}/{name}"] for b in range(batch)]
         axes = [k for k, d in enumerate(shape_of[name]) if isinstance(d, str)]
+        if not axes and got.size == batch * rows[0].size:  # a fixed batch
+            axes = [0]
         expected = np.concatenate(rows, axis=axes[0]) if axes else rows[0]
         if not np.isfinite(got).all():
             return np.inf
