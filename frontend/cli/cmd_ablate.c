@@ -1,5 +1,6 @@
 /* vertebra ablate: a study of a model, from what is varied to a report: the options. */
 #include "frontend/cli/ablate.h"
+#include "frontend/cli/names.h"
 #include "frontend/study/options.h"
 
 #include <string.h>
@@ -51,7 +52,8 @@ static vtb_status run_parsed(ablate_command *c, const cli_list *rest) {
   if (rest->n != 1)
     return cli_usage_error("ablate", "one MODEL and --vary, or one STUDY.yaml, are needed");
   c->what = rest->at[0];
-  return run(c);
+  vtb_status status = cli_check_folder("ablate", "-o", c->run.folder);
+  return status == VTB_OK ? run(c) : status;
 }
 
 static void command_free(ablate_command *c) {

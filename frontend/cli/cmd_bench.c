@@ -6,6 +6,7 @@
 #include "frontend/cli/bench_data.h"
 #include "frontend/cli/bench_sweep.h"
 #include "frontend/cli/built.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/progress.h"
 
 /* The rounds, watched. */
@@ -185,6 +186,17 @@ static vtb_status bench_none(bench_options *o) {
   return o->peak ? bench_machine(o) : cli_usage_error("bench", "one MODEL or built FILE is needed");
 }
 
+/* Of the files that are written, before anything is measured. */
+static vtb_status check_names(const bench_options *o) {
+  bool to_stdout = vtb_streq(o->csv, "-");
+  vtb_status status = cli_check_name("bench", "--csv", to_stdout ? NULL : o->csv, ".csv");
+  if (status == VTB_OK) status = cli_check_name("bench", "--trace", o->trace, ".json");
+  if (status == VTB_OK && o->output && !o->calibrate)
+    return cli_usage_error("bench", "-o is for --calibrate; --csv FILE and --trace FILE.json are "
+                                    "what a MODEL's times go into");
+  return status == VTB_OK ? cli_check_name("bench", "-o", o->output, ".json") : status;
+}
+
 static vtb_status bench(const cli_list *rest, bench_options *o) {
   if (rest->n == 0) return bench_none(o);
   if (o->calibrate) return cli_usage_error("bench", "--calibrate takes no MODEL");
@@ -228,7 +240,7 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
       {"--calibrate", CLI_FLAG, &o.calibrate, NULL,
        "without a MODEL: what launches on --target cuda are predicted by, measured, into -o FILE "
        "for --machine and dump --estimate"},
-      {"-o", CLI_STR, &o.output, "FILE", "with --calibrate: the file"},
+      {"-o", CLI_STR, &o.output, "FILE.json", "with --calibrate: the file"},
       {"--machine", CLI_STR, &o.model.compile.machine, "GPU",
        "what code for CUDA is chosen for: h200 (default), h100, a100, b200 or a file"},
       {"--seconds", CLI_FLOAT, &o.seconds, "S",
@@ -238,9 +250,9 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "N times so (default 1; of a list 3, one combination after the other in each): the spread "
        "is then that of the rounds"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
-      {"--trace", CLI_STR, &o.trace, "FILE",
+      {"--trace", CLI_STR, &o.trace, "FILE.json",
        "one run, its kernels and what each thread did of them, as a Chrome trace (Perfetto)"},
-      {"--csv", CLI_STR, &o.csv, "FILE", "a table of what was measured, - is standard output"},
+      {"--csv", CLI_STR, &o.csv, "FILE.csv", "a table of what was measured, - is standard output"},
       {"--compare", CLI_STR, &o.compare, "FILE",
        "an earlier --json or --csv, or a report's results.json: what has become faster or slower"},
       {"--data", CLI_STR, &o.data.path, "D",
@@ -250,7 +262,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
   cli_list rest = {0};
   int parsed = cli_parse("bench", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  vtb_status status = bench(&rest, &o);
+  vtb_status status = check_names(&o);
+  if (status == VTB_OK) status = bench(&rest, &o);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.vary);
   return status;

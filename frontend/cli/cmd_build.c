@@ -2,6 +2,7 @@
  * place of it, and which C programs open with runtime/vertebra.h alone. See docs/artefact.md. */
 #include "frontend/cli/build_lists.h"
 #include "frontend/cli/built.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/progress.h"
 #include "frontend/cli/verify.h"
 #include "frontend/cli/weights.h"
@@ -87,13 +88,12 @@ static vtb_status build(const char *what, build_options *b) {
   return status;
 }
 
-/* A shared object under the name of something else would be taken for that. */
+/* A shared object under the name of something else would be taken for that; model.so.2 is one. */
 static vtb_status check_output(const char *path) {
-  const char *slash = path ? strrchr(path, '/') : NULL, *base = slash ? slash + 1 : path;
-  const char *dot = base ? strrchr(base, '.') : NULL;
-  if (!dot || dot == base || vtb_streq(dot, ".so") || strstr(base, ".so.")) return VTB_OK;
-  return cli_usage_error("build", "writes a shared object, not a %s file: call it %.*s.so", dot,
-                         (int)(dot - base), base);
+  const char *so = path ? strstr(path, ".so.") : NULL;
+  if (so && !strchr(so, '/') && !so[strspn(so, ".so0123456789")] && !vtb_path_is_dir(path))
+    return VTB_OK;
+  return cli_check_name("build", "-o", path, ".so");
 }
 
 /* What is wrong can be said before anything is compiled. */

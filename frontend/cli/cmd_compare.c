@@ -1,6 +1,7 @@
 /* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a
  * plot of accuracy in evaluations, or of the score that the model declares. */
 #include "frontend/cli/compare_table.h"
+#include "frontend/cli/names.h"
 #include "runtime/train/plot.h"
 
 #include <string.h>
@@ -47,7 +48,7 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
   const char *out = NULL, *title = NULL;
   bool by_epoch = false, by_run = false, markdown = false, json = false;
   const cli_opt opts[] = {
-      {"-o", CLI_STR, &out, "FILE",
+      {"-o", CLI_STR, &out, "FILE.svg",
        "also draw accuracy in evaluations, or the declared score, one curve a run, as SVG"},
       {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
       {"--by-run", CLI_FLAG, &by_run, NULL,
@@ -60,10 +61,12 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
   int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("compare", "the output folder of at least one run is needed");
+  vtb_status status = cli_check_name("compare", "-o", out, ".svg");
+  if (status != VTB_OK) return status;
   vtb_error err = {0};
   compare_runs c;
   compare_read(&c, &rest, by_epoch, by_run);
-  vtb_status status = c.groups.n ? VTB_OK : refuse(&c, &err);
+  status = c.groups.n ? VTB_OK : refuse(&c, &err);
   if (status == VTB_OK && out) status = draw(&c, by_epoch, title, out, &err);
   if (status != VTB_OK)
     cli_error(&err);

@@ -1,5 +1,6 @@
 /* vertebra convert: a checkpoint of another tool as .safetensors. */
 #include "frontend/cli/checkpoints.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/weights.h"
 #include "runtime/base/half.h"
 
@@ -181,10 +182,10 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
   c.out = files.n == 2 ? files.at[1] : NULL;
   if (!c.out)
     status = cli_usage_error("convert", "IN and OUT are needed");
-  else if (!vtb_ends_with(c.out, ".safetensors"))
-    status = cli_usage_error("convert", "OUT is written as .safetensors, which '%s' is not", c.out);
   else if (type && !c.to)
     status = cli_usage_error("convert", "--dtype is f32, f16 or bf16, not '%s'", type);
+  else
+    status = cli_check_name("convert", "OUT", c.out, ".safetensors");
   if (status == VTB_OK) {
     cli_model_parsed(&c.options);
     status = run(&c);

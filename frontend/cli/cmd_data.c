@@ -3,6 +3,7 @@
 #include "frontend/cli/data.h"
 #include "frontend/cli/data_sheet.h"
 #include "frontend/cli/interrupt.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/progress.h"
 #include "runtime/base/utf8.h"
 #include "runtime/data/survey.h"
@@ -362,7 +363,8 @@ vtb_status cli_cmd_data(int argc, char **argv) {
   int parsed = cli_parse("data", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("data", "one data set is needed: a folder or a file");
-  vtb_status status = data_command_run(rest.at[0], &o);
+  vtb_status status = cli_check_name("data", "--sheet", o.sheet, ".png");
+  if (status == VTB_OK) status = data_command_run(rest.at[0], &o);
   vtb_vec_free(&rest);
   return status;
 }

@@ -1,5 +1,6 @@
 /* vertebra export: a model with its parameters as a file of ONNX, for other runtimes. */
 #include "frontend/cli/built.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/progress.h"
 #include "frontend/cli/weights.h"
 
@@ -102,8 +103,8 @@ vtb_status cli_cmd_export(int argc, char **argv) {
   else if (cli_is_built(rest.at[0]))
     status = cli_usage_error("export", "%s is compiled already: export the model it was built from",
                              rest.at[0]);
-  else if (e.output && !vtb_ends_with(e.output, ".onnx"))
-    status = cli_usage_error("export", "writes .onnx files, which '%s' is not", e.output);
+  else
+    status = cli_check_name("export", "-o", e.output, ".onnx");
   if (status == VTB_OK) {
     if (vtb_streq(c->mode, "scan")) c->mode = "recurrent"; /* of the model as it is loaded */
     cli_model_parsed(&e.model);

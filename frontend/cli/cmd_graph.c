@@ -1,6 +1,7 @@
 /* vertebra graph: a model as a picture: blocks, ops, fused kernels, shapes. */
 #include "frontend/cli/cli.h"
 #include "frontend/cli/graph_dot.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/progress.h"
 
 #include <string.h>
@@ -68,10 +69,6 @@ static vtb_status draw(const char *what, graph_command *g) {
   return status;
 }
 
-static bool is_picture(const char *path) {
-  return vtb_ends_with(path, ".svg") || vtb_ends_with(path, ".png") || vtb_ends_with(path, ".dot");
-}
-
 vtb_status cli_cmd_graph(int argc, char **argv) {
   graph_command g = {.stage = "fused", .depth = 1};
   const cli_opt opts[] = {
@@ -89,13 +86,11 @@ vtb_status cli_cmd_graph(int argc, char **argv) {
   int parsed = cli_parse("graph", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("graph", "one MODEL is needed");
-  if (g.out && !is_picture(g.out))
-    return cli_usage_error("graph", "-o takes a name that ends in .svg, .png or .dot, not '%s'",
-                           g.out);
   if (strcmp(g.stage, "fused") != 0 && strcmp(g.stage, "graph") != 0)
     return cli_usage_error("graph", "--stage is fused or graph, not '%s'", g.stage);
   cli_model_parsed(&g.model);
-  vtb_status status = draw(rest.at[0], &g);
+  vtb_status status = cli_check_name("graph", "-o", g.out, ".svg .png .dot");
+  if (status == VTB_OK) status = draw(rest.at[0], &g);
   vtb_vec_free(&rest);
   cli_model_options_free(&g.model);
   return status;

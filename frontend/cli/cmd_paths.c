@@ -1,6 +1,7 @@
 /* vertebra paths: the order in which each block's recurrences read the tokens, and the windows in
  * which its attention sees them, as a list and as a picture. */
 #include "frontend/cli/cli.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/paths_picture.h"
 #include "frontend/cli/progress.h"
 
@@ -98,10 +99,9 @@ vtb_status cli_cmd_paths(int argc, char **argv) {
   int parsed = cli_parse("paths", opts, CLI_COUNT(opts), argc, argv, &models);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (models.n != 1) return cli_usage_error("paths", "one MODEL is needed");
-  if (path && !vtb_ends_with(path, ".svg") && !vtb_ends_with(path, ".png"))
-    return cli_usage_error("paths", "a picture is a .svg or a .png, not '%s'", path);
   cli_model_parsed(&o);
-  vtb_status status = paths_of(models.at[0], &o, path);
+  vtb_status status = cli_check_name("paths", "-o", path, ".svg .png");
+  if (status == VTB_OK) status = paths_of(models.at[0], &o, path);
   vtb_vec_free(&models);
   cli_model_options_free(&o);
   return status;

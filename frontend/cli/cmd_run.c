@@ -1,6 +1,7 @@
 /* vertebra run: image files and arrays in, the most likely classes or feature files out. */
 #include "frontend/cli/inputs.h"
 #include "frontend/cli/interrupt.h"
+#include "frontend/cli/names.h"
 #include "frontend/cli/prepare.h"
 #include "frontend/cli/progress.h"
 #include "frontend/cli/run_files.h"
@@ -299,7 +300,8 @@ vtb_status cli_cmd_run(int argc, char **argv) {
        "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
       CLI_PREPARE_OPTS(o.prepare),
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
-      {"-o", CLI_STR, &o.output, "FILE", "write every output of every image to a safetensors file"},
+      {"-o", CLI_STR, &o.output, "FILE.safetensors",
+       "write every output of every image, as .safetensors"},
       CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
   int parsed = cli_parse("run", opts, CLI_COUNT(opts), argc, argv, &rest);
@@ -309,7 +311,8 @@ vtb_status cli_cmd_run(int argc, char **argv) {
                            "a MODEL or built FILE and at least one IMAGE or --input are needed");
   cli_model_parsed(&o.model);
   cli_list files = {.at = rest.at + 1, .n = rest.n - 1};
-  vtb_status status = run_images(rest.at[0], &o, &files);
+  vtb_status status = cli_check_name("run", "-o", o.output, ".safetensors");
+  if (status == VTB_OK) status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.inputs);
   cli_load_free(&o.load);

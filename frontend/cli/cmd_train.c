@@ -1,5 +1,6 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
+#include "frontend/cli/names.h"
 #include "frontend/cli/recipe_find.h"
 #include "frontend/cli/train_label.h"
 #include "frontend/cli/train_recipe.h"
@@ -133,6 +134,8 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
     return cli_usage_error("train", "--updates and --fit-seconds both say how long: one of them");
   if (o->updates && says(argc, argv, "--epochs"))
     return cli_usage_error("train", "--updates and --epochs both say how long: one of them");
+  vtb_status named = cli_check_folder("train", "--out", o->out);
+  if (named != VTB_OK) return named;
   cli_model_parsed(&o->model);
   o->rows = opts;
   o->n_rows = n;

@@ -71,8 +71,9 @@ fi
 
 # CUDA: the emulator runs the file's own kernels
 # only names of shared objects, said before anything is compiled; doctor looks for what links
-for ending in onnx o pt safetensors; do
-  expect 2 "$VERTEBRA" build vil_nano -o "$work/named.$ending"; says "call it named.so"; [ ! -e "$work/named.$ending" ] || fail "written"
+for ending in .onnx .o .pt .safetensors .so.onnx ""; do
+  expect 2 "$VERTEBRA" build vil_nano -o "$work/named$ending"; says "writes .so, which"; says "call it $work/named"
+  [ ! -e "$work/named$ending" ] || fail "written"
 done
 # what does not fit leaves the file as it was
 echo earlier > "$work/kept.so"

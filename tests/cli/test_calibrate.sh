@@ -41,4 +41,4 @@ VTB_CUDA_DRIVER="$work/absent.so" expect 4 "$VERTEBRA" bench --calibrate --targe
 [ ! -e "$work/none.json" ] || fail "a file of nothing"
 expect 2 "$VERTEBRA" bench --calibrate -o "$work/x.json"; says "--calibrate describes a GPU: --target cuda"
 expect 2 "$VERTEBRA" bench --calibrate --target cuda-emulated; says "-o FILE"
-expect 2 "$VERTEBRA" bench vil_nano --calibrate -o x; says "--calibrate takes no MODEL"
+expect 2 "$VERTEBRA" bench vil_nano --calibrate -o x.json; says "--calibrate takes no MODEL"

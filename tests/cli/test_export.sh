@@ -30,7 +30,7 @@ expect 1 "$VERTEBRA" export tiny.vtb --weights missing.safetensors; says "missin
 
 # wrong use
 expect 2 "$VERTEBRA" export; says "one MODEL is needed"
-expect 2 "$VERTEBRA" export tiny.vtb -o tiny.so; says "writes .onnx files"
+expect 2 "$VERTEBRA" export tiny.vtb -o tiny.so; says "call it tiny.onnx"
 expect 2 "$VERTEBRA" export tiny.vtb --mode wild; says "unknown mode 'wild'"
 expect 2 "$VERTEBRA" export tiny.vtb --batch 0; says "--batch"
 expect 1 "$VERTEBRA" export nothing_of_that_name; says "VTB1112"
@@ -40,7 +40,7 @@ expect 2 "$VERTEBRA" export tiny.so; says "compiled already"
 # what cannot be written leaves nothing
 expect 1 "$VERTEBRA" export tiny.vtb -o no_such_folder/m.onnx; says "no_such_folder/m.onnx"
 mkdir full.onnx
-expect 1 "$VERTEBRA" export tiny.vtb -o full.onnx; says "full.onnx"
+expect 2 "$VERTEBRA" export tiny.vtb -o full.onnx; says "full.onnx"
 expect 1 "$VERTEBRA" export tiny.vtb --external -o full.onnx
 ls -A | grep -q '\.tmp\|~$' && fail "temporary files are left: $(ls -A)"
 exit 0

@@ -10,7 +10,7 @@ expect 0 "$VERTEBRA" paths vil_nano -D 'directions=[rows, hilbert, cols.hflip~]'
 says "hilbert@4x6"; says "cols~.hflip@4x6"
 head -c 4 "$work/a.png" | grep -q 'PNG' || fail "not a PNG"
 expect 0 "$VERTEBRA" paths vir_nano --json; says '"rows@7x7+tail=1"'
-expect 2 "$VERTEBRA" paths vir_nano -o "$work/a.gif"; says ".svg or a .png"
+expect 2 "$VERTEBRA" paths vir_nano -o "$work/a.gif"; says "writes .svg or .png, which"; says "call it $work/a.svg"
 expect 2 "$VERTEBRA" paths; says "one MODEL"
 
 # Two grids of as many tokens, one with extra tokens: each scan knows its own.
