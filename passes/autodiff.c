@@ -368,25 +368,91 @@ static void remove_halves(vtb__ad *ad) {
   }
 }
 
-static vtb_status differentiate(vtb__ad ad, vtb_func *f, const int *outs, int n_outs,
-                                const int *wrt, int n_wrt, vtb_func **grad) {
-  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, ad.err);
+/* What of every function is asked for; then the halves of all but the entry. */
+static vtb_status begin(vtb__ad *ad, vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                        int n_wrt) {
+  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, ad->err);
   if (status != VTB_OK) return status;
-  vtb_arena_init(&ad.arena);
-  list_funcs(&ad, f);
-  vtb__ad_func *entry = vtb__ad_find(&ad, f);
+  list_funcs(ad, f);
+  vtb__ad_func *entry = vtb__ad_find(ad, f);
   for (int i = 0; i < n_outs; i++) entry->live[outs[i]] = true;
   for (int i = 0; i < n_wrt; i++) entry->wanted[wrt[i]] = true;
-  for (size_t i = ad.n_funcs; i-- > 0;) ask_callees(&ad, &ad.funcs[i]);
-  for (size_t i = 0; i < ad.n_funcs && ad.status == VTB_OK; i++)
-    if (&ad.funcs[i] != entry && is_asked(&ad.funcs[i])) make_halves(&ad, &ad.funcs[i]);
-  vtb_func *made = ad.status == VTB_OK ? make_entry(&ad, entry, outs, n_outs, wrt, n_wrt) : NULL;
-  if (made)
-    *grad = made;
-  else
-    remove_halves(&ad);
+  for (size_t i = ad->n_funcs; i-- > 0;) ask_callees(ad, &ad->funcs[i]);
+  for (size_t i = 0; i < ad->n_funcs && ad->status == VTB_OK; i++)
+    if (&ad->funcs[i] != entry && is_asked(&ad->funcs[i])) make_halves(ad, &ad->funcs[i]);
+  return ad->status;
+}
+
+static vtb_status differentiate(vtb__ad ad, vtb_func *f, const int *outs, int n_outs,
+                                const int *wrt, int n_wrt, vtb_func **grad) {
+  vtb_arena_init(&ad.arena);
+  vtb_status status = begin(&ad, f, outs, n_outs, wrt, n_wrt);
+  if (status == VTB_OK) {
+    *grad = make_entry(&ad, vtb__ad_find(&ad, f), outs, n_outs, wrt, n_wrt);
+    status = ad.status;
+  }
+  if (status != VTB_OK) remove_halves(&ad);
   vtb_arena_free(&ad.arena);
-  return ad.status;
+  return status;
+}
+
+/* ---- halves of an entry ---------------------------------------------------------------------- */
+
+static const char *official_of(const vtb_func *f, int arg) {
+  return f->arg_info[arg].official ? f->arg_info[arg].official : f->args[arg]->name;
+}
+
+static const char *saved_name(vtb__ad *ad, const vtb__ad_func *fi, int result) {
+  const vtb_func *f = fi->func;
+  const char *name = vtb_arena_printf(&ad->arena, "saved.%d", result - f->n_returns);
+  if (result < f->n_returns) {
+    const char *own = f->return_names ? f->return_names[result] : NULL;
+    name = vtb_arena_printf(&ad->arena, "result.%s", own ? own : f->returns[result]->name);
+  }
+  return vtb_intern(ad->module, name);
+}
+
+/* Names and roles, which functions inside of others do without. */
+static void name_halves(vtb__ad *ad, vtb__ad_func *fi) {
+  vtb_func *f = fi->func, *fwd = fi->fwd, *bwd = fi->bwd;
+  const char **names = VTB_NEW_ARRAY(&ad->arena, const char *, fwd->n_returns + bwd->n_returns + 1);
+  for (int r = 0; r < fwd->n_returns && fwd != f; r++)
+    names[r] = r < f->n_returns && f->return_names ? f->return_names[r]
+               : r < f->n_returns                  ? NULL
+                                                   : saved_name(ad, fi, r);
+  if (fwd != f) vtb_func_set_returns(fwd, fwd->returns, names, fwd->n_returns);
+  int n = 0, k = 0;
+  for (; n < fi->n_bwd_args; n++) bwd->arg_info[n] = f->arg_info[fi->bwd_args[n]];
+  for (; k < fi->n_saved; k++, n++)
+    bwd->arg_info[n] =
+        (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = saved_name(ad, fi, fi->saved[k])};
+  k = 0;
+  for (int a = 0; a < f->n_args; a++)
+    if (fi->wanted[a])
+      names[k++] = vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s", official_of(f, a)));
+  vtb_func_set_returns(bwd, bwd->returns, names, bwd->n_returns);
+}
+
+vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
+                               const int *wrt, int n_wrt, bool keeps, bool starts, vtb_func **fwd,
+                               vtb_func **bwd, vtb_error *err) {
+  vtb__ad ad = {.module = m, .err = err, .keeps = keeps, .starts = starts};
+  vtb_arena_init(&ad.arena);
+  vtb_status status = begin(&ad, f, outs, n_outs, wrt, n_wrt);
+  vtb__ad_func *entry = status == VTB_OK ? vtb__ad_find(&ad, f) : NULL;
+  if (entry && !is_asked(entry))
+    status = vtb_fail(err, VTB_E_USAGE, "no gradient of @%s is asked for", f->name);
+  else if (entry)
+    make_halves(&ad, entry), status = ad.status;
+  if (status == VTB_OK) {
+    name_halves(&ad, entry);
+    *fwd = entry->fwd;
+    *bwd = entry->bwd;
+  } else {
+    remove_halves(&ad);
+  }
+  vtb_arena_free(&ad.arena);
+  return status;
 }
 
 vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,

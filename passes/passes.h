@@ -80,6 +80,16 @@ VTB_MUST_USE vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const i
                                              int n_outs, const int *wrt, int n_wrt, bool starts,
                                              vtb_func **grad, vtb_error *err);
 
+/* The same with its halves as functions of their own, for callers that run other things in between:
+ *   @f_fwd(args...) -> (outs..., "saved.0", "saved.1"...)
+ *   @f_bwd(args that it reads..., what was saved..., adjoints of the outs listed) -> (adjoints of
+ *   the args listed)
+ * What was saved and is an out is called "result.<out>" in the backward. fwd is @f where nothing is
+ * saved besides. */
+VTB_MUST_USE vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
+                                            const int *wrt, int n_wrt, bool keeps, bool starts,
+                                            vtb_func **fwd, vtb_func **bwd, vtb_error *err);
+
 /* Training step. Of an entry that returns losses and metrics (ir/objective.h):
  *   @train(args..., valid f32 [B]) -> (loss [], loss:<name> [2, K]..., metric:<name> [2, K]...,
  *                                      d:<param>...)

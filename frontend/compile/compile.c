@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-typedef enum wanted { A_PROGRAM, A_FILE, A_TEXT, AN_ONNX } wanted;
+typedef enum wanted { A_PROGRAM, A_FILE, A_TEXT, AN_ONNX, ENTRIES } wanted;
 
 /* One call. What it has to say is collected in a report of its own, which the caller's takes over
  * when all is done: a call that is left in the middle leaves nothing half said. */
@@ -42,7 +42,9 @@ static vtb_status make_program(call *k, vtb_compilation *c) {
 
 static vtb_status make_text(call *k, vtb_compilation *c) {
   vtb_strbuf out = {0};
-  vtb_status status = vtb__stage_text(c, &k->options, k->stage, k->processor, &out, &k->report);
+  vtb_status status = k->wanted == ENTRIES ? vtb__entries_text(&k->options, &out, &k->report)
+                                           : vtb__stage_text(c, &k->options, k->stage, k->processor,
+                                                             &out, &k->report);
   if (status == VTB_OK)
     k->text = out.at ? out.at : vtb_xstrdup("");
   else
@@ -67,9 +69,9 @@ static vtb_status work(void *arg, vtb_error *err) {
   vtb_status status = take_options(k, &k->report.error);
   if (status == VTB_OK)
     status = k->wanted == A_PROGRAM ? make_program(k, &c)
-             : k->wanted == A_TEXT  ? make_text(k, &c)
+             : k->wanted == A_FILE  ? vtb__build(&k->options, k->path, &k->report)
              : k->wanted == AN_ONNX ? make_onnx(k)
-                                    : vtb__build(&k->options, k->path, &k->report);
+                                    : make_text(k, &c);
   vtb_compilation_free(&c);
   if (k->into) {
     *err = k->report.error;
@@ -110,5 +112,12 @@ vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage, co
   call k = {.wanted = A_TEXT, .given = o, .stage = stage, .processor = processor, .into = r};
   vtb_status status = run(&k);
   if (status == VTB_OK) *text = k.text;
+  return status;
+}
+
+vtb_status vtb_compile_entries(const vtb_compile_options *o, char **json, vtb_report *r) {
+  call k = {.wanted = ENTRIES, .given = o, .into = r};
+  vtb_status status = run(&k);
+  if (status == VTB_OK) *json = k.text;
   return status;
 }

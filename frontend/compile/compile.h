@@ -29,6 +29,16 @@ typedef enum vtb_vendor_library {
   VTB_LIBRARY_NO /* generated kernels */
 } vtb_vendor_library;
 
+/* What a program computes of an entry. */
+typedef enum vtb_compile_part {
+  VTB_PART_VALUE,    /* its outputs */
+  VTB_PART_GRADIENT, /* inputs, parameters, "d:<output>" -> outputs, "d:<input or parameter>" */
+  /* The gradient in two programs, for callers that run other things in between. Both are made of
+   * the same options. */
+  VTB_PART_FORWARD, /* inputs, parameters -> outputs, "saved.0", "saved.1" ... */
+  VTB_PART_BACKWARD /* what it reads of inputs, parameters, saved; "d:<output>" -> "d:..." */
+} vtb_compile_part;
+
 /* A text in place of a file: what an editor has and has not saved. */
 typedef struct vtb_compile_overlay {
   const char *path, *text;
@@ -41,7 +51,8 @@ typedef struct vtb_compile_options {
   size_t size;
 
   /* ---- what is compiled */
-  /* A .vtb file, or a preset, model, block, fn or recurrence of the search folders. */
+  /* A .vtb file, also by its path below a search folder ("std/mlstm.vtb"), or a preset, model,
+   * block, fn or recurrence that is declared there. */
   const char *model;
   const char *text;  /* the source itself; `model` is then its name in messages */
   size_t text_bytes; /* 0: up to the NUL */
@@ -109,6 +120,21 @@ typedef struct vtb_compile_options {
   /* Gradients of a training step on CUDA are told in buckets of at most so many MB (10^6 bytes),
    * unless one tensor has more (vtb_bucket, runtime/launch/program.h); 0: 25. */
   double bucket_mb;
+
+  /* ---- blocks, functions and recurrences as programs of their own */
+  /* Shapes of their tensors, "x=8x196x192"; where the first axis is B, "x=Bx196x192", it is
+   * `batch` in all that have it. Sequences of recurrences are batch, heads if there are any,
+   * tokens, and the axes of a step. */
+  const char *const *shapes;
+  size_t n_shapes;
+  vtb_compile_part part; /* not with `training` or `evaluation` */
+  /* Outputs of these names alone, in this order; NULL: all. */
+  const char *const *outputs;
+  size_t n_outputs;
+  /* Gradients are by inputs and parameters of these names or patterns, "x", "*.weight"; NULL: by
+   * all that hold floats. */
+  const char *const *wrt;
+  size_t n_wrt;
 
   /* What files of these paths hold, whether there are any or not; for `use`, and names. */
   const vtb_compile_overlay *overlay;
@@ -191,6 +217,12 @@ typedef struct vtb_onnx_summary {
 VTB_API VTB_MUST_USE vtb_status vtb_compile_onnx(const vtb_compile_options *o,
                                                  const vtb_onnx_options *x, const char *path,
                                                  vtb_onnx_summary *s, vtb_report *r);
+/* What a source declares, as JSON: a list of {"kind": "recurrence", "name", "doc", "signature",
+ * "parameters": [{"name", "text", "tensor", "required", "choices"}]}, in its order; a preset has
+ * its model's parameters, a recurrence "results", how many it yields. Of the file that `model`
+ * names; it is not evaluated. *json is for free(). */
+VTB_API VTB_MUST_USE vtb_status vtb_compile_entries(const vtb_compile_options *o, char **json,
+                                                    vtb_report *r);
 /* The text of a stage: ast, ir, graph, grad, fused, plan, decisions, llvm, asm, cuda, launches,
  * ptx, resources. `processor`: llvm and asm for another processor ("x86-64-v3"), ptx and resources
  * for an architecture ("sm_90a"); NULL: the default. *text is for free(). */

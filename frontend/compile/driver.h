@@ -34,6 +34,9 @@ void vtb__report_end(vtb_report *r, vtb_status status, vtb_diags *diags, const v
 VTB_MUST_USE vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program,
                                     vtb_report *r);
 
+/* The file of the options, parsed; NULL after errors. */
+vtb_unit *vtb__compile_unit(const vtb_compile_options *o, vtb_diags *diags);
+
 /* ---- compilations ---------------------------------------------------------------------------- */
 
 typedef struct vtb_compilation {
@@ -87,7 +90,18 @@ void vtb_optimizer_free(vtb_optimizer_choice *o);
  * is compiled. */
 VTB_MUST_USE vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs,
                                                  const int *wrt, int n_wrt);
-/* load, graph and, of options that say training, train. */
+/* Likewise one half of it (vtb_autodiff_halves). */
+VTB_MUST_USE vtb_status vtb_compilation_half(vtb_compilation *c, bool backward, const int *outs,
+                                             int n_outs, const int *wrt, int n_wrt);
+/* The part of the options becomes what is compiled (part.c). */
+VTB_MUST_USE vtb_status vtb_compilation_part(vtb_compilation *c);
+/* Of what is loaded only the options' outputs stay. */
+VTB_MUST_USE vtb_status vtb_compilation_outputs(vtb_compilation *c);
+/* Shapes of the options as bindings; the list is for vtb_vec_free(), names are in the arena. */
+typedef VTB_VEC(vtb_shape_binding) vtb_shape_bindings;
+VTB_MUST_USE vtb_status vtb_compile_shapes(const vtb_compile_options *o, vtb_arena *arena,
+                                           vtb_shape_bindings *out, vtb_error *err);
+/* load, graph and what the options say: train, evaluation, the part. */
 VTB_MUST_USE vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o,
                                              vtb_report *r);
 /* A compilation of the same options with a copy of the module, over which the target's passes
@@ -142,6 +156,9 @@ VTB_MUST_USE vtb_status vtb__build(const vtb_compile_options *o, const char *pat
 /* onnx.c; o->batch 0: symbolic. */
 VTB_MUST_USE vtb_status vtb__onnx(const vtb_compile_options *o, const vtb_onnx_options *x,
                                   const char *path, vtb_onnx_summary *s, vtb_report *r);
+/* vtb_compile_entries(), appended to `out`. */
+VTB_MUST_USE vtb_status vtb__entries_text(const vtb_compile_options *o, vtb_strbuf *out,
+                                          vtb_report *r);
 /* A JSON list of the defines that hold; for cJSON_free(). */
 char *vtb_compilation_settings(const vtb_compilation *c);
 

@@ -117,15 +117,28 @@ static bool is_file_name(const char *model) {
   return vtb_ends_with(model, ".vtb") || strchr(model, '/') != NULL;
 }
 
+/* "std/mlstm.vtb" below a search folder; for vtb_free(), NULL: in none. */
+static char *in_folders(const vtb_search *search, const char *path) {
+  for (size_t i = 0; i < search->n_dirs && path[0] != '/'; i++) {
+    char *whole = vtb_need(vtb_strprintf("%s/%s", search->dirs[i], path));
+    if (vtb_path_exists(whole)) return whole;
+    vtb_free(whole);
+  }
+  return NULL;
+}
+
 static vtb_unit *unit_of(const vtb_compile_options *o, const vtb_search *search, vtb_diags *diags) {
   if (o->text)
     return vtb_unit_load_text(o->model ? o->model : "<text>", o->text,
                               o->text_bytes ? o->text_bytes : strlen(o->text), search, diags);
-  return is_file_name(o->model) ? vtb_unit_load(o->model, search, diags)
-                                : vtb_unit_find(o->model, search, diags);
+  if (!is_file_name(o->model)) return vtb_unit_find(o->model, search, diags);
+  char *shipped = vtb_path_exists(o->model) ? NULL : in_folders(search, o->model);
+  vtb_unit *u = vtb_unit_load(shipped ? shipped : o->model, search, diags);
+  vtb_free(shipped);
+  return u;
 }
 
-static vtb_unit *read_unit(const vtb_compile_options *o, vtb_diags *diags) {
+vtb_unit *vtb__compile_unit(const vtb_compile_options *o, vtb_diags *diags) {
   vtb_search given = *vtb_search_default();
   if (o->search) given.dirs = o->search, given.n_dirs = o->n_search;
   vtb_overlay *overlay = o->n_overlay ? vtb_xcalloc(o->n_overlay, sizeof *overlay) : NULL;
@@ -164,7 +177,7 @@ static vtb_status instantiate(vtb_compilation *c, const vtb_instantiate_options 
   const vtb_compile_options *o = &c->options;
   vtb_diags diags = {0};
   const char *entry = o->entry ? o->entry : o->text || is_file_name(o->model) ? NULL : o->model;
-  c->unit = read_unit(o, &diags);
+  c->unit = vtb__compile_unit(o, &diags);
   if (c->unit && !diags.n_errors) c->module = vtb_instantiate(c->unit, entry, options, &diags);
   bool ok = c->module && !diags.n_errors;
   vtb__report_take(c->report, &diags);
@@ -176,6 +189,7 @@ static vtb_status instantiate(vtb_compilation *c, const vtb_instantiate_options 
 vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o,
                                 const vtb_instantiate_options *more, vtb_report *r) {
   overrides v = {0};
+  vtb_shape_bindings shapes = {0};
   char table_image[32] = "";
   vtb_instantiate_options options = more ? *more : (vtb_instantiate_options){0};
   *c = (vtb_compilation){.options = *o, .report = r, .n_before = r->diags.list.n};
@@ -189,6 +203,8 @@ vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o
   options.n_freeze = o->n_freeze;
   vtb_status status = check_options(o, options.mode, &r->error);
   if (status == VTB_OK) status = stored_settings(c);
+  if (status == VTB_OK) status = vtb_compile_shapes(o, &v.arena, &shapes, &r->error);
+  if (shapes.n) options.inputs = shapes.at, options.n_inputs = shapes.n;
   for (size_t i = 0; i < o->n_defines; i++) vtb_vec_push(&c->settings, vtb_xstrdup(o->defines[i]));
   if (status == VTB_OK && (o->weights || o->parameters) && o->image)
     status = size_of_weights(c, table_image);
@@ -197,6 +213,7 @@ vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o
   options.n_overrides = v.list.n;
   if (status == VTB_OK) status = instantiate(c, &options);
   vtb_vec_free(&v.list);
+  vtb_vec_free(&shapes);
   vtb_arena_free(&v.arena);
   return status;
 }

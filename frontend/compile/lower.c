@@ -115,11 +115,27 @@ vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_o
   return status;
 }
 
+vtb_status vtb_compilation_half(vtb_compilation *c, bool backward, const int *outs, int n_outs,
+                                const int *wrt, int n_wrt) {
+  vtb_diags none = {0};
+  vtb_error err = {0};
+  vtb_func *fwd = NULL, *bwd = NULL;
+  vtb_status status = prepare_graph(c);
+  if (status != VTB_OK) return status;
+  status = vtb_autodiff_halves(c->module, c->module->entry, outs, n_outs, wrt, n_wrt,
+                               memory_is_the_limit(c), keeps_starts(c), &fwd, &bwd, &err);
+  vtb__report_end(c->report, status, &none, &err);
+  if (status == VTB_OK) c->func = backward ? bwd->name : fwd->name;
+  return status;
+}
+
 vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o, vtb_report *r) {
   vtb_status status = vtb_compilation_load(c, o, NULL, r);
+  if (status == VTB_OK) status = vtb_compilation_outputs(c);
   if (status == VTB_OK) status = vtb_compilation_graph(c);
   if (status == VTB_OK && o->training) status = vtb_compilation_train(c);
   if (status == VTB_OK && o->evaluation && !o->training) status = vtb_compilation_evaluation(c);
+  if (status == VTB_OK && !o->evaluation && !o->training) status = vtb_compilation_part(c);
   return status;
 }
 

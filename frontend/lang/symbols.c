@@ -81,6 +81,9 @@ static void take_parameters(vtb_symbols *s, vtb_symbol *symbol, const vtb_decl *
     vtb_symbol *parameter = new_symbol(s, VTB_SYMBOL_PARAMETER, p->name.text, p->name.span);
     parameter->signature = vtb__one_line(&s->arena, p->span);
     parameter->required = !p->fallback;
+    parameter->is_tensor =
+        p->type && (p->type->kind == VTB_TYPE_SHAPE ||
+                    (p->type->kind == VTB_TYPE_NAME && vtb__is_tensor_type(p->type)));
     take_words(s, parameter, p->type);
     list[i] = parameter;
   }
@@ -105,6 +108,7 @@ static const vtb_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
   symbol->all = d->span;
   symbol->doc = d->doc ? d->doc : "";
   symbol->signature = vtb__signature(&s->arena, d);
+  symbol->n_results = d->n_results;
   symbol->is_function = d->kind != VTB_DECL_CONST && d->kind != VTB_DECL_OPTIMIZER;
   take_parameters(s, symbol, d);
   const vtb_decl *base = d;

@@ -27,8 +27,10 @@ typedef struct vtb_symbol {
   size_t n_words;
   const struct vtb_symbol *const *parameters; /* of declarations; of presets their model's */
   size_t n_parameters;
+  size_t n_results; /* of recurrences: what they yield */
   bool is_function; /* may be called */
   bool required;    /* of parameters: without a default */
+  bool is_tensor;   /* likewise: a tensor, not known when compiling */
 } vtb_symbol;
 
 /* A name in the text. */

@@ -1,0 +1,3 @@
+"""The version of the package; it is that of the library it calls."""
+
+__version__ = "0.1.0"

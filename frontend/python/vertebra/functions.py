@@ -1,0 +1,254 @@
+"""Blocks, functions and recurrences of the language as functions of arrays, with their gradients."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Callable, ClassVar, Mapping, Sequence
+
+import numpy as np
+
+from . import _library as c
+from ._program import Options, Program, entries, program_of, text_of
+from .errors import VertebraError
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+def _is_torch(x: Any) -> bool:
+    return type(x).__module__.split(".")[0] == "torch" or any(
+        k.__module__.split(".")[0] == "torch" for k in type(x).__mro__
+    )
+
+
+def _numpy(x: Any) -> np.ndarray:
+    """float32 and contiguous, without a copy where it is so already."""
+    if not isinstance(x, np.ndarray) and hasattr(x, "__dlpack__"):
+        x = np.from_dlpack(x)
+    return np.ascontiguousarray(x, dtype=np.float32)
+
+
+class Function:
+    """A block, fn or recurrence: called with arrays, it gives what the language says, compiled for their shapes.
+
+    Arguments are the tensors of the declaration, in its order or by name; those that have a default may be left out.
+    NumPy arrays, and what speaks DLPack, give NumPy arrays; PyTorch tensors give tensors, with gradients. Programs are
+    compiled once for each set of shapes and kept. Numbers are float32; others are converted, and a tensor's result has
+    the type of its first argument. Sequences of a recurrence are [batch, heads, tokens, ...] or [batch, tokens, ...].
+
+    A block's weights are tensors too: `weights(...)` gives initial values for the shapes of its arguments, and calls
+    take them as `weights=`.
+    """
+
+    #: By what they were made of: operators of PyTorch stay registered, and find their function here.
+    by_key: ClassVar[dict[str, Function]] = {}
+
+    def __init__(self, source: str, entry: str | None, kinds: Sequence[str], options: Options, states: bool = False):
+        self._options = options
+        listed = entries(options)
+        found = [e for e in listed if e["kind"] in kinds and (entry is None or e["name"] == entry)]
+        if not found:
+            known = ", ".join(e["name"] for e in listed if e["kind"] in kinds) or "none"
+            raise VertebraError(f"{source} declares no {' or '.join(kinds)} {entry or ''}: it has {known}")
+        declared = found[-1]
+        self.name: str = declared["name"]
+        self._tensors: list[str] = [p["name"] for p in declared["parameters"] if p["tensor"]]
+        self._required: list[str] = [p["name"] for p in declared["parameters"] if p["tensor"] and p["required"]]
+        self.__doc__ = f"{declared['signature']}\n\n{declared['doc']}".rstrip()
+        outputs = () if states else tuple(f"y{i + 1}" if i else "y" for i in range(declared.get("results", 0)))
+        self._options = Options(**{**options.__dict__, "entry": self.name, "outputs": outputs})
+        self.key = hashlib.sha256(repr(self._options).encode()).hexdigest()
+        Function.by_key.setdefault(self.key, self)
+
+    def __repr__(self) -> str:
+        return f"<vertebra function {self.name}({', '.join(self._tensors)})>"
+
+    # ---- arguments
+
+    def _bind(self, args: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        if len(args) > len(self._tensors):
+            raise TypeError(f"{self.name} takes {len(self._tensors)} tensors, and {len(args)} were given")
+        given = dict(zip(self._tensors, args))
+        for name, value in named.items():
+            if name not in self._tensors:
+                raise TypeError(f"{self.name} has no tensor '{name}': it has {', '.join(self._tensors)}")
+            if name in given:
+                raise TypeError(f"{self.name} got '{name}' twice")
+            given[name] = value
+        missing = [name for name in self._required if name not in given]
+        if missing:
+            raise TypeError(f"{self.name} needs {', '.join(missing)}")
+        return {name: given[name] for name in self._tensors if name in given}
+
+    def program(self, names: Sequence[str], shapes: Shapes, part: int = c.VALUE, wrt: Sequence[str] = ()) -> Program:
+        """The program for these tensors of these shapes."""
+        texts = tuple(f"{n}={'x'.join(str(d) for d in s)}" for n, s in zip(names, shapes))
+        return program_of(Options(**{**self._options.__dict__, "shapes": texts, "part": part, "wrt": tuple(wrt)}))
+
+    # ---- NumPy
+
+    def weights(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
+        """Initial weights for arguments of these shapes: arrays, or just their shapes as tuples."""
+        given = self._bind(args, named)
+        shapes = tuple(tuple(x) if isinstance(x, tuple) else tuple(int(d) for d in x.shape) for x in given.values())
+        program = self.program(tuple(given), shapes)
+        return {t.name: _read(program, t.name) for t in program.of_kind(c.PARAMETER, c.BUFFER)}
+
+    def _run(self, program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        memory, keep = {}, dict(arrays)
+        for t in program.tensors:
+            if t.kind in (c.OUTPUT, c.GRADIENT):
+                keep[t.name] = np.empty(t.shape, np.int32 if t.is_int else np.float32)
+            elif t.name not in keep:
+                if t.kind in (c.PARAMETER, c.BUFFER):
+                    raise VertebraError(
+                        f"{self.name} has weights: call it with weights=, `weights()` gives initial ones"
+                    )
+                raise VertebraError(f"{self.name} needs '{t.name}'")
+            elif tuple(keep[t.name].shape) != t.shape:
+                raise VertebraError(f"'{t.name}' is {tuple(keep[t.name].shape)}, and {t.shape} is needed")
+            memory[t.name] = keep[t.name].ctypes.data
+        program.run(memory)
+        return keep
+
+    def _numpy_call(
+        self, given: Mapping[str, Any], weights: Mapping[str, Any], part: int
+    ) -> tuple[Program, dict[str, np.ndarray]]:
+        arrays = {name: _numpy(x) for name, x in given.items()}
+        program = self.program(tuple(arrays), tuple(a.shape for a in arrays.values()), part)
+        arrays.update({name: _numpy(x) for name, x in weights.items()})
+        return program, arrays
+
+    def __call__(self, *args: Any, weights: Mapping[str, Any] | None = None, **named: Any) -> Any:
+        given = self._bind(args, named)
+        if any(_is_torch(x) for x in given.values()):
+            from .torch_ops import call
+
+            return call(self, given, dict(weights or {}))
+        program, arrays = self._numpy_call(given, weights or {}, c.VALUE)
+        done = self._run(program, arrays)
+        outputs = [done[t.name] for t in program.of_kind(c.OUTPUT)]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def vjp(
+        self, *args: Any, weights: Mapping[str, Any] | None = None, **named: Any
+    ) -> tuple[Any, Callable[..., dict[str, np.ndarray]]]:
+        """The value, and a function from the adjoints of the outputs to those of arguments and weights, by name."""
+        given = self._bind(args, named)
+        program, arrays = self._numpy_call(given, weights or {}, c.WHOLE_GRADIENT)
+        value = self(*args, weights=weights, **named)
+
+        def pull(*adjoints: Any) -> dict[str, np.ndarray]:
+            seeds = program.of_kind(c.ADJOINT)
+            if len(adjoints) != len(seeds):
+                raise TypeError(f"{len(seeds)} adjoints are needed, and {len(adjoints)} were given")
+            done = self._run(program, {**arrays, **{t.name: _numpy(a) for t, a in zip(seeds, adjoints)}})
+            return {t.name[2:]: done[t.name] for t in program.of_kind(c.GRADIENT)}
+
+        return value, pull
+
+    def torch_name(self, names: Sequence[str]) -> str:
+        """A name for torch.library: of the entry, and of what it was compiled with."""
+        key = (self.key + repr(tuple(names))).encode()
+        return f"{self.name}_{hashlib.sha256(key).hexdigest()[:12]}"
+
+
+def _read(program: Program, name: str) -> np.ndarray:
+    """A copy of a parameter of the model."""
+    import ctypes
+
+    tensor, at = program.parameter(name)
+    if not at or not tensor.count:
+        return np.zeros(tensor.shape, np.float32)
+    memory = (ctypes.c_float * tensor.count).from_address(at)
+    return np.ctypeslib.as_array(memory).reshape(tensor.shape).copy()
+
+
+def _options(
+    source: str,
+    target: str,
+    precision: str | None,
+    mode: str | None,
+    chunk: int,
+    threads: int,
+    hyperparameters: Mapping[str, Any],
+) -> Options:
+    is_text = "\n" in source
+    return Options(
+        model="<text>" if is_text else source,
+        text=source if is_text else None,
+        defines=tuple(f"{name}={text_of(value)}" for name, value in hyperparameters.items()),
+        target=target,
+        precision=precision,
+        mode=mode,
+        chunk=chunk,
+        threads=threads,
+    )
+
+
+def _make(
+    kinds: Sequence[str],
+    source: str,
+    entry: str | None,
+    target: str,
+    precision: str | None,
+    mode: str | None,
+    chunk: int,
+    threads: int,
+    hyperparameters: Mapping[str, Any],
+    states: bool = False,
+) -> Function:
+    options = _options(source, target, precision, mode, chunk, threads, hyperparameters)
+    return Function(source, entry, kinds, options, states)
+
+
+def recurrence(
+    source: str,
+    entry: str | None = None,
+    *,
+    target: str = "cpu",
+    precision: str | None = None,
+    mode: str | None = None,
+    chunk: int = 0,
+    threads: int = 0,
+    states: bool = False,
+    **hyperparameters: Any,
+) -> Function:
+    """A recurrence of a .vtb file ("std/mlstm.vtb"), or of a text, as a differentiable function.
+
+    >>> mlstm = vertebra.recurrence("std/mlstm.vtb", "mlstm")
+    >>> y = mlstm(q, k, v, i, f)          # q, k: [batch, heads, tokens, K]; v: [..., V]; i, f: [batch, heads, tokens]
+
+    `mode` is "recurrent", "parallel", "chunkwise" (with `chunk`), or None: the cheapest for the length.
+    `states`: the states behind the last token are results too, and the logarithm of the scale they are in.
+    """
+    return _make(("recurrence",), source, entry, target, precision, mode, chunk, threads, hyperparameters, states)
+
+
+def function(
+    source: str,
+    entry: str | None = None,
+    *,
+    target: str = "cpu",
+    precision: str | None = None,
+    mode: str | None = None,
+    chunk: int = 0,
+    threads: int = 0,
+    **hyperparameters: Any,
+) -> Function:
+    """A fn of a .vtb file or text as a differentiable function."""
+    return _make(("fn",), source, entry, target, precision, mode, chunk, threads, hyperparameters)
+
+
+def block(
+    source: str,
+    entry: str | None = None,
+    *,
+    target: str = "cpu",
+    precision: str | None = None,
+    mode: str | None = None,
+    chunk: int = 0,
+    threads: int = 0,
+    **hyperparameters: Any,
+) -> Function:
+    """A block of a .vtb file or text as a differentiable function with weights."""
+    return _make(("block",), source, entry, target, precision, mode, chunk, threads, hyperparameters)

@@ -1,0 +1,144 @@
+"""Whole models: compiled in memory or built beforehand, for NumPy arrays and what speaks DLPack."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, Mapping
+
+import numpy as np
+
+from . import _library as c
+from ._program import Options, Program, program_of, text_of
+from .errors import VertebraError
+from .functions import _is_torch, _numpy, _read
+
+
+class Model:
+    """A model with its weights. `model(images)` gives its first output for any number of rows."""
+
+    def __init__(self, program: Program, options: Options | None):
+        self._program, self._options = program, options
+        self._own: dict[str, np.ndarray] = {}
+        self._features: Model | None = None
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{t.name}{list(t.shape[1:])}" for t in self._program.of_kind(c.INPUT))
+        return f"<vertebra model {self._program._options.model}({inputs})>"
+
+    def forward(self, *inputs: Any) -> Any:
+        """Inputs in the program's order, [rows, ...] each. A tensor of PyTorch gives one, without gradients."""
+        wanted = self._program.of_kind(c.INPUT)
+        if len(inputs) != len(wanted):
+            raise TypeError(f"the model takes {', '.join(t.name for t in wanted)}")
+        arrays = {t.name: _numpy(x.detach().cpu() if _is_torch(x) else x) for t, x in zip(wanted, inputs)}
+        rows = next(iter(arrays.values())).shape[0]
+        for t in wanted:
+            if arrays[t.name].shape[1:] != t.shape[1:] or arrays[t.name].shape[0] != rows:
+                raise VertebraError(
+                    f"'{t.name}' is {arrays[t.name].shape}, and (rows, {', '.join(map(str, t.shape[1:]))}) is needed"
+                )
+        out = self._program.of_kind(c.OUTPUT)[0]
+        result = np.empty((rows, *out.shape[1:]), np.float32)
+        memory = {n: a.ctypes.data for n, a in {**self._own, **arrays}.items()}
+        shapes: dict[str, Any] = {n: a.shape for n, a in arrays.items()}
+        memory[out.name], shapes[out.name] = result.ctypes.data, result.shape
+        self._program.run(memory, shapes, rows)
+        if _is_torch(inputs[0]):
+            import torch
+
+            return torch.from_numpy(result).to(inputs[0].device)
+        return result
+
+    __call__ = forward
+
+    def forward_features(self, *inputs: Any) -> Any:
+        """What the classifier's head sees: the model with num_classes = 0."""
+        if self._options is None:
+            raise VertebraError("a built file has the outputs it was built with: build one with -D num_classes=0")
+        if self._features is None:
+            defines = tuple(d for d in self._options.defines if not d.startswith(("num_classes=", "classes=")))
+            options = Options(**{**self._options.__dict__, "defines": (*defines, "num_classes=0"), "weights": None})
+            self._features = Model(program_of(options), None)
+        mine = self.state_dict()
+        self._features._own = {t.name: mine[t.name] for t in self._features._program.of_kind(c.PARAMETER, c.BUFFER)}
+        return self._features.forward(*inputs)
+
+    def forward_head(self, features: Any) -> Any:
+        """The head on what forward_features() gave."""
+        mine = self.state_dict()
+        if "head.weight" not in mine:
+            raise VertebraError("the model has no 'head.weight': its head is more than one product")
+        made = _numpy(features) @ mine["head.weight"].T
+        return made + mine["head.bias"] if "head.bias" in mine else made
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Weights by their official names, as copies."""
+        listed = self._program.of_kind(c.PARAMETER, c.BUFFER)
+        return {
+            t.name: self._own[t.name].copy() if t.name in self._own else _read(self._program, t.name) for t in listed
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
+        """Takes weights by name. All that the model has must be there, with its shapes, and nothing else if strict."""
+        listed = {t.name: t for t in self._program.of_kind(c.PARAMETER, c.BUFFER)}
+        missing, more = [n for n in listed if n not in state], [n for n in state if n not in listed]
+        if strict and (missing or more):
+            raise VertebraError(f"missing: {', '.join(missing) or 'none'}; unexpected: {', '.join(more) or 'none'}")
+        taken = {}
+        for name, t in listed.items():
+            if name not in state:
+                continue
+            value = state[name]
+            taken[name] = _numpy(value.detach().cpu() if _is_torch(value) else value).copy()
+            if taken[name].shape != t.shape:
+                raise VertebraError(f"'{name}' is {taken[name].shape}, and {t.shape} is needed")
+        self._own.update(taken)
+
+    @property
+    def classes(self) -> list[str] | None:
+        """Names of the classes, if the weights say them."""
+        text = self._program.meta("classes")
+        return list(json.loads(text)) if text else None
+
+
+def create_model(
+    name: str,
+    weights: str | os.PathLike[str] | None = None,
+    num_classes: int | None = None,
+    *,
+    image: int | tuple[int, int] | None = None,
+    batch: int = 1,
+    target: str = "cpu",
+    precision: str | None = None,
+    mode: str | None = None,
+    chunk: int = 0,
+    threads: int = 0,
+    **hyperparameters: Any,
+) -> Model:
+    """A preset ("vil_tiny"), a .vtb file, or a file that `vertebra build` made, with weights.
+
+    weights: a .safetensors file; without it initial ones. batch: how many rows one run of the program takes; calls may
+    have any number. Hyperparameters are the model's: `create_model("vil_tiny", depth=6, paths="quad")`.
+    """
+    path = os.fspath(weights) if weights is not None else None
+    if name.endswith((".so", ".o")):
+        if hyperparameters or num_classes is not None or image is not None:
+            raise VertebraError("a built file has the settings it was built with")
+        return Model(Program.of_file(name, path, threads), None)
+    if num_classes is not None:
+        hyperparameters["num_classes"] = num_classes
+    size = text_of(image) if image is not None else None
+    options = Options(
+        model=name,
+        defines=tuple(f"{k}={text_of(v)}" for k, v in hyperparameters.items()),
+        weights=path,
+        image=size,
+        batch=batch,
+        target=target,
+        precision=precision,
+        mode=mode,
+        chunk=chunk,
+        threads=threads,
+    )
+    return Model(program_of(options), options)

@@ -1,0 +1,175 @@
+"""The package without PyTorch: layouts of structs, functions, models, errors, threads."""
+
+import subprocess
+import sys
+import threading
+
+from common import check, need, raises, run
+
+need("numpy")
+import numpy as np
+
+import vertebra
+from vertebra import _library
+
+LAYOUT = sys.argv[1] if len(sys.argv) > 1 else None
+
+OWN = """
+recurrence leaky(x: [C], keep: [C], gain: float = 2.0) -> [C] {
+  state s: [C]
+  s = sigmoid(keep) * s + gain * x
+  yield s
+}
+
+// Twice, or as often as one says.
+fn times(x: tensor, by: float = 2.0) {
+  return x * by
+}
+"""
+
+
+def structs_lie_as_a_compiler_lays_them():
+    if not LAYOUT:
+        return
+    lines = subprocess.run([LAYOUT], check=True, capture_output=True, text=True).stdout.splitlines()
+    seen = {name: set() for name in _library.STRUCTS}
+    for line in lines:
+        name, field, offset, size = line.split()
+        struct = _library.STRUCTS[name]
+        if field == ".":
+            import ctypes
+
+            check(ctypes.sizeof(struct) == int(size), f"{name} has {ctypes.sizeof(struct)} bytes, not {size}")
+            continue
+        seen[name].add(field)
+        mine = getattr(struct, field)
+        check((mine.offset, mine.size) == (int(offset), int(size)), f"{name}.{field} is at {mine.offset}, not {offset}")
+    for name, struct in _library.STRUCTS.items():
+        check({f[0] for f in struct._fields_} == seen[name], f"{name} has other fields")
+
+
+def leaky(x, keep, gain):
+    s, out = np.zeros_like(x[:, 0]), []
+    for t in range(x.shape[1]):
+        s = 1 / (1 + np.exp(-keep[:, t])) * s + gain * x[:, t]
+        out.append(s)
+    return np.stack(out, 1)
+
+
+def recurrences_are_functions():
+    f = vertebra.recurrence(OWN, "leaky", gain=3.0)
+    rng = np.random.default_rng(1)
+    for shape in ((2, 7, 5), (1, 1, 3), (3, 20, 1)):
+        x, keep = rng.standard_normal(shape, np.float32), rng.standard_normal(shape, np.float32)
+        check(np.abs(f(x, keep) - leaky(x, keep, 3.0)).max() < 1e-4, shape)
+        check(np.abs(f(keep=keep, x=x) - f(x, keep)).max() == 0)
+    check("leaky(x: [C], keep: [C], gain: float = 2.0)" in f.__doc__, f.__doc__)
+
+
+def gradients_are_functions():
+    f = vertebra.recurrence(OWN, "leaky")
+    rng = np.random.default_rng(2)
+    x, keep, dy = (rng.standard_normal((2, 6, 3)) for _ in range(3))
+    y, pull = f.vjp(x, keep)
+    grads = pull(dy)
+    check(np.abs(y - leaky(x, keep, 2.0)).max() < 1e-4)
+    for name, value in (("x", x), ("keep", keep)):
+        along, h = rng.standard_normal(value.shape), 1e-5
+        ends = [
+            leaky(x + s * h * along, keep, 2.0) if name == "x" else leaky(x, keep + s * h * along, 2.0) for s in (1, -1)
+        ]
+        want = ((ends[0] - ends[1]) * dy).sum() / (2 * h)
+        check(abs((grads[name] * along).sum() - want) < 1e-3 * max(1, abs(want)), name)
+
+
+def functions_and_blocks():
+    f = vertebra.function(OWN, "times", by=0.5)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    check((f(x) == x / 2).all())
+    check("Twice, or as often as one says." in f.__doc__)
+    b = vertebra.block("vil.vtb", "vil_block", grid_height=3, grid_width=4)
+    x = np.random.default_rng(3).standard_normal((2, 12, 16)).astype(np.float32)
+    weights = b.weights(x)
+    check("norm.weight" in " ".join(weights), list(weights))
+    y = b(x, weights=weights)
+    check(y.shape == x.shape and np.isfinite(y).all())
+    _, pull = b.vjp(x, weights=weights)
+    grads = pull(np.ones_like(y))
+    check(set(grads) == {"x", *weights}, set(grads) ^ {"x", *weights})
+    raises(vertebra.VertebraError, lambda: b(x), "has weights")
+
+
+def what_is_wrong_is_an_exception():
+    error = raises(
+        vertebra.CompileError,
+        lambda: vertebra.recurrence("recurrence r(x: [C]) -> [C] {\n  state s: [C]\n  s = s + z\n  yield s\n}\n", "r")(
+            np.ones((1, 2, 3))
+        ),
+        "unknown name 'z'",
+    )
+    if error:
+        check("^" in str(error), str(error))
+        check(error.diagnostics[0].code == 1101 and error.diagnostics[0].place.line == 3, error.diagnostics)
+    f = vertebra.recurrence(OWN, "leaky")
+    raises(TypeError, lambda: f(np.ones((1, 2, 3))), "needs keep")
+    raises(TypeError, lambda: f(np.ones((1, 2, 3)), np.ones((1, 2, 3)), np.ones(1)), "takes 2 tensors")
+    raises(TypeError, lambda: f(np.ones((1, 2, 3)), kep=np.ones((1, 2, 3))), "no tensor 'kep'")
+    raises(vertebra.VertebraError, lambda: vertebra.recurrence(OWN, "leeky"), "it has leaky")
+    raises(
+        vertebra.CompileError,
+        lambda: vertebra.recurrence(OWN, "leaky", gian=1.0)(np.ones((1, 2, 3)), np.ones((1, 2, 3))),
+        "gian",
+    )
+    raises(vertebra.CompileError, lambda: vertebra.create_model("vil_tinny"), "vil_tinny")
+
+
+def models_take_any_number_of_rows():
+    model = vertebra.create_model("vil_nano", batch=4)
+    shape = model._program.of_kind(_library.INPUT)[0].shape[1:]
+    x = np.random.default_rng(4).standard_normal((7, *shape)).astype(np.float32)
+    y = model(x)
+    check(y.shape[0] == 7 and np.isfinite(y).all())
+    for rows in (1, 3, 4, 5):
+        check(np.abs(model(x[:rows]) - y[:rows]).max() < 1e-5, rows)
+    raises(vertebra.VertebraError, lambda: model(x[:, :, 1:]), "is needed")
+    features = model.forward_features(x)
+    check(np.abs(model.forward_head(features) - y).max() < 1e-3 * np.abs(y).max())
+    state = model.state_dict()
+    state["head.bias"] = state["head.bias"] + 1
+    model.load_state_dict(state)
+    check(np.abs(model(x) - y - 1).max() < 1e-4)
+    check((model.state_dict()["head.bias"] == state["head.bias"]).all())
+    raises(vertebra.VertebraError, lambda: model.load_state_dict({}), "missing: ")
+    other = vertebra.create_model("vil_nano", num_classes=3)
+    check(other(x).shape == (7, 3))
+
+
+def threads_have_sessions_of_their_own():
+    f = vertebra.recurrence("std/mlstm.vtb", "mlstm", threads=1)
+    rng = np.random.default_rng(5)
+    args = [rng.standard_normal((2, 2, 33, 8)).astype(np.float32) for _ in range(3)]
+    args += [rng.standard_normal((2, 2, 33)).astype(np.float32) for _ in range(2)]
+    want, wrong = f(*args), []
+
+    def work():
+        for _ in range(10):
+            if not (f(*args) == want).all():
+                wrong.append(1)
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    check(not wrong)
+
+
+run(
+    structs_lie_as_a_compiler_lays_them,
+    recurrences_are_functions,
+    gradients_are_functions,
+    functions_and_blocks,
+    what_is_wrong_is_an_exception,
+    models_take_any_number_of_rows,
+    threads_have_sessions_of_their_own,
+)
