@@ -41,6 +41,7 @@ expect 2 "$VERTEBRA" export tiny.so; says "compiled already"
 expect 1 "$VERTEBRA" export tiny.vtb -o no_such_folder/m.onnx; says "no_such_folder/m.onnx"
 mkdir full.onnx
 expect 2 "$VERTEBRA" export tiny.vtb -o full.onnx; says "full.onnx"
-expect 1 "$VERTEBRA" export tiny.vtb --external -o full.onnx
+mkdir other.onnx.data
+expect 1 "$VERTEBRA" export tiny.vtb --external -o other.onnx; says "other.onnx.data"; [ ! -e other.onnx ] || fail "half a model"
 ls -A | grep -q '\.tmp\|~$' && fail "temporary files are left: $(ls -A)"
 exit 0
