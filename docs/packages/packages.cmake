@@ -1,0 +1,57 @@
+# cpack: five Debian packages of the installed files' components, and one tarball of all. See docs/install.md.
+set(CPACK_GENERATOR DEB TGZ)
+set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
+set(CPACK_PACKAGE_VENDOR "The Vertebra authors")
+set(CPACK_PACKAGE_CONTACT "The Vertebra authors <authors@vertebra.invalid>" CACHE STRING "who answers for the packages")
+set(CPACK_PACKAGE_FILE_NAME vertebra-${PROJECT_VERSION}-linux-${CMAKE_SYSTEM_PROCESSOR})
+set(CPACK_STRIP_FILES ON)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE
+                                                WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # and with them ldconfig after installing
+set(CPACK_COMPONENTS_GROUPING IGNORE)
+
+# component, package, section, depends, what it is (its first line in lists); libraries are called by their soname
+set(so ${PROJECT_VERSION_MAJOR})
+set(same "(= ${PROJECT_VERSION})")
+set(packages)
+function(vtb_package component name section depends text)
+  string(TOUPPER ${component} C)
+  set(CPACK_COMPONENT_${C}_DESCRIPTION "${text}" PARENT_SCOPE)
+  set(CPACK_DEBIAN_${C}_PACKAGE_NAME ${name} PARENT_SCOPE)
+  set(CPACK_DEBIAN_${C}_PACKAGE_SECTION ${section} PARENT_SCOPE)
+  set(CPACK_DEBIAN_${C}_PACKAGE_DEPENDS "${depends}" PARENT_SCOPE)
+  set(packages ${packages} ${component} PARENT_SCOPE)
+  # what Debian asks of every package
+  set(doc ${CMAKE_INSTALL_DATADIR}/doc/${name})
+  install(FILES ${CMAKE_SOURCE_DIR}/docs/packages/copyright ${CMAKE_BINARY_DIR}/changelog.gz DESTINATION ${doc}
+          COMPONENT ${component})
+endfunction()
+find_program(GZIP gzip REQUIRED)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/CHANGELOG.md)
+execute_process(COMMAND ${GZIP} -9nc ${CMAKE_SOURCE_DIR}/CHANGELOG.md OUTPUT_FILE ${CMAKE_BINARY_DIR}/changelog.gz
+                COMMAND_ERROR_IS_FATAL ANY)
+
+vtb_package(command vertebra science "vertebra-models ${same}" "compiler for vision backbones
+Describes, trains, checks and compiles vision backbones written in a small
+language that reads like a paper's method section.")
+vtb_package(models vertebra-models science "" "compiler for vision backbones: models
+The library of the language and the papers' models, which the command and
+the compiler's library read.")
+vtb_package(runtime libvertebra-rt${so} libs "" "runs compiled vision backbones
+Opens and runs the files that `vertebra build` makes; there is no compiler
+in it.")
+vtb_package(compiler libvertebra${so} libs "vertebra-models ${same}" "compiler for vision backbones: library
+The compiler with its runtime, for programs that compile models themselves.")
+vtb_package(development libvertebra-dev libdevel "libvertebra-rt${so} ${same}, libvertebra${so} ${same}"
+            "compiler for vision backbones: development
+Headers, static libraries, pkg-config and CMake files of libvertebra and
+libvertebra_rt.")
+set(CPACK_COMPONENTS_ALL ${packages})
+set(CPACK_DEBIAN_MODELS_PACKAGE_ARCHITECTURE all)
+# `vertebra build` links by a C compiler, `vertebra graph` lays pictures out by graphviz
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, libgvc6")
+set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev")
+include(CPack)
