@@ -77,14 +77,14 @@ def batches(steps, batch):
         angle = labels * math.pi / 4
         along = angle.cos().view(-1, 1, 1) * grid.view(1, 1, -1) + angle.sin().view(-1, 1, 1) * grid.view(1, -1, 1)
         phase = 6.28 * torch.rand(batch, 1, 1, generator=rng)
-        images = torch.sin(30 * along + phase) + 0.8 * torch.randn(batch, 28, 28, generator=rng)
+        images = torch.sin(30 * along + phase) + 0.4 * torch.randn(batch, 28, 28, generator=rng)
         yield images.unsqueeze(1), labels
 
 
 def train(name, mixer, steps, batch):
     torch.manual_seed(0)
     model = VisionLSTM(mixer)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4, eps=1e-5)
     losses, begin, seconds = [], None, 0.0
     for step, (images, labels) in enumerate(batches(steps, batch)):
         if step == 1:
