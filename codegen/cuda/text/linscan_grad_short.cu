@@ -238,6 +238,7 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
     part -= (group + 2) / 2;
     group++;
   }
+  vtb_sync_warp(); /* a pass before has read them */
   if (lane == 0) piece_of[2 * vtb_warp()] = group, piece_of[2 * vtb_warp() + 1] = part;
   const bool live = group < GROUPS;
   const int wide = vtb_min_int(2 * group + 2, TILES) - 4 * part, first = live ? 32 * group : 0, second = vtb_min_int(first + 16, ROWS - 16);
