@@ -1,4 +1,4 @@
-# cpack: five Debian packages of the installed files' components, and one tarball of all. See docs/install.md.
+# cpack: six Debian packages of the installed files' components, and one tarball of all. See docs/install.md.
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGE_VENDOR "The Vertebra authors")
@@ -10,6 +10,7 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXE
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}) # one package needs another's library
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # and with them ldconfig after installing
 set(CPACK_COMPONENTS_GROUPING IGNORE)
 
@@ -43,6 +44,8 @@ the compiler's library read.")
 vtb_package(runtime libvertebra-rt${so} libs "" "runs compiled vision backbones
 Opens and runs the files that `vertebra build` makes; there is no compiler
 in it.")
+vtb_package(runner vertebra-run science "libvertebra-rt${so} ${same}" "classifies images with compiled vision backbones
+A command that opens the files of `vertebra build`; there is no compiler in it.")
 vtb_package(compiler libvertebra${so} libs "vertebra-models ${same}" "compiler for vision backbones: library
 The compiler with its runtime, for programs that compile models themselves.")
 vtb_package(development libvertebra-dev libdevel "libvertebra-rt${so} ${same}, libvertebra${so} ${same}"

@@ -50,6 +50,7 @@ static const house_room rooms[] = {
     {"frontend/compile", IR " passes codegen runtime frontend/lang frontend/onnx",
      "the compiler, a library"},
     {"frontend/lsp", IR " passes codegen runtime frontend/lang frontend/compile", "editors: LSP"},
+    {"frontend/run", "runtime/base runtime/vertebra.h", "runs built files"},
     {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
     {"frontend/report", "runtime/base frontend/study/statistics.h", "the page of a report"},
     {"frontend/cli",

@@ -39,6 +39,8 @@ package libvertebra"$so" "$arch" ./usr/lib/libvertebra.so."$so"
 package libvertebra-dev "$arch" ./usr/include/vertebra/vertebra.h ./usr/include/vertebra/vertebra_compile.h \
   ./usr/lib/libvertebra_rt.so ./usr/lib/libvertebra_rt.a ./usr/lib/libvertebra.so ./usr/lib/libvertebra.a \
   ./usr/lib/pkgconfig/vertebra_rt.pc ./usr/lib/cmake/vertebra/vertebraConfig.cmake
+package vertebra-run "$arch" ./usr/bin/vertebra-run
+needs vertebra-run "libvertebra-rt$so (= $version)"; lacks vertebra-run 'llvm|z3|icu|cairo|archive|fyaml|protobuf' depends
 cat "$work"/*.files | grep -v '/$' | sort | uniq -d >"$work/twice"
 [ ! -s "$work/twice" ] || fail "in two packages: $(cat "$work/twice")"
 needs vertebra 'libllvm19'; needs vertebra "vertebra-models (= $version)"
@@ -54,8 +56,10 @@ unset VTB_MODELS
 cd "$work" || exit 1
 root/usr/bin/vertebra check vil_nano >log 2>&1 || fail "the unpacked command: $(cat log)"
 root/usr/bin/vertebra doctor 2>&1 | grep -q "$work/root/usr/share/vertebra/models" || fail "other models than the package's"
+root/usr/bin/vertebra-run --version | grep -qx "vertebra-run $version" || fail "the unpacked runner does not run"
 # the tarball has all of it in one folder
 tar xzf vertebra-"$version"-linux-*.tar.gz || fail "no tarball: $(ls)"
 vertebra-"$version"-linux-*/bin/vertebra check vil_nano >log 2>&1 || fail "the tarball's command: $(cat log)"
+vertebra-"$version"-linux-*/bin/vertebra-run --version >log 2>&1 || fail "the tarball's runner: $(cat log)"
 [ -e vertebra-"$version"-linux-*/lib/pkgconfig/vertebra_rt.pc ] || fail "the tarball has no libraries"
 exit 0

@@ -1,0 +1,229 @@
+/* vertebra-run: classifies images with built files, where nothing but the runtime is installed. */
+#include "runtime/base/utf8.h"
+#include "runtime/vertebra.h"
+
+#include <cjson/cJSON.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct runner {
+  const char *file, *weights;
+  int64_t top, threads;
+  vtb_device device;
+  vtb_session *session;
+  cJSON *names; /* of classes; NULL: none */
+  float *scores;
+  int64_t batch, classes;
+  int bad; /* images without a result */
+} runner;
+
+static const char usage[] =
+    "usage: vertebra-run [OPTION...] FILE [IMAGE...]\n"
+    "\n"
+    "Classifies images with a file that `vertebra build` made; without an IMAGE it\n"
+    "says what the file takes and gives. A file is a program: run those of people\n"
+    "you trust.\n"
+    "\n"
+    "  --weights W    a safetensors file (default: the weights in FILE)\n"
+    "  --top K        classes to print an image (default 3)\n"
+    "  --threads N    default: VTB_THREADS, OMP_NUM_THREADS, or the cores\n"
+    "  --target T     cpu or cuda (default: cpu if FILE has code for it)\n"
+    "  --version, --help\n";
+
+static void say(FILE *out, const char *before, const char *text) {
+  vtb_strbuf s = {0};
+  vtb_text_visible(&s, text, strlen(text));
+  fprintf(out, "%s%s\n", before, vtb_strbuf_text(&s));
+  vtb_strbuf_free(&s);
+}
+
+static int failed(const vtb_error *err) {
+  say(stderr, "vertebra-run: ", err->text);
+  return (int)err->status;
+}
+
+static int misused(const char *fmt, ...) {
+  char text[512];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(text, sizeof text, fmt, args);
+  va_end(args);
+  say(stderr, "vertebra-run: ", text);
+  fputs("try: vertebra-run --help\n", stderr);
+  return VTB_E_USAGE;
+}
+
+/* ---- what is in a file ----------------------------------------------------------------------- */
+
+static void show_array(const vtb_array *a) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_printf(&s, "%s [", a->name);
+  for (int i = 0; i < a->rank; i++)
+    vtb_strbuf_printf(&s, "%s%lld", i ? ", " : "", (long long)a->dim[i]);
+  vtb_strbuf_printf(&s, "]");
+  say(stdout, a->kind == VTB_ARRAY_INPUT ? "  input    " : "  output   ", s.at);
+  vtb_strbuf_free(&s);
+}
+
+static int show(const vtb_model *m, const char *file) {
+  static const char *const roles[] = {"inference", "training step", "evaluation"};
+  vtb_program_info p = {.size = sizeof p};
+  vtb_array a = {.size = sizeof a};
+  vtb_error err = {0};
+  say(stdout, "", file);
+  for (int32_t i = 0; vtb_model_program(m, i, &p, &err) == VTB_OK; i++) {
+    printf("%s, batch %lld:%s%s\n", p.role <= VTB_SESSION_EVALUATE ? roles[p.role] : "other",
+           (long long)p.batch, p.cpu ? " cpu" : "", p.cuda ? " cuda" : "");
+    for (int32_t k = 0; k < p.n_arrays; k++) {
+      if (vtb_model_array(m, i, k, &a, &err) != VTB_OK) return failed(&err);
+      if (a.kind == VTB_ARRAY_INPUT || a.kind == VTB_ARRAY_OUTPUT) show_array(&a);
+    }
+  }
+  return VTB_OK;
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static void show_class(const runner *r, int64_t class, double p) {
+  char before[32], number[32];
+  const cJSON *name = r->names ? cJSON_GetArrayItem(r->names, (int)class) : NULL;
+  snprintf(before, sizeof before, "  %5.1f %%  ", 100 * p);
+  snprintf(number, sizeof number, "class %lld", (long long)class);
+  say(stdout, before, cJSON_IsString(name) ? name->valuestring : number);
+}
+
+static void show_image(runner *r, const char *image, const float *x) {
+  double highest = x[0], sum = 0;
+  double *p = vtb_xcalloc((size_t)r->classes, sizeof *p);
+  for (int64_t i = 1; i < r->classes; i++) highest = fmax(highest, (double)x[i]);
+  for (int64_t i = 0; i < r->classes; i++) sum += p[i] = exp((double)x[i] - highest);
+  say(stdout, "", image);
+  if (!isfinite(sum)) puts("  not classified: its scores are not finite");
+  r->bad += !isfinite(sum);
+  for (int64_t k = 0; isfinite(sum) && k < r->top && k < r->classes; k++) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < r->classes; i++)
+      if (p[i] > p[best]) best = i;
+    show_class(r, best, p[best] / sum);
+    p[best] = -1;
+  }
+  vtb_free(p);
+}
+
+/* Rows that wait, and what they give. */
+static int run_rows(runner *r, char **row, int64_t *rows) {
+  vtb_error err = {0};
+  if (*rows && vtb_session_run(r->session, *rows, &err) != VTB_OK) return failed(&err);
+  for (int64_t k = 0; k < *rows; k++) show_image(r, row[k], r->scores + k * r->classes);
+  *rows = 0;
+  return VTB_OK;
+}
+
+/* As many images at a time as the file was built for; one that cannot be read is told in its place,
+ * and the others go on. */
+static int classify(runner *r, char **images, int n) {
+  char **row = vtb_xcalloc((size_t)r->batch, sizeof *row);
+  int64_t rows = 0;
+  int status = VTB_OK;
+  for (int i = 0; i < n && status == VTB_OK; i++) {
+    vtb_error err = {0};
+    bool good = vtb_session_load_image(r->session, NULL, rows, images[i], &err) == VTB_OK;
+    if (good) row[rows++] = images[i];
+    if (!good || rows == r->batch || i + 1 == n) status = run_rows(r, row, &rows);
+    if (good) continue;
+    say(stdout, "", images[i]);
+    say(stdout, "  not classified: ", err.text);
+    r->bad++;
+  }
+  vtb_free(row);
+  return status == VTB_OK && r->bad ? VTB_E_INPUT : status;
+}
+
+static int open_session(runner *r, vtb_model *m, vtb_error *err) {
+  const vtb_session_options o = {
+      .size = sizeof o, .device = r->device, .threads = (int32_t)r->threads};
+  vtb_array scores = {.size = sizeof scores};
+  if (vtb_session_open(m, &o, &r->session, err) != VTB_OK ||
+      vtb_session_array(r->session, VTB_ARRAY_OUTPUT, NULL, &scores, err) != VTB_OK)
+    return failed(err);
+  if (scores.rank != 2 || scores.type != VTB_ARRAY_F32 || scores.dim[1] < 1) {
+    say(stderr, "vertebra-run: ", "the model gives no scores of classes: use it from a program");
+    return VTB_E_INPUT;
+  }
+  r->batch = scores.dim[0];
+  r->classes = scores.dim[1];
+  r->scores = scores.data;
+  const char *names = vtb_model_meta(m, "classes");
+  r->names = names ? cJSON_Parse(names) : NULL;
+  return VTB_OK;
+}
+
+static int run(runner *r, char **images, int n) {
+  const vtb_open_options o = {.size = sizeof o, .weights = r->weights, .verify = true};
+  vtb_model *m = NULL;
+  vtb_error err = {0};
+  if (vtb_model_open(r->file, &o, &m, &err) != VTB_OK) return failed(&err);
+  int status = n ? open_session(r, m, &err) : show(m, r->file);
+  if (n && status == VTB_OK) status = classify(r, images, n);
+  vtb_session_close(r->session);
+  vtb_model_release(m);
+  cJSON_Delete(r->names);
+  if (fflush(stdout) != 0 || ferror(stdout)) {
+    say(stderr, "vertebra-run: ", "cannot write to standard output");
+    return VTB_E_INPUT;
+  }
+  return status;
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+static bool number(const char *text, int64_t most, int64_t *out) {
+  char *end;
+  long long v = strtoll(text, &end, 10);
+  *out = v;
+  return *text && !*end && v >= 1 && v <= most;
+}
+
+int main(int argc, char **argv) {
+  static const struct option options[] = {{"weights", required_argument, NULL, 'w'},
+                                          {"top", required_argument, NULL, 't'},
+                                          {"threads", required_argument, NULL, 'n'},
+                                          {"target", required_argument, NULL, 'd'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
+  runner r = {.top = 3};
+  opterr = 0;
+  for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
+    switch (c) {
+    case 'w':
+      r.weights = optarg;
+      break;
+    case 't':
+      if (!number(optarg, 1000000, &r.top)) return misused("--top is a number, not '%s'", optarg);
+      break;
+    case 'n':
+      if (!number(optarg, 1024, &r.threads))
+        return misused("--threads is a number from 1 to 1024, not '%s'", optarg);
+      break;
+    case 'd':
+      if (strcmp(optarg, "cpu") != 0 && strcmp(optarg, "cuda") != 0)
+        return misused("--target is cpu or cuda, not '%s'", optarg);
+      r.device = optarg[1] == 'p' ? VTB_DEVICE_CPU : VTB_DEVICE_CUDA;
+      break;
+    case 'v':
+      return printf("vertebra-run %s\n", vtb_version()) < 0;
+    case 'h':
+      return fputs(usage, stdout) < 0;
+    default:
+      return misused("no option '%s', or it lacks its value", argv[optind - 1]);
+    }
+  }
+  if (optind == argc) return misused("a built FILE is needed");
+  r.file = argv[optind];
+  return run(&r, argv + optind + 1, argc - optind - 1);
+}
