@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 enum { MAX_FILE_BYTES = 16 << 20, MAX_USE_DEPTH = 64, MAX_FOLDER_DEPTH = 4 };
@@ -52,7 +53,8 @@ static bool find_installed(void) {
   Dl_info library;
   ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
   program[n > 0 ? n : 0] = '\0';
-  return is_installed(program) ||
+  const char *started = (const char *)getauxval(AT_EXECFN); /* where /proc is not mounted */
+  return is_installed(program) || (n <= 0 && started && is_installed(started)) ||
          (dladdr(&defaults, &library) && library.dli_fname && is_installed(library.dli_fname));
 }
 

@@ -56,6 +56,10 @@ unset VTB_MODELS
 cd "$work" || exit 1
 root/usr/bin/vertebra check vil_nano >log 2>&1 || fail "the unpacked command: $(cat log)"
 root/usr/bin/vertebra doctor 2>&1 | grep -q "$work/root/usr/share/vertebra/models" || fail "other models than the package's"
+if unshare -rm mount -t tmpfs none /proc 2>/dev/null; then # a root without /proc
+  unshare -rm sh -c 'mount -t tmpfs none /proc && root/usr/bin/vertebra doctor' >log 2>&1
+  grep -q root/usr/share/vertebra/models log || fail "without /proc: $(cat log)"
+fi
 root/usr/bin/vertebra-run --version | grep -qx "vertebra-run $version" || fail "the unpacked runner does not run"
 # the tarball has all of it in one folder
 tar xzf vertebra-"$version"-linux-*.tar.gz || fail "no tarball: $(ls)"
