@@ -2,14 +2,18 @@
 
     import vertebra
 
-    model = vertebra.create_model("vil_tiny", weights="vil_tiny.safetensors")
-    logits = model(images)                                    # NumPy, or anything that speaks DLPack
+    # a model: images are NumPy, or anything that speaks DLPack
+    model = vertebra.create_model("vil_tiny", batch=8,
+                                  weights="vil_tiny.safetensors")
+    logits = model(images)
 
-    mlstm = vertebra.recurrence("std/mlstm.vtb", "mlstm")     # a differentiable function of PyTorch's tensors
+    # a differentiable function of PyTorch's tensors
+    mlstm = vertebra.recurrence("std/mlstm.vtb", "mlstm")
     y = mlstm(q, k, v, i, f)
 
-`recurrence`, `function` and `block` take a .vtb file, or the text itself, and give functions that are compiled for the
-shapes they are called with; what is wrong with a text is a CompileError with its lines and carets.
+`recurrence`, `function` and `block` take a .vtb file, or the text itself,
+and give functions that are compiled for the shapes they are called with;
+what is wrong with a text is a CompileError with its lines and carets.
 """
 
 from ._version import __version__

@@ -18,7 +18,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One message of the compiler. `code` is that of docs/errors.md: 1101 of VTB1101."""
+    """One message of the compiler.
+
+    `code` is that of docs/errors.md: 1101 of VTB1101."""
 
     is_error: bool
     code: int
@@ -33,7 +35,9 @@ class VertebraError(RuntimeError):
 
 
 class CompileError(VertebraError):
-    """A source, or what was asked of it, is at fault. The text shows the lines with carets."""
+    """A source, or what was asked of it, is at fault.
+
+    The text shows the lines with carets."""
 
     def __init__(self, text: str, diagnostics: list[Diagnostic]):
         super().__init__(text)

@@ -28,15 +28,18 @@ def _numpy(x: Any) -> np.ndarray:
 
 
 class Function:
-    """A block, fn or recurrence: called with arrays, it gives what the language says, compiled for their shapes.
+    """A block, fn or recurrence, compiled for the shapes it is called with.
 
-    Arguments are the tensors of the declaration, in its order or by name; those that have a default may be left out.
-    NumPy arrays, and what speaks DLPack, give NumPy arrays; PyTorch tensors give tensors, with gradients. Programs are
-    compiled once for each set of shapes and kept. Numbers are float32; others are converted, and a tensor's result has
-    the type of its first argument. Sequences of a recurrence are [batch, heads, tokens, ...] or [batch, tokens, ...].
+    Arguments are the tensors of the declaration, in its order or by name;
+    those that have a default may be left out. NumPy arrays, and what speaks
+    DLPack, give NumPy arrays; PyTorch tensors give tensors, with gradients.
+    Programs are compiled once for each set of shapes and kept. Numbers are
+    float32; others are converted, and a tensor's result has the type of its
+    first argument. Sequences of a recurrence are [batch, tokens, ...] or
+    [batch, heads, tokens, ...].
 
-    A block's weights are tensors too: `weights(...)` gives initial values for the shapes of its arguments, and calls
-    take them as `weights=`.
+    A block's weights are tensors too: `weights(...)` gives initial values
+    for the shapes of its arguments, and calls take them as `weights=`.
     """
 
     #: By what they were made of: operators of PyTorch stay registered, and find their function here.
@@ -87,7 +90,10 @@ class Function:
     # ---- NumPy
 
     def weights(self, *args: Any, **named: Any) -> dict[str, np.ndarray]:
-        """Initial weights for arguments of these shapes: arrays, or just their shapes as tuples."""
+        """Initial weights for arguments of these shapes.
+
+        Arguments are arrays, or just their shapes as tuples.
+        """
         given = self._bind(args, named)
         shapes = tuple(tuple(x) if isinstance(x, tuple) else tuple(int(d) for d in x.shape) for x in given.values())
         program = self.program(tuple(given), shapes)
@@ -119,6 +125,7 @@ class Function:
         return program, arrays
 
     def __call__(self, *args: Any, weights: Mapping[str, Any] | None = None, **named: Any) -> Any:
+        """The result for these tensors: an array, or a tuple of several."""
         given = self._bind(args, named)
         if any(_is_torch(x) for x in given.values()):
             from .torch_ops import call
@@ -132,7 +139,11 @@ class Function:
     def vjp(
         self, *args: Any, weights: Mapping[str, Any] | None = None, **named: Any
     ) -> tuple[Any, Callable[..., dict[str, np.ndarray]]]:
-        """The value, and a function from the adjoints of the outputs to those of arguments and weights, by name."""
+        """The value, and a function that pulls adjoints back.
+
+        It takes those of the outputs, and gives those of arguments and
+        weights by name.
+        """
         given = self._bind(args, named)
         program, arrays = self._numpy_call(given, weights or {}, c.WHOLE_GRADIENT)
         value = self(*args, weights=weights, **named)
@@ -147,7 +158,7 @@ class Function:
         return value, pull
 
     def torch_name(self, names: Sequence[str]) -> str:
-        """A name for torch.library: of the entry, and of what it was compiled with."""
+        """A name for torch.library, of the entry and its settings."""
         key = (self.key + repr(tuple(names))).encode()
         return f"{self.name}_{hashlib.sha256(key).hexdigest()[:12]}"
 
@@ -213,13 +224,17 @@ def recurrence(
     states: bool = False,
     **hyperparameters: Any,
 ) -> Function:
-    """A recurrence of a .vtb file ("std/mlstm.vtb"), or of a text, as a differentiable function.
+    """A recurrence of a .vtb file, or of a text, as a differentiable function.
 
     >>> mlstm = vertebra.recurrence("std/mlstm.vtb", "mlstm")
-    >>> y = mlstm(q, k, v, i, f)          # q, k: [batch, heads, tokens, K]; v: [..., V]; i, f: [batch, heads, tokens]
+    >>> y = mlstm(q, k, v, i, f)    # q, k: [batch, heads, tokens, K]
+    ...                             # v: [batch, heads, tokens, V]
+    ...                             # i, f: [batch, heads, tokens]
 
-    `mode` is "recurrent", "parallel", "chunkwise" (with `chunk`), or None: the cheapest for the length.
-    `states`: the states behind the last token are results too, and the logarithm of the scale they are in.
+    `mode` is "recurrent", "parallel", "chunkwise" (with `chunk`), or None:
+    the cheapest for the length. `states`: the states behind the last token
+    are results too, and the logarithm of the scale they are in. Other names
+    are the declaration's hyperparameters: True, 4, 0.5, [1, 2], or text.
     """
     return _make(("recurrence",), source, entry, target, precision, mode, chunk, threads, hyperparameters, states)
 
@@ -250,5 +265,5 @@ def block(
     threads: int = 0,
     **hyperparameters: Any,
 ) -> Function:
-    """A block of a .vtb file or text as a differentiable function with weights."""
+    """A block of a .vtb file or text: a differentiable function with weights."""
     return _make(("block",), source, entry, target, precision, mode, chunk, threads, hyperparameters)

@@ -15,7 +15,10 @@ from .functions import _is_torch, _numpy, _read
 
 
 class Model:
-    """A model with its weights. `model(images)` gives its first output for any number of rows."""
+    """A model with its weights.
+
+    `model(images)` gives its first output for any number of rows.
+    """
 
     def __init__(self, program: Program, options: Options | None):
         self._program, self._options = program, options
@@ -27,7 +30,10 @@ class Model:
         return f"<vertebra model {self._program._options.model}({inputs})>"
 
     def forward(self, *inputs: Any) -> Any:
-        """Inputs in the program's order, [rows, ...] each. A tensor of PyTorch gives one, without gradients."""
+        """The first output, for inputs of [rows, ...] in the program's order.
+
+        Tensors of PyTorch give one, without gradients.
+        """
         wanted = self._program.of_kind(c.INPUT)
         if len(inputs) != len(wanted):
             raise TypeError(f"the model takes {', '.join(t.name for t in wanted)}")
@@ -80,7 +86,10 @@ class Model:
         }
 
     def load_state_dict(self, state: Mapping[str, Any], strict: bool = True) -> None:
-        """Takes weights by name. All that the model has must be there, with its shapes, and nothing else if strict."""
+        """Takes weights by name.
+
+        If strict, all that the model has must be there, and nothing else.
+        """
         listed = {t.name: t for t in self._program.of_kind(c.PARAMETER, c.BUFFER)}
         missing, more = [n for n in listed if n not in state], [n for n in state if n not in listed]
         if strict and (missing or more):
@@ -116,10 +125,13 @@ def create_model(
     threads: int = 0,
     **hyperparameters: Any,
 ) -> Model:
-    """A preset ("vil_tiny"), a .vtb file, or a file that `vertebra build` made, with weights.
+    """A preset ("vil_tiny"), a .vtb file, or what `vertebra build` made.
 
-    weights: a .safetensors file; without it initial ones. batch: how many rows one run of the program takes; calls may
-    have any number. Hyperparameters are the model's: `create_model("vil_tiny", depth=6, paths="quad")`.
+    weights: a .safetensors file; without it initial ones. batch: how many
+    rows one run of the program takes; calls may have any number. image: the
+    size of an image, 224 or (height, width). Hyperparameters are the model's:
+
+    >>> vertebra.create_model("vil_tiny", depth=6, paths="quad")
     """
     path = os.fspath(weights) if weights is not None else None
     if name.endswith((".so", ".o")):
