@@ -5,7 +5,7 @@
 
 /* Those that stand on others come first: without it they would be asked about twice. */
 const char *const vtb_choice_names[VTB_N_CHOICES] = {
-    "fuse_mixer_grad", "fuse_mixer", "fuse_conv_grad", "split_thin",
+    "fuse_mixer_grad", "fuse_mixer", "fuse_conv_take", "fuse_conv_grad", "split_thin",
     "fuse_local",      "fuse_norms", "fuse_scans",     "fuse_products"};
 
 int vtb_choice_find(const char *pass) {

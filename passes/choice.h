@@ -17,7 +17,7 @@
 #include "runtime/base/base.h"
 
 /* Passes by the order in which they are asked about; bit i of a set is number i. */
-enum { VTB_N_CHOICES = 8 };
+enum { VTB_N_CHOICES = 9 };
 extern const char *const vtb_choice_names[VTB_N_CHOICES];
 int vtb_choice_find(const char *pass); /* -1: it has no choice */
 

@@ -17,8 +17,8 @@
 #define TENSOR_CORES                                                                               \
   FEWER_READERS                                                                                    \
   "," BOUND ",absorb," BEFORE_FUSION ",split_thin,fuse_bias,fuse,precision,fuse_mixer_grad,"       \
-  "fuse_local,fuse_conv_grad,fuse_norms{split},fuse_products,factor_sums,library,"                 \
-  "fuse_norms,fuse_scans,fuse_mixer,storage,hoist,gather,prepare"
+  "fuse_local,fuse_conv_grad,fuse_conv_take,fuse_norms{split},fuse_products,factor_sums,"          \
+  "library,fuse_norms,fuse_scans,fuse_mixer,storage,hoist,gather,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \

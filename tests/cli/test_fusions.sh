@@ -3,7 +3,7 @@
 . tests/cli/lib.sh
 unset VTB_MACHINE VTB_FUSIONS
 export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache"
-all="fuse_mixer_grad fuse_mixer fuse_conv_grad split_thin fuse_local fuse_norms fuse_scans fuse_products"
+all="fuse_mixer_grad fuse_mixer fuse_conv_take fuse_conv_grad split_thin fuse_local fuse_norms fuse_scans fuse_products"
 ms() { expect 0 env VTB_FUSIONS="$fusions" "$VERTEBRA" dump "$@" --stage launches --precision bf16-all; sed -n 's/.* launches, \([0-9.]*\) ms a run of .*/\1/p' "$work/out"; }
 decisions() { expect 0 "$VERTEBRA" dump "$@" --stage decisions --precision bf16-all; }
 

@@ -15,7 +15,9 @@ static void check_kind(const char *what, const char *text, vtb_kernel_kind kind,
   CHECK_MSG(m != NULL, "%s does not parse", what);
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
-  cuda_passes(m, "accumulate,simplify,split_thin,fuse_bias,fuse,fuse_local,fuse_conv_grad,dce");
+  cuda_passes(
+      m,
+      "accumulate,simplify,split_thin,fuse_bias,fuse,fuse_local,fuse_conv_grad,fuse_conv_take,dce");
   vtb_error err = {0};
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   int left = 0;
@@ -290,8 +292,93 @@ TEST(adjoints_of_many_taps_stay_apart) {
              VTB_KERNEL_SUMS, 1);
 }
 
+/* dy is made inside: of samples of which several share a block, along a path; in several turns of
+ * several shares, of fours and of odd channels; windows that begin at the row itself. */
+TEST(adjoints_that_make_what_they_read) {
+  check("a path",
+        "func @f(%x: f32[3, 180, 12], %p: f32[3, 180, 12], %a: f32[3, 180, 12], %w: f32[12, 3, 3], "
+        "%g: f32[3, 180, 5], %u: f32[5, 12]) -> (f32[12, 3, 3], f32[12], f32[3, 180, 12]) {\n"
+        "  %t = einsum %g, %u {spec = \"bne,ed->bnd\"} : f32[3, 180, 12]\n"
+        "  %d = add %t, %p : f32[3, 180, 12]\n"
+        "  %s = sigmoid %a : f32[3, 180, 12]\n"
+        "  %dy = mul %d, %s : f32[3, 180, 12]\n"
+        "  %dw = dwconv_dw %x, %dy {grid = [9, 20], pad = [1, 1], kernel = [3, 3], path = "
+        "\"snake@9x20\"} : f32[12, 3, 3]\n"
+        "  %db = reduce_sum %dy {axes = [0, 1]} : f32[12]\n"
+        "  %dx = dwconv_dx %dy, %w {grid = [9, 20], pad = [1, 1], path = \"snake@9x20\"} : f32[3, "
+        "180, 12]\n"
+        "  %r = add %dx, %x : f32[3, 180, 12]\n"
+        "  return %dw, %db, %r\n"
+        "}\n",
+        1);
+  check(
+      "turns",
+      "func @f(%x: f32[51, 9, 1040], %p: f32[51, 9, 1040], %a: f32[51, 9, 1040], %w: f32[1040, 3, "
+      "3], %g: f32[51, 9, 8], %u: f32[8, 1040]) -> (f32[1040, 3, 3], f32[1040], f32[51, 9, 1040]) "
+      "{\n"
+      "  %t = einsum %g, %u {spec = \"bne,ed->bnd\"} : f32[51, 9, 1040]\n"
+      "  %d = add %t, %p : f32[51, 9, 1040]\n"
+      "  %s = sigmoid %a : f32[51, 9, 1040]\n"
+      "  %dy = mul %d, %s : f32[51, 9, 1040]\n"
+      "  %dw = dwconv_dw %x, %dy {grid = [9, 1], pad = [1, 1], kernel = [3, 3]} : f32[1040, 3, 3]\n"
+      "  %db = reduce_sum %dy {axes = [0, 1]} : f32[1040]\n"
+      "  %dx = dwconv_dx %dy, %w {grid = [9, 1], pad = [1, 1]} : f32[51, 9, 1040]\n"
+      "  %r = add %dx, %x : f32[51, 9, 1040]\n"
+      "  return %dw, %db, %r\n"
+      "}\n",
+      1);
+  check_kind(
+      "odd turns",
+      "func @f(%x: f32[13, 22, 1023], %p: f32[13, 22, 1023], %a: f32[13, 22, 1023], %w: "
+      "f32[1023, 2, 3]) -> (f32[1023, 2, 3], f32[1023], f32[13, 22, 1023]) {\n"
+      "  %s = sigmoid %a : f32[13, 22, 1023]\n"
+      "  %dy = mul %p, %s : f32[13, 22, 1023]\n"
+      "  %dw = dwconv_dw %x, %dy {grid = [11, 2], pad = [0, 2], kernel = [2, 3]} : f32[1023, 2, "
+      "3]\n"
+      "  %db = reduce_sum %dy {axes = [0, 1]} : f32[1023]\n"
+      "  %dx = dwconv_dx %dy, %w {grid = [11, 2], pad = [0, 2]} : f32[13, 22, 1023]\n"
+      "  %r = add %dx, %x : f32[13, 22, 1023]\n"
+      "  return %dw, %db, %r\n"
+      "}\n",
+      VTB_KERNEL_LOOP, 0);
+  check_kind(
+      "many taps",
+      "func @f(%x: f32[2, 30, 8], %p: f32[2, 30, 8], %a: f32[2, 30, 8], %w: f32[8, 5, 5]) -> "
+      "(f32[8, 5, 5], f32[8], f32[2, 30, 8]) {\n"
+      "  %s = sigmoid %a : f32[2, 30, 8]\n"
+      "  %dy = mul %p, %s : f32[2, 30, 8]\n"
+      "  %dw = dwconv_dw %x, %dy {grid = [5, 6], pad = [2, 3], kernel = [5, 5], path = "
+      "\"rows~@5x6\"} : f32[8, 5, 5]\n"
+      "  %db = reduce_sum %dy {axes = [0, 1]} : f32[8]\n"
+      "  %dx = dwconv_dx %dy, %w {grid = [5, 6], pad = [2, 3], path = \"rows~@5x6\"} : f32[2, "
+      "30, 8]\n"
+      "  %r = add %dx, %x : f32[2, 30, 8]\n"
+      "  return %dw, %db, %r\n"
+      "}\n",
+      VTB_KERNEL_LOOP, 0);
+}
+
+/* Rows that are too wide for shared memory. */
+TEST(adjoints_that_leave_what_they_read) {
+  check_kind(
+      "wide rows",
+      "func @f(%x: f32[2, 66, 8], %p: f32[2, 66, 8], %a: f32[2, 66, 8], %w: f32[8, 3, 3]) -> "
+      "(f32[8, 3, 3], f32[8], f32[2, 66, 8]) {\n"
+      "  %s = sigmoid %a : f32[2, 66, 8]\n"
+      "  %dy = mul %p, %s : f32[2, 66, 8]\n"
+      "  %dw = dwconv_dw %x, %dy {grid = [2, 33], pad = [1, 1], kernel = [3, 3]} : f32[8, 3, 3]\n"
+      "  %db = reduce_sum %dy {axes = [0, 1]} : f32[8]\n"
+      "  %dx = dwconv_dx %dy, %w {grid = [2, 33], pad = [1, 1]} : f32[2, 66, 8]\n"
+      "  %r = add %dx, %x : f32[2, 66, 8]\n"
+      "  return %dw, %db, %r\n"
+      "}\n",
+      VTB_KERNEL_LOOP, 1);
+}
+
 int main(void) {
   emulate_or_skip();
+  RUN(adjoints_that_make_what_they_read);
+  RUN(adjoints_that_leave_what_they_read);
   RUN(all_adjoints_of_a_convolution);
   RUN(adjoints_of_other_convolutions);
   RUN(adjoints_of_many_taps_stay_apart);

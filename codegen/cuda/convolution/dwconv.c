@@ -338,25 +338,47 @@ static int result_of(const vtb_inst *fused, vtb_op op) {
   return -1;
 }
 
+/* What reads dy: where it lies, or lines that make it. False: these take no fours. */
+static bool fill_dy(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused, bool four) {
+  const vtb_value *dy = g->inst->operands[0];
+  if (!dy->def) {
+    bool aligned = vtb_cuda_rows_of_four(g->c, dy->index);
+    vtb_cuda_in(k, dy->index, "dy_in");
+    VTB_CUDA_NUMBERS(k, {"DY_STEP", aligned ? 0 : vtb_cuda_tensor_of(g->c, dy->index)->stride[2]});
+    vtb_cuda_fill(k, "dy_at", "%s", token_at(g, dy->index));
+    return true;
+  }
+  const char *const numbers[] = {"b", "pos", "ch"};
+  vtb_cuda_point p = {
+      .value = dy, .name = four ? "vmade" : "made", .number = numbers, .lanes = four ? 4 : 1};
+  const char *take = vtb__cuda_local_value(k, fused, &p);
+  if (take) vtb_cuda_fill(k, "take", four ? "vtb_f4 vmade;\n%smade = vmade;" : "%s", take);
+  return take != NULL;
+}
+
 static bool adjoints_with(vtb_cuda *c, const vtb_inst *fused, bool four) {
   const vtb_inst *dx = op_of(fused, VTB_OP_dwconv_dx), *dw = op_of(fused, VTB_OP_dwconv_dw);
   dwconv g = take_apart(c, dx);
-  int dy = dx->operands[0]->index, w = dx->operands[1]->index, x = dw->operands[0]->index;
+  const vtb_value *dy = dx->operands[0];
+  int w = dx->operands[1]->index, x = dw->operands[0]->index;
   int dw_at = result_of(fused, VTB_OP_dwconv_dw), bias = result_of(fused, VTB_OP_reduce_sum);
   g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
   bool few = g.taps * 4 <= DW_WINDOW;
-  bool dy_aligned = vtb_cuda_rows_of_four(c, dy), x_aligned = vtb_cuda_rows_of_four(c, x);
+  bool dy_aligned = dy->def || vtb_cuda_rows_of_four(c, dy->index),
+       x_aligned = vtb_cuda_rows_of_four(c, x);
   four = four && g.C % 4 == 0 && few && ((dy_aligned && x_aligned) || mixes_channels(fused));
   int64_t columns = g.C / (four ? 4 : 1), along = columns < 32 ? columns : 32;
+  if (dy->def) g.strips = 1, g.strip = g.gw;
   int64_t strips = g.B * g.gt * g.gh * g.strips, tiles = ceil_div(columns, along);
   int64_t lanes = THREADS / along, shares = ceil_div(DW_BLOCKS, tiles);
   shares = ceil_div(strips, ceil_div(ceil_div(strips, shares), lanes) * lanes);
   int64_t sums = g.taps + (bias >= 0);
-  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "dwconv_grad", "dwconv_grad.cu", THREADS);
-  vtb_cuda_in(k, dy, "dy_in");
+  const char *text = dy->def ? "dwconv_grad_take.cu" : "dwconv_grad.cu";
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "dwconv_grad", text, THREADS);
   vtb_cuda_in(k, w, "w_in");
   vtb_cuda_in(k, x, "x_in");
-  const char *store = store_text(&g, k, fused, four);
+  bool taken = fill_dy(&g, k, fused, four);
+  const char *store = taken ? store_text(&g, k, fused, four) : NULL;
   if (!store) {
     vtb__cuda_discard(k);
     return false;
@@ -367,10 +389,8 @@ static bool adjoints_with(vtb_cuda *c, const vtb_inst *fused, bool four) {
   fill_shape(k, &g);
   VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias >= 0},
                    {"W_FLAT", is_flat(&g, w)}, {"W_STEP", vtb_cuda_tensor_of(c, w)->stride[0]},
-                   {"DY_STEP", dy_aligned ? 0 : vtb_cuda_tensor_of(c, dy)->stride[2]},
                    {"X_STEP", x_aligned ? 0 : vtb_cuda_tensor_of(c, x)->stride[2]});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
-  vtb_cuda_fill(k, "dy_at", "%s", token_at(&g, dy));
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, x));
   vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, w, true));
   vtb_cuda_launch(k, tiles * shares);

@@ -112,5 +112,8 @@ typedef struct vtb_cuda_point {
 /* Lines that compute and store the body's results there; NULL: not so many lanes. */
 const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,
                                  const vtb_cuda_point *p);
+/* Lines that make the point's value, which is not known there yet, and assign it to `name`. */
+const char *vtb__cuda_local_value(vtb_cuda_kernel *k, const vtb_inst *fused,
+                                  const vtb_cuda_point *p);
 
 #endif

@@ -20,6 +20,7 @@ typedef struct local {
   vtb_space space;
   int n_rows; /* leading axes that are the rows' */
   const vtb_cuda_point *point;
+  bool makes; /* the point's value, and nothing else */
 } local;
 
 static bool is_share(const vtb_value *v) { return v->def && vtb_is_share(v->def); }
@@ -44,6 +45,12 @@ static bool is_sum(const vtb_value *v) {
 static void store_results(vtb_cuda_expr *e, const local *l) {
   vtb_index index[VTB_MAX_RANK];
   vtb__space_index(&e->body, &l->space, index);
+  if (l->makes) {
+    const char *made = vtb__cuda_eval(e, l->point->value, index);
+    if (l->point->lanes > 1) made = vtb__cuda_widen(e, made);
+    if (e->k) vtb_cuda_line(e->k, "%s = %s;", l->point->name, made);
+    return;
+  }
   if (l->point) {
     vtb_memo known = {.value = l->point->value, .result = (void *)(uintptr_t)l->point->name};
     memcpy(known.index, index, sizeof known.index);
@@ -96,10 +103,10 @@ static bool fours(const vtb_cuda_expr *e, const local *l) {
 
 /* ---- behind a convolution -------------------------------------------------------------------- */
 
-const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,
-                                 const vtb_cuda_point *p) {
+static const char *text_at(vtb_cuda_kernel *k, const vtb_inst *fused, const vtb_cuda_point *p,
+                           bool makes) {
   vtb_cuda_expr e;
-  local l = {.fused = fused, .type = &p->value->type, .point = p};
+  local l = {.fused = fused, .type = &p->value->type, .point = p, .makes = makes};
   vtb_space space;
   vtb__cuda_expr_init(&e, k->c, fused);
   e.k = k;
@@ -126,6 +133,16 @@ const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,
   vtb__nest_end(&e.body);
   vtb__cuda_expr_free(&e);
   return text;
+}
+
+const char *vtb__cuda_local_text(vtb_cuda_kernel *k, const vtb_inst *fused,
+                                 const vtb_cuda_point *p) {
+  return text_at(k, fused, p, false);
+}
+
+const char *vtb__cuda_local_value(vtb_cuda_kernel *k, const vtb_inst *fused,
+                                  const vtb_cuda_point *p) {
+  return text_at(k, fused, p, true);
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -178,13 +195,14 @@ void vtb__cuda_sums(vtb_cuda *c, const vtb_inst *fused) {
 
 void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused) {
   const vtb_inst *i = fused->callee->first;
-  if (i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx || i->op == VTB_OP_dwconv_dw) {
-    vtb__cuda_local_convolution(c, fused);
-    return;
-  }
   const vtb_inst *product = NULL; /* one of blocks if there is one, whose columns are two axes */
-  for (; i; i = i->next)
+  for (; i; i = i->next) {
+    if (i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx || i->op == VTB_OP_dwconv_dw) {
+      vtb__cuda_local_convolution(c, fused);
+      return;
+    }
     if (i->op == VTB_OP_einsum && (!product || matrix_axes(i) > matrix_axes(product))) product = i;
+  }
   vtb_check(product != NULL, "a local kernel without a convolution and without a product");
   vtb_cuda_expr e;
   const vtb_type *type = &product->results[0]->type;

@@ -22,7 +22,7 @@ constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) 
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW, SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
 require C % PER == 0 && ALONG <= THREADS;
 require FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH && LEFT >= 0 && LEFT < KW;
-constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + ROWS * (5 * PER + 8) + 20;
+constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + ROWS * (5 * PER + 8) + 39;
 cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 84) + 16 * SUMS + 100);
 cost registers = 52 + PER * (3 * TAPS + 1);
 shared value chunk[CHUNK * THREADS];
