@@ -53,7 +53,7 @@ expect 0 "$VERTEBRA" build "$work/net.vtb" --weights "$work/e.safetensors" -o "$
 
 # refused: a type, an ending, a part, a hostile file; what is there stays
 expect 2 "$VERTEBRA" convert $given/good.pth "$work/d.safetensors" --dtype int8; says "--dtype is f32, f16 or bf16"
-expect 2 "$VERTEBRA" convert $given/good.pth "$work/d.pth"; says "written as .safetensors"
+expect 2 "$VERTEBRA" convert $given/good.pth "$work/d.pth"; says "OUT writes .safetensors"
 expect 1 "$VERTEBRA" convert $given/good.pth "$work/d.safetensors" --part head; says 'no tensors under "head"'
 cp "$work/a.safetensors" "$work/kept.safetensors"
 expect 1 "$VERTEBRA" convert $given/call0_4.pth "$work/a.safetensors"
