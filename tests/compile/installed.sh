@@ -48,7 +48,7 @@ gcc -std=c11 -Wall -Wextra -Wpedantic -Werror save.c -o save $flags -Wl,-rpath,"
   fail "no model: $(cat log)"
 images=("$top"/tests/runtime/images/turned6.jpg "$top"/tests/fuzz/corpus/image/rgb.png)
 example() { # FOLDER: built as a project of its own
-  cmake -S "$top/docs/examples/$1" -B "$1" -DCMAKE_PREFIX_PATH="$tree/usr" -DCMAKE_BUILD_TYPE=Release >log 2>&1 &&
+  cmake -G Ninja -S "$top/docs/examples/$1" -B "$1" -DCMAKE_PREFIX_PATH="$tree/usr" -DCMAKE_BUILD_TYPE=Release >log 2>&1 &&
     cmake --build "$1" >log 2>&1 || fail "docs/examples/$1: $(cat log)"
 }
 example c
