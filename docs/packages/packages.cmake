@@ -1,4 +1,4 @@
-# cpack: six Debian packages of the installed files' components, and one tarball of all. See docs/install.md.
+# cpack: seven Debian packages of the installed files' components, and one tarball of all. See docs/install.md.
 set(CPACK_GENERATOR DEB TGZ)
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/packages)
 set(CPACK_PACKAGE_VENDOR "The Vertebra authors")
@@ -11,12 +11,18 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}) # one package needs another's library
-set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # and with them ldconfig after installing
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
+set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY ">=")
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
 set(CPACK_COMPONENTS_GROUPING IGNORE)
+# what is staged gets Debian's folders and forms before packages are made of it
+set(CPACK_PRE_BUILD_SCRIPTS ${CMAKE_SOURCE_DIR}/docs/packages/debian.cmake)
+set(CPACK_DEBIAN_TRIPLET ${CMAKE_LIBRARY_ARCHITECTURE})
 
 # component, package, section, depends, what it is (its first line in lists); libraries are called by their soname
-set(so ${PROJECT_VERSION_MAJOR})
-set(same "(= ${PROJECT_VERSION})")
+set(so ${VTB_ABI})
+set(same "(= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE})")
 set(packages)
 function(vtb_package component name section depends text)
   string(TOUPPER ${component} C)
@@ -27,13 +33,30 @@ function(vtb_package component name section depends text)
   set(packages ${packages} ${component} PARENT_SCOPE)
   # what Debian asks of every package
   set(doc ${CMAKE_INSTALL_DATADIR}/doc/${name})
-  install(FILES ${CMAKE_SOURCE_DIR}/docs/packages/copyright ${CMAKE_BINARY_DIR}/changelog.gz DESTINATION ${doc}
-          COMPONENT ${component})
+  install(FILES ${CMAKE_SOURCE_DIR}/docs/packages/copyright ${CMAKE_BINARY_DIR}/changelog.gz
+                ${CMAKE_BINARY_DIR}/changelog.Debian.gz DESTINATION ${doc} COMPONENT ${component})
 endfunction()
 find_program(GZIP gzip REQUIRED)
+# Debian's own changelog is one entry: this version, of the day that the changelog gives it
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/CHANGELOG.md)
-execute_process(COMMAND ${GZIP} -9nc ${CMAKE_SOURCE_DIR}/CHANGELOG.md OUTPUT_FILE ${CMAKE_BINARY_DIR}/changelog.gz
-                COMMAND_ERROR_IS_FATAL ANY)
+file(STRINGS CHANGELOG.md heading REGEX "^## " LIMIT_COUNT 1)
+if(NOT heading MATCHES "^## ${PROJECT_VERSION} [(]([0-9]+-[0-9]+-[0-9]+)[)]$")
+  message(FATAL_ERROR "CHANGELOG.md begins with '${heading}', not with '## ${PROJECT_VERSION} (YYYY-MM-DD)'")
+endif()
+execute_process(COMMAND date -uRd ${CMAKE_MATCH_1} OUTPUT_VARIABLE day OUTPUT_STRIP_TRAILING_WHITESPACE)
+file(WRITE ${CMAKE_BINARY_DIR}/changelog.Debian "vertebra (${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}) bookworm; urgency=medium
+
+  * Vertebra ${PROJECT_VERSION}; changelog.gz says what is new.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${day}
+")
+foreach(text changelog changelog.Debian)
+  set(from ${CMAKE_BINARY_DIR}/${text})
+  if(text STREQUAL changelog)
+    set(from ${CMAKE_SOURCE_DIR}/CHANGELOG.md)
+  endif()
+  execute_process(COMMAND ${GZIP} -9nc ${from} OUTPUT_FILE ${CMAKE_BINARY_DIR}/${text}.gz COMMAND_ERROR_IS_FATAL ANY)
+endforeach()
 
 vtb_package(command vertebra science "vertebra-models ${same}" "compiler for vision backbones
 Describes, trains, checks and compiles vision backbones written in a small
@@ -52,8 +75,22 @@ vtb_package(development libvertebra-dev libdevel "libvertebra-rt${so} ${same}, l
             "compiler for vision backbones: development
 Headers, static libraries, pkg-config and CMake files of libvertebra and
 libvertebra_rt.")
+vtb_package(python python3-vertebra python "python3:any, python3-numpy, libvertebra${so} ${same}"
+            "vision backbones from a small language, compiled, for Python 3
+Models, blocks and recurrences as functions of NumPy's arrays and PyTorch's
+tensors, there with gradients.")
 set(CPACK_COMPONENTS_ALL ${packages})
 set(CPACK_DEBIAN_MODELS_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_ARCHITECTURE all)
+set(CPACK_DEBIAN_PYTHON_PACKAGE_CONTROL_EXTRA
+    "${CMAKE_SOURCE_DIR}/docs/packages/python/postinst;${CMAKE_SOURCE_DIR}/docs/packages/python/prerm")
+foreach(component RUNTIME COMPILER DEVELOPMENT)
+  set(CPACK_DEBIAN_${component}_PACKAGE_MULTIARCH same)
+endforeach()
+# the loader's cache is renewed by dpkg's trigger
+foreach(component RUNTIME COMPILER)
+  set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/docs/packages/libraries/triggers)
+endforeach()
 # `vertebra build` links by a C compiler, `vertebra graph` lays pictures out by graphviz
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, libgvc6")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev")

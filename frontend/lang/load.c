@@ -33,11 +33,11 @@ static void add_folder(const char *dir) {
     defaults.dirs[defaults.search.n_dirs++] = dir;
 }
 
-/* PREFIX/bin/vertebra and PREFIX/lib/libvertebra.so read PREFIX/share/vertebra/models. */
+/* PREFIX/bin/vertebra and PREFIX/lib/libvertebra.so read PREFIX/share/vertebra/models; a loader
+ * that says /lib means /usr/lib. */
 static bool is_installed(const char *file) {
   char *path = defaults.installed;
-  if (strlen(file) >= PATH_MAX) return false;
-  strcpy(path, file);
+  if (!realpath(file, path)) return false;
   for (int up = 0; up < 4; up++) {
     char *slash = strrchr(path, '/');
     if (!slash) return false;

@@ -226,7 +226,7 @@ def _candidates() -> Iterator[Path]:
     for prefix in (Path(sys.prefix), *here.parents):
         yield prefix / "lib" / "libvertebra.so"
         yield prefix / "lib" / "x86_64-linux-gnu" / "libvertebra.so"
-    yield Path("libvertebra.so.0")
+    yield Path(f"libvertebra.so.{ABI_VERSION}")
 
 
 def _load() -> ctypes.CDLL:
