@@ -101,6 +101,7 @@ static vtb_status load_beside(vtb_model *m, const char *path, vtb_error *err) {
 static vtb_session_role role_of(vtb_artefact_role role) {
   return role == VTB_ARTEFACT_STEP         ? VTB_SESSION_STEP
          : role == VTB_ARTEFACT_EVALUATION ? VTB_SESSION_EVALUATE
+         : role == VTB_ARTEFACT_GRADIENT   ? VTB_SESSION_VJP
                                            : VTB_SESSION_INFER;
 }
 

@@ -62,7 +62,15 @@ typedef struct vtb__buffer { /* a tensor of the session */
   size_t own_bytes, staging_bytes;
   bool is_bound;
   vtb_array bound;
+  int of; /* of an adjoint or a gradient: what it is of; else -1 */
 } vtb__buffer;
+
+/* Rows `from` to from + n of a run of `rows`, for a program that has more of them: it may read
+ * behind them as far as there is memory, and write there in the session's own. */
+typedef struct vtb__slice {
+  const vtb__part *part;
+  int64_t from, n, rows;
+} vtb__slice;
 
 struct vtb_session {
   vtb_model *model;
@@ -104,6 +112,19 @@ int vtb__session_target(const vtb_session *s, int tensor);
 VTB_MUST_USE vtb_status vtb__session_begin(vtb_session *s, vtb_error *err);
 /* Parameters and state to the device, if it has not got them, or back, if it has. */
 VTB_MUST_USE vtb_status vtb__session_exchange(vtb_session *s, bool in, vtb_error *err);
+
+/* ---- session_vjp.c: of sessions that make gradients */
+/* What each adjoint and gradient is of. */
+void vtb__session_match(vtb_session *s);
+/* Whether a program may work in the tensor's own memory, besides what holds for all sessions. */
+bool vtb__vjp_in_place(const vtb__slice *c, int tensor, bool rows);
+/* Rows behind the last one of the slice, of `each` bytes, in a copy of all that the program has:
+ * they add nothing to any gradient. */
+void vtb__vjp_fill(const vtb__slice *c, int tensor, char *copy, size_t each);
+/* What a program made of a tensor without rows joins what those before it made. */
+void vtb__vjp_add(const vtb__slice *c, int tensor, char *memory, const char *made, size_t bytes);
+/* Parameters that the caller has bound may change between runs. */
+bool vtb__vjp_moves(const vtb_session *s);
 
 /* ---- session_bind.c, session_run.c */
 /* What is bound fits the image size at hand. */

@@ -46,8 +46,11 @@ static vtb_status choose_device(vtb_session *s, vtb_error *err) {
   if (cpu || cuda)
     return vtb_fail(err, VTB_E_DEVICE, "the model has no code for %s: build it with --target %s",
                     cpu ? "CUDA" : "processors", cpu ? "cuda" : "cpu");
-  return vtb_fail(err, VTB_E_INPUT, "the model has no program to %s: build it with --train",
-                  s->options.role == VTB_SESSION_STEP ? "train" : "evaluate");
+  static const char *const missing[] = {[VTB_SESSION_INFER] = "run",
+                                        [VTB_SESSION_STEP] = "train: build it with --train",
+                                        [VTB_SESSION_EVALUATE] = "evaluate: build it with --train",
+                                        [VTB_SESSION_VJP] = "make gradients: build it with --vjp"};
+  return vtb_fail(err, VTB_E_INPUT, "the model has no program to %s", missing[s->options.role]);
 }
 
 static int by_size_and_batch(const void *a, const void *b) {
@@ -132,7 +135,7 @@ static vtb_status check_options(const vtb_session_options *o, vtb_error *err) {
   if (o->batch < 0 || o->batch > 1 << 20)
     return vtb_fail(err, VTB_E_USAGE, "vtb_session_options.batch is %lld: 0 to %d are possible",
                     (long long)o->batch, 1 << 20);
-  if ((unsigned)o->role > VTB_SESSION_EVALUATE || (unsigned)o->device > VTB_DEVICE_CUDA)
+  if ((unsigned)o->role > VTB_SESSION_VJP || (unsigned)o->device > VTB_DEVICE_CUDA)
     return vtb_fail(err, VTB_E_USAGE, "vtb_session_options: there is no such role or device");
   return VTB_OK;
 }
@@ -148,6 +151,7 @@ static vtb_status make(vtb_session *s, vtb_error *err) {
   s->services = o->pool ? vtb_services_pooled(o->threads, o->pool, o->pool_user)
                         : vtb_services_default(o->threads);
   if (!s->buffers || !s->services || !vtb__session_plan(s)) return vtb_no_memory(err, "a session");
+  vtb__session_match(s);
   vtb__part *first = s->parts;
   while (first->size != s->size) first++;
   status = vtb__session_ready(s, first, err);
@@ -226,8 +230,9 @@ int vtb__session_find(const vtb_session *s, vtb_array_kind kind, const char *nam
 bool vtb__has_rows(const vtb_session *s, int tensor) {
   const vtb__variant *v = vtb__session_variant(s);
   const vtb_tensor_info *t = &v->tensors[tensor];
-  bool moves = t->io == VTB_IO_INPUT || t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_IN ||
-               t->io == VTB_IO_GRAD_OUT;
+  bool moves = t->io == VTB_IO_INPUT || t->io == VTB_IO_OUTPUT;
+  if (t->io == VTB_IO_GRAD_IN || t->io == VTB_IO_GRAD_OUT)
+    return s->buffers[tensor].of >= 0 && vtb__has_rows(s, s->buffers[tensor].of);
   if (!moves || t->rank == 0 || t->dim[0] != v->about.batch) return false;
   for (int i = 0; i < s->n_parts; i++) {
     const vtb__variant *other = s->parts[i].variant;

@@ -57,17 +57,11 @@ static void *staging(vtb__buffer *b, size_t bytes) {
   return memory;
 }
 
-/* Rows `from` to from + n of a run of `rows`, for a program that has more of them: it may read
- * behind them as far as there is memory, and write there in the session's own. */
-typedef struct slice {
-  const vtb__part *part;
-  int64_t from, n, rows;
-} slice;
-
-static bool works_in_place(const vtb_session *s, const slice *c, int i, const void *memory) {
+static bool works_in_place(const vtb_session *s, const vtb__slice *c, int i, const void *memory) {
   const vtb__variant *v = c->part->variant;
   const vtb__buffer *b = &s->buffers[i];
   if ((uintptr_t)memory % 4) return false;
+  if (s->options.role == VTB_SESSION_VJP) return vtb__vjp_in_place(c, i, vtb__has_rows(s, i));
   if (!vtb__has_rows(s, i)) return true;
   int64_t limit =
       is_result(&v->tensors[i]) && b->is_bound ? c->from + c->n : vtb__session_rows(s, i);
@@ -83,7 +77,7 @@ static vtb_status no_parameter(const vtb_session *s, const char *name, vtb_error
 }
 
 /* Where the program works for its tensor `arg`; inputs are copied there if that is elsewhere. */
-static vtb_status place(vtb_session *s, const slice *c, int arg, vtb_error *err) {
+static vtb_status place(vtb_session *s, const vtb__slice *c, int arg, vtb_error *err) {
   int i = c->part->tensor[arg];
   const vtb__variant *v = c->part->variant;
   const vtb_tensor_info *t = &v->tensors[i];
@@ -101,17 +95,22 @@ static vtb_status place(vtb_session *s, const slice *c, int arg, vtb_error *err)
   if (is_result(t)) return VTB_OK;
   memcpy(copy, memory, used);
   memset(copy + used, 0, all - used);
+  if (s->options.role == VTB_SESSION_VJP && each) vtb__vjp_fill(c, i, copy, each);
   return VTB_OK;
 }
 
-static void bring_results(vtb_session *s, const slice *c) {
+static void bring_results(vtb_session *s, const vtb__slice *c) {
   for (int arg = 0; arg < c->part->program->n_tensors; arg++) {
     int i = c->part->tensor[arg];
     const vtb_tensor_info *t = &c->part->variant->tensors[i];
     if (!is_result(t) || s->args[arg] != s->buffers[i].staging) continue;
     size_t each = vtb__has_rows(s, i) ? row_bytes(t) : 0;
     char *memory = (char *)vtb__session_memory(s, i) + (size_t)c->from * each;
-    memcpy(memory, s->args[arg], each ? (size_t)c->n * each : (size_t)vtb_tensor_info_count(t) * 4);
+    size_t bytes = each ? (size_t)c->n * each : (size_t)vtb_tensor_info_count(t) * 4;
+    if (s->options.role == VTB_SESSION_VJP && !each)
+      vtb__vjp_add(c, i, memory, s->args[arg], bytes);
+    else
+      memcpy(memory, s->args[arg], bytes);
   }
 }
 
@@ -166,7 +165,7 @@ vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err) {
   return VTB_OK;
 }
 
-static vtb_status run_part(vtb_session *s, vtb__part *p, const slice *c, vtb_error *err) {
+static vtb_status run_part(vtb_session *s, vtb__part *p, const vtb__slice *c, vtb_error *err) {
   vtb_status status = vtb__session_ready(s, p, err);
   for (int i = 0; status == VTB_OK && i < p->program->n_tensors; i++) status = place(s, c, i, err);
   if (status == VTB_OK) status = vtb__session_exchange(s, true, err);
@@ -174,8 +173,9 @@ static vtb_status run_part(vtb_session *s, vtb__part *p, const slice *c, vtb_err
   if (!p->kept) vtb_program_keep(p->program, 0);
   status = vtb_program_execute(p->program, s->args, s->workspace, s->services, err);
   if (status != VTB_OK) return status;
-  if (!p->kept) vtb_program_keep(p->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
-  p->kept = true;
+  bool keep = !vtb__vjp_moves(s);
+  if (!p->kept && keep) vtb_program_keep(p->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
+  p->kept = keep;
   bring_results(s, c);
   return VTB_OK;
 }
@@ -193,6 +193,23 @@ static int64_t rows_of_inputs(const vtb_session *s) {
   return rows;
 }
 
+/* An output without rows is of all rows that a program has: of several programs there are several,
+ * and one adjoint would be for each of them. */
+static vtb_status check_gradients(const vtb_session *s, int64_t rows, vtb_error *err) {
+  const vtb__variant *v = vtb__session_variant(s);
+  bool whole = false;
+  const char *name = NULL;
+  for (int i = 0; i < s->n_parts; i++)
+    whole |= s->parts[i].size == s->size && s->parts[i].variant->about.batch == rows;
+  for (int i = 0; i < s->n_tensors && !name; i++)
+    if (v->tensors[i].io == VTB_IO_OUTPUT && !vtb__has_rows(s, i)) name = v->tensors[i].name;
+  if (whole || !name) return VTB_OK;
+  return vtb_fail(err, VTB_E_USAGE,
+                  "a run of %lld rows: \"%s\" is of all rows of a program, so that gradients need "
+                  "one that was built for so many; build it with --batch =%lld",
+                  (long long)rows, name, (long long)rows);
+}
+
 static vtb_status check_rows(const vtb_session *s, int64_t rows, vtb_error *err) {
   const vtb__variant *v = vtb__session_variant(s);
   if (rows < 1 || rows > s->batch)
@@ -203,6 +220,8 @@ static vtb_status check_rows(const vtb_session *s, int64_t rows, vtb_error *err)
   if (s->options.role == VTB_SESSION_STEP && rows != v->about.batch)
     return vtb_fail(err, VTB_E_USAGE, "a training step takes %lld rows, not %lld",
                     (long long)v->about.batch, (long long)rows);
+  if (s->options.role == VTB_SESSION_VJP && check_gradients(s, rows, err) != VTB_OK)
+    return VTB_E_USAGE;
   for (int i = 0; i < s->n_tensors; i++)
     if (vtb__has_rows(s, i) && vtb__session_rows(s, i) < rows)
       return vtb_fail(err, VTB_E_INPUT, "a run of %lld rows: the array for \"%s\" has %lld",
@@ -217,7 +236,7 @@ vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err) {
   for (int64_t done = 0; done < rows && status == VTB_OK;) {
     vtb__part *p = &s->parts[best_of(s, s->size)[rows - done]];
     int64_t batch = p->variant->about.batch, left = rows - done;
-    slice c = {.part = p, .from = done, .n = left < batch ? left : batch, .rows = rows};
+    vtb__slice c = {.part = p, .from = done, .n = left < batch ? left : batch, .rows = rows};
     status = run_part(s, p, &c, err);
     done += c.n;
   }

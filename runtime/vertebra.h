@@ -143,8 +143,12 @@ VTB_API const char *vtb_model_meta_key(const vtb_model *m, int32_t i);
 
 typedef enum vtb_session_role {
   VTB_SESSION_INFER = 0,
-  VTB_SESSION_STEP = 1,    /* a training step, with its update */
-  VTB_SESSION_EVALUATE = 2 /* the losses and metrics that the model declares */
+  VTB_SESSION_STEP = 1,     /* a training step, with its update */
+  VTB_SESSION_EVALUATE = 2, /* the losses and metrics that the model declares */
+  /* Outputs, and gradients for adjoints of them that the caller gives. A gradient by an input has
+   * the input's rows; one by a parameter, or by an input without rows, is the sum over the rows of
+   * the run, in a fixed order: each run makes it anew. */
+  VTB_SESSION_VJP = 3
 } vtb_session_role;
 
 /* One of the programs in a file, which differ in what they do, in batch and in image size. */

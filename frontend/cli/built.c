@@ -105,18 +105,29 @@ static uint64_t image_bytes(const vtb_artefact_images *m) {
   return n;
 }
 
+/* Not the many: parameters, and gradients by them. */
+static bool is_shown(const vtb_artefact_program *p, const vtb_tensor_info *t) {
+  bool shown = t->io == VTB_IO_INPUT || t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_IN;
+  for (int i = 0; i < p->n_tensors && t->io == VTB_IO_GRAD_OUT && !shown; i++)
+    shown = p->tensors[i].io == VTB_IO_INPUT && vtb_starts_with(t->name, "d:") &&
+            vtb_streq(p->tensors[i].name, t->name + 2);
+  return shown;
+}
+
 static void print_tensors(const vtb_artefact_program *p, bool list_params) {
+  static const char *const words[] = {[VTB_IO_INPUT] = "input",
+                                      [VTB_IO_PARAM] = "param",
+                                      [VTB_IO_GRAD_IN] = "adjoint",
+                                      [VTB_IO_OUTPUT] = "output",
+                                      [VTB_IO_GRAD_OUT] = "gradient"};
   vtb_strbuf shape = {0};
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
-    const char *what = t->io == VTB_IO_INPUT    ? "input"
-                       : t->io == VTB_IO_OUTPUT ? "output"
-                                                : "param";
-    if (t->io != VTB_IO_INPUT && t->io != VTB_IO_OUTPUT && !(list_params && t->io == VTB_IO_PARAM))
-      continue;
+    if (!is_shown(p, t) && !list_params) continue;
+    if (t->io == VTB_IO_BUFFER || t->io == VTB_IO_UPDATE || t->io == VTB_IO_STATE) continue;
     shape.n = 0;
     vtb_shape_print(&shape, t->rank, t->dim);
-    printf("    %-7s %-12s %s%s\n", what, t->name, t->is_int ? "i32 " : "", shape.at);
+    printf("    %-8s %-12s %s%s\n", words[t->io], t->name, t->is_int ? "i32 " : "", shape.at);
   }
   vtb_strbuf_free(&shape);
 }

@@ -15,6 +15,7 @@ typedef struct build_options {
   cli_model_options model;
   cli_load_options load;
   build_lists lists;
+  cli_list shapes, wrt;
   const char *output, *optimizer;
 } build_options;
 
@@ -102,10 +103,14 @@ static vtb_status check_options(const char *what, build_options *b) {
   if (!o->training && (o->label_smoothing > 0 || o->eval_batch || o->average || b->optimizer))
     return cli_usage_error(
         "build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
+  if (!o->vjp && b->wrt.n) return cli_usage_error("build", "--wrt is for --vjp");
   o->optimizer = b->optimizer ? b->optimizer : CLI_DEFAULT_OPTIMIZER;
-  if (is_case(what) && (o->training || b->load.weights || o->batch))
+  if (is_case(what) && (o->training || o->vjp || b->load.weights || o->batch || b->shapes.n))
     return cli_usage_error("build",
-                           "a case has its own parameters and batch, and no training step");
+                           "a case has its own parameters, shapes and gradient, and no training "
+                           "step");
+  o->shapes = b->shapes.at, o->n_shapes = b->shapes.n;
+  o->wrt = b->wrt.n ? b->wrt.at : NULL, o->n_wrt = b->wrt.n;
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
   return check_output(b->output);
 }
@@ -122,6 +127,13 @@ vtb_status cli_cmd_build(int argc, char **argv) {
        "or several"},
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP ", which go into the file"),
       {"--train", CLI_FLAG, &c->training, NULL, "a training step too, for vertebra train"},
+      {"--vjp", CLI_FLAG, &c->vjp, NULL,
+       "gradients too: parameters, inputs and adjoints of outputs to adjoints of both"},
+      {"--wrt", CLI_LIST, &o.wrt, "NAME",
+       "with --vjp: by inputs and parameters of this name alone, x or \"*.weight\"; may be "
+       "repeated"},
+      {"--shape", CLI_LIST, &o.shapes, "NAME=SIZES",
+       "of a block, fn or recurrence: shape of a tensor that it takes, x=Bx196x192 (B: --batch)"},
       {"--label-smoothing", CLI_FLOAT, &c->label_smoothing, "X",
        "of the training step (default 0)"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
@@ -145,6 +157,8 @@ vtb_status cli_cmd_build(int argc, char **argv) {
   if (status == VTB_OK) status = check_options(rest.at[0], &o);
   if (status == VTB_OK) status = build(rest.at[0], &o);
   vtb_vec_free(&rest);
+  vtb_vec_free(&o.shapes);
+  vtb_vec_free(&o.wrt);
   build_lists_free(&o.lists);
   cli_load_free(&o.load);
   cli_model_options_free(&o.model);

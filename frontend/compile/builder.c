@@ -67,7 +67,7 @@ vtb_status vtb_file_builder_open(vtb_file_builder *b, const vtb_compile_options 
                                .services_bytes = (int32_t)sizeof(vtb_services)};
   size_t sizes = o->n_images ? o->n_images : 1, batches = o->n_batches ? o->n_batches : 1;
   b->programs =
-      VTB_NEW_ARRAY(&b->arena, vtb_artefact_program, sizes * batches + VTB_N_ARTEFACT_ROLES);
+      VTB_NEW_ARRAY(&b->arena, vtb_artefact_program, 2 * sizes * batches + VTB_N_ARTEFACT_ROLES);
   b->manifest.programs = b->programs;
   vtb_status status =
       vtb_build_targets_parse(o->target ? o->target : "cpu", &b->targets, &r->error);
@@ -226,9 +226,11 @@ static vtb_status add_plans(vtb_file_builder *b, vtb_artefact_program *p, const 
   return status;
 }
 
-/* The size of the images that it takes; none if it takes none. */
+/* The size of the images that it takes; none if it takes none. Of a part the caller gives shapes,
+ * and what they are of is his affair. */
 static void find_image(const vtb_compilation *c, vtb_artefact_program *p) {
   const vtb_func *f = c->module->entry;
+  if (c->options.n_shapes) return;
   for (int a = f->n_args - 1; a >= 0; a--) {
     const vtb_type *t = &f->args[a]->type;
     if (f->arg_info[a].role != VTB_ROLE_INPUT || t->rank != 4 || t->dtype != VTB_F32) continue;

@@ -147,6 +147,10 @@ typedef struct vtb_compile_options {
   size_t n_batches;
   const char *const *images;
   size_t n_images;
+
+  /* Files: for each of those programs one with its gradient too (VTB_SESSION_VJP), of `outputs` by
+   * `wrt`. */
+  bool vjp;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

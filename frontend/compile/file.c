@@ -124,7 +124,8 @@ static int64_t eval_batch(const vtb_compile_options *o) {
 
 /* The programs for images of one size, the first of which is the one for most images: who asks for
  * no batch gets that one. tables: the size that a model's tables have if no weights say it. */
-static vtb_status add_size(vtb_file_builder *b, const char *image, const char *tables) {
+static vtb_status add_size(vtb_file_builder *b, vtb_artefact_role role, const char *image,
+                           const char *tables) {
   vtb_compile_options o = *b->options;
   const vtb_override stretched = {.name = "table_image", .value = tables, .optional = true};
   const vtb_instantiate_options more = {.overrides = &stretched, .n_overrides = 1};
@@ -133,11 +134,14 @@ static vtb_status add_size(vtb_file_builder *b, const char *image, const char *t
   vtb_compilation c;
   o.image = image;
   o.training = o.evaluation = false;
+  o.part = role == VTB_ARTEFACT_GRADIENT ? VTB_PART_GRADIENT : VTB_PART_VALUE;
   vtb_status status = vtb_compilation_load(&c, &o, tables ? &more : NULL, b->report);
+  if (status == VTB_OK) status = vtb_compilation_outputs(&c);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK) status = vtb_compilation_part(&c);
   if (status == VTB_OK && !b->manifest.n_programs) vtb_file_builder_describe(b, &c);
   for (size_t i = 0; i < (o.n_batches ? o.n_batches : 1) && status == VTB_OK; i++)
-    status = vtb_file_builder_add(b, VTB_ARTEFACT_INFERENCE, &c, batch[i]);
+    status = vtb_file_builder_add(b, role, &c, batch[i]);
   vtb_compilation_free(&c);
   return status;
 }
@@ -170,15 +174,16 @@ static vtb_status check_alike(const vtb_file_builder *b) {
   return VTB_OK;
 }
 
-static vtb_status add_inference(vtb_file_builder *b) {
+/* Programs of the role for each size and batch. */
+static vtb_status add_role(vtb_file_builder *b, vtb_artefact_role role) {
   const vtb_compile_options *o = b->options;
   char tables[64];
-  vtb_status status = add_size(b, o->n_images ? o->images[0] : o->image, NULL);
+  vtb_status status = add_size(b, role, o->n_images ? o->images[0] : o->image, NULL);
   bool said = o->weights || o->parameters; /* the weights say whose tables they have */
   snprintf(tables, sizeof tables, "%lldx%lld", (long long)b->programs[0].height,
            (long long)b->programs[0].width);
   for (size_t i = 1; i < o->n_images && status == VTB_OK; i++)
-    status = add_size(b, o->images[i], said ? NULL : tables);
+    status = add_size(b, role, o->images[i], said ? NULL : tables);
   return status == VTB_OK ? check_alike(b) : status;
 }
 
@@ -212,7 +217,8 @@ vtb_status vtb__build(const vtb_compile_options *given, const char *path, vtb_re
   vtb_compile_options alike = *given, *o = &alike;
   o->no_tuning = true; /* the same file on every machine */
   vtb_status status = vtb_file_builder_open(&b, o, r);
-  if (status == VTB_OK) status = add_inference(&b);
+  if (status == VTB_OK) status = add_role(&b, VTB_ARTEFACT_INFERENCE);
+  if (status == VTB_OK && o->vjp) status = add_role(&b, VTB_ARTEFACT_GRADIENT);
   if (status == VTB_OK && o->training) status = add_step(&b);
   if (status == VTB_OK && o->training) status = add_evaluation(&b);
   if (status == VTB_OK && o->parameters)

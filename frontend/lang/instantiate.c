@@ -212,8 +212,7 @@ static bool entry_tensors(vtb__eval *e, vtb__entry *n) {
     if (b)
       ok &= entry_tensor(e, n, i, b);
     else if (!p->fallback) {
-      vtb__report(e, VTB_DIAG_MISSING_BINDING, p->span, "the shape of '%s' is not given",
-                  p->name.text);
+      vtb__report_shape(e, p);
       ok = false;
     }
   }

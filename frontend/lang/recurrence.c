@@ -504,8 +504,7 @@ static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
     if (!c->is_step[i]) continue;
     const vtb_shape_binding *in = binding(e, d->params.at[i]->name.text);
     if (!in) {
-      vtb__report(e, VTB_DIAG_MISSING_BINDING, d->params.at[i]->span,
-                  "the shape of '%s' is not given", d->params.at[i]->name.text);
+      vtb__report_shape(e, d->params.at[i]);
       return false;
     }
     int extra = in->type.rank - (int)d->params.at[i]->type->dims.n - 2;

@@ -237,6 +237,14 @@ void vtb__help(vtb__eval *e, const char *fmt, ...) {
   vtb_strbuf_free(&s);
 }
 
+void vtb__report_shape(vtb__eval *e, const vtb_param *p) {
+  vtb__report(e, VTB_DIAG_MISSING_BINDING, p->span, "the shape of '%s' is not given", p->name.text);
+  vtb__help(e,
+            "models call it; `vertebra build --shape %s=SIZES`, as x=Bx196x192 with B for the "
+            "batch, makes a program of it alone",
+            p->name.text);
+}
+
 bool vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n) {
   const char *near = e->stopped ? NULL : vtb_suggest(name, names, n);
   if (near) vtb_diag_help(e->diags, "did you mean '%s'?", near);

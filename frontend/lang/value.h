@@ -302,6 +302,8 @@ vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...
 void vtb__observe(vtb__eval *e, vtb_span at, vtb__val v);
 /* A sentence of advice below the message before. */
 void vtb__help(vtb__eval *e, const char *fmt, ...) VTB_PRINTF(2, 3);
+/* The caller of an entry did not give the shape of the tensor `p`. */
+void vtb__report_shape(vtb__eval *e, const vtb_param *p);
 /* "did you mean" for `name`, if one of the candidates is near; false if none is. */
 bool vtb__suggest_help(vtb__eval *e, const char *name, const char *const *names, size_t n);
 /* Text of a value's kind or a tensor's type, in the arena: "an int", "tokens f32[B, N=196,

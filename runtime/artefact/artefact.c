@@ -118,7 +118,9 @@ vtb_status vtb_artefact_need(const vtb_artefact *a, vtb_artefact_role role,
   *p = vtb_artefact_find(a, role);
   if (*p) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT, "%s has no %s%s", a->path, vtb_artefact_role_names[role],
-                  role != VTB_ARTEFACT_INFERENCE ? ": build it with --train" : "");
+                  role == VTB_ARTEFACT_INFERENCE  ? ""
+                  : role == VTB_ARTEFACT_GRADIENT ? ": build it with --vjp"
+                                                  : ": build it with --train");
 }
 
 int vtb_artefact_plan_for(const vtb_artefact_program *p, const char *arch) {

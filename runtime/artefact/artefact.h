@@ -67,10 +67,11 @@ typedef enum vtb_artefact_role {
   VTB_ARTEFACT_INFERENCE,
   VTB_ARTEFACT_STEP,
   VTB_ARTEFACT_EVALUATION, /* with a step, of models that declare losses and metrics */
+  VTB_ARTEFACT_GRADIENT,   /* inputs, parameters, "d:<output>" -> outputs, "d:<name>" */
   VTB_N_ARTEFACT_ROLES
 } vtb_artefact_role;
-extern const char *const
-    vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES]; /* "inference", "training step", "evaluation" */
+extern const char
+    *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES]; /* "inference", "training step" ... */
 
 typedef struct vtb_artefact_program {
   vtb_artefact_role role;

@@ -4,7 +4,7 @@
 #include "runtime/launch/wire.h"
 
 const char *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES] = {"inference", "training step",
-                                                                   "evaluation"};
+                                                                   "evaluation", "gradient"};
 
 /* Bytes that an element takes at least. */
 enum {

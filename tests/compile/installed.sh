@@ -55,6 +55,15 @@ example c
 # six images: a run of four rows, and one of two
 c/classify model.so "${images[@]}" "${images[@]}" "${images[@]}" >one 2>&1 || fail "classify: $(cat one)"
 [ "$(grep -c ': class [0-9]' one)" = 6 ] && [ "$(sort -u one | wc -l)" = 2 ] || fail "classify says: $(cat one)"
+# and gradient descent: the loss falls, and falls to the same number again
+"$tree/usr/bin/vertebra" build vil_nano -D depth=1 -D dim=16 -D in_channels=3 --weights w.safetensors --vjp --batch 4 -o vjp.so >log ||
+  fail "no gradients: $(cat log)"
+c/sgd vjp.so 12 5 >steps 2>&1 || fail "sgd: $(cat steps)"
+[ "$(grep -c '^step' steps)" = 12 ] || fail "sgd says: $(cat steps)"
+awk '{ if (NR > 1 && $4 >= last) exit 1; if (NR == 1) first = $4; last = $4 } END { exit !(last < 0.8 * first) }' steps || fail "the loss does not fall: $(cat steps)"
+c/sgd vjp.so 12 5 | diff - steps || fail "another time sgd gives something else"
+c/sgd model.so 1 1 >out 2>&1 && fail "gradients of a file without"
+grep -q 'build it with --vjp' out || fail "no advice in: $(cat out)"
 c/classify model.so absent.png >out 2>&1 && fail "an absent image succeeded"
 grep -q absent.png out || fail "no name in: $(cat out)"
 if command -v g++ >/dev/null; then

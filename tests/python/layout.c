@@ -112,6 +112,7 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, n_batches);
   FIELD(vtb_compile_options, images);
   FIELD(vtb_compile_options, n_images);
+  FIELD(vtb_compile_options, vjp);
 }
 
 static void print_text_range(void) {

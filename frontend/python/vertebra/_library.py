@@ -139,6 +139,7 @@ class CompileOptions(Structure):
         ("n_batches", c_size_t),
         ("images", POINTER(c_char_p)),
         ("n_images", c_size_t),
+        ("vjp", c_bool),
     ]
 
 
