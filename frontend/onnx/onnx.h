@@ -33,6 +33,7 @@ typedef struct vtb_onnx_job {
   int64_t chunk;             /* tokens; 0: what suits the class */
   bool half;                 /* parameters of f32 are stored as f16 and cast where they are read */
   bool external;             /* numbers in PATH.data; always so beyond what one message holds */
+  int64_t most_bytes;        /* of the model file; 0: what a message holds, 2 GB */
   const vtb_onnx_pair *meta; /* the file's metadata_props */
   size_t n_meta;
 } vtb_onnx_job;

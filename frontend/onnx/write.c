@@ -339,14 +339,15 @@ vtb_status vtb__ox_write(ox *x, const char *path, vtb_onnx_made *made, vtb_error
   w.data_path = vtb_arena_printf(&x->arena, "%s.data", path);
   w.location = vtb_arena_printf(&x->arena, "%s.data", slash ? slash + 1 : path);
   mark(&w);
-  w.external = x->job->external || initialiser_bytes(x) > MOST_INSIDE - (INT64_C(64) << 20);
+  const int64_t most = x->job->most_bytes ? x->job->most_bytes : MOST_INSIDE;
+  w.external = x->job->external || initialiser_bytes(x) > most - most / 32; /* and the graph */
   name_all(&w);
   VtbOnnx__Model *m = model(&w);
   int64_t n_bytes = (int64_t)protobuf_c_message_get_packed_size(&m->base);
   vtb_status status = VTB_OK;
-  if (n_bytes > MOST_INSIDE)
-    status = vtb_fail(err, VTB_E_INPUT, "the graph alone has %lld bytes; a model file holds 2 GB",
-                      (long long)n_bytes);
+  if (n_bytes > most)
+    status = vtb_fail(err, VTB_E_INPUT, "the graph alone has %lld bytes; a model file holds %lld",
+                      (long long)n_bytes, (long long)most);
   if (status == VTB_OK) status = put(&w, m, path, err);
   *made = (vtb_onnx_made){.n_nodes = w.n_nodes,
                           .n_initialisers = (int64_t)m->graph->n_initializer,

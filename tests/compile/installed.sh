@@ -73,6 +73,24 @@ if command -v g++ >/dev/null; then
   diff <(sort -u one) <(sort -u many) || fail "the server's threads give something else"
   echo absent.png | cpp_server/server model.so | grep -q 'absent.png: error: ' || fail "the server does not say what is wrong"
 fi
+if command -v rustc >/dev/null; then
+  # Debian 12's rustc is the floor: no newer edition, no crates; by cargo where it is
+  export PKG_CONFIG_PATH=$pc LD_LIBRARY_PATH=$(dirname "$pc")
+  if command -v cargo >/dev/null; then
+    RUSTFLAGS="-D warnings" cargo build --offline --quiet --manifest-path "$top/docs/examples/rust/Cargo.toml" --target-dir rust >log 2>&1
+    rust=rust/debug/classify
+  else
+    rustc --edition 2021 -D warnings "$top/docs/examples/rust/src/main.rs" -o rust $(pkg-config --libs-only-L vertebra_rt) >log 2>&1
+    rust=./rust
+  fi || fail "docs/examples/rust: $(cat log)"
+  $rust model.so "${images[@]}" "${images[@]}" "${images[@]}" >out 2>&1 || fail "docs/examples/rust: $(cat out)"
+  # its first class of each image is that of the example in C
+  awk '!/^  /{ image = $0; next } image { print image ": class " $4; image = "" }' out | diff one - || fail "docs/examples/rust gives something else"
+  status=0
+  $rust model.so absent.png >out 2>&1 || status=$?
+  [ "$status" = 1 ] && grep -q '^classify: .*absent.png' out || fail "docs/examples/rust ends with $status: $(cat out)"
+  [ ! -e "$top/docs/examples/rust/target" ] || fail "built into the tree"
+fi
 
 shown=$(nm -D --defined-only "$build/libvertebra.so" | awk '{print $3}' | grep -vE '^vtb_(compile_(entries|model|file|onnx|stage)|report_[a-z]+|model_[a-z_]+|session_[a-z_]+|version|abi_version)$')
 [ -z "$shown" ] || fail "the library shows $shown"

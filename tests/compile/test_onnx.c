@@ -2,8 +2,10 @@
  * made before it is read and only once, shapes fill their numbers, parameters are under their
  * official names, loops close. docs/onnx.md lists every form. */
 #include "frontend/compile/compile.h"
+#include "frontend/compile/driver.h"
 #include "frontend/onnx/onnx.h"
 #include "frontend/onnx/onnx.pb-c.h"
+#include "runtime/artefact/tensors.h"
 #include "tests/test.h"
 
 #include <string.h>
@@ -239,6 +241,46 @@ TEST(numbers_outside_are_the_numbers_inside) {
   vtb_onnx__model__free_unpacked(out, NULL);
 }
 
+/* Writes a layer of 64 * 80 numbers and a bias of 80 as m.onnx, of at most so many bytes. */
+static vtb_status write_layer(int64_t most_bytes, vtb_onnx_made *made, vtb_error *err) {
+  static const char text[] = "use std.nn\nmodel layer() {\n  input x: tokens[1, 64]\n"
+                             "  output y = linear(\"l\", x, 80)\n}\n";
+  const vtb_compile_options o = {.size = sizeof o, .model = "layer.vtb", .text = text};
+  vtb_compilation c;
+  vtb_report *r = vtb_report_new();
+  vtb_diags diags = {0};
+  vtb_weights *w = vtb_weights_new();
+  vtb_weights_add(w, "l.weight", VTB_ELEM_F32, 2, (int64_t[]){80, 64});
+  vtb_weights_add(w, "l.bias", VTB_ELEM_F32, 1, (int64_t[]){80});
+  vtb_status status = vtb_compilation_load(&c, &o, NULL, r);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  CHECK(status == VTB_OK);
+  vtb_onnx_job job = {.entry = c.module->entry, .weights = w, .most_bytes = most_bytes};
+  status = vtb_onnx_write(&job, in_folder("layer.onnx"), made, &diags, err);
+  vtb_weights_free(w);
+  vtb_compilation_free(&c);
+  vtb_report_free(r);
+  return status;
+}
+
+TEST(numbers_go_outside_where_a_message_would_not_hold_them) {
+  const int64_t n = 4 * (64 * 80 + 80);
+  vtb_onnx_made made = {0};
+  vtb_error err = {0};
+  char data[300];
+  snprintf(data, sizeof data, "%s.data", in_folder("layer.onnx"));
+  CHECK(write_layer(0, &made, &err) == VTB_OK);
+  CHECK(made.n_data_bytes == 0 && made.n_bytes > n && access(data, F_OK) != 0);
+  CHECK(write_layer(2 * n, &made, &err) == VTB_OK && made.n_data_bytes == 0);
+  /* the graph has a thirty-second of the file to itself */
+  CHECK(write_layer(n + n / 40, &made, &err) == VTB_OK);
+  CHECK(made.n_data_bytes >= 4 * 64 * 80 && made.n_bytes < 4096 && access(data, F_OK) == 0);
+  VtbOnnx__Model *m = parse(in_folder("layer.onnx"));
+  CHECK(find(m, "l.weight")->data_location == 1 && !find(m, "l.bias")->data_location);
+  vtb_onnx__model__free_unpacked(m, NULL);
+  CHECK(write_layer(100, &made, &err) == VTB_E_INPUT && strstr(err.text, "a model file holds 100"));
+}
+
 TEST(equal_inputs_give_equal_files) {
   size_t n, k;
   for (int i = 0; i < 2; i++)
@@ -326,6 +368,7 @@ int main(void) {
   RUN(a_fixed_batch_leaves_no_symbol);
   RUN(half_is_stored_and_cast);
   RUN(numbers_outside_are_the_numbers_inside);
+  RUN(numbers_go_outside_where_a_message_would_not_hold_them);
   RUN(equal_inputs_give_equal_files);
   RUN(what_has_no_form_is_said_at_its_place);
   RUN(damaged_weights_leave_what_was_there);
