@@ -64,6 +64,11 @@ typedef struct vtb_services {
   /* The same from who knows the times only afterwards (a GPU's program): one launch, in seconds of
    * vtb_now(). NULL unless profiling. */
   void (*kernel_took)(const struct vtb_services *s, int kernel, double begin, double end);
+  /* Of a program that is one of several ranks (vtb_program.ranks): begins to sum n floats over all
+   * ranks, in place and in the order of the ranks; they are left alone until sum_wait, which
+   * returns when all sums that were begun are there. NULL: the ranks do not know each other. */
+  void (*sum_begin)(const struct vtb_services *s, float *at, int64_t n);
+  void (*sum_wait)(const struct vtb_services *s);
 } vtb_services;
 
 typedef void (*vtb_entry_fn)(void *const *args, void *workspace, const vtb_services *services);

@@ -45,7 +45,9 @@ typedef struct services_state {
   int n_threads;           /* entries of: */
   thread_scratch *scratch; /* one a thread, the caller's first */
   _Atomic bool no_memory;  /* a task of this run had no scratch memory */
-  vtb_kernel_time *times;  /* NULL unless profiling */
+  vtb_summer summer;
+  vtb_error sum_error;    /* of this run; of the caller's thread */
+  vtb_kernel_time *times; /* NULL unless profiling */
   double *started;
   int n_kernels;
   vtb_trace *trace; /* NULL: nobody wants one */
@@ -209,6 +211,11 @@ static vtb_status run_native(const vtb_program *p, void *const *args, void *work
   p->entry(args, workspace, s);
   end_blas();
   if (atomic_exchange(&st->no_memory, false)) return vtb_no_memory(err, "the scratch of a kernel");
+  if (st->sum_error.status != VTB_OK) {
+    vtb_error sum_error = st->sum_error;
+    st->sum_error = (vtb_error){0};
+    return vtb_fail(err, sum_error.status, "%s", sum_error.text);
+  }
   if (atomic_exchange(&blas_refused, false))
     return vtb_fail(err, VTB_E_MEMORY,
                     "out of memory for products: OpenBLAS takes %zu MiB of addresses a thread, and "
@@ -279,6 +286,26 @@ static void parallel(const vtb_services *s, vtb_task_fn fn, void *closure, int64
     st->pool(st->pool_user, run_pooled, &task, n, grain);
   else
     vtb_team_parallel(st->team, run_range, &task, n, grain);
+}
+
+/* ---- sums over processes --------------------------------------------------------------------- */
+
+static void sum_begin(const vtb_services *s, float *at, int64_t n) {
+  services_state *st = s->user;
+  if (st->sum_error.status == VTB_OK)
+    (void)st->summer.begin(st->summer.user, at, n, &st->sum_error);
+}
+
+static void sum_wait(const vtb_services *s) {
+  services_state *st = s->user;
+  if (st->sum_error.status == VTB_OK) (void)st->summer.wait(st->summer.user, &st->sum_error);
+}
+
+void vtb_services_sums(vtb_services *s, const vtb_summer *summer) {
+  services_state *st = s->user;
+  st->summer = summer ? *summer : (vtb_summer){0};
+  s->sum_begin = summer ? sum_begin : NULL;
+  s->sum_wait = summer ? sum_wait : NULL;
 }
 
 /* ---- kernel times ---------------------------------------------------------------------------- */

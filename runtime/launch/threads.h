@@ -33,6 +33,15 @@ vtb_services *vtb_services_pooled(int n_threads, vtb_pool_fn pool, void *user);
 vtb_services *vtb_services_profiling(int n_threads, int n_kernels);
 void vtb_services_free(vtb_services *s);
 
+/* Who sums over the processes of a job (runtime/ranks); NULL: nobody. Copied. The first error is
+ * that of the run in which it came up, and the rest of that run sums nothing. */
+typedef struct vtb_summer {
+  vtb_status (*begin)(void *user, float *at, int64_t n, vtb_error *err);
+  vtb_status (*wait)(void *user, vtb_error *err);
+  void *user;
+} vtb_summer;
+void vtb_services_sums(vtb_services *s, const vtb_summer *summer);
+
 typedef struct vtb_kernel_time {
   double seconds; /* sum over launches */
   int64_t launches;

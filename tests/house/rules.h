@@ -31,8 +31,10 @@ static const house_room rooms[] = {
     {"runtime/weights", "runtime/base runtime/launch runtime/artefact", "others' checkpoints"},
     {"runtime/data", "runtime/base runtime/launch runtime/artefact runtime/image",
      "data sets, loading"},
+    {"runtime/ranks", "runtime/base runtime/launch", "processes of one job"},
     {"runtime/train",
-     "runtime/base runtime/launch runtime/artefact runtime/image runtime/weights runtime/data",
+     "runtime/base runtime/launch runtime/artefact runtime/image runtime/weights runtime/data "
+     "runtime/ranks",
      "optimisers, checkpoints"},
     {"runtime/cuda", "runtime/base runtime/launch runtime/artefact", "a GPU runs a plan"},
     {"runtime", "runtime/base runtime/launch runtime/artefact runtime/image",

@@ -25,7 +25,7 @@ static const struct {
      "base.c.o", "they never fail and so need a guard: vtb_arena_try"},
     {"signal sigaction sigprocmask bsd_signal sysv_signal sigaltstack alarm setitimer", "",
      "signals are the host's"},
-    {"pthread_sigmask", "loader.c.o survey.c.o team.c.o",
+    {"pthread_sigmask", "communicator.c.o loader.c.o survey.c.o team.c.o",
      "signals are the host's; these start threads that take none, and restore the mask"},
     {"setlocale umask chdir fchdir chroot setenv putenv unsetenv clearenv setrlimit prctl nice", "",
      "settings of the process are the host's"},
