@@ -42,7 +42,20 @@ static vtb_tensor_info tensor_of(const vtb_type *t, const char *name, vtb_io io,
   return x;
 }
 
+/* Those that the sums of the functions reachable are over. */
+static int ranks_of(const vtb_func *entry) {
+  vtb_func **order;
+  int ranks = 0;
+  size_t n = vtb_module_post_order((vtb_func *)entry, &order);
+  for (size_t i = 0; i < n; i++)
+    for (const vtb_inst *k = order[i]->first; k; k = k->next)
+      if (k->op == VTB_OP_sum_ranks) ranks = (int)vtb_attr_int(k, "ranks", 1);
+  vtb_free(order);
+  return ranks;
+}
+
 void vtb__describe_tensors(const vtb_func *f, vtb_program *p, vtb_arena *arena) {
+  p->ranks = ranks_of(f);
   p->n_tensors = f->n_args + f->n_returns;
   p->tensors = VTB_NEW_ARRAY(arena, vtb_tensor_info, p->n_tensors + 1);
   for (int a = 0; a < f->n_args; a++) {

@@ -336,6 +336,42 @@ static void add_returns(maker *m) {
   }
 }
 
+/* ---- sums over ranks ------------------------------------------------------------------------- */
+
+static void add_sum(maker *m, const vtb_inst *inst) {
+  vtb_step step = step_of(m, VTB_STEP_SUM, inst);
+  if (step.at[0].value != step.at[1].value) add_copy(m, NULL, step.at[0], step.at[1], 0);
+  step.at[0] = step.at[1];
+  vtb_vec_push(&m->out->list, step);
+}
+
+static bool reads_sum(const vtb_step *step, const bool *begun) {
+  if (step->kind == VTB_STEP_SUM) return false;
+  for (int i = 0; i < step->n_operands + step->n_results; i++)
+    if (step->at[i].at != VTB_AT_CONSTANT && begun[step->at[i].value]) return true;
+  return false;
+}
+
+/* Waits before the first step that touches what is being summed, and at the function's end. */
+static void add_waits(vtb_steps *s, vtb_func_steps *f) {
+  VTB_VEC(vtb_step) list = {0};
+  bool *begun = vtb_xcalloc((size_t)f->n_values + 1, sizeof *begun), any = false;
+  for (size_t i = 0; i <= f->list.n; i++) {
+    const vtb_step *step = i < f->list.n ? &f->list.at[i] : NULL;
+    if (any && (!step || reads_sum(step, begun))) {
+      vtb_vec_push(&list, ((vtb_step){.kind = VTB_STEP_WAIT, .at = VTB_NEW(&s->arena, vtb_spot)}));
+      memset(begun, 0, (size_t)f->n_values * sizeof *begun);
+      any = false;
+    }
+    if (step && step->kind == VTB_STEP_SUM) any = begun[step->at[1].value] = true;
+    if (step) vtb_vec_push(&list, *step);
+  }
+  f->list.n = 0;
+  for (size_t i = 0; i < list.n; i++) vtb_vec_push(&f->list, list.at[i]);
+  vtb_vec_free(&list);
+  vtb_free(begun);
+}
+
 static void list_func(vtb_steps *s, vtb_func_steps *out) {
   maker m = {.s = s, .out = out, .frame = vtb_plan_frame(&s->plan, out->func)};
   out->n_values = out->func->n_values;
@@ -346,12 +382,15 @@ static void list_func(vtb_steps *s, vtb_func_steps *out) {
       add_call(&m, i);
     else if (i->op == VTB_OP_fold)
       add_fold(&m, i);
+    else if (i->op == VTB_OP_sum_ranks)
+      add_sum(&m, i);
     else
       add_kernel(&m, i);
   }
   add_returns(&m);
   for (const vtb_inst *i = out->func->first; i; i = i->next)
     if (comes_last(i)) add_last(&m, i);
+  add_waits(s, out);
   out->tail_base = rounded(&m, m.frame->bytes) + m.copies;
 }
 

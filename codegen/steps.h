@@ -74,7 +74,9 @@ typedef enum vtb_step_kind {
   VTB_STEP_KERNEL,
   VTB_STEP_COPY,
   VTB_STEP_CALL,
-  VTB_STEP_FOLD
+  VTB_STEP_FOLD,
+  VTB_STEP_SUM, /* begins a sum over ranks, in place: from and to are one, and dense */
+  VTB_STEP_WAIT /* for all sums that were begun; nothing touches them before */
 } vtb_step_kind;
 
 typedef struct vtb_step {

@@ -130,6 +130,7 @@ bool vtb__shape_call(vtb__shape *s);
 bool vtb__shape_fold(vtb__shape *s);
 bool vtb__shape_verdict(vtb__shape *s);
 bool vtb__shape_update(vtb__shape *s);
+bool vtb__shape_sum_ranks(vtb__shape *s);
 bool vtb__shape_tap(vtb__shape *s);
 
 /* ---- einsum ---------------------------------------------------------------------------------- */

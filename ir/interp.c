@@ -126,6 +126,14 @@ vtb_status vtb__interp_call(vtb__eval *e) {
   return status;
 }
 
+vtb_status vtb__interp_sum_ranks(vtb__eval *e) {
+  const vtb_interp_options *o = e->machine->options;
+  int64_t n = vtb_type_count(&e->out[0]->type);
+  memcpy(e->out[0]->data, e->in[0]->data, (size_t)n * sizeof(double));
+  if (o && o->sum) o->sum(o->user, e->out[0]->data, n);
+  return VTB_OK;
+}
+
 vtb_status vtb__interp_tap(vtb__eval *e) {
   memcpy(e->out[0]->data, e->in[0]->data,
          (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));

@@ -25,6 +25,8 @@ typedef bool (*vtb_interp_watch)(void *user, const vtb_value *value, const vtb_t
 typedef struct vtb_interp_options {
   int64_t batch; /* value of VTB_DYN; 0: taken from the first dynamic argument */
   vtb_interp_watch watch;
+  /* op sum_ranks: in place, over all ranks, of which this is one; NULL: it is alone */
+  void (*sum)(void *user, double *at, int64_t n);
   void *user;
 } vtb_interp_options;
 

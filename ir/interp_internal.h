@@ -98,6 +98,7 @@ vtb_status vtb__interp_call(vtb__eval *e);
 vtb_status vtb__interp_fold(vtb__eval *e);
 vtb_status vtb__interp_verdict(vtb__eval *e);
 vtb_status vtb__interp_update(vtb__eval *e);
+vtb_status vtb__interp_sum_ranks(vtb__eval *e);
 vtb_status vtb__interp_tap(vtb__eval *e);
 
 #endif

@@ -65,8 +65,9 @@ float vtb_random_uniform(uint32_t seed, uint32_t stream, uint32_t index) {
 vtb_status vtb__interp_random(vtb__eval *e) {
   int64_t n = vtb_type_count(&e->out[0]->type);
   uint32_t seed = (uint32_t)(int64_t)e->in[0]->data[0],
-           stream = (uint32_t)vtb_attr_int(e->inst, "stream", 0);
+           stream = (uint32_t)vtb_attr_int(e->inst, "stream", 0),
+           first = e->inst->n_operands > 1 ? (uint32_t)(int64_t)e->in[1]->data[0] : 0;
   for (int64_t i = 0; i < n; i++)
-    e->out[0]->data[i] = (double)vtb_random_uniform(seed, stream, (uint32_t)i);
+    e->out[0]->data[i] = (double)vtb_random_uniform(seed, stream, first + (uint32_t)i);
   return VTB_OK;
 }

@@ -127,10 +127,12 @@ bool vtb__shape_given(vtb__shape *s) {
   if (s->inst->op == VTB_OP_iota && !vtb__shape_axis(s, t, vtb_attr_int(s->inst, "axis", 0)))
     return false;
   if (s->inst->op == VTB_OP_random) {
-    const vtb_type *seed = vtb__shape_operand(s, 0);
-    if (seed->dtype != VTB_I32 || vtb_type_count(seed) != 1 || vtb_type_is_dynamic(seed))
-      return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "random: the seed is an i32 scalar, not %s",
-                             vtb__shape_text(s, seed));
+    for (int o = 0; o < s->inst->n_operands; o++) {
+      const vtb_type *x = vtb__shape_operand(s, o);
+      if (x->dtype == VTB_I32 && vtb_type_count(x) == 1 && !vtb_type_is_dynamic(x)) continue;
+      return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "random: %s is an i32 scalar, not %s",
+                             o ? "the first index" : "the seed", vtb__shape_text(s, x));
+    }
   }
   vtb__shape_push(s, *t);
   return true;
@@ -222,6 +224,18 @@ bool vtb__shape_call(vtb__shape *s) {
                              vtb__shape_text(s, vtb__shape_operand(s, i)));
   for (int i = 0; i < f->n_returns; i++) vtb__shape_push(s, f->returns[i]->type);
   return true;
+}
+
+bool vtb__shape_sum_ranks(vtb__shape *s) {
+  const vtb_type *x = vtb__shape_operand(s, 0);
+  if (vtb_attr_int(s->inst, "ranks", 0) < 1)
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "sum_ranks: ranks is at least 1");
+  if (vtb_type_is_dynamic(x))
+    return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE,
+                           "sum_ranks: %s is shared out, and has no sum over ranks",
+                           vtb__shape_text(s, x));
+  vtb__shape_push(s, *x);
+  return vtb__shape_f32(s);
 }
 
 bool vtb__shape_tap(vtb__shape *s) {

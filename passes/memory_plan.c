@@ -7,7 +7,8 @@
  * ranges count instructions; a value used by a view lives as long as the view does. Offsets are
  * chosen largest value first, each at the lowest place free during its whole life, which packs
  * well and is deterministic. Callees run in frames placed after their caller's. Results of
- * instructions with the attribute `prepared` (prepare.c) live to the function's end. */
+ * instructions with the attribute `prepared` (prepare.c) live to the function's end. A sum over
+ * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
 #include "passes/passes.h"
@@ -104,6 +105,9 @@ static bool make_view(const vtb_inst *i, const vtb_slot *from, vtb_slot *s) {
     for (int a = 0; a < n; a++) s->stride[a] = in[perm[a]];
     break;
   }
+  case VTB_OP_sum_ranks:
+    memcpy(s->stride, in, sizeof s->stride);
+    break;
   case VTB_OP_broadcast:
     for (int a = 0; a < y->rank; a++) {
       int b = a - (y->rank - x->rank);
@@ -151,22 +155,6 @@ static void use(live *lives, const int *live_of, const vtb_frame *frame, const v
   if (live_of[id] >= 0 && lives[live_of[id]].to < when) lives[live_of[id]].to = when;
 }
 
-/* A returned reshape of a stored value: the value is written into the caller's buffer, and the
- * reshape is a view. */
-static void return_through_reshapes(const vtb_func *f, int *return_of) {
-  for (int r = 0; r < f->n_returns; r++) {
-    const vtb_value *v = f->returns[r], *base = v;
-    if (return_of[v->id] != r) continue;
-    while (base->def && base->def->op == VTB_OP_reshape && (base == v || return_of[base->id] < 0))
-      base = base->def->operands[0];
-    if (base == v || !base->def || return_of[base->id] >= 0) continue;
-    if (vtb_op_get(base->def->op)->klass == VTB_CLASS_SHAPE || base->def->op == VTB_OP_constant)
-      continue;
-    return_of[base->id] = r;
-    return_of[v->id] = -1;
-  }
-}
-
 /* The concatenation that `i` is, bare or as a kernel of nothing else; NULL if it is none. */
 static const vtb_inst *as_concat(const vtb_inst *i) {
   if (i->op == VTB_OP_concat) return i;
@@ -176,6 +164,40 @@ static const vtb_inst *as_concat(const vtb_inst *i) {
   for (int o = 0; o < only->n_operands; o++)
     if (only->operands[o] != i->callee->args[o]) return NULL;
   return only;
+}
+
+/* The stored value that a sum over ranks may be made in, since nothing else reads it; NULL: there
+ * is none. Of a concatenation others may read the parts. */
+static const vtb_value *summed_in_place(const vtb_inst *sum, const int *uses) {
+  const vtb_value *v = sum->operands[0];
+  while (uses[v->id] == 1 && v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  bool made = v->def && vtb_op_get(v->def->op)->klass != VTB_CLASS_SHAPE;
+  bool stored = made && v->def->op != VTB_OP_constant && v->def->op != VTB_OP_sum_ranks &&
+                v->def->op != VTB_OP_col2im && !as_concat(v->def);
+  return stored && uses[v->id] == 1 ? v : NULL;
+}
+
+/* What only leads to another place of its operand, as far as reads go. */
+static bool leads_on(const vtb_value *v, const int *uses) {
+  if (!v->def) return false;
+  return v->def->op == VTB_OP_reshape ||
+         (v->def->op == VTB_OP_sum_ranks && summed_in_place(v->def, uses));
+}
+
+/* A returned reshape of a stored value: the value is written into the caller's buffer, and the
+ * reshape is a view. */
+static void return_through_reshapes(const vtb_func *f, const int *uses, int *return_of) {
+  for (int r = 0; r < f->n_returns; r++) {
+    const vtb_value *v = f->returns[r], *base = v;
+    if (return_of[v->id] != r) continue;
+    while (leads_on(base, uses) && (base == v || return_of[base->id] < 0))
+      base = base->def->operands[0];
+    if (base == v || !base->def || return_of[base->id] >= 0) continue;
+    if (vtb_op_get(base->def->op)->klass == VTB_CLASS_SHAPE || base->def->op == VTB_OP_constant)
+      continue;
+    return_of[base->id] = r;
+    return_of[v->id] = -1;
+  }
 }
 
 /* The adjoints of mixers of tokens, which come as parts of one projection's. */
@@ -279,7 +301,8 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
   int *return_of = vtb_xmalloc(((size_t)f->n_values + 1) * sizeof *return_of);
   for (int v = 0; v < f->n_values; v++) live_of[v] = return_of[v] = -1;
   for (int r = f->n_returns - 1; r >= 0; r--) return_of[f->returns[r]->id] = r;
-  return_through_reshapes(f, return_of);
+  int *uses = vtb_count_uses(f);
+  return_through_reshapes(f, uses, return_of);
   plan_concats(f, frame, return_of, places);
   for (int a = 0; a < f->n_args; a++) {
     vtb_slot *s = &frame->slots[f->args[a]->id];
@@ -298,7 +321,8 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
         use(lives, live_of, frame, v, i->order);
         continue;
       }
-      if (i->n_operands == 1 && return_of[v->id] < 0 &&
+      bool copied = i->op == VTB_OP_sum_ranks && !summed_in_place(i, uses);
+      if (i->n_operands == 1 && return_of[v->id] < 0 && !copied &&
           make_view(i, &frame->slots[i->operands[0]->id], s))
         continue;
       *s = (vtb_slot){.bytes = round_up(vtb_type_bytes(&v->type)), .in_place = s->in_place};
@@ -332,6 +356,7 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
       frame->bytes = lives[k].offset + lives[k].bytes;
   }
   vtb_free(scratch);
+  vtb_free(uses);
   vtb_free(lives);
   vtb_free(live_of);
   vtb_free(return_of);

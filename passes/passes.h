@@ -14,6 +14,9 @@
 #include "passes/target.h"
 #include "passes/tuning.h"
 
+/* Processes that train one model together, at most. */
+enum { VTB_MOST_RANKS = 4096 };
+
 typedef struct vtb_pass_context {
   vtb_module *module;
   vtb_diags *diags;
@@ -24,6 +27,7 @@ typedef struct vtb_pass_context {
   vtb_precision precision;  /* of products there */
   bool library;             /* large products are by the vendor's library */
   bool updates;             /* runs change the parameters */
+  int ranks;                /* processes that share a batch out; 0: 1 */
   const char *mode; /* of every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
   int64_t chunk;    /* with mode "chunkwise"; 0: default */
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */

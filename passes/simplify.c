@@ -45,6 +45,13 @@ static vtb_value *under(const vtb_value *v, vtb_op op) {
   return v->def && v->def->op == op ? v->def->operands[0] : NULL;
 }
 
+/* A constant is the same on all ranks. */
+static vtb_value *fold_sum_of_ranks(vtb_builder *b, const vtb_inst *inst) {
+  double value;
+  if (inst->op != VTB_OP_sum_ranks || !vtb__splat(inst->operands[0], &value)) return NULL;
+  return splat(b, value * (double)vtb_attr_int(inst, "ranks", 1), &inst->results[0]->type);
+}
+
 static vtb_value *simplify_unary(vtb_inst *inst) {
   vtb_value *x = inst->operands[0], *y;
   switch (inst->op) {
@@ -197,7 +204,8 @@ static vtb_value *simplify_elementwise(vtb_builder *b, vtb_inst *inst) {
 static vtb_value *simplify_inst(vtb_builder *b, vtb_inst *inst) {
   if (inst->n_results != 1) return NULL;
   if (vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE) return simplify_elementwise(b, inst);
-  return vtb__simplify_shape(b, inst);
+  vtb_value *v = fold_sum_of_ranks(b, inst);
+  return v ? v : vtb__simplify_shape(b, inst);
 }
 
 /* One walk; operands are renamed on the way, so that each replacement costs no walk of its own. */

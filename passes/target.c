@@ -101,6 +101,7 @@ static const vtb_target table[] = {
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
      .memory_bound = true,
+     .tells_gradients = true,
      .precisions = EVERY_PRECISION},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
@@ -110,6 +111,7 @@ static const vtb_target table[] = {
      .places = CUDA_PLACES,
      .costs = CUDA_COSTS,
      .memory_bound = true,
+     .tells_gradients = true,
      .precisions = EVERY_PRECISION},
 };
 enum { N_TARGETS = sizeof table / sizeof *table };

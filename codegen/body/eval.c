@@ -80,6 +80,11 @@ static void *eval_random(vtb_body *b, const vtb_value *v, const vtb_index *index
   vtb__dense_strides(&v->type, stride);
   void *seed = vtb__body_eval(b, v->def->operands[0], zero);
   vtb_index at = vtb__linear(b, &v->type, stride, index);
+  if (v->def->n_operands > 1) {
+    void *first = vtb__body_eval(b, v->def->operands[1], zero);
+    vtb_index from = vtb__index_dyn(b->target->as_dyn(b, first), false);
+    at = vtb__index_add(b, &at, &from);
+  }
   return b->target->random(b, seed, (uint32_t)vtb_attr_int(v->def, "stream", 0), &at);
 }
 

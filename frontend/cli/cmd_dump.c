@@ -7,6 +7,7 @@ typedef struct dump_options {
   cli_model_options model;
   const char *stage, *cpu, *arch, *optimizer, *estimate;
   double bucket_mb;
+  int64_t ranks;
   bool train, taps, library, params, audit;
 } dump_options;
 
@@ -38,6 +39,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   o.taps = d->taps;
   o.fold = !d->params;
   o.bucket_mb = d->bucket_mb;
+  o.ranks = (int)d->ranks;
   o.library = d->library                  ? VTB_LIBRARY_YES
               : is_of_this_machine(d, &o) ? VTB_LIBRARY_AUTO
                                           : VTB_LIBRARY_NO;
@@ -66,6 +68,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "with --train: whose update ends the step (default adamw)"},
       {"--bucket-mb", CLI_FLOAT, &o.bucket_mb, "MB",
        "launches with --train: largest bucket of gradients (default 25)"},
+      {"--ranks", CLI_INT, &o.ranks, "N",
+       "with --train, grad: the step of one of N processes that share every batch"},
       {"--params", CLI_FLAG, &o.params, NULL,
        "ir to fused: every parameter on a line of its own; such text parses back"},
       {"--taps", CLI_FLAG, &o.taps, NULL, "keep `tap` statements"},

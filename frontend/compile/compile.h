@@ -151,6 +151,13 @@ typedef struct vtb_compile_options {
   /* Files: for each of those programs one with its gradient too (VTB_SESSION_VJP), of `outputs` by
    * `wrt`. */
   bool vjp;
+
+  /* ---- training by several processes */
+  /* The step is for one of so many ranks, which run it together: each is given its own rows of
+   * every batch, of which `batch` are one rank's, and what sums over the batch is summed over the
+   * ranks (services of runtime/launch/program.h). Only with `training`, not of files; 0 or 1:
+   * alone. */
+  int ranks;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

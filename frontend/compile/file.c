@@ -216,6 +216,10 @@ vtb_status vtb__build(const vtb_compile_options *given, const char *path, vtb_re
   vtb_file_builder b;
   vtb_compile_options alike = *given, *o = &alike;
   o->no_tuning = true; /* the same file on every machine */
+  if (o->ranks > 1)
+    return vtb_fail(&r->error, VTB_E_USAGE,
+                    "files are for one process: a step for %d ranks is compiled where it runs",
+                    o->ranks);
   vtb_status status = vtb_file_builder_open(&b, o, r);
   if (status == VTB_OK) status = add_role(&b, VTB_ARTEFACT_INFERENCE);
   if (status == VTB_OK && o->vjp) status = add_role(&b, VTB_ARTEFACT_GRADIENT);

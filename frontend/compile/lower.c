@@ -60,6 +60,16 @@ static vtb_status prepare_graph(vtb_compilation *c) {
   return target && target->graph ? vtb_compilation_run(c, target->graph) : VTB_OK;
 }
 
+/* The batch over the ranks; functions that nothing calls any more are left behind. */
+static vtb_status share_out(vtb_compilation *c) {
+  const vtb_target *target = target_of(c);
+  if (c->options.ranks < 0 || c->options.ranks > VTB_MOST_RANKS)
+    return vtb_fail(&c->report->error, VTB_E_USAGE, "there cannot be %d ranks: 1 to %d can",
+                    c->options.ranks, VTB_MOST_RANKS);
+  if (c->options.ranks < 2) return VTB_OK;
+  return run(c, (vtb_pass_context){.ranks = c->options.ranks, .target = target}, "dce,ranks");
+}
+
 vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_diags diags = {0};
   vtb_error err = {0};
@@ -79,7 +89,8 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   if (status != VTB_OK) return status;
   c->module->entry = train;
   c->func = train->name;
-  return c->options.optimizer ? vtb_compilation_update(c) : VTB_OK;
+  if (c->options.optimizer) status = vtb_compilation_update(c);
+  return status == VTB_OK ? share_out(c) : status;
 }
 
 void vtb_compilation_check_training(vtb_compilation *c) {

@@ -21,6 +21,9 @@
  *   VTB_LOSS_SCALE an input, f32 []: what the loss was multiplied by, and so all gradients are;
  *   only of programs
  *                       whose gradients would be lost in a narrow format otherwise
+ *   VTB_RANK_FIRST an input, i32 []: the number of the first of the rows that a run is given within
+ *   the batch of
+ *                       the update; only of programs for several ranks where results depend on it
  */
 #ifndef VTB_UPDATE_H
 #define VTB_UPDATE_H
@@ -30,6 +33,7 @@
 #define VTB_UPDATE_VERDICT "update.verdict"
 #define VTB_UPDATE_CORRECT "update.correct"
 #define VTB_LOSS_SCALE "loss_scale"
+#define VTB_RANK_FIRST "rank.first"
 
 /* Number of the update from 1, learning rate, decay of averages (0: none), bound of the norm (0:
  * none), loss scale. */

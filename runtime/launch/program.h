@@ -129,6 +129,9 @@ typedef struct vtb_program {
   /* one a tensor: it stays on the device, and runs copy it neither in nor out; NULL: none */
   const bool *resident;
   int64_t batch;
+  /* processes that run it together, each with its own rows of a batch: runs need services that sum
+   * over them; 0 or 1: it runs alone */
+  int ranks;
   /* peak of activations and temporaries; of programs with `run` it is on the device: */
   int64_t workspace_bytes;
   int64_t device_workspace_bytes;

@@ -207,6 +207,10 @@ static void free_scratch(services_state *st) {
 static vtb_status run_native(const vtb_program *p, void *const *args, void *workspace,
                              const vtb_services *s, vtb_error *err) {
   services_state *st = s->user;
+  if (p->ranks > 1 && !(s->sum_begin && s->sum_wait))
+    return vtb_fail(err, VTB_E_USAGE,
+                    "the program is made for %d processes that run it together, and here is one",
+                    p->ranks);
   begin_blas(st->n_threads);
   p->entry(args, workspace, s);
   end_blas();

@@ -119,6 +119,10 @@ TEST(sources) {
   double want[3];
   for (uint32_t i = 0; i < 3; i++) want[i] = (double)vtb_random_uniform(3, 5, i);
   CHECK_RUN(FUNC("%s: i32[]", "f32[3]", "  %y = random %s {stream = 5} : f32[3]\n"), in, want, 0);
+  /* counted from row 3 on they are those of one row behind the others */
+  for (uint32_t i = 0; i < 3; i++) want[i] = (double)vtb_random_uniform(3, 5, 3 + i);
+  CHECK_RUN(FUNC("%s: i32[]", "f32[3]", "  %y = random %s, %s {stream = 5} : f32[3]\n"), in, want,
+            0);
   double mean = 0;
   for (uint32_t i = 0; i < 4096; i++) {
     float u = vtb_random_uniform(1, 2, i);

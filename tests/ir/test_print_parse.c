@@ -7,7 +7,8 @@ static const char *const samples[] = {
     "  %c0 = constant {value = 0.1} : f32[]\n"
     "  %c1 = constant {data = [1, -2.5, inf, -inf, nan, 1e-300]} : f32[2, K=3]\n"
     "  %c2 = iota {axis = 1} : i32[B, N=4]\n"
-    "  %c3 = random %seed {stream = 7} : f32[B, 4]\n",
+    "  %c3 = random %seed {stream = 7} : f32[B, 4]\n"
+    "  %c4 = random %seed, %seed {stream = 7} : f32[B, 4]\n",
     /* elementwise; the rows of ir/scalar_ops.def are added to it */
     "  %u21 = cast %x {to = \"i32\"} : i32[B, N=4, C=6]\n",
     /* moving */
@@ -21,7 +22,8 @@ static const char *const samples[] = {
     "  %r7 = concat %x, %r5, %x {axis = 1} : f32[B, 10, C=6]\n"
     "  %r8 = permute %x {axis = 1, path = \"cols@2x2\", inverse = 1} : f32[B, N=4, C=6]\n"
     "  %r9 = shift %x {axis = 1, by = -2, fill = 0.5, path = \"rows~@2x2\"} : f32[B, N=4, C=6]\n"
-    "  %r10 = shift %x, %r1 {axis = 1, by = 1} : f32[B, N=4, C=6]\n",
+    "  %r10 = shift %x, %r1 {axis = 1, by = 1} : f32[B, N=4, C=6]\n"
+    "  %r11 = sum_ranks %m {ranks = 3} : f32[E=5, C=6]\n",
     /* products */
     "  %p0 = einsum %x, %m {spec = \"bnd,ed->bne\"} : f32[B, N=4, E=5]\n"
     "  %p1 = im2col %image {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : f32[B, N=4, "

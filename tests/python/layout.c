@@ -113,6 +113,7 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, images);
   FIELD(vtb_compile_options, n_images);
   FIELD(vtb_compile_options, vjp);
+  FIELD(vtb_compile_options, ranks);
 }
 
 static void print_text_range(void) {

@@ -137,6 +137,22 @@ void vtb__host_call(vtb_host_print *f, const vtb_func *callee, int64_t frame) {
   LLVMBuildCall2(f->b, f->h->host_type, to->fn, args, 3, "");
 }
 
+/* The services have both: vtb_program_execute() looks. */
+static void begin_sum(vtb_host_print *f, const vtb_step *step) {
+  vtb_cpu *c = &f->h->cpu;
+  LLVMTypeRef type = LLVMFunctionType(c->void_type, (LLVMTypeRef[]){c->ptr, c->ptr, c->i64}, 3, 0);
+  LLVMValueRef args[] = {f->services, vtb__host_address(f, &step->at[1]),
+                         vtb_cpu_i64(c, vtb_type_count(step->at[1].type))};
+  LLVMBuildCall2(f->b, type, service(f, offsetof(vtb_services, sum_begin)), args, 3, "");
+}
+
+static void wait_for_sums(vtb_host_print *f) {
+  vtb_cpu *c = &f->h->cpu;
+  LLVMTypeRef type = LLVMFunctionType(c->void_type, (LLVMTypeRef[]){c->ptr}, 1, 0);
+  LLVMBuildCall2(f->b, type, service(f, offsetof(vtb_services, sum_wait)),
+                 (LLVMValueRef[]){f->services}, 1, "");
+}
+
 static vtb_status print_step(vtb_host_print *f, const vtb_step *step, vtb_error *err) {
   vtb_cpu_kernel *k;
   switch (step->kind) {
@@ -153,6 +169,12 @@ static vtb_status print_step(vtb_host_print *f, const vtb_step *step, vtb_error 
     break;
   case VTB_STEP_FOLD:
     vtb__host_fold(f, step);
+    break;
+  case VTB_STEP_SUM:
+    begin_sum(f, step);
+    break;
+  case VTB_STEP_WAIT:
+    wait_for_sums(f);
     break;
   }
   return VTB_OK;

@@ -68,6 +68,11 @@ static void emit_step(vtb_cuda *c, const vtb_step *step) {
   case VTB_STEP_FOLD:
     vtb__cuda_emit_fold(c, step);
     break;
+  case VTB_STEP_SUM:
+    vtb_cuda_unsupported(c, step->inst, "sums over ranks inside a step are the CPU's");
+    break;
+  case VTB_STEP_WAIT: /* steps follow one another */
+    break;
   }
 }
 

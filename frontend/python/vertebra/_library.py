@@ -140,6 +140,7 @@ class CompileOptions(Structure):
         ("images", POINTER(c_char_p)),
         ("n_images", c_size_t),
         ("vjp", c_bool),
+        ("ranks", c_int),
     ]
 
 

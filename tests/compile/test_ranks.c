@@ -1,0 +1,200 @@
+/* Models trained by several ranks: losses, gradients and updated parameters are those of one
+ * process, whatever the model does with its batch. */
+#include "tests/compile/ranks.h"
+
+static char models[512], examples[512];
+
+static const char *source; /* of the models; NULL: files */
+
+static vtb_program *step_of(const char *model, const char *optimizer, int64_t batch, int ranks) {
+  const char *search[] = {models, VTB_SOURCE_DIR "/tests/std", NULL};
+  vtb_compile_options o = {.size = sizeof o,
+                           .model = model,
+                           .text = source,
+                           .batch = batch,
+                           .training = true,
+                           .optimizer = optimizer,
+                           .ranks = ranks,
+                           .no_tuning = true,
+                           .search = search,
+                           .n_search = 2};
+  vtb_program *p = NULL;
+  vtb_report *r = vtb_report_new();
+  vtb_status status = vtb_compile(&o, &p, r);
+  char *text = vtb_report_text(r, false);
+  CHECK_MSG(status == VTB_OK, "%s: %s%s", model, text, vtb_report_error(r));
+  free(text);
+  vtb_report_free(r);
+  if (status != VTB_OK) exit(1);
+  return p;
+}
+
+/* Batch norm, stochastic depth and dropout inside a block that is called twice, a noise level a
+ * row, a normaliser over the batch, labels that do not count. */
+static const char mixed[] =
+    "use std.nn\n"
+    "use std.conv\n"
+    "use std.loss\n"
+    "block layer(x: tokens) {\n"
+    "  y = relu(batch_norm(\"bn\", conv2d(\"conv\", to_image(x), 4, 3, pad = 1)))\n"
+    "  return x + survival(0.3) * dropout(y, 0.2)\n"
+    "}\n"
+    "model mixed() {\n"
+    "  input image: image[4, 6, 6]\n"
+    "  input labels: labels\n"
+    "  time = random(batch)\n"
+    "  x = pixels(image + 0.1 * time * random_normal(image))\n"
+    "  repeat 2 as i scope \"layers.{i}\" { x = layer(x) }\n"
+    "  gate = param gate: [4] ~ normal(0.5)\n"
+    "  shares = mean(mean(sigmoid(x * gate), axis = \"tokens\"), axis = \"B\")\n"
+    "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 5)\n"
+    "  loss ce = cross_entropy(logits, labels)\n"
+    "  loss balance = sum(ungroup(square(shares)))\n"
+    "}\n";
+
+/* At 12 rows; bits repeat. */
+static void check_model(const char *model, const char *optimizer, const int *counts) {
+  enum { ROWS = 12 };
+  rank_run one, runs[MOST_RANKS], again[MOST_RANKS];
+  vtb_program *p = step_of(model, optimizer, ROWS, 0);
+  CHECK(p->ranks == 0);
+  run_ranks(p, 1, &one);
+  CHECK(one.services.n_sums == 0);
+  for (int i = 0; counts[i]; i++) {
+    int n = counts[i];
+    vtb_program *q = step_of(model, optimizer, ROWS / n, n);
+    CHECK(q->ranks == n && q->batch == ROWS / n);
+    run_ranks(q, n, runs);
+    compare(model, &one, runs, n, 2e-5);
+    run_ranks(q, n, again);
+    for (int t = 0; t < q->n_tensors; t++)
+      CHECK(memcmp(runs[n - 1].args[t], again[n - 1].args[t], bytes_of(&q->tensors[t])) == 0);
+    CHECK(runs[0].services.n_waits <= runs[0].services.n_sums);
+    for (int r = 0; r < n; r++) rank_close(&runs[r]), rank_close(&again[r]);
+    vtb_program_free(q);
+  }
+  rank_close(&one);
+  vtb_program_free(p);
+}
+
+TEST(models) {
+  static const int four[] = {4, 0}, two[] = {2, 0};
+  check_model("vil_nano", "sgd", four);
+  check_model("vir_nano", "lamb", two);
+  check_model("vim_nano", "sgd", two);
+}
+
+TEST(what_depends_on_the_batch) {
+  static const int counts[] = {2, 3, 4, 0};
+  source = mixed;
+  vtb_program *p = step_of("mixed.vtb", "sgd", 6, 2);
+  CHECK(vtb_program_find(p, VTB_RANK_FIRST) >= 0);
+  vtb_program_free(p);
+  check_model("mixed.vtb", "sgd", counts);
+  source = NULL;
+}
+
+/* Where the services know of no other ranks a program for several does not run. */
+TEST(alone) {
+  rank_run run;
+  vtb_program *p = step_of("vil_nano", "sgd", 2, 2);
+  rank_open(&run, p, 0, 1, NULL);
+  run_rank(&run);
+  CHECK(run.status == VTB_E_USAGE);
+  CHECK_STR(run.err.text,
+            "the program is made for 2 processes that run it together, and here is one");
+  rank_close(&run);
+  vtb_program_free(p);
+}
+
+static char *stage(const char *model, const char *name, int ranks, const char *target) {
+  const char *search[] = {models};
+  vtb_compile_options o = {.size = sizeof o,
+                           .model = model,
+                           .text = source,
+                           .batch = 2,
+                           .training = true,
+                           .optimizer = "adamw",
+                           .ranks = ranks,
+                           .target = target,
+                           .no_tuning = true,
+                           .search = search,
+                           .n_search = 1};
+  vtb_report *r = vtb_report_new();
+  char *text = NULL;
+  if (vtb_compile_stage(&o, name, NULL, &text, r) != VTB_OK) text = vtb_report_text(r, false);
+  vtb_report_free(r);
+  return text;
+}
+
+static int count(const char *text, const char *what) {
+  int n = 0;
+  for (const char *at = text; (at = strstr(at, what)); at += strlen(what)) n++;
+  return n;
+}
+
+/* One rank is none, to the byte; of several the kernels are the same, and sums come besides. */
+TEST(kernels_stay) {
+  static const char *const names[] = {"vil_nano", "swin_nano", "convnext_nano"};
+  for (int i = 0; i < 3; i++) {
+    char *alone = stage(names[i], "fused", 0, "cpu"), *one = stage(names[i], "fused", 1, "cpu"),
+         *two = stage(names[i], "fused", 2, "cpu");
+    CHECK_STR(one, alone);
+    CHECK(count(alone, "sum_ranks") == 0 && count(two, "sum_ranks") > 10);
+    CHECK_MSG(count(two, "= fused @") == count(alone, "= fused @"), "%s: %d and %d kernels",
+              names[i], count(two, "= fused @"), count(alone, "= fused @"));
+    CHECK(count(two, "= einsum") == count(alone, "= einsum"));
+    vtb_free(alone), vtb_free(one), vtb_free(two);
+  }
+}
+
+/* Sums of gradients begin behind what makes them, not at the end. */
+TEST(sums_begin_early) {
+  char *text = stage("vil_nano", "fused", 2, "cpu");
+  const char *last = strstr(text, "verdict %"), *first = strstr(text, "sum_ranks");
+  int early = 0;
+  for (const char *at = first; at && at < last; at = strstr(at + 1, "sum_ranks")) {
+    const char *made = at;
+    while (made > text && made[-1] != '\n') made--;
+    early += strstr(at, "= call @") != NULL && strstr(at, "= call @") < last;
+  }
+  CHECK_MSG(early > 60, "%d", early);
+  vtb_free(text);
+}
+
+TEST(what_cannot_be_shared_out) {
+  source = "use std.nn\n"
+           "model m() {\n"
+           "  input image: image[1, 4, 4]\n"
+           "  x = mean(patch_embed(\"p\", image, 8, 2), axis = \"tokens\")\n"
+           "  y = x - amax(x, axis = \"B\")\n"
+           "  output logits = linear(\"head\", y, 3)\n"
+           "}\n";
+  char *text = stage("m.vtb", "grad", 3, NULL);
+  CHECK_MSG(strstr(text, "m.vtb:5:") && strstr(text, "error[VTB3203]: reduce_max cannot be shared "
+                                                     "out over 3 processes: it needs all rows"),
+            "%s", text);
+  CHECK(strstr(text, "help: sums and means over the batch can"));
+  free(text);
+  text = stage("m.vtb", "grad", 1, NULL);
+  CHECK_MSG(strstr(text, "func @train"), "%s", text);
+  vtb_free(text);
+  source = NULL;
+}
+
+int main(int argc, char **argv) {
+  snprintf(models, sizeof models, "%s/models", VTB_SOURCE_DIR);
+  snprintf(examples, sizeof examples, "%s/models/examples", VTB_SOURCE_DIR);
+  if (argc > 1) {
+    static const int counts[] = {2, 3, 0};
+    for (int i = 1; i < argc; i++) check_model(argv[i], "sgd", counts), printf("%s\n", argv[i]);
+    return test_done();
+  }
+  RUN(models);
+  RUN(what_depends_on_the_batch);
+  RUN(alone);
+  RUN(kernels_stay);
+  RUN(sums_begin_early);
+  RUN(what_cannot_be_shared_out);
+  return test_done();
+}
