@@ -57,9 +57,5 @@ static int run(int argc, char **argv) {
 int main(int argc, char **argv) {
   signal(SIGXFSZ, SIG_IGN); /* a file that must not grow further is an error of the write */
   cli_begin(argc, argv);
-  int status = cli_end(run(argc, argv));
-  /* A thread that OpenBLAS starts by itself tries for ever to get memory, and the library waits for
-   * it at the end of the process. */
-  if (status == VTB_E_MEMORY) _exit(status);
-  return status;
+  return cli_end(run(argc, argv));
 }

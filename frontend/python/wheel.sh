@@ -35,6 +35,9 @@ strip --strip-unneeded -o "$stage/vertebra/lib/libvertebra.so" "$library"
 cp "$tree"/models/*.vtb "$tree"/models/*.names "$stage/vertebra/models"
 cp "$tree"/models/std/*.vtb "$stage/vertebra/models/std"
 
+# linked into the library
+cp "$tree/docs/packages/copyright" "$stage/LICENSE.openblas"
+
 # What a library is under: the copyright file of its Debian package, beside the licence of the package itself. Five are
 # every system's: tags of manylinux say which.
 ldd "$library" | awk '$3 ~ "^/" && $1 !~ /^lib(c|m|z|gcc_s|stdc\+\+)\.so/ { print $1, $3 }' >"$work/needs"

@@ -1,18 +1,14 @@
-/* Services: ranges run by a team (team.h), OpenBLAS, scratch memory per thread and nesting level,
- * kernel times. */
+/* Services: ranges run by a team (team.h), products (blas.h), scratch memory per thread and nesting
+ * level, kernel times. */
 #include "runtime/launch/threads.h"
-#include "runtime/base/lock.h"
+#include "runtime/launch/blas.h"
 #include "runtime/launch/team.h"
 #include "runtime/launch/trace.h"
 
 #include <assert.h>
-#include <cblas.h>
-#include <limits.h>
-#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #if defined(__SSE__)
@@ -41,10 +37,11 @@ typedef struct services_state {
   vtb_team *team;   /* NULL: */
   vtb_pool_fn pool; /* the caller's threads */
   void *pool_user;
-  _Atomic bool *taken;     /* one a thread: a thread of the pool has its scratch memory */
-  int n_threads;           /* entries of: */
-  thread_scratch *scratch; /* one a thread, the caller's first */
-  _Atomic bool no_memory;  /* a task of this run had no scratch memory */
+  _Atomic bool *taken;      /* one a thread: a thread of the pool has its scratch memory */
+  int n_threads;            /* entries of: */
+  thread_scratch *scratch;  /* one a thread, the caller's first */
+  _Atomic bool no_memory;   /* a task of this run had no scratch memory, */
+  _Atomic bool no_products; /* or none for a product */
   vtb_summer summer;
   vtb_error sum_error;    /* of this run; of the caller's thread */
   vtb_kernel_time *times; /* NULL unless profiling */
@@ -74,72 +71,16 @@ void vtb_denormals_restore(unsigned mode) {
 #endif
 }
 
-/* ---- OpenBLAS: its number of threads belongs to the process ---------------------------------- */
+/* ---- products -------------------------------------------------------------------------------- */
 
-static vtb_lock blas_lock;
-static int blas_runs, blas_threads_before;
-static pid_t blas_process; /* whose runs they are: a child has none of its parent's */
-
-/* OpenBLAS takes 128 MiB of addresses for each thread that calls it, when it first does, and tries
- * for ever where it cannot have them. */
-#define BLAS_ROOM ((size_t)160 << 20)
-static int blas_threads_with_room;
-static _Atomic bool blas_has_no_room, blas_refused;
-
-/* Under the lock. */
-static bool find_blas_room(int n_threads) {
-  if (n_threads <= blas_threads_with_room) return true;
-  size_t bytes = (size_t)(n_threads - blas_threads_with_room) * BLAS_ROOM;
-  void *room = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (room == MAP_FAILED) return false;
-  munmap(room, bytes);
-  blas_threads_with_room = n_threads;
-  return true;
-}
-
-/* Under the lock. */
-static void forget_runs_of_parent(void) {
-  if (blas_process == getpid()) return;
-  if (blas_runs) openblas_set_num_threads(blas_threads_before);
-  blas_runs = 0;
-  blas_process = getpid();
-}
-
-/* The program splits the work itself. */
-static void begin_blas(int n_threads) {
-  (void)vtb_lock_take(&blas_lock);
-  forget_runs_of_parent();
-  atomic_store(&blas_has_no_room, !find_blas_room(n_threads));
-  if (blas_runs++ == 0) {
-    blas_threads_before = openblas_get_num_threads();
-    if (blas_threads_before != 1) openblas_set_num_threads(1);
-  }
-  vtb_lock_give(&blas_lock);
-}
-
-static void end_blas(void) {
-  (void)vtb_lock_take(&blas_lock);
-  if (--blas_runs == 0 && blas_threads_before != 1 && openblas_get_num_threads() == 1)
-    openblas_set_num_threads(blas_threads_before);
-  vtb_lock_give(&blas_lock);
-}
-
-static int blas_int(int64_t v) {
-  assert(v >= 0 && v <= INT_MAX); /* sizes of compiled code, whose tensors are far smaller */
-  return (int)v;
-}
+/* Whose program this thread computes a part of; NULL: none. */
+static _Thread_local services_state *my_run __attribute__((tls_model("initial-exec")));
 
 static void sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc) {
-  if (m == 0 || n == 0) return;
-  if (atomic_load_explicit(&blas_has_no_room, memory_order_relaxed)) {
-    atomic_store(&blas_refused, true);
-    return;
-  }
-  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
-              trans_b ? CblasTrans : CblasNoTrans, blas_int(m), blas_int(n), blas_int(k), alpha, a,
-              blas_int(lda), b, blas_int(ldb), beta, c, blas_int(ldc));
+  if (!vtb__blas_sgemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) && my_run)
+    atomic_store(&my_run->no_products, true);
 }
 
 /* ---- scratch --------------------------------------------------------------------------------- */
@@ -211,30 +152,35 @@ static vtb_status run_native(const vtb_program *p, void *const *args, void *work
     return vtb_fail(err, VTB_E_USAGE,
                     "the program is made for %d processes that run it together, and here is one",
                     p->ranks);
-  begin_blas(st->n_threads);
   p->entry(args, workspace, s);
-  end_blas();
   if (atomic_exchange(&st->no_memory, false)) return vtb_no_memory(err, "the scratch of a kernel");
   if (st->sum_error.status != VTB_OK) {
     vtb_error sum_error = st->sum_error;
     st->sum_error = (vtb_error){0};
     return vtb_fail(err, sum_error.status, "%s", sum_error.text);
   }
-  if (atomic_exchange(&blas_refused, false))
-    return vtb_fail(err, VTB_E_MEMORY,
-                    "out of memory for products: OpenBLAS takes %zu MiB of addresses a thread, and "
-                    "there are %d; run with fewer threads, or a higher limit (ulimit -v)",
-                    BLAS_ROOM >> 20, st->n_threads);
   return VTB_OK;
+}
+
+static vtb_status check_products(services_state *st, vtb_error *err) {
+  if (!atomic_exchange(&st->no_products, false)) return VTB_OK;
+  return vtb_fail(err, VTB_E_MEMORY,
+                  "out of memory for products: OpenBLAS takes %zu MiB of addresses a thread, and "
+                  "there are %d; run with fewer threads, or a higher limit (ulimit -v)",
+                  VTB_BLAS_ROOM >> 20, st->n_threads);
 }
 
 vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
                                const vtb_services *s, vtb_error *err) {
+  services_state *before = my_run;
   unsigned mode = vtb_denormals_flush();
+  my_run = s->user;
   vtb_status status =
       p->run ? p->run(p->owner, args, s, err) : run_native(p, args, workspace, s, err);
+  my_run = before;
   vtb_denormals_restore(mode);
-  return status;
+  vtb_status products = check_products(s->user, status == VTB_OK ? err : NULL);
+  return status == VTB_OK ? products : status;
 }
 
 /* ---- parallel ranges ------------------------------------------------------------------------- */
@@ -248,6 +194,7 @@ typedef struct wrapped_task {
 
 static void run_range(void *closure, int64_t begin, int64_t end) {
   const wrapped_task *w = closure;
+  services_state *before = my_run;
   thread_scratch *t = scratch_of_thread(w->state);
   assert(t->depth + 1 < SCRATCH_LEVELS);
   unsigned mode = vtb_denormals_flush();
@@ -255,7 +202,9 @@ static void run_range(void *closure, int64_t begin, int64_t end) {
   vtb_trace *trace = t->depth == 0 ? w->state->trace : NULL;
   double start = trace ? vtb_now() : 0;
   t->depth++;
+  my_run = w->state;
   w->fn(w->closure, begin, end);
+  my_run = before;
   drop_retired(&t->levels[t->depth]);
   t->depth--;
   if (trace)
@@ -405,6 +354,7 @@ static vtb_services *make(int n_threads, int n_kernels, vtb_pool_fn pool, void *
   st->pool_user = pool_user;
   st->n_kernels = n_kernels;
   st->kernel = -1;
+  vtb__blas_retain();
   if (!allocate(st)) {
     vtb_services_free(s);
     return NULL;
@@ -432,6 +382,7 @@ void vtb_services_free(vtb_services *s) {
   if (!s) return;
   services_state *st = s->user;
   vtb_team_free(st->team);
+  vtb__blas_release();
   free_scratch(st);
   free(st->taken);
   free(st->times);

@@ -1,5 +1,5 @@
 /* The services a program calls back into: threads (a team of their own), single-threaded sgemm
- * (OpenBLAS), scratch memory, kernel timing.
+ * (blas.h), scratch memory, kernel timing.
  *
  * Ownership: services are the caller's, freed with vtb_services_free() once no program uses them. A
  * services object may be used by one running entry at a time; two threads that run programs need
@@ -8,8 +8,6 @@
  * tasks nested in it have their own. NULL when there is no memory: the task returns, and the run is
  * VTB_E_MEMORY. Denormals: inside vtb_program_execute() and inside every task they are flushed to
  * zero; the caller's mode is restored.
- * OpenBLAS has one number of threads for the whole process. While a native program runs it is 1;
- * when no program runs any more it is what it was before, unless somebody has changed it meanwhile.
  */
 #ifndef VTB_THREADS_H
 #define VTB_THREADS_H

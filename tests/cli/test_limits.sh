@@ -2,7 +2,7 @@
 . tests/cli/lib.sh
 nm "$VERTEBRA" 2>/dev/null | grep -q __asan_init && exit 77 # needs more addresses than the limits leave
 
-# OpenBLAS waits for ever for addresses that it cannot have: with any limit the end comes soon, and with a sentence.
+# Products take 160 MiB of addresses a thread: with any limit the end comes soon, and with a sentence.
 refused=0
 for ((limit = 350000; limit <= 950000; limit += 100000)); do
   got=0

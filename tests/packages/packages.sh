@@ -50,8 +50,8 @@ cat "$work"/*.files | grep -v '/$' | sort | uniq -d >"$work/twice"
 [ ! -s "$work/twice" ] || fail "in two packages: $(cat "$work/twice")"
 needs vertebra 'libllvm19'; needs vertebra "vertebra-models (= $debian)"
 needs libvertebra"$so" 'libllvm19'; needs libvertebra"$so" "vertebra-models (= $debian)"
-needs libvertebra-rt"$so" libopenblas; needs libvertebra-rt"$so" 'libc6 (>= '
-lacks libvertebra-rt"$so" 'llvm|z3|icu|cairo|cjson|archive|fyaml|protobuf|vertebra' depends
+needs libvertebra-rt"$so" 'libc6 (>= '
+lacks libvertebra-rt"$so" 'llvm|z3|icu|cairo|cjson|archive|fyaml|protobuf|openblas|gfortran|vertebra' depends
 lacks libvertebra-rt"$so" '/(bin|include)/|\.a$|\.so$' files
 needs libvertebra-dev "libvertebra-rt$so (= $debian)"; needs libvertebra-dev "libvertebra$so (= $debian)"
 needs python3-vertebra "libvertebra$so (= $debian)"; needs python3-vertebra python3

@@ -9,7 +9,6 @@
 #include "tests/runtime/fake_program.h"
 #include "tests/runtime/sample_file.h"
 
-#include <cblas.h>
 #include <cjson/cJSON.h>
 #include <dirent.h>
 #include <locale.h>
@@ -25,7 +24,7 @@ int fsync(int fd) {
 /* ---- what belongs to the host ---------------------------------------------------------------- */
 
 typedef struct host {
-  int blas_threads, n_open;
+  int n_open;
   mode_t mask;
   const char *json_error;
   char locale[64];
@@ -41,8 +40,7 @@ static int count_entries(const char *folder, const char *part) {
 }
 
 static host look(void) {
-  host h = {.blas_threads = openblas_get_num_threads(),
-            .n_open = count_entries("/proc/self/fd", ""),
+  host h = {.n_open = count_entries("/proc/self/fd", ""),
             .mask = umask(0),
             .json_error = cJSON_GetErrorPtr()};
   struct sigaction a;
@@ -55,7 +53,7 @@ static host look(void) {
 
 static void check_host(const host *before) {
   host now = look();
-  CHECK(now.blas_threads == before->blas_threads && now.mask == before->mask);
+  CHECK(now.mask == before->mask);
   CHECK(now.json_error == before->json_error && strcmp(now.locale, before->locale) == 0);
   CHECK(now.on_interrupt == before->on_interrupt && now.on_pipe == before->on_pipe);
   CHECK_MSG(now.n_open == before->n_open, "%d files are open, %d were", now.n_open, before->n_open);
@@ -367,42 +365,8 @@ TEST(a_full_disk_leaves_the_file_that_was_there) {
   vtb_model_release(m);
 }
 
-/* ---- OpenBLAS -------------------------------------------------------------------------------- */
-
-static int blas_threads_inside;
-
-static void look_at_blas(void *const *args, void *workspace, const vtb_services *s) {
-  (void)args, (void)workspace, (void)s;
-  blas_threads_inside = openblas_get_num_threads();
-}
-
-static void nested_run(void *const *args, void *workspace, const vtb_services *s) {
-  vtb_program inner = {.entry = look_at_blas};
-  CHECK_OK(vtb_program_execute(&inner, args, workspace, s, err));
-  CHECK(openblas_get_num_threads() == 1); /* the outer run still goes on */
-}
-
-static void host_changes_its_mind(void *const *args, void *workspace, const vtb_services *s) {
-  (void)args, (void)workspace, (void)s;
-  openblas_set_num_threads(2);
-}
-
-TEST(the_threads_of_blas_are_the_hosts) {
-  vtb_program outer = {.entry = nested_run}, changes = {.entry = host_changes_its_mind};
-  vtb_services *s = vtb_services_default(1);
-  CHECK(openblas_get_num_threads() == 2);
-  CHECK_OK(vtb_program_execute(&outer, NULL, NULL, s, err));
-  CHECK(blas_threads_inside == 1 && openblas_get_num_threads() == 2);
-  openblas_set_num_threads(1);
-  CHECK_OK(vtb_program_execute(&changes, NULL, NULL, s, err));
-  CHECK(openblas_get_num_threads() == 2);
-  vtb_services_free(s);
-  CHECK(openblas_get_num_threads() == 2);
-}
-
 int main(void) {
   setenv("VTB_CUDA_DRIVER", VTB_FAKE_CUDA, 1);
-  openblas_set_num_threads(2);
   cJSON_Delete(cJSON_Parse("{\"what the host parsed\": nonsense}"));
   sample *file = make();
   char path[512];
@@ -420,6 +384,5 @@ int main(void) {
   RUN(opening_a_folder_of_images);
   RUN(without_threads_there_are_fewer_or_an_error);
   RUN(a_full_disk_leaves_the_file_that_was_there);
-  RUN(the_threads_of_blas_are_the_hosts);
   return test_done();
 }

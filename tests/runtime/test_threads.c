@@ -1,7 +1,6 @@
 #include "runtime/launch/trace.h"
 #include "tests/runtime/support.h"
 
-#include <cblas.h>
 #include <pthread.h>
 
 typedef struct coverage {
@@ -193,26 +192,6 @@ TEST(a_trace_without_room_counts_what_it_leaves_out) {
   vtb_trace_free(t);
 }
 
-static int inside;
-
-static void ask_blas(void *const *args, void *workspace, const vtb_services *s) {
-  (void)args, (void)workspace, (void)s;
-  inside = openblas_get_num_threads();
-}
-
-/* The process's own products keep their threads. */
-TEST(a_run_gives_the_threads_of_blas_back) {
-  vtb_program p = {.entry = ask_blas};
-  vtb_services *s = vtb_services_default(2);
-  openblas_set_num_threads(2);
-  int before = openblas_get_num_threads();
-  for (int i = 0; i < 2; i++) {
-    CHECK_OK(vtb_program_execute(&p, NULL, NULL, s, err));
-    CHECK(inside == 1 && openblas_get_num_threads() == before);
-  }
-  vtb_services_free(s);
-}
-
 static void starve(void *const *args, void *workspace, const vtb_services *s) {
   (void)workspace;
   if (*(int *)args[0]) (void)s->scratch(s, INT64_MAX / 4);
@@ -250,7 +229,6 @@ int main(void) {
   RUN(profiling_sums_launches);
   RUN(a_trace_has_launches_and_what_each_thread_did_of_them);
   RUN(a_trace_without_room_counts_what_it_leaves_out);
-  RUN(a_run_gives_the_threads_of_blas_back);
   RUN(a_run_without_scratch_is_a_failure);
   RUN(thread_count_comes_from_the_environment);
   return test_done();
