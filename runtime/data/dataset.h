@@ -214,15 +214,20 @@ typedef struct vtb_loader_options {
   int64_t start_epoch, start_batch,
       n_epochs;  /* n_epochs counts from epoch 0; batches before the start are skipped */
   int n_threads; /* preparing threads; 0: the cores, vtb_default_threads() */
+  /* Of batches that several processes share, or that are taken in pieces: rows [first, first +
+   * pieces batch) of every `whole` of them are prepared, a piece of `batch` rows at a time. Epochs,
+   * start_batch and drop_last count whole batches. whole 0: the batch is the whole. */
+  int64_t whole, first, pieces;
 } vtb_loader_options;
 
 typedef struct vtb_batch {
   void *const *at; /* a buffer a feed, 64-byte aligned */
   float *images;   /* of the first feed of its kind, (B, C, H, W), or pixels; NULL: none */
   int32_t *labels; /* (B); -1: padding; NULL: none */
-  int64_t n;       /* samples; the rows behind them are padding */
+  int64_t n;       /* samples, none of some pieces; the rows behind them are padding */
   int64_t damaged; /* rows among them that are padding in the place of samples left out */
   int64_t epoch, index;
+  int64_t piece;          /* of the batch `index` */
   const int64_t *samples; /* sample numbers (n) */
 } vtb_batch;
 

@@ -27,14 +27,15 @@ typedef struct slot {
 struct vtb_loader {
   vtb_loader_options o;
   vtb_feed pair[2];                    /* the image and the label, where no feeds are asked for */
-  int64_t n_samples, per_epoch, total; /* batches an epoch, batches in all, counted from epoch 0 */
+  int64_t n_samples;
+  int64_t per_epoch, total; /* pieces an epoch, pieces in all, counted from epoch 0 */
   slot ring[RING];
 
   pthread_mutex_t lock;
   pthread_cond_t changed;
   pthread_t *threads;
   int n_threads;
-  int64_t next_batch, next_row; /* the next piece to prepare */
+  int64_t next_batch, next_row; /* the next rows to prepare; batches are pieces of whole ones */
   int64_t consumed;             /* batches before this one are free again */
   bool holding, stop;           /* holding: the consumer has batch `consumed` */
   vtb_error error;
@@ -193,10 +194,16 @@ static vtb_status fill(const vtb_loader *l, const vtb_feed *f, sample *s, void *
   return vtb_fail(err, VTB_E_INTERNAL, "nothing fills the input %s", f->name);
 }
 
+/* The place of the first row of piece `b` in its epoch. */
+static int64_t begin_of(const vtb_loader *l, int64_t b) {
+  int64_t within = b % l->per_epoch;
+  return within / l->o.pieces * l->o.whole + l->o.first + within % l->o.pieces * l->o.batch;
+}
+
 /* Row `row` of batch `b` into the slot; *damaged: padding stands in its place. */
 static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row, int64_t *damaged,
                           vtb_error *err) {
-  int64_t epoch = b / l->per_epoch, position = b % l->per_epoch * l->o.batch + row;
+  int64_t epoch = b / l->per_epoch, position = begin_of(l, b) + row;
   sample s = {.padding = position >= l->n_samples};
   vtb_status status = VTB_OK;
   if (!s.padding) {
@@ -218,8 +225,8 @@ static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row,
   return status;
 }
 
-/* Under the lock: is there a piece, and is its slot free? */
-static bool piece_available(const vtb_loader *l) {
+/* Under the lock: are there rows, and is their slot free? */
+static bool rows_available(const vtb_loader *l) {
   return l->next_batch < l->total && l->next_batch < l->consumed + RING;
 }
 
@@ -227,7 +234,7 @@ static void *work(void *user) {
   vtb_loader *l = user;
   pthread_mutex_lock(&l->lock);
   while (!l->stop) {
-    if (!piece_available(l)) {
+    if (!rows_available(l)) {
       pthread_cond_wait(&l->changed, &l->lock);
       continue;
     }
@@ -326,19 +333,22 @@ static vtb_status start_threads(vtb_loader *l, vtb_error *err) {
 }
 
 vtb_status vtb_loader_open(const vtb_loader_options *o, vtb_loader **out, vtb_error *err) {
-  int64_t n = vtb_dataset_count(o->dataset);
-  assert(o->batch > 0 && o->n_epochs >= 0);
-  int64_t per_epoch = vtb_loader_batches(n, o->batch, o->drop_last);
-  if (per_epoch == 0)
+  int64_t n = vtb_dataset_count(o->dataset), whole = o->whole ? o->whole : o->batch,
+          pieces = o->pieces ? o->pieces : 1;
+  assert(o->batch > 0 && o->n_epochs >= 0 && o->first + pieces * o->batch <= whole);
+  int64_t batches = vtb_loader_batches(n, whole, o->drop_last);
+  if (batches == 0)
     return vtb_fail(err, VTB_E_INPUT, "data set %s has %lld samples, fewer than a batch of %lld",
-                    vtb_dataset_name(o->dataset), (long long)n, (long long)o->batch);
+                    vtb_dataset_name(o->dataset), (long long)n, (long long)whole);
   vtb_loader *l = calloc(1, sizeof *l);
   if (!l) return vtb_no_memory(err, "loading images");
   l->o = *o;
+  l->o.whole = whole;
+  l->o.pieces = pieces;
   l->n_samples = n;
-  l->per_epoch = per_epoch;
-  l->total = per_epoch * o->n_epochs;
-  l->next_batch = l->consumed = o->start_epoch * per_epoch + o->start_batch;
+  l->per_epoch = batches * pieces;
+  l->total = l->per_epoch * o->n_epochs;
+  l->next_batch = l->consumed = (o->start_epoch * batches + o->start_batch) * pieces;
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed, NULL);
   vtb_status status = allocate_ring(l, err);
@@ -393,11 +403,12 @@ vtb_status vtb_loader_next(vtb_loader *l, const vtb_batch **out, vtb_error *err)
   if (!end && !s->ready) {
     status = vtb_fail(err, l->error.status, "%s", l->error.text);
   } else if (!end) {
-    int64_t b = l->consumed, index = b % l->per_epoch, left = l->n_samples - index * l->o.batch;
-    s->batch.n = left < l->o.batch ? left : l->o.batch;
+    int64_t b = l->consumed, left = l->n_samples - begin_of(l, b);
+    s->batch.n = left < 0 ? 0 : left < l->o.batch ? left : l->o.batch;
     s->batch.damaged = s->damaged;
     s->batch.epoch = b / l->per_epoch;
-    s->batch.index = index;
+    s->batch.index = b % l->per_epoch / l->o.pieces;
+    s->batch.piece = b % l->o.pieces;
     l->holding = true;
     *out = &s->batch;
   }

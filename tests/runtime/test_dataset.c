@@ -328,6 +328,56 @@ TEST(the_last_batch_is_padded_and_every_sample_comes_once) {
   vtb_dataset_free(d);
 }
 
+/* Pieces of shares of batches of 24 are the rows of the whole ones, from the second of the second
+ * epoch on; the last batch is padded, some pieces have no sample at all. */
+static void check_shares(const vtb_dataset *d, int ranks, int pieces, bool drop_last) {
+  int64_t rows = 24 / ranks / pieces;
+  vtb_loader_options o = {.dataset = d,
+                          .transform = augmenting(d),
+                          .batch = 24,
+                          .shuffle = true,
+                          .drop_last = drop_last,
+                          .seed = 3,
+                          .start_epoch = 1,
+                          .start_batch = 1,
+                          .n_epochs = 3};
+  vtb_loader *whole = NULL, *share[24] = {NULL};
+  const vtb_batch *want = NULL, *got = NULL;
+  CHECK_OK(vtb_loader_open(&o, &whole, err));
+  o.batch = rows, o.whole = 24, o.pieces = pieces;
+  for (int r = 0; r < ranks; r++, o.first += rows * pieces)
+    CHECK_OK(vtb_loader_open(&o, &share[r], err));
+  int batches = 0;
+  for (;; batches++) {
+    CHECK_OK(vtb_loader_next(whole, &want, err));
+    for (int i = 0; i < ranks * pieces; i++) {
+      int64_t first = rows * i, left = want ? want->n - first : 0;
+      CHECK_OK(vtb_loader_next(share[i / pieces], &got, err));
+      CHECK(!got == !want);
+      if (!got || !want) continue;
+      CHECK(got->epoch == want->epoch && got->index == want->index && got->piece == i % pieces);
+      CHECK(got->n == (left < 0 ? 0 : left < rows ? left : rows));
+      CHECK(memcmp(got->labels, want->labels + first, (size_t)rows * 4) == 0);
+      CHECK(memcmp(got->images, want->images + first * SIDE * SIDE,
+                   (size_t)(rows * SIDE * SIDE) * sizeof(float)) == 0);
+    }
+    if (!want) break;
+  }
+  CHECK(batches == (drop_last ? 3 : 5));
+  vtb_loader_close(whole);
+  for (int r = 0; r < ranks; r++) vtb_loader_close(share[r]);
+}
+
+TEST(shares_of_batches_are_their_rows) {
+  vtb_dataset *d = open_set("load", "train");
+  const int parts[][2] = {{1, 1}, {2, 1}, {3, 1}, {1, 4}, {4, 2}, {24, 1}, {2, 12}};
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+    check_shares(d, parts[i][0], parts[i][1], true);
+    check_shares(d, parts[i][0], parts[i][1], false);
+  }
+  vtb_dataset_free(d);
+}
+
 /* Element i of sample s of a batch whose images are bytes. */
 static float made_of(const char *pixels, int s, int i) {
   vtb_pixels at = vtb_pixels_layout(8, 1, SIDE * SIDE);
@@ -477,6 +527,7 @@ int main(void) {
   RUN(permutations_are_bijections_that_differ_by_epoch);
   RUN(batches_do_not_depend_on_threads_and_can_be_resumed);
   RUN(the_last_batch_is_padded_and_every_sample_comes_once);
+  RUN(shares_of_batches_are_their_rows);
   RUN(pixels_are_the_images_before_they_are_normalised);
   RUN(a_damaged_sample_stops_the_loader_with_its_name);
   RUN(closing_early_does_not_hang);
