@@ -26,7 +26,7 @@ typedef struct slot {
 
 struct vtb_loader {
   vtb_loader_options o;
-  vtb_feed pair[2];                    /* the image and the label, where no feeds are asked for */
+  vtb_feed pair[2]; /* the image and the label, where no feeds are asked for */
   int64_t n_samples;
   int64_t per_epoch, total; /* pieces an epoch, pieces in all, counted from epoch 0 */
   slot ring[RING];

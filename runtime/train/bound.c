@@ -32,7 +32,7 @@ static vtb_status check_inputs(const vtb_bound *b, vtb_error *err) {
   for (int i = 0; i < p->n_tensors; i++) {
     vtb_io io = p->tensors[i].io;
     bool known = i == b->image || i == b->labels || i == b->seed || i == b->scale ||
-                 vtb_starts_with(p->tensors[i].name, "update.");
+                 i == b->first || vtb_starts_with(p->tensors[i].name, "update.");
     if ((io == VTB_IO_INPUT && !known) || io == VTB_IO_GRAD_IN)
       return vtb_fail(err, VTB_E_INPUT,
                       "the model has an input \"%s\" that a classifier's data set cannot fill",
@@ -59,7 +59,7 @@ static vtb_status check_training(const vtb_bound *b, vtb_error *err) {
 
 static bool is_fed(const vtb_bound *b, int i) {
   const vtb_tensor_info *t = &b->program->tensors[i];
-  return t->io == VTB_IO_INPUT && i != b->seed && i != b->scale &&
+  return t->io == VTB_IO_INPUT && i != b->seed && i != b->scale && i != b->first &&
          !vtb_starts_with(t->name, "update.");
 }
 
@@ -132,13 +132,14 @@ bool vtb__bound_takes_pixels(const vtb_bound *b) {
 
 vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image,
                            const char *logits, bool training, vtb_error *err) {
-  *b = (vtb_bound){.program = p, .labels = -1, .loss = -1, .scale = -1};
+  *b = (vtb_bound){.program = p, .labels = -1, .first = -1, .loss = -1, .scale = -1};
   b->image = image ? find_role(p, image, VTB_IO_INPUT) : find_image(p);
   b->logits = logits ? find_role(p, logits, VTB_IO_OUTPUT) : find_logits(p);
   b->seed = find_role(p, "seed", VTB_IO_INPUT);
   if (b->seed >= 0 &&
       (!p->tensors[b->seed].is_int || vtb_tensor_info_count(&p->tensors[b->seed]) != 1))
     b->seed = -1;
+  b->first = find_role(p, VTB_RANK_FIRST, VTB_IO_INPUT);
   if (training) {
     b->loss = find_role(p, "loss", VTB_IO_OUTPUT);
     b->scale = find_role(p, VTB_LOSS_SCALE, VTB_IO_INPUT);

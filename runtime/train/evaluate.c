@@ -70,6 +70,7 @@ typedef struct evaluation {
   int most, first, n;                /* most: 0: of programs that wait for each run */
   int64_t done, total;
   int32_t seed;
+  int rank, n_ranks;
 } evaluation;
 
 /* Profiles are of runs one by one. */
@@ -83,6 +84,8 @@ static vtb_status open_evaluation(evaluation *e, vtb_error *err) {
   vtb_bound *b = e->bound;
   size_t bytes = (size_t)b->program->batch * sizeof(int32_t);
   e->total = vtb_dataset_count(e->options->dataset);
+  e->rank = vtb_ranks_rank(e->options->ranks);
+  e->n_ranks = vtb_ranks_count(e->options->ranks);
   e->most = most_under_way(b->program, e->options->services);
   if (b->seed >= 0) b->args[b->seed] = &e->seed;
   for (int i = 0; i < MOST_UNDER_WAY && !vtb__is_measured(b); i++)
@@ -101,7 +104,8 @@ static vtb_status begin(evaluation *e, const vtb_batch *batch, vtb_error *err) {
   u->n = batch->n, u->damaged = batch->damaged;
   if (u->labels) memcpy(u->labels, batch->labels, (size_t)batch->n * sizeof *u->labels);
   vtb__bound_fill(b, batch);
-  if (vtb__is_measured(b)) e->seed = (int32_t)batch->index; /* noise of its own for every batch */
+  if (vtb__is_measured(b)) /* noise of its own for every batch */
+    e->seed = (int32_t)(batch->index * e->n_ranks + e->rank);
   vtb_status status =
       e->most ? p->submit(p->owner, b->args, err)
               : vtb_program_execute(p, b->args, b->workspace, e->options->services, err);
@@ -121,7 +125,9 @@ static void count(evaluation *e, const under_way *u) {
     count_batch(e->tally, u, b->args[b->logits], b->classes);
   }
   e->done += u->n;
-  if (e->options->on_batch) e->options->on_batch(e->options->user, e->done, e->total);
+  if (!e->options->on_batch) return;
+  int64_t of_all = e->done * e->n_ranks; /* others are about as far */
+  e->options->on_batch(e->options->user, of_all < e->total ? of_all : e->total, e->total);
 }
 
 /* Counts all that is under way but the newest `leave`; after an error none is left, and what comes
@@ -147,6 +153,7 @@ static vtb_status run_batches(evaluation *e, vtb_loader *loader, vtb_error *err)
   for (;;) {
     const vtb_batch *batch = NULL;
     vtb_status status = vtb_loader_next(loader, &batch, err);
+    if (status == VTB_OK && batch && !batch->n) continue; /* the last ones are others' */
     if (status == VTB_OK && batch) status = begin(e, batch, err);
     bool over = status != VTB_OK || !batch || (o->stop && *o->stop);
     bool full = e->n >= e->most;
@@ -154,9 +161,35 @@ static vtb_status run_batches(evaluation *e, vtb_loader *loader, vtb_error *err)
                        : full ? take(e, e->most > 1, err)
                               : VTB_OK;
     if (status != VTB_OK || taken != VTB_OK) return status != VTB_OK ? status : taken;
-    e->tally->stopped = over && e->done < e->total;
+    e->tally->stopped = over && batch && (e->n_ranks > 1 || e->done < e->total);
     if (over) return VTB_OK;
   }
+}
+
+/* Sums of all ranks on each; stopped where one is. */
+static vtb_status sum_up(const evaluation *e, vtb_error *err) {
+  tally *t = e->tally;
+  vtb_bound *b = e->bound;
+  vtb_ranks *ranks = e->options->ranks;
+  double v[] = {t->stopped, (double)t->n, (double)t->top1, (double)t->top5, t->loss};
+  if (e->n_ranks == 1) return VTB_OK;
+  vtb_status status = vtb_ranks_sum(ranks, v, sizeof v / sizeof *v, err);
+  if (status != VTB_OK) return status;
+  t->stopped = v[0] > 0;
+  t->n = (int64_t)v[1], t->top1 = (int64_t)v[2], t->top5 = (int64_t)v[3], t->loss = v[4];
+  if (t->stopped) return VTB_OK;
+  if (vtb__is_measured(b)) return vtb_ranks_sum(ranks, b->measures.sums, b->measures.n_sums, err);
+  for (int64_t k = 0; t->confusion && k < b->classes && status == VTB_OK; k++) {
+    double row[VTB__MOST_ISSUED];
+    int64_t *counts = t->confusion + k * b->classes;
+    for (int64_t i = 0; i < b->classes && status == VTB_OK; i += VTB__MOST_ISSUED) {
+      int64_t n = b->classes - i < VTB__MOST_ISSUED ? b->classes - i : VTB__MOST_ISSUED;
+      for (int64_t j = 0; j < n; j++) row[j] = (double)counts[i + j];
+      status = vtb_ranks_sum(ranks, row, n, err);
+      for (int64_t j = 0; j < n; j++) counts[i + j] = (int64_t)row[j];
+    }
+  }
+  return status;
 }
 
 static vtb_status check_options(const vtb_bound *b, const vtb_eval_options *o, vtb_error *err) {
@@ -230,6 +263,8 @@ vtb_status vtb_evaluate(vtb_program *p, void *const *params, const vtb_eval_opti
     vtb_loader_options lo = {.dataset = o->dataset,
                              .transform = o->transform,
                              .batch = p->batch,
+                             .whole = p->batch * e.n_ranks,
+                             .first = p->batch * e.rank,
                              .feeds = b.feeds,
                              .n_feeds = b.n_feeds,
                              .pixels = e.most && vtb__bound_takes_pixels(&b),
@@ -239,6 +274,7 @@ vtb_status vtb_evaluate(vtb_program *p, void *const *params, const vtb_eval_opti
     if (status == VTB_OK) status = vtb_loader_open(&lo, &loader, err);
   }
   if (status == VTB_OK) status = run_batches(&e, loader, err);
+  if (status == VTB_OK) status = sum_up(&e, err);
   if (status == VTB_OK)
     fill_result(result, &t, &b, vtb_now() - start);
   else

@@ -115,7 +115,8 @@ static bool same_word(const char *a, size_t n, const char *b, size_t m) {
 
 /* Words of `a` that `b` has with another value or lacks; only_missing: `a` is what is now, and what
  * `b` lacks is told. */
-static void tell(const char *a, const char *b, bool only_missing, char *out, size_t size) {
+static void tell(const char *a, const char *b, bool only_missing, const char *now, char *out,
+                 size_t size) {
   for (const char *at = a; *at; at += strcspn(at, " "), at += *at == ' ') {
     const char *other = "";
     size_t n = strcspn(at, " "), m = word_like(b, at, &other), used = strlen(out);
@@ -123,15 +124,20 @@ static void tell(const char *a, const char *b, bool only_missing, char *out, siz
     if (used) used += (size_t)snprintf(out + used, size - used, ", ");
     if (used >= size) return;
     if (m)
-      snprintf(out + used, size - used, "%.*s (now %.*s)", (int)n, at, (int)m, other);
+      snprintf(out + used, size - used, "%.*s (%s %.*s)", (int)n, at, now, (int)m, other);
+    else if (only_missing)
+      snprintf(out + used, size - used, "%s %.*s", now, (int)n, at);
     else
-      snprintf(out + used, size - used, only_missing ? "now %.*s" : "%.*s (now not set)", (int)n,
-               at);
+      snprintf(out + used, size - used, "%.*s (%s not set)", (int)n, at, now);
     if (strlen(out) + 1 >= size) return;
   }
 }
 
+void vtb_tell_others(const char *a, const char *b, const char *where, char *out, size_t size) {
+  tell(a, b, false, where, out, size);
+  tell(b, a, true, where, out, size);
+}
+
 void vtb_tell_differences(const char *then, const char *now, char *out, size_t size) {
-  tell(then, now, false, out, size);
-  tell(now, then, true, out, size);
+  vtb_tell_others(then, now, "now", out, size);
 }

@@ -15,5 +15,7 @@ VTB_MUST_USE vtb_status vtb_fingerprint(const vtb_dataset *d, char out[VTB_FINGE
 /* Appends to `out` what differs between two texts of words "name=value": "lr=0.1 (now lr=0.2), now
  * ema=0.9". Of the path of a model, an optimizer or weights to start from the last part counts. */
 void vtb_tell_differences(const char *then, const char *now, char *out, size_t size);
+/* The same of what differs otherwise than in time; where: "there" instead of "now". */
+void vtb_tell_others(const char *a, const char *b, const char *where, char *out, size_t size);
 
 #endif

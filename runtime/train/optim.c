@@ -311,9 +311,16 @@ void vtb_optim_prepare(vtb_optim *o, double lr, double scale) {
   put_scalar(o, VTB_SCALAR_SCALE, scale);
 }
 
+int64_t vtb_optim_correct(const vtb_optim *o, int64_t n) {
+  const float *right = o->correct < 0 ? NULL : o->args[o->correct];
+  int64_t correct = 0;
+  for (int64_t i = 0; right && i < n; i++) correct += right[i] != 0;
+  return correct;
+}
+
 vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *correct,
                            vtb_error *err) {
-  const float *verdict = o->args[o->verdict], *right = o->correct < 0 ? NULL : o->args[o->correct];
+  const float *verdict = o->args[o->verdict];
   int culprit = (int)verdict[VTB_VERDICT_CULPRIT];
   if (verdict[VTB_VERDICT_COUNTS] == 0)
     return vtb_fail(err, VTB_E_NUMBERS, "the gradient of %s is not finite at update %lld",
@@ -322,8 +329,7 @@ vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *
                         : "(sum)",
                     (long long)o->steps);
   if (grad_norm) *grad_norm = (double)verdict[VTB_VERDICT_NORM];
-  if (correct) *correct = 0;
-  for (int64_t i = 0; correct && right && i < n; i++) *correct += right[i] != 0;
+  if (correct) *correct = vtb_optim_correct(o, n);
   o->steps++;
   return VTB_OK;
 }

@@ -62,6 +62,8 @@ void vtb_optim_run_ahead(vtb_optim *o, int64_t n);
  * nothing and is VTB_E_NUMBERS. */
 VTB_MUST_USE vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm,
                                         int64_t *correct, vtb_error *err);
+/* Of a run that judges nothing: how many of the first n images were classified right. */
+int64_t vtb_optim_correct(const vtb_optim *o, int64_t n);
 int64_t vtb_optim_steps(const vtb_optim *o);
 
 /* States as tensors "optim/<state>/<param>" and "ema/<param or buffer>", and metadata optim.kind,

@@ -87,7 +87,7 @@ static int updates_ahead(const vtb_trainer *t) {
   enum { TOGETHER = 3 };
   const vtb_train_config *c = &t->config;
   const vtb_program *p = t->bound.program;
-  if (!p->submit || vtb__is_scaled(t) || c->fit_seconds > 0 || c->n_plan) return 0;
+  if (!p->submit || vtb__is_scaled(t) || c->fit_seconds > 0 || c->n_plan || t->pieces > 1) return 0;
   if (c->services && c->services->size >= sizeof *c->services && c->services->kernel_took) return 0;
   int64_t most = p->most_ahead < VTB__MOST_ISSUED ? p->most_ahead : VTB__MOST_ISSUED;
   int64_t n = c->log_steps == 1 ? 1 : (c->log_steps ? c->log_steps : TOGETHER) + 1;
@@ -99,6 +99,7 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   unsigned roles =
       1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT | 1u << VTB_IO_GRAD_OUT;
   vtb_status status = check_numbers(c, err);
+  if (status == VTB_OK) status = vtb__ranks_open(t, err);
   if (status == VTB_OK)
     status = vtb__bound_find(&t->bound, c->step, c->image, c->logits, true, err);
   if (status == VTB_OK) status = check_data(t, err);
@@ -106,13 +107,14 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
   if (status == VTB_OK) status = initialise(t, err);
   if (status == VTB_OK)
     status = vtb_optim_open(t->bound.program, t->bound.args, &c->optim, &t->optim, err);
+  if (status == VTB_OK) status = vtb__shards_open(t, err);
   if (status == VTB_OK) status = vtb_rates_apply(&c->rates, t->bound.program, t->optim, err);
   if (status != VTB_OK) return status;
   if (vtb__is_measured(&t->bound)) t->state.best_top1 = NAN;
   vtb_optim_begin_averages(t->optim);
   vtb__scale_open(t);
-  int64_t samples = vtb_dataset_count(c->train_set), batch = t->bound.program->batch;
-  t->batches = vtb_loader_batches(samples, batch, samples >= batch);
+  int64_t samples = vtb_dataset_count(c->train_set);
+  t->batches = vtb_loader_batches(samples, t->whole, samples >= t->whole);
   if (c->resume && c->checkpoint && vtb_path_exists(c->checkpoint)) {
     status = vtb__checkpoint_load(t, c->checkpoint, err);
     t->resumed = status == VTB_OK;
@@ -124,18 +126,25 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
     t->fit_total = c->plan[c->n_plan - 1].total;
     t->config.epochs = (t->fit_total + t->batches - 1) / t->batches;
   }
+  if (status == VTB_OK) status = vtb__ranks_compare(t, err);
   return status == VTB_OK ? vtb__trainer_push(t, err) : status;
+}
+
+/* An error of one is the end of all. */
+static void tell_ranks(const vtb_trainer *t, const vtb_error *err) {
+  if (vtb_ranks_count(t->config.ranks) > 1) vtb_ranks_fail(t->config.ranks, err ? err->text : "");
 }
 
 vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, vtb_error *err) {
   vtb_trainer *t = calloc(1, sizeof *t);
   if (!t) return vtb_no_memory(err, "training");
   t->config = *config;
-  t->state.best_top1 = -1;
+  t->state.best_top1 = t->saved_step = -1;
   t->started = t->last_checkpoint = vtb_now();
   if (!t->config.eval_epochs) t->config.eval_epochs = 1;
   vtb_status status = prepare(t, err);
   if (status != VTB_OK) {
+    tell_ranks(t, err);
     vtb_trainer_close(t);
     return status;
   }
@@ -145,8 +154,10 @@ vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, v
 
 void vtb_trainer_close(vtb_trainer *t) {
   if (!t) return;
+  if (t->bound.program) vtb__shards_free(t);
   vtb_optim_free(t->optim);
   if (t->bound.program) vtb__bound_free(&t->bound);
+  free(t->votes);
   vtb_run_log_close(t->log);
   vtb_board_close(t->board);
   free(t);
@@ -177,9 +188,7 @@ float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count) {
 /* ---- the loop -------------------------------------------------------------------------------- */
 
 static bool checkpoint_is_late(const vtb_trainer *t) {
-  const vtb_train_config *c = &t->config;
-  return c->checkpoint && c->checkpoint_seconds > 0 &&
-         vtb_now() - t->last_checkpoint >= c->checkpoint_seconds;
+  return t->n_ranks > 1 ? t->vote.late : vtb__checkpoint_is_late(t);
 }
 
 static bool checkpoint_due(const vtb_trainer *t) {
@@ -197,11 +206,10 @@ static const char *reason_to_stop(const vtb_trainer *t) {
   const char *planned =
       c->fit_seconds > 0 ? "the time planned for is over" : "all planned updates are done";
   if (t->state.done) return planned;
-  if (c->stop && *c->stop) return "stopped on request";
+  if (vtb__asked_to_stop(t)) return "stopped on request";
   if (t->fit_total && t->state.step >= t->fit_total) return planned;
   if (c->max_steps > 0 && t->state.step >= c->max_steps) return "the limit of updates is reached";
-  if (c->max_seconds > 0 && vtb_now() - t->started >= c->max_seconds)
-    return "the time limit is reached";
+  if (t->n_ranks > 1 ? t->vote.over : vtb__time_is_over(t)) return "the time limit is reached";
   return NULL;
 }
 
@@ -215,12 +223,14 @@ static void follow_plan(vtb_trainer *t) {
 static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb_error *err) {
   const vtb_batch *batch;
   if (!t->n_issued) t->issued_since = vtb_now();
-  vtb_status status = vtb_loader_next(loader, &batch, err);
-  *ended = status == VTB_OK && !batch;
-  if (status != VTB_OK || !batch) return status;
   follow_plan(t);
-  status = vtb__issue(t, batch, err);
-  if (status != VTB_OK) return status;
+  for (int64_t piece = 0; piece < t->pieces; piece++) {
+    vtb_status status = vtb_loader_next(loader, &batch, err);
+    *ended = status == VTB_OK && !batch;
+    if (status != VTB_OK || !batch) return status;
+    status = vtb__issue(t, batch, err);
+    if (status != VTB_OK) return status;
+  }
   if (vtb__must_settle(t)) return vtb__settle(t, 0, err);
   return t->n_issued == t->most_issued ? vtb__settle(t, t->most_issued > 1, err) : VTB_OK;
 }
@@ -243,6 +253,10 @@ static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
  * an error in between keeps what it says. */
 static vtb_status settle_after_error(vtb_trainer *t, vtb_status status) {
   vtb_error ignored = {0};
+  if (t->n_ranks > 1) { /* others would have to settle, too */
+    t->cannot_save |= t->n_issued > 0;
+    return status;
+  }
   if (vtb__settle(t, 0, &ignored) != VTB_OK) t->cannot_save = true;
   return status;
 }
@@ -274,36 +288,45 @@ static vtb_status loop(vtb_trainer *t, vtb_loader *loader, const char **why, vtb
 /* A run of so many updates is done when it is judged: one that was ended before goes on there. */
 static vtb_status settle_plan(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
-  if (!c->n_plan || t->state.done || !vtb__plan_is_over(t) || (c->stop && *c->stop)) return VTB_OK;
+  if (!c->n_plan || t->state.done || !vtb__plan_is_over(t) || vtb__asked_to_stop(t)) return VTB_OK;
   t->state.done = t->changed = true;
   return save(t, err);
 }
 
 /* An error ends the run; the parameters are those of the last good update. */
 static void save_after_error(vtb_trainer *t, vtb_error *err) {
-  if (t->cannot_save || !t->begun || !t->config.checkpoint) return;
+  if (t->rank || !t->begun || !t->config.checkpoint) return;
+  t->cannot_save |= t->shards != NULL; /* others would have to help */
   if (t->state.batch == t->batches) vtb__epoch_close(t);
-  if (save(t, NULL) != VTB_OK) return;
+  if (!t->cannot_save) (void)!save(t, NULL);
+  if (t->changed && (t->n_ranks == 1 || t->saved_step < 0)) return;
   size_t n = strlen(err->text);
   snprintf(err->text + n, sizeof err->text - n,
            "; the run as it was after update %lld is in %s: --resume goes on from there",
-           (long long)t->state.step, t->config.checkpoint);
+           (long long)t->saved_step, t->config.checkpoint);
 }
 
 static void send_start(const vtb_trainer *t) {
-  char text[320], resumed[64] = "";
+  char text[400], resumed[64] = "", shared[80] = "";
   int64_t parameters = 0;
   for (int i = 0; i < vtb_optim_n_trained(t->optim); i++)
     parameters += vtb_tensor_info_count(&t->bound.program->tensors[vtb_optim_trained(t->optim, i)]);
   if (t->resumed)
     snprintf(resumed, sizeof resumed, ", resumed after update %lld", (long long)t->state.step);
+  if (t->n_ranks > 1 && t->pieces > 1)
+    snprintf(shared, sizeof shared, " = %d ranks x %lld x %lld", t->n_ranks, (long long)t->pieces,
+             (long long)t->rows);
+  else if (t->n_ranks > 1)
+    snprintf(shared, sizeof shared, " = %d ranks x %lld", t->n_ranks, (long long)t->rows);
+  else if (t->pieces > 1)
+    snprintf(shared, sizeof shared, " = %lld x %lld", (long long)t->pieces, (long long)t->rows);
   snprintf(text, sizeof text,
-           "%lld parameters, %lld %s, batch %lld, %lld updates an epoch%s, %d threads%s",
+           "%lld parameters, %lld %s, batch %lld%s, %lld updates an epoch%s, %d thread%s%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
-           vtb_dataset_has_images(t->config.train_set) ? "images" : "samples",
-           (long long)t->bound.program->batch, (long long)t->batches,
-           t->bound.program->exchange ? " on the device" : "", t->config.services->n_threads,
-           resumed);
+           vtb_dataset_has_images(t->config.train_set) ? "images" : "samples", (long long)t->whole,
+           shared, (long long)t->batches, t->bound.program->exchange ? " on the device" : "",
+           t->config.services->n_threads, t->config.services->n_threads == 1 ? "" : "s",
+           t->n_ranks > 1 ? " a rank" : "", resumed);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);
@@ -317,8 +340,13 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   t->result.best_top1 = t->state.best_top1;
   t->result.skipped = t->state.skipped;
   t->result.seconds = vtb_now() - t->started;
+  t->result.ranks = t->n_ranks;
+  t->result.slowest = t->slowest;
+  t->result.waited = t->all_seconds > 0 ? t->all_waited / t->all_seconds : 0;
+  t->result.stopped = vtb__asked_to_stop(t);
   t->result.images_per_second = t->train_seconds > 0 ? (double)t->images / t->train_seconds : 0;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
+  e.waited = t->result.waited;
   e.text = why;
   e.best_top1 = t->state.best_top1;
   vtb__send(t, &e);
@@ -330,12 +358,15 @@ static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
   bool planned = c->fit_seconds > 0 || c->n_plan;
   vtb_loader_options o = {.dataset = c->train_set,
                           .transform = c->train_transform,
-                          .batch = t->bound.program->batch,
+                          .batch = t->rows,
+                          .whole = t->whole,
+                          .first = t->rank * t->pieces * t->rows,
+                          .pieces = t->pieces,
                           .feeds = t->bound.feeds,
                           .n_feeds = t->bound.n_feeds,
                           .pixels = t->most_issued && vtb__bound_takes_pixels(&t->bound),
                           .shuffle = true,
-                          .drop_last = vtb_dataset_count(c->train_set) >= t->bound.program->batch,
+                          .drop_last = vtb_dataset_count(c->train_set) >= t->whole,
                           .seed = c->seed,
                           .start_epoch = t->state.epoch,
                           .start_batch = t->state.batch,
@@ -352,16 +383,21 @@ static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
 
 vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err) {
   vtb_error own = {0};
+  int64_t none[2] = {0, 0};
   if (!err) err = &own;
   send_start(t);
+  t->waited_when = vtb_now();
+  vtb_status status = vtb__vote(t, true, &none[0], &none[1], err);
   /* a run that was ended while its last epoch was evaluated goes on there */
-  vtb_status status = t->state.pending ? vtb__epoch_settle(t, err) : VTB_OK;
+  if (status == VTB_OK && t->state.pending) status = vtb__epoch_settle(t, err);
   const char *why = reason_to_stop(t);
   if (status == VTB_OK && t->changed) status = save(t, err);
   if (status == VTB_OK && !why) status = run_loop(t, &why, err);
   if (status != VTB_OK) save_after_error(t, err);
   if (status == VTB_OK) status = vtb__judge_cut_run(t, err);
   if (status == VTB_OK) status = settle_plan(t, err);
+  if (status == VTB_OK) status = vtb__vote(t, true, &none[0], &none[1], err);
+  if (status != VTB_OK) tell_ranks(t, err);
   if (status == VTB_OK) fill_result(t, why, result);
   return status;
 }

@@ -35,6 +35,13 @@
  * data or the files leaves a checkpoint of its last update, where one can be written. Nothing is
  * written, and no earlier file is touched, before the first update is done.
  *
+ * Many processes (config.ranks): each has a trainer with the same configuration and the step
+ * program of its rank, which sums over all of them (services: vtb_services_ranks()), for
+ * 1 / (ranks x accumulate) of the images of an update. Rank r takes its rows of the batches that
+ * one process would have, so that a run may go on with any number of ranks. Stopping and
+ * checkpoints are decided together; rank 0 writes the files and sends the events. What differs
+ * between ranks at the beginning is VTB_E_INPUT on all of them; an error of one is one of all.
+ *
  * Ownership: a trainer refers to programs, data sets and services, which must outlive it; it owns
  * parameters and state.
  */
@@ -42,6 +49,7 @@
 #define VTB_TRAIN_H
 
 #include "runtime/data/dataset.h"
+#include "runtime/ranks/ranks.h"
 #include "runtime/train/measure.h"
 #include "runtime/train/optim.h"
 #include "runtime/train/rates.h"
@@ -72,6 +80,9 @@ typedef struct vtb_train_event {
   /* EPOCH: what the model declares, of the epoch's batches and of the evaluation; NULL of a
    * classifier */
   const vtb_measured_list *train, *eval;
+  int ranks;     /* processes; images_per_second is of all */
+  int slowest;   /* of several: the rank that waited least for others */
+  double waited; /* mean share of the time that ranks waited for others, in [0, 1] */
   int following; /* STEP: updates whose results are there, too, and whose events come next */
   const char *text;
 } vtb_train_event;
@@ -84,6 +95,10 @@ typedef struct vtb_train_config {
   vtb_program *step, *eval;   /* eval may be NULL: no evaluation */
   const char *image, *logits; /* tensor names; NULL: found */
   const vtb_services *services;
+  vtb_ranks *ranks; /* the processes that train together, with those services; NULL: alone */
+  bool
+      shard; /* the step programs of ranks each update some of the tensors, and keep their states */
+  int64_t accumulate; /* runs of the step an update, each of as many images; 0: 1 */
 
   const vtb_dataset *train_set, *eval_set; /* eval_set may be NULL */
   vtb_transform train_transform, eval_transform;
@@ -154,6 +169,10 @@ typedef struct vtb_train_result {
   double loss, accuracy, eval_loss, eval_top1, eval_top5;
   double best_top1, seconds, images_per_second;
   int64_t skipped;               /* batches that changed nothing, see loss_scale */
+  int ranks;                     /* processes; images_per_second is of all */
+  int slowest;                   /* the rank that waited least for others in the end */
+  double waited;                 /* mean share of the time that they waited */
+  bool stopped;                  /* one of them was asked to stop */
   vtb_measured_list train, eval; /* what the model declares; empty of a classifier */
 } vtb_train_result;
 
@@ -164,6 +183,7 @@ typedef struct vtb_trainer vtb_trainer;
 VTB_MUST_USE vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out,
                                          vtb_error *err);
 VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err);
+/* Of many processes all call these two; rank 0 writes. */
 VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
 /* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
 VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);
@@ -171,6 +191,15 @@ VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *pat
  * a copy. */
 float *vtb_trainer_param(vtb_trainer *t, const char *name, int64_t *count);
 void vtb_trainer_close(vtb_trainer *t); /* NULL is fine */
+
+/* Images of a run of the step where `batch` are those of an update on that many ranks, each with so
+ * many runs. VTB_E_USAGE: they do not divide; which batches do. */
+VTB_MUST_USE vtb_status vtb_train_divide(int64_t batch, int ranks, int64_t pieces, int64_t *rows,
+                                         vtb_error *err);
+/* VTB_E_INPUT on all ranks where one of them has other words "name=value" than rank 0: who, and
+ * which. what: "settings". */
+VTB_MUST_USE vtb_status vtb_train_compare(vtb_ranks *ranks, const char *what, const char *text,
+                                          vtb_error *err);
 
 /* ---- evaluation ------------------------------------------------------------------------------ */
 
@@ -191,6 +220,7 @@ typedef struct vtb_eval_options {
   vtb_transform transform;
   const vtb_services *services;
   int loader_threads;
+  vtb_ranks *ranks; /* batches are dealt to them, and all have the result; NULL: alone */
   bool confusion;
   void (*on_batch)(void *user, int64_t done, int64_t total); /* images */
   void *user;

@@ -40,7 +40,7 @@ static void put_state(const vtb_trainer *t, vtb_weights *w) {
   set_int(w, "window_steps", t->state.window_steps);
   set_real(w, "window_loss", t->state.window_loss);
   set_int(w, "seed", (int64_t)t->config.seed);
-  set_int(w, "batch_size", t->bound.program->batch);
+  set_int(w, "batch_size", t->whole);
   set_int(w, "samples", vtb_dataset_count(t->config.train_set));
   set_real(w, "loss_sum", t->state.loss_sum);
   set_real(w, "best_top1", t->state.best_top1);
@@ -59,7 +59,7 @@ static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *info = &p->tensors[i];
     if (info->io != VTB_IO_PARAM && info->io != VTB_IO_BUFFER) continue;
-    const void *data = averaged ? vtb_optim_average(t->optim, i) : NULL;
+    const void *data = averaged ? vtb__average(t, i) : NULL;
     if (!data) data = t->bound.args[i];
     vtb_weights_borrow(w, info->name, info->is_int ? VTB_ELEM_I32 : VTB_ELEM_F32, info->rank,
                        info->dim, data);
@@ -105,7 +105,7 @@ static vtb_status check_content_hash(const vtb_weights *w, vtb_error *err) {
 
 /* ---- saving ---------------------------------------------------------------------------------- */
 
-vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
+static vtb_status write_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
   vtb_status status = vtb__trainer_pull(t, err);
   if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
@@ -113,13 +113,22 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
   put_state(t, w);
   put_params(t, w, false);
   vtb_optim_save(t->optim, w);
+  vtb__shards_put(t, w);
   vtb_measures_save(&t->bound.measures, w);
   status = vtb__identity_put(t, w, err);
   if (status == VTB_OK) status = set_content_hash(w, err);
   if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
+  return status;
+}
+
+vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
+  vtb_status status = vtb__shards_gather(t, err);
+  if (status == VTB_OK && !t->rank) status = write_checkpoint(t, path, err);
+  vtb__shards_release(t);
   if (status != VTB_OK) return status;
   t->last_checkpoint = vtb_now();
+  t->saved_step = t->state.step;
   t->changed = false;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_CHECKPOINT);
   e.text = path;
@@ -127,7 +136,7 @@ vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *e
   return VTB_OK;
 }
 
-vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err) {
+static vtb_status write_weights(vtb_trainer *t, const char *path, vtb_error *err) {
   vtb_status status = vtb__trainer_pull(t, err);
   if (status != VTB_OK) return status;
   vtb_weights *w = vtb_weights_new();
@@ -140,6 +149,13 @@ vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error 
   if (t->config.describe) status = t->config.describe(t->config.user, w, err);
   if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
+  return status;
+}
+
+vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err) {
+  vtb_status status = vtb__shards_fetch_averages(t, err);
+  if (status == VTB_OK && !t->rank) status = write_weights(t, path, err);
+  vtb__shards_release(t);
   return status;
 }
 
@@ -218,8 +234,10 @@ static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   status = vtb_weights_bind(t->bound.program, w, NULL, t->bound.args, NULL, NULL, err);
   if (status == VTB_OK) status = vtb_optim_load(t->optim, w, err);
   if (status == VTB_OK) status = vtb_measures_load(&t->bound.measures, w, err);
-  if (status == VTB_OK) t->state = s;
-  return status;
+  if (status != VTB_OK) return status;
+  t->state = s;
+  t->saved_step = s.step;
+  return VTB_OK;
 }
 
 vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, vtb_error *err) {

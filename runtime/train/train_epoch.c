@@ -23,7 +23,7 @@ static vtb_status find_value(const vtb_trainer *t, const vtb_tensor_info *want, 
     return vtb_fail(err, VTB_E_INPUT,
                     "the evaluation program's parameter %s is not the training program's",
                     want->name);
-  float *average = vtb_optim_average(t->optim, i);
+  float *average = vtb__average(t, i);
   *out = average ? average : t->bound.args[i];
   return VTB_OK;
 }
@@ -36,6 +36,7 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
   if (status != VTB_OK) return status;
   void **params = calloc((size_t)c->eval->n_tensors + 1, sizeof *params);
   if (!params) return vtb_no_memory(err, "evaluation");
+  status = vtb__shards_fetch_averages(t, err);
   for (int i = 0; i < c->eval->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *info = &c->eval->tensors[i];
     if (info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER)
@@ -47,11 +48,14 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
                         .transform = c->eval_transform,
                         .services = c->services,
                         .loader_threads = c->loader_threads,
+                        .ranks = c->ranks,
                         .on_batch = eval_progress,
                         .user = t,
                         .stop = c->stop};
   if (status == VTB_OK) status = vtb_evaluate(c->eval, params, &o, result, err);
   free(params);
+  vtb__shards_release(t);
+  if (status == VTB_OK) t->vote.stop |= result->stopped;
   return status;
 }
 
@@ -176,7 +180,7 @@ vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err) {
   if (status != VTB_OK) return status;
   take_training(t);
   t->result.evaluated &= t->state.batch == 0; /* what an earlier epoch gave is not this one's */
-  if (!c->eval || !c->eval_set || (c->stop && *c->stop)) return VTB_OK;
+  if (!c->eval || !c->eval_set || vtb__asked_to_stop(t)) return VTB_OK;
   status = vtb_trainer_evaluate(t, &r, err);
   if (status != VTB_OK || r.stopped) return status;
   take_evaluation(t, &r);

@@ -10,12 +10,6 @@
 static const char *const data_keys[2] = {"data", "eval_data"};
 static const char *const data_names[2] = {"training data", "evaluation data"};
 
-/* Taken once. */
-static vtb_status fingerprint(vtb_trainer *t, int which, vtb_error *err) {
-  const vtb_dataset *d = which ? t->config.eval_set : t->config.train_set;
-  return d && !t->data[which][0] ? vtb_fingerprint(d, t->data[which], err) : VTB_OK;
-}
-
 vtb_status vtb__identity_put(vtb_trainer *t, vtb_weights *w, vtb_error *err) {
   char text[32];
   if (t->config.recipe) {
@@ -27,7 +21,7 @@ vtb_status vtb__identity_put(vtb_trainer *t, vtb_weights *w, vtb_error *err) {
   if (t->config.more_recipe) vtb_weights_set_meta(w, MORE_RECIPE, t->config.more_recipe);
   if (t->config.model_hash) vtb_weights_set_meta(w, MODEL_HASH, t->config.model_hash);
   for (int k = 0; k < 2; k++) {
-    vtb_status status = fingerprint(t, k, err);
+    vtb_status status = vtb__fingerprint_of(t, k, err);
     if (status != VTB_OK) return status;
     if (t->data[k][0]) vtb_weights_set_meta(w, data_keys[k], t->data[k]);
   }
@@ -60,7 +54,7 @@ static vtb_status check_data(vtb_trainer *t, const vtb_weights *w, int which, vt
   const char *then = vtb_weights_meta(w, data_keys[which]);
   char what[400] = "";
   if (!then) return VTB_OK;
-  vtb_status status = fingerprint(t, which, err);
+  vtb_status status = vtb__fingerprint_of(t, which, err);
   if (status != VTB_OK) return status;
   vtb_tell_differences(then, t->data[which], what, sizeof what);
   if (!*what) return VTB_OK;
@@ -74,7 +68,7 @@ static vtb_status check_numbers(const vtb_trainer *t, const vtb_weights *w, vtb_
   const struct {
     const char *key, *what;
     int64_t want;
-  } same[] = {{"batch_size", "batch size", t->bound.program->batch},
+  } same[] = {{"batch_size", "batch size", t->whole},
               {"samples", "number of training samples", vtb_dataset_count(t->config.train_set)},
               {"seed", "seed", (int64_t)t->config.seed}};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {

@@ -14,7 +14,7 @@ typedef struct vtb_bound {
   void **args;
   bool *owned;
   void *workspace;
-  int image, labels, seed, loss, logits, scale; /* tensor numbers, -1: none */
+  int image, labels, seed, first, loss, logits, scale; /* tensor numbers, -1: none */
   int64_t classes;
   /* of a program that measures what its model declares; none of a classifier */
   vtb_measures measures;
@@ -56,6 +56,14 @@ typedef struct vtb_train_state {
   int64_t skipped;  /* batches whose gradients it made overflow */
 } vtb_train_state;
 
+/* What all ranks know after an update; of one process nothing. */
+typedef struct vtb_vote {
+  bool stop;       /* one of them was asked to stop */
+  bool late, over; /* by the clock of rank 0: a checkpoint is due, the time is over */
+  int64_t plan;    /* updates in all by rank 0's new plan; 0: none */
+} vtb_vote;
+enum { VTB__VOTES = 6 };
+
 /* An update that has begun and whose results are not there yet. */
 typedef struct vtb_issued {
   int64_t n; /* samples */
@@ -63,13 +71,31 @@ typedef struct vtb_issued {
 } vtb_issued;
 enum { VTB__MOST_ISSUED = 256 };
 
+struct vtb_shards;
+
 struct vtb_trainer {
   vtb_train_config config;
   char data[2][VTB_FINGERPRINT]; /* of the sets; empty: not taken yet */
   vtb_bound bound;
   vtb_optim *optim;
-  float loss_scale; /* an input of the step */
-  int64_t batches;  /* an epoch */
+  float loss_scale;  /* an input of the step */
+  int32_t first_row; /* likewise: of the rows of a batch, this rank's first */
+  int64_t batches;   /* an epoch */
+  int rank, n_ranks; /* 0 of 1: alone */
+  /* images of a run of the step, runs of an update, images of an update on all ranks */
+  int64_t rows, pieces, whole;
+  struct {
+    double loss;
+    int64_t n, correct;
+  } part; /* of the update's runs so far */
+  vtb_vote vote;
+  double *votes; /* VTB__VOTES, and one a rank */
+  double waited_before, waited_when;
+  double waited; /* mean share of the time that ranks waited for others, between lines of the log */
+  double all_waited, all_seconds; /* of the run */
+  int slowest;                    /* the rank that waited least */
+  struct vtb_shards *shards;      /* NULL: states are whole on every rank */
+  float **averages; /* by tensor: those of other ranks, between fetch and release; NULL: none */
   vtb_train_state state;
   vtb_run_log *log;
   vtb_board *board;
@@ -77,6 +103,7 @@ struct vtb_trainer {
   bool changed;       /* the state is not that of the last checkpoint */
   bool cannot_save;   /* a checkpoint could not be written */
   int64_t first_step; /* updates done before this run */
+  int64_t saved_step; /* updates in the last checkpoint of this run; -1: there is none */
   bool stale;         /* updates were made since parameters and state were copied from a device */
 
   vtb_issued issued[VTB__MOST_ISSUED]; /* oldest first; the state does not count them yet */
@@ -109,6 +136,37 @@ void vtb__scale_open(vtb_trainer *t);
 void vtb__scale_begin(vtb_trainer *t); /* sets t->loss_scale, 1 without */
 VTB_MUST_USE vtb_status vtb__scale_end(vtb_trainer *t, vtb_status status, const vtb_error *inner,
                                        vtb_error *err);
+
+/* train_ranks.c. open: who takes which rows. compare: all ranks begin the same run. vote: after an
+ * update, what all of them know; n and right become those of all. waiting: who has waited how long
+ * is told too. */
+VTB_MUST_USE vtb_status vtb__ranks_open(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__ranks_compare(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__vote(vtb_trainer *t, bool waiting, int64_t *n, int64_t *right,
+                                  vtb_error *err);
+/* t->data of the training set (0) or that of evaluation (1), taken once. */
+VTB_MUST_USE vtb_status vtb__fingerprint_of(vtb_trainer *t, int which, vtb_error *err);
+
+/* train_shards.c; all do nothing where states are whole. share: after an update the new values of
+ * other ranks are here, too. fetch_averages: vtb__average() has those of all, until release.
+ * gather: rank 0 has the states of all, which put puts into a checkpoint, until release. */
+VTB_MUST_USE vtb_status vtb__shards_open(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__shards_share(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__shards_fetch_averages(vtb_trainer *t, vtb_error *err);
+VTB_MUST_USE vtb_status vtb__shards_gather(vtb_trainer *t, vtb_error *err);
+void vtb__shards_put(const vtb_trainer *t, vtb_weights *w);
+void vtb__shards_release(vtb_trainer *t);
+void vtb__shards_free(vtb_trainer *t);
+/* Of a parameter or buffer; NULL: there is none. */
+float *vtb__average(const vtb_trainer *t, int tensor);
+
+/* train_clock.c: by the clock of this process. */
+bool vtb__checkpoint_is_late(const vtb_trainer *t);
+bool vtb__time_is_over(const vtb_trainer *t);
+/* This process was asked to, or one of the ranks. */
+bool vtb__asked_to_stop(const vtb_trainer *t);
+/* Updates in all of a run for a time, where it is due to be reckoned; else 0. */
+int64_t vtb__plan_anew(const vtb_trainer *t);
 
 /* train_log.c: on_begin and the log, before the first thing that is written. */
 VTB_MUST_USE vtb_status vtb__begin(vtb_trainer *t, vtb_error *err);

@@ -17,19 +17,22 @@ vtb_train_event vtb__event(const vtb_trainer *t, vtb_train_event_kind kind) {
                        .loss_scale = vtb__is_scaled(t) ? t->state.scale : 0,
                        .skipped = t->state.skipped,
                        .seconds = vtb_now() - t->started,
-                       .seconds_left = -1};
+                       .seconds_left = -1,
+                       .ranks = t->n_ranks,
+                       .slowest = t->slowest,
+                       .waited = t->waited};
   if (t->step_seconds > 0) {
     double left = (double)(e.total_steps - e.step) * t->step_seconds;
     if (t->config.max_seconds > 0 && t->config.max_seconds - e.seconds < left)
       left = t->config.max_seconds - e.seconds;
     e.seconds_left = left > 0 ? left : 0;
-    e.images_per_second = (double)t->bound.program->batch / t->step_seconds;
+    e.images_per_second = (double)t->whole / t->step_seconds;
   }
   return e;
 }
 
 void vtb__send(const vtb_trainer *t, const vtb_train_event *e) {
-  if (t->config.on_event) t->config.on_event(t->config.user, e);
+  if (t->config.on_event && !t->rank) t->config.on_event(t->config.user, e);
 }
 
 /* ---- logs ------------------------------------------------------------------------------------ */
@@ -57,15 +60,23 @@ static vtb_status put_board(vtb_trainer *t, const char *group, int64_t step,
 
 vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err) {
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
-  vtb_log_field fields[] = {INT("epoch", e.epoch),
-                            REAL("loss", e.loss),
-                            REAL("lr", e.lr),
-                            REAL("grad_norm", e.grad_norm),
-                            REAL("images_per_second", e.images_per_second),
-                            REAL("seconds", t->state.seconds + e.seconds),
-                            REAL("loss_scale", e.loss_scale),
-                            INT("skipped", e.skipped)};
-  size_t n = sizeof fields / sizeof *fields - (e.loss_scale > 0 ? 0 : 2);
+  vtb_log_field fields[12] = {INT("epoch", e.epoch),
+                              REAL("loss", e.loss),
+                              REAL("lr", e.lr),
+                              REAL("grad_norm", e.grad_norm),
+                              REAL("images_per_second", e.images_per_second),
+                              REAL("seconds", t->state.seconds + e.seconds)};
+  size_t n = 6;
+  if (e.loss_scale > 0) {
+    fields[n++] = REAL("loss_scale", e.loss_scale);
+    fields[n++] = INT("skipped", e.skipped);
+  }
+  if (t->n_ranks > 1) {
+    fields[n++] = INT("ranks", t->n_ranks);
+    fields[n++] = REAL("rank_images_per_second", e.images_per_second / t->n_ranks);
+    fields[n++] = REAL("waited", t->waited);
+    fields[n++] = INT("slowest_rank", t->slowest);
+  }
   vtb_status status = put_board(t, "train", e.step, fields, n, err);
   if (status != VTB_OK || !t->log) return status;
   return vtb_run_log_event(t->log, "step", e.step, fields, n, err);
@@ -184,8 +195,19 @@ static int64_t logged_epochs(const vtb_trainer *t) {
   return t->state.pending ? t->state.step - 1 : t->first_step - t->first_step % t->batches;
 }
 
+/* How an update's images are shared out, where they are. */
+static vtb_status log_shares(vtb_trainer *t, vtb_error *err) {
+  const vtb_log_field fields[] = {INT("batch", t->whole), INT("ranks", t->n_ranks),
+                                  INT("accumulate", t->pieces), INT("rank_batch", t->rows),
+                                  REAL("lr", t->config.schedule.base_lr)};
+  if (!t->log || t->rows == t->whole) return VTB_OK;
+  return vtb_run_log_event(t->log, "begin", t->first_step, fields, sizeof fields / sizeof *fields,
+                           err);
+}
+
 vtb_status vtb__begin(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
+  t->begun |= t->rank > 0;
   if (t->begun) return VTB_OK;
   vtb_status status = c->on_begin ? c->on_begin(c->user, err) : VTB_OK;
   if (status == VTB_OK && c->log)
@@ -196,5 +218,5 @@ vtb_status vtb__begin(vtb_trainer *t, vtb_error *err) {
   t->begun = status == VTB_OK;
   if (status == VTB_OK && c->fit_seconds > 0)
     status = vtb__log_plan(t, t->first_step, c->schedule.total, err);
-  return status;
+  return status == VTB_OK ? log_shares(t, err) : status;
 }

@@ -5,20 +5,39 @@
 #include "runtime/train/train_internal.h"
 
 #include <math.h>
+#include <string.h>
+
+/* Of one of several runs of an update, which its last run judges. */
+static vtb_status take_part(vtb_trainer *t, const vtb_batch *batch) {
+  vtb_bound *b = &t->bound;
+  t->part.loss += (double)*(const float *)b->args[b->loss];
+  t->part.n += batch->n;
+  t->part.correct += vtb_optim_correct(t->optim, batch->n);
+  vtb_measures_add(&b->measures, b->args);
+  return VTB_OK;
+}
 
 vtb_status vtb__issue(vtb_trainer *t, const vtb_batch *batch, vtb_error *err) {
   vtb_bound *b = &t->bound;
   int64_t step = t->state.step + t->n_issued;
-  int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)step) >> 33);
+  bool last = batch->piece == t->pieces - 1;
+  /* draws of the rows of a batch: by their number in it, or of each run others */
+  uint64_t draws = b->first < 0 && batch->piece ? (uint64_t)batch->piece << 40 : 0;
+  int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)step + draws) >> 33);
   double lr = vtb_schedule_lr(&t->config.schedule, step);
   vtb__bound_fill(b, batch);
+  t->first_row = (int32_t)((t->rank * t->pieces + batch->piece) * t->rows);
   if (b->seed >= 0) b->args[b->seed] = &seed;
+  if (b->first >= 0) b->args[b->first] = &t->first_row;
   vtb__scale_begin(t);
   vtb_optim_run_ahead(t->optim, t->n_issued);
   vtb_optim_prepare(t->optim, lr, (double)t->loss_scale);
   vtb_status status = t->most_issued ? b->program->submit(b->program->owner, b->args, err)
                                      : vtb_program_execute(b->program, b->args, b->workspace,
                                                            t->config.services, err);
+  if (status == VTB_OK && last) status = vtb__shards_share(t, err);
+  if (status != VTB_OK && t->n_ranks > 1) t->cannot_save = true; /* sums may be half done */
+  if (status == VTB_OK && !last) return take_part(t, batch);
   if (status == VTB_OK) t->issued[t->n_issued++] = (vtb_issued){.n = batch->n, .lr = lr};
   return status;
 }
@@ -39,7 +58,7 @@ static vtb_status judge(vtb_trainer *t, const vtb_issued *u, int others, int64_t
                         vtb_error *err) {
   vtb_bound *b = &t->bound;
   t->lr = u->lr;
-  t->loss = (double)*(const float *)b->args[b->loss];
+  t->loss = (t->part.loss + (double)*(const float *)b->args[b->loss]) / (double)t->pieces;
   if (!isfinite(t->loss) && others)
     return vtb_fail(err, VTB_E_NUMBERS,
                     "the loss is not finite at update %lld (learning rate %g), which changed "
@@ -58,18 +77,22 @@ static vtb_status judge(vtb_trainer *t, const vtb_issued *u, int others, int64_t
   return status;
 }
 
-static void account(vtb_trainer *t, const vtb_issued *u, int64_t correct, double seconds) {
+/* n: samples, on all ranks. */
+static void account(vtb_trainer *t, int64_t n, int64_t correct) {
   t->state.step++;
   t->state.batch++;
-  t->state.seen += u->n;
+  t->state.seen += n;
   t->state.correct += correct;
-  t->state.loss_sum += t->loss * (double)u->n;
-  t->state.window_loss += t->loss * (double)u->n;
-  t->state.window_seen += u->n;
+  t->state.loss_sum += t->loss * (double)n;
+  t->state.window_loss += t->loss * (double)n;
+  t->state.window_seen += n;
   t->state.window_correct += correct;
   t->state.window_steps++;
   t->changed = true;
-  t->images += u->n;
+  t->images += n;
+}
+
+static void take_time(vtb_trainer *t, double seconds) {
   t->train_seconds += seconds;
   t->step_seconds = t->step_seconds > 0 ? 0.95 * t->step_seconds + 0.05 * seconds : seconds;
 }
@@ -78,14 +101,11 @@ static void account(vtb_trainer *t, const vtb_issued *u, int64_t correct, double
  * fifty times a run, so that the log can tell all of it. */
 static vtb_status replan(vtb_trainer *t, vtb_error *err) {
   vtb_train_config *c = &t->config;
-  double now = vtb_now(), left = c->fit_seconds - (now - t->started);
-  if (c->fit_seconds <= 0) return VTB_OK;
-  if (t->fit_total && t->state.step - t->planned_at < t->fit_total / 50 &&
-      now - t->planned_when < c->fit_seconds / 50)
-    return VTB_OK;
+  int64_t total = t->n_ranks > 1 ? t->vote.plan : vtb__plan_anew(t);
+  if (!total) return VTB_OK;
   t->planned_at = t->state.step;
-  t->planned_when = now;
-  t->fit_total = t->state.step + (left > 0 ? (int64_t)(left / t->step_seconds) : 0);
+  t->planned_when = vtb_now();
+  t->fit_total = total;
   c->schedule.total = t->fit_total;
   c->epochs = t->state.step / t->batches + 1; /* never the reason to stop */
   if (t->fit_total / t->batches >= c->epochs)
@@ -93,12 +113,12 @@ static vtb_status replan(vtb_trainer *t, vtb_error *err) {
   return vtb__log_plan(t, t->state.step, t->fit_total, err);
 }
 
-static vtb_status tell(vtb_trainer *t, const vtb_issued *u, int64_t correct, vtb_error *err) {
+static vtb_status tell(vtb_trainer *t, int64_t n, int64_t correct, vtb_error *err) {
   vtb_status status = vtb__begin(t, err);
   if (status == VTB_OK) status = replan(t, err);
   if (status != VTB_OK) return status;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_STEP);
-  e.accuracy = (double)correct / (double)u->n;
+  e.accuracy = (double)correct / (double)n;
   e.following = t->following;
   vtb__send(t, &e);
   if ((t->log || t->board) && t->state.step % t->config.log_steps == 0)
@@ -112,7 +132,8 @@ static vtb_status tell(vtb_trainer *t, const vtb_issued *u, int64_t correct, vtb
 static vtb_status take(vtb_trainer *t, const vtb_issued *u, int others, int all, double *seconds,
                        vtb_error *err) {
   const vtb_program *p = t->bound.program;
-  int64_t correct = 0;
+  int64_t n = t->part.n + u->n, correct = 0;
+  bool logged = (t->state.step + 1) % t->config.log_steps == 0;
   vtb_status status = t->most_issued ? p->collect(p->owner, t->bound.args, err) : VTB_OK;
   if (status != VTB_OK) return status;
   if (*seconds < 0) {
@@ -121,9 +142,17 @@ static vtb_status take(vtb_trainer *t, const vtb_issued *u, int others, int all,
     t->issued_since = now;
   }
   status = judge(t, u, others, &correct, err);
+  correct += t->part.correct;
+  memset(&t->part, 0, sizeof t->part);
   if (status != VTB_OK) return status;
-  account(t, u, correct, *seconds);
-  return tell(t, u, correct, err);
+  take_time(t, *seconds);
+  status = vtb__vote(t, logged, &n, &correct, err);
+  if (status != VTB_OK) {
+    t->cannot_save = true; /* the update is done and not counted */
+    return status;
+  }
+  account(t, n, correct);
+  return tell(t, n, correct, err);
 }
 
 vtb_status vtb__settle(vtb_trainer *t, int leave, vtb_error *err) {

@@ -1,6 +1,8 @@
 /* A classifier written by hand in place of a compiled one: logits = (image * mask) W^T + b, mean
  * cross entropy. The mask depends on the input "seed" in training, so that a run whose seeds differ
- * cannot go unnoticed. The step ends with AdamW's update (runtime/base/update.h). */
+ * cannot go unnoticed. The step ends with AdamW's update (runtime/base/update.h).
+ *
+ * fake_shared() is the same for one of several ranks: sums over its rows become those of all. */
 #ifndef VTB_TEST_FAKE_PROGRAM_H
 #define VTB_TEST_FAKE_PROGRAM_H
 
@@ -22,7 +24,8 @@ enum {
   FAKE_VERDICT = FAKE_EMA + 2,
   FAKE_CORRECT,
   FAKE_UPDATED,
-  FAKE_TENSORS = FAKE_UPDATED + 2
+  FAKE_TENSORS = FAKE_UPDATED + 2,
+  FAKE_FIRST = FAKE_TENSORS /* of a shared one */
 };
 typedef struct fake_call {
   const float *image, *weight, *bias;
@@ -30,11 +33,14 @@ typedef struct fake_call {
   float *logits, *d_logits, *d_weight, *d_bias;
   uint64_t seed;
   bool masked;
+  int64_t rows, first;
+  double valid;
 } fake_call;
 
 static inline float fake_mask(const fake_call *c, int64_t sample, int pixel) {
   if (!c->masked) return 1;
-  return vtb_random_u64(c->seed, (uint64_t)(sample * FAKE_PIXELS + pixel)) % 10 ? 1 : 0;
+  return vtb_random_u64(c->seed, (uint64_t)((c->first + sample) * FAKE_PIXELS + pixel)) % 10 ? 1
+                                                                                             : 0;
 }
 
 static void fake_logits(void *closure, int64_t begin, int64_t end) {
@@ -53,7 +59,7 @@ static void fake_weight_gradient(void *closure, int64_t begin, int64_t end) {
   for (int64_t k = begin; k < end; k++) {
     c->d_bias[k] = 0;
     for (int i = 0; i < FAKE_PIXELS; i++) c->d_weight[k * FAKE_PIXELS + i] = 0;
-    for (int64_t s = 0; s < FAKE_BATCH; s++) {
+    for (int64_t s = 0; s < c->rows; s++) {
       float d = c->d_logits[s * FAKE_CLASSES + k];
       c->d_bias[k] += d;
       for (int i = 0; i < FAKE_PIXELS; i++)
@@ -63,9 +69,9 @@ static void fake_weight_gradient(void *closure, int64_t begin, int64_t end) {
 }
 
 static float fake_loss(fake_call *c) {
-  double loss = 0, valid = 0;
-  for (int s = 0; s < FAKE_BATCH; s++) valid += c->labels[s] >= 0;
-  for (int s = 0; s < FAKE_BATCH; s++) {
+  double loss = 0, valid = c->valid;
+  for (int s = 0; s < c->rows && !c->valid; s++) valid += c->labels[s] >= 0;
+  for (int s = 0; s < c->rows; s++) {
     const float *z = c->logits + s * FAKE_CLASSES;
     double sum = 0;
     for (int k = 0; k < FAKE_CLASSES; k++) sum += exp((double)z[k]);
@@ -119,10 +125,11 @@ static void fake_adamw(void *const *a, int k) {
   }
 }
 
-static void fake_update(void *const *a) {
+/* owner: of tensor `owner` alone; -1: of both. */
+static void fake_update(void *const *a, int64_t rows, int owner) {
   const float *logits = a[6];
   float *correct = a[FAKE_CORRECT];
-  for (int s = 0; s < FAKE_BATCH; s++) {
+  for (int s = 0; s < rows; s++) {
     int best = 0;
     for (int k = 1; k < FAKE_CLASSES; k++)
       if (logits[s * FAKE_CLASSES + k] > logits[s * FAKE_CLASSES + best]) best = k;
@@ -130,22 +137,54 @@ static void fake_update(void *const *a) {
   }
   fake_verdict(a);
   for (int k = 0; k < 2 && ((const float *)a[FAKE_VERDICT])[VTB_VERDICT_COUNTS] != 0; k++)
-    fake_adamw(a, k);
+    if (owner < 0 || owner == k) fake_adamw(a, k);
+}
+
+static fake_call fake_call_of(void *const *a, void *workspace, int64_t rows, int64_t first) {
+  return (fake_call){.image = a[0],
+                     .weight = a[3],
+                     .bias = a[4],
+                     .labels = a[1],
+                     .logits = a[6],
+                     .d_logits = workspace,
+                     .d_weight = a[7],
+                     .d_bias = a[8],
+                     .seed = (uint64_t) * (const int32_t *)a[2],
+                     .masked = true,
+                     .rows = rows,
+                     .first = first};
 }
 
 static void fake_step(void *const *a, void *workspace, const vtb_services *s) {
-  fake_call c = {
-      a[0], a[3], a[4], a[1], a[6], workspace, a[7], a[8], (uint64_t) * (const int32_t *)a[2],
-      true};
+  fake_call c = fake_call_of(a, workspace, FAKE_BATCH, 0);
   s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
   *(float *)a[5] = fake_loss(&c);
   s->parallel(s, fake_weight_gradient, &c, FAKE_CLASSES, 1);
-  fake_update(a);
+  fake_update(a, FAKE_BATCH, -1);
+}
+
+static int64_t fake_rows; /* of a rank */
+static bool fake_dealt;   /* rank 0 updates the weight, rank 1 the bias */
+
+static void fake_shared_step(void *const *a, void *workspace, const vtb_services *s) {
+  fake_call c = fake_call_of(a, workspace, fake_rows, *(const int32_t *)a[FAKE_FIRST]);
+  float valid = 0;
+  for (int i = 0; i < fake_rows; i++) valid += c.labels[i] >= 0;
+  s->sum_begin(s, &valid, 1);
+  s->parallel(s, fake_logits, &c, fake_rows, 1);
+  s->sum_wait(s);
+  c.valid = (double)valid;
+  *(float *)a[5] = fake_loss(&c);
+  s->sum_begin(s, a[5], 1);
+  s->parallel(s, fake_weight_gradient, &c, FAKE_CLASSES, 1);
+  for (int k = 0; k < 2; k++) s->sum_begin(s, a[7 + k], fake_counts[k]);
+  s->sum_wait(s);
+  fake_update(a, fake_rows, fake_dealt ? (int)(c.first / fake_rows) : -1);
 }
 
 static void fake_eval(void *const *a, void *workspace, const vtb_services *s) {
   (void)workspace;
-  fake_call c = {.image = a[0], .weight = a[1], .bias = a[2], .logits = a[3]};
+  fake_call c = {.image = a[0], .weight = a[1], .bias = a[2], .logits = a[3], .rows = FAKE_BATCH};
   s->parallel(s, fake_logits, &c, FAKE_BATCH, 1);
 }
 
@@ -195,6 +234,38 @@ static inline vtb_program fake_step_program(void) {
                        .tensors = fake_step_tensors,
                        .batch = FAKE_BATCH,
                        .workspace_bytes = FAKE_BATCH * FAKE_CLASSES * 4};
+}
+
+/* For ranks that each take so many rows at a time. */
+static inline vtb_program fake_shared(int64_t rows) {
+  static vtb_tensor_info tensors[FAKE_TENSORS + 1];
+  static const int batched[] = {0, 1, 6, FAKE_CORRECT};
+  memcpy(tensors, fake_step_tensors, sizeof fake_step_tensors);
+  for (int i = 0; i < 4; i++) tensors[batched[i]].dim[0] = rows;
+  tensors[FAKE_FIRST] = (vtb_tensor_info){VTB_RANK_FIRST, VTB_IO_INPUT, true, 0, {0}, NULL, false};
+  fake_rows = rows;
+  fake_dealt = false;
+  vtb_program p = fake_step_program();
+  p.entry = fake_shared_step;
+  p.n_tensors = FAKE_TENSORS + 1;
+  p.tensors = tensors;
+  p.batch = rows;
+  return p;
+}
+
+/* That of rank 0 or 1 which updates its own tensor alone; the other's are outputs of no use. */
+static inline vtb_program fake_sharded(int64_t rows, int rank, vtb_tensor_info *tensors) {
+  static const int dealt[] = {FAKE_M, FAKE_V, FAKE_EMA, FAKE_UPDATED};
+  vtb_program p = fake_shared(rows);
+  memcpy(tensors, p.tensors, (size_t)p.n_tensors * sizeof *tensors);
+  for (int i = 0; i < 4; i++) {
+    vtb_tensor_info *t = &tensors[dealt[i] + !rank];
+    t->name = "nothing";
+    t->io = VTB_IO_OUTPUT;
+  }
+  p.tensors = tensors;
+  fake_dealt = true;
+  return p;
 }
 
 static inline vtb_program fake_eval_program(void) {
