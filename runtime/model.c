@@ -163,6 +163,7 @@ void vtb_model_release(vtb_model *m) {
   if (!m || atomic_fetch_sub(&m->users, 1) > 1) return;
   for (int i = 0; i < m->n_variants; i++) free(m->variants[i].params);
   free(m->variants);
+  vtb__device_weights_forget(&m->on_devices);
   vtb_weights_free(m->made);
   vtb_weights_free(m->beside);
   vtb_program_free(m->program);
@@ -232,8 +233,10 @@ vtb_status vtb__model_of_program(vtb_program *program, const char *weights, vtb_
 /* ---- programs that run ----------------------------------------------------------------------- */
 
 vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device device,
-                           vtb_program **out, vtb_error *err) {
+                           const vtb_device_choice *where, vtb_program **out, vtb_error *err) {
   if (m->program) {
+    const vtb_device_calls *calls = m->program->device;
+    if (calls && calls->open) return calls->open(m->program->owner, where, out, err);
     if (m->program->run && atomic_exchange(&m->lent, true))
       return vtb_fail(err, VTB_E_USAGE,
                       "a model that was compiled for a device has one session at a time");
@@ -241,7 +244,7 @@ vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device devic
     return VTB_OK;
   }
   if (device == VTB_DEVICE_CUDA)
-    return vtb_artefact_load_program(m->file, v->built, "cuda", out, err);
+    return vtb_artefact_load_on(m->file, v->built, "cuda", where, out, err);
   (void)vtb_lock_take(&m->loading);
   vtb_status status = vtb_artefact_load_program(m->file, v->built, "cpu", out, err);
   vtb_lock_give(&m->loading);

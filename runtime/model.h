@@ -4,6 +4,7 @@
 
 #include "runtime/artefact/artefact.h"
 #include "runtime/base/lock.h"
+#include "runtime/device_weights.h"
 #include "runtime/vertebra.h"
 
 /* ---- model.c --------------------------------------------------------------------------------- */
@@ -28,6 +29,7 @@ struct vtb_model {
   vtb__variant *variants;
   int n_variants;
   vtb_lock loading; /* of the file's native code */
+  vtb__device_list on_devices;
 };
 
 /* The program becomes a model, also on failure. weights: its parameters, or NULL: from their
@@ -36,7 +38,8 @@ VTB_MUST_USE vtb_status vtb__model_of_program(vtb_program *program, const char *
                                               vtb_model **out, vtb_error *err);
 /* A program that runs the variant; the caller's to give back. */
 VTB_MUST_USE vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device device,
-                                        vtb_program **out, vtb_error *err);
+                                        const vtb_device_choice *where, vtb_program **out,
+                                        vtb_error *err);
 void vtb__model_give_back(vtb_model *m, vtb_program *p);
 
 /* Of a struct that begins with its size: what the caller's has, the rest zeros. False: it has no
@@ -55,6 +58,7 @@ typedef struct vtb__part { /* a program that the session runs */
   vtb_program *program; /* NULL until it is needed */
   int *tensor;          /* of each of the program's tensors, its number among the session's */
   bool kept;            /* a device has the parameters */
+  uint64_t *weights;    /* on the device, of each of the program's tensors; 0: not the model's */
 } vtb__part;
 
 typedef struct vtb__buffer { /* a tensor of the session */
@@ -62,7 +66,10 @@ typedef struct vtb__buffer { /* a tensor of the session */
   size_t own_bytes, staging_bytes;
   bool is_bound;
   vtb_array bound;
-  int of; /* of an adjoint or a gradient: what it is of; else -1 */
+  int of;         /* of an adjoint or a gradient: what it is of; else -1 */
+  bool on_device; /* the session's own is there, in: */
+  uint64_t device;
+  size_t device_bytes;
 } vtb__buffer;
 
 /* Rows `from` to from + n of a run of `rows`, for a program that has more of them: it may read
@@ -82,8 +89,10 @@ struct vtb_session {
   int n_parts, n_sizes, size;
   int n_tensors;
   vtb__buffer *buffers;
-  void **args; /* of a program's run */
+  void **args;           /* of a program's run */
+  vtb_run_place *places; /* of a program's run on a device */
   int n_args;
+  vtb__device_weights *weights; /* the model's, where the session is; NULL: none yet */
   void *workspace;
   size_t workspace_bytes;
   int64_t batch;
@@ -126,6 +135,18 @@ void vtb__vjp_add(const vtb__slice *c, int tensor, char *memory, const char *mad
 /* Parameters that the caller has bound may change between runs. */
 bool vtb__vjp_moves(const vtb_session *s);
 
+/* Its memory on the device, if its array is there; 0: there is none to be had. */
+uint64_t vtb__session_address(vtb_session *s, int tensor, vtb_error *err);
+/* One of the session's programs; NULL: none works in memory of a device. */
+static inline const vtb_program *vtb__session_device(const vtb_session *s) {
+  for (int i = 0; i < s->n_parts; i++)
+    if (s->parts[i].program && s->parts[i].program->device) return s->parts[i].program;
+  return NULL;
+}
+static inline bool vtb__session_is_there(const vtb_session *s, int tensor) {
+  const vtb__buffer *b = &s->buffers[tensor];
+  return b->is_bound ? b->bound.device == VTB_DEVICE_CUDA : b->on_device;
+}
 /* ---- session_bind.c, session_run.c */
 /* What is bound fits the image size at hand. */
 VTB_MUST_USE vtb_status vtb__session_check(const vtb_session *s, vtb_error *err);

@@ -137,13 +137,24 @@ static vtb_status check_options(const vtb_session_options *o, vtb_error *err) {
                     (long long)o->batch, 1 << 20);
   if ((unsigned)o->role > VTB_SESSION_VJP || (unsigned)o->device > VTB_DEVICE_CUDA)
     return vtb_fail(err, VTB_E_USAGE, "vtb_session_options: there is no such role or device");
+  if (o->has_cuda_device && o->cuda_device < 0)
+    return vtb_fail(err, VTB_E_USAGE, "vtb_session_options.cuda_device is %d", (int)o->cuda_device);
   return VTB_OK;
+}
+
+static vtb_status check_device(const vtb_session *s, vtb_error *err) {
+  const vtb_session_options *o = &s->options;
+  if (s->device == VTB_DEVICE_CUDA || !(o->has_cuda_stream || o->has_cuda_device)) return VTB_OK;
+  return vtb_fail(err, VTB_E_USAGE,
+                  "vtb_session_options names a stream or device of CUDA, and the session runs on "
+                  "the processor: set .device to VTB_DEVICE_CUDA");
 }
 
 static vtb_status make(vtb_session *s, vtb_error *err) {
   const vtb_session_options *o = &s->options;
   vtb_status status = check_options(o, err);
   if (status == VTB_OK) status = choose_device(s, err);
+  if (status == VTB_OK) status = check_device(s, err);
   if (status == VTB_OK) status = list_parts(s, err);
   if (status != VTB_OK) return status;
   s->n_tensors = s->parts[0].variant->n_tensors;
@@ -175,12 +186,22 @@ vtb_status vtb_session_open(vtb_model *m, const vtb_session_options *given, vtb_
   return status;
 }
 
+/* Before the programs are given back. */
+static void leave_device(vtb_session *s) {
+  const vtb_program *p = vtb__session_device(s);
+  for (int i = 0; p && s->buffers && i < s->n_tensors; i++)
+    if (s->buffers[i].device) p->device->give(p->owner, s->buffers[i].device);
+  if (p && s->weights) vtb__device_weights_leave(&s->model->on_devices, s->weights, p);
+}
+
 void vtb_session_close(vtb_session *s) {
   if (!s) return;
+  if (!is_of_parent(s)) leave_device(s);
   for (int i = 0; i < s->n_parts; i++) {
     if (s->parts[i].program && !is_of_parent(s))
       vtb__model_give_back(s->model, s->parts[i].program);
     free(s->parts[i].tensor);
+    free(s->parts[i].weights);
   }
   for (int i = 0; s->buffers && i < s->n_tensors; i++) {
     free(s->buffers[i].own);
@@ -191,6 +212,7 @@ void vtb_session_close(vtb_session *s) {
   free(s->parts);
   free(s->buffers);
   free(s->args);
+  free(s->places);
   free(s->workspace);
   free(s->best);
   free(s->prepare);
@@ -276,6 +298,23 @@ void *vtb__session_memory(vtb_session *s, int tensor) {
   return own_memory(s, tensor);
 }
 
+uint64_t vtb__session_address(vtb_session *s, int tensor, vtb_error *err) {
+  vtb__buffer *b = &s->buffers[tensor];
+  const vtb__variant *v = vtb__session_variant(s);
+  const vtb_program *program = vtb__session_device(s);
+  size_t bytes = (size_t)vtb_tensor_info_count(&v->tensors[tensor]) * 4;
+  uint64_t at = 0;
+  if (b->is_bound) return (uint64_t)(uintptr_t)b->bound.data;
+  if (vtb__has_rows(s, tensor))
+    bytes = bytes / (size_t)v->about.batch * (size_t)vtb__session_rows(s, tensor);
+  if (b->device && b->device_bytes >= bytes) return b->device;
+  if (program->device->take(program->owner, bytes, &at, err) != VTB_OK) return 0;
+  if (b->device) program->device->give(program->owner, b->device);
+  b->device = at;
+  b->device_bytes = bytes;
+  return at;
+}
+
 static vtb_status give_array(vtb_session *s, vtb_array_kind kind, const char *name, vtb_array *out,
                              vtb_error *err) {
   int i = vtb__session_find(s, kind, name, err);
@@ -284,9 +323,11 @@ static vtb_status give_array(vtb_session *s, vtb_array_kind kind, const char *na
   bool is_params = t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
   vtb_status status = vtb__session_exchange(s, false, err);
   if (status != VTB_OK) return status;
-  void *memory = vtb__session_memory(s, i);
-  if (!memory && !is_params) return vtb_no_memory(err, t->name);
-  vtb_array a = vtb__array_of(t, VTB_DEVICE_CPU, memory);
+  bool there = vtb__session_is_there(s, i);
+  void *memory =
+      there ? (void *)(uintptr_t)vtb__session_address(s, i, err) : vtb__session_memory(s, i);
+  if (!memory && !is_params) return there ? VTB_E_DEVICE : vtb_no_memory(err, t->name);
+  vtb_array a = vtb__array_of(t, there ? VTB_DEVICE_CUDA : VTB_DEVICE_CPU, memory);
   if (vtb__has_rows(s, i)) a.dim[0] = s->buffers[i].is_bound ? vtb__session_rows(s, i) : s->batch;
   return vtb__give_struct(&a, out, sizeof a) ? VTB_OK : vtb__wrong_size("vtb_array", err);
 }

@@ -64,13 +64,42 @@ static vtb_status does_not_fit(const vtb_session *s, int tensor, const vtb_array
 static vtb_status check_array(const vtb_session *s, int tensor, const vtb_array *a,
                               vtb_error *err) {
   const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[tensor];
+  if (a->device == VTB_DEVICE_CUDA) {
+    const vtb_program *there = vtb__session_device(s);
+    if (!there)
+      return vtb_fail(err, VTB_E_DEVICE,
+                      "the array for \"%s\" is not in the host's memory, where the session is",
+                      t->name);
+    if (vtb__session_owns(s, t) || t->io == VTB_IO_UPDATE || t->io == VTB_IO_STATE)
+      return vtb_fail(err, VTB_E_USAGE,
+                      "\"%s\" is the training session's own on the device: bind memory of the "
+                      "host, where it is brought on request",
+                      t->name);
+    if (!a->data) return VTB_OK;
+    vtb_status status =
+        there->device->check(there->owner, (uint64_t)(uintptr_t)a->data, t->name, err);
+    if (status != VTB_OK) return status;
+  }
   if (!a->data) return vtb_fail(err, VTB_E_INPUT, "the array for \"%s\" has no data", t->name);
   if (a->type != (t->is_int ? VTB_ARRAY_I32 : VTB_ARRAY_F32))
     return vtb_fail(err, VTB_E_INPUT, "the array for \"%s\" is not of type %s", t->name,
                     t->is_int ? "VTB_ARRAY_I32" : "VTB_ARRAY_F32");
-  if (a->device != VTB_DEVICE_ANY && a->device != VTB_DEVICE_CPU)
-    return vtb_fail(err, VTB_E_DEVICE, "the array for \"%s\" is not in the host's memory", t->name);
+  if ((unsigned)a->device > VTB_DEVICE_CUDA)
+    return vtb_fail(err, VTB_E_USAGE, "the array for \"%s\" is on no device that there is",
+                    t->name);
   return a->rank < 0 || a->rank > VTB_ARRAY_RANK ? does_not_fit(s, tensor, a, err) : VTB_OK;
+}
+
+/* A device has to be given it again; what a training session made of its own comes back first. */
+static vtb_status forget_parameter(vtb_session *s, int tensor, vtb_error *err) {
+  const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[tensor];
+  bool is_param = t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+  vtb_status status = VTB_OK;
+  if (vtb__session_owns(s, t) || t->io == VTB_IO_STATE)
+    status = vtb__session_exchange(s, false, err);
+  else if (is_param)
+    for (int k = 0; k < s->n_parts; k++) s->parts[k].kept = false;
+  return status;
 }
 
 static vtb_status bind(vtb_session *s, const char *name, const vtb_array *given, vtb_error *err) {
@@ -79,13 +108,14 @@ static vtb_status bind(vtb_session *s, const char *name, const vtb_array *given,
   int i = vtb__session_find(s, VTB_ARRAY_ANY, name, err);
   if (i < 0) return VTB_E_INPUT;
   vtb__buffer *b = &s->buffers[i];
-  for (int k = 0; k < s->n_parts; k++) s->parts[k].kept = false;
-  if (!given) {
+  vtb_status status = given ? check_array(s, i, &a, err) : VTB_OK;
+  if (status == VTB_OK) status = forget_parameter(s, i, err);
+  if (status != VTB_OK) return status;
+  if (!given || !a.data) {
     b->is_bound = false;
+    b->on_device = given != NULL;
     return VTB_OK;
   }
-  vtb_status status = check_array(s, i, &a, err);
-  if (status != VTB_OK) return status;
   int size = find_size(s, i, &a);
   if (size < 0) return does_not_fit(s, i, &a, err);
   s->size = size;

@@ -104,12 +104,30 @@ vtb_status vtb_session_prepare(vtb_session *s, const char *json, vtb_error *err)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Into an input on a device, behind the runs that are queued. */
+static vtb_status prepare_there(vtb_session *s, int i, int64_t row, const vtb_preparation *p,
+                                const vtb_image *im, vtb_error *err) {
+  const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[i];
+  size_t each = (size_t)(t->dim[1] * t->dim[2] * t->dim[3]) * sizeof(float);
+  const vtb_program *there = vtb__session_device(s);
+  uint64_t to = vtb__session_address(s, i, err);
+  if (!to) return VTB_E_DEVICE;
+  float *made = vtb_aligned_alloc(each);
+  if (!made) return vtb_no_memory(err, t->name);
+  vtb_status status = vtb_image_prepare(p, im, made, err);
+  if (status == VTB_OK)
+    status = there->device->copy(there->owner, to + (uint64_t)row * each, made, each, true, err);
+  free(made);
+  return status;
+}
+
 static vtb_status prepare_row(vtb_session *s, int i, int64_t row, const vtb_image *im,
                               vtb_error *err) {
   vtb_preparation p;
   const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[i];
   vtb_status status = read_preparation(s, i, &p, err);
   if (status != VTB_OK) return status;
+  if (vtb__session_is_there(s, i)) return prepare_there(s, i, row, &p, im, err);
   char *to = vtb__session_memory(s, i);
   if (!to) return vtb_no_memory(err, t->name);
   size_t each = (size_t)(t->dim[1] * t->dim[2] * t->dim[3]) * sizeof(float);

@@ -37,6 +37,10 @@ bool vtb__session_plan(vtb_session *s) {
   return cost && s->best;
 }
 
+static bool is_parameter(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
+}
+
 /* ---- memory of a run ------------------------------------------------------------------------- */
 
 static bool is_result(const vtb_tensor_info *t) {
@@ -138,14 +142,48 @@ static vtb_status match_tensors(vtb_session *s, vtb__part *p, vtb_error *err) {
   void *args = realloc(s->args, (size_t)program->n_tensors * sizeof *s->args);
   if (!args) return vtb_no_memory(err, "a session");
   s->args = args;
+  void *places = realloc(s->places, (size_t)program->n_tensors * sizeof *s->places);
+  if (!places) return vtb_no_memory(err, "a session");
+  s->places = places;
   s->n_args = program->n_tensors;
   return VTB_OK;
 }
 
+/* Where tensor `arg` of the part's program is in the host's memory; NULL: it is not the model's. */
+static const void *host_weight(const vtb_session *s, const vtb__part *p, int arg) {
+  const vtb__variant *v = p->variant;
+  const vtb_tensor_info *t = &v->tensors[p->tensor[arg]];
+  bool shared =
+      v->params && is_parameter(t) && !vtb__session_owns(s, t) && vtb_tensor_info_count(t);
+  return shared ? v->params[p->tensor[arg]] : NULL;
+}
+
+/* The model's parameters, if the program is on a device. */
+static vtb_status upload(vtb_session *s, vtb__part *p, vtb_error *err) {
+  const vtb_program *program = p->program;
+  if (!program->device) return VTB_OK;
+  const void **there = calloc((size_t)program->n_tensors + 1, sizeof *there);
+  free(p->weights);
+  p->weights = calloc((size_t)program->n_tensors + 1, sizeof *p->weights);
+  for (int arg = 0; there && arg < program->n_tensors; arg++) there[arg] = host_weight(s, p, arg);
+  vtb_status status = there && p->weights
+                          ? vtb__device_weights_use(&s->model->on_devices, program, there,
+                                                    p->weights, &s->weights, err)
+                          : vtb_no_memory(err, "a session");
+  free(there);
+  return status;
+}
+
 static vtb_status load(vtb_session *s, vtb__part *p, vtb_error *err) {
   if (p->program) return VTB_OK;
-  vtb_status status = vtb__model_load(s->model, p->variant, s->device, &p->program, err);
+  const vtb_session_options *o = &s->options;
+  const vtb_device_choice where = {.has_number = o->has_cuda_device,
+                                   .has_stream = o->has_cuda_stream,
+                                   .number = o->cuda_device,
+                                   .stream = o->cuda_stream};
+  vtb_status status = vtb__model_load(s->model, p->variant, s->device, &where, &p->program, err);
   if (status == VTB_OK) status = match_tensors(s, p, err);
+  if (status == VTB_OK) status = upload(s, p, err);
   if (status == VTB_OK || !p->program) return status;
   vtb__model_give_back(s->model, p->program);
   p->program = NULL;
@@ -165,8 +203,94 @@ vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err) {
   return VTB_OK;
 }
 
+/* ---- one program on a device ----------------------------------------------------------------- */
+
+/* What a program makes of a gradient without rows, to be added to what those before it made. */
+static bool is_sum(const vtb_session *s, const vtb__slice *c, int tensor) {
+  return s->options.role == VTB_SESSION_VJP && !vtb__vjp_in_place(c, tensor, false) &&
+         !vtb__has_rows(s, tensor);
+}
+
+/* Of a slice's rows. What is on the device has all of the program's, if it can: then nothing is
+ * copied. */
+static void cut_rows(const vtb_session *s, const vtb__slice *c, int i, vtb_run_place *out) {
+  const vtb_tensor_info *t = &c->part->variant->tensors[i];
+  bool vjp = s->options.role == VTB_SESSION_VJP, short_one = is_result(t) && s->buffers[i].is_bound;
+  int64_t rows = vjp || short_one ? c->n : vtb__session_rows(s, i) - c->from;
+  size_t each = row_bytes(t);
+  out->at += (uint64_t)c->from * each;
+  if (!out->on_device || rows < c->part->variant->about.batch) out->bytes = (size_t)c->n * each;
+  if (vjp && t->io == VTB_IO_INPUT) out->repeats = each;
+}
+
+/* Where the program finds its tensor `arg`. */
+static vtb_status place_there(vtb_session *s, const vtb__slice *c, int arg, vtb_run_place *out,
+                              vtb_error *err) {
+  const vtb__part *p = c->part;
+  int i = p->tensor[arg], target = vtb__session_target(s, i);
+  const vtb_tensor_info *t = &p->variant->tensors[i];
+  vtb__buffer *b = &s->buffers[target];
+  size_t all = (size_t)vtb_tensor_info_count(t) * 4;
+  *out = (vtb_run_place){.bytes = all, .on_device = true};
+  if (!b->is_bound && p->weights[arg]) {
+    out->at = p->weights[arg];
+    return VTB_OK;
+  }
+  out->on_device = vtb__session_is_there(s, target) && !is_sum(s, c, i);
+  out->at = out->on_device    ? vtb__session_address(s, target, err)
+            : is_sum(s, c, i) ? (uint64_t)(uintptr_t)staging(b, all)
+                              : (uint64_t)(uintptr_t)vtb__session_memory(s, i);
+  if (!out->at && out->on_device) return VTB_E_DEVICE;
+  if (!out->at)
+    return is_parameter(t) ? no_parameter(s, t->name, err) : vtb_no_memory(err, t->name);
+  if (vtb__has_rows(s, i)) cut_rows(s, c, i, out);
+  return VTB_OK;
+}
+
+/* Through the host, which waits for it: runs of more rows than a program has are for few. */
+static vtb_status add_there(vtb_session *s, const vtb__slice *c, int i, vtb_error *err) {
+  const vtb_program *p = c->part->program;
+  size_t bytes = (size_t)vtb_tensor_info_count(&c->part->variant->tensors[i]) * 4;
+  bool there = vtb__session_is_there(s, i);
+  void *memory = there ? vtb_aligned_alloc(bytes) : vtb__session_memory(s, i);
+  uint64_t at = there ? vtb__session_address(s, i, err) : 0;
+  if (!memory) return vtb_no_memory(err, "a gradient");
+  vtb_status status = there ? p->device->copy(p->owner, at, memory, bytes, false, err)
+                            : p->device->wait(p->owner, err);
+  if (status == VTB_OK) vtb__vjp_add(c, i, memory, s->buffers[i].staging, bytes);
+  if (status == VTB_OK && there) status = p->device->copy(p->owner, at, memory, bytes, true, err);
+  if (there) free(memory);
+  return status;
+}
+
+/* Whether a parameter is where others may change it between runs. */
+static bool may_change(const vtb_session *s, const vtb__part *p) {
+  for (int arg = 0; arg < p->program->n_tensors; arg++) {
+    int i = p->tensor[arg];
+    if (is_parameter(&p->variant->tensors[i]) && vtb__session_is_there(s, i)) return true;
+  }
+  return vtb__vjp_moves(s);
+}
+
+static vtb_status run_there(vtb_session *s, vtb__part *p, const vtb__slice *c, vtb_error *err) {
+  const vtb_program *program = p->program;
+  vtb_status status = vtb__session_exchange(s, true, err);
+  for (int arg = 0; status == VTB_OK && arg < program->n_tensors; arg++)
+    status = place_there(s, c, arg, &s->places[arg], err);
+  if (status != VTB_OK) return status;
+  unsigned mode = vtb_denormals_flush(); /* the emulator's */
+  status = program->device->run(program->owner, s->places, p->kept && !may_change(s, p),
+                                s->services, err);
+  vtb_denormals_restore(mode);
+  if (status == VTB_OK) p->kept = true;
+  for (int arg = 0; status == VTB_OK && arg < program->n_tensors; arg++)
+    if (is_sum(s, c, p->tensor[arg])) status = add_there(s, c, p->tensor[arg], err);
+  return status;
+}
+
 static vtb_status run_part(vtb_session *s, vtb__part *p, const vtb__slice *c, vtb_error *err) {
   vtb_status status = vtb__session_ready(s, p, err);
+  if (status == VTB_OK && p->program->device) return run_there(s, p, c, err);
   for (int i = 0; status == VTB_OK && i < p->program->n_tensors; i++) status = place(s, c, i, err);
   if (status == VTB_OK) status = vtb__session_exchange(s, true, err);
   if (status != VTB_OK) return status;

@@ -192,6 +192,14 @@ typedef struct vtb_session_options {
   int64_t batch; /* most rows of a run, for the session's own memory; 0: the largest built */
   uint64_t seed; /* of a session that trains a model without weights: of their initialisers */
   int64_t height, width; /* the image size until inputs are bound; 0: the first in the file */
+  /* Of sessions on CUDA. A stream (CUstream, cudaStream_t) of the caller's, which must be there
+   * until the session is closed: the session's work is queued on it, in order, and
+   * vtb_session_run() returns when it is. NULL, with has_cuda_stream, is the default stream.
+   * Without one the session has its own, and runs return when their results are there. */
+  void *cuda_stream;
+  bool has_cuda_stream;
+  bool has_cuda_device; /* else: the stream's device; else VTB_CUDA_DEVICE, or the first */
+  int32_t cuda_device;
 } vtb_session_options;
 
 /* o NULL: all defaults. Retains the model. VTB_E_INPUT: the file has no such program, or no
@@ -204,7 +212,8 @@ VTB_API void vtb_session_close(vtb_session *s); /* NULL is fine */
  * has rows is the most of them. By kind (VTB_ARRAY_ANY: any) and name (NULL: the first of the
  * kind). Memory of the session's own stays where it is until another array is bound in its place or
  * inputs of another image size are bound. Parameters of a session that infers are the model's: for
- * reading alone; those of a session that trains are its own. */
+ * reading alone; those of a session that trains are its own. `device` says whether `data` is an
+ * address of the host's or of the device's memory. */
 VTB_API VTB_MUST_USE vtb_status vtb_session_array(vtb_session *s, vtb_array_kind kind,
                                                   const char *name, vtb_array *out, vtb_error *err);
 
@@ -212,14 +221,23 @@ VTB_API VTB_MUST_USE vtb_status vtb_session_array(vtb_session *s, vtb_array_kind
  * the session's own. Runs work in it, without a copy, if it lies at a multiple of 4 bytes (of 64 is
  * fastest), and copies otherwise. dim[0] is how many rows there are; the other axes are the
  * program's, or those of a program of another image size, which then runs. Outputs are written up
- * to the last row of a run. Nothing is kept but what *a says; the memory must be there in runs. */
+ * to the last row of a run. Nothing is kept but what *a says; the memory must be there in runs.
+ *
+ * A session on CUDA takes memory of the host, which it copies, and with `device` VTB_DEVICE_CUDA
+ * memory of its device, by the address: kernels work in it where it has their alignment (256 bytes
+ * always do) and all rows of the program, and otherwise in a copy on the device. There `data` NULL
+ * is the session's own memory on the device, which vtb_session_array() gives. VTB_E_DEVICE: memory
+ * of the host, or of another device. */
 VTB_API VTB_MUST_USE vtb_status vtb_session_bind(vtb_session *s, const char *name,
                                                  const vtb_array *a, vtb_error *err);
 
 /* Runs the model on the first `rows` rows of its inputs; 0: on as many as the bound inputs have,
  * else the session's batch. Any number up to the batch: programs of the sizes that were built are
  * put together, so that as few rows as possible are computed in vain. Outputs without a batch are
- * those of the last program. */
+ * those of the last program. On a stream of the caller's (vtb_session_options.cuda_stream) it
+ * returns when the work is queued: whoever reads results or changes arrays, those in the host's
+ * memory too, does so in the order of the stream or waits for it. What fails on the device later is
+ * the error of the caller's next wait, and of the next call that uses the device. */
 VTB_API VTB_MUST_USE vtb_status vtb_session_run(vtb_session *s, int64_t rows, vtb_error *err);
 
 /* The parameters of a session that trains, as a safetensors file: written whole or not at all. */

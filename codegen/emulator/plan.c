@@ -8,12 +8,23 @@
 #include "codegen/emulator/emulator.h"
 #include "runtime/base/half.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 enum { ALIGNMENT = 256 }; /* of tensors, workspace and constants, as on the device */
 
+/* What programs of one plan share. Their runs come one after another. */
+typedef struct shared {
+  atomic_int users;
+  pthread_mutex_t running;
+  vtb_launch_plan *plan;
+  vtb_emulator *emulator;
+} shared;
+
 typedef struct emulated {
   vtb_program program;
+  shared *shared;
   vtb_launch_plan *plan;
   vtb_emulator *emulator;
   char **tensors; /* one a tensor of the plan; in the state or its own */
@@ -31,14 +42,21 @@ static void free_all_but_plan(emulated *e) {
   vtb_free(e->state);
   vtb_free(e->args);
   vtb_free(e->maps);
-  vtb_emulator_free(e->emulator);
   vtb_free(e);
 }
 
+static void free_shared(shared *s, bool plan) {
+  if (atomic_fetch_sub(&s->users, 1) > 1) return;
+  vtb_emulator_free(s->emulator);
+  if (plan) vtb_launch_plan_free(s->plan);
+  pthread_mutex_destroy(&s->running);
+  vtb_free(s);
+}
+
 static void free_emulated(void *owner) {
-  vtb_launch_plan *plan = ((emulated *)owner)->plan;
+  shared *s = ((emulated *)owner)->shared;
   free_all_but_plan(owner);
-  vtb_launch_plan_free(plan);
+  free_shared(s, true);
 }
 
 static size_t tensor_bytes(const vtb_tensor_info *t) {
@@ -121,7 +139,17 @@ static void run_gemm(const emulated *e, int index, const vtb_services *s) {
   if (s->kernel_end) s->kernel_end(s, number);
 }
 
-static void copy_in(emulated *e, void *const *args) {
+/* places, if there are any, instead of args: an argument's rest is zero. */
+static void copy_argument(emulated *e, int i, void *const *args, const vtb_run_place *places) {
+  size_t all = tensor_bytes(&e->plan->tensors[i]);
+  size_t n = places && places[i].bytes < all ? places[i].bytes : all;
+  memcpy(e->tensors[i], places ? (const void *)(uintptr_t)places[i].at : args[i], n);
+  if (!places || !places[i].repeats) memset(e->tensors[i] + n, 0, all - n);
+  for (size_t at = n; at < all && places && places[i].repeats; at += places[i].repeats)
+    memcpy(e->tensors[i] + at, e->tensors[i], places[i].repeats);
+}
+
+static void copy_in(emulated *e, void *const *args, const vtb_run_place *places) {
   for (int i = 0; i < e->plan->n_tensors; i++) {
     const vtb_tensor_info *t = &e->plan->tensors[i];
     if (t->io == VTB_IO_UPDATE && vtb_launch_place(e->plan, i) >= 0)
@@ -129,7 +157,7 @@ static void copy_in(emulated *e, void *const *args) {
     if (is_result(t))
       memset(e->tensors[i], 0xff, tensor_bytes(t));
     else if (vtb_launch_place(e->plan, i) < 0)
-      memcpy(e->tensors[i], args[i], tensor_bytes(t));
+      copy_argument(e, i, args, places);
   }
   memset(e->workspace, 0xff, (size_t)e->plan->workspace_bytes);
 }
@@ -146,12 +174,19 @@ static vtb_status tell_buckets(const emulated *e, int step, vtb_error *err) {
   return status;
 }
 
-static vtb_status run(void *owner, void *const *args, const vtb_services *services,
-                      vtb_error *err) {
-  emulated *e = owner;
+static void copy_out(const emulated *e, void *const *args, const vtb_run_place *places) {
+  const vtb_launch_plan *p = e->plan;
+  for (int i = 0; i < p->n_tensors; i++) {
+    size_t n = tensor_bytes(&p->tensors[i]);
+    if (!is_result(&p->tensors[i]) || vtb_launch_place(p, i) >= 0) continue;
+    if (places && places[i].bytes < n) n = places[i].bytes;
+    memcpy(places ? (void *)(uintptr_t)places[i].at : args[i], e->tensors[i], n);
+  }
+}
+
+static vtb_status run_steps(emulated *e, const vtb_services *services, vtb_error *err) {
   const vtb_launch_plan *p = e->plan;
   vtb_status status = VTB_OK;
-  copy_in(e, args);
   for (int i = 0; i < p->n_steps && status == VTB_OK; i++) {
     const vtb_launch_step *s = &p->steps[i];
     for (int a = 0; a < s->n_args; a++) e->args[a] = address(e, &p->args[s->first_arg + a]);
@@ -161,10 +196,22 @@ static vtb_status run(void *owner, void *const *args, const vtb_services *servic
       status = run_kernel(e, s, services, err);
     if (status == VTB_OK) status = tell_buckets(e, i, err);
   }
-  for (int i = 0; i < p->n_tensors; i++)
-    if (is_result(&p->tensors[i]) && vtb_launch_place(p, i) < 0)
-      memcpy(args[i], e->tensors[i], tensor_bytes(&p->tensors[i]));
   return status;
+}
+
+static vtb_status run_with(emulated *e, void *const *args, const vtb_run_place *places,
+                           const vtb_services *services, vtb_error *err) {
+  pthread_mutex_lock(&e->shared->running);
+  copy_in(e, args, places);
+  vtb_status status = run_steps(e, services, err);
+  copy_out(e, args, places);
+  pthread_mutex_unlock(&e->shared->running);
+  return status;
+}
+
+static vtb_status run(void *owner, void *const *args, const vtb_services *services,
+                      vtb_error *err) {
+  return run_with(owner, args, NULL, services, err);
 }
 
 static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *err) {
@@ -237,22 +284,103 @@ static void translate_maps(emulated *e) {
   }
 }
 
+/* ---- as a device whose memory is the host's -------------------------------------------------- */
+
+static vtb_status run_in_places(void *owner, const vtb_run_place *places, bool fixed,
+                                const vtb_services *services, vtb_error *err) {
+  (void)fixed;
+  return run_with(owner, NULL, places, services, err);
+}
+
+static vtb_status open_another(void *owner, const vtb_device_choice *where, vtb_program **out,
+                               vtb_error *err) {
+  const emulated *of = owner;
+  emulated *e = vtb_xcalloc(1, sizeof *e);
+  (void)where;
+  e->shared = of->shared;
+  e->plan = of->plan;
+  e->emulator = of->emulator;
+  translate_maps(e);
+  vtb_status status = allocate_all(e, err);
+  if (status != VTB_OK) {
+    free_all_but_plan(e);
+    return status;
+  }
+  atomic_fetch_add(&e->shared->users, 1);
+  e->program = of->program; /* with its tables, which are the plan's */
+  e->program.owner = e;
+  *out = &e->program;
+  return VTB_OK;
+}
+
+static const void *host_memory(const void *owner) {
+  (void)owner;
+  return allocate;
+}
+
+static vtb_status take_memory(void *owner, size_t n, uint64_t *at, vtb_error *err) {
+  char *memory = allocate((int64_t)n);
+  (void)owner;
+  if (!memory) return vtb_no_memory(err, "an emulated device");
+  memset(memory, 0, n);
+  *at = (uint64_t)(uintptr_t)memory;
+  return VTB_OK;
+}
+
+static void give_memory(void *owner, uint64_t at) {
+  (void)owner;
+  vtb_free((void *)(uintptr_t)at);
+}
+
+static vtb_status copy_memory(void *owner, uint64_t at, void *host, size_t n, bool in,
+                              vtb_error *err) {
+  void *there = (void *)(uintptr_t)at;
+  (void)owner, (void)err;
+  memcpy(in ? there : host, in ? host : there, n);
+  return VTB_OK;
+}
+
+static vtb_status nothing_is_queued(void *owner, vtb_error *err) {
+  (void)owner, (void)err;
+  return VTB_OK;
+}
+
+static vtb_status any_address(void *owner, uint64_t at, const char *what, vtb_error *err) {
+  (void)owner, (void)at, (void)what, (void)err;
+  return VTB_OK;
+}
+
+static const vtb_device_calls calls = {.open = open_another,
+                                       .run = run_in_places,
+                                       .space = host_memory,
+                                       .take = take_memory,
+                                       .give = give_memory,
+                                       .copy = copy_memory,
+                                       .wait = nothing_is_queued,
+                                       .check = any_address};
+
 static vtb_status describe(emulated *e, vtb_error *err) {
-  e->program = (vtb_program){.run = run, .exchange = exchange, .owner = e, .free = free_emulated};
+  e->program = (vtb_program){
+      .run = run, .exchange = exchange, .device = &calls, .owner = e, .free = free_emulated};
   return vtb_launch_plan_describe(e->plan, &e->program, err);
 }
 
 vtb_status vtb_emulator_program(vtb_launch_plan *plan, const vtb_emulator_options *o,
                                 vtb_program **program, vtb_error *err) {
   emulated *e = vtb_xcalloc(1, sizeof *e);
-  e->plan = plan;
+  shared *s = e->shared = vtb_xcalloc(1, sizeof *s);
+  e->plan = s->plan = plan;
+  atomic_init(&s->users, 1);
+  pthread_mutex_init(&s->running, NULL);
   double start = vtb_now();
   translate_maps(e);
   vtb_status status = compile(e, o, err);
+  s->emulator = e->emulator;
   if (status == VTB_OK) status = allocate_all(e, err);
   if (status == VTB_OK) status = describe(e, err);
   if (status != VTB_OK) {
     free_all_but_plan(e);
+    free_shared(s, false);
     return status;
   }
   e->program.compile_seconds = vtb_now() - start;

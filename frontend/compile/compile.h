@@ -200,8 +200,7 @@ VTB_API char *vtb_report_text(vtb_report *r, bool color);
 /* ---- compiling; r may be NULL ---------------------------------------------------------------- */
 
 /* A model that runs now, with the parameters of `weights`, else those that its initialisers give;
- * vtb_session_open() runs it, vtb_model_release() frees it. A model for a GPU has one session at a
- * time. */
+ * vtb_session_open() runs it, vtb_model_release() frees it. */
 VTB_API VTB_MUST_USE vtb_status vtb_compile_model(const vtb_compile_options *o, vtb_model **model,
                                                   vtb_report *r);
 /* A file as `vertebra build` writes it, for vtb_model_open(): for inference and, of options that

@@ -226,9 +226,15 @@ static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vt
 
 vtb_status vtb_artefact_load_program(vtb_artefact *a, const vtb_artefact_program *p,
                                      const char *target, vtb_program **program, vtb_error *err) {
+  return vtb_artefact_load_on(a, p, target, NULL, program, err);
+}
+
+vtb_status vtb_artefact_load_on(vtb_artefact *a, const vtb_artefact_program *p, const char *target,
+                                const vtb_device_choice *where, vtb_program **program,
+                                vtb_error *err) {
   vtb_status status;
   if (vtb_streq(target, "cuda"))
-    status = vtb__artefact_load_cuda(a, p, program, err);
+    status = vtb__artefact_load_cuda(a, p, where, program, err);
   else if (vtb_streq(target, "cpu"))
     status = load_native(a, p, program, err);
   else

@@ -139,6 +139,10 @@ VTB_MUST_USE vtb_status vtb_artefact_load(vtb_artefact *a, vtb_artefact_role rol
 VTB_MUST_USE vtb_status vtb_artefact_load_program(vtb_artefact *a, const vtb_artefact_program *p,
                                                   const char *target, vtb_program **program,
                                                   vtb_error *err);
+/* The same; where: on which device and stream, NULL: as those do. Nothing to "cpu". */
+VTB_MUST_USE vtb_status vtb_artefact_load_on(vtb_artefact *a, const vtb_artefact_program *p,
+                                             const char *target, const vtb_device_choice *where,
+                                             vtb_program **program, vtb_error *err);
 /* The number of its launch plan for `arch` ("sm_90a"; NULL: any): that architecture's own, else the
  * one for all. */
 int vtb_artefact_plan_for(const vtb_artefact_program *p, const char *arch);

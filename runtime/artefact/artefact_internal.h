@@ -10,6 +10,7 @@ const void *vtb__artefact_bytes(const vtb_artefact *a, const vtb_blob *b);
 
 VTB_MUST_USE vtb_status vtb__artefact_load_cuda(const vtb_artefact *a,
                                                 const vtb_artefact_program *p,
+                                                const vtb_device_choice *where,
                                                 vtb_program **program, vtb_error *err);
 
 #endif

@@ -217,9 +217,8 @@ static vtb_status end_part(const vtb__ahead *a, vtb_status status) {
   return status;
 }
 
-vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err) {
-  vtb__run *r = owner;
-  vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
+static vtb_status submit(vtb__run *r, void *const *args, vtb_error *err) {
+  vtb_status status = vtb__run_begin(r, true, err);
   if (status == VTB_OK) status = open_once(r, err);
   if (status != VTB_OK) return status;
   vtb__ahead *a = r->ahead;
@@ -232,12 +231,21 @@ vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err) {
   if (status == VTB_OK) status = make_slot(a, answer, a->bytes[1], err);
   if (status == VTB_OK) status = bring_inputs(a, feed, args, err);
   if (status == VTB_OK) status = vtb__enqueue_fixed(r, args, err);
-  if (status == VTB_OK) status = vtb__enqueue_run(r, err);
+  if (status == VTB_OK) status = vtb__enqueue_run(r, r->n_runs > 0, err);
   if (status == VTB_OK) status = bring_results(a, answer, err);
   if (status != VTB_OK) return end_part(a, status);
   r->n_runs++;
   a->submitted++;
   return VTB_OK;
+}
+
+vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err) {
+  vtb__run *r = owner;
+  vtb_status status = vtb__cu_enter(r->device, err);
+  if (status != VTB_OK) return status;
+  status = submit(r, args, err);
+  vtb__cu_leave(r->device);
+  return status;
 }
 
 /* One call waits for all runs but the newest, which keeps the device busy meanwhile. */
@@ -255,8 +263,11 @@ vtb_status vtb__ahead_collect(void *owner, void *const *args, vtb_error *err) {
   vtb__ahead *a = r->ahead;
   if (!a || a->collected == a->submitted)
     return vtb_fail(err, VTB_E_INTERNAL, "no run is under way whose results could be taken");
-  vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
-  if (status == VTB_OK) status = wait_for(a, a->collected, err);
+  vtb_status status = vtb__cu_enter(r->device, err);
+  if (status == VTB_OK) {
+    status = wait_for(a, a->collected, err);
+    vtb__cu_leave(r->device);
+  }
   const slot *s = &a->answers[a->collected++ % ANSWERS];
   if (status != VTB_OK) return status;
   for (int i = 0; i < r->plan->n_tensors; i++)

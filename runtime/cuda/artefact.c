@@ -1,7 +1,7 @@
 /* CUDA programs from built files: the images that suit the device, the plan, and what went wrong in
  * words. */
 #include "runtime/artefact/artefact_internal.h"
-#include "runtime/cuda/device.h"
+#include "runtime/cuda/run.h"
 
 #include <string.h>
 
@@ -65,7 +65,7 @@ static vtb_status make(const vtb_artefact *a, const vtb_artefact_images *m, vtb_
     sound = sound &&
             (!ptx_version(m->arch) || ((const char *)images[i].data)[images[i].n_bytes - 1] == 0);
   }
-  vtb_status status = sound ? vtb_cuda_program(plan, images, d, program, &inner)
+  vtb_status status = sound ? vtb__cuda_program(plan, images, false, d, program, &inner)
                             : vtb_fail(&inner, VTB_E_INPUT, "PTX without an end");
   free(images);
   return status == VTB_E_DEVICE ? refused(a, m, d, &inner, err)
@@ -74,13 +74,14 @@ static vtb_status make(const vtb_artefact *a, const vtb_artefact_images *m, vtb_
 }
 
 vtb_status vtb__artefact_load_cuda(const vtb_artefact *a, const vtb_artefact_program *p,
-                                   vtb_program **program, vtb_error *err) {
+                                   const vtb_device_choice *where, vtb_program **program,
+                                   vtb_error *err) {
   vtb_cuda_device *device = NULL;
   vtb_launch_plan *plan = NULL;
   if (!p->n_images)
     return vtb_fail(err, VTB_E_DEVICE, "%s has no code for CUDA: build it with --target cuda",
                     vtb__artefact_path(a));
-  vtb_status status = vtb_cuda_device_open(&device, err);
+  vtb_status status = vtb__cu_open(where, &device, err);
   if (status != VTB_OK) return status;
   const vtb_artefact_images *m = choose(p, device);
   status = m ? vtb_artefact_read_plan(a, p, m->plan, &plan, err) : nothing_suits(a, p, device, err);

@@ -17,6 +17,14 @@ enum {
   VTB__CU_EVENT_NO_TIME = 2
 };
 
+/* cuda.h: CUpointer_attribute, CUmemorytype, CUstream of the default streams */
+enum {
+  VTB__CU_POINTER_MEMORY_TYPE = 2,
+  VTB__CU_POINTER_DEVICE = 9,
+  VTB__CU_MEMORY_HOST = 1,
+  VTB__CU_STREAM_PER_THREAD = 2 /* the last of them */
+};
+
 /* cuda.h: CUlaunchAttributeID */
 enum { VTB__CU_LAUNCH_CLUSTER = 4 };
 

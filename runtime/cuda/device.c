@@ -59,10 +59,10 @@ static vtb_status wanted_device(long *ordinal, vtb_error *err) {
                   text);
 }
 
-static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
+static vtb_status find_number(vtb_cuda_device *d, const vtb_device_choice *where, vtb_error *err) {
   int count = 0;
-  long ordinal = 0;
-  vtb_status status = wanted_device(&ordinal, err);
+  long ordinal = where->number;
+  vtb_status status = where->has_number ? VTB_OK : wanted_device(&ordinal, err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetCount, (&count), err);
   if (status != VTB_OK) return status;
   if (count == 0)
@@ -71,9 +71,39 @@ static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
   if (ordinal < 0 || ordinal >= count)
     return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %ld: the driver finds %d", ordinal,
                     count);
-  status = VTB_CU_CALL(d, cuDeviceGet, (&d->number, (int)ordinal), err);
+  return VTB_CU_CALL(d, cuDeviceGet, (&d->number, (int)ordinal), err);
+}
+
+/* The context that the caller's stream is of. Default streams are of whatever context is current:
+ * of a device that is named, they are of its primary one. NULL: to be found otherwise. */
+static vtb_status context_of_stream(vtb_cuda_device *d, const vtb_device_choice *where,
+                                    vtb_error *err) {
+  if ((uintptr_t)where->stream > VTB__CU_STREAM_PER_THREAD)
+    return VTB_CU_CALL(d, cuStreamGetCtx, (where->stream, &d->context), err);
+  return where->has_number ? VTB_OK : VTB_CU_CALL(d, cuCtxGetCurrent, (&d->context), err);
+}
+
+static vtb_status find_context(vtb_cuda_device *d, const vtb_device_choice *where, vtb_error *err) {
+  vtb_status status = where->has_stream ? context_of_stream(d, where, err) : VTB_OK;
+  if (status == VTB_OK && d->context) {
+    status = vtb__cu_enter(d, err);
+    if (status != VTB_OK) return status;
+    status = VTB_CU_CALL(d, cuCtxGetDevice, (&d->number), err);
+    vtb__cu_leave(d);
+    if (status != VTB_OK || !where->has_number || where->number == d->number) return status;
+    return vtb_fail(err, VTB_E_USAGE, "the stream is of device %d, and device %d is asked for",
+                    d->number, where->number);
+  }
+  if (status == VTB_OK) status = find_number(d, where, err);
   if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
+    status = VTB_CU_CALL(d, cuDevicePrimaryCtxRetain, (&d->context, d->number), err);
+  d->retained = status == VTB_OK;
+  return status;
+}
+
+static vtb_status look_at_device(vtb_cuda_device *d, vtb_error *err) {
+  vtb_status status =
+      VTB_CU_CALL(d, cuDeviceGetName, (d->name, (int)sizeof d->name, d->number), err);
   if (status == VTB_OK)
     status =
         VTB_CU_CALL(d, cuDeviceGetAttribute, (&d->major, VTB__CU_CAPABILITY_MAJOR, d->number), err);
@@ -89,34 +119,55 @@ static vtb_status find_device(vtb_cuda_device *d, vtb_error *err) {
   return status;
 }
 
-vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
+vtb_status vtb__cu_enter(const vtb_cuda_device *d, vtb_error *err) {
+  return VTB_CU_CALL(d, cuCtxPushCurrent_v2, (d->context), err);
+}
+
+void vtb__cu_leave(const vtb_cuda_device *d) {
+  void *ours;
+  (void)d->api.cuCtxPopCurrent_v2(&ours); /* it was pushed: nothing can be wrong with it */
+}
+
+static vtb_status use_context(vtb_cuda_device *d, vtb_error *err) {
+  size_t free_bytes = 0;
+  vtb_status status = vtb__cu_enter(d, err);
+  if (status != VTB_OK) return status;
+  status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuStreamCreate, (&d->own, VTB__CU_STREAM_NON_BLOCKING), err);
+  vtb__cu_leave(d);
+  return status;
+}
+
+vtb_status vtb__cu_open(const vtb_device_choice *where, vtb_cuda_device **out, vtb_error *err) {
+  static const vtb_device_choice any;
+  if (!where) where = &any;
   vtb_cuda_device *d = calloc(1, sizeof *d);
   if (!d) return vtb_no_memory(err, "a device");
-  size_t free_bytes = 0;
   vtb_status status = vtb_library_open(&driver, &d->api, NULL, err);
   if (status == VTB_OK) status = initialise(d, err);
-  if (status == VTB_OK) status = find_device(d, err);
-  if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuDevicePrimaryCtxRetain, (&d->context, d->number), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
-  if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
-  if (status == VTB_OK)
-    status = VTB_CU_CALL(d, cuStreamCreate, (&d->stream, VTB__CU_STREAM_NON_BLOCKING), err);
+  if (status == VTB_OK) status = find_context(d, where, err);
+  if (status == VTB_OK) status = look_at_device(d, err);
+  if (status == VTB_OK) status = use_context(d, err);
   if (status != VTB_OK) {
     vtb_cuda_device_close(d);
     return status;
   }
+  d->stream = where->has_stream ? where->stream : d->own;
   choose_arch(d);
   *out = d;
   return VTB_OK;
 }
 
+vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
+  return vtb__cu_open(NULL, out, err);
+}
+
 void vtb_cuda_device_close(vtb_cuda_device *d) {
   if (!d) return;
   /* errors here would be those of work that has been reported before */
-  if (d->stream) (void)d->api.cuStreamDestroy_v2(d->stream);
-  if (d->context) (void)d->api.cuDevicePrimaryCtxRelease_v2(d->number);
+  if (d->own) (void)d->api.cuStreamDestroy_v2(d->own);
+  if (d->retained) (void)d->api.cuDevicePrimaryCtxRelease_v2(d->number);
   free(d);
 }
 

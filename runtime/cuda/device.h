@@ -53,7 +53,9 @@ typedef struct vtb_nccl_api {
 struct vtb_cuda_device {
   vtb_cu_api api;
   vtb_cu_device number;
-  void *context, *stream;
+  void *context;
+  void *stream, *own;       /* of runs: the caller's or `own` */
+  bool retained;            /* the context, which is the device's primary one */
   int major, minor, driver; /* compute capability; 13000 */
   int shared_bytes;         /* of a block, with the opt-in */
   size_t memory_bytes;
@@ -66,6 +68,13 @@ struct vtb_cuda_device {
   vtb__cu_check((d), (d)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
 VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result,
                                       const char *call, const char *file, int line, vtb_error *err);
+
+/* Where `where` says; NULL: as vtb_cuda_device_open(). */
+VTB_MUST_USE vtb_status vtb__cu_open(const vtb_device_choice *where, vtb_cuda_device **out,
+                                     vtb_error *err);
+/* Around everything that uses the context: the thread's own is current again behind it. */
+VTB_MUST_USE vtb_status vtb__cu_enter(const vtb_cuda_device *d, vtb_error *err);
+void vtb__cu_leave(const vtb_cuda_device *d);
 
 /* ---- maps.c: tensors for the copy engine ----------------------------------------------------- */
 typedef struct vtb__cu_map {

@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHARED_WITHOUT_ASKING = 48 * 1024 };
-
 /* ---- segments: what runs between two buckets of gradients that somebody waits for ------------ */
 
 /* The step behind the segment that begins with step `first`. */
@@ -37,19 +35,28 @@ static vtb_status tell_buckets(const vtb__run *r, int last, vtb_error *err) {
   return status;
 }
 
-static void free_graphs(vtb__run *r, vtb__set *set) {
+static void free_graphs(const vtb__run *r, vtb__set *set) {
   for (int i = 0; set->graphs && i <= r->plan->n_buckets; i++)
     if (set->graphs[i]) (void)r->device->api.cuGraphExecDestroy(set->graphs[i]);
   free(set->graphs);
   set->graphs = NULL;
 }
 
+void vtb__set_clear(const vtb__run *r, vtb__set *set) {
+  free_graphs(r, set);
+  free(set->tensors);
+  free(set->maps);
+  *set = (vtb__set){0};
+}
+
 /* Work that is under way may still use what is freed here. */
-static void free_all_but_plan(vtb__run *r) {
+void vtb__run_free(vtb__run *r) {
   const vtb_cu_api *api = &r->device->api;
   vtb__ahead_wait(r->ahead);
   (void)api->cuStreamSynchronize(r->device->stream);
-  for (int i = 0; i < 2; i++) free_graphs(r, &r->sets[i]);
+  if (r->device->own != r->device->stream) (void)api->cuStreamSynchronize(r->device->own);
+  for (int i = 0; i < 2; i++) vtb__set_clear(r, &r->sets[i]);
+  vtb__places_free(r);
   vtb__ahead_free(r->ahead);
   vtb__products_free(r->products);
   for (int i = 0; r->modules && i < r->plan->n_sources; i++)
@@ -63,23 +70,9 @@ static void free_all_but_plan(vtb__run *r) {
   free(r->events);
   free(r->modules);
   free(r->functions);
-  for (int i = 0; i < 2; i++) {
-    free(r->sets[i].tensors);
-    free(r->sets[i].maps);
-  }
   free(r->addresses);
   free(r->parameters);
   free(r);
-}
-
-static void free_run(void *owner) {
-  vtb__run *r = owner;
-  vtb_launch_plan *plan = r->plan;
-  vtb_cuda_device *device = r->device;
-  (void)device->api.cuCtxSetCurrent(device->context);
-  free_all_but_plan(r);
-  vtb_cuda_device_close(device);
-  vtb_launch_plan_free(plan);
 }
 
 /* ---- one run --------------------------------------------------------------------------------- */
@@ -90,21 +83,6 @@ static vtb_cu_address address(const vtb__run *r, const vtb_launch_arg *a) {
                         : a->space == VTB_LAUNCH_STATE     ? r->state
                                                            : r->constants;
   return base + (vtb_cu_address)a->offset;
-}
-
-static vtb_cu_attribute cluster_of(const vtb_launch_kernel *k) {
-  return (vtb_cu_attribute){.id = VTB__CU_LAUNCH_CLUSTER,
-                            .value.cluster = {(unsigned)k->cluster, 1, 1}};
-}
-
-static vtb_cu_launch launch_of(const vtb__run *r, const vtb_launch_kernel *k, unsigned grid,
-                               const vtb_cu_attribute *cluster) {
-  return (vtb_cu_launch){.grid = {grid, 1, 1},
-                         .block = {(unsigned)k->threads, 1, 1},
-                         .shared_bytes = (unsigned)k->shared_bytes,
-                         .stream = r->device->stream,
-                         .attributes = cluster,
-                         .n_attributes = 1};
 }
 
 static vtb_status enqueue_step(vtb__run *r, const vtb_launch_step *s, vtb_error *err) {
@@ -118,8 +96,8 @@ static vtb_status enqueue_step(vtb__run *r, const vtb_launch_step *s, vtb_error 
     return vtb__products_run(r->products, s->index, r->addresses, err);
   const vtb_launch_kernel *k = &r->plan->kernels[s->index];
   if (k->cluster > 1) {
-    const vtb_cu_attribute cluster = cluster_of(k);
-    const vtb_cu_launch how = launch_of(r, k, (unsigned)s->grid, &cluster);
+    const vtb_cu_attribute cluster = vtb__cluster_of(k);
+    const vtb_cu_launch how = vtb__launch_of(r, k, (unsigned)s->grid, &cluster);
     return VTB_CU_CALL(r->device, cuLaunchKernelEx,
                        (&how, r->functions[s->index], r->parameters, NULL), err);
   }
@@ -196,16 +174,19 @@ static vtb_status run_timed(vtb__run *r, int first, const vtb_services *services
   return status == VTB_OK ? tell_times(r, first, begin, services, err) : status;
 }
 
+/* On the device's own stream: a default stream cannot be captured. */
 static vtb_status capture_segment(vtb__run *r, int first, int end, void **executable,
                                   vtb_error *err) {
   vtb_cuda_device *d = r->device;
-  void *graph = NULL;
+  void *graph = NULL, *stream = d->stream;
   vtb_status status =
-      VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->stream, VTB__CU_CAPTURE_THREAD_LOCAL), err);
+      VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->own, VTB__CU_CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
+  d->stream = d->own;
   status = enqueue(r, first, end, err);
+  d->stream = stream;
   /* also after a failure, to leave the mode */
-  vtb_cu_result ended = d->api.cuStreamEndCapture(d->stream, &graph);
+  vtb_cu_result ended = d->api.cuStreamEndCapture(d->own, &graph);
   if (status == VTB_OK)
     status = vtb__cu_check(d, ended, "cuStreamEndCapture", __FILE__, __LINE__, err);
   if (status == VTB_OK)
@@ -293,152 +274,78 @@ static vtb_status copy_out(vtb__run *r, void *const *args, vtb_error *err) {
 }
 
 /* Between args and the state: what a training run goes on from. */
-static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *err) {
-  vtb__run *r = owner;
+static vtb_status exchange_inside(vtb__run *r, void *const *args, bool in, vtb_error *err) {
   vtb_cuda_device *d = r->device;
-  vtb_status status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
+  vtb_status status = vtb__run_begin(r, false, err);
   if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
     if (vtb_launch_place(r->plan, i) < 0 || vtb__is_result(t) || !vtb__tensor_bytes(t)) continue;
+    vtb_cu_address at = r->state + (vtb_cu_address)vtb_launch_place(r->plan, i);
     status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
-                              (r->set->tensors[i], args[i], vtb__tensor_bytes(t), d->stream), err)
+                              (at, args[i], vtb__tensor_bytes(t), d->stream), err)
                 : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2,
-                              (args[i], r->set->tensors[i], vtb__tensor_bytes(t), d->stream), err);
+                              (args[i], at, vtb__tensor_bytes(t), d->stream), err);
   }
   return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
 }
 
-static void keep(void *owner, unsigned roles) { ((vtb__run *)owner)->kept = roles; }
+vtb_status vtb__run_exchange(void *owner, void *const *args, bool in, vtb_error *err) {
+  vtb__run *r = owner;
+  vtb_status status = vtb__cu_enter(r->device, err);
+  if (status != VTB_OK) return status;
+  status = exchange_inside(r, args, in, err);
+  vtb__cu_leave(r->device);
+  return status;
+}
+
+void vtb__run_keep(void *owner, unsigned roles) { ((vtb__run *)owner)->kept = roles; }
 
 static bool is_prepared(const vtb__run *r) { return r->n_runs && (r->kept & FIXED) == FIXED; }
 
 vtb_status vtb__enqueue_fixed(vtb__run *r, void *const *args, vtb_error *err) {
   vtb_status status = copy_in(r, FIXED, args, err);
   if (status != VTB_OK || is_prepared(r)) return status;
+  return vtb__enqueue_prepared(r, err);
+}
+
+vtb_status vtb__enqueue_prepared(vtb__run *r, vtb_error *err) {
   return enqueue(r, 0, r->plan->n_prepared, err);
 }
 
-vtb_status vtb__enqueue_run(vtb__run *r, vtb_error *err) {
-  const char *note = r->n_runs ? NULL : vtb__products_note(r->products);
+vtb_status vtb__enqueue_run(vtb__run *r, bool again, vtb_error *err) {
+  const char *note = r->n_runs || r->n_placed ? NULL : vtb__products_note(r->products);
   if (note && r->program.warn) r->program.warn(note);
-  if (r->n_runs) capture_or_warn(r);
+  if (again) capture_or_warn(r);
   return run_steps(r, err);
 }
 
-static vtb_status run(void *owner, void *const *args, const vtb_services *services,
-                      vtb_error *err) {
-  vtb__run *r = owner;
+static vtb_status run_inside(vtb__run *r, void *const *args, const vtb_services *services,
+                             vtb_error *err) {
   bool timed = services && services->size >= sizeof *services && services->kernel_took;
   bool prepared = is_prepared(r);
   int behind = r->plan->n_prepared;
-  vtb_status status = VTB_CU_CALL(r->device, cuCtxSetCurrent, (r->device->context), err);
+  vtb_status status = vtb__run_begin(r, true, err);
   if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
   r->set = &r->sets[0];
   if (status == VTB_OK) status = copy_in(r, ~0u, args, err);
   if (status == VTB_OK && !prepared && !timed) status = enqueue(r, 0, behind, err);
   if (status != VTB_OK) return status;
-  status = timed ? run_timed(r, prepared ? behind : 0, services, err) : vtb__enqueue_run(r, err);
+  status = timed ? run_timed(r, prepared ? behind : 0, services, err)
+                 : vtb__enqueue_run(r, r->n_runs > 0, err);
   if (status == VTB_OK) status = copy_out(r, args, err);
   if (!timed) r->n_runs++;
   return status;
 }
 
-/* ---- making one ------------------------------------------------------------------------------ */
-
-/* A cluster runs on neighbouring multiprocessors: some parts of a device may have too few of them.
- */
-static vtb_status check_cluster(const vtb__run *r, int i, vtb_error *err) {
-  const vtb_launch_kernel *k = &r->plan->kernels[i];
-  vtb_cuda_device *d = r->device;
-  const vtb_cu_attribute cluster = cluster_of(k);
-  const vtb_cu_launch how = launch_of(r, k, (unsigned)k->cluster, &cluster);
-  int clusters = 0;
-  vtb_status status =
-      VTB_CU_CALL(d, cuOccupancyMaxActiveClusters, (&clusters, r->functions[i], &how), err);
-  if (status != VTB_OK || clusters > 0) return status;
-  return vtb_fail(err, VTB_E_DEVICE,
-                  "no cluster of %d of its blocks fits on %s as it is now (is it cut into parts?); "
-                  "VTB_CUDA_WGMMA=0 takes the kernels without clusters",
-                  k->cluster, d->name);
-}
-
-static vtb_status load_kernel(vtb__run *r, int i, vtb_error *err) {
-  const vtb_launch_kernel *k = &r->plan->kernels[i];
-  vtb_cuda_device *d = r->device;
-  vtb_status status =
-      VTB_CU_CALL(d, cuModuleGetFunction, (&r->functions[i], r->modules[k->source], k->name), err);
-  if (status == VTB_OK && k->shared_bytes > d->shared_bytes)
-    return vtb_fail(err, VTB_E_DEVICE, "it wants %d bytes of shared memory; %s has %d a block",
-                    k->shared_bytes, d->name, d->shared_bytes);
-  if (status == VTB_OK && k->shared_bytes > SHARED_WITHOUT_ASKING)
-    status = VTB_CU_CALL(d, cuFuncSetAttribute,
-                         (r->functions[i], VTB__CU_MAX_DYNAMIC_SHARED, k->shared_bytes), err);
-  return status == VTB_OK && k->cluster > 1 ? check_cluster(r, i, err) : status;
-}
-
-static vtb_status load(vtb__run *r, const vtb_cuda_image *images, vtb_error *err) {
-  const vtb_launch_plan *p = r->plan;
-  vtb_cuda_device *d = r->device;
-  vtb_status status = VTB_OK;
-  r->modules = calloc((size_t)p->n_sources + 1, sizeof *r->modules);
-  r->functions = calloc((size_t)p->n_kernels + 1, sizeof *r->functions);
-  if (!r->modules || !r->functions) return vtb_no_memory(err, "the kernels of a program");
-  for (int i = 0; i < p->n_sources && status == VTB_OK; i++)
-    status =
-        VTB_CU_CALL(d, cuModuleLoadDataEx, (&r->modules[i], images[i].data, 0, NULL, NULL), err);
-  for (int i = 0; i < p->n_kernels && status == VTB_OK; i++) {
-    const vtb_launch_kernel *k = &p->kernels[i];
-    vtb_error inner = {0};
-    status = load_kernel(r, i, &inner);
-    if (status != VTB_OK)
-      return vtb_fail(err, status, "kernel %s (%s): %s", k->name,
-                      k->info.origin ? k->info.origin : "-", inner.text);
-  }
-  return status;
-}
-
-vtb_status vtb__allocate(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const char *what,
-                         vtb_error *err) {
-  vtb_error inner = {0};
-  vtb_status status = VTB_CU_CALL(d, cuMemAlloc_v2, (to, n ? n : VTB__ALIGNMENT), &inner);
-  if (status == VTB_OK) return VTB_OK;
-  return vtb_fail(err, status, "%.1f MB of device memory for the %s: %s", (double)n / 1e6, what,
-                  inner.text);
-}
-
-static vtb_status allocate(vtb__run *r, vtb_error *err) {
-  const vtb_launch_plan *p = r->plan;
-  vtb_cuda_device *d = r->device;
-  size_t total = 0, most = 1, at = 0;
-  for (int i = 0; i < p->n_tensors; i++)
-    if (vtb_launch_place(p, i) < 0) total += vtb__padded(vtb__tensor_bytes(&p->tensors[i]));
-  for (int i = 0; i < p->n_steps; i++)
-    if ((size_t)p->steps[i].n_args > most) most = (size_t)p->steps[i].n_args;
-  vtb_status status = vtb__allocate(d, &r->memory, total, "parameters, inputs and results", err);
-  if (status == VTB_OK)
-    status = vtb__allocate(d, &r->workspace, (size_t)p->workspace_bytes, "workspace", err);
-  if (status == VTB_OK)
-    status = vtb__allocate(d, &r->constants, (size_t)p->constant_bytes, "constants", err);
-  if (status == VTB_OK && p->state_bytes)
-    status = vtb__allocate(d, &r->state, (size_t)p->state_bytes, "state of the training", err);
-  if (status == VTB_OK && p->state_bytes)
-    status = VTB_CU_CALL(d, cuMemsetD8Async, (r->state, 0, (size_t)p->state_bytes, d->stream), err);
+vtb_status vtb__run_copying(void *owner, void *const *args, const vtb_services *services,
+                            vtb_error *err) {
+  vtb__run *r = owner;
+  vtb_status status = vtb__cu_enter(r->device, err);
   if (status != VTB_OK) return status;
-  r->set->tensors = calloc((size_t)p->n_tensors + 1, sizeof *r->set->tensors);
-  r->addresses = calloc(most, sizeof *r->addresses);
-  r->parameters = calloc(most, sizeof *r->parameters);
-  if (!r->set->tensors || !r->addresses || !r->parameters)
-    return vtb_no_memory(err, "the addresses of a program");
-  for (int i = 0; i < p->n_tensors; i++) {
-    int64_t place = vtb_launch_place(p, i);
-    r->set->tensors[i] = place >= 0 ? r->state + (vtb_cu_address)place : r->memory + at;
-    if (place < 0) at += vtb__padded(vtb__tensor_bytes(&p->tensors[i]));
-  }
-  if (!p->constant_bytes) return VTB_OK;
-  status = VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
-                       (r->constants, p->constants, (size_t)p->constant_bytes, d->stream), err);
-  return status == VTB_OK ? VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err) : status;
+  status = run_inside(r, args, services, err);
+  vtb__cu_leave(r->device);
+  return status;
 }
 
 /* Of the set at hand, whose addresses are fixed by now. */
@@ -446,7 +353,8 @@ vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_status status = VTB_OK;
   if (!p->n_maps) return VTB_OK;
-  vtb__cu_map *maps = r->set->maps = aligned_alloc(64, (size_t)p->n_args * sizeof *maps);
+  if (!r->set->maps) r->set->maps = aligned_alloc(64, (size_t)p->n_args * sizeof *r->set->maps);
+  vtb__cu_map *maps = r->set->maps;
   if (!maps) return vtb_no_memory(err, "the tensor maps of a program");
   for (int i = 0; i < p->n_steps; i++)
     for (int n = p->steps[i].first_arg, end = n + p->steps[i].n_args; n < end; n++) {
@@ -457,47 +365,4 @@ vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err) {
       if (status != VTB_OK) return blame(r, i, &inner, status, err);
     }
   return status;
-}
-
-static bool is_set(const char *variable, const char *value) {
-  const char *text = getenv(variable);
-  return text && strcmp(text, value) == 0;
-}
-
-static vtb_status describe(vtb__run *r, vtb_error *err) {
-  r->program =
-      (vtb_program){.run = run, .keep = keep, .exchange = exchange, .owner = r, .free = free_run};
-  bool one_by_one = r->sync || is_set("VTB_CUDA_AHEAD", "0");
-  if (!one_by_one && vtb__ahead_is_possible(r->plan)) {
-    r->program.submit = vtb__ahead_submit;
-    r->program.collect = vtb__ahead_collect;
-    r->program.most_ahead = VTB__MOST_AHEAD;
-    r->program.pixels = vtb__pixels_tensor(r->plan) + 1;
-  }
-  return vtb_launch_plan_describe(r->plan, &r->program, err);
-}
-
-vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
-                            vtb_cuda_device *device, vtb_program **program, vtb_error *err) {
-  vtb_status status = vtb_launch_plan_check(plan, vtb_arch_find(device->arch), err);
-  if (status != VTB_OK) return status;
-  vtb__run *r = calloc(1, sizeof *r);
-  if (!r) return vtb_no_memory(err, "a program");
-  r->plan = plan;
-  r->device = device;
-  r->set = &r->sets[0];
-  r->no_graph = is_set("VTB_CUDA_GRAPH", "0");
-  r->sync = is_set("VTB_CUDA_SYNC", "1");
-  status = VTB_CU_CALL(device, cuCtxSetCurrent, (device->context), err);
-  if (status == VTB_OK) status = load(r, images, err);
-  if (status == VTB_OK) status = allocate(r, err);
-  if (status == VTB_OK) status = vtb__encode_maps(r, err);
-  if (status == VTB_OK) status = vtb__products_open(device, plan, &r->products, err);
-  if (status == VTB_OK) status = describe(r, err);
-  if (status != VTB_OK) {
-    free_all_but_plan(r);
-    return status;
-  }
-  *program = &r->program;
-  return VTB_OK;
 }

@@ -95,6 +95,47 @@ typedef struct vtb_bucket {
 } vtb_bucket;
 typedef vtb_status (*vtb_bucket_fn)(void *user, const vtb_bucket *bucket, vtb_error *err);
 
+/* ---- programs on a device, in memory that is there ------------------------------------------- */
+
+/* Where such a program runs. Zeros: on the device that VTB_CUDA_DEVICE names, else the first, on a
+ * stream of its own. */
+typedef struct vtb_device_choice {
+  bool has_number, has_stream;
+  int number;
+  void *stream; /* the caller's: runs are queued there, and return when they are */
+} vtb_device_choice;
+
+/* Where one tensor of a run is. */
+typedef struct vtb_run_place {
+  uint64_t at; /* in the host's memory or the device's */
+  bool on_device;
+  size_t bytes;   /* that are there: if the tensor has more, a result's rest is lost, and an
+                     argument's is */
+  size_t repeats; /* so many of its first bytes again and again; 0: zeros */
+} vtb_run_place;
+
+/* What programs on a device have besides, for sessions. Memory is the device's. */
+struct vtb_program;
+typedef struct vtb_device_calls {
+  /* Another program of the same code, with memory of its own. NULL: there can be only one. */
+  vtb_status (*open)(void *owner, const vtb_device_choice *where, struct vtb_program **out,
+                     vtb_error *err);
+  /* As vtb_program.run, but of tensors that are anywhere, one place each. fixed: parameters and
+   * buffers are where and what they were in the program's last run. On a stream of the caller's it
+   * returns when all is queued. */
+  vtb_status (*run)(void *owner, const vtb_run_place *places, bool fixed,
+                    const vtb_services *services, vtb_error *err);
+  /* Programs of one space reach each other's memory. */
+  const void *(*space)(const void *owner);
+  vtb_status (*take)(void *owner, size_t n, uint64_t *at, vtb_error *err); /* zeros */
+  void (*give)(void *owner, uint64_t at); /* waits for work that may use it */
+  /* n bytes to or from the host's memory, by when it returns. */
+  vtb_status (*copy)(void *owner, uint64_t at, void *host, size_t n, bool in, vtb_error *err);
+  vtb_status (*wait)(void *owner, vtb_error *err); /* for the runs that are queued */
+  /* VTB_E_DEVICE: an address that the program cannot work at; what: of which array. */
+  vtb_status (*check)(void *owner, uint64_t at, const char *what, vtb_error *err);
+} vtb_device_calls;
+
 typedef struct vtb_program {
   vtb_entry_fn entry;
   /* Instead of `entry`, for programs that are no code of this process (a GPU's, emulated ones):
@@ -112,6 +153,7 @@ typedef struct vtb_program {
    * set, by whoever submits; 0: none */
   int pixels;
   bool uses_pixels;
+  const vtb_device_calls *device; /* of such programs, or NULL */
   /* of such programs, may be NULL: see vtb_program_keep() */
   void (*keep)(void *owner, unsigned roles);
   /* vtb_program_exchange() */

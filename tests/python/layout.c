@@ -58,6 +58,10 @@ static void print_session_options(void) {
   FIELD(vtb_session_options, seed);
   FIELD(vtb_session_options, height);
   FIELD(vtb_session_options, width);
+  FIELD(vtb_session_options, cuda_stream);
+  FIELD(vtb_session_options, has_cuda_stream);
+  FIELD(vtb_session_options, has_cuda_device);
+  FIELD(vtb_session_options, cuda_device);
 }
 
 static void print_compile_options(void) {

@@ -14,71 +14,17 @@
  *   fake_cuda_trace                "in 256;launch k_double;sync;" since the test emptied it;
  *                                  streams behind the first have their number: "2:in 256;"
  */
-#include "tests/runtime/fake_streams.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-fake_hook fake_cuda_hook;
-const char *fake_cuda_fail;
-int fake_cuda_allocations, fake_cuda_launches, fake_cuda_graph_launches, fake_cuda_devices = 1;
-int fake_cuda_fail_number, fake_cuda_alive, fake_cuda_faults; /* alive: all but memory */
-const char *fake_cuda_failed;                                 /* the call that failed by number */
-char fake_cuda_trace[1 << 16];
-bool fake_cuda_quiet; /* launches are not written down */
-
-enum {
-  OK = 0,
-  INVALID = 1,
-  NO_MEMORY = 2,
-  NO_DEVICE = 100,
-  NO_BINARY = 209,
-  NOT_FOUND = 500,
-  NOT_READY = 600,
-  IN_CAPTURE = 900
-};
-
-static struct {
-  char *at;
-  size_t n;
-} memory[MAX_BLOCKS];
-
-static graph *capturing;
-static int opt_in; /* bytes of shared memory that were asked for */
-
-static bool is_to_fail(const char *name) {
-  if (fake_cuda_fail && strcmp(fake_cuda_fail, name) == 0) return true;
-  if (!fake_cuda_fail_number || --fake_cuda_fail_number) return false;
-  fake_cuda_failed = name;
-  return true;
-}
-#define FAIL_IF_ASKED(name)                                                                        \
-  if (is_to_fail(name)) return NO_MEMORY
-/* Of what gives back: it does so and may still fail, with what runs before it has failed. */
-#define GIVEN_BACK(name) is_to_fail(name) ? NO_MEMORY : OK
+#include "tests/runtime/fake_contexts.h"
 
 /* For libraries whose work is done at once: what is before it on the stream. */
 void fake_cuda_finish(void *of);
-void fake_cuda_finish(void *of) { finish(of); }
-
-static void note(const stream *s, const char *what, const char *name, size_t n) {
-  size_t at = strlen(fake_cuda_trace);
-  char number[16] = "", tail[96] = "";
-  if (s && s->number > 1) snprintf(number, sizeof number, "%d:", s->number);
-  if (n)
-    snprintf(tail, sizeof tail, " %zu", n);
-  else
-    snprintf(tail, sizeof tail, "%s%s", *name ? " " : "", name);
-  snprintf(fake_cuda_trace + at, sizeof fake_cuda_trace - at, "%s%s%s;", number, what, tail);
-}
+void fake_cuda_finish(void *of) { finish(stream_of(of)); }
 
 /* ---- the driver's functions, with its own names and parameters ------------------------------- */
 
 int cuInit(unsigned flags);
 int cuInit(unsigned flags) {
+  LOCK;
   (void)flags;
   FAIL_IF_ASKED("cuInit");
   return fake_cuda_devices ? OK : NO_DEVICE;
@@ -86,6 +32,7 @@ int cuInit(unsigned flags) {
 
 int cuDriverGetVersion(int *version);
 int cuDriverGetVersion(int *version) {
+  LOCK;
   FAIL_IF_ASKED("cuDriverGetVersion");
   *version = fake_cuda_fail && strcmp(fake_cuda_fail, "old") == 0 ? 11040 : 12040;
   return OK;
@@ -93,6 +40,7 @@ int cuDriverGetVersion(int *version) {
 
 int cuGetErrorName(int error, const char **text);
 int cuGetErrorName(int error, const char **text) {
+  LOCK;
   *text = error == NO_DEVICE   ? "CUDA_ERROR_NO_DEVICE"
           : error == NO_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
                                : "CUDA_ERROR_INVALID_VALUE";
@@ -101,12 +49,14 @@ int cuGetErrorName(int error, const char **text) {
 
 int cuGetErrorString(int error, const char **text);
 int cuGetErrorString(int error, const char **text) {
+  LOCK;
   *text = error == NO_DEVICE ? "no CUDA-capable device is detected" : "the fake refuses";
   return OK;
 }
 
 int cuDeviceGetCount(int *count);
 int cuDeviceGetCount(int *count) {
+  LOCK;
   FAIL_IF_ASKED("cuDeviceGetCount");
   *count = fake_cuda_devices;
   return OK;
@@ -114,6 +64,7 @@ int cuDeviceGetCount(int *count) {
 
 int cuDeviceGet(int *device, int ordinal);
 int cuDeviceGet(int *device, int ordinal) {
+  LOCK;
   FAIL_IF_ASKED("cuDeviceGet");
   *device = ordinal;
   return OK;
@@ -121,6 +72,7 @@ int cuDeviceGet(int *device, int ordinal) {
 
 int cuDeviceGetName(char *name, int length, int device);
 int cuDeviceGetName(char *name, int length, int device) {
+  LOCK;
   FAIL_IF_ASKED("cuDeviceGetName");
   snprintf(name, (size_t)length, "Fake %d", device);
   return OK;
@@ -128,6 +80,7 @@ int cuDeviceGetName(char *name, int length, int device) {
 
 int cuDeviceGetAttribute(int *value, int attribute, int device);
 int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  LOCK;
   FAIL_IF_ASKED("cuDeviceGetAttribute");
   (void)device;
   *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 97 ? 232448 : 0;
@@ -136,25 +89,21 @@ int cuDeviceGetAttribute(int *value, int attribute, int device) {
 
 int cuDevicePrimaryCtxRetain(void **context, int device);
 int cuDevicePrimaryCtxRetain(void **context, int device) {
+  LOCK;
   FAIL_IF_ASKED("cuDevicePrimaryCtxRetain");
   fake_cuda_alive++;
-  (void)device;
-  *context = memory;
+  *context = &primary[device];
   return OK;
 }
 int cuDevicePrimaryCtxRelease_v2(int device);
 int cuDevicePrimaryCtxRelease_v2(int device) {
+  LOCK;
   fake_cuda_alive--;
   return device < 0 ? INVALID : GIVEN_BACK("cuDevicePrimaryCtxRelease_v2");
 }
-int cuCtxSetCurrent(void *context);
-int cuCtxSetCurrent(void *context) {
-  FAIL_IF_ASKED("cuCtxSetCurrent");
-  return context ? OK : INVALID;
-}
-
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes);
 int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
+  LOCK;
   FAIL_IF_ASKED("cuMemGetInfo_v2");
   *free_bytes = *total_bytes = (size_t)1 << 30;
   return OK;
@@ -162,11 +111,14 @@ int cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes) {
 
 int cuMemAlloc_v2(uint64_t *address, size_t n_bytes);
 int cuMemAlloc_v2(uint64_t *address, size_t n_bytes) {
+  LOCK;
   FAIL_IF_ASKED("cuMemAlloc_v2");
   for (int i = 0; i < MAX_BLOCKS; i++) {
     if (memory[i].at) continue;
     memory[i].at = aligned_alloc(256, (n_bytes + 255) / 256 * 256);
     memory[i].n = n_bytes;
+    memory[i].device = current_device();
+    if (!current()) return INVALID;
     if (!memory[i].at) return NO_MEMORY;
     memset(memory[i].at, 0xff, n_bytes);
     *address = (uint64_t)(uintptr_t)memory[i].at;
@@ -178,6 +130,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t n_bytes) {
 
 int cuMemFree_v2(uint64_t address);
 int cuMemFree_v2(uint64_t address) {
+  LOCK;
   for (int i = 0; i < MAX_BLOCKS; i++) {
     if ((uint64_t)(uintptr_t)memory[i].at != address) continue;
     finish_all(); /* as the driver waits */
@@ -189,16 +142,10 @@ int cuMemFree_v2(uint64_t address) {
   return INVALID;
 }
 
-static bool is_device(uint64_t address, size_t n_bytes) {
-  for (int i = 0; i < MAX_BLOCKS; i++) {
-    uint64_t begin = (uint64_t)(uintptr_t)memory[i].at;
-    if (memory[i].at && address >= begin && address + n_bytes <= begin + memory[i].n) return true;
-  }
-  return false;
-}
-
 int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *stream);
-int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *on) {
+int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *given) {
+  LOCK;
+  stream *on = stream_of(given);
   FAIL_IF_ASKED("cuMemsetD8Async");
   if (capturing) return IN_CAPTURE;
   if (!on || !is_device(to, n_bytes)) return INVALID;
@@ -211,13 +158,9 @@ int cuMemsetD8Async(uint64_t to, unsigned char value, size_t n_bytes, void *on) 
   return OK;
 }
 
-/* Host memory that the device reaches by itself. */
-static struct {
-  char *at;
-  size_t n;
-} pinned[MAX_BLOCKS];
 int cuMemHostAlloc(void **at, size_t n_bytes, unsigned flags);
 int cuMemHostAlloc(void **at, size_t n_bytes, unsigned flags) {
+  LOCK;
   FAIL_IF_ASKED("cuMemHostAlloc");
   if (flags) return INVALID;
   for (int i = 0; i < MAX_BLOCKS; i++) {
@@ -232,6 +175,7 @@ int cuMemHostAlloc(void **at, size_t n_bytes, unsigned flags) {
 }
 int cuMemFreeHost(void *at);
 int cuMemFreeHost(void *at) {
+  LOCK;
   for (int i = 0; i < MAX_BLOCKS; i++) {
     if (!at || pinned[i].at != at) continue;
     if (is_busy()) fake_cuda_faults++;
@@ -242,16 +186,10 @@ int cuMemFreeHost(void *at) {
   }
   return INVALID;
 }
-static bool is_pinned(const void *at, size_t n_bytes) {
-  for (int i = 0; i < MAX_BLOCKS; i++)
-    if (pinned[i].at && (const char *)at >= pinned[i].at &&
-        (const char *)at + n_bytes <= pinned[i].at + pinned[i].n)
-      return true;
-  return false;
-}
-
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *on);
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *on) {
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *given) {
+  LOCK;
+  stream *on = stream_of(given);
   FAIL_IF_ASKED("cuMemcpyHtoDAsync_v2");
   note(on, "in", "", n_bytes);
   if (capturing) return IN_CAPTURE;
@@ -272,7 +210,9 @@ int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n_bytes, void *on
 }
 
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *on);
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *on) {
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *given) {
+  LOCK;
+  stream *on = stream_of(given);
   FAIL_IF_ASKED("cuMemcpyDtoHAsync_v2");
   note(on, "out", "", n_bytes);
   if (capturing) return IN_CAPTURE;
@@ -286,8 +226,26 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n_bytes, void *on) {
   return OK;
 }
 
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n_bytes, void *on);
+int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n_bytes, void *on) {
+  LOCK;
+  FAIL_IF_ASKED("cuMemcpyDtoDAsync_v2");
+  stream *s = stream_of(on);
+  note(s, "across", "", n_bytes);
+  if (capturing) return IN_CAPTURE;
+  if (!s || !is_device(from, n_bytes) || !is_device(to, n_bytes)) return INVALID;
+  work *w = put(s);
+  if (!w) return NO_MEMORY;
+  w->kind = COPY_OUT;
+  w->at = from;
+  w->n = n_bytes;
+  w->host = (void *)(uintptr_t)to;
+  return OK;
+}
+
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values);
 int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *options, void **values) {
+  LOCK;
   FAIL_IF_ASKED("cuModuleLoadDataEx");
   (void)n, (void)options, (void)values;
   if (strncmp(image, "fake", 4) != 0) return NO_BINARY;
@@ -297,6 +255,7 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
 }
 int cuModuleUnload(void *module);
 int cuModuleUnload(void *module) {
+  LOCK;
   if (is_busy()) fake_cuda_faults++;
   fake_cuda_alive--;
   free(module);
@@ -310,6 +269,7 @@ static struct function {
 static int n_functions;
 int cuModuleGetFunction(void **function, void *module, const char *name);
 int cuModuleGetFunction(void **function, void *module, const char *name) {
+  LOCK;
   FAIL_IF_ASKED("cuModuleGetFunction");
   if (!module || strstr(name, "absent") || n_functions == MAX_LAUNCHES) return NOT_FOUND;
   struct function *f = functions;
@@ -325,6 +285,7 @@ int cuModuleGetFunction(void **function, void *module, const char *name) {
 }
 int cuFuncSetAttribute(void *function, int attribute, int value);
 int cuFuncSetAttribute(void *function, int attribute, int value) {
+  LOCK;
   FAIL_IF_ASKED("cuFuncSetAttribute");
   if (!function || attribute != 8) return INVALID;
   opt_in = value;
@@ -333,12 +294,14 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
 
 int cuStreamCreate(void **out, unsigned flags);
 int cuStreamCreate(void **out, unsigned flags) {
+  LOCK;
   (void)flags;
   FAIL_IF_ASKED("cuStreamCreate");
   for (int i = 0; i < MAX_STREAMS; i++) {
     if (streams[i].is_open) continue;
     streams[i].is_open = true;
     streams[i].number = i + 1;
+    streams[i].context = current();
     fake_cuda_alive++;
     *out = &streams[i];
     return OK;
@@ -347,7 +310,8 @@ int cuStreamCreate(void **out, unsigned flags) {
 }
 int cuStreamDestroy_v2(void *of);
 int cuStreamDestroy_v2(void *of) {
-  stream *s = of;
+  LOCK;
+  stream *s = stream_of(of);
   fake_cuda_alive--;
   if (!s || !s->is_open) return INVALID;
   finish(s);
@@ -357,13 +321,15 @@ int cuStreamDestroy_v2(void *of) {
 }
 int cuStreamSynchronize(void *of);
 int cuStreamSynchronize(void *of) {
+  LOCK;
+  stream *s = stream_of(of);
   bool fails = is_to_fail("cuStreamSynchronize"); /* with the error of what it waited for */
-  if (of && !capturing) {
-    note(of, "sync", "", 0);
-    finish(of);
+  if (s && !capturing) {
+    note(s, "sync", "", 0);
+    finish(s);
   }
   if (fails) return NO_MEMORY;
-  return of && !capturing ? OK : IN_CAPTURE;
+  return s && !capturing ? OK : IN_CAPTURE;
 }
 
 static int execute(stream *s, const launch *l) {
@@ -377,7 +343,8 @@ static int execute(stream *s, const launch *l) {
   return OK;
 }
 
-static int enqueue(const struct function *f, launch *l, void *on, void **parameters, void **extra) {
+static int enqueue(const struct function *f, launch *l, stream *on, void **parameters,
+                   void **extra) {
   if (!f || !on || extra || !l->blocks || l->threads > 1024) return INVALID;
   if (l->shared > 49152 && (int)l->shared > opt_in) return INVALID;
   snprintf(l->kernel, sizeof l->kernel, "%s", f->name);
@@ -398,7 +365,9 @@ static int enqueue(const struct function *f, launch *l, void *on, void **paramet
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                    unsigned bz, unsigned shared, void *on, void **parameters, void **extra);
 int cuLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *on, void **parameters, void **extra) {
+                   unsigned bz, unsigned shared, void *given, void **parameters, void **extra) {
+  LOCK;
+  stream *on = stream_of(given);
   launch l = {.blocks = gx, .threads = bx, .shared = shared};
   FAIL_IF_ASKED("cuLaunchKernel");
   if (gy != 1 || gz != 1 || by != 1 || bz != 1) return INVALID;
@@ -426,17 +395,19 @@ static unsigned cluster_of(const config *c) {
 
 int cuLaunchKernelEx(const void *how, void *function, void **parameters, void **extra);
 int cuLaunchKernelEx(const void *how, void *function, void **parameters, void **extra) {
+  LOCK;
   const config *c = how;
   launch l = {
       .blocks = c->grid[0], .threads = c->block[0], .shared = c->shared, .cluster = cluster_of(c)};
   FAIL_IF_ASKED("cuLaunchKernelEx");
   if (!l.cluster || c->grid[1] != 1 || c->grid[2] != 1 || c->block[1] != 1 || c->block[2] != 1)
     return INVALID;
-  return enqueue(function, &l, c->stream, parameters, extra);
+  return enqueue(function, &l, stream_of(c->stream), parameters, extra);
 }
 
 int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *how);
 int cuOccupancyMaxActiveClusters(int *clusters, void *function, const void *how) {
+  LOCK;
   const config *c = how;
   FAIL_IF_ASKED("cuOccupancyMaxActiveClusters");
   if (!function || !cluster_of(c) || (c->shared > 49152 && (int)c->shared > opt_in)) return INVALID;
@@ -451,6 +422,7 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
 int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, const uint64_t *size,
                            const uint64_t *stride, const uint32_t *box, const uint32_t *steps,
                            int interleave, int swizzle, int promotion, int fill) {
+  LOCK;
   static const uint64_t longest[] = {UINT64_MAX, 32, 64, 128};
   uint64_t begin = (uint64_t)(uintptr_t)address, element = type == 1 ? 2 : 4;
   FAIL_IF_ASKED("cuTensorMapEncodeTiled");
@@ -474,6 +446,7 @@ int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, void *address, co
 /* An event holds the clock, on which every launch takes a millisecond. */
 int cuEventCreate(void **out, unsigned flags);
 int cuEventCreate(void **out, unsigned flags) {
+  LOCK;
   FAIL_IF_ASKED("cuEventCreate");
   if (flags != 0 && flags != 2) return INVALID; /* default; without a time */
   *out = calloc(1, sizeof(event));
@@ -483,13 +456,16 @@ int cuEventCreate(void **out, unsigned flags) {
 }
 int cuEventDestroy_v2(void *e);
 int cuEventDestroy_v2(void *e) {
+  LOCK;
   finish_all(); /* they may point to it */
   fake_cuda_alive--;
   free(e);
   return GIVEN_BACK("cuEventDestroy_v2");
 }
 int cuEventRecord(void *of, void *on);
-int cuEventRecord(void *of, void *on) {
+int cuEventRecord(void *of, void *given) {
+  LOCK;
+  stream *on = stream_of(given);
   event *e = of;
   FAIL_IF_ASKED("cuEventRecord");
   if (!e || !on || capturing) return INVALID;
@@ -503,7 +479,9 @@ int cuEventRecord(void *of, void *on) {
   return OK;
 }
 int cuStreamWaitEvent(void *on, void *of, unsigned flags);
-int cuStreamWaitEvent(void *on, void *of, unsigned flags) {
+int cuStreamWaitEvent(void *given, void *of, unsigned flags) {
+  LOCK;
+  stream *on = stream_of(given);
   event *e = of;
   FAIL_IF_ASKED("cuStreamWaitEvent");
   if (!e || !on || capturing || flags) return INVALID;
@@ -518,6 +496,7 @@ int cuStreamWaitEvent(void *on, void *of, unsigned flags) {
 /* Whoever holds the event comes as far as that, and others as far as it needs them. */
 int cuEventSynchronize(void *of);
 int cuEventSynchronize(void *of) {
+  LOCK;
   event *e = of;
   bool fails = is_to_fail("cuEventSynchronize");
   if (!e || capturing) return INVALID;
@@ -531,6 +510,7 @@ int cuEventSynchronize(void *of) {
 }
 int cuEventElapsedTime(float *milliseconds, void *begin, void *end);
 int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
+  LOCK;
   const event *from = begin, *to = end;
   FAIL_IF_ASKED("cuEventElapsedTime");
   if (from->done < from->recorded || to->done < to->recorded) return NOT_READY;
@@ -539,14 +519,18 @@ int cuEventElapsedTime(float *milliseconds, void *begin, void *end) {
 }
 
 int cuStreamBeginCapture_v2(void *on, int mode);
-int cuStreamBeginCapture_v2(void *on, int mode) {
+int cuStreamBeginCapture_v2(void *given, int mode) {
+  LOCK;
+  stream *on = stream_of(given);
   FAIL_IF_ASKED("cuStreamBeginCapture_v2");
-  if (!on || mode != 1 || capturing) return INVALID;
+  if (!on || on == &streams[MAX_STREAMS] || mode != 1 || capturing) return INVALID;
   capturing = calloc(1, sizeof *capturing);
   return capturing ? OK : NO_MEMORY;
 }
 int cuStreamEndCapture(void *on, void **out);
-int cuStreamEndCapture(void *on, void **out) {
+int cuStreamEndCapture(void *given, void **out) {
+  LOCK;
+  stream *on = stream_of(given);
   if (!on || !capturing) return INVALID;
   graph *g = capturing;
   capturing = NULL;
@@ -561,6 +545,7 @@ int cuStreamEndCapture(void *on, void **out) {
 }
 int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags);
 int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long long flags) {
+  LOCK;
   FAIL_IF_ASKED("cuGraphInstantiateWithFlags");
   if (!from || flags) return INVALID;
   graph *copy = malloc(sizeof *copy);
@@ -570,9 +555,12 @@ int cuGraphInstantiateWithFlags(void **executable, void *from, unsigned long lon
   return OK;
 }
 int cuGraphLaunch(void *executable, void *on);
-int cuGraphLaunch(void *executable, void *on) {
+int cuGraphLaunch(void *executable, void *given) {
+  LOCK;
+  stream *on = stream_of(given);
   const graph *g = executable;
   FAIL_IF_ASKED("cuGraphLaunch");
+  if (on && on == capturing_on) return IN_CAPTURE;
   if (!g || !on) return INVALID;
   note(on, "graph", "", 0);
   fake_cuda_graph_launches++;
@@ -582,13 +570,14 @@ int cuGraphLaunch(void *executable, void *on) {
 }
 int cuGraphExecDestroy(void *executable);
 int cuGraphExecDestroy(void *executable) {
-  if (is_busy()) fake_cuda_faults++;
-  fake_cuda_alive--;
+  LOCK;
+  fake_cuda_alive--; /* one that still runs is freed when it is done */
   free(executable);
   return !executable ? INVALID : GIVEN_BACK("cuGraphExecDestroy");
 }
 int cuGraphDestroy(void *from);
 int cuGraphDestroy(void *from) {
+  LOCK;
   fake_cuda_alive--;
   free(from);
   return !from ? INVALID : GIVEN_BACK("cuGraphDestroy");

@@ -35,14 +35,15 @@ typedef struct work {
   event *event;
   int number;
 } work;
-enum { MAX_STREAMS = 4 };
+enum { MAX_STREAMS = 24 };
 typedef struct stream {
   bool is_open;
   int number;
+  void *context;
   work *list;
   int n, next, room;
 } stream;
-static stream streams[MAX_STREAMS];
+static stream streams[MAX_STREAMS + 1]; /* the last is the default one, number 0 */
 /* NULL: out of memory. */
 static work *put(stream *s) {
   if (s->n == s->room) {
@@ -91,13 +92,13 @@ static bool advance(stream *s) {
 }
 
 static bool advance_another(const stream *s) {
-  for (int i = 0; i < MAX_STREAMS; i++)
+  for (int i = 0; i <= MAX_STREAMS; i++)
     if (&streams[i] != s && advance(&streams[i])) return true;
   return false;
 }
 
 static bool is_busy(void) {
-  for (int i = 0; i < MAX_STREAMS; i++)
+  for (int i = 0; i <= MAX_STREAMS; i++)
     if (streams[i].next < streams[i].n) return true;
   return false;
 }
@@ -111,7 +112,7 @@ static void finish(stream *s) {
 }
 
 static void finish_all(void) {
-  for (int i = 0; i < MAX_STREAMS; i++) finish(&streams[i]);
+  for (int i = 0; i <= MAX_STREAMS; i++) finish(&streams[i]);
 }
 
 #endif

@@ -82,6 +82,10 @@ class SessionOptions(Structure):
         ("seed", ctypes.c_uint64),
         ("height", c_int64),
         ("width", c_int64),
+        ("cuda_stream", c_void_p),
+        ("has_cuda_stream", c_bool),
+        ("has_cuda_device", c_bool),
+        ("cuda_device", c_int32),
     ]
 
 
