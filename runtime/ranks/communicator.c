@@ -170,7 +170,7 @@ static bool is_over(communicator *c, const vtb__state *s) {
     c->told_bye = true;
     (void)vtb__watch_tell(&r->watch, c->link, VTB__BYE, r->rank, "");
   }
-  return vtb__watch_all_left(&r->watch, c->link) ||
+  return vtb__watch_all_left(&r->watch, c->link, s->failed) ||
          (s->failed && s->now - c->closing_since > last_words_seconds);
 }
 
@@ -238,7 +238,7 @@ static void *communicate(void *arg) {
   pthread_cond_broadcast(&r->change);
   pthread_mutex_unlock(&r->lock);
   if (status == VTB_OK) serve(&c);
-  bool orderly = status == VTB_OK && vtb__watch_all_left(&r->watch, c.link);
+  bool orderly = status == VTB_OK && vtb__watch_all_left(&r->watch, c.link, false);
   vtb__watch_close(&r->watch, c.link);
   if (c.link) c.link->close(c.link, orderly);
   for (int i = 0; i < VTB__IN_FLIGHT; i++) {

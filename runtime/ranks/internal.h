@@ -121,8 +121,8 @@ vtb_status vtb__watch_open(vtb__watch *w, vtb__link *l, const vtb_ranks_options 
 /* False: the link failed. */
 bool vtb__watch_look(vtb__watch *w, vtb__link *l, const vtb__state *state, vtb__finding *f);
 bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, int about, const char *text);
-/* Everybody has said so, and has heard this rank say so. */
-bool vtb__watch_all_left(vtb__watch *w, vtb__link *l);
+/* Everybody has said so and has heard this rank say so; with_gone: or has ended. */
+bool vtb__watch_all_left(vtb__watch *w, vtb__link *l, bool with_gone);
 /* Another thread than the communicator's holds the lock. */
 void vtb__watch_name(const vtb__watch *w, int rank, char *out, size_t size);
 void vtb__watch_close(vtb__watch *w, vtb__link *l);

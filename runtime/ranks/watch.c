@@ -123,10 +123,10 @@ static bool hear_all(vtb__watch *w, vtb__link *l, const vtb__state *state, vtb__
   return true;
 }
 
-bool vtb__watch_all_left(vtb__watch *w, vtb__link *l) {
+bool vtb__watch_all_left(vtb__watch *w, vtb__link *l, bool with_gone) {
   for (int q = 0; q < l->n; q++) {
     vtb__peer *p = &w->peers[q];
-    if (q == l->rank || has_ended(p)) continue;
+    if (q == l->rank || (with_gone && has_ended(p))) continue;
     if (!p->bye || l->test(l, 1, &p->sending[VTB__BYE]) == 0) return false;
   }
   return true;
