@@ -1,6 +1,7 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
 #include "frontend/cli/names.h"
+#include "frontend/cli/plan_scale.h"
 #include "frontend/cli/recipe_find.h"
 #include "frontend/cli/train_label.h"
 #include "frontend/cli/train_recipe.h"
@@ -128,6 +129,12 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
   int parsed = parse(o, opts, n, argc, argv, words, rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest->n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
+  if (o->plan_scale) {
+    cli_model_parsed(&o->model);
+    vtb_status planned = plan_scale(rest->at[0], o, o->plan_scale);
+    cli_model_options_free(&o->model);
+    return planned;
+  }
   if (!o->data.path)
     return cli_usage_error("train", "--data D is needed (for example: --data fashion-mnist)");
   if (o->updates && o->train.fit_seconds > 0)
@@ -232,6 +239,10 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "a line of the log every N updates (default 50), a GPU's results read as often (default 3)"},
       {"--tensorboard", CLI_FLAG, &o.tensorboard, NULL,
        "also write event files for TensorBoard, below tensorboard/ of the run's folder"},
+      {"--plan-scale", CLI_STR, &o.plan_scale, "N,N,...",
+       "train nothing: predict steps on so many ranks, 8,64,512 (docs/scaling_model.md)"},
+      {"--ranks-per-node", CLI_POSITIVE, &o.ranks_per_node, "N",
+       "--plan-scale: ranks that share a node (default: GPUs 8, else this machine's)"},
       {"--quiet", CLI_FLAG, &o.quiet, NULL, "no progress"},
       CLI_TARGET_OPT(o.model),
       CLI_MODEL_OPTS(o.model)};

@@ -18,6 +18,8 @@ typedef struct train_options {
   train_init init;
   train_layers layers;
   const char *out, *recipe, *again;
+  const char *plan_scale; /* numbers of ranks to predict, instead of training; NULL: trains */
+  int64_t ranks_per_node; /* of the prediction; 0: the machine says */
   bool overwrite, tensorboard;
   const cli_opt *rows; /* of this struct */
   int n_rows;
