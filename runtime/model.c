@@ -125,9 +125,12 @@ static vtb_status list_programs(vtb_model *m, vtb_error *err) {
   return VTB_OK;
 }
 
-static vtb_status open_file(vtb_model *m, const char *path, const vtb_open_options *o,
-                            vtb_error *err) {
-  vtb_status status = vtb_artefact_open(path, &m->file, err);
+/* A file, or what is linked into the program. */
+static vtb_status open_file(vtb_model *m, const char *path, const vtb_static_model *linked,
+                            const vtb_open_options *o, vtb_error *err) {
+  vtb_status status =
+      linked ? vtb_artefact_open_linked((const vtb_artefact_linked *)linked, &m->file, err)
+             : vtb_artefact_open(path, &m->file, err);
   if (status == VTB_OK && o->verify) status = vtb_artefact_verify(m->file, err);
   if (status == VTB_OK) status = list_programs(m, err);
   if (status != VTB_OK) return status;
@@ -136,22 +139,33 @@ static vtb_status open_file(vtb_model *m, const char *path, const vtb_open_optio
   return w ? find_params(m, w, err) : VTB_OK;
 }
 
-vtb_status vtb_model_open(const char *path, const vtb_open_options *given, vtb_model **out,
-                          vtb_error *err) {
+static vtb_status open_model(const char *path, const vtb_static_model *linked,
+                             const vtb_open_options *given, vtb_model **out, vtb_error *err) {
   vtb_open_options o;
-  if (!path || !vtb__take_struct(given, &o, sizeof o))
-    return vtb__wrong_size("vtb_open_options", err);
+  if (!vtb__take_struct(given, &o, sizeof o)) return vtb__wrong_size("vtb_open_options", err);
   vtb_model *m = calloc(1, sizeof *m);
-  if (!m) return vtb_no_memory(err, path);
+  if (!m) return vtb_no_memory(err, "a model");
   atomic_init(&m->users, 1);
   locale_t before = vtb_c_locale_begin();
-  vtb_status status = open_file(m, path, &o, err);
+  vtb_status status = open_file(m, path, linked, &o, err);
   vtb_c_locale_end(before);
   if (status == VTB_OK)
     *out = m;
   else
     vtb_model_release(m);
   return status;
+}
+
+vtb_status vtb_model_open(const char *path, const vtb_open_options *o, vtb_model **out,
+                          vtb_error *err) {
+  if (!path) return vtb_fail(err, VTB_E_USAGE, "a model is opened by the path of its file");
+  return open_model(path, NULL, o, out, err);
+}
+
+vtb_status vtb_model_open_static(const vtb_static_model *linked, const vtb_open_options *o,
+                                 vtb_model **out, vtb_error *err) {
+  if (!linked) return vtb_fail(err, VTB_E_USAGE, "a model that is linked in is opened by its name");
+  return open_model(NULL, linked, o, out, err);
 }
 
 vtb_model *vtb_model_retain(vtb_model *m) {

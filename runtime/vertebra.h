@@ -128,6 +128,14 @@ typedef struct vtb_open_options {
  * but not written to. */
 VTB_API VTB_MUST_USE vtb_status vtb_model_open(const char *path, const vtb_open_options *o,
                                                vtb_model **out, vtb_error *err);
+/* A model that is linked into the program: `vertebra build MODEL -o NAME.o` writes the object, and
+ * NAME.h, which declares it as NAME_vtb. */
+typedef struct vtb_static_model vtb_static_model;
+/* The same of such a model: its parameters are read where they lie in the program's read-only
+ * data, and nothing is loaded. */
+VTB_API VTB_MUST_USE vtb_status vtb_model_open_static(const vtb_static_model *linked,
+                                                      const vtb_open_options *o, vtb_model **out,
+                                                      vtb_error *err);
 VTB_API vtb_model *vtb_model_retain(vtb_model *m); /* m */
 VTB_API void vtb_model_release(vtb_model *m);      /* NULL is fine */
 /* Reads the whole built file and compares it with the hash it was built with: against damage, not

@@ -8,6 +8,7 @@
 #include "frontend/cli/weights.h"
 #include "frontend/compile/builder.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,8 @@ typedef struct build_options {
   cli_load_options load;
   build_lists lists;
   cli_list shapes, wrt;
-  const char *output, *optimizer;
+  const char *output, *name, *optimizer;
+  char *linked; /* the name of a static model, or NULL */
 } build_options;
 
 /* A reference case of `verify`: its entry and gradient with its parameters, for machines that
@@ -29,6 +31,7 @@ static vtb_status build_case(const char *path, const vtb_compile_options *o, con
   vtb_file_builder b;
   int64_t batch;
   vtb_status status = vtb_file_builder_open(&b, o, r);
+  if (status == VTB_OK && o->linked) status = vtb__linked_check(output, o->linked, &r->error);
   if (status == VTB_OK) status = verify_case_model(path, o, r, &c, &batch);
   if (status == VTB_OK) vtb_file_builder_describe(&b, &c);
   if (status == VTB_OK) status = vtb_file_builder_add(&b, VTB_ARTEFACT_INFERENCE, &c, batch);
@@ -89,12 +92,23 @@ static vtb_status build(const char *what, build_options *b) {
   return status;
 }
 
+/* What C knows a static model by: --name, else the file's as far as C has such names. */
+static void find_name(build_options *b) {
+  if (!b->output || !vtb_ends_with(b->output, ".o")) return;
+  const char *slash = strrchr(b->output, '/'), *base = slash ? slash + 1 : b->output;
+  b->linked = vtb_xstrdup(b->name ? b->name : base);
+  if (!b->name) b->linked[strlen(base) - strlen(".o")] = 0;
+  for (char *p = b->linked; *p && !b->name; p++)
+    if (!isalnum((unsigned char)*p)) *p = '_';
+  b->model.compile.linked = b->linked;
+}
+
 /* A shared object under the name of something else would be taken for that; model.so.2 is one. */
 static vtb_status check_output(const char *path) {
   const char *so = path ? strstr(path, ".so.") : NULL;
   if (so && !strchr(so, '/') && !so[strspn(so, ".so0123456789")] && !vtb_path_is_dir(path))
     return VTB_OK;
-  return cli_check_name("build", "-o", path, ".so");
+  return cli_check_name("build", "-o", path, ".so .o");
 }
 
 /* What is wrong can be said before anything is compiled. */
@@ -111,6 +125,8 @@ static vtb_status check_options(const char *what, build_options *b) {
                            "step");
   o->shapes = b->shapes.at, o->n_shapes = b->shapes.n;
   o->wrt = b->wrt.n ? b->wrt.at : NULL, o->n_wrt = b->wrt.n;
+  if (b->name && !b->linked)
+    return cli_usage_error("build", "--name is for objects: -o %s.o", b->name);
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
   return check_output(b->output);
 }
@@ -121,7 +137,9 @@ vtb_status cli_cmd_build(int argc, char **argv) {
   const cli_opt opts[] = {
       {"-o", CLI_STR, &o.output, "FILE",
        "the file to write (default: the model's name with .so); it is a program: run those of "
-       "people you trust"},
+       "people you trust; FILE.o is for static linking, with a header FILE.h"},
+      {"--name", CLI_STR, &o.name, "NAME",
+       "of FILE.o: C knows the model as NAME_vtb (default: the file's name)"},
       {"--target", CLI_STR, &c->target, "LIST",
        "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
        "or several"},
@@ -154,9 +172,11 @@ vtb_status cli_cmd_build(int argc, char **argv) {
   if (rest.n != 1) return cli_usage_error("build", "one MODEL is needed");
   cli_model_parsed(&o.model);
   vtb_status status = build_lists_parse(&o.lists, c->training || is_case(rest.at[0]), c);
+  find_name(&o);
   if (status == VTB_OK) status = check_options(rest.at[0], &o);
   if (status == VTB_OK) status = build(rest.at[0], &o);
   vtb_vec_free(&rest);
+  vtb_free(o.linked);
   vtb_vec_free(&o.shapes);
   vtb_vec_free(&o.wrt);
   build_lists_free(&o.lists);

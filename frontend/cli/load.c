@@ -282,7 +282,7 @@ vtb_status cli_fit_source(const char *what, const cli_model_options *m, const cl
     void **buffers = VTB_NEW_ARRAY(&arena, void *, n + 1);
     for (int i = 0; i < n && status == VTB_OK; i++) {
       buffers[i] = vtb_xcalloc((size_t)vtb_tensor_info_count(&t[i]) + 1, 4);
-      if (!t[i].is_int)
+      if (!t[i].is_int && l->allow_missing) /* else the file has all of them */
         status = vtb_init_tensor(t[i].init, t[i].name, 0, t[i].rank, t[i].dim, buffers[i], err);
     }
     vtb_fit_options o = {.classes = cli_class_scores(c.module->entry)};

@@ -105,7 +105,7 @@ static void wait_for_place(vtb_file_builder *b, const void *data, size_t n, vtb_
 
 static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const vtb_compilation *c,
                            int64_t batch, int level) {
-  char symbol[32];
+  char symbol[VTB_LINK_SYMBOL];
   vtb_compilation lowered;
   vtb_object object;
   /* calls around kernels, which do nothing unless the services measure: a file can be profiled */
@@ -115,7 +115,8 @@ static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const v
   vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_module *m = lowered.module;
   if (status == VTB_OK)
-    status = vtb_backend_of(target)->object(m, m->entry, &code, vtb_link_symbol(entry, symbol),
+    status = vtb_backend_of(target)->object(m, m->entry, &code,
+                                            vtb_link_symbol(b->options->linked, entry, symbol),
                                             &object, &b->report->error);
   vtb_compilation_free(&lowered);
   if (status != VTB_OK) return status;
@@ -273,22 +274,37 @@ static vtb_status write_parts(vtb_file_builder *b, vtb_artefact_writer *w, vtb_e
   return status == VTB_OK ? vtb_artefact_finish(w, &b->manifest, err) : status;
 }
 
+/* The code, as what the rest of the file comes behind. */
+static vtb_status begin(const vtb_file_builder *b, const char *path, vtb_artefact_writer *w,
+                        vtb_error *err) {
+  const char *name = b->options->linked;
+  uint64_t size_at[2], build = b->manifest.build;
+  int n_objects = (int)b->objects.n;
+  char *code = NULL;
+  size_t n = 0;
+  vtb_status status =
+      name ? vtb_link_static(b->objects.at, n_objects, build, name, &code, &n, size_at, err)
+           : vtb_link_table(b->objects.at, n_objects, build, &code, &n, err);
+  if (status == VTB_OK)
+    status = name ? vtb_artefact_begin_linked(w, path, code, n, size_at, err)
+                  : vtb_artefact_begin(w, path, code, n, err);
+  vtb_free(code);
+  return status;
+}
+
 vtb_status vtb_file_builder_write(vtb_file_builder *b, const char *path) {
   vtb_error *err = &b->report->error;
   vtb_artefact_writer w = {0};
   vtb_strbuf nvrtc = {0};
-  char *library = NULL;
-  size_t n = 0;
   b->manifest.build = build_number(b);
   b->manifest.meta = b->meta.at;
   b->manifest.n_meta = (int32_t)b->meta.n;
   if (b->targets.cuda && vtb_cuda_describe_nvrtc(&nvrtc)) b->manifest.nvrtc = nvrtc.at;
-  vtb_status status =
-      vtb_link_table(b->objects.at, (int)b->objects.n, b->manifest.build, &library, &n, err);
-  if (status == VTB_OK) status = vtb_artefact_begin(&w, path, library, n, err);
+  vtb_status status = begin(b, path, &w, err);
   if (status == VTB_OK) status = write_parts(b, &w, err);
+  if (status == VTB_OK && b->options->linked)
+    status = vtb__linked_header(path, b->options->linked, err);
   vtb_artefact_abort(&w);
   vtb_strbuf_free(&nvrtc);
-  vtb_free(library);
   return status;
 }

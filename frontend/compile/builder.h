@@ -56,6 +56,12 @@ VTB_MUST_USE vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_r
  * name. */
 VTB_MUST_USE vtb_status vtb_file_builder_weights(vtb_file_builder *b, const char *path,
                                                  const char *prefix);
+/* What can be said of an object's name and header before anything is compiled: VTB_E_USAGE, also if
+ * a header of somebody else's would be written over (linked.c). */
+VTB_MUST_USE vtb_status vtb__linked_check(const char *path, const char *name, vtb_error *err);
+/* The header beside the object. */
+VTB_MUST_USE vtb_status vtb__linked_header(const char *path, const char *name, vtb_error *err);
+
 /* Links and writes: readers see the whole file or what was there before. */
 VTB_MUST_USE vtb_status vtb_file_builder_write(vtb_file_builder *b, const char *path);
 

@@ -158,6 +158,11 @@ typedef struct vtb_compile_options {
    * ranks (services of runtime/launch/program.h). Only with `training`, not of files; 0 or 1:
    * alone. */
   int ranks;
+
+  /* ---- files */
+  /* Files: NULL: a shared object, for vtb_model_open(). Else an object for static linking, and
+   * beside it a header (of FILE.o FILE.h) that declares the model as NAME_vtb, this being NAME. */
+  const char *linked;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */
@@ -203,10 +208,10 @@ VTB_API char *vtb_report_text(vtb_report *r, bool color);
  * vtb_session_open() runs it, vtb_model_release() frees it. */
 VTB_API VTB_MUST_USE vtb_status vtb_compile_model(const vtb_compile_options *o, vtb_model **model,
                                                   vtb_report *r);
-/* A file as `vertebra build` writes it, for vtb_model_open(): for inference and, of options that
- * say training, a step of it too; with the parameters of `weights`, if that is given. It is
- * written under another name, synced and renamed: readers see the whole file, or what was there
- * before. */
+/* A file as `vertebra build` writes it, for vtb_model_open(), or to be linked: for inference and,
+ * of options that say training, a step of it too; with the parameters of `weights`, if that is
+ * given. It is written under another name, synced and renamed: readers see the whole file, or what
+ * was there before. */
 VTB_API VTB_MUST_USE vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path,
                                                  vtb_report *r);
 /* How a model file of ONNX is written; `size` as in vtb_compile_options. */

@@ -221,6 +221,7 @@ vtb_status vtb__build(const vtb_compile_options *given, const char *path, vtb_re
                     "files are for one process: a step for %d ranks is compiled where it runs",
                     o->ranks);
   vtb_status status = vtb_file_builder_open(&b, o, r);
+  if (status == VTB_OK && o->linked) status = vtb__linked_check(path, o->linked, &r->error);
   if (status == VTB_OK) status = add_role(&b, VTB_ARTEFACT_INFERENCE);
   if (status == VTB_OK && o->vjp) status = add_role(&b, VTB_ARTEFACT_GRADIENT);
   if (status == VTB_OK && o->training) status = add_step(&b);

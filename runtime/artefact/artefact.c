@@ -17,6 +17,9 @@
 struct vtb_artefact {
   char *path; /* absolute: the dynamic loader searches for names without a slash */
   vtb_mapped_file file;
+  const unsigned char *data; /* of the file all, or the image of an object: offsets count from */
+  size_t n;
+  bool is_object; /* for static linking, and a file */
   vtb__trailer trailer;
   vtb_manifest manifest;
   vtb_arena arena; /* of the manifest */
@@ -53,9 +56,27 @@ bool vtb_artefact_recognise(const char *path) {
   return elf || built;
 }
 
+static vtb_status check_services(const vtb_artefact *a, vtb_error *err) {
+  if (a->manifest.services_bytes <= (int)sizeof(vtb_services)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT,
+                  "%s was built by vertebra %s, whose code needs a newer runtime than this %s",
+                  a->path, a->manifest.compiler, VTB_VERSION);
+}
+
+static vtb_status take_table(vtb_artefact *a, const vtb_artefact_table *table, vtb_error *err) {
+  vtb_status status = check_services(a, err);
+  if (status != VTB_OK) return status;
+  if (table->size != sizeof *table || table->build != a->manifest.build)
+    return vtb_fail(
+        err, VTB_E_INPUT,
+        "%s: code and manifest are of different builds (an older one may still be open)", a->path);
+  a->table = table;
+  return VTB_OK;
+}
+
 static vtb_status read_all(vtb_artefact *a, vtb_error *err) {
-  const unsigned char *data = a->file.data;
-  vtb_status status = vtb__trailer_read(a->path, data, a->file.n, &a->trailer, err);
+  const unsigned char *data = a->data;
+  vtb_status status = vtb__trailer_read(a->path, data, a->n, &a->trailer, err);
   if (status != VTB_OK) return status;
   uint64_t limit = a->trailer.manifest.offset; /* the manifest is behind all blobs */
   status = vtb__manifest_read(a->path, data + limit, (size_t)a->trailer.manifest.bytes, limit,
@@ -65,18 +86,48 @@ static vtb_status read_all(vtb_artefact *a, vtb_error *err) {
   return vtb_safetensors_parse(a->path, data + w->offset, (size_t)w->bytes, &a->weights, err);
 }
 
+/* Takes the name; NULL without memory. */
+static vtb_artefact *make(char *name) {
+  vtb_artefact *a = name ? calloc(1, sizeof *a) : NULL;
+  if (!a) {
+    free(name);
+    return NULL;
+  }
+  a->path = name;
+  atomic_init(&a->users, 1);
+  vtb_arena_init(&a->arena);
+  return a;
+}
+
+vtb_status vtb_artefact_open_linked(const vtb_artefact_linked *l, vtb_artefact **out,
+                                    vtb_error *err) {
+  if (l->size < sizeof *l || l->format != VTB_ARTEFACT_FORMAT)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the model that is linked in has format %u; this is vertebra %s, which reads "
+                    "format %d: build it again",
+                    l->size < sizeof *l ? 0 : l->format, VTB_VERSION, VTB_ARTEFACT_FORMAT);
+  vtb_artefact *a = make(strdup(l->name));
+  if (!a) return vtb_no_memory(err, l->name);
+  a->data = l->image;
+  a->n = (size_t)*l->bytes;
+  vtb_status status = read_all(a, err);
+  if (status == VTB_OK) status = take_table(a, l->table, err);
+  if (status == VTB_OK)
+    *out = a;
+  else
+    release(a);
+  return status;
+}
+
 vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *err) {
   char *absolute = realpath(path, NULL);
   if (!absolute) return vtb_file_fail(err, "open", path);
-  vtb_artefact *a = calloc(1, sizeof *a);
-  if (!a) {
-    free(absolute);
-    return vtb_no_memory(err, path);
-  }
-  a->path = absolute;
-  atomic_init(&a->users, 1);
-  vtb_arena_init(&a->arena);
+  vtb_artefact *a = make(absolute);
+  if (!a) return vtb_no_memory(err, path);
   vtb_status status = vtb_map_file(a->path, &a->file, err);
+  a->data = a->file.data;
+  a->n = a->file.n;
+  if (status == VTB_OK) a->is_object = vtb__trailer_find_linked(&a->data, &a->n);
   if (status == VTB_OK) status = read_all(a, err);
   if (status == VTB_OK)
     *out = a;
@@ -86,8 +137,8 @@ vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *er
 }
 
 vtb_status vtb_artefact_verify(const vtb_artefact *a, vtb_error *err) {
-  size_t n = a->file.n - VTB__TRAILER_BYTES + VTB__TRAILER_HASHED;
-  if (vtb_hash64(a->file.data, n) == a->trailer.hash) return VTB_OK;
+  size_t n = a->n - VTB__TRAILER_BYTES + VTB__TRAILER_HASHED;
+  if (vtb_hash64(a->data, n) == a->trailer.hash) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT, "%s is damaged: its contents are not those it was built with",
                   a->path);
 }
@@ -98,7 +149,7 @@ const vtb_manifest *vtb_artefact_manifest(const vtb_artefact *a) { return &a->ma
 const vtb_weights *vtb_artefact_weights(const vtb_artefact *a) { return a->weights; }
 const char *vtb__artefact_path(const vtb_artefact *a) { return a->path; }
 const void *vtb__artefact_bytes(const vtb_artefact *a, const vtb_blob *b) {
-  return a->file.data + b->offset;
+  return a->data + b->offset;
 }
 
 const vtb_artefact_program *vtb_artefact_find(const vtb_artefact *a, vtb_artefact_role role) {
@@ -180,10 +231,13 @@ static vtb_status choose(const vtb_artefact *a, const vtb_artefact_program *p,
 
 static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
   if (a->table) return VTB_OK;
-  if (a->manifest.services_bytes > (int)sizeof(vtb_services))
+  if (a->is_object)
     return vtb_fail(err, VTB_E_INPUT,
-                    "%s was built by vertebra %s, whose code needs a newer runtime than this %s",
-                    a->path, a->manifest.compiler, VTB_VERSION);
+                    "%s is an object, whose code runs in programs that it is linked into: build a "
+                    "file called .so to run it by itself",
+                    a->path);
+  vtb_status status = check_services(a, err);
+  if (status != VTB_OK) return status;
   errno = 0;
   if (!a->library) a->library = dlopen(a->path, RTLD_NOW | RTLD_LOCAL);
   if (!a->library)
@@ -191,12 +245,7 @@ static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
                     a->path, dlerror());
   const vtb_artefact_table *table = dlsym(a->library, VTB_ARTEFACT_SYMBOL);
   if (!table) return vtb_fail(err, VTB_E_INPUT, "%s has no symbol " VTB_ARTEFACT_SYMBOL, a->path);
-  if (table->size != sizeof *table || table->build != a->manifest.build)
-    return vtb_fail(
-        err, VTB_E_INPUT,
-        "%s: code and manifest are of different builds (an older one may still be open)", a->path);
-  a->table = table;
-  return VTB_OK;
+  return take_table(a, table, err);
 }
 
 static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vtb_program **program,

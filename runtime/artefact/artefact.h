@@ -8,6 +8,10 @@
  *   trailer             sizes, hashes of the manifest and of all before, compiler's version,
  *                       format, magic: the last bytes of the file
  *
+ * An object for static linking is a relocatable file whose last section, read-only data of the
+ * program that it is linked into, is such a file without its shared object; code and the symbol are
+ * of the program.
+ *
  * Everything that is not code is read from the mapped file before the dynamic loader sees it, and
  * CUDA programs never need the loader: a cut, damaged, foreign or newer file is a message. See
  * docs/artefact.md.
@@ -32,6 +36,17 @@ typedef struct vtb_artefact_table {
   uint64_t build;   /* the manifest's */
   vtb_entry_fn at[];
 } vtb_artefact_table;
+
+/* What `vertebra build -o NAME.o` defines: vtb_static_model of vertebra.h. The compiler writes it
+ * as C text (codegen/cpu/host/link.c), without this header. */
+typedef struct vtb_artefact_linked {
+  uint32_t size, format; /* sizeof(vtb_artefact_linked), VTB_ARTEFACT_FORMAT */
+  const char *name;      /* "vil_nano" */
+  const vtb_artefact_table *table;
+  const unsigned char *image; /* what is behind the shared object in other files; offsets in it
+                                 count from here */
+  const uint64_t *bytes;      /* of the image */
+} vtb_artefact_linked;
 
 /* ---- the manifest ---------------------------------------------------------------------------- */
 
@@ -116,6 +131,9 @@ typedef struct vtb_artefact vtb_artefact;
 bool vtb_artefact_recognise(const char *path);
 /* Maps the file and checks its structure: lengths, the manifest by its hash, the weights' table. */
 VTB_MUST_USE vtb_status vtb_artefact_open(const char *path, vtb_artefact **out, vtb_error *err);
+/* The same of what is linked into the program. */
+VTB_MUST_USE vtb_status vtb_artefact_open_linked(const vtb_artefact_linked *l, vtb_artefact **out,
+                                                 vtb_error *err);
 /* Reads all of it: VTB_E_INPUT if the contents are not those it was built with. */
 VTB_MUST_USE vtb_status vtb_artefact_verify(const vtb_artefact *a, vtb_error *err);
 void vtb_artefact_close(vtb_artefact *a); /* NULL is fine */
@@ -154,14 +172,20 @@ VTB_MUST_USE vtb_status vtb_artefact_read_plan(const vtb_artefact *a, const vtb_
 
 typedef struct vtb_artefact_writer {
   vtb_atomic_file file;
-  uint64_t at;
+  uint64_t base, at; /* where blobs count from; how far it has come from there */
   uint64_t code_bytes;
+  uint64_t size_at[2]; /* of objects: where it says how large the image is; 0: nowhere */
 } vtb_artefact_writer;
 
 /* begin with the shared object, put blobs, finish; or abort. After a failure only abort may
  * follow. */
 VTB_MUST_USE vtb_status vtb_artefact_begin(vtb_artefact_writer *w, const char *path,
                                            const void *code, size_t n, vtb_error *err);
+/* Likewise with an object for static linking, whose image comes behind it, at the next multiple of
+ * 64; the two 64-bit numbers at `size_at` become its size. */
+VTB_MUST_USE vtb_status vtb_artefact_begin_linked(vtb_artefact_writer *w, const char *path,
+                                                  const void *code, size_t n,
+                                                  const uint64_t size_at[2], vtb_error *err);
 VTB_MUST_USE vtb_status vtb_artefact_put(vtb_artefact_writer *w, const void *data, size_t n,
                                          vtb_blob *blob, vtb_error *err);
 VTB_MUST_USE vtb_status vtb_artefact_put_weights(vtb_artefact_writer *w, const vtb_weights *weights,

@@ -20,6 +20,9 @@ typedef struct vtb__trailer {
 } vtb__trailer;
 
 void vtb__trailer_write(const vtb__trailer *t, unsigned char *out); /* VTB__TRAILER_BYTES */
+/* The image within an object for static linking: its last bytes. False, and nothing is changed, if
+ * the file is none or has none. */
+bool vtb__trailer_find_linked(const unsigned char **data, size_t *n);
 /* Refuses files that are cut, of another format, or whose manifest is damaged. */
 VTB_MUST_USE vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t n,
                                           vtb__trailer *out, vtb_error *err);

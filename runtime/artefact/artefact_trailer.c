@@ -1,6 +1,7 @@
 /* The last bytes of a built file, which hold the hashes of what is before them. */
 #include "runtime/artefact/artefact_file.h"
 
+#include <elf.h>
 #include <string.h>
 
 static uint64_t little_endian(const unsigned char *p, int n) {
@@ -40,6 +41,20 @@ static vtb_status check(const char *path, const unsigned char *data, size_t n,
     return vtb_fail(err, VTB_E_INPUT, "%s is damaged: its contents are not those it was built with",
                     path);
   return VTB_OK;
+}
+
+bool vtb__trailer_find_linked(const unsigned char **data, size_t *n) {
+  Elf64_Ehdr head;
+  if (*n < sizeof head + VTB__TRAILER_BYTES) return false;
+  memcpy(&head, *data, sizeof head);
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_type != ET_REL ||
+      memcmp(*data + *n - 8, VTB__TRAILER_MAGIC, 8) != 0)
+    return false;
+  uint64_t bytes = little_endian(*data + *n - VTB__TRAILER_BYTES + 24, 8);
+  if (bytes < VTB__TRAILER_BYTES || bytes > *n - sizeof head) return false;
+  *data += *n - bytes;
+  *n = (size_t)bytes;
+  return true;
 }
 
 vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t n,

@@ -1,5 +1,5 @@
-/* Writing built files: a shared object, blobs behind it, manifest and trailer; under a temporary
- * name until complete. */
+/* Writing built files: a shared object, or an object for static linking, blobs behind it, manifest
+ * and trailer; under a temporary name until complete. */
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/artefact/safetensors.h"
 
@@ -24,6 +24,27 @@ vtb_status vtb_artefact_begin(vtb_artefact_writer *w, const char *path, const vo
   vtb_status status = vtb_atomic_begin(&w->file, path, err);
   if (status != VTB_OK) return status;
   return write_bytes(w, code, n, err);
+}
+
+vtb_status vtb_artefact_begin_linked(vtb_artefact_writer *w, const char *path, const void *code,
+                                     size_t n, const uint64_t size_at[2], vtb_error *err) {
+  vtb_status status = vtb_artefact_begin(w, path, code, n, err);
+  if (status == VTB_OK) status = align(w, err);
+  w->base = w->at;
+  w->at = w->code_bytes = 0;
+  w->size_at[0] = size_at[0], w->size_at[1] = size_at[1];
+  return status;
+}
+
+/* The image is complete, and the object says how large it is. */
+static vtb_status write_sizes(vtb_artefact_writer *w, vtb_error *err) {
+  unsigned char bytes[8];
+  for (int i = 0; i < 8; i++) bytes[i] = (unsigned char)(w->at >> 8 * i);
+  for (int i = 0; i < 2; i++)
+    if (w->size_at[i] && (fseeko(w->file.file, (off_t)w->size_at[i], SEEK_SET) != 0 ||
+                          fwrite(bytes, 1, sizeof bytes, w->file.file) != sizeof bytes))
+      return vtb_file_fail(err, "write", w->file.path);
+  return VTB_OK;
 }
 
 vtb_status vtb_artefact_put(vtb_artefact_writer *w, const void *data, size_t n, vtb_blob *blob,
@@ -51,6 +72,7 @@ static vtb_status hash_file(vtb_artefact_writer *w, uint64_t from, uint64_t *has
   vtb_mapped_file all;
   vtb_status status = vtb_map_file(w->file.temp_path, &all, err);
   if (status != VTB_OK) return status;
+  from += w->base;
   *hash = vtb_hash64(all.data + from, all.n - (size_t)from);
   vtb_unmap_file(&all);
   return VTB_OK;
@@ -78,6 +100,7 @@ vtb_status vtb_artefact_finish(vtb_artefact_writer *w, const vtb_manifest *m, vt
   if (status == VTB_OK)
     status =
         write_bytes(w, bytes + VTB__TRAILER_HASHED, VTB__TRAILER_BYTES - VTB__TRAILER_HASHED, err);
+  if (status == VTB_OK) status = write_sizes(w, err);
   return status == VTB_OK ? vtb_atomic_commit(&w->file, err) : status;
 }
 

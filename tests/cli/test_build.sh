@@ -70,9 +70,9 @@ if [ -x "$lib/check_built" ]; then
 fi
 
 # CUDA: the emulator runs the file's own kernels
-# only names of shared objects, said before anything is compiled; doctor looks for what links
-for ending in .onnx .o .pt .safetensors .so.onnx ""; do
-  expect 2 "$VERTEBRA" build vil_nano -o "$work/named$ending"; says "writes .so, which"; says "call it $work/named"
+# only names of shared objects and of objects, said before anything is compiled; doctor looks for what links
+for ending in .onnx .a .pt .safetensors .so.onnx ""; do
+  expect 2 "$VERTEBRA" build vil_nano -o "$work/named$ending"; says "writes .so or .o, which"; says "call it $work/named"
   [ ! -e "$work/named$ending" ] || fail "written"
 done
 # what does not fit leaves the file as it was

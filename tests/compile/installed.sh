@@ -47,14 +47,21 @@ gcc -std=c11 -Wall -Wextra -Wpedantic -Werror save.c -o save $flags -Wl,-rpath,"
 "$tree/usr/bin/vertebra" build vil_nano -D depth=1 -D dim=16 -D in_channels=3 --weights w.safetensors --batch 4 -o model.so >log ||
   fail "no model: $(cat log)"
 images=("$top"/tests/runtime/images/turned6.jpg "$top"/tests/fuzz/corpus/image/rgb.png)
+more=()
 example() { # FOLDER: built as a project of its own
-  cmake -G Ninja -S "$top/docs/examples/$1" -B "$1" -DCMAKE_PREFIX_PATH="$tree/usr" -DCMAKE_BUILD_TYPE=Release >log 2>&1 &&
+  cmake -G Ninja -S "$top/docs/examples/$1" -B "$1" "${more[@]}" -DCMAKE_PREFIX_PATH="$tree/usr" -DCMAKE_BUILD_TYPE=Release >log 2>&1 &&
     cmake --build "$1" >log 2>&1 || fail "docs/examples/$1: $(cat log)"
 }
 example c
 # six images: a run of four rows, and one of two
 c/classify model.so "${images[@]}" "${images[@]}" "${images[@]}" >one 2>&1 || fail "classify: $(cat one)"
 [ "$(grep -c ': class [0-9]' one)" = 6 ] && [ "$(sort -u one | wc -l)" = 2 ] || fail "classify says: $(cat one)"
+# both linked into one program
+"$tree/usr/bin/vertebra" build vil_nano -D depth=1 -D dim=16 -D in_channels=3 --weights w.safetensors --batch 1 -o one.so >log || fail "$(cat log)"
+more=("-DWEIGHTS=$PWD/w.safetensors;$PWD/w.safetensors" "-DSETTINGS=-D;depth=1;-D;dim=16;-D;in_channels=3")
+PATH=$tree/usr/bin:$PATH example static
+c/classify one.so "${images[@]}" >want && static/ensemble "${images[@]}" | sed 's/ (.*//' | diff want - || fail "two models that are linked in say something else"
+more=()
 # and gradient descent: the loss falls, and falls to the same number again
 "$tree/usr/bin/vertebra" build vil_nano -D depth=1 -D dim=16 -D in_channels=3 --weights w.safetensors --vjp --batch 4 -o vjp.so >log ||
   fail "no gradients: $(cat log)"

@@ -118,6 +118,7 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, n_images);
   FIELD(vtb_compile_options, vjp);
   FIELD(vtb_compile_options, ranks);
+  FIELD(vtb_compile_options, linked);
 }
 
 static void print_text_range(void) {

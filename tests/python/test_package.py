@@ -1,7 +1,9 @@
 """The package without PyTorch: layouts of structs, functions, models, errors, threads."""
 
+import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 
 from common import check, need, raises, run
@@ -12,6 +14,7 @@ import numpy as np
 import vertebra
 from vertebra import _library
 
+EXAMPLES = pathlib.Path(__file__).parents[2] / "docs" / "examples" / "python"
 LAYOUT = sys.argv[1] if len(sys.argv) > 1 else None
 
 OWN = """
@@ -164,6 +167,18 @@ def threads_have_sessions_of_their_own():
     check(not wrong)
 
 
+def the_example_classifies_what_numpy_saves():
+    with tempfile.TemporaryDirectory() as folder:
+        images = folder + "/x.npy"
+        np.save(images, np.random.default_rng(3).standard_normal((3, 1, 28, 28)).astype(np.float32))
+        command = [sys.executable, EXAMPLES / "classify.py", "vil_nano", images]
+        said = subprocess.run(command, capture_output=True, text=True)
+        check(said.returncode == 0 and said.stdout.count("class ") == 3, said.stdout + said.stderr)
+        want = vertebra.create_model("vil_nano")(np.load(images))
+        for row, line in enumerate(said.stdout.splitlines()):
+            check(line.startswith(f"row {row}: class {int(want[row].argmax())}, score {want[row].max():.4f}"), line)
+
+
 run(
     structs_lie_as_a_compiler_lays_them,
     recurrences_are_functions,
@@ -172,4 +187,5 @@ run(
     what_is_wrong_is_an_exception,
     models_take_any_number_of_rows,
     threads_have_sessions_of_their_own,
+    the_example_classifies_what_numpy_saves,
 )

@@ -19,6 +19,7 @@ typedef struct sample {
   vtb_artefact_meta meta[1];
   vtb_kernel_info kernel;
   const char *image_text;
+  bool linked; /* an object for static linking, behind whatever code */
 } sample;
 
 static inline sample *make(void) {
@@ -70,7 +71,9 @@ static inline vtb_status write_sample(sample *s, const char *path, vtb_error *er
   float values[64];
   for (int i = 0; i < 64; i++) values[i] = (float)i;
   vtb_weights_put(weights, "w", VTB_ELEM_F32, 1, (int64_t[]){64}, values);
-  vtb_status status = vtb_artefact_begin(&w, path, code, n, err);
+  static const uint64_t nowhere[2] = {0};
+  vtb_status status = s->linked ? vtb_artefact_begin_linked(&w, path, code, n, nowhere, err)
+                                : vtb_artefact_begin(&w, path, code, n, err);
   if (status == VTB_OK) status = vtb_artefact_put(&w, bytes.at, bytes.n, &s->plans[0].bytes, err);
   vtb_launch_plan *own = sample_plan(); /* for sm_90a alone */
   own->n_gemms = 0;

@@ -2,6 +2,7 @@
  * equal objects give equal libraries. */
 #include "codegen/cpu/host/link.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -15,8 +16,11 @@ extern char **environ;
 
 typedef VTB_VEC(char *) word_list;
 
-const char *vtb_link_symbol(int i, char *buf) {
-  snprintf(buf, 32, "vtb_entry_%d", i);
+const char *vtb_link_symbol(const char *name, int i, char *buf) {
+  if (name)
+    snprintf(buf, VTB_LINK_SYMBOL, "%.*s_vtb_%d", VTB_LINK_NAME, name, i);
+  else
+    snprintf(buf, VTB_LINK_SYMBOL, "vtb_entry_%d", i);
   return buf;
 }
 
@@ -101,22 +105,41 @@ static void remove_file(const char *folder, const char *name) {
   vtb_free(path);
 }
 
+#define IMAGE ".lrodata.vertebra" /* far from code, which reaches 2 GiB */
+#define SIZE ".rodata.vertebra"
+
+/* The layout is vtb_artefact_linked's. Image and size are filled in later. */
+static void write_model(const char *name, vtb_strbuf *out) {
+  vtb_strbuf_printf(out,
+                    "static const unsigned char image[64]"
+                    " __attribute__((section(\"" IMAGE "\"), aligned(64))) = {1};\n"
+                    "static const unsigned long long bytes __attribute__((section(\"" SIZE
+                    "\"))) = 1;\n"
+                    "extern const struct {\n  unsigned size, format;\n  const char *name;\n"
+                    "  const void *table, *image, *bytes;\n} %s_vtb;\n"
+                    "__attribute__((visibility(\"default\"))) const __typeof__(%s_vtb) %s_vtb ="
+                    " {%zu, %d, \"%s\", &" VTB_ARTEFACT_SYMBOL ", image, &bytes};\n",
+                    name, name, name, sizeof(vtb_artefact_linked), VTB_ARTEFACT_FORMAT, name);
+}
+
 /* The table in C that needs no header. The layout is vtb_artefact_table's. */
-static void write_table(int n, uint64_t build, vtb_strbuf *out) {
-  char symbol[32];
+static void write_table(const char *name, int n, uint64_t build, vtb_strbuf *out) {
+  char symbol[VTB_LINK_SYMBOL];
   vtb_strbuf_puts(out, "typedef void entry(void *const *, void *, const void *);\n");
   for (int i = 0; i < n; i++)
     vtb_strbuf_printf(out, "extern __attribute__((visibility(\"hidden\"))) entry %s;\n",
-                      vtb_link_symbol(i, symbol));
+                      vtb_link_symbol(name, i, symbol));
   vtb_strbuf_printf(
       out,
-      "__attribute__((visibility(\"default\"))) const struct {\n"
+      "%s const struct {\n"
       "  unsigned size, n;\n  unsigned long long build;\n  entry *at[%d];\n} " VTB_ARTEFACT_SYMBOL
       " = {%zu, %d, 0x%llxULL, {",
-      n ? n : 1, sizeof(vtb_artefact_table), n, (unsigned long long)build);
+      name ? "static" : "__attribute__((visibility(\"default\")))", n ? n : 1,
+      sizeof(vtb_artefact_table), n, (unsigned long long)build);
   for (int i = 0; i < n; i++)
-    vtb_strbuf_printf(out, "%s%s", i ? ", " : "", vtb_link_symbol(i, symbol));
+    vtb_strbuf_printf(out, "%s%s", i ? ", " : "", vtb_link_symbol(name, i, symbol));
   vtb_strbuf_puts(out, n ? "}};\n" : "0}};\n");
+  if (name) write_model(name, out);
 }
 
 /* ---- linking --------------------------------------------------------------------------------- */
@@ -140,22 +163,24 @@ static vtb_status report(char *const *argv, int code, const char *log, vtb_error
   return status;
 }
 
+/* model: the name of a static one, or NULL. */
 static vtb_status link_in(const char *folder, const vtb_object *objects, int n, uint64_t build,
-                          word_list *argv, vtb_error *err) {
+                          const char *model, word_list *argv, vtb_error *err) {
   static const char *const options[] = {"-shared",    "-fPIC", "-O1", "-w", "-Wl,-z,noexecstack",
-                                        "-Wl,-z,now", "-o"};
+                                        "-Wl,-z,now", "-o",    NULL};
+  static const char *const partly[] = {"-r", "-nostdlib", "-fPIC", "-O1", "-w", "-o", NULL};
   char name[32];
   vtb_strbuf table = {0};
-  for (size_t i = 0; i < sizeof options / sizeof *options; i++)
-    vtb_vec_push(argv, vtb_xstrdup(options[i]));
+  for (const char *const *o = model ? partly : options; *o; o++)
+    vtb_vec_push(argv, vtb_xstrdup(*o));
   vtb_vec_push(argv, in_folder(folder, "library"));
-  write_table(n, build, &table);
+  write_table(model, n, build, &table);
   vtb_status status = put_file(folder, "table.c", table.at, table.n, argv, err);
   for (int i = 0; i < n && status == VTB_OK; i++) {
     snprintf(name, sizeof name, "%d.o", i);
     status = put_file(folder, name, objects[i].data, objects[i].n_bytes, argv, err);
   }
-  vtb_vec_push(argv, vtb_xstrdup("-lm"));
+  if (!model) vtb_vec_push(argv, vtb_xstrdup("-lm"));
   vtb_vec_push(argv, NULL);
   vtb_strbuf_free(&table);
   if (status != VTB_OK) return status;
@@ -183,13 +208,13 @@ bool vtb_link_probe(vtb_strbuf *out) {
   return ok;
 }
 
-vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char **data,
-                          size_t *n_bytes, vtb_error *err) {
+static vtb_status link_all(const vtb_object *objects, int n, uint64_t build, const char *model,
+                           char **data, size_t *n_bytes, vtb_error *err) {
   word_list argv = {0};
   char *folder = NULL, name[32];
   vtb_status status = find_compiler(&argv, err);
   bool made = status == VTB_OK && (status = make_folder(&folder, err)) == VTB_OK;
-  if (made) status = link_in(folder, objects, n, build, &argv, err);
+  if (made) status = link_in(folder, objects, n, build, model, &argv, err);
   if (status == VTB_OK) {
     char *library = in_folder(folder, "library");
     status = vtb_file_read(library, SIZE_MAX / 2, data, n_bytes, err);
@@ -209,4 +234,49 @@ vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char
   vtb_vec_free(&argv);
   vtb_free(folder);
   return status;
+}
+
+vtb_status vtb_link_table(const vtb_object *objects, int n, uint64_t build, char **data,
+                          size_t *n_bytes, vtb_error *err) {
+  return link_all(objects, n, build, NULL, data, n_bytes, err);
+}
+
+/* ---- static models --------------------------------------------------------------------------- */
+
+/* The header of a section of the object, by its name; 0: there is none. */
+static uint64_t find_section(const char *data, size_t n, const char *name, Elf64_Shdr *out) {
+  Elf64_Ehdr head;
+  Elf64_Shdr names;
+  if (n < sizeof head) return 0;
+  memcpy(&head, data, sizeof head);
+  if (memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_shentsize != sizeof names ||
+      head.e_shoff > n || head.e_shnum > (n - head.e_shoff) / sizeof names ||
+      head.e_shstrndx >= head.e_shnum)
+    return 0;
+  memcpy(&names, data + head.e_shoff + head.e_shstrndx * sizeof names, sizeof names);
+  size_t length = strlen(name) + 1;
+  for (int i = 1; i < head.e_shnum; i++) {
+    uint64_t at = head.e_shoff + (uint64_t)i * sizeof *out;
+    memcpy(out, data + at, sizeof *out);
+    uint64_t text = names.sh_offset + out->sh_name;
+    if (text + length <= n && memcmp(data + text, name, length) == 0) return at;
+  }
+  return 0;
+}
+
+vtb_status vtb_link_static(const vtb_object *objects, int n, uint64_t build, const char *name,
+                           char **data, size_t *n_bytes, uint64_t size_at[2], vtb_error *err) {
+  Elf64_Shdr image, size;
+  vtb_status status = link_all(objects, n, build, name, data, n_bytes, err);
+  if (status != VTB_OK) return status;
+  uint64_t at = find_section(*data, *n_bytes, IMAGE, &image);
+  if (!at || !find_section(*data, *n_bytes, SIZE, &size) || size.sh_offset > *n_bytes - 8)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the linker that the C compiler calls has given its object other sections "
+                    "than it was told: set CC to gcc or clang");
+  image.sh_offset = (*n_bytes + 63) / 64 * 64;
+  memcpy(*data + at, &image, sizeof image);
+  size_at[0] = at + offsetof(Elf64_Shdr, sh_size);
+  size_at[1] = size.sh_offset;
+  return VTB_OK;
 }

@@ -145,6 +145,7 @@ class CompileOptions(Structure):
         ("n_images", c_size_t),
         ("vjp", c_bool),
         ("ranks", c_int),
+        ("linked", c_char_p),
     ]
 
 

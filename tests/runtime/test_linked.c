@@ -1,0 +1,145 @@
+/* Models that are linked into the program: the image of an object, in memory, runs as a file does,
+ * and what is wrong with it is said. */
+#include "runtime/artefact/artefact_file.h"
+#include "runtime/vertebra.h"
+#include "tests/runtime/sample_file.h"
+
+static void entry(void *const *args, void *workspace, const vtb_services *services) {
+  const float *x = args[0], *w = args[1];
+  float *y = args[2];
+  (void)workspace, (void)services;
+  for (int i = 0; i < 64; i++) y[i] = 5 * x[i] + w[i];
+}
+
+static const struct {
+  uint32_t size, n;
+  uint64_t build;
+  vtb_entry_fn at[1];
+} table = {sizeof(vtb_artefact_table), 1, 42, {entry}},
+  of_another_build = {sizeof(vtb_artefact_table), 1, 43, {entry}};
+
+/* What a linker leaves of an object. */
+typedef struct program {
+  unsigned char *image;
+  uint64_t bytes;
+  vtb_artefact_linked linked;
+} program;
+
+/* As the object says: its last bytes, whose number the trailer has. */
+static program link_sample(const char *path) {
+  program p = {0};
+  size_t n;
+  char *file = read_file(path, &n);
+  for (int i = 0; i < 8; i++)
+    p.bytes |= (uint64_t)(unsigned char)file[n - VTB__TRAILER_BYTES + 24 + (size_t)i] << 8 * i;
+  CHECK(p.bytes < n && (n - p.bytes) % 64 == 0);
+  p.image = vtb_aligned_alloc((size_t)p.bytes);
+  memcpy(p.image, file + n - p.bytes, (size_t)p.bytes);
+  p.linked = (vtb_artefact_linked){.size = sizeof p.linked,
+                                   .format = VTB_ARTEFACT_FORMAT,
+                                   .name = "sample",
+                                   .table = (const vtb_artefact_table *)(const void *)&table,
+                                   .image = p.image};
+  free(file);
+  return p;
+}
+
+static vtb_status open_program(program *p, bool verify, vtb_model **m, vtb_error *err) {
+  vtb_open_options o = {.size = sizeof o, .verify = verify};
+  p->linked.bytes = &p->bytes;
+  return vtb_model_open_static((const vtb_static_model *)&p->linked, &o, m, err);
+}
+
+static const char *make_object(void) {
+  const char *path = temp_path("sample.o");
+  sample *s = make();
+  s->linked = true;
+  CHECK_OK(write_sample(s, path, err));
+  free(s);
+  return path;
+}
+
+TEST(what_is_linked_in_runs) {
+  program p = link_sample(make_object());
+  vtb_model *m = NULL;
+  vtb_session *s = NULL;
+  vtb_array x = {.size = sizeof x}, y = {.size = sizeof y}, w = {.size = sizeof w};
+  CHECK_OK(open_program(&p, true, &m, err));
+  CHECK_OK(vtb_model_verify(m, err));
+  CHECK_STR(vtb_model_meta(m, "classes"), "[\"cat\"]");
+  CHECK_OK(vtb_model_array(m, 0, 1, &w, err)); /* where it lies: nothing is copied */
+  CHECK((unsigned char *)w.data > p.image && (unsigned char *)w.data < p.image + p.bytes);
+  CHECK(((uintptr_t)w.data - (uintptr_t)p.image) % 4 == 0);
+  CHECK_OK(vtb_session_open(m, NULL, &s, err));
+  vtb_model_release(m);
+  CHECK_OK(vtb_session_array(s, VTB_ARRAY_INPUT, NULL, &x, err));
+  for (int i = 0; i < 64; i++) ((float *)x.data)[i] = (float)(i % 5);
+  CHECK_OK(vtb_session_run(s, 0, err));
+  CHECK_OK(vtb_session_array(s, VTB_ARRAY_OUTPUT, NULL, &y, err));
+  for (int i = 0; i < 64; i++) CHECK(((float *)y.data)[i] == 5 * (float)(i % 5) + (float)i);
+  vtb_session_close(s);
+  free(p.image);
+}
+
+/* As a file an object says what it has, and where its code runs. */
+TEST(an_object_is_read_as_a_file) {
+  static const char head[64] = {0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+  size_t n;
+  vtb_model *m = NULL;
+  vtb_session *s = NULL;
+  const char *path = make_object();
+  char *file = read_file(path, &n);
+  CHECK_REFUSED(vtb_model_open(path, NULL, &m, err),
+                "bytes, but was built with"); /* a .so before */
+  memcpy(file, head, sizeof head);
+  write_file(path, file, n);
+  CHECK_OK(vtb_model_open(path, NULL, &m, err));
+  CHECK_OK(vtb_model_verify(m, err));
+  CHECK_REFUSED(vtb_session_open(m, NULL, &s, err), "is an object, whose code runs in programs");
+  vtb_model_release(m);
+  uint64_t too_many = n;
+  memcpy(file + n - VTB__TRAILER_BYTES + 24, &too_many, 8);
+  write_file(path, file, n);
+  CHECK_REFUSED(vtb_model_open(path, NULL, &m, err), "damaged");
+  write_file(path, file, 100);
+  CHECK_REFUSED(vtb_model_open(path, NULL, &m, err), "no manifest of vertebra's");
+  free(file);
+}
+
+TEST(what_does_not_belong_together_is_refused) {
+  program p = link_sample(make_object());
+  vtb_model *m = NULL;
+  vtb_open_options wrong = {0};
+  CHECK_REFUSED(vtb_model_open_static(NULL, NULL, &m, err), "opened by its name");
+  CHECK_REFUSED(vtb_model_open_static((const vtb_static_model *)&p.linked, &wrong, &m, err),
+                "sizeof(vtb_open_options)");
+  p.linked.format++;
+  CHECK_REFUSED(open_program(&p, false, &m, err), "build it again");
+  p.linked.format--, p.linked.size = 8;
+  CHECK_REFUSED(open_program(&p, false, &m, err), "build it again");
+  p.linked.size = sizeof p.linked;
+  p.linked.table = (const vtb_artefact_table *)(const void *)&of_another_build;
+  CHECK_REFUSED(open_program(&p, false, &m, err), "sample: code and manifest are of different");
+  p.linked.table = (const vtb_artefact_table *)(const void *)&table;
+  p.bytes--;
+  CHECK_REFUSED(open_program(&p, false, &m, err), "sample is not a file that");
+  p.bytes++;
+  p.image[p.bytes - VTB__TRAILER_BYTES - 3] ^= 1; /* of the manifest */
+  CHECK_REFUSED(open_program(&p, false, &m, err), "is damaged");
+  p.image[p.bytes - VTB__TRAILER_BYTES - 3] ^= 1;
+  p.image[70] ^= 1; /* of a blob: found by who asks */
+  CHECK_OK(open_program(&p, false, &m, err));
+  CHECK_REFUSED(vtb_model_verify(m, err), "is damaged");
+  vtb_model_release(m);
+  m = NULL;
+  CHECK_REFUSED(open_program(&p, true, &m, err), "is damaged");
+  CHECK(!m);
+  free(p.image);
+}
+
+int main(void) {
+  RUN(what_is_linked_in_runs);
+  RUN(an_object_is_read_as_a_file);
+  RUN(what_does_not_belong_together_is_refused);
+  return test_done();
+}
