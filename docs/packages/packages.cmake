@@ -91,6 +91,8 @@ endforeach()
 foreach(component RUNTIME COMPILER)
   set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/docs/packages/libraries/triggers)
 endforeach()
+# for programs that link statically
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libpng-dev, libjpeg-dev, libwebp-dev, zlib1g-dev, libcjson-dev, libprotobuf-c-dev, llvm-19-dev")
 # `vertebra build` links by a C compiler, `vertebra graph` lays pictures out by graphviz
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, libgvc6")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev")
