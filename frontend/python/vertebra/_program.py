@@ -7,9 +7,10 @@ import json
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
-from typing import Any, Mapping, Sequence
+from typing import Any, Collection, Mapping, Sequence
 
 from . import _library as c
+from ._arrays import Stream
 from .errors import CompileError, Diagnostic, Place, VertebraError
 
 Value = Any
@@ -155,7 +156,7 @@ class Program:
     def _start(self, handle: c_void_p, options: Options) -> None:
         self._handle = handle
         self._options = options
-        self._sessions: dict[int, list[int]] = {}  # by the most rows of a run
+        self._sessions: dict[tuple[int, Stream | None], list[int]] = {}  # by the most rows of a run, and the stream
         self._lock = threading.Lock()
         self._info = c.ProgramInfo(size=ctypes.sizeof(c.ProgramInfo))
         err = c.Error()
@@ -163,13 +164,13 @@ class Program:
         self.tensors = [self._tensor(i) for i in range(self._info.n_arrays)]
 
     @classmethod
-    def of_file(cls, path: str, weights: str | None, threads: int = 0) -> "Program":
+    def of_file(cls, path: str, weights: str | None, threads: int = 0, target: str = "cpu") -> "Program":
         """A file that `vertebra build` made."""
         handle, err = c_void_p(), c.Error()
         o = c.OpenOptions(size=ctypes.sizeof(c.OpenOptions), weights=weights.encode() if weights else None)
         check(c.library().vtb_model_open(path.encode(), ctypes.byref(o), ctypes.byref(handle), ctypes.byref(err)), err)
         program = cls.__new__(cls)
-        program._start(handle, Options(model=path, threads=threads))
+        program._start(handle, Options(model=path, threads=threads, target=target))
         return program
 
     def _array(self, i: int) -> c.Array:
@@ -202,29 +203,48 @@ class Program:
                 return t, self._array(i).data or 0
         raise KeyError(name)
 
-    def _take(self, rows: int) -> int:
+    @property
+    def on_device(self) -> bool:
+        """Whether it runs on a GPU, and so takes arrays there."""
+        return self._options.target.startswith("cuda")
+
+    def _take(self, rows: int, stream: Stream | None) -> int:
         with self._lock:
-            free = self._sessions.setdefault(rows, [])
+            free = self._sessions.setdefault((rows, stream), [])
             if free:
                 return free.pop()
         session, err = c_void_p(), c.Error()
         o = c.SessionOptions(size=ctypes.sizeof(c.SessionOptions), threads=self._options.threads, batch=rows)
+        o.device = c.CUDA if self.on_device else c.ANY
+        if stream is not None:
+            o.cuda_stream, o.has_cuda_stream = stream.handle, True
+            o.has_cuda_device, o.cuda_device = stream.device is not None, stream.device or 0
         check(
             c.library().vtb_session_open(self._handle, ctypes.byref(o), ctypes.byref(session), ctypes.byref(err)), err
         )
         assert session.value
         return session.value
 
-    def _give(self, rows: int, session: int) -> None:
+    def _give(self, rows: int, stream: Stream | None, session: int) -> None:
         with self._lock:
-            self._sessions[rows].append(session)
+            self._sessions[rows, stream].append(session)
 
-    def run(self, memory: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None, rows: int = 0) -> None:
-        """Runs with the arrays at these addresses: all inputs and what of the outputs is wanted."""
+    def run(
+        self,
+        memory: Mapping[str, int],
+        shapes: Mapping[str, Sequence[int]] | None = None,
+        rows: int = 0,
+        there: Collection[str] = (),
+        stream: Stream | None = None,
+    ) -> None:
+        """Runs with the arrays at these addresses: all inputs and what of the outputs is wanted.
+
+        Those named in `there` are on the GPU. On a stream it returns when the work is queued.
+        """
         lib, err = c.library(), c.Error()
         rows = rows or self.batch
         most = max(rows, self.batch)
-        session = self._take(most)
+        session = self._take(most, stream)
         try:
             for t in self.tensors:
                 if t.name not in memory:
@@ -232,6 +252,7 @@ class Program:
                 shape = shapes[t.name] if shapes and t.name in shapes else t.shape
                 a = c.Array(size=ctypes.sizeof(c.Array), type=c.I32 if t.is_int else c.F32, rank=len(shape))
                 a.data = memory[t.name]
+                a.device = c.CUDA if t.name in there else c.CPU
                 for k, d in enumerate(shape):
                     a.dim[k] = d
                 check(lib.vtb_session_bind(session, t.name.encode(), ctypes.byref(a), ctypes.byref(err)), err)
@@ -239,7 +260,7 @@ class Program:
         finally:
             for name in memory:
                 lib.vtb_session_bind(session, name.encode(), None, None)
-            self._give(most, session)
+            self._give(most, stream, session)
 
     def __del__(self) -> None:
         lib = c._loaded

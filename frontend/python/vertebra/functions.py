@@ -7,6 +7,7 @@ from typing import Any, Callable, ClassVar, Mapping, Sequence
 
 import numpy as np
 
+from . import _arrays
 from . import _library as c
 from ._program import Options, Program, entries, program_of, text_of
 from .errors import VertebraError
@@ -35,7 +36,9 @@ class Function:
     DLPack, give NumPy arrays; PyTorch tensors give tensors, with gradients.
     Programs are compiled once for each set of shapes and kept. Numbers are
     float32; others are converted, and a tensor's result has the type of its
-    first argument. Sequences of a recurrence are [batch, tokens, ...] or
+    first argument. With target="cuda", arrays and tensors on a GPU go in and
+    out by their addresses; results are arrays of the first argument's library,
+    or what is given as `out=`. Sequences of a recurrence are [batch, tokens, ...] or
     [batch, heads, tokens, ...].
 
     A block's weights are tensors too: `weights(...)` gives initial values
@@ -62,6 +65,11 @@ class Function:
         self.key = hashlib.sha256(repr(self._options).encode()).hexdigest()
         Function.by_key.setdefault(self.key, self)
 
+    @property
+    def on_device(self) -> bool:
+        """Whether it runs on a GPU."""
+        return self._options.target.startswith("cuda")
+
     def __repr__(self) -> str:
         return f"<vertebra function {self.name}({', '.join(self._tensors)})>"
 
@@ -85,7 +93,12 @@ class Function:
     def program(self, names: Sequence[str], shapes: Shapes, part: int = c.VALUE, wrt: Sequence[str] = ()) -> Program:
         """The program for these tensors of these shapes."""
         texts = tuple(f"{n}={'x'.join(str(d) for d in s)}" for n, s in zip(names, shapes))
-        return program_of(Options(**{**self._options.__dict__, "shapes": texts, "part": part, "wrt": tuple(wrt)}))
+        program = program_of(Options(**{**self._options.__dict__, "shapes": texts, "part": part, "wrt": tuple(wrt)}))
+        arguments = {t.name for t in program.of_kind(c.INPUT, c.PARAMETER, c.BUFFER)}
+        for t in program.of_kind(c.OUTPUT):
+            if t.name in arguments:  # arrays are told apart by their names
+                raise VertebraError(f"{self.name} has an argument '{t.name}', as its result is called: rename it")
+        return program
 
     # ---- NumPy
 
@@ -100,21 +113,24 @@ class Function:
         return {t.name: _read(program, t.name) for t in program.of_kind(c.PARAMETER, c.BUFFER)}
 
     def _run(self, program: Program, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        memory, keep = {}, dict(arrays)
+        keep = dict(arrays)
         for t in program.tensors:
             if t.kind in (c.OUTPUT, c.GRADIENT):
                 keep[t.name] = np.empty(t.shape, np.int32 if t.is_int else np.float32)
-            elif t.name not in keep:
-                if t.kind in (c.PARAMETER, c.BUFFER):
-                    raise VertebraError(
-                        f"{self.name} has weights: call it with weights=, `weights()` gives initial ones"
-                    )
-                raise VertebraError(f"{self.name} needs '{t.name}'")
-            elif tuple(keep[t.name].shape) != t.shape:
-                raise VertebraError(f"'{t.name}' is {tuple(keep[t.name].shape)}, and {t.shape} is needed")
-            memory[t.name] = keep[t.name].ctypes.data
-        program.run(memory)
+        self._check_all(program, {name: a.shape for name, a in keep.items()})
+        program.run({t.name: keep[t.name].ctypes.data for t in program.tensors})
         return keep
+
+    def _check_all(self, program: Program, shapes: Mapping[str, Sequence[int]]) -> None:
+        """Whether everything is there, with its shape."""
+        for t in program.tensors:
+            if t.name in shapes and tuple(shapes[t.name]) == t.shape:
+                continue
+            if t.name in shapes:
+                raise VertebraError(f"'{t.name}' is {tuple(shapes[t.name])}, and {t.shape} is needed")
+            if t.kind in (c.PARAMETER, c.BUFFER):
+                raise VertebraError(f"{self.name} has weights: call it with weights=, `weights()` gives initial ones")
+            raise VertebraError(f"{self.name} needs '{t.name}'")
 
     def _numpy_call(
         self, given: Mapping[str, Any], weights: Mapping[str, Any], part: int
@@ -124,13 +140,41 @@ class Function:
         arrays.update({name: _numpy(x) for name, x in weights.items()})
         return program, arrays
 
-    def __call__(self, *args: Any, weights: Mapping[str, Any] | None = None, **named: Any) -> Any:
+    def _call_there(self, given: Mapping[str, Any], weights: Mapping[str, Any], out: Any) -> Any:
+        """With arrays on a GPU; weights may be anywhere."""
+        arrays = {name: _arrays.there(x) for name, x in given.items()}
+        program = self.program(tuple(arrays), tuple(a.shape for a in arrays.values()))
+        wanted, host = program.of_kind(c.OUTPUT), {}
+        results = [out] if out is not None and len(wanted) == 1 else list(out or ())
+        first = next(iter(given.values()))
+        results = results or [_arrays.empty_like(first, t.shape) for t in wanted]
+        if len(results) != len(wanted):
+            raise TypeError(f"{len(wanted)} results are to be given as out=, and {len(results)} were")
+        arrays.update({t.name: _arrays.there(x) for t, x in zip(wanted, results)})
+        for name, x in weights.items():
+            if _arrays.is_there(x):
+                arrays[name] = _arrays.there(x)
+            else:
+                host[name] = _numpy(x)
+        memory = {name: a.ctypes.data for name, a in host.items()}
+        memory.update({name: a.address for name, a in arrays.items()})
+        self._check_all(program, {**{n: a.shape for n, a in host.items()}, **{n: a.shape for n, a in arrays.items()}})
+        program.run(memory, there=set(arrays), stream=_arrays.stream_of(list(arrays.values())))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    def __call__(self, *args: Any, weights: Mapping[str, Any] | None = None, out: Any = None, **named: Any) -> Any:
         """The result for these tensors: an array, or a tuple of several."""
         given = self._bind(args, named)
         if any(_is_torch(x) for x in given.values()):
             from .torch_ops import call
 
+            if out is not None:
+                raise TypeError("out= is for arrays on a GPU that are not tensors of PyTorch")
             return call(self, given, dict(weights or {}))
+        if self.on_device and any(_arrays.is_there(x) for x in given.values()):
+            return self._call_there(given, weights or {}, out)
+        if out is not None:
+            raise TypeError("out= is for arrays on a GPU, and a function with target=\"cuda\"")
         program, arrays = self._numpy_call(given, weights or {}, c.VALUE)
         done = self._run(program, arrays)
         outputs = [done[t.name] for t in program.of_kind(c.OUTPUT)]

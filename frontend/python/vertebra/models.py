@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, Mapping
+from typing import Any, Mapping, Sequence
 
 import numpy as np
 
+from . import _arrays
 from . import _library as c
 from ._program import Options, Program, program_of, text_of
 from .errors import VertebraError
@@ -29,26 +30,62 @@ class Model:
         inputs = ", ".join(f"{t.name}{list(t.shape[1:])}" for t in self._program.of_kind(c.INPUT))
         return f"<vertebra model {self._program._options.model}({inputs})>"
 
-    def forward(self, *inputs: Any) -> Any:
+    def _check(self, shapes: Mapping[str, Sequence[int]]) -> int:
+        """How many rows the inputs have."""
+        rows = next(iter(shapes.values()))[0]
+        for t in self._program.of_kind(c.INPUT):
+            have = tuple(shapes[t.name])
+            if have[1:] != t.shape[1:] or have[0] != rows:
+                raise VertebraError(f"'{t.name}' is {have}, and (rows, {', '.join(map(str, t.shape[1:]))}) is needed")
+        return int(rows)
+
+    def _run_there(self, given: Mapping[str, _arrays.There], result: _arrays.There, stream: _arrays.Stream) -> None:
+        """With arrays on a GPU, and the weights where they are."""
+        out = self._program.of_kind(c.OUTPUT)[0]
+        arrays = {**given, out.name: result}
+        memory = {n: a.ctypes.data for n, a in self._own.items()}
+        memory.update({n: a.address for n, a in arrays.items()})
+        shapes = {n: a.shape for n, a in arrays.items()}
+        self._program.run(memory, shapes, self._check(shapes), set(arrays), stream)
+
+    def _forward_there(self, given: Mapping[str, Any], out: Any) -> Any:
+        """Arrays of whatever library, by their addresses."""
+        arrays = {name: _arrays.there(x) for name, x in given.items()}
+        shape = (self._check({n: a.shape for n, a in arrays.items()}), *self._program.of_kind(c.OUTPUT)[0].shape[1:])
+        result = out if out is not None else _arrays.empty_like(next(iter(given.values())), shape)
+        where = _arrays.there(result)
+        if where.shape != shape:
+            raise VertebraError(f"out= is {where.shape}, and {shape} is needed")
+        self._run_there(arrays, where, _arrays.stream_of([*arrays.values(), where]))
+        return result
+
+    def forward(self, *inputs: Any, out: Any = None) -> Any:
         """The first output, for inputs of [rows, ...] in the program's order.
 
-        Tensors of PyTorch give one, without gradients.
+        Tensors of PyTorch give one, without gradients. With target="cuda" what
+        is on a GPU stays there; `out=` is an array there for the result.
         """
         wanted = self._program.of_kind(c.INPUT)
         if len(inputs) != len(wanted):
             raise TypeError(f"the model takes {', '.join(t.name for t in wanted)}")
+        if self._program.on_device:
+            given = {t.name: x for t, x in zip(wanted, inputs)}
+            if _is_torch(inputs[0]):
+                from .torch_ops import forward_there, is_there
+
+                if is_there(inputs[0]):
+                    return forward_there(self, given)
+            elif _arrays.is_there(inputs[0]):
+                return self._forward_there(given, out)
+        if out is not None:
+            raise TypeError("out= is for arrays on a GPU, and a model with target=\"cuda\"")
         arrays = {t.name: _numpy(x.detach().cpu() if _is_torch(x) else x) for t, x in zip(wanted, inputs)}
-        rows = next(iter(arrays.values())).shape[0]
-        for t in wanted:
-            if arrays[t.name].shape[1:] != t.shape[1:] or arrays[t.name].shape[0] != rows:
-                raise VertebraError(
-                    f"'{t.name}' is {arrays[t.name].shape}, and (rows, {', '.join(map(str, t.shape[1:]))}) is needed"
-                )
-        out = self._program.of_kind(c.OUTPUT)[0]
-        result = np.empty((rows, *out.shape[1:]), np.float32)
+        rows = self._check({n: a.shape for n, a in arrays.items()})
+        first = self._program.of_kind(c.OUTPUT)[0]
+        result = np.empty((rows, *first.shape[1:]), np.float32)
         memory = {n: a.ctypes.data for n, a in {**self._own, **arrays}.items()}
         shapes: dict[str, Any] = {n: a.shape for n, a in arrays.items()}
-        memory[out.name], shapes[out.name] = result.ctypes.data, result.shape
+        memory[first.name], shapes[first.name] = result.ctypes.data, result.shape
         self._program.run(memory, shapes, rows)
         if _is_torch(inputs[0]):
             import torch
@@ -137,7 +174,7 @@ def create_model(
     if name.endswith((".so", ".o")):
         if hyperparameters or num_classes is not None or image is not None:
             raise VertebraError("a built file has the settings it was built with")
-        return Model(Program.of_file(name, path, threads), None)
+        return Model(Program.of_file(name, path, threads, target), None)
     if num_classes is not None:
         hyperparameters["num_classes"] = num_classes
     size = text_of(image) if image is not None else None

@@ -1,7 +1,8 @@
 """Functions as operators of PyTorch: torch.library, with shapes for the tracer and gradients.
 
-An operator is made for each function and set of arguments. What its tensors are is float32 on the processor inside;
-tensors of other types and devices are converted on the way, and back.
+An operator is made for each function and set of arguments. What its tensors are is float32 inside, on the processor, or,
+of functions with target="cuda" and tensors on a GPU, there: then work is put on PyTorch's current stream, with the
+tensors' addresses. Tensors of other types and devices are converted on the way, and back.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ import numpy as np
 import torch
 
 from . import _library as c
+from ._arrays import Stream, There
 from ._program import Program
 from .functions import Function
 
-_ALIGN = 16  # floats: saved values begin at multiples of 64 bytes
+_ALIGN = 64  # floats: saved values begin at multiples of 256 bytes, which all kernels can work with
 _lock = threading.Lock()
 _made: dict[str, "_Operators"] = {}
 
@@ -25,8 +27,49 @@ def _shapes(tensors: Sequence[torch.Tensor]) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(int(d) for d in t.shape) for t in tensors)
 
 
-def _host(t: torch.Tensor) -> torch.Tensor:
-    return t.detach().to(device="cpu", dtype=torch.float32).contiguous()
+def is_there(t: torch.Tensor) -> bool:
+    """Whether it is on a GPU."""
+    return bool(t.is_cuda)
+
+
+def _current_stream(device: torch.device) -> Stream:
+    return Stream(int(torch.cuda.current_stream(device).cuda_stream), device.index)
+
+
+class _Place:
+    """Where the tensors of one call are: on the GPU of the first one, or on the processor."""
+
+    def __init__(self, function: Function, tensors: Sequence[torch.Tensor]):
+        self.there = function.on_device and is_there(tensors[0])
+        self.device = tensors[0].device if self.there else torch.device("cpu")
+
+    def take(self, t: torch.Tensor) -> torch.Tensor:
+        return t.detach().to(device=self.device, dtype=torch.float32).contiguous()
+
+    def empty(self, shape: Sequence[int]) -> torch.Tensor:
+        return torch.empty(tuple(shape), dtype=torch.float32, device=self.device)
+
+    def zeros(self, n: int) -> torch.Tensor:
+        return torch.zeros(n, dtype=torch.float32, device=self.device)
+
+    def run(self, program: Program, memory: Mapping[str, int]) -> None:
+        if self.there:
+            program.run(memory, there=set(memory), stream=_current_stream(self.device))
+        else:
+            program.run(memory)
+
+
+def forward_there(model: Any, given: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """A model of tensors on a GPU, on its current stream."""
+    device = next(iter(given.values())).device
+    stream = _current_stream(device)
+    taken = {n: t.detach().to(device=device, dtype=torch.float32).contiguous() for n, t in given.items()}
+    rows = next(iter(taken.values())).shape[0]
+    shape = (rows, *model._program.of_kind(c.OUTPUT)[0].shape[1:])
+    result = torch.empty(shape, dtype=torch.float32, device=device)
+    arrays = {n: There(t.data_ptr(), tuple(t.shape), stream, t) for n, t in taken.items()}
+    model._run_there(arrays, There(result.data_ptr(), shape, stream, result), stream)
+    return result
 
 
 def _saved(program: Program) -> tuple[dict[str, int], int]:
@@ -78,8 +121,8 @@ class _Operators:
         inputs = tensors[: len(self.names)]
         return self.function.program(self.names, _shapes(inputs), part, self._wrt(mask))
 
-    def _given(self, tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
-        return {n: _host(t) for n, t in zip(self.names + self.weights, tensors)}
+    def _given(self, place: _Place, tensors: Sequence[torch.Tensor]) -> dict[str, torch.Tensor]:
+        return {n: place.take(t) for n, t in zip(self.names + self.weights, tensors)}
 
     def _results(self, program: Program) -> list[Any]:
         return [t for t in program.of_kind(c.OUTPUT) if not t.name.startswith("saved.")]
@@ -87,24 +130,24 @@ class _Operators:
     # ---- what runs
 
     def _value(self, *tensors: torch.Tensor) -> Any:
-        program = self._program(tensors, c.VALUE)
-        keep = self._given(tensors)
+        program, place = self._program(tensors, c.VALUE), _Place(self.function, tensors)
+        keep = self._given(place, tensors)
         for t in program.of_kind(c.OUTPUT):
-            keep[t.name] = torch.empty(t.shape, dtype=torch.float32)
-        program.run({n: x.data_ptr() for n, x in keep.items()})
+            keep[t.name] = place.empty(t.shape)
+        place.run(program, {n: x.data_ptr() for n, x in keep.items()})
         made = tuple(keep[t.name].to(tensors[0]) for t in program.of_kind(c.OUTPUT))
         return made[0] if self.n_outputs == 1 else made
 
     def _forward(self, *arguments: Any) -> tuple[torch.Tensor, ...]:
         *tensors, mask = arguments
-        program = self._program(tensors, c.FORWARD, mask)
+        program, place = self._program(tensors, c.FORWARD, mask), _Place(self.function, tensors)
         places, n = _saved(program)
-        keep, saved = self._given(tensors), torch.zeros(n, dtype=torch.float32)  # also what pads it
+        keep, saved = self._given(place, tensors), place.zeros(n)  # also what pads it
         for t in self._results(program):
-            keep[t.name] = torch.empty(t.shape, dtype=torch.float32)
+            keep[t.name] = place.empty(t.shape)
         memory = {name: x.data_ptr() for name, x in keep.items()}
         memory.update({name: saved.data_ptr() + 4 * at for name, at in places.items()})
-        program.run(memory)
+        place.run(program, memory)
         return (*(keep[t.name].to(tensors[0]) for t in self._results(program)), saved.to(tensors[0].device))
 
     def _split(self, arguments: Sequence[Any]) -> tuple[list[Any], list[Any], Any, list[Any], int]:
@@ -116,16 +159,17 @@ class _Operators:
         tensors, results, saved, adjoints, mask = self._split(arguments)
         ahead, back = self._program(tensors, c.FORWARD, mask), self._program(tensors, c.BACKWARD, mask)
         places, _ = _saved(ahead)
-        saved = _host(saved)
-        keep = self._given(tensors)
+        place = _Place(self.function, tensors)
+        saved = place.take(saved)
+        keep = self._given(place, tensors)
         for t, y, d in zip(self._results(ahead), results, adjoints):
-            keep["result." + t.name], keep["d:" + t.name] = _host(y), _host(d)
+            keep["result." + t.name], keep["d:" + t.name] = place.take(y), place.take(d)
         for t in back.of_kind(c.GRADIENT):
-            keep[t.name] = torch.empty(t.shape, dtype=torch.float32)
+            keep[t.name] = place.empty(t.shape)
         memory = {name: x.data_ptr() for name, x in keep.items()}
         memory.update({name: saved.data_ptr() + 4 * at for name, at in places.items()})
         known = {t.name for t in back.tensors}
-        back.run({name: at for name, at in memory.items() if name in known})
+        place.run(back, {name: at for name, at in memory.items() if name in known})
         like = dict(zip(self.names + self.weights, tensors))
         return [keep["d:" + n].to(like[n]) for n in self._wrt(mask)]
 
