@@ -5,14 +5,14 @@
 #
 #   tests/gpu/carry.sh [FOLDER]      default: gpu-carry
 #
-# VERTEBRA names the program (build/release/vertebra); check_built and train_built are taken from beside it.
+# VERTEBRA names the program (build/release/vertebra); check_built, sessions_built and train_built are taken from beside it.
 set -eu
 here=$(cd "$(dirname "$0")/../.." && pwd)
 vertebra=${VERTEBRA:-$here/build/release/vertebra}
 out=${1:-gpu-carry}
 . "$here/tests/gpu/libraries.sh"
 mkdir -p "$out/bin" "$out/tests"
-for name in vertebra check_built train_built; do cp "$(dirname "$vertebra")/$name" "$out/bin/"; done
+for name in vertebra check_built sessions_built train_built; do cp "$(dirname "$vertebra")/$name" "$out/bin/"; done
 carry_libraries "$out/lib" "$out"/bin/*
 cp -r "$here/models" "$out/"
 cp -r "$here/tests/gpu" "$here/tests/golden" "$out/tests/"

@@ -80,6 +80,15 @@ if beside check_built "built files are"; then
   mapfile -t list < <(cases vil; cases vim)
   VERTEBRA="$vertebra" part built_pack "$here/tests/gpu/pack.sh" "$out/pack" "$VTB_GPU_TARGET" "${list[@]}"
   part built_check "$out/pack/check.sh"
+  beside sessions_built "sessions are" && part built_sessions "$(dirname "$vertebra")/sessions_built" "$out"/pack/built/*.so
+fi
+
+# ---- tensors of PyTorch, by the library of this tree ---------------------------------------------------------------------
+library=${VERTEBRA_LIBRARY:-$(dirname "$vertebra")/libvertebra.so}
+if [ -e "$library" ] && python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+  VERTEBRA_LIBRARY=$library part tensors python3 "$here/tests/gpu/tensors.py"
+else
+  echo "no libvertebra.so beside $vertebra, or no PyTorch with CUDA: its tensors are left out"
 fi
 
 # ---- training: 200 updates on the CPU and on the GPU follow one curve -------------------------------------------------
