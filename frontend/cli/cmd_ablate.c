@@ -1,8 +1,10 @@
 /* vertebra ablate: a study of a model, from what is varied to a report: the options. */
 #include "frontend/cli/ablate.h"
 #include "frontend/cli/names.h"
+#include "frontend/cli/ranks.h"
 #include "frontend/study/options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_ROWS = 80 };
@@ -33,9 +35,12 @@ static vtb_status run(ablate_command *c) {
   vtb_error err = {0};
   study s = study_defaults();
   vtb_status status = VTB_OK;
+  bool launched = !c->run.launcher && cli_ranks_launched() > 1;
+  if (!c->run.launcher) c->run.launcher = launched ? "mpi" : "local";
   if (strcmp(c->run.launcher, "local") != 0 && !c->run.folder)
-    return cli_usage_error("ablate", "--launcher %s needs -o DIR, which all ranks share",
-                           c->run.launcher);
+    return cli_usage_error("ablate", "%s needs -o DIR, which all ranks share",
+                           launched ? "a study on ranks" : "--launcher mpi");
+  setenv("VTB_RANKS", "off", 1); /* its steps are processes by themselves */
   status = ablate_study(c, &s, &err);
   if (status == VTB_OK && c->dry_run)
     status = ablate_plan(&s, c->run.folder, &err);
@@ -66,7 +71,7 @@ static void command_free(ablate_command *c) {
 }
 
 vtb_status cli_cmd_ablate(int argc, char **argv) {
-  ablate_command c = {.run = {.launcher = "local"}, .seed = -1, .threads = -1, .seconds = -1};
+  ablate_command c = {.seed = -1, .threads = -1, .seconds = -1};
   cli_opt rows[MOST_ROWS] = {
       {"--vary", CLI_LIST, &c.vary, "NAME=A,B,...",
        "what differs between cells: a hyperparameter, an option of train, bench or check, or "
@@ -91,7 +96,8 @@ vtb_status cli_cmd_ablate(int argc, char **argv) {
       {"--seconds", CLI_FLOAT, &c.seconds, "S", "of timing, a cell and round (default 1)"},
       {"--jobs", CLI_POSITIVE, &c.jobs, "N", "processes at a time (default: chosen, and said)"},
       {"--threads", CLI_THREADS, &c.threads, "N", "of each process (default: cores / jobs)"},
-      {"--launcher", CLI_STR, &c.run.launcher, "NAME", "local (default), or mpi under mpirun"},
+      {"--launcher", CLI_STR, &c.run.launcher, "NAME",
+       "mpi (default under mpirun, srun ...): ranks share the cells; local: alone"},
       {"--against", CLI_STR, &c.run.against, "DIR", "compare with that report, cell by cell"},
       {"--retry", CLI_FLAG, &c.run.retry, NULL, "do steps that have failed again"},
       {"--extend", CLI_FLAG, &c.run.extend, NULL,

@@ -4,7 +4,9 @@
 #include "frontend/cli/interrupt.h"
 #include "frontend/cli/prepare.h"
 #include "frontend/cli/progress.h"
+#include "frontend/cli/ranks.h"
 #include "ir/objective.h"
+#include "runtime/train/fingerprint.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +19,8 @@ typedef struct eval_options {
   cli_prepare_options prepare;
   const char *write_images;
   bool confusion;
+  vtb_ranks *ranks;
+  const volatile int *stop;
 } eval_options;
 
 static void on_batch(void *start, int64_t done, int64_t total) {
@@ -135,6 +139,25 @@ static vtb_status tell(const char *what, const eval_options *o, const vtb_datase
   return VTB_OK;
 }
 
+/* What must be the same on all ranks: each reads the weights and the data. */
+static vtb_status compare(const cli_inference *inf, const eval_options *o, const vtb_dataset *d,
+                          void *const *params, vtb_error *err) {
+  char data[VTB_FINGERPRINT] = "", values[40];
+  uint64_t h = VTB_HASH_INIT;
+  if (vtb_ranks_count(o->ranks) == 1) return VTB_OK;
+  for (int i = 0; i < inf->program->n_tensors; i++) {
+    uint64_t one =
+        params[i]
+            ? vtb_hash64(params[i], (size_t)vtb_tensor_info_count(&inf->program->tensors[i]) * 4)
+            : 0;
+    h = vtb_hash_bytes(h, &one, sizeof one);
+  }
+  snprintf(values, sizeof values, "values=%016llx", (unsigned long long)h);
+  vtb_status status = vtb_fingerprint(d, data, err);
+  if (status == VTB_OK) status = vtb_train_compare(o->ranks, "data", data, err);
+  return status == VTB_OK ? vtb_train_compare(o->ranks, "weights", values, err) : status;
+}
+
 static vtb_status evaluate(const char *what, eval_options *o) {
   cli_inference inf;
   vtb_error err = {0};
@@ -153,8 +176,10 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   double start = vtb_now();
   vtb_eval_options e = {.dataset = d,
                         .services = vtb_runner_services(inf.model),
-                        .stop = cli_interrupt_wait(),
-                        .loader_threads = (int)o->data.workers,
+                        .stop = o->stop,
+                        .loader_threads =
+                            (int)(o->data.workers ? o->data.workers : o->model.threads),
+                        .ranks = o->ranks,
                         .confusion = o->confusion,
                         .on_batch = on_batch,
                         .user = &start};
@@ -169,8 +194,10 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   if (status == VTB_OK && !inf.weights)
     status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
   if (status == VTB_OK) status = cli_data_match_classes(d, &inf, scores_of(inf.program), &err);
+  if (status == VTB_OK) status = compare(&inf, o, d, params, &err);
   if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
-  if (status == VTB_OK && o->write_images) status = write_images(d, o->write_images, &err);
+  if (status == VTB_OK && o->write_images && !vtb_ranks_rank(o->ranks))
+    status = write_images(d, o->write_images, &err);
   if (status == VTB_OK)
     status = tell(what, o, d, &r, cli_inference_meta(&inf, "label"), &err);
   else
@@ -181,6 +208,18 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   cli_inference_free(&inf);
   vtb_dataset_free(d);
   return status;
+}
+
+/* Batches are shared out among the ranks, if there are some. */
+static vtb_status on_ranks(const char *what, eval_options *o) {
+  vtb_error err = {0};
+  o->stop = cli_interrupt_wait();
+  vtb_status status = cli_ranks_open(NULL, &o->ranks);
+  if (status == VTB_OK) {
+    status = cli_ranks_threads(o->ranks, &o->model.threads, &err);
+    status = status == VTB_OK ? evaluate(what, o) : cli_error(&err);
+  }
+  return cli_ranks_leave(o->ranks, status, &err);
 }
 
 vtb_status cli_cmd_eval(int argc, char **argv) {
@@ -198,6 +237,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
        "also the table of classes against predictions"},
       CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
+  cli_ranks_enter();
   int parsed = cli_parse("eval", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
@@ -206,7 +246,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   if (!o.data.path)
     return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
   cli_model_parsed(&o.model);
-  vtb_status status = evaluate(rest.at[0], &o);
+  vtb_status status = on_ranks(rest.at[0], &o);
   vtb_vec_free(&rest);
   cli_load_free(&o.load);
   cli_model_options_free(&o.model);

@@ -2,6 +2,7 @@
  * options of a training. */
 #include "frontend/cli/names.h"
 #include "frontend/cli/plan_scale.h"
+#include "frontend/cli/ranks.h"
 #include "frontend/cli/recipe_find.h"
 #include "frontend/cli/train_label.h"
 #include "frontend/cli/train_recipe.h"
@@ -150,7 +151,9 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
   char *before = o->run_label;
   o->run_label = o->label ? vtb_xstrdup(o->label) : train_label(before, opts, n, argc, argv);
   vtb_free(before);
-  vtb_status status = train_session_run(rest->at[0], o);
+  vtb_status status = cli_ranks_open(&train_asked, &o->train.ranks);
+  if (status == VTB_OK) status = train_session_run(rest->at[0], o);
+  status = cli_ranks_leave(o->train.ranks, status, NULL);
   cli_model_options_free(&o->model);
   vtb_free(o->command);
   return status;
@@ -159,6 +162,7 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
 static vtb_status train_command(train_options *o, const cli_opt *opts, int n, int argc,
                                 char **argv) {
   train_words words = {.model = NULL};
+  cli_ranks_enter();
   train_signals_take();
   cli_list rest = {0};
   vtb_status status = run_command(o, opts, n, argc, argv, &words, &rest);
@@ -207,6 +211,10 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--optimizer", CLI_STR, &o.model.compile.optimizer, "NAME",
        "adamw (default), sgd, lamb, lars, lion or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
       {"--lr", CLI_FLOAT, &o.train.schedule.base_lr, "X", "peak learning rate (default 1e-3)"},
+      {"--lr-batch", CLI_FLOAT, &o.lr_batch, "N",
+       "--lr and --final-lr are for batches of N images: they follow --batch"},
+      {"--lr-scaling", CLI_STR, &o.lr_scaling, "HOW",
+       "with --lr-batch: linear (default), or sqrt of the batch"},
       {"--final-lr", CLI_FLOAT, &o.train.schedule.final_lr, "X",
        "learning rate at the end of the cosine (default 1e-6)"},
       {"--warmup", CLI_FLOAT, &o.warmup, "E", "epochs of linear warm-up (default 0.5)"},

@@ -1,5 +1,6 @@
 /* The command: which subcommand. */
 #include "frontend/cli/commands.h"
+#include "frontend/cli/ranks.h"
 
 #include <signal.h>
 #include <string.h>
@@ -38,6 +39,14 @@ static vtb_status print_version(void) {
   return VTB_OK;
 }
 
+/* Commands that work on ranks see to it themselves. */
+static void warn_of_ranks(const char *name) {
+  static const char *const shared[] = {"train", "eval", "ablate", "doctor", "help"};
+  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+    if (strcmp(name, shared[i]) == 0) return;
+  cli_ranks_warn(name);
+}
+
 static int run(int argc, char **argv) {
   if (argc < 2) {
     cli_print_commands(stderr);
@@ -47,6 +56,7 @@ static int run(int argc, char **argv) {
   if (strcmp(name, "--version") == 0) return (int)print_version();
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
   const cli_command *c = cli_command_find(name);
+  warn_of_ranks(name);
   if (c) return run_guarded(c, argc - 1, argv + 1);
   if (name[0] == '-')
     return (int)cli_usage_error(

@@ -28,6 +28,7 @@ static void show_step(const vtb_train_event *e) {
   cli_line_add(&l, "left %s", cli_duration(e->seconds_left, left, sizeof left));
   cli_line_add(&l, "%.0f img/s", e->images_per_second);
   cli_line_add(&l, "lr %.2e", e->lr);
+  if (e->ranks > 1) cli_line_add(&l, "waited %.0f %%", 100 * e->waited);
   add_skipped(&l, e);
   cli_progress_show(&l, part_of(e));
 }
@@ -95,6 +96,13 @@ static void print_epoch(const vtb_train_event *e) {
   cli_progress_print(&l);
 }
 
+static void say_ranks(const vtb_train_event *e) {
+  if (e->ranks < 2) return;
+  cli_say(
+      "%d ranks: %.0f img/s each; they waited %.0f %% of the time for each other, rank %d least",
+      e->ranks, e->images_per_second / e->ranks, 100 * e->waited, e->slowest);
+}
+
 void cli_progress_train(const vtb_train_event *e) {
   switch (e->kind) {
   case VTB_TRAIN_START:
@@ -102,6 +110,7 @@ void cli_progress_train(const vtb_train_event *e) {
     break;
   case VTB_TRAIN_END:
     cli_say("%s after %lld updates", e->text, (long long)e->step);
+    say_ranks(e);
     break;
   case VTB_TRAIN_EPOCH:
     print_epoch(e);

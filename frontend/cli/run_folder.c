@@ -157,6 +157,22 @@ static vtb_status refuse_second(const run_folder *f, run_entry entry, vtb_error 
                   f->path, held);
 }
 
+static void name_files(run_folder *f) {
+  f->checkpoint = run_file(f->path, "checkpoint.safetensors");
+  f->weights = run_file(f->path, "weights.safetensors");
+  f->best = run_file(f->path, "best.safetensors");
+  f->log = run_file(f->path, "log");
+  f->curve = run_file(f->path, "curve.svg");
+  f->record = run_file(f->path, "run.yaml");
+  f->sources = run_file(f->path, "model");
+  f->tensorboard = run_file(f->path, "tensorboard");
+}
+
+void run_folder_follow(run_folder *f, const char *path) {
+  *f = (run_folder){.lock = -1, .path = vtb_xstrdup(path)};
+  name_files(f);
+}
+
 vtb_status run_folder_enter(run_folder *f, const char *path, const char *model, const char *data,
                             run_entry entry, vtb_error *err) {
   *f = (run_folder){.lock = -1};
@@ -173,14 +189,7 @@ vtb_status run_folder_enter(run_folder *f, const char *path, const char *model, 
   if (status == VTB_OK) status = refuse_second(f, entry, err);
   if (status != VTB_OK) return status;
   remove_half_written(f);
-  f->checkpoint = run_file(f->path, "checkpoint.safetensors");
-  f->weights = run_file(f->path, "weights.safetensors");
-  f->best = run_file(f->path, "best.safetensors");
-  f->log = run_file(f->path, "log");
-  f->curve = run_file(f->path, "curve.svg");
-  f->record = run_file(f->path, "run.yaml");
-  f->sources = run_file(f->path, "model");
-  f->tensorboard = run_file(f->path, "tensorboard");
+  name_files(f);
   return VTB_OK;
 }
 

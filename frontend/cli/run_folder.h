@@ -26,6 +26,8 @@ typedef enum run_entry {
  * writers that were killed left half done. Errors: a run that is there, another that writes. */
 VTB_MUST_USE vtb_status run_folder_enter(run_folder *f, const char *path, const char *model,
                                          const char *data, run_entry entry, vtb_error *err);
+/* The names alone, of a folder that another process has entered. */
+void run_folder_follow(run_folder *f, const char *path);
 /* Unlocks; written: false takes new folders away again. Fine after failures. */
 void run_folder_leave(run_folder *f, bool written);
 /* Removes all files of a run. */

@@ -207,6 +207,11 @@ static void report_json(const train_options *t, const train_outcome *o) {
   cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
   cJSON_AddNumberToObject(j, "seconds", r->seconds);
   add_number(j, "images_per_second", r->updates > 0, r->images_per_second);
+  if (r->ranks > 1) {
+    cJSON_AddNumberToObject(j, "ranks", r->ranks);
+    cJSON_AddNumberToObject(j, "waited", r->waited);
+    cJSON_AddNumberToObject(j, "slowest_rank", r->slowest);
+  }
   cJSON_AddStringToObject(j, "folder", o->folder->path);
   if (o->has_weights)
     cJSON_AddStringToObject(j, "weights", o->folder->weights);

@@ -11,6 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Runs of the step an update. */
+static int64_t runs_of(const train_options *o) {
+  return o->train.accumulate > 1 ? o->train.accumulate : 1;
+}
+
 /* ---- compiled here --------------------------------------------------------------------------- */
 
 static bool defines(const train_options *o, const char *begin) {
@@ -25,6 +30,7 @@ static vtb_compile_options options_for(const char *what, const train_options *o,
   with.evaluation = !training;
   if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
   with.average = o->train.optim.ema_decay > 0;
+  if (training && vtb_ranks_count(o->train.ranks) > 1) with.ranks = vtb_ranks_count(o->train.ranks);
   return with;
 }
 
@@ -146,10 +152,17 @@ static vtb_status compile_eval(const char *what, train_options *o, int classes, 
   return status;
 }
 
+int64_t train_programs_batch(const train_options *o) {
+  return o->model.compile.batch ? o->model.compile.batch : 64;
+}
+
 static vtb_status compile_both(const char *what, train_options *o, int classes, train_programs *p) {
-  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 64,
-          of_eval = o->model.compile.eval_batch ? o->model.compile.eval_batch : 4 * batch;
-  vtb_status status = compile_step(what, o, classes, batch, p);
+  int64_t batch = 0, of_eval = o->model.compile.eval_batch;
+  vtb_error *err = &o->model.report->error;
+  vtb_status status = vtb_train_divide(train_programs_batch(o), vtb_ranks_count(o->train.ranks),
+                                       runs_of(o), &batch, err);
+  if (!of_eval) of_eval = 4 * batch;
+  if (status == VTB_OK) status = compile_step(what, o, classes, batch, p);
   if (status == VTB_OK) status = compile_eval(what, o, classes, of_eval, p);
   if (status == VTB_OK && o->search.n) /* a run's own copy: the run has warned */
     o->model.report->n_shown = o->model.report->diags.list.n;
@@ -166,7 +179,7 @@ static void take_settings(train_options *o, train_programs *c) {
              *defines = vtb_manifest_meta(m, "defines");
   o->model.compile.label_smoothing = smoothing ? strtod(smoothing, NULL) : 0;
   o->model.compile.image = vtb_manifest_meta(m, "image");
-  o->model.compile.batch = c->step->batch;
+  o->model.compile.batch = c->step->batch * runs_of(o);
   o->model.compile.precision = m->precision;
   c->settings = defines ? cJSON_Parse(defines) : NULL;
   cJSON *item;
@@ -202,6 +215,11 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
 }
 
 static vtb_status open_both(const char *path, train_options *o, int classes, train_programs *c) {
+  if (vtb_ranks_count(o->train.ranks) > 1)
+    return cli_usage_error("train",
+                           "%s is compiled for one process: give the model that it was "
+                           "built of, or VTB_RANKS=off",
+                           path);
   vtb_status status = cli_built_open("train", path, &o->model, &c->file);
   if (status == VTB_OK)
     status =

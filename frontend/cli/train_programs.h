@@ -31,6 +31,9 @@ typedef struct train_options {
   cli_list search;        /* folders of sources, where they are not the default ones */
   VTB_VEC(char *) owned;  /* texts that the others point to */
   int64_t updates;        /* of the whole run, instead of epochs; 0: epochs count */
+  double lr_batch;        /* the batch that the learning rate is given for; 0: it is the run's */
+  const char *lr_scaling; /* how it follows the batch: NULL is linear */
+  int64_t rank_threads;   /* of this process */
   double warmup;          /* epochs */
   int64_t warmup_updates; /* instead; 0: epochs count */
   double decay;           /* NAN: the optimizer's own */
@@ -52,6 +55,9 @@ typedef struct train_programs {
   cJSON *settings;            /* the texts of its defines */
   char define[64];            /* num_classes=..., where the data say it */
 } train_programs;
+
+/* Images of an update, on all ranks; of a file those that it takes at a time. */
+int64_t train_programs_batch(const train_options *o);
 
 /* For data of so many classes (0: not known). Errors are printed. */
 VTB_MUST_USE vtb_status train_programs_open(const char *what, train_options *o, int classes,

@@ -1,12 +1,14 @@
 /* One training, from the data set to the weights file: its schedule, its files. */
 #include "frontend/cli/train_session.h"
 #include "frontend/cli/progress.h"
+#include "frontend/cli/ranks.h"
 #include "frontend/cli/train_output.h"
 #include "frontend/cli/train_record.h"
 #include "frontend/cli/train_signals.h"
 #include "frontend/cli/weights.h"
 
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 
 static void describe_recipe(const char *what, const train_options *o, vtb_strbuf *out) {
@@ -31,14 +33,31 @@ static void describe_recipe(const char *what, const train_options *o, vtb_strbuf
 static double evaluation_seconds(const vtb_train_config *t, vtb_error *err) {
   if (!t->eval || !t->eval_set) return 0;
   int64_t batch = t->eval->batch, n = vtb_dataset_count(t->eval_set);
+  batch *= vtb_ranks_count(t->ranks);
   return (double)((n + batch - 1) / batch) * cli_measure_run(t->eval, t->services, 0.5, err);
+}
+
+/* Seconds of an update. Ranks run it equally often, and agree. */
+static double update_seconds(const vtb_train_config *t, double seconds, vtb_error *err) {
+  bool alone = vtb_ranks_count(t->ranks) == 1;
+  double each = cli_measure_run(t->step, t->services, alone ? seconds : 0, err);
+  if (!err->text[0] && vtb_ranks_max(t->ranks, &each, 1, err) != VTB_OK) return 0;
+  return each * (double)(t->accumulate > 1 ? t->accumulate : 1);
+}
+
+/* What rank 0 has planned. */
+static vtb_status agree(vtb_train_config *t, vtb_error *err) {
+  int64_t plan[] = {t->epochs, t->schedule.total, t->schedule.warmup};
+  vtb_status status = vtb_ranks_broadcast(t->ranks, 0, plan, sizeof plan, err);
+  t->epochs = plan[0], t->schedule.total = plan[1], t->schedule.warmup = plan[2];
+  return status;
 }
 
 /* A schedule for the time; the trainer reckons it anew as it goes. What measuring took, and what
  * the evaluation at the end will take, is part of the time; a fifth of it is always trained. */
 static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *err) {
   double start = vtb_now(), seconds = t->fit_seconds;
-  double each = cli_measure_run(t->step, t->services, fmin(2, 0.05 * seconds), err);
+  double each = update_seconds(t, fmin(2, 0.05 * seconds), err);
   double evaluation = err->text[0] ? 0 : evaluation_seconds(t, err);
   if (err->text[0]) return err->status;
   double left = 0.97 * (seconds - (vtb_now() - start)) - 1.05 * evaluation;
@@ -53,7 +72,7 @@ static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *
   if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
   cli_say("%.0f ms an update: about %lld updates in %.0f s, %.0f s of evaluation\n", 1e3 * each,
           (long long)planned, t->fit_seconds, evaluation);
-  return VTB_OK;
+  return agree(t, err);
 }
 
 /* What a training refers to, and the files it writes. */
@@ -150,6 +169,8 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->stop = &train_signal;
 }
 
+static int rank_of(const session *s) { return vtb_ranks_rank(s->options->train.ranks); }
+
 /* ---- plans ----------------------------------------------------------------------------------- */
 
 enum { LEAST_EVALUATIONS = 5 };
@@ -169,7 +190,9 @@ static void plan_evaluations(train_options *o, int64_t updates) {
 /* Epochs and minutes become updates and seconds. */
 static vtb_status plan_updates(train_options *o, vtb_error *err) {
   vtb_train_config *t = &o->train;
-  int64_t updates = vtb_loader_batches(vtb_dataset_count(t->train_set), t->step->batch, true);
+  int64_t runs = t->accumulate > 1 ? t->accumulate : 1,
+          batch = t->step->batch * vtb_ranks_count(t->ranks) * runs,
+          updates = vtb_loader_batches(vtb_dataset_count(t->train_set), batch, true);
   if (updates < 1) updates = 1;
   t->schedule.warmup =
       o->warmup_updates ? o->warmup_updates : (int64_t)(o->warmup * (double)updates);
@@ -180,6 +203,26 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
     t->schedule.warmup = t->plan[0].total / 5;
   if (o->updates) plan_evaluations(o, updates);
   return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
+}
+
+/* The learning rates are given for a batch of so many images. */
+static vtb_status scale_rates(train_options *o, vtb_error *err) {
+  vtb_schedule *s = &o->train.schedule;
+  double batch = (double)o->train.step->batch * vtb_ranks_count(o->train.ranks) *
+                 (double)(o->train.accumulate > 1 ? o->train.accumulate : 1);
+  bool root = vtb_streq(o->lr_scaling, "sqrt");
+  if (o->lr_scaling && !root && strcmp(o->lr_scaling, "linear") != 0)
+    return vtb_fail(err, VTB_E_USAGE, "--lr-scaling is linear or sqrt, not '%s'", o->lr_scaling);
+  if (o->lr_scaling && !o->lr_batch)
+    return vtb_fail(err, VTB_E_USAGE, "--lr-scaling needs --lr-batch N, which --lr is given for");
+  if (!o->lr_batch) return VTB_OK;
+  double by = root ? sqrt(batch / o->lr_batch) : batch / o->lr_batch;
+  if (!o->quiet)
+    cli_say("learning rate %g for batch %g: %g for %g (%s)", s->base_lr, o->lr_batch,
+            s->base_lr * by, batch, root ? "its square root" : "linear");
+  s->base_lr *= by;
+  s->final_lr *= by;
+  return VTB_OK;
 }
 
 /* Evaluation sees the images as they are, training with the augmentation that was asked for. */
@@ -253,22 +296,40 @@ static vtb_status prepare(const char *what, session *s, train_options *o, vtb_er
   name_run(what, s, o);
   refer_to(s, &o->train);
   if (status == VTB_OK)
+    status = vtb_train_compare(o->train.ranks, "settings", vtb_strbuf_text(&s->recipe), err);
+  if (status == VTB_OK)
+    status = vtb_train_compare(o->train.ranks, "text of the model", s->model_hash, err);
+  if (status == VTB_OK)
     status = train_init_plan(&o->init, s->model, &o->model, vtb_dataset_classes(o->train.train_set),
                              s->programs.height, s->programs.width, &o->train, err);
   if (status == VTB_OK) status = plan_updates(o, err);
+  if (status == VTB_OK) status = scale_rates(o, err);
   if (status == VTB_OK) status = plan_images(s, o, &o->train, err);
   return status;
 }
 
-static vtb_status open_session(const char *what, train_options *o, session *s, vtb_error *err) {
+/* Rank 0 makes the folder, the others are told which. */
+static vtb_status enter_folder(const char *what, train_options *o, session *s, vtb_error *err) {
   run_entry entry = o->train.resume ? RUN_RESUME : o->overwrite ? RUN_OVERWRITE : RUN_NEW;
+  char *path = NULL;
+  vtb_status status = VTB_OK;
+  if (!rank_of(s)) {
+    train_signals_hold(true);
+    status = run_folder_enter(&s->folder, o->out, what, vtb_dataset_name(o->train.train_set), entry,
+                              err);
+    guard_folder(s);
+    train_signals_hold(false);
+  }
+  if (status == VTB_OK) status = cli_ranks_text(o->train.ranks, s->folder.path, &path, err);
+  if (status == VTB_OK && rank_of(s)) run_folder_follow(&s->folder, path);
+  vtb_free(path);
+  return status;
+}
+
+static vtb_status open_session(const char *what, train_options *o, session *s, vtb_error *err) {
   bool built = cli_is_built(what);
   s->options = o;
-  train_signals_hold(true);
-  vtb_status status =
-      run_folder_enter(&s->folder, o->out, what, vtb_dataset_name(o->train.train_set), entry, err);
-  guard_folder(s);
-  train_signals_hold(false);
+  vtb_status status = enter_folder(what, o, s, err);
   if (status != VTB_OK) return status;
   if (o->train.resume && !vtb_path_exists(s->folder.checkpoint) && !o->quiet)
     cli_say("%s holds no checkpoint yet: the run begins\n", s->folder.path);
@@ -287,7 +348,8 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model
              : o->name        ? o->name
                               : what;
-  s->services = vtb_need(vtb_services_default((int)o->model.threads));
+  s->services = vtb_need(vtb_services_default((int)o->rank_threads));
+  vtb_services_ranks(s->services, o->train.ranks);
   return prepare(what, s, o, err);
 }
 
@@ -301,12 +363,13 @@ static vtb_status train_and_save(session *s, train_outcome *out, vtb_error *err)
   train_signals_begin();
   if (status == VTB_OK) status = vtb_trainer_run(trainer, &out->result, err);
   out->over_already = out->result.finished && !out->result.updates && !s->written;
-  bool has = vtb_path_exists(s->folder.weights);
-  if (status == VTB_OK && out->result.steps && (s->written || !has))
-    status = vtb_trainer_save_weights(trainer, s->folder.weights, err);
+  int64_t saves = out->result.steps && (s->written || !vtb_path_exists(s->folder.weights));
+  if (status == VTB_OK)
+    status = vtb_ranks_broadcast(s->options->train.ranks, 0, &saves, sizeof saves, err);
+  if (status == VTB_OK && saves) status = vtb_trainer_save_weights(trainer, s->folder.weights, err);
   vtb_trainer_close(trainer);
   out->has_weights = vtb_path_exists(s->folder.weights) && out->result.steps;
-  out->stopped = train_signal != 0;
+  out->stopped = train_signal != 0 || out->result.stopped;
   return status;
 }
 
@@ -324,14 +387,15 @@ static vtb_status run_training(const char *what, train_options *o) {
   vtb_status status = open_session(what, o, &s, &err);
   if (status == VTB_OK) status = train_and_save(&s, &out, &err);
   if (status != VTB_OK && err.text[0]) cli_error(&err);
-  if (status == VTB_OK) {
+  if (status == VTB_OK && !rank_of(&s)) {
     if (out.over_already) recall(&s, &out.result);
     if (s.written)
       train_save_curve(&s.folder, s.programs.measured,
                        o->train.eval_set ? vtb_dataset_split(o->train.eval_set) : "none");
     train_report(o, &out);
-    if (train_signal && !out.result.finished) status = (vtb_status)(128 + train_signal);
   }
+  if (status == VTB_OK && out.stopped && !out.result.finished)
+    status = (vtb_status)(128 + (train_signal ? train_signal : SIGTERM));
   close_session(&s);
   train_init_free(&o->init);
   train_layers_free(&o->layers);
@@ -340,11 +404,14 @@ static vtb_status run_training(const char *what, train_options *o) {
 
 vtb_status train_session_run(const char *what, train_options *o) {
   vtb_dataset *train, *val;
+  vtb_error err = {0};
+  o->rank_threads = o->model.threads;
+  if (cli_ranks_threads(o->train.ranks, &o->rank_threads, &err) != VTB_OK) return cli_error(&err);
   vtb_status status = cli_data_open_training(&o->data, &train, &val);
   if (status != VTB_OK) return status;
   o->train.train_set = train;
   o->train.eval_set = val;
-  o->train.loader_threads = (int)o->data.workers;
+  o->train.loader_threads = (int)(o->data.workers ? o->data.workers : o->rank_threads);
   status = run_training(what, o);
   if (status == VTB_OK) cli_data_say_damaged(train);
   if (status == VTB_OK && val && !vtb_dataset_held_out(val)) cli_data_say_damaged(val);

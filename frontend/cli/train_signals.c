@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-volatile int train_signal;
+volatile int train_signal, train_asked;
 static volatile sig_atomic_t begun, leaves; /* leaves: `file` and `folder` are to go */
 static volatile sig_atomic_t held, waiting; /* waiting: the signal that came while they are held */
 static char file[4096], folder[4096];
@@ -24,6 +24,7 @@ static void on_signal(int number) {
     raise(number);
   }
   train_signal = number;
+  train_asked = 1;
 }
 
 void train_signals_take(void) {

@@ -16,5 +16,7 @@ void train_signals_hold(bool held);
 void train_signals_leave_nothing(const char *new_folder, const char *only_file);
 /* Not zero once one came: its number. */
 extern volatile int train_signal;
+/* How many came. */
+extern volatile int train_asked;
 
 #endif

@@ -13,9 +13,9 @@ typedef struct launcher {
 
 static const launcher launchers[] = {
     {"local", {NULL}, {NULL}, {NULL}},
-    {"mpi", /* Open MPI, MPICH and its like, PMIx */
-     {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK"},
-     {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE"},
+    {"mpi", /* Open MPI, a step of Slurm, MPICH and its like, PMIx */
+     {"OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK", "PMIX_RANK"},
+     {"OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS", "PMI_SIZE", "PMIX_SIZE"},
      {"OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"}},
 };
 

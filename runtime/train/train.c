@@ -388,6 +388,7 @@ vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *
   send_start(t);
   t->waited_when = vtb_now();
   vtb_status status = vtb__vote(t, true, &none[0], &none[1], err);
+  t->all_waited = t->all_seconds = 0; /* what came before is no training */
   /* a run that was ended while its last epoch was evaluated goes on there */
   if (status == VTB_OK && t->state.pending) status = vtb__epoch_settle(t, err);
   const char *why = reason_to_stop(t);

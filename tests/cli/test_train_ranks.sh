@@ -1,0 +1,128 @@
+#!/bin/bash
+# Training by several processes: the same run as one, on 2 and 4 ranks, killed and gone on with on 3; what they say.
+. "$(dirname "$0")/lib.sh"
+: "${JSON_GET:?path of json_get}"
+command -v mpirun > /dev/null || exit 77
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+mpirun --oversubscribe -n 2 true > /dev/null 2>&1 || exit 77
+small_images 200 40
+cd "$work" || exit 1
+on() { # N COMMAND...
+  local n=$1
+  shift
+  timeout 100 mpirun --oversubscribe --bind-to none -n "$n" "$@"
+}
+# what depends on the number of a row, and what is summed over the batch within the step
+cat > tiny.vtb <<'END'
+use std.nn
+use std.conv
+model tiny(dim: int = 16, kinds: int = 4) {
+  input image: image[1, 8, 8]
+  x = patch_embed("embed", image, dim, 4x4, 4x4)
+  x += drop_path(gelu(batch_norm("bn", depthwise("conv", x, conv2d, 3, bias = false))), 0.2)
+  output y = linear("head", mean(dropout(x, 0.1), axis = "tokens"), kinds)
+}
+END
+run=(tiny.vtb --data data --batch 24 --updates 200 --seed 3 --log-every 1 --threads 1 --ema 0.9 --shift 1 --eval-split test)
+losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/log.jsonl"; }
+near() { # A B TOLERANCE: the losses of all updates
+  paste -d' ' <(losses "$1") <(losses "$2") | awk -v most="$3" '
+    { d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || !(d <= most)) { print "update " $1 ": " $2 ", " $4; bad = 1 } }
+    END { if (NR != 200) { print NR " updates"; bad = 1 } exit bad }' || fail "$2 is not $1"
+}
+weights_near() { # A B TOLERANCE
+  command -v python3 > /dev/null && python3 -c 'import numpy' 2>/dev/null || return 0
+  python3 - "$@" <<'END' || fail "$2 has other weights than $1"
+import json, sys
+import numpy as np
+def load(path):
+    data = open(path + "/weights.safetensors", "rb").read()
+    n = int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:8 + n])
+    return {k: np.frombuffer(data[8 + n:][v["data_offsets"][0]:v["data_offsets"][1]], np.float32)
+            for k, v in head.items() if v.get("dtype") == "F32" and k != "__metadata__"}
+a, b = load(sys.argv[1]), load(sys.argv[2])
+worst = max(np.abs(a[k] - b[k]).max() for k in a)
+sys.exit(not (a.keys() == b.keys() and worst <= float(sys.argv[3])) and f"worst {worst}")
+END
+}
+
+expect 0 "$VERTEBRA" train "${run[@]}" --out one
+for n in 2 4; do
+  expect 0 on $n "$VERTEBRA" train "${run[@]}" --out by-$n
+  says "batch 24 = $n ranks x $((24 / n)), 8 updates an epoch, 1 thread a rank"
+  says "rank"
+  [ "$(grep -c '^weights: ' <<< "$out")" = 1 ] || fail "who speaks: $out"
+  near one by-$n 1e-5
+  weights_near one by-$n 1e-4
+done
+expect 0 on 2 "$VERTEBRA" train "${run[@]}" --out again
+cmp again/weights.safetensors by-2/weights.safetensors || fail "2 ranks do not repeat"
+grep -q '"event":"begin","step":0,"batch":24,"ranks":4,"accumulate":1,"rank_batch":6' by-4/log.jsonl || fail "log"
+
+# a rank that is killed: the others end, with a sentence; on 3 and on 1 it goes on as if nothing had been
+on 4 "$VERTEBRA" train "${run[@]}" --out "$work/killed" --checkpoint-minutes 0.0005 > by.out 2>&1 & pid=$!
+for ((i = 0; i < 2000; i++)); do
+  [ -s killed/checkpoint.safetensors ] && break
+  kill -0 $pid 2>/dev/null || fail "over before: $(cat by.out)"
+  sleep 0.01
+done
+victim=$(pgrep -f "train.*--out $work/killed" | while read -r p; do
+  tr '\0' '\n' < "/proc/$p/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=2 && echo "$p"; done | head -n 1)
+[ -n "$victim" ] || fail "no rank 2 to be seen"
+kill -9 "$victim"
+wait $pid && fail "exit status 0: $(cat by.out)"
+cp -r killed killed-1
+expect 0 on 3 "$VERTEBRA" train --resume killed --threads 1
+says "resumed after update"
+near one killed 1e-5
+expect 0 "$VERTEBRA" train --resume killed-1 --threads 1
+near one killed-1 1e-5
+
+# asked to stop: a checkpoint, and on with another number
+on 2 "$VERTEBRA" train "${run[@]}" --out "$work/asked" --updates 20000 > by.out 2>&1 & pid=$!
+for ((i = 0; i < 2000; i++)); do
+  grep -q '"step":5,' asked/log.jsonl 2>/dev/null && break
+  sleep 0.01
+done
+victim=$(pgrep -f "train.*--out $work/asked" | while read -r p; do
+  tr '\0' '\n' < "/proc/$p/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$p"; done | head -n 1)
+kill -TERM "$victim"
+wait $pid && fail "exit status 0: $(cat by.out)"
+grep -q "stopped early; --resume continues" by.out || fail "asked to stop: $(cat by.out)"
+[ -s asked/checkpoint.safetensors ] || fail "no checkpoint"
+
+# what cannot be
+expect 2 on 3 "$VERTEBRA" train tiny.vtb --data data --batch 64 --out no
+says "a batch of 64 cannot be divided among 3 ranks: 63 or 66 can"
+[ ! -e no ] || fail "a folder is left: $(ls -A no)"
+refused() { # COMMAND... on 2 ranks: the status is that of whoever ends first
+  WHERE=$work on 2 "$@" > out 2> err && fail "exit status 0"
+  out=$(cat out) err=$(cat err)
+}
+mkdir other && sed 's/0.2)/0.3)/' tiny.vtb > other/tiny.vtb
+cat > differ.sh <<'END'
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && cd other && ln -sfn ../data data
+exec "$VERTEBRA" train tiny.vtb --data data --batch 24 --updates 5 --threads 1 --out "$WHERE/differs"
+END
+refused bash differ.sh
+says "rank 1 has other text of the model than rank 0"
+cat > broken.sh <<'END'
+[ "$OMPI_COMM_WORLD_RANK" = 1 ] && set -- --data nowhere
+exec "$VERTEBRA" train tiny.vtb --data data --batch 24 --updates 5 --threads 1 --out "$WHERE/differs" "$@"
+END
+refused bash broken.sh
+says "nowhere"
+
+# evaluation is shared out; other commands say that they know nothing of ranks
+expect 0 "$VERTEBRA" eval tiny.vtb --weights one/weights.safetensors --data data --batch 8 --allow-unused --json
+alone=$(printf '%s' "$out" | "$JSON_GET" loss)
+expect 0 on 3 "$VERTEBRA" eval tiny.vtb --weights one/weights.safetensors --data data --batch 8 --allow-unused --json
+json images 40
+awk -v a="$alone" -v b="$(printf '%s' "$out" | "$JSON_GET" loss)" 'BEGIN { exit !(a - b < 1e-6 && b - a < 1e-6) }' ||
+  fail "another loss than $alone: $out"
+expect 0 on 2 "$VERTEBRA" check tiny.vtb
+says "is for one process: each of the 2"
+VTB_RANKS=off expect 0 on 2 "$VERTEBRA" check tiny.vtb
+silent_about "one process"
+exit 0
