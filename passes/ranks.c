@@ -10,9 +10,9 @@
  *
  * A value is split (it has a batch axis, of which each rank has its rows), same (on all ranks), or
  * partial (a sum over the batch, of this rank's rows: the sum over the ranks is meant). What is
- * linear in partial values makes partial ones, as long as they are no larger; where anything else
- * reads a partial value, its sum over the ranks is put behind what makes it, once. Results of calls
- * may be partial, so that gradients of parameters are summed behind the call that makes them.
+ * linear in partial values makes partial ones, as long as they are not much larger; where anything
+ * else reads a partial value, its sum over the ranks is put behind what makes it, once. Results of
+ * calls may be partial, so that gradients of parameters are summed behind the call that makes them.
  * Losses, their normalisers and the statistics of batch norm become those of the whole batch.
  *
  * What depends on the number of a row, `random` and `iota` over the batch, counts from the input
@@ -28,7 +28,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum share { SAME, SPLIT, PARTIAL } share;
+/* Zeros are the same on all ranks, and a part of a sum as well. */
+typedef enum share { SAME, SPLIT, PARTIAL, ZEROS } share;
 
 typedef struct known { /* a function that was visited */
   vtb_func *func;
@@ -62,6 +63,10 @@ static int batch_axis(const vtb_value *v) {
 static bool is_zero(const vtb_value *v) { return vtb__is_constant(v, 0); }
 
 static share share_of(const sharing *s, const vtb_value *v) { return s->of[v->id]; }
+
+static bool fits_partial(const sharing *s, const vtb_value *v) {
+  return share_of(s, v) == PARTIAL || share_of(s, v) == ZEROS || is_zero(v);
+}
 
 static void make_room(sharing *s) {
   int n = s->f->n_values + 64;
@@ -135,6 +140,13 @@ static bool any(const sharing *s, const vtb_inst *i, share is) {
   return false;
 }
 
+enum { SMALL_SUM = 1 << 16 };
+
+/* Whether a sum of `y` is about as much work as one of `x`, which it is made of. */
+static bool is_no_larger(const vtb_type *y, const vtb_type *x) {
+  return vtb_type_count(y) <= vtb_type_count(x) || vtb_type_count(y) <= SMALL_SUM;
+}
+
 static void set_results(sharing *s, const vtb_inst *i, share otherwise) {
   for (int r = 0; r < i->n_results; r++)
     set_share(s, i->results[r], batch_axis(i->results[r]) >= 0 ? SPLIT : otherwise);
@@ -162,8 +174,7 @@ static void visit_moved(sharing *s, vtb_inst *i) {
   int axis = (int)vtb_attr_int(i, "axis", -1);
   if (axis >= 0 && batch_axis(i->operands[0]) == axis) refuse(s, i, mixes);
   bool partial = any(s, i, PARTIAL) && batch_axis(i->results[0]) < 0;
-  for (int o = 0; o < i->n_operands; o++)
-    partial &= share_of(s, i->operands[o]) == PARTIAL || is_zero(i->operands[o]);
+  for (int o = 0; o < i->n_operands; o++) partial &= fits_partial(s, i->operands[o]);
   if (i->op == VTB_OP_shift && vtb_attr_float(i, "fill", 0) != 0) partial = false;
   if (!partial) sum_operands(s, i);
   set_results(s, i, partial ? PARTIAL : SAME);
@@ -174,8 +185,8 @@ static void visit_view(sharing *s, vtb_inst *i) {
   bool split = share_of(s, i->operands[0]) == SPLIT;
   if (i->op == VTB_OP_reshape && split && (batch_axis(i->results[0]) < 0 || outer(x) != outer(y)))
     refuse(s, i, mixes);
-  bool partial = share_of(s, i->operands[0]) == PARTIAL && !vtb_type_is_dynamic(y) &&
-                 vtb_type_count(y) <= vtb_type_count(x);
+  bool partial =
+      share_of(s, i->operands[0]) == PARTIAL && !vtb_type_is_dynamic(y) && is_no_larger(y, x);
   if (!partial) sum_operands(s, i);
   set_results(s, i, partial ? PARTIAL : SAME);
 }
@@ -239,7 +250,7 @@ static bool stays_partial(const sharing *s, const vtb_inst *i) {
   int partial = (share_of(s, i->operands[0]) == PARTIAL) + (share_of(s, i->operands[1]) == PARTIAL);
   int at = share_of(s, i->operands[1]) == PARTIAL;
   return partial == 1 && i->n_operands == 2 && !any(s, i, SPLIT) &&
-         vtb_type_count(&i->results[0]->type) <= vtb_type_count(&i->operands[at]->type);
+         is_no_larger(&i->results[0]->type, &i->operands[at]->type);
 }
 
 static void visit_einsum(sharing *s, vtb_inst *i) {
@@ -279,10 +290,6 @@ static bool is_partial(const sharing *s, const vtb_inst *i, int o) {
   return share_of(s, i->operands[o]) == PARTIAL;
 }
 
-static bool fits_partial(const sharing *s, const vtb_inst *i, int o) {
-  return is_partial(s, i, o) || is_zero(i->operands[o]);
-}
-
 /* Whether the op is linear in its partial operands, the others being the same on all ranks. */
 static bool is_linear(const sharing *s, const vtb_inst *i) {
   switch (i->op) {
@@ -293,13 +300,14 @@ static bool is_linear(const sharing *s, const vtb_inst *i) {
     return i->results[0]->type.dtype == VTB_F32;
   case VTB_OP_add:
   case VTB_OP_sub:
-    return fits_partial(s, i, 0) && fits_partial(s, i, 1);
+    return fits_partial(s, i->operands[0]) && fits_partial(s, i->operands[1]);
   case VTB_OP_mul:
     return is_partial(s, i, 0) != is_partial(s, i, 1);
   case VTB_OP_div:
     return !is_partial(s, i, 1);
   case VTB_OP_select:
-    return !is_partial(s, i, 0) && fits_partial(s, i, 1) && fits_partial(s, i, 2);
+    return !is_partial(s, i, 0) && fits_partial(s, i->operands[1]) &&
+           fits_partial(s, i->operands[2]);
   default:
     return false;
   }
@@ -308,9 +316,8 @@ static bool is_linear(const sharing *s, const vtb_inst *i) {
 static void visit_elementwise(sharing *s, vtb_inst *i) {
   bool partial = any(s, i, PARTIAL) && !any(s, i, SPLIT) && is_linear(s, i) &&
                  !vtb_type_is_dynamic(&i->results[0]->type);
-  int64_t n = vtb_type_count(&i->results[0]->type);
   for (int o = 0; o < i->n_operands; o++)
-    if (is_partial(s, i, o)) partial &= n <= vtb_type_count(&i->operands[o]->type);
+    if (is_partial(s, i, o)) partial &= is_no_larger(&i->results[0]->type, &i->operands[o]->type);
   if (!partial) sum_operands(s, i);
   set_results(s, i, partial ? PARTIAL : SAME);
 }
@@ -363,9 +370,9 @@ static void visit_fold(sharing *s, vtb_inst *i) {
   bool split = any(s, i, SPLIT);
   for (int o = 0; o < i->n_operands; o++) {
     vtb_value *v = i->operands[o];
-    bool collects = split && o < p.states && batch_axis(v) < 0 && fits_partial(s, i, o);
+    bool collects = split && o < p.states && batch_axis(v) < 0 && fits_partial(s, v);
     if (!collects && share_of(s, v) == PARTIAL) vtb_inst_set_operand(i, o, sum_of(s, v));
-    args[o] = collects ? PARTIAL : share_of(s, i->operands[o]);
+    args[o] = collects ? PARTIAL : batch_axis(v) >= 0 ? SPLIT : SAME;
     if (batch_axis(v) > 0) refuse(s, i, mixes);
   }
   known k = visit_callee(s, i->callee, args);
@@ -375,7 +382,8 @@ static void visit_fold(sharing *s, vtb_inst *i) {
   for (int n = 0; n < p.states; n++) {
     vtb_value *y = i->results[p.yields + n];
     if (batch_axis(y) < 0 && args[n] == PARTIAL) set_share(s, y, PARTIAL);
-    if (k.returns[n] != args[n]) refuse(s, i, "its states mix rows");
+    bool kept = k.returns[n] == args[n] || (k.returns[n] == ZEROS && args[n] != SPLIT);
+    if (!kept) refuse(s, i, "its states mix rows");
   }
   vtb_free(args);
 }
@@ -406,7 +414,7 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
       vtb_inst_set_operand(i, o, sum_of(s, v));
     }
   }
-  vtb_attr_set(i, VTB_A_INTS("partial", partial, n));
+  if (target && target->tells_gradients) vtb_attr_set(i, VTB_A_INTS("partial", partial, n));
   vtb_free(partial);
   set_results(s, i, SAME);
 }
@@ -497,7 +505,10 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
   }
   if (f == s->c->module->entry) sum_returns(s);
   k.returns = VTB_NEW_ARRAY(&s->arena, share, f->n_returns + 1);
-  for (int r = 0; r < f->n_returns; r++) k.returns[r] = share_of(s, f->returns[r]);
+  for (int r = 0; r < f->n_returns; r++) {
+    const vtb_value *v = f->returns[r];
+    k.returns[r] = batch_axis(v) < 0 && is_zero(v) ? ZEROS : share_of(s, v);
+  }
   k.first = s->first ? s->first->index : -1;
   k.sums = s->has_sums;
   vtb_free(s->of);

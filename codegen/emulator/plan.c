@@ -167,8 +167,12 @@ static vtb_status tell_buckets(const emulated *e, int step, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < p->n_buckets && e->program.on_bucket && status == VTB_OK; i++) {
     const vtb_launch_bucket *b = &p->buckets[i];
-    const vtb_bucket told = {i, (uint64_t)(uintptr_t)(e->state + b->offset), b->bytes, b->n_tensors,
-                             NULL};
+    const char *base = b->where == VTB_BUCKET_STATE       ? (const char *)e->state
+                       : b->where == VTB_BUCKET_WORKSPACE ? (const char *)e->workspace
+                                                          : (const char *)e->tensors[b->tensor];
+    const vtb_bucket told = {i,        (uint64_t)(uintptr_t)(base + b->offset),
+                             b->bytes, b->n_tensors,
+                             NULL,     b->where != VTB_BUCKET_STATE};
     if (b->step == step) status = e->program.on_bucket(e->program.bucket_user, &told, err);
   }
   return status;

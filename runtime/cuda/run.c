@@ -28,8 +28,15 @@ static vtb_status tell_buckets(const vtb__run *r, int last, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets && status == VTB_OK; i++) {
     const vtb_launch_bucket *b = &r->plan->buckets[i];
-    const vtb_bucket told = {i, r->state + (vtb_cu_address)b->offset, b->bytes, b->n_tensors,
-                             r->device->stream};
+    vtb_cu_address base = b->where == VTB_BUCKET_STATE       ? r->state
+                          : b->where == VTB_BUCKET_WORKSPACE ? r->workspace
+                                                             : r->set->tensors[b->tensor];
+    const vtb_bucket told = {i,
+                             base + (vtb_cu_address)b->offset,
+                             b->bytes,
+                             b->n_tensors,
+                             r->device->stream,
+                             b->where != VTB_BUCKET_STATE};
     if (b->step == last) status = r->program.on_bucket(r->program.bucket_user, &told, err);
   }
   return status;

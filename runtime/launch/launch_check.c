@@ -424,25 +424,48 @@ static vtb_status check_writers(checker *c, int number) {
   return VTB_OK;
 }
 
+static vtb_status check_inside(const checker *c, int number) {
+  const vtb_launch_plan *p = c->plan;
+  const vtb_launch_bucket *b = &p->buckets[number];
+  bool tensor = b->where == VTB_BUCKET_TENSOR && b->tensor >= 0 && b->tensor < p->n_tensors;
+  int64_t room = b->where == VTB_BUCKET_WORKSPACE ? p->workspace_bytes
+                 : tensor ? vtb_tensor_info_count(&p->tensors[b->tensor]) * 4
+                          : 0;
+  if (b->offset >= 0 && b->offset % 4 == 0 && b->bytes > 0 && b->bytes % 4 == 0 &&
+      b->bytes <= room && b->offset <= room - b->bytes && b->n_tensors == 0)
+    return VTB_OK;
+  return vtb_fail(c->err, VTB_E_INTERNAL,
+                  "launch plan, bucket %d: bytes %lld to %lld of a sum, where there are %lld",
+                  number, (long long)b->offset, (long long)(b->offset + b->bytes - 1),
+                  (long long)room);
+}
+
+static vtb_status check_state_bucket(checker *c, int i) {
+  const vtb_launch_plan *p = c->plan;
+  const vtb_launch_bucket *b = &p->buckets[i];
+  if (b->offset < 0 || b->offset % 256 || b->bytes <= 0 || b->bytes % 256 ||
+      b->bytes > p->state_bytes || b->offset > p->state_bytes - b->bytes)
+    return vtb_fail(c->err, VTB_E_INTERNAL,
+                    "launch plan, bucket %d: bytes %lld to %lld of the state, which has %lld", i,
+                    (long long)b->offset, (long long)(b->offset + b->bytes - 1),
+                    (long long)p->state_bytes);
+  for (int k = 0; k < i; k++)
+    if (p->buckets[k].where == VTB_BUCKET_STATE &&
+        meets(b->offset, b->offset + b->bytes, &p->buckets[k]))
+      return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: it meets bucket %d", i, k);
+  vtb_status status = check_contents(c, i);
+  return status == VTB_OK ? check_writers(c, i) : status;
+}
+
 static vtb_status check_buckets(checker *c) {
   const vtb_launch_plan *p = c->plan;
   vtb_status status = VTB_OK;
   for (int i = 0; i < p->n_buckets && status == VTB_OK; i++) {
     const vtb_launch_bucket *b = &p->buckets[i];
-    if (b->offset < 0 || b->offset % 256 || b->bytes <= 0 || b->bytes % 256 ||
-        b->bytes > p->state_bytes || b->offset > p->state_bytes - b->bytes)
-      return vtb_fail(c->err, VTB_E_INTERNAL,
-                      "launch plan, bucket %d: bytes %lld to %lld of the state, which has %lld", i,
-                      (long long)b->offset, (long long)(b->offset + b->bytes - 1),
-                      (long long)p->state_bytes);
     if (b->step < p->n_prepared || b->step >= p->n_steps || (i && b->step < b[-1].step))
       return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: complete behind step %d", i,
                       b->step);
-    for (int k = 0; k < i; k++)
-      if (meets(b->offset, b->offset + b->bytes, &p->buckets[k]))
-        return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: it meets bucket %d", i, k);
-    status = check_contents(c, i);
-    if (status == VTB_OK) status = check_writers(c, i);
+    status = b->where == VTB_BUCKET_STATE ? check_state_bucket(c, i) : check_inside(c, i);
   }
   return status;
 }

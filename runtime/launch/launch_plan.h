@@ -96,9 +96,17 @@ typedef struct vtb_launch_gemm {
 /* Gradients in the state that are whole behind step `step`: nothing writes there afterwards, and
  * nothing reads them before it but what adds to them. A range of its own, so that to sum it up over
  * devices is one call; in the order of their steps. */
+typedef enum vtb_launch_where {
+  VTB_BUCKET_STATE,
+  /* a sum within a step that several ranks run: the steps behind read what is there then. Of n
+   * floats in the workspace, or in tensor `tensor` */
+  VTB_BUCKET_WORKSPACE,
+  VTB_BUCKET_TENSOR
+} vtb_launch_where;
 typedef struct vtb_launch_bucket {
   int64_t offset, bytes; /* in the state, multiples of 256 */
   int32_t step, n_tensors;
+  int32_t where, tensor; /* vtb_launch_where */
 } vtb_launch_bucket;
 
 typedef struct vtb_launch_plan {

@@ -4,7 +4,7 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 8 };
+enum { FORMAT = 9 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
 enum {
   LEAST_SOURCE = 4,
@@ -13,7 +13,7 @@ enum {
   STEP = 24,
   ARG = 40,
   MAP = 112,
-  BUCKET = 24
+  BUCKET = 32
 };
 
 /* Whoever adds a field adds it below, and to the format. */
@@ -23,7 +23,7 @@ _Static_assert(sizeof(vtb_launch_gemm) == 88 + sizeof(vtb_kernel_info), "gemm()"
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
 _Static_assert(sizeof(vtb_launch_arg) == 48, "arg()");
 _Static_assert(sizeof(vtb_launch_map) == 112, "map()");
-_Static_assert(sizeof(vtb_launch_bucket) == 24, "bucket()");
+_Static_assert(sizeof(vtb_launch_bucket) == 32, "bucket()");
 
 static void kernel(vtb_wire *w, vtb_launch_kernel *k) {
   vtb__wire_i32(w, &k->source);
@@ -83,6 +83,8 @@ static void bucket(vtb_wire *w, vtb_launch_bucket *b) {
   vtb__wire_i64(w, &b->bytes);
   vtb__wire_i32(w, &b->step);
   vtb__wire_i32(w, &b->n_tensors);
+  vtb__wire_i32(w, &b->where);
+  vtb__wire_i32(w, &b->tensor);
 }
 
 static void places(vtb_wire *w, vtb_launch_plan *p) {

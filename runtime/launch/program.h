@@ -88,10 +88,12 @@ typedef struct vtb_kernel_info {
 typedef struct vtb_bucket {
   int index;     /* from 0, in the order in which they become whole */
   uint64_t at;   /* address; of programs on a device, the device's */
-  int64_t bytes; /* a multiple of 256 */
+  int64_t bytes; /* a multiple of 256, but inside a step of 4 */
   int n_tensors;
   void *stream; /* of the device: what is put on it comes behind the gradients and before whatever
                    * reads them. NULL: the host's memory */
+  bool
+      inside; /* no gradients, but another sum over the ranks of a step, which its rest waits for */
 } vtb_bucket;
 typedef vtb_status (*vtb_bucket_fn)(void *user, const vtb_bucket *bucket, vtb_error *err);
 

@@ -25,7 +25,7 @@ typedef struct meeting {
 typedef struct rank_services {
   vtb_services s; /* first */
   meeting *meeting;
-  int rank, n_begun, n_sums, n_waits;
+  int rank, n_begun, n_sums, n_waits, n_inside;
   float *begun[MOST_SUMS], *kept[MOST_SUMS];
   int64_t count[MOST_SUMS];
 } rank_services;
@@ -58,6 +58,16 @@ static void rank_sum_wait(const vtb_services *s) {
     free(r->kept[k]);
   }
   r->n_begun = 0;
+}
+
+/* The same for programs that tell of what is to be summed. */
+static vtb_status rank_on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
+  rank_services *r = user;
+  (void)err;
+  r->n_inside += b->inside;
+  rank_sum_begin(&r->s, (float *)(uintptr_t)b->at, b->bytes / 4);
+  rank_sum_wait(&r->s);
+  return VTB_OK;
 }
 
 /* ---- what goes in ---------------------------------------------------------------------------- */
@@ -150,7 +160,12 @@ typedef struct rank_run {
 
 static inline void *run_rank(void *user) {
   rank_run *r = user;
-  r->status = vtb_program_execute(r->p, r->args, r->workspace, &r->services.s, &r->err);
+  vtb_program *p = r->p;
+  if (p->exchange) r->status = vtb_program_exchange(p, r->args, true, &r->err);
+  if (r->status == VTB_OK)
+    r->status = vtb_program_execute(p, r->args, r->workspace, &r->services.s, &r->err);
+  if (r->status == VTB_OK && p->exchange)
+    r->status = vtb_program_exchange(p, r->args, false, &r->err);
   return NULL;
 }
 
@@ -163,6 +178,8 @@ static inline void rank_open(rank_run *r, vtb_program *p, int rank, int ranks, m
   if (ranks > 1) {
     r->services.s.sum_begin = rank_sum_begin;
     r->services.s.sum_wait = rank_sum_wait;
+    p->on_bucket = rank_on_bucket;
+    p->bucket_user = &r->services;
   }
   r->args = calloc((size_t)p->n_tensors + 1, sizeof *r->args);
   for (int i = 0; i < p->n_tensors; i++) {
@@ -180,17 +197,24 @@ static inline void rank_close(rank_run *r) {
   vtb_services_free(r->alone);
 }
 
-/* The step of `p` by n ranks at once. */
-static inline void run_ranks(vtb_program *p, int n, rank_run *runs) {
+/* The step of p[0] ... p[n - 1] by n ranks at once. */
+static inline void run_programs(vtb_program *const *p, int n, rank_run *runs) {
   static meeting m;
   pthread_t threads[MOST_RANKS];
   m.n = n;
   pthread_barrier_init(&m.barrier, NULL, (unsigned)n);
-  for (int r = 0; r < n; r++) rank_open(&runs[r], p, r, n, &m);
+  for (int r = 0; r < n; r++) rank_open(&runs[r], p[r], r, n, &m);
   for (int r = 0; r < n; r++) pthread_create(&threads[r], NULL, run_rank, &runs[r]);
   for (int r = 0; r < n; r++) pthread_join(threads[r], NULL);
   for (int r = 0; r < n; r++) CHECK_MSG(runs[r].status == VTB_OK, "%s", runs[r].err.text);
   pthread_barrier_destroy(&m.barrier);
+}
+
+/* Of native code, which is one program for all. */
+static inline void run_ranks(vtb_program *p, int n, rank_run *runs) {
+  vtb_program *programs[MOST_RANKS];
+  for (int r = 0; r < n; r++) programs[r] = p;
+  run_programs(programs, n, runs);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -201,7 +225,8 @@ static inline void compare(const char *what, const rank_run *one, const rank_run
                            double tolerance) {
   for (int i = 0; i < one->p->n_tensors; i++) {
     const vtb_tensor_info *t = &one->p->tensors[i];
-    if (!is_result(t)) continue;
+    bool on_device = vtb_program_is_resident(one->p, i);
+    if (is_result(t) ? on_device : t->io == VTB_IO_INPUT) continue;
     int k = vtb_program_find(runs[0].p, t->name);
     CHECK_MSG(k >= 0, "%s: the ranks do not give %s", what, t->name);
     if (k < 0 || strcmp(t->name, VTB_UPDATE_VERDICT) == 0) continue;

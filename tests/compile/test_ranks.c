@@ -6,6 +6,8 @@ static char models[512], examples[512];
 
 static const char *source; /* of the models; NULL: files */
 
+static const char *target; /* NULL: the CPU */
+
 static vtb_program *step_of(const char *model, const char *optimizer, int64_t batch, int ranks) {
   const char *search[] = {models, VTB_SOURCE_DIR "/tests/std", NULL};
   vtb_compile_options o = {.size = sizeof o,
@@ -15,6 +17,7 @@ static vtb_program *step_of(const char *model, const char *optimizer, int64_t ba
                            .training = true,
                            .optimizer = optimizer,
                            .ranks = ranks,
+                           .target = target,
                            .no_tuning = true,
                            .search = search,
                            .n_search = 2};
@@ -94,6 +97,30 @@ TEST(what_depends_on_the_batch) {
   source = NULL;
 }
 
+/* Emulated CUDA tells of gradients as it does without ranks, and of sums inside the step. */
+TEST(on_a_device) {
+  enum { ROWS = 6 };
+  rank_run one, runs[2];
+  vtb_program *both[2], *p;
+  source = mixed;
+  target = "cuda-emulated";
+  p = step_of("mixed.vtb", "sgd", ROWS, 0);
+  run_ranks(p, 1, &one);
+  for (int r = 0; r < 2; r++) both[r] = step_of("mixed.vtb", "sgd", ROWS / 2, 2);
+  run_programs(both, 2, runs);
+  compare("mixed.vtb", &one, runs, 2, 2e-5);
+  int inside = runs[0].services.n_inside, sums = runs[0].services.n_sums;
+  CHECK_MSG(inside > 6 && sums == both[0]->n_buckets && p->n_buckets == sums - inside,
+            "%d sums, %d inside; %d buckets", sums, inside, p->n_buckets);
+  for (int r = 0; r < 2; r++) {
+    rank_close(&runs[r]);
+    vtb_program_free(both[r]);
+  }
+  rank_close(&one);
+  vtb_program_free(p);
+  source = target = NULL;
+}
+
 /* Where the services know of no other ranks a program for several does not run. */
 TEST(alone) {
   rank_run run;
@@ -107,7 +134,7 @@ TEST(alone) {
   vtb_program_free(p);
 }
 
-static char *stage(const char *model, const char *name, int ranks, const char *target) {
+static char *stage(const char *model, const char *name, int ranks, const char *whose) {
   const char *search[] = {models};
   vtb_compile_options o = {.size = sizeof o,
                            .model = model,
@@ -116,7 +143,7 @@ static char *stage(const char *model, const char *name, int ranks, const char *t
                            .training = true,
                            .optimizer = "adamw",
                            .ranks = ranks,
-                           .target = target,
+                           .target = whose,
                            .no_tuning = true,
                            .search = search,
                            .n_search = 1};
@@ -192,6 +219,7 @@ int main(int argc, char **argv) {
   }
   RUN(models);
   RUN(what_depends_on_the_batch);
+  RUN(on_a_device);
   RUN(alone);
   RUN(kernels_stay);
   RUN(sums_begin_early);

@@ -197,6 +197,29 @@ TEST(buckets_hold_whole_gradients_that_nothing_changes) {
   expect(s, NULL, "bucket 1: it meets bucket 0");
 }
 
+TEST(sums_inside_a_step_lie_in_its_memory) {
+  int64_t place[2];
+  vtb_launch_bucket b[2];
+  for (int tensor = 0; tensor < 2; tensor++) {
+    sample *s = make_bucket(place, b);
+    s->plan.workspace_bytes = 512;
+    int64_t room = tensor ? vtb_tensor_info_count(&s->tensors[0]) * 4 : 512;
+    int32_t where = tensor ? VTB_BUCKET_TENSOR : VTB_BUCKET_WORKSPACE;
+    b[1] = (vtb_launch_bucket){.offset = room - 4, .bytes = 4, .where = where};
+    s->plan.n_buckets = 2;
+    expect(s, NULL, NULL);
+    s = make_bucket(place, b);
+    s->plan.workspace_bytes = 512;
+    s->plan.n_buckets = 2;
+    b[1] = (vtb_launch_bucket){.offset = room - 4, .bytes = 8, .where = where};
+    expect(s, NULL, "of a sum, where there are");
+  }
+  sample *s = make_bucket(place, b);
+  s->plan.n_buckets = 2;
+  b[1] = (vtb_launch_bucket){.bytes = 4, .where = VTB_BUCKET_TENSOR, .tensor = 99};
+  expect(s, NULL, "bucket 1: bytes 0 to 3 of a sum, where there are 0");
+}
+
 TEST(bounds_and_alignment) {
   sample *s = make();
   s->args[3].bytes = 260;
@@ -272,6 +295,7 @@ int main(void) {
   RUN(what_is_prepared_must_last);
   RUN(the_state_is_followed_too);
   RUN(buckets_hold_whole_gradients_that_nothing_changes);
+  RUN(sums_inside_a_step_lie_in_its_memory);
   RUN(bounds_and_alignment);
   RUN(limits);
   RUN(clusters);

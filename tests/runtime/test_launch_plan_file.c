@@ -73,6 +73,13 @@ TEST(buckets_of_gradients_are_kept) {
   CHECK_OK(vtb_launch_plan_read(bytes.at, bytes.n, &q, err));
   if (q) CHECK(q->n_buckets == 1 && memcmp(&q->buckets[0], &b, sizeof b) == 0);
   vtb_launch_plan_free(q);
+  b = (vtb_launch_bucket){.bytes = 8, .step = 1, .where = VTB_BUCKET_TENSOR, .tensor = 1};
+  bytes.n = 0;
+  vtb_launch_plan_write(p, &bytes);
+  CHECK_OK(vtb_launch_plan_read(bytes.at, bytes.n, &q, err));
+  if (q) CHECK(q->n_buckets == 1 && memcmp(&q->buckets[0], &b, sizeof b) == 0);
+  vtb_launch_plan_free(q);
+  b = (vtb_launch_bucket){.offset = 256, .bytes = 256, .step = 1, .n_tensors = 1};
   b.step = 0; /* the gradient is written by step 1 */
   bytes.n = 0;
   vtb_launch_plan_write(p, &bytes);
@@ -90,7 +97,7 @@ TEST(every_cut_is_refused) {
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "the launch plan is damaged");
   bytes.at[0] = 1;
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err),
-                "has format 1; this runtime reads 8: build the file again");
+                "has format 1; this runtime reads 9: build the file again");
   vtb_strbuf_free(&bytes);
   vtb_launch_plan_free(p);
 }

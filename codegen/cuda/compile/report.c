@@ -82,7 +82,10 @@ void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
         (long long)s->grid, k ? k->threads : 0, (double)t.read / 1024, (double)t.written / 1024,
         i < plan->n_prepared ? "prepared  " : "", clusters, vtb_launch_info(plan, s)->origin);
     for (int b = 0; b < plan->n_buckets; b++)
-      if (plan->buckets[b].step == i)
+      if (plan->buckets[b].step == i && plan->buckets[b].where != VTB_BUCKET_STATE)
+        vtb_strbuf_printf(out, "%5s bucket %d, summed here: %lld bytes\n", "", b,
+                          (long long)plan->buckets[b].bytes);
+      else if (plan->buckets[b].step == i)
         vtb_strbuf_printf(out, "%5s bucket %d complete: %.1f MB, %d tensors\n", "", b,
                           (double)plan->buckets[b].bytes / 1e6, plan->buckets[b].n_tensors);
     if (i < plan->n_prepared) continue;

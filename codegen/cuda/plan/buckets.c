@@ -6,7 +6,8 @@
  *
  * What sums gradients over devices does so bucket by bucket beside the rest of the step. Tensors
  * stand in the order in which their gradients are made (update.c); a bucket's step is the last that
- * writes to it, wherever that is.
+ * writes to it, wherever that is. Other sums over ranks (losses, batch norm) are buckets of their
+ * own, behind the step that makes what they sum.
  */
 #include "codegen/cuda/plan/update.h"
 
@@ -54,18 +55,29 @@ static int32_t *last_writers(const vtb_cuda_group *g, const vtb_launch_plan *p) 
 static int by_step(const void *a, const void *b) {
   const vtb_launch_bucket *x = a, *y = b;
   if (x->step != y->step) return x->step < y->step ? -1 : 1;
+  if (x->where != y->where) return x->where > y->where ? -1 : 1; /* what the next steps wait for */
   return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p) {
+/* Whether tensor i of the update has a gradient that is a rank's part. */
+static bool is_partial(const vtb_cuda_group *g, int i) {
+  const vtb_inst *verdict = g->inst->operands[2]->def;
+  int n;
+  const int64_t *partial = vtb_attr_ints(verdict, "partial", &n);
+  bool found = !vtb_attr_find(verdict, "partial");
+  for (int k = 0; k < n; k++) found |= partial[k] == i;
+  return found;
+}
+
+static void add_gradients(const vtb_cuda *c, vtb_launch_plan *p) {
   const vtb_cuda_group *g = c->groups; /* the first: whose gradients the verdict reads */
   int64_t most = c->options->bucket_bytes ? c->options->bucket_bytes : DEFAULT_BYTES;
   int32_t *last = last_writers(g, p);
-  p->buckets = VTB_NEW_ARRAY(&p->arena, vtb_launch_bucket, g->u.tensors + 1);
   for (int k = 0; k < g->u.tensors; k++) {
     int64_t begin = g->slot[g->order[k]] * 4, bytes = end_of(g, k) - begin;
     vtb_launch_bucket *b = p->n_buckets ? &p->buckets[p->n_buckets - 1] : NULL;
     if (last[k] < p->n_prepared || bytes == 0) continue; /* nothing to sum up: it is the same */
+    if (!is_partial(g, g->order[k])) continue;
     bool joins = b && b->offset + b->bytes == g->begin[1] + begin && b->bytes + bytes <= most;
     if (!joins) {
       b = &p->buckets[p->n_buckets++];
@@ -75,6 +87,14 @@ void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p) {
     b->n_tensors++;
     if (last[k] > b->step) b->step = last[k];
   }
-  if (p->n_buckets) qsort(p->buckets, (size_t)p->n_buckets, sizeof *p->buckets, by_step);
   vtb_free(last);
+}
+
+void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p, const vtb_launch_bucket *sums,
+                            int n) {
+  int most = n + (c->groups ? c->groups->u.tensors : 0);
+  p->buckets = VTB_NEW_ARRAY(&p->arena, vtb_launch_bucket, most + 1);
+  if (c->groups) add_gradients(c, p);
+  for (int i = 0; i < n; i++) p->buckets[p->n_buckets++] = sums[i];
+  if (p->n_buckets) qsort(p->buckets, (size_t)p->n_buckets, sizeof *p->buckets, by_step);
 }

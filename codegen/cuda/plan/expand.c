@@ -15,6 +15,7 @@ typedef struct expansion {
   VTB_VEC(vtb_launch_step) steps;
   VTB_VEC(vtb_launch_arg) args;
   VTB_VEC(vtb_launch_map) maps;
+  VTB_VEC(vtb_launch_bucket) sums;
 } expansion;
 
 /* From 1; equal ones are one. */
@@ -63,6 +64,17 @@ static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r,
   return a;
 }
 
+static void add_sum(expansion *x, const vtb_launch_arg *a) {
+  bool tensor = a->space == VTB_LAUNCH_TENSOR;
+  vtb_check(tensor || a->space == VTB_LAUNCH_WORKSPACE, "a sum over ranks of space %d", a->space);
+  vtb_launch_bucket b = {.offset = a->offset,
+                         .bytes = a->bytes,
+                         .step = (int32_t)x->steps.n - 1,
+                         .where = tensor ? VTB_BUCKET_TENSOR : VTB_BUCKET_WORKSPACE,
+                         .tensor = tensor ? a->tensor : 0};
+  vtb_vec_push(&x->sums, b);
+}
+
 /* The steps of one call, with its arguments and returns in `outer` and its frame at `frame`. */
 static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *outer,
                    int64_t frame) {
@@ -75,6 +87,8 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
       args[r] = resolve(f, &s->refs[r], outer, frame, first_value);
     if (s->callee) {
       expand(x, s->callee, args, frame + f->steps_of->tail_base + s->frame);
+    } else if (s->sum) {
+      add_sum(x, &args[0]);
     } else {
       vtb_launch_step step = {VTB_LAUNCH_GEMM, s->gemm, 0, (int32_t)x->args.n, s->n_refs};
       if (s->kernel) {
@@ -236,7 +250,8 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->n_maps = (int32_t)x.maps.n;
   p->maps =
       vtb_arena_memdup(&p->arena, x.maps.n ? (void *)x.maps.at : "", x.maps.n * sizeof *x.maps.at);
-  if (c->groups) vtb__cuda_fill_buckets(c, p);
+  vtb__cuda_fill_buckets(c, p, x.sums.at, (int)x.sums.n);
+  vtb_vec_free(&x.sums);
   vtb__cuda_pixels(c, p);
   fill_kernels(c, p);
   fill_products(p);

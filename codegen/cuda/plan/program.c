@@ -54,6 +54,14 @@ void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, con
   vtb_vec_push(&c->func->steps, s);
 }
 
+/* No launch: whoever runs the plan is told. */
+static void emit_sum(vtb_cuda *c, const vtb_step *step) {
+  vtb_cuda_step s = {.sum = true, .n_refs = 1, .refs = VTB_NEW(&c->arena, vtb_cuda_ref)};
+  vtb__cuda_refs(c, &step->at[1], 1, s.refs);
+  s.refs->access = VTB_LAUNCH_READ | VTB_LAUNCH_WRITE;
+  vtb_vec_push(&c->func->steps, s);
+}
+
 static void emit_step(vtb_cuda *c, const vtb_step *step) {
   switch (step->kind) {
   case VTB_STEP_KERNEL:
@@ -69,7 +77,7 @@ static void emit_step(vtb_cuda *c, const vtb_step *step) {
     vtb__cuda_emit_fold(c, step);
     break;
   case VTB_STEP_SUM:
-    vtb_cuda_unsupported(c, step->inst, "sums over ranks inside a step are the CPU's");
+    emit_sum(c, step);
     break;
   case VTB_STEP_WAIT: /* steps follow one another */
     break;

@@ -31,10 +31,12 @@ typedef struct vtb_cuda_ref {
   const vtb_launch_map *map; /* NULL: a pointer */
 } vtb_cuda_ref;
 
-/* A launch of `kernel`, a call of `callee`, or else a product by the library. */
+/* A launch of `kernel`, a call of `callee`, a sum over ranks of its one tensor, or else a product
+ * by the library. */
 typedef struct vtb_cuda_step {
   vtb_cuda_kernel *kernel;
   const struct vtb_cuda_func *callee;
+  bool sum;
   int gemm;
   int64_t frame; /* of a call: bytes behind the tail's beginning */
   int64_t grid;

@@ -16,8 +16,10 @@ typedef struct vtb_cuda_group { /* one op update; in the program's arena */
   struct vtb_cuda_group *next;
 } vtb_cuda_group;
 
-/* Buckets of the gradients that the verdict reads, in a plan with all its steps (buckets.c). */
-void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p);
+/* Buckets of the gradients that the verdict reads, in a plan with all its steps, and of n other
+ * sums over ranks (buckets.c). */
+void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p, const vtb_launch_bucket *sums,
+                            int n);
 
 const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update);
 
