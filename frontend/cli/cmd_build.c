@@ -146,7 +146,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP ", which go into the file"),
       {"--train", CLI_FLAG, &c->training, NULL, "a training step too, for vertebra train"},
       {"--vjp", CLI_FLAG, &c->vjp, NULL,
-       "gradients too: parameters, inputs and adjoints of outputs to adjoints of both"},
+       "gradients too: of inputs and parameters, for adjoints of outputs that the caller gives"},
       {"--wrt", CLI_LIST, &o.wrt, "NAME",
        "with --vjp: by inputs and parameters of this name alone, x or \"*.weight\"; may be "
        "repeated"},
