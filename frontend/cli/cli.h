@@ -84,6 +84,8 @@ void cli_print_json(cJSON *json);
 /* A member of the document, if it is one object, or of that of the command's failure; takes it
  * over. */
 void cli_note_json(const char *name, cJSON *json);
+/* With --json this process writes no document: of the ranks of a job the first one does. */
+void cli_without_document(void);
 /* To stdout as it is; with --json as {NAME: what, "text": text}. */
 void cli_print_text(const char *name, const char *what, const char *text);
 

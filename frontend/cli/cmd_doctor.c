@@ -4,7 +4,9 @@
 #include "codegen/cpu/host/link.h"
 #include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/emulator/emulator.h"
+#include "frontend/cli/doctor_ranks.h"
 #include "runtime/cuda/group.h"
+#include "runtime/ranks/ranks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,19 +65,24 @@ static void probe_models(finding *f) {
 }
 
 vtb_status cli_cmd_doctor(int argc, char **argv) {
-  bool json = false;
-  const cli_opt opts[] = {{"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
+  bool json = false, ranks = false;
+  const cli_opt opts[] = {
+      {"--ranks", CLI_FLAG, &ranks, NULL,
+       "whether processes can talk, and how fast: mpirun -n 2 vertebra doctor --ranks"},
+      {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
   cli_list rest = {0};
   int parsed = cli_parse("doctor", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n) return cli_usage_error("doctor", "takes no arguments");
+
+  if (ranks) return cli_doctor_ranks(json);
 
   finding list[] = {{"processor", true, true, ""},       {"threads", true, true, ""},
                     {"models", false, true, ""},         {"fashion-mnist", false, false, ""},
                     {"cuda driver", false, false, ""},   {"nvrtc", false, false, ""},
                     {"cublasLt", false, false, ""},      {"nccl", false, false, ""},
                     {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""},
-                    {"linker", false, false, ""}};
+                    {"linker", false, false, ""},        {"mpi", false, false, ""}};
   vtb_strbuf host = {0};
   vtb_codegen_describe_host(&host);
   snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
@@ -91,6 +98,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   probe(&list[9], probe_cache);
 
   probe(&list[10], vtb_link_probe);
+  probe(&list[11], vtb_ranks_probe_mpi);
 
   int n = sizeof list / sizeof *list;
   bool healthy = true;

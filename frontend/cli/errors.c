@@ -7,7 +7,7 @@
 #include <string.h>
 
 static struct {
-  bool json;
+  bool json, without;
   cJSON *documents, *errors; /* arrays; NULL: none */
   cJSON *notes;              /* an object; NULL: none */
 } output;
@@ -175,8 +175,12 @@ static void write_nothing(int status) {
   }
 }
 
+void cli_without_document(void) { output.without = true; }
+
 int cli_end(int status) {
-  if (output.errors && status)
+  if (output.without)
+    ; /* another process writes it */
+  else if (output.errors && status)
     write_errors(status);
   else if (output.documents)
     write_documents();

@@ -3,12 +3,15 @@
 #include "runtime/ranks/internal.h"
 #include "runtime/launch/threads.h"
 
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
 
 /* Nanoseconds of sleep: a look costs some microseconds of a core that others want. */
 enum { REST_FIRST = 5000, REST_WAITING = 50000, REST_BUSY = 250000, REST_IDLE = 5000000 };
+/* While the caller waits its core is free: so long from the last message on there is no sleep. */
+static const double eager_seconds = 300e-6;
 static const double last_words_seconds = 5; /* behind an error, for the others to hear of it */
 
 typedef struct communicator {
@@ -186,7 +189,11 @@ static void rest(communicator *c, bool moved, const vtb__state *s) {
   c->rest = moved ? REST_FIRST : c->rest * 2 < most ? c->rest * 2 : most;
   if (moved && c->in_flight) return;
   if ((c->in_flight && !s->failed) || s->closing) {
-    sleep_for(c->rest);
+    double since = c->progress > s->waiting ? c->progress : s->waiting;
+    if (s->waiting > 0 && !s->closing && s->now - since < eager_seconds)
+      sched_yield();
+    else
+      sleep_for(c->rest);
     return;
   }
   struct timespec until;

@@ -5,7 +5,14 @@
 
 #include <string.h>
 
-enum { BUCKET_BYTES = 4 << 20 };
+/* A share is large enough for any network, and what is in flight stays in the last cache. */
+enum { SHARE_BYTES = 512 << 10, MOST_BUCKET_BYTES = 16 << 20, PART_BYTES = 4 << 20 };
+
+static int64_t bucket_bytes(const vtb_ranks *r) {
+  int64_t wanted = r->options.bucket_bytes, n = r->n;
+  if (wanted >= (int64_t)sizeof(float)) return wanted - wanted % (int64_t)sizeof(float);
+  return n * SHARE_BYTES < MOST_BUCKET_BYTES ? n * SHARE_BYTES : MOST_BUCKET_BYTES;
+}
 
 int vtb_ranks_rank(const vtb_ranks *r) { return r ? r->rank : 0; }
 int vtb_ranks_count(const vtb_ranks *r) { return r ? r->n : 1; }
@@ -153,7 +160,7 @@ vtb_status vtb_ranks_sum_wait(vtb_ranks *r, vtb_error *err) {
 static vtb_status exchange(vtb_ranks *r, vtb__job what, char *at, int64_t bytes, vtb_error *err) {
   vtb_status status = send_buckets(r, err);
   for (int64_t done = 0; done < bytes && status == VTB_OK;) {
-    int64_t part = vtb__bucket_room(0, bytes - done, BUCKET_BYTES);
+    int64_t part = vtb__bucket_room(0, bytes - done, PART_BYTES);
     vtb__job *j = malloc(sizeof *j);
     if (j) *j = what;
     if (!j || !vtb_vec_try_push(&j->pieces, ((vtb__piece){at + done, part}))) {
@@ -237,8 +244,6 @@ vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open, vo
   vtb_ranks *r = calloc(1, sizeof *r);
   if (!r) return vtb_no_memory(err, "the ranks of a job");
   if (o) r->options = *o;
-  int64_t bytes = r->options.bucket_bytes;
-  r->options.bucket_bytes = bytes >= (int64_t)sizeof(float) ? bytes - bytes % 4 : BUCKET_BYTES;
   r->open = open;
   r->open_arg = arg;
   r->last = &r->first;
@@ -251,6 +256,7 @@ vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open, vo
   pthread_condattr_destroy(&clock);
   vtb_status status = vtb__communicator_start(r, err);
   if (status == VTB_OK) {
+    r->options.bucket_bytes = bucket_bytes(r);
     r->buckets = calloc((size_t)r->n + 1, sizeof *r->buckets);
     *out = r;
     if (r->buckets) return VTB_OK;

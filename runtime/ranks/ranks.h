@@ -25,7 +25,7 @@ typedef struct vtb_ranks vtb_ranks;
 typedef struct vtb_ranks_options {
   double name_seconds;     /* a rank that has not answered for so long is named; 0: 20 */
   double patience_seconds; /* and ends the job after so long; 0: 300 */
-  int64_t bucket_bytes;    /* that are exchanged at a time, a multiple of 4; 0: 4 MB */
+  int64_t bucket_bytes;    /* that are exchanged at a time; 0: 512 KB a rank, at most 16 MB */
   /* May be NULL: a sentence for the user, on the first rank that answers. It is called by the
    * communicator's thread. */
   void (*warn)(void *user, const char *text);
