@@ -38,6 +38,14 @@ static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, un
   (void)blocks, (void)threads, (void)shared;
   if (strcmp(kernel, "k_twice") == 0) {
     for (int i = 0; i < COLUMNS; i++) b[i] = 2 * a[i];
+  } else if (strcmp(kernel, "k_pull") == 0) { /* not where x is zero */
+    float *dx = (float *)*(uintptr_t *)parameters[2], *dw = (float *)*(uintptr_t *)parameters[3];
+    memcpy((float *)*(uintptr_t *)parameters[4], a, 4 * N);
+    for (int i = 0; i < COLUMNS; i++) dw[i] = 0;
+    for (int i = 0; i < N; i++) {
+      dx[i] = b[i] / a[i];
+      dw[i % COLUMNS] += b[i] * a[i] / a[i];
+    }
   } else {
     float *y = (float *)*(uintptr_t *)parameters[2];
     for (int i = 0; i < N; i++) y[i] = a[i] + b[i % COLUMNS];
@@ -90,19 +98,21 @@ static vtb_launch_plan *make_plan(void) {
 }
 
 /* As vtb_compile_model() makes one. */
-static vtb_status make_model(vtb_model **m, vtb_error *err) {
-  static const char text[] = "fake\nk_twice 2\nk_add 3\n";
-  vtb_cuda_image image = {text, sizeof text};
+static vtb_status model_of(vtb_launch_plan *plan, const char *module, vtb_model **m,
+                           vtb_error *err) {
+  vtb_cuda_image image = {module, strlen(module) + 1};
   vtb_cuda_device *device = NULL;
   vtb_program *program = NULL;
   vtb_status status = vtb_cuda_device_open(&device, err);
-  if (status != VTB_OK) return status;
-  vtb_launch_plan *plan = make_plan();
-  status = vtb_cuda_program(plan, &image, device, &program, err);
+  if (status == VTB_OK) status = vtb_cuda_program(plan, &image, device, &program, err);
   if (status == VTB_OK) return vtb__model_of_program(program, NULL, m, err);
   vtb_launch_plan_free(plan);
   vtb_cuda_device_close(device);
   return status;
+}
+
+static vtb_status make_model(vtb_model **m, vtb_error *err) {
+  return model_of(make_plan(), "fake\nk_twice 2\nk_add 3\n", m, err);
 }
 
 /* ---- the caller ------------------------------------------------------------------------------ */
@@ -118,7 +128,7 @@ static void open_caller(caller *c, int device) {
   CHECK(cu.cuDevicePrimaryCtxRetain(&c->context, device) == 0);
   CHECK(cu.cuCtxPushCurrent_v2(c->context) == 0);
   CHECK(cu.cuStreamCreate(&c->stream, 1) == 0);
-  CHECK(cu.cuMemAlloc_v2(&c->x, 8 * N + 256) == 0 && cu.cuMemAlloc_v2(&c->y, 8 * N + 256) == 0);
+  CHECK(cu.cuMemAlloc_v2(&c->x, 24 * N) == 0 && cu.cuMemAlloc_v2(&c->y, 8 * N + 256) == 0);
   CHECK(cu.cuCtxPopCurrent_v2(&popped) == 0);
 }
 
