@@ -190,6 +190,17 @@ def models_work_in_arrays_on_a_gpu():
     state = {n: 2 * w for n, w in model.state_dict().items()}
     model.load_state_dict(state)
     check(np.abs(model(OnGpu(x)).array - 2 * y.array).max() < 1e-5)
+    with Calls() as calls:
+        check(np.abs(model(OnGpu(x)).array - 2 * y.array).max() < 1e-5)
+    check({name for name, _, _ in calls.arrays} == {"x", "logits"}, "weights were brought again")
+    with tempfile.TemporaryDirectory() as folder:  # another model of the same program has its own
+        path = os.path.join(folder, "small.vtb")
+        with open(path, "w") as file:
+            file.write(OWN)
+        twins = [vertebra.create_model(path, batch=4, target=TARGET) for _ in range(2)]
+    twins[0].load_state_dict(state)
+    for k in (1, 0, 1, 0, 0):
+        check(np.abs(twins[k](OnGpu(x)).array - (2 - k) * y.array).max() < 1e-5, k)
 
 
 def tensors_go_by_their_addresses():

@@ -7,6 +7,7 @@ import json
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Collection, Mapping, Sequence
 
 from . import _library as c
@@ -157,6 +158,7 @@ class Program:
         self._handle = handle
         self._options = options
         self._sessions: dict[tuple[int, Stream | None], list[int]] = {}  # by the most rows of a run, and the stream
+        self._bound: dict[int, Mapping[str, Any]] = {}  # weights that a session has of its last caller
         self._lock = threading.Lock()
         self._info = c.ProgramInfo(size=ctypes.sizeof(c.ProgramInfo))
         err = c.Error()
@@ -229,6 +231,34 @@ class Program:
         with self._lock:
             self._sessions[rows, stream].append(session)
 
+    def _bind(self, session: int, t: Tensor, at: int, shape: Sequence[int], there: bool) -> None:
+        err = c.Error()
+        a = c.Array(size=ctypes.sizeof(c.Array), type=c.I32 if t.is_int else c.F32, rank=len(shape))
+        a.data, a.device = at, c.CUDA if there else c.CPU
+        for k, d in enumerate(shape):
+            a.dim[k] = d
+        check(c.library().vtb_session_bind(session, t.name.encode(), ctypes.byref(a), ctypes.byref(err)), err)
+
+    def _unbind(self, session: int, names: Collection[str]) -> None:
+        for name in names:
+            c.library().vtb_session_bind(session, name.encode(), None, None)
+
+    def _settle(self, session: int, weights: Mapping[str, Any]) -> None:
+        """Weights stay bound until a caller has others: a GPU is given them once."""
+        before = self._bound.get(session, {})
+        if before is weights or not (before or weights):
+            return
+        self._bound.pop(session, None)
+        self._unbind(session, before)
+        try:
+            for t in self.tensors:
+                if t.name in weights:
+                    self._bind(session, t, weights[t.name].ctypes.data, t.shape, False)
+        except BaseException:
+            self._unbind(session, weights)
+            raise
+        self._bound[session] = weights
+
     def run(
         self,
         memory: Mapping[str, int],
@@ -236,30 +266,26 @@ class Program:
         rows: int = 0,
         there: Collection[str] = (),
         stream: Stream | None = None,
+        weights: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         """Runs with the arrays at these addresses: all inputs and what of the outputs is wanted.
 
         Those named in `there` are on the GPU. On a stream it returns when the work is queued.
+        weights: arrays of the host that nobody changes.
         """
         lib, err = c.library(), c.Error()
         rows = rows or self.batch
         most = max(rows, self.batch)
         session = self._take(most, stream)
         try:
+            self._settle(session, weights)
             for t in self.tensors:
-                if t.name not in memory:
-                    continue
-                shape = shapes[t.name] if shapes and t.name in shapes else t.shape
-                a = c.Array(size=ctypes.sizeof(c.Array), type=c.I32 if t.is_int else c.F32, rank=len(shape))
-                a.data = memory[t.name]
-                a.device = c.CUDA if t.name in there else c.CPU
-                for k, d in enumerate(shape):
-                    a.dim[k] = d
-                check(lib.vtb_session_bind(session, t.name.encode(), ctypes.byref(a), ctypes.byref(err)), err)
+                if t.name in memory:
+                    shape = shapes[t.name] if shapes and t.name in shapes else t.shape
+                    self._bind(session, t, memory[t.name], shape, t.name in there)
             check(lib.vtb_session_run(session, rows, ctypes.byref(err)), err)
         finally:
-            for name in memory:
-                lib.vtb_session_bind(session, name.encode(), None, None)
+            self._unbind(session, memory)
             self._give(most, stream, session)
 
     def __del__(self) -> None:

@@ -23,8 +23,9 @@ class Model:
 
     def __init__(self, program: Program, options: Options | None):
         self._program, self._options = program, options
-        self._own: dict[str, np.ndarray] = {}
+        self._own: dict[str, np.ndarray] = {}  # another one whenever anything changes
         self._features: Model | None = None
+        self._given = False  # it has these weights
 
     def __repr__(self) -> str:
         inputs = ", ".join(f"{t.name}{list(t.shape[1:])}" for t in self._program.of_kind(c.INPUT))
@@ -43,10 +44,9 @@ class Model:
         """With arrays on a GPU, and the weights where they are."""
         out = self._program.of_kind(c.OUTPUT)[0]
         arrays = {**given, out.name: result}
-        memory = {n: a.ctypes.data for n, a in self._own.items()}
-        memory.update({n: a.address for n, a in arrays.items()})
+        memory = {n: a.address for n, a in arrays.items()}
         shapes = {n: a.shape for n, a in arrays.items()}
-        self._program.run(memory, shapes, self._check(shapes), set(arrays), stream)
+        self._program.run(memory, shapes, self._check(shapes), set(arrays), stream, self._own)
 
     def _forward_there(self, given: Mapping[str, Any], out: Any) -> Any:
         """Arrays of whatever library, by their addresses."""
@@ -83,10 +83,10 @@ class Model:
         rows = self._check({n: a.shape for n, a in arrays.items()})
         first = self._program.of_kind(c.OUTPUT)[0]
         result = np.empty((rows, *first.shape[1:]), np.float32)
-        memory = {n: a.ctypes.data for n, a in {**self._own, **arrays}.items()}
+        memory = {n: a.ctypes.data for n, a in arrays.items()}
         shapes: dict[str, Any] = {n: a.shape for n, a in arrays.items()}
         memory[first.name], shapes[first.name] = result.ctypes.data, result.shape
-        self._program.run(memory, shapes, rows)
+        self._program.run(memory, shapes, rows, weights=self._own)
         if _is_torch(inputs[0]):
             import torch
 
@@ -103,8 +103,10 @@ class Model:
             defines = tuple(d for d in self._options.defines if not d.startswith(("num_classes=", "classes=")))
             options = Options(**{**self._options.__dict__, "defines": (*defines, "num_classes=0"), "weights": None})
             self._features = Model(program_of(options), None)
-        mine = self.state_dict()
-        self._features._own = {t.name: mine[t.name] for t in self._features._program.of_kind(c.PARAMETER, c.BUFFER)}
+        if not self._given:
+            mine = self.state_dict()
+            self._features._own = {t.name: mine[t.name] for t in self._features._program.of_kind(c.PARAMETER, c.BUFFER)}
+            self._given = True
         return self._features.forward(*inputs)
 
     def forward_head(self, features: Any) -> Any:
@@ -139,7 +141,8 @@ class Model:
             taken[name] = _numpy(value.detach().cpu() if _is_torch(value) else value).copy()
             if taken[name].shape != t.shape:
                 raise VertebraError(f"'{name}' is {taken[name].shape}, and {t.shape} is needed")
-        self._own.update(taken)
+        self._own = {**self._own, **taken}
+        self._given = False
 
     @property
     def classes(self) -> list[str] | None:
