@@ -58,7 +58,9 @@ foreach(text changelog changelog.Debian)
   execute_process(COMMAND ${GZIP} -9nc ${from} OUTPUT_FILE ${CMAKE_BINARY_DIR}/${text}.gz COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 
-vtb_package(command vertebra science "vertebra-models ${same}" "compiler for vision backbones
+# opened with the first image of their format, so that dpkg-shlibdeps does not see them
+set(codecs "libpng16-16, libjpeg62-turbo, libwebp7")
+vtb_package(command vertebra science "vertebra-models ${same}, ${codecs}" "compiler for vision backbones
 Describes, trains, checks and compiles vision backbones written in a small
 language that reads like a paper's method section.")
 vtb_package(models vertebra-models science "" "compiler for vision backbones: models
@@ -67,7 +69,7 @@ the compiler's library read.")
 vtb_package(runtime libvertebra-rt${so} libs "" "runs compiled vision backbones
 Opens and runs the files that `vertebra build` makes; there is no compiler
 in it.")
-vtb_package(runner vertebra-run science "libvertebra-rt${so} ${same}" "classifies images with compiled vision backbones
+vtb_package(runner vertebra-run science "libvertebra-rt${so} ${same}, ${codecs}" "classifies images with compiled vision backbones
 A command that opens the files of `vertebra build`; there is no compiler in it.")
 vtb_package(compiler libvertebra${so} libs "vertebra-models ${same}" "compiler for vision backbones: library
 The compiler with its runtime, for programs that compile models themselves.")
@@ -92,8 +94,9 @@ foreach(component RUNTIME COMPILER)
   set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/docs/packages/libraries/triggers)
 endforeach()
 # for programs that link statically
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libpng-dev, libjpeg-dev, libwebp-dev, zlib1g-dev, libcjson-dev, libprotobuf-c-dev, llvm-19-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libcjson-dev, libprotobuf-c-dev, llvm-19-dev")
 # `vertebra build` links by a C compiler, `vertebra graph` lays pictures out by graphviz
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, libgvc6")
-set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev")
+set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, ${codecs}")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "${codecs}")
 include(CPack)

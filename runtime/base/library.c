@@ -72,10 +72,10 @@ static bool is_newer(const char *name, int major) {
 
 static void *try_names(const vtb_library *l, int major, bool newer, char **path) {
   for (const char *const *name = l->names; *name; name++) {
-    if (is_newer(*name, major) != newer) continue;
+    if (!l->of_system && is_newer(*name, major) != newer) continue;
     void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
     if (handle && path) *path = strdup(*name);
-    if (!handle) handle = try_places(*name, path);
+    if (!handle && !l->of_system) handle = try_places(*name, path);
     if (handle) return handle;
   }
   return NULL;
@@ -91,9 +91,9 @@ static void *find(const vtb_library *l, char **path, vtb_error *err) {
                dlerror());
     return handle;
   }
-  int major = driver_major();
+  int major = l->of_system ? 0 : driver_major();
   void *handle = try_names(l, major, false, path);
-  if (!handle) handle = try_names(l, major, true, path);
+  if (!handle && !l->of_system) handle = try_names(l, major, true, path);
   if (!handle)
     vtb_fail(err, VTB_E_DEVICE,
              "no %s: %s was not found: %s (%s names its file if it is elsewhere)", l->what,
@@ -125,4 +125,14 @@ vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_
   else
     free(file);
   return VTB_OK;
+}
+
+vtb_status vtb_library_need(vtb_late_library *l, vtb_error *err) {
+  if (atomic_load_explicit(&l->open, memory_order_acquire)) return VTB_OK;
+  vtb_status status = VTB_OK;
+  (void)vtb_lock_take(&l->lock); /* half done in a parent it is done again */
+  if (!atomic_load(&l->open)) status = vtb_library_open(l->library, l->table, NULL, err);
+  if (status == VTB_OK) atomic_store_explicit(&l->open, true, memory_order_release);
+  vtb_lock_give(&l->lock);
+  return status;
 }

@@ -192,7 +192,7 @@ static vtb_status too_many(const vtb_dataset *d, vtb_error *err) {
 vtb_status vtb_dataset_skip(const vtb_dataset *d, int64_t i, const vtb_error *why, vtb_error *err) {
   vtb__source *s = d->source;
   int64_t sample = stored(d, i);
-  if (why->status == VTB_E_MEMORY) return vtb_fail(err, why->status, "%s", why->text);
+  if (why->status != VTB_E_INPUT) return vtb_fail(err, why->status, "%s", why->text);
   pthread_mutex_lock(&s->lock);
   vtb_status status = VTB_OK;
   if (!is_listed(s, sample)) {

@@ -97,7 +97,8 @@ VTB_MUST_USE vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, in
 VTB_MUST_USE vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3],
                                             float std[3], vtb_error *err);
 
-/* A sample that could not be decoded: counted once, with why. VTB_OK while there are no more of
+/* A sample that could not be decoded: counted once, with why, unless that is no fault of
+ * the sample's (memory, a library): then the error is that one. VTB_OK while there are no more of
  * them than skip_damaged allows; then an error that names some. Thread-safe. */
 VTB_MUST_USE vtb_status vtb_dataset_skip(const vtb_dataset *d, int64_t i, const vtb_error *why,
                                          vtb_error *err);

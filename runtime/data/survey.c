@@ -21,9 +21,18 @@ typedef struct survey {
   vtb_sample_facts *facts;
   atomic_llong next, done;
   atomic_int stop, running;
+  atomic_bool failed;
+  vtb_error error; /* of the first that failed */
 } survey;
 
-static vtb_sample_facts facts_of(const vtb_dataset *d, int64_t i) {
+/* Not of the sample: memory, or a library that reads its format, is missing. */
+static void fail(survey *s, const vtb_error *why) {
+  if (!atomic_exchange(&s->failed, true)) s->error = *why;
+  atomic_store(&s->stop, 1);
+}
+
+static vtb_sample_facts facts_of(survey *s, int64_t i) {
+  const vtb_dataset *d = s->d;
   vtb_image im = {0};
   vtb_error why = {0}, enough = {0};
   vtb_sample_facts f = {0};
@@ -33,6 +42,8 @@ static vtb_sample_facts facts_of(const vtb_dataset *d, int64_t i) {
     f = (vtb_sample_facts){im.width, im.height, im.channels, 0};
     f.hash = vtb_hash_bytes(vtb_hash_bytes(VTB_HASH_INIT, size, sizeof size), im.pixels,
                             (size_t)im.width * (size_t)im.height * (size_t)im.channels);
+  } else if (why.status != VTB_E_INPUT) {
+    fail(s, &why);
   } else if (vtb_dataset_skip(d, i, &why, &enough) != VTB_OK) {
     /* more than a training would do without: the caller counts them */
   }
@@ -44,7 +55,7 @@ static void *work(void *user) {
   survey *s = user;
   int64_t i, n = vtb_dataset_count(s->d);
   while (!atomic_load(&s->stop) && (i = atomic_fetch_add(&s->next, 1)) < n) {
-    s->facts[i] = facts_of(s->d, i);
+    s->facts[i] = facts_of(s, i);
     atomic_fetch_add(&s->done, 1);
   }
   atomic_fetch_sub(&s->running, 1);
@@ -89,6 +100,10 @@ vtb_status vtb_dataset_survey(const vtb_dataset *d, const vtb_survey_options *o,
     work(&s);
   for (int i = 0; i < started; i++) pthread_join(threads[i], NULL);
   free(threads);
+  if (atomic_load(&s.failed)) {
+    free(s.facts);
+    return vtb_fail(err, s.error.status, "%s", s.error.text);
+  }
   *done = atomic_load(&s.done);
   *out = s.facts;
   return VTB_OK;

@@ -1,4 +1,5 @@
 /* JPEG: baseline, progressive, arithmetic; gray, colour, CMYK and YCCK. */
+#include "runtime/base/library.h"
 #include "runtime/image/codec.h"
 
 #include <stdlib.h>
@@ -9,6 +10,36 @@
 #include <jpeglib.h>
 /* After jpeglib.h. */
 #include <jerror.h>
+
+/* ---- the library, opened with the first image ------------------------------------------------ */
+
+#if JPEG_LIB_VERSION >= 80
+#define JPEG_FILE "libjpeg.so.8"
+#else
+#define JPEG_FILE "libjpeg.so.62"
+#endif
+
+typedef struct jpeg_functions {
+#define FUNCTION(name) __typeof__(&name) name;
+#include "runtime/image/codec_jpeg.def"
+#undef FUNCTION
+} jpeg_functions;
+static const vtb_symbol symbols[] = {
+#define FUNCTION(name) {#name, offsetof(jpeg_functions, name)},
+#include "runtime/image/codec_jpeg.def"
+#undef FUNCTION
+};
+static const vtb_library where = {.what = "libjpeg",
+                                  .environment = "VTB_LIBJPEG",
+                                  .remedy = "apt install libjpeg62-turbo",
+                                  .names = (const char *const[]){JPEG_FILE, NULL},
+                                  .symbols = symbols,
+                                  .n_symbols = sizeof symbols / sizeof *symbols,
+                                  .of_system = true};
+static jpeg_functions lib;
+static vtb_late_library library = {.library = &where, .table = &lib};
+
+/* ---- what libjpeg calls ---------------------------------------------------------------------- */
 
 typedef struct jpeg_errors {
   struct jpeg_error_mgr base; /* first: libjpeg hands back a pointer to it */
@@ -75,16 +106,16 @@ static void read_orientation(vtb_codec *c, const struct jpeg_decompress_struct *
 }
 
 static vtb_status jpeg_read_all(vtb_codec *c, struct jpeg_decompress_struct *j, vtb_error *err) {
-  jpeg_create_decompress(j);
+  lib.jpeg_CreateDecompress(j, JPEG_LIB_VERSION, sizeof *j);
   j->mem->max_memory_to_use = 1L << 30;
-  jpeg_mem_src(j, c->data, (unsigned long)c->n);
-  jpeg_save_markers(j, JPEG_APP0 + 1, 0xffff); /* EXIF */
-  (void)jpeg_read_header(j, TRUE);
+  lib.jpeg_mem_src(j, c->data, (unsigned long)c->n);
+  lib.jpeg_save_markers(j, JPEG_APP0 + 1, 0xffff); /* EXIF */
+  (void)lib.jpeg_read_header(j, TRUE);
   vtb_status status = vtb__codec_size(c, j->image_width, j->image_height, err);
   if (status != VTB_OK) return status;
   read_orientation(c, j);
   jpeg_choose_space(j);
-  (void)jpeg_start_decompress(j);
+  (void)lib.jpeg_start_decompress(j);
   bool cmyk = j->out_color_space == JCS_CMYK;
   int channels = cmyk ? 3 : j->output_components;
   c->image = vtb_image_new((int)j->output_width, (int)j->output_height, channels);
@@ -94,17 +125,19 @@ static vtb_status jpeg_read_all(vtb_codec *c, struct jpeg_decompress_struct *j, 
   while (j->output_scanline < j->output_height) {
     uint8_t *to = c->image.pixels + (size_t)j->output_scanline * j->output_width * (size_t)channels;
     JSAMPROW row = cmyk ? c->row : to;
-    (void)jpeg_read_scanlines(j, &row, 1);
+    (void)lib.jpeg_read_scanlines(j, &row, 1);
     if (cmyk) cmyk_to_rgb(c->row, to, j->output_width);
   }
-  (void)jpeg_finish_decompress(j);
+  (void)lib.jpeg_finish_decompress(j);
   return VTB_OK;
 }
 
 vtb_status vtb__decode_jpeg(vtb_codec *c, vtb_error *err) {
   struct jpeg_decompress_struct j = {0};
   jpeg_errors errors = {.c = c};
-  j.err = jpeg_std_error(&errors.base);
+  vtb_status found = vtb_library_need(&library, err);
+  if (found != VTB_OK) return found;
+  j.err = lib.jpeg_std_error(&errors.base);
   errors.base.error_exit = jpeg_fail;
   errors.base.emit_message = jpeg_warn;
   errors.base.output_message = jpeg_quiet;
@@ -114,7 +147,7 @@ vtb_status vtb__decode_jpeg(vtb_codec *c, vtb_error *err) {
     status = jpeg_read_all(c, kept, err);
   else
     status = vtb__codec_error(c, "JPEG", err);
-  jpeg_destroy_decompress(kept);
+  lib.jpeg_destroy_decompress(kept);
   free(c->row);
   c->row = NULL;
   return status;

@@ -1,8 +1,31 @@
 /* WebP: lossy and lossless; alpha is dropped, animations are refused. */
+#include "runtime/base/library.h"
 #include "runtime/image/codec.h"
 
 #include <string.h>
 #include <webp/decode.h>
+
+/* The library, opened with the first image. */
+
+typedef struct webp_functions {
+#define FUNCTION(name) __typeof__(&name) name;
+#include "runtime/image/codec_webp.def"
+#undef FUNCTION
+} webp_functions;
+static const vtb_symbol symbols[] = {
+#define FUNCTION(name) {#name, offsetof(webp_functions, name)},
+#include "runtime/image/codec_webp.def"
+#undef FUNCTION
+};
+static const vtb_library where = {.what = "libwebp",
+                                  .environment = "VTB_LIBWEBP",
+                                  .remedy = "apt install libwebp7",
+                                  .names = (const char *const[]){"libwebp.so.7", NULL},
+                                  .symbols = symbols,
+                                  .n_symbols = sizeof symbols / sizeof *symbols,
+                                  .of_system = true};
+static webp_functions lib;
+static vtb_late_library library = {.library = &where, .table = &lib};
 
 static const char *reason(VP8StatusCode code) {
   switch (code) {
@@ -38,11 +61,14 @@ static bool is_whole(const vtb_codec *c) {
 
 vtb_status vtb__decode_webp(vtb_codec *c, vtb_error *err) {
   WebPDecoderConfig config;
-  if (!WebPInitDecoderConfig(&config))
+  vtb_status found = vtb_library_need(&library, err);
+  if (found != VTB_OK) return found;
+  if (!lib.WebPInitDecoderConfigInternal(&config, WEBP_DECODER_ABI_VERSION))
     return vtb_fail(err, VTB_E_INTERNAL, "%s: libwebp is of another version than its header",
                     c->name);
-  VP8StatusCode code =
-      is_whole(c) ? WebPGetFeatures(c->data, c->n, &config.input) : VP8_STATUS_NOT_ENOUGH_DATA;
+  VP8StatusCode code = is_whole(c) ? lib.WebPGetFeaturesInternal(c->data, c->n, &config.input,
+                                                                 WEBP_DECODER_ABI_VERSION)
+                                   : VP8_STATUS_NOT_ENOUGH_DATA;
   vtb_status status = VTB_OK;
   if (code == VP8_STATUS_OK && config.input.has_animation)
     return vtb_fail(err, VTB_E_INPUT, "%s: animated WebP is not read: save one of its images",
@@ -58,7 +84,7 @@ vtb_status vtb__decode_webp(vtb_codec *c, vtb_error *err) {
     config.output.u.RGBA.rgba = c->image.pixels;
     config.output.u.RGBA.stride = 3 * w;
     config.output.u.RGBA.size = (size_t)3 * (size_t)w * (size_t)h;
-    if (!c->no_memory) code = WebPDecode(c->data, c->n, &config);
+    if (!c->no_memory) code = lib.WebPDecode(c->data, c->n, &config);
   }
   c->no_memory |= code == VP8_STATUS_OUT_OF_MEMORY;
   if (!c->no_memory && code == VP8_STATUS_OK) {

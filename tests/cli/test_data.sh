@@ -63,3 +63,6 @@ again=(train "${model[@]}" --data "$work/few" --quiet)
 expect 2 "$VERTEBRA" "${again[@]}" --erase 2 --out "$work/no"; says "probability from 0 to 1"
 expect 2 "$VERTEBRA" "${again[@]}" --shift 2147483647 --out "$work/no"; says "not 2147483647"
 expect 0 "$VERTEBRA" bench --data "$work/few" --seconds 0.2 --image 16 --workers 2; says "decode alone"; says "2 workers"
+
+# a library that is not there is no damage of the images'
+expect 4 env VTB_LIBPNG=/absent/libpng.so "$VERTEBRA" data "$work/colours"; says "VTB_LIBPNG=/absent/libpng.so cannot be loaded"; silent_about damaged

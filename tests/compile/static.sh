@@ -129,7 +129,7 @@ int main(void) {
 C
 cp compare.c compare.cpp
 warnings="-Wall -Wextra -Wpedantic -Werror -I$top/runtime -I."
-depends="$(pkg-config --static --libs libpng libjpeg libwebp libxxhash zlib openblas 2>/dev/null) -lpthread -lm -ldl"
+depends="-lpthread -lm -ldl"
 shared="-L$build -lvertebra_rt -Wl,-rpath,$build"
 linked() { # WHAT COMMAND...: a program that compares
   local what=$1

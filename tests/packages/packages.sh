@@ -45,13 +45,13 @@ package libvertebra-dev "$arch" ./usr/include/vertebra/vertebra.h ./usr/include/
 package vertebra-run "$arch" ./usr/bin/vertebra-run ./usr/share/man/man1/vertebra-run.1.gz
 package python3-vertebra all ./usr/lib/python3/dist-packages/vertebra/__init__.py \
   ./usr/lib/python3/dist-packages/vertebra-"$version".egg-info/PKG-INFO
-needs vertebra-run "libvertebra-rt$so (= $debian)"; lacks vertebra-run 'llvm|z3|icu|cairo|archive|fyaml|protobuf' depends
+needs vertebra-run "libvertebra-rt$so (= $debian)"; needs vertebra-run libpng16-16; lacks vertebra-run 'llvm|z3|icu|cairo|archive|fyaml|protobuf' depends
 cat "$work"/*.files | grep -v '/$' | sort | uniq -d >"$work/twice"
 [ ! -s "$work/twice" ] || fail "in two packages: $(cat "$work/twice")"
-needs vertebra 'libllvm19'; needs vertebra "vertebra-models (= $debian)"
+needs vertebra 'libllvm19'; needs vertebra libjpeg62-turbo; needs vertebra "vertebra-models (= $debian)"
 needs libvertebra"$so" 'libllvm19'; needs libvertebra"$so" "vertebra-models (= $debian)"
 needs libvertebra-rt"$so" 'libc6 (>= '
-lacks libvertebra-rt"$so" 'llvm|z3|icu|cairo|cjson|archive|fyaml|protobuf|openblas|gfortran|vertebra' depends
+lacks libvertebra-rt"$so" 'llvm|z3|icu|cairo|cjson|archive|fyaml|protobuf|openblas|gfortran|png|jpeg|webp|vertebra' depends
 lacks libvertebra-rt"$so" '/(bin|include)/|\.a$|\.so$' files
 needs libvertebra-dev "libvertebra-rt$so (= $debian)"; needs libvertebra-dev "libvertebra$so (= $debian)"
 needs python3-vertebra "libvertebra$so (= $debian)"; needs python3-vertebra python3

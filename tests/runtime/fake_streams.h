@@ -69,11 +69,11 @@ static bool advance(stream *s) {
   void *device = (void *)(uintptr_t)w->at;
   switch (w->kind) {
   case COPY_IN:
-    memcpy(device, w->bytes ? w->bytes : w->host, w->n);
+    if (w->n) memcpy(device, w->bytes ? w->bytes : w->host, w->n);
     free(w->bytes);
     break;
   case COPY_OUT:
-    memcpy(w->host, device, w->n);
+    if (w->n) memcpy(w->host, device, w->n);
     break;
   case SET:
     memset(device, w->number, w->n);

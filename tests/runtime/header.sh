@@ -37,6 +37,8 @@ for dialect in gcc:c11 gcc:c17 g++:c++17 g++:c++20 clang-19:c11 clang-19:c17 cla
   compiled=$((compiled + 1))
 done
 [ $compiled -ge 2 ] || fail "no compiler was found"
+needed=$(objdump -p "$library" | awk '$1 == "NEEDED" && $2 !~ /san[.]so/ { print $2 }' | sort | tr '\n' ' ')
+[[ $needed =~ ^(ld-linux[^ ]*\ )?libc.so.6\ libm.so.6\ (libz.so.1\ )?$ ]] || fail "the library needs $needed"
 includes=$(grep -o '^#include <.*>' $header | sort | tr '\n' ' ')
 [ "$includes" = '#include <stdbool.h> #include <stddef.h> #include <stdint.h> ' ] || fail "it includes $includes"
 

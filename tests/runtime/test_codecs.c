@@ -4,7 +4,18 @@
 #include "runtime/image/codec.h"
 #include "tests/runtime/support.h"
 
+#include <dlfcn.h>
+
 #define IMAGES VTB_SOURCE_DIR "/tests/runtime/images/"
+
+/* A machine without a library: every other is found. */
+static const char *absent;
+void *dlopen(const char *name, int flags) {
+  static void *(*next)(const char *, int);
+  if (!next) *(void **)&next = dlsym(RTLD_NEXT, "dlopen");
+  if (absent && name && strstr(name, absent)) return NULL;
+  return next(name, flags);
+}
 
 static const char *image_file(const char *name) {
   static char path[512];
@@ -15,6 +26,47 @@ static const char *image_file(const char *name) {
 /* Decoders of lossy formats may round otherwise on another machine. */
 static int allowed(const char *name) {
   return vtb_ends_with(name, ".jpg") || strstr(name, "lossy") ? 1 : 0;
+}
+
+static bool is_mapped(const char *name) {
+  char line[1024];
+  bool found = false;
+  FILE *f = fopen("/proc/self/maps", "r");
+  while (f && fgets(line, sizeof line, f)) found |= strstr(line, name) != NULL;
+  if (f) fclose(f);
+  return found;
+}
+
+/* Before any other test: once found, a library stays. */
+TEST(libraries_of_images_are_opened_with_the_first_image) {
+  static const struct {
+    const char *file, *name, *variable, *image, *remedy;
+  } rows[] = {{"libpng16", "libpng", "VTB_LIBPNG", "gray.png", "apt install libpng16-16"},
+              {"libjpeg.so", "libjpeg", "VTB_LIBJPEG", "gray.jpg", "apt install libjpeg62-turbo"},
+              {"libwebp.so", "libwebp", "VTB_LIBWEBP", "turned8.webp", "apt install libwebp7"}};
+  for (int i = 0; i < 3; i++) {
+    const char *file = image_file(rows[i].image);
+    vtb_image im = {0};
+    CHECK_MSG(!is_mapped(rows[i].file), "%s is there before it is needed", rows[i].file);
+    absent = rows[i].file;
+    CHECK_REFUSED(vtb_image_load(file, 3, &im, err), rows[i].remedy);
+    CHECK_REFUSED(vtb_image_load(file, 3, &im, err), rows[i].variable);
+    absent = NULL;
+    setenv(rows[i].variable, "libm.so.6", 1);
+    CHECK_REFUSED(vtb_image_load(file, 3, &im, err), "libm.so.6 is too old: it has no ");
+    unsetenv(rows[i].variable);
+    if (i == 0) {
+      im = vtb_image_new(1, 1, 1);
+      absent = rows[i].file;
+      CHECK_REFUSED(vtb_image_save_png(temp_path("out.png"), &im, err), rows[i].remedy);
+      absent = NULL;
+      CHECK(!vtb_path_exists(temp_path("out.png")));
+      vtb_image_free(&im);
+    }
+    CHECK_OK(vtb_image_load(file, 3, &im, err)); /* what failed is tried again */
+    CHECK(is_mapped(rows[i].file));
+    vtb_image_free(&im);
+  }
 }
 
 TEST(pixels_are_those_that_pillow_reads) {
@@ -129,6 +181,7 @@ TEST(what_is_no_image_file_is_refused_at_once) {
 }
 
 int main(void) {
+  RUN(libraries_of_images_are_opened_with_the_first_image);
   RUN(pixels_are_those_that_pillow_reads);
   RUN(gray_stays_gray_unless_colour_is_wanted);
   RUN(eight_orientations);
