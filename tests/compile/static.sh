@@ -6,7 +6,9 @@ set -u
 top=$PWD
 build=$1 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-command -v gcc >/dev/null && command -v readelf >/dev/null || { echo "skipped: no gcc or readelf"; exit 77; }
+for tool in gcc readelf pkg-config; do
+  command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
+done
 nm "$build/libvertebra.so" | grep -qE 'asan|tsan' && { echo "skipped: sanitizers"; exit 77; }
 fail() { echo "FAIL: $*"; exit 1; }
 export VTB_MODELS=$top/models VTB_TUNING=off
@@ -44,6 +46,7 @@ for ending in so o; do
     fail "$(cat out)"
 done
 [ "$(nm -g --defined-only model.o my-cell.o | grep -cE ' [RDd] (model|my_cell)_vtb$')" = 2 ] || fail "$(nm -g model.o my-cell.o)"
+nm -u model.o my-cell.o | grep -vE 'mem(set|cpy|move)$|^$|:$' && fail "it needs that"
 readelf -sW model.o | awk '$5 == "GLOBAL" && $6 == "DEFAULT" && $7 != "UND"' | grep -v ' model_vtb$' && fail "it shows that"
 mkdir again && "$vertebra" build "${model[@]}" -o again/model.o >out && cmp model.o again/model.o || fail "two builds differ"
 "$vertebra" check model.o >out && grep -q 'inference, batch 2' out || fail "check: $(cat out)"
@@ -129,7 +132,7 @@ int main(void) {
 C
 cp compare.c compare.cpp
 warnings="-Wall -Wextra -Wpedantic -Werror -I$top/runtime -I."
-depends="-lpthread -lm -ldl"
+depends=$(PKG_CONFIG_PATH=$build pkg-config --static --libs-only-l vertebra_rt | sed 's/-lvertebra_rt//') || fail "no vertebra_rt.pc"
 shared="-L$build -lvertebra_rt -Wl,-rpath,$build"
 linked() { # WHAT COMMAND...: a program that compares
   local what=$1
@@ -149,7 +152,7 @@ for ld in bfd gold lld mold; do
     linked "a program by $ld" gcc -fuse-ld=$ld -std=c11 $warnings compare.c model.o my-cell.o $shared
 done
 # nothing of it is loaded where everything is static, if this machine has its libraries as archives
-if gcc -static-pie -std=c11 $warnings compare.c model.o my-cell.o "$build/libvertebra_rt.a" $depends -lgfortran -lquadmath -o app 2>/dev/null; then
+if gcc -static-pie -std=c11 $warnings compare.c model.o my-cell.o "$build/libvertebra_rt.a" $depends -o app 2>/dev/null; then
   cat >alone.c <<'C'
 #include <stdio.h>
 #include "model.h"
@@ -166,7 +169,7 @@ int main(void) {
   return 0;
 }
 C
-  gcc -static-pie -std=c11 $warnings alone.c model.o "$build/libvertebra_rt.a" $depends -lgfortran -lquadmath -o app 2>/dev/null && ./app ||
+  gcc -static-pie -std=c11 $warnings alone.c model.o "$build/libvertebra_rt.a" $depends -o app 2>/dev/null && ./app ||
     fail "a program that is all static does not run"
 fi
 
