@@ -168,7 +168,7 @@ static vtb_status run_inside(vtb__run *r, const vtb_run_place *places, bool fixe
   if (status == VTB_OK && d->stream == d->own)
     status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
   if (status != VTB_OK) return status;
-  r->is_prepared = true;
+  r->is_prepared = prepared || !recorded; /* what is recorded has not run */
   r->set->n_runs++;
   return VTB_OK;
 }

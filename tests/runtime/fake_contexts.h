@@ -73,8 +73,8 @@ int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
   }
   return is_pinned((const void *)(uintptr_t)address, 1) ? OK : INVALID;
 }
-/* The caller records its stream into a graph of its own: what is put there is done at once here,
- * and a graph must not be launched. */
+/* The caller records its stream into a graph of its own: launches there are written down and not
+ * done, and a graph must not be launched. */
 void fake_cuda_capture(void *on);
 void fake_cuda_capture(void *on) { capturing_on = on ? stream_of(on) : NULL; }
 

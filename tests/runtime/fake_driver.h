@@ -34,7 +34,7 @@ static struct {
 } memory[MAX_BLOCKS];
 
 static _Thread_local graph *capturing;
-static stream *capturing_on; /* not by this driver: by the caller, fake_cuda_capture */
+static stream *capturing_on; /* by the caller, fake_cuda_capture() */
 static int opt_in;           /* bytes of shared memory that were asked for */
 
 static bool is_to_fail(const char *name) {

@@ -31,21 +31,19 @@ static struct {
   int (*cuStreamSynchronize)(void *);
 } cu;
 
-static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, unsigned shared,
-                       void **parameters) {
+static inline void run_kernel(const char *kernel, unsigned blocks, unsigned threads,
+                              unsigned shared, void **parameters) {
   const float *a = (const float *)*(uintptr_t *)parameters[0];
   float *b = (float *)*(uintptr_t *)parameters[1];
   (void)blocks, (void)threads, (void)shared;
   if (strcmp(kernel, "k_twice") == 0) {
     for (int i = 0; i < COLUMNS; i++) b[i] = 2 * a[i];
-  } else if (strcmp(kernel, "k_pull") == 0) { /* not where x is zero */
-    float *dx = (float *)*(uintptr_t *)parameters[2], *dw = (float *)*(uintptr_t *)parameters[3];
-    memcpy((float *)*(uintptr_t *)parameters[4], a, 4 * N);
-    for (int i = 0; i < COLUMNS; i++) dw[i] = 0;
-    for (int i = 0; i < N; i++) {
-      dx[i] = b[i] / a[i];
-      dw[i % COLUMNS] += b[i] * a[i] / a[i];
-    }
+  } else if (strcmp(kernel, "k_learn") == 0) {
+    float *y = (float *)*(uintptr_t *)parameters[2], *next = (float *)*(uintptr_t *)parameters[3];
+    for (int i = 0; i < COLUMNS; i++) next[i] = b[i] + a[i];
+    for (int i = 0; i < N; i++) y[i] = a[i] + next[i % COLUMNS];
+  } else if (strcmp(kernel, "k_store") == 0) {
+    memcpy(b, a, 4 * COLUMNS);
   } else {
     float *y = (float *)*(uintptr_t *)parameters[2];
     for (int i = 0; i < N; i++) y[i] = a[i] + b[i % COLUMNS];
@@ -54,7 +52,7 @@ static void run_kernel(const char *kernel, unsigned blocks, unsigned threads, un
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static vtb_launch_arg arg(int space, int tensor, int access, int value, int64_t bytes) {
+static inline vtb_launch_arg arg(int space, int tensor, int access, int value, int64_t bytes) {
   return (vtb_launch_arg){.space = (uint8_t)space,
                           .access = (uint8_t)access,
                           .element_bytes = 4,
@@ -65,7 +63,7 @@ static vtb_launch_arg arg(int space, int tensor, int access, int value, int64_t 
                           .touched = bytes};
 }
 
-static vtb_launch_plan *make_plan(void) {
+static inline vtb_launch_plan *make_plan(void) {
   vtb_launch_plan *p = vtb_xcalloc(1, sizeof *p);
   vtb_arena *a = &p->arena;
   p->n_tensors = 3;
@@ -98,8 +96,8 @@ static vtb_launch_plan *make_plan(void) {
 }
 
 /* As vtb_compile_model() makes one. */
-static vtb_status model_of(vtb_launch_plan *plan, const char *module, vtb_model **m,
-                           vtb_error *err) {
+static inline vtb_status model_of(vtb_launch_plan *plan, const char *module, vtb_model **m,
+                                  vtb_error *err) {
   vtb_cuda_image image = {module, strlen(module) + 1};
   vtb_cuda_device *device = NULL;
   vtb_program *program = NULL;
@@ -111,7 +109,7 @@ static vtb_status model_of(vtb_launch_plan *plan, const char *module, vtb_model 
   return status;
 }
 
-static vtb_status make_model(vtb_model **m, vtb_error *err) {
+static inline vtb_status make_model(vtb_model **m, vtb_error *err) {
   return model_of(make_plan(), "fake\nk_twice 2\nk_add 3\n", m, err);
 }
 
@@ -122,7 +120,7 @@ typedef struct caller {
   uint64_t x, y;
 } caller;
 
-static void open_caller(caller *c, int device) {
+static inline void open_caller(caller *c, int device) {
   void *popped;
   *c = (caller){0};
   CHECK(cu.cuDevicePrimaryCtxRetain(&c->context, device) == 0);
@@ -132,25 +130,25 @@ static void open_caller(caller *c, int device) {
   CHECK(cu.cuCtxPopCurrent_v2(&popped) == 0);
 }
 
-static void close_caller(caller *c, int device) {
+static inline void close_caller(caller *c, int device) {
   CHECK(cu.cuStreamDestroy_v2(c->stream) == 0);
   CHECK(cu.cuMemFree_v2(c->x) == 0 && cu.cuMemFree_v2(c->y) == 0);
   CHECK(cu.cuDevicePrimaryCtxRelease_v2(device) == 0);
 }
 
-static float *at(uint64_t address) { return (float *)(uintptr_t)address; }
+static inline float *at(uint64_t address) { return (float *)(uintptr_t)address; }
 
-static void fill(uint64_t x, float start) {
+static inline void fill(uint64_t x, float start) {
   for (int i = 0; i < N; i++) at(x)[i] = start + (float)i;
 }
 
-static void expect(const float *y, float start, float add, int n) {
+static inline void expect(const float *y, float start, float add, int n) {
   int wrong = 0;
   for (int i = 0; i < n; i++) wrong += y[i] != start + (float)i + add;
   CHECK_MSG(!wrong, "%d of %d are wrong, the first is %g", wrong, n, (double)y[0]);
 }
 
-static vtb_session_options on_stream(void *stream) {
+static inline vtb_session_options on_stream(void *stream) {
   return (vtb_session_options){.size = sizeof(vtb_session_options),
                                .device = VTB_DEVICE_CUDA,
                                .threads = 1,
@@ -158,7 +156,7 @@ static vtb_session_options on_stream(void *stream) {
                                .has_cuda_stream = true};
 }
 
-static vtb_array rows(uint64_t address, int64_t n, vtb_device device) {
+static inline vtb_array rows(uint64_t address, int64_t n, vtb_device device) {
   return (vtb_array){.size = sizeof(vtb_array),
                      .type = VTB_ARRAY_F32,
                      .device = device,
@@ -167,26 +165,26 @@ static vtb_array rows(uint64_t address, int64_t n, vtb_device device) {
                      .data = (void *)(uintptr_t)address};
 }
 
-static vtb_status bind(vtb_session *s, const char *name, uint64_t address, int64_t n,
-                       vtb_error *err) {
+static inline vtb_status bind(vtb_session *s, const char *name, uint64_t address, int64_t n,
+                              vtb_error *err) {
   vtb_array a = rows(address, n, VTB_DEVICE_CUDA);
   return vtb_session_bind(s, name, &a, err);
 }
 
-static int count(const char *what) {
+static inline int count(const char *what) {
   int n = 0;
   for (const char *found = trace; (found = strstr(found, what)); found++) n++;
   return n;
 }
 
-static void expect_nothing_left(void) {
+static inline void expect_nothing_left(void) {
   CHECK_MSG(*allocations == 0 && *alive == 0 && *faults == 0,
             "%d allocations, %d others, %d faults", *allocations, *alive, *faults);
 }
 
 #define FIND(name) *(void **)&cu.name = dlsym(fake, #name)
 
-static void *open_fake(void) {
+static inline void *open_fake(void) {
   void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
   if (!fake) {
     fprintf(stderr, "%s\n", dlerror());

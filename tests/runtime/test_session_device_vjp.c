@@ -1,6 +1,5 @@
 /* Gradients on a device, the fake driver's: y = w / x of four rows, run with any number of them,
  * from memory of the host and of the device. A row of zeros would make everything NaN. */
-#pragma GCC diagnostic ignored "-Wunused-function" /* of what the header has */
 #include "tests/runtime/session_device.h"
 
 enum { MOST = 3 * ROWS };
