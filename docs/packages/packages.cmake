@@ -70,9 +70,11 @@ vtb_package(runtime libvertebra-rt${so} libs "" "runs compiled vision backbones
 Opens and runs the files that `vertebra build` makes; there is no compiler
 in it.")
 vtb_package(runner vertebra-run science "libvertebra-rt${so} ${same}, ${codecs}" "classifies images with compiled vision backbones
-A command that opens the files of `vertebra build`; there is no compiler in it.")
+A command that opens the files that `vertebra build` made on another machine,
+and prints the likeliest classes of each image. No compiler is needed.")
 vtb_package(compiler libvertebra${so} libs "vertebra-models ${same}" "compiler for vision backbones: library
-The compiler with its runtime, for programs that compile models themselves.")
+The compiler with its runtime, for programs that compile models themselves:
+those of the preset library, or of texts in its language.")
 vtb_package(development libvertebra-dev libdevel "libvertebra-rt${so} ${same}, libvertebra${so} ${same}"
             "compiler for vision backbones: development
 Headers, static libraries, pkg-config and CMake files of libvertebra and

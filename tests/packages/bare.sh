@@ -8,13 +8,14 @@ set -u
 for tool in mmdebstrap cpack dpkg-deb dpkg-shlibdeps; do
   command -v $tool >/dev/null || { echo "skipped: no $tool"; exit 77; }
 done
+[ "$(id -u)" = 0 ] || grep -qs "^$(id -un):" /etc/subuid || { echo "skipped: neither root nor ids of its own in /etc/subuid"; exit 77; }
 mirror=${VTB_DEBIAN_MIRROR:-http://deb.debian.org/debian}
 VERTEBRA=$(realpath "$1")/vertebra debs=${2:-}
 . tests/cli/lib.sh # $work, fail
 export VTB_MODELS=$PWD/models
 /usr/lib/apt/apt-helper download-file "$mirror/dists/bookworm/Release" "$work/Release" >/dev/null 2>&1 ||
   { echo "skipped: no Debian archive at $mirror"; exit 77; }
-share=$work/share
+share=$work/try
 mkdir "$share"
 if [ -n "$debs" ]; then cp "$debs"/*.deb "$share"
 else cpack --config "$1/CPackConfig.cmake" -G DEB -B "$work/made" >"$work/log" 2>&1 || fail "$(cat "$work/log")"
@@ -33,7 +34,7 @@ cp -r docs/examples/c "$share"
 cp tests/packages/on_bare.sh "$share"
 
 inside="env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb bash -eu /try/on_bare.sh"
-mmdebstrap --variant=minbase --format=null --quiet --customize-hook="cp -r '$share' \"\$1/try\"" \
+mmdebstrap --variant=minbase --format=null --quiet --customize-hook="copy-in '$share' /" \
   --customize-hook="chroot \"\$1\" $inside" bookworm - "$mirror" >"$work/log" 2>&1 </dev/null || fail "$(tail -n 40 "$work/log")"
 grep '^on_bare: ' "$work/log"
 [ "$(grep '^on_bare: ' "$work/log" | tail -n 1)" = 'on_bare: whole' ] || fail "it ended early: $(tail -n 20 "$work/log")"

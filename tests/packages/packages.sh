@@ -80,6 +80,9 @@ if unshare -rm mount -t tmpfs none /proc 2>/dev/null; then # a root without /pro
   grep -q root/usr/share/vertebra/models log || fail "without /proc: $(cat log)"
 fi
 ! readelf -d root/usr/bin/vertebra-run | grep -qE 'RPATH|RUNPATH' || fail "the packages' runner looks for libraries on its own"
+for file in root/usr/bin/vertebra root/usr/bin/vertebra-run root/${lib#./}/libvertebra.so.$so root/${lib#./}/libvertebra_rt.so.$so; do
+  readelf -d $file | grep -q 'FLAGS_1.*NOW' || fail "$file resolves symbols late"
+done
 LD_LIBRARY_PATH=$work/root/${lib#./} root/usr/bin/vertebra-run --version | grep -qx "vertebra-run $version" || fail "the unpacked runner does not run"
 if python3 -c 'import numpy' 2>/dev/null; then # Python's package finds the library and the models that lie beside it
   PYTHONPATH=$work/root/usr/lib/python3/dist-packages PYTHONDONTWRITEBYTECODE=1 python3 -c '
