@@ -12,6 +12,7 @@
 #include "runtime/artefact/cpu_level.h"
 #include "runtime/launch/launch_plan_file.h"
 #include "runtime/artefact/safetensors.h"
+#include "runtime/base/library.h"
 #include "runtime/base/prepare.h"
 
 struct vtb_artefact {
@@ -235,6 +236,11 @@ static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT,
                     "%s is an object, whose code runs in programs that it is linked into: build a "
                     "file called .so to run it by itself",
+                    a->path);
+  if (!vtb_library_loads())
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s: this program is linked statically, and such programs load no code: link "
+                    "the model into it (vertebra build -o NAME.o)",
                     a->path);
   vtb_status status = check_services(a, err);
   if (status != VTB_OK) return status;

@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <glob.h>
 #include <limits.h>
+#include <link.h>
 #include <string.h>
 
 /* Behind each stands a file name; %s is replaced by the environment variable in front. */
@@ -101,8 +102,26 @@ static void *find(const vtb_library *l, char **path, vtb_error *err) {
   return handle;
 }
 
+/* The first object is the program; one with a loader names it. */
+static int look_for_loader(struct dl_phdr_info *program, size_t size, void *found) {
+  (void)size;
+  for (int i = 0; i < program->dlpi_phnum; i++)
+    if (program->dlpi_phdr[i].p_type == PT_INTERP) *(bool *)found = true;
+  return 1;
+}
+
+bool vtb_library_loads(void) {
+  bool found = false;
+  dl_iterate_phdr(look_for_loader, &found);
+  return found;
+}
+
 vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_error *err) {
   char *file = NULL;
+  if (!vtb_library_loads())
+    return vtb_fail(err, VTB_E_DEVICE,
+                    "no %s: this program is linked statically, and such programs load no libraries",
+                    l->what);
   void *handle = find(l, &file, err);
   if (!handle) return VTB_E_DEVICE;
   if (!file) {

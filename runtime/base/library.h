@@ -27,6 +27,10 @@ typedef struct vtb_library {
   bool of_system; /* no vendor's: in the loader's path or nowhere */
 } vtb_library;
 
+/* False in a program that is linked statically: its C library opens shared libraries, but beside a
+ * second C library, with which they crash. */
+bool vtb_library_loads(void);
+
 /* Fills the table. *path (may be NULL) is the file that was found, the caller's to free. */
 VTB_MUST_USE vtb_status vtb_library_open(const vtb_library *l, void *table, char **path,
                                          vtb_error *err);

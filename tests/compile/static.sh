@@ -161,16 +161,24 @@ int main(void) {
   vtb_session *s;
   vtb_error err = {0};
   vtb_array y = {.size = sizeof y};
+  /* the one is not loaded, the other runs; a library of images is not loaded either */
+  if (vtb_model_open("model.so", NULL, &m, &err) || vtb_session_open(m, NULL, &s, &err) != VTB_E_INPUT) return 2;
+  puts(err.text);
+  vtb_model_release(m);
+  err.text[0] = 0;
   if (vtb_model_open_static(&model_vtb, NULL, &m, &err) || vtb_session_open(m, NULL, &s, &err) ||
       vtb_session_run(s, 1, &err) || vtb_session_array(s, VTB_ARRAY_OUTPUT, NULL, &y, &err))
     return puts(err.text), 1;
+  if (vtb_session_load_image(s, NULL, 0, IMAGE, &err) != VTB_E_DEVICE) return 3;
+  puts(err.text);
   vtb_session_close(s);
   vtb_model_release(m);
   return 0;
 }
 C
-  gcc -static-pie -std=c11 $warnings alone.c model.o "$build/libvertebra_rt.a" $depends -o app 2>/dev/null && ./app ||
-    fail "a program that is all static does not run"
+  gcc -static-pie -DIMAGE="\"$top/tests/runtime/images/turned6.jpg\"" -std=c11 $warnings alone.c model.o "$build/libvertebra_rt.a" $depends -o app 2>/dev/null && ./app >out ||
+    fail "a program that is all static does not run: $(cat out)"
+  [ "$(grep -c 'is linked statically' out)" = 2 ] || fail "$(cat out)"
 fi
 
 # damage: found at once in the manifest, by its hash in the parameters
