@@ -287,6 +287,15 @@ static vtb_status check_sources(const session *s, const train_options *o, vtb_er
                   changed, s->folder.sources, changed, s->folder.path);
 }
 
+/* Before anything runs: ranks of other models would wait for other sums. */
+static vtb_status compare_ranks(const session *s, vtb_error *err) {
+  char hash[40];
+  vtb_ranks *ranks = s->options->train.ranks;
+  snprintf(hash, sizeof hash, "hash=%s", s->model_hash);
+  vtb_status status = vtb_train_compare(ranks, "settings", vtb_strbuf_text(&s->recipe), err);
+  return status == VTB_OK ? vtb_train_compare(ranks, "text of the model", hash, err) : status;
+}
+
 static vtb_status prepare(const char *what, session *s, train_options *o, vtb_error *err) {
   vtb_status status = train_programs_optimizer(&s->programs, o, err);
   if (status == VTB_OK && !s->record.n) train_record_options(what, o, &s->record);
@@ -295,10 +304,7 @@ static vtb_status prepare(const char *what, session *s, train_options *o, vtb_er
   if (status == VTB_OK && o->again) status = train_record_check(o->again, what, o, err);
   name_run(what, s, o);
   refer_to(s, &o->train);
-  if (status == VTB_OK)
-    status = vtb_train_compare(o->train.ranks, "settings", vtb_strbuf_text(&s->recipe), err);
-  if (status == VTB_OK)
-    status = vtb_train_compare(o->train.ranks, "text of the model", s->model_hash, err);
+  if (status == VTB_OK) status = compare_ranks(s, err);
   if (status == VTB_OK)
     status = train_init_plan(&o->init, s->model, &o->model, vtb_dataset_classes(o->train.train_set),
                              s->programs.height, s->programs.width, &o->train, err);

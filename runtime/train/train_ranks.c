@@ -23,6 +23,16 @@ vtb_status vtb_train_divide(int64_t batch, int ranks, int64_t pieces, int64_t *r
                   (long long)batch, who, runs, fewer, (long long)(below + parts));
 }
 
+/* Of programs that are no code of this process, on memory of the host. */
+static vtb_status sum_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
+  if (b->stream)
+    return vtb_fail(err, VTB_E_DEVICE,
+                    "nothing sums over ranks on this device: train on processors");
+  float *at = (float *)(uintptr_t)b->at;
+  vtb_status status = vtb_ranks_sum_begin(user, at, b->bytes / (int64_t)sizeof *at, err);
+  return status == VTB_OK ? vtb_ranks_sum_wait(user, err) : status;
+}
+
 vtb_status vtb__ranks_open(vtb_trainer *t, vtb_error *err) {
   const vtb_train_config *c = &t->config;
   t->n_ranks = vtb_ranks_count(c->ranks);
@@ -30,6 +40,10 @@ vtb_status vtb__ranks_open(vtb_trainer *t, vtb_error *err) {
   t->pieces = c->accumulate > 1 ? c->accumulate : 1;
   t->rows = c->step->batch;
   t->whole = t->rows * t->pieces * t->n_ranks;
+  if (t->n_ranks > 1 && c->step->run && !c->step->on_bucket) {
+    c->step->on_bucket = sum_bucket;
+    c->step->bucket_user = c->ranks;
+  }
   t->votes = calloc((size_t)t->n_ranks + VTB__VOTES, sizeof *t->votes);
   return t->votes ? VTB_OK : vtb_no_memory(err, "training");
 }

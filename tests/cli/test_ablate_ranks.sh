@@ -38,7 +38,7 @@ command -v mpirun > /dev/null || exit 0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 mpirun --oversubscribe -n 2 true > /dev/null 2>&1 || exit 0
 expect 0 mpirun --oversubscribe -n 2 "$VERTEBRA" ablate vil_nano -D depth=1 -D dim=16 --image 8 --vary paths=uni,bi \
-  --train short.yaml --data data --launcher mpi -o by-mpirun
+  --train short.yaml --data data -o by-mpirun
 out=$(cat by-mpirun/results.json)
 json cells.0.status done cells.1.status done
 exit 0

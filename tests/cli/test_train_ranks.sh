@@ -25,10 +25,10 @@ model tiny(dim: int = 16, kinds: int = 4) {
 END
 run=(tiny.vtb --data data --batch 24 --updates 200 --seed 3 --log-every 1 --threads 1 --ema 0.9 --shift 1 --eval-split test)
 losses() { sed -n 's/.*"event":"step","step":\([0-9]*\),.*"loss":\([^,]*\),.*/\1 \2/p' "$1/log.jsonl"; }
-near() { # A B TOLERANCE: the losses of all updates
-  paste -d' ' <(losses "$1") <(losses "$2") | awk -v most="$3" '
+near() { # A B TOLERANCE [UPDATES]: the losses of all updates
+  paste -d' ' <(losses "$1") <(losses "$2") | awk -v most="$3" -v n="${4:-200}" '
     { d = $2 - $4; if (d < 0) d = -d; if ($1 != $3 || !(d <= most)) { print "update " $1 ": " $2 ", " $4; bad = 1 } }
-    END { if (NR != 200) { print NR " updates"; bad = 1 } exit bad }' || fail "$2 is not $1"
+    END { if (NR != n) { print NR " updates"; bad = 1 } exit bad }' || fail "$2 is not $1"
 }
 weights_near() { # A B TOLERANCE
   command -v python3 > /dev/null && python3 -c 'import numpy' 2>/dev/null || return 0
@@ -59,6 +59,11 @@ done
 expect 0 on 2 "$VERTEBRA" train "${run[@]}" --out again
 cmp again/weights.safetensors by-2/weights.safetensors || fail "2 ranks do not repeat"
 grep -q '"event":"begin","step":0,"batch":24,"ranks":4,"accumulate":1,"rank_batch":6' by-4/log.jsonl || fail "log"
+
+# where kernels are those of a GPU
+expect 0 "$VERTEBRA" train "${run[@]}" --updates 5 --target cuda-emulated --out device
+expect 0 on 2 "$VERTEBRA" train "${run[@]}" --updates 5 --target cuda-emulated --out by-2-device
+near device by-2-device 1e-5 5
 
 # a rank that is killed: the others end, with a sentence; on 3 and on 1 it goes on as if nothing had been
 on 4 "$VERTEBRA" train "${run[@]}" --out "$work/killed" --checkpoint-minutes 0.0005 > by.out 2>&1 & pid=$!

@@ -28,7 +28,6 @@ static void open_data(void) {
 /* 100 samples in batches of 8: 12 updates an epoch, 4 epochs. */
 static vtb_train_config common(void) {
   vtb_train_config c = vtb_train_defaults();
-  c.eval = &eval_program;
   c.train_set = train_set, c.eval_set = eval_set;
   CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
   c.eval_transform = c.train_transform;
@@ -50,9 +49,11 @@ typedef struct rank_run {
   vtb_status status;
   vtb_error error;
   double loss[MOST_STEPS], accuracy[MOST_STEPS];
-  int events, stop_at;
+  int events;
   int64_t first, last; /* updates that were told of */
   volatile int stop;
+  int n_runs;
+  vtb_program step, eval; /* of its own: those who run a program leave notes in it */
   float weights[N_WEIGHTS];
 } rank_run;
 
@@ -73,6 +74,7 @@ static void *train(void *user) {
   vtb_services_ranks(s, r->ranks);
   r->config.services = s;
   r->config.ranks = r->ranks;
+  r->config.step = &r->step, r->config.eval = &r->eval;
   r->config.on_event = note;
   r->config.user = r;
   r->config.stop = &r->stop;
@@ -104,7 +106,8 @@ static rank_run *make_runs(int n, const vtb_train_config *c) {
   if (n > 1) shared_program = fake_shared(FAKE_BATCH / n);
   for (int r = 0; r < n; r++) {
     runs[r].config = *c;
-    runs[r].config.step = n > 1 ? &shared_program : &alone_program;
+    runs[r].step = n > 1 ? shared_program : alone_program;
+    runs[r].eval = eval_program;
   }
   return runs;
 }
@@ -178,44 +181,25 @@ TEST(runs_go_on_with_other_ranks) {
 
 /* ---- together -------------------------------------------------------------------------------- */
 
-static void stop_third(void *user, const vtb_train_event *e) {
-  rank_run *runs = user;
-  if (e->kind == VTB_TRAIN_STEP && e->step == 7) runs[3].stop = 15;
-  runs[0].last = e->step;
-}
-
-static void *train_told(void *user) {
-  rank_run *r = user;
-  vtb_trainer *t = NULL;
-  vtb_services *s = vtb_services_default(1);
-  vtb_services_ranks(s, r->ranks);
-  r->config.services = s;
-  r->config.ranks = r->ranks;
-  r->config.stop = &r->stop;
-  r->status = vtb_trainer_open(&r->config, &t, &r->error);
-  if (r->status == VTB_OK) r->status = vtb_trainer_run(t, &r->result, &r->error);
-  vtb_trainer_close(t);
-  vtb_ranks_close(r->ranks);
-  vtb_services_free(s);
-  return NULL;
+static vtb_status stop_later(void *owner, void *const *args, const vtb_services *s,
+                             vtb_error *err) {
+  float workspace[FAKE_BATCH * FAKE_CLASSES];
+  rank_run *r = owner;
+  (void)err;
+  shared_program.entry(args, workspace, s);
+  if (++r->n_runs == 7) r->stop = 15;
+  return VTB_OK;
 }
 
 /* One rank is asked to stop: all do, after the same update, which is in the checkpoint. */
 TEST(all_stop_when_one_is_asked_to) {
   vtb_train_config c = common();
-  rank_run *runs = make_runs(4, &c);
-  vtb_ranks *ranks[4];
-  pthread_t threads[4];
   char path[512];
   snprintf(path, sizeof path, "%s", temp_path("stop.safetensors"));
-  CHECK_OK(vtb_ranks_open_threads(4, NULL, ranks, err));
-  for (int r = 0; r < 4; r++) {
-    runs[r].ranks = ranks[r];
-    runs[r].config.on_event = stop_third, runs[r].config.user = runs;
-    runs[r].config.checkpoint = path;
-    pthread_create(&threads[r], NULL, train_told, &runs[r]);
-  }
-  for (int r = 0; r < 4; r++) pthread_join(threads[r], NULL);
+  c.checkpoint = path;
+  rank_run *runs = make_runs(4, &c);
+  runs[3].step.run = stop_later, runs[3].step.owner = &runs[3];
+  train_all(runs, 4);
   for (int r = 0; r < 4; r++) {
     CHECK_MSG(runs[r].status == VTB_OK, "%s", runs[r].error.text);
     CHECK(runs[r].result.stopped && !runs[r].result.finished);
@@ -269,11 +253,9 @@ TEST(only_rank_0_writes_and_tells_of_all) {
 
 static rank_run *run_sharded(const vtb_train_config *c) {
   static vtb_tensor_info tensors[2][FAKE_TENSORS + 1];
-  static vtb_program programs[2];
   rank_run *runs = make_runs(2, c);
   for (int r = 0; r < 2; r++) {
-    programs[r] = fake_sharded(FAKE_BATCH / 2, r, tensors[r]);
-    runs[r].config.step = &programs[r];
+    runs[r].step = fake_sharded(FAKE_BATCH / 2, r, tensors[r]);
     runs[r].config.shard = true;
   }
   train_all(runs, 2);
@@ -350,7 +332,6 @@ static void expect_all(rank_run *runs, int n, const char *text) {
 TEST(ranks_that_are_not_the_same_run_are_told) {
   vtb_train_config c = common();
   rank_run *runs = make_runs(3, &c);
-  shared_program = fake_shared(2);
   runs[2].config.recipe = "model=test lr=0.2 -Ddim=8";
   expect_all(runs, 3, "rank 2 has other settings than rank 0: lr=0.1 (there lr=0.2)");
   runs = make_runs(2, &c);
@@ -360,22 +341,18 @@ TEST(ranks_that_are_not_the_same_run_are_told) {
   runs[1].config.train_set = other_set;
   expect_all(runs, 2, "rank 1 has other training data than rank 0: labels=");
   runs = make_runs(2, &c);
-  vtb_program another = fake_shared(4);
   vtb_tensor_info tensors[FAKE_TENSORS + 1];
-  memcpy(tensors, another.tensors, sizeof tensors);
+  memcpy(tensors, runs[1].step.tensors, sizeof tensors);
   tensors[3].init = "trunc_normal(0.03)";
-  another.tensors = tensors;
-  runs[1].config.step = &another;
+  runs[1].step.tensors = tensors;
   expect_all(runs, 2, "rank 1 has other weights than rank 0: values=");
 }
-
-static int runs_left;
 
 static vtb_status fail_later(void *owner, void *const *args, const vtb_services *s,
                              vtb_error *err) {
   float workspace[FAKE_BATCH * FAKE_CLASSES];
-  (void)owner;
-  if (runs_left-- <= 0) return vtb_fail(err, VTB_E_MEMORY, "no room for the run");
+  rank_run *r = owner;
+  if (++r->n_runs > 17) return vtb_fail(err, VTB_E_MEMORY, "no room for the run");
   shared_program.entry(args, workspace, s);
   return VTB_OK;
 }
@@ -388,10 +365,7 @@ TEST(an_error_of_one_rank_ends_all) {
   snprintf(path, sizeof path, "%s", temp_path("failed.safetensors"));
   c.checkpoint = path, c.checkpoint_steps = 5, c.resume = true;
   rank_run *runs = make_runs(4, &c);
-  vtb_program failing = shared_program;
-  failing.run = fail_later;
-  runs_left = 17;
-  runs[2].config.step = &failing;
+  runs[2].step.run = fail_later, runs[2].step.owner = &runs[2];
   train_all(runs, 4);
   for (int r = 0; r < 4; r++)
     CHECK_MSG(runs[r].status != VTB_OK && strstr(runs[r].error.text, "no room for the run"),
@@ -438,7 +412,8 @@ static void *evaluate(void *user) {
                         .ranks = j->ranks,
                         .confusion = true};
   CHECK_OK(vtb_transform_init(&o.transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
-  j->status = vtb_evaluate(&eval_program, j->params, &o, &j->result, NULL);
+  vtb_program p = eval_program;
+  j->status = vtb_evaluate(&p, j->params, &o, &j->result, NULL);
   vtb_ranks_close(j->ranks);
   vtb_services_free(s);
   return NULL;
