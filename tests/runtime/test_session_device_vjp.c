@@ -85,7 +85,7 @@ static void run_rows(vtb_session *s, void *stream, uint64_t memory, int n, int t
   static const char *const names[] = {"x", "w", "d:y", "y", "d:x", "d:w"};
   static float host[6][MOST * COLUMNS];
   float *at_array[6];
-  char how[16];
+  char how[32];
   for (int i = 0; i < 6; i++) {
     bool device = there >> i & 1, is_vector = i == 1 || i == 5;
     vtb_device where = device ? VTB_DEVICE_CUDA : VTB_DEVICE_CPU;
