@@ -143,6 +143,7 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
   if (o->updates && says(argc, argv, "--epochs"))
     return cli_usage_error("train", "--updates and --epochs both say how long: one of them");
   vtb_status named = cli_check_folder("train", "--out", o->out);
+  if (named == VTB_OK) named = cli_check_name("train", "--trace", o->trace, ".json");
   if (named != VTB_OK) return named;
   cli_model_parsed(&o->model);
   o->rows = opts;
@@ -247,10 +248,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "a line of the log every N updates (default 50), a GPU's results read as often (default 3)"},
       {"--tensorboard", CLI_FLAG, &o.tensorboard, NULL,
        "also write event files for TensorBoard, below tensorboard/ of the run's folder"},
-      {"--plan-scale", CLI_STR, &o.plan_scale, "N,N,...",
-       "train nothing: predict steps on so many ranks, 8,64,512 (docs/scaling_model.md)"},
-      {"--ranks-per-node", CLI_POSITIVE, &o.ranks_per_node, "N",
-       "--plan-scale: ranks that share a node (default: GPUs 8, else this machine's)"},
+      TRAIN_FORESIGHT_OPTS(o),
       {"--quiet", CLI_FLAG, &o.quiet, NULL, "no progress"},
       CLI_TARGET_OPT(o.model),
       CLI_MODEL_OPTS(o.model)};

@@ -11,7 +11,7 @@ static bool is_silent(const char *name) {
                                       "--entry",       "--target",       "--max-steps",
                                       "--max-seconds", "--eval-batch",   "--time-passes",
                                       "--print-after", "--skip-damaged", "--checkpoint-minutes",
-                                      "--log-every"};
+                                      "--log-every",   "--trace"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++)
     if (strcmp(names[i], name) == 0) return true;
   return false;

@@ -134,7 +134,7 @@ static vtb_status compile_step(const char *what, train_options *o, int classes, 
   if (status == VTB_OK && (!p->measured || takes_images(c.module->entry, o)))
     status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);
   if (status == VTB_OK) status = vtb_compilation_train(&c);
-  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->step);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, o->trace, &p->step);
   if (status == VTB_OK) keep_sources(&p->sources, c.unit);
   if (status == VTB_OK && c.rule) keep_sources(&p->sources, c.rule->unit);
   vtb_compilation_free(&c);

@@ -19,6 +19,7 @@ typedef struct train_options {
   train_layers layers;
   const char *out, *recipe, *again;
   const char *plan_scale; /* numbers of ranks to predict, instead of training; NULL: trains */
+  const char *trace;      /* a file for what the first updates do; NULL: not wanted */
   int64_t ranks_per_node; /* of the prediction; 0: the machine says */
   bool overwrite, tensorboard;
   const cli_opt *rows; /* of this struct */
@@ -40,6 +41,17 @@ typedef struct train_options {
   double checkpoint_minutes;
   bool quiet;
 } train_options;
+
+/* Of training that is predicted or looked at (plan_scale.h, train_trace.h). */
+#define TRAIN_FORESIGHT_OPTS(o)                                                                    \
+  {"--plan-scale", CLI_STR, &(o).plan_scale, "N,N,...",                                            \
+   "train nothing: predict steps on so many ranks, 8,64,512 (docs/scaling_model.md)"},             \
+      {"--ranks-per-node", CLI_POSITIVE, &(o).ranks_per_node, "N",                                 \
+       "--plan-scale: ranks that share a node (default: GPUs 8, else this machine's)"},            \
+  {                                                                                                \
+    "--trace", CLI_STR, &(o).trace, "FILE.json",                                                   \
+        "what the first updates do, on every rank, as a Chrome trace (Perfetto)"                   \
+  }
 
 typedef VTB_VEC(vtb_source_file) train_sources; /* each with its own texts, by name */
 

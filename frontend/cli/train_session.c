@@ -5,6 +5,7 @@
 #include "frontend/cli/train_output.h"
 #include "frontend/cli/train_record.h"
 #include "frontend/cli/train_signals.h"
+#include "frontend/cli/train_trace.h"
 #include "frontend/cli/weights.h"
 
 #include <math.h>
@@ -81,6 +82,7 @@ typedef struct session {
   const char *model;
   train_programs programs;
   vtb_services *services;
+  train_trace *trace; /* NULL: not wanted */
   run_folder folder;
   vtb_strbuf recipe, more, record; /* what makes it this run; its options as YAML */
   char model_hash[20];
@@ -100,6 +102,7 @@ static void close_session(session *s) {
   train_signals_leave_nothing(NULL, NULL);
   run_folder_leave(&s->folder, s->written);
   vtb_services_free(s->services);
+  train_trace_free(s->trace);
   train_programs_free(&s->programs);
   vtb_strbuf_free(&s->recipe);
   vtb_strbuf_free(&s->more);
@@ -347,6 +350,9 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   if (status == VTB_OK && o->layers.freeze.n && built)
     status =
         vtb_fail(err, VTB_E_USAGE, "--freeze is for a model's source, and %s is compiled", what);
+  if (status == VTB_OK && o->trace && built)
+    status =
+        vtb_fail(err, VTB_E_USAGE, "--trace is for a model's source, and %s is compiled", what);
   if (status != VTB_OK) return status;
   int classes = vtb_dataset_classes(o->train.train_set);
   status = train_programs_open(what, o, classes, &s->programs);
@@ -354,7 +360,8 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model
              : o->name        ? o->name
                               : what;
-  s->services = vtb_need(vtb_services_default((int)o->rank_threads));
+  s->services = o->trace ? train_trace_services(s->programs.step, (int)o->rank_threads, &s->trace)
+                         : vtb_need(vtb_services_default((int)o->rank_threads));
   vtb_services_ranks(s->services, o->train.ranks);
   return prepare(what, s, o, err);
 }
@@ -367,7 +374,11 @@ static vtb_status train_and_save(session *s, train_outcome *out, vtb_error *err)
   vtb_status status = vtb_trainer_open(&s->options->train, &trainer, err);
   train_init_say(&s->options->init, status == VTB_OK);
   train_signals_begin();
+  if (status == VTB_OK && s->trace)
+    status = train_trace_begin(s->trace, s->services, s->options->train.ranks, err);
   if (status == VTB_OK) status = vtb_trainer_run(trainer, &out->result, err);
+  if (status == VTB_OK && s->trace)
+    status = train_trace_end(s->trace, s->services, s->model, s->options->trace, err);
   out->over_already = out->result.finished && !out->result.updates && !s->written;
   int64_t saves = out->result.steps && (s->written || !vtb_path_exists(s->folder.weights));
   if (status == VTB_OK)

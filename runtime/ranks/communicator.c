@@ -77,6 +77,7 @@ static bool start_jobs(communicator *c) {
   for (vtb__job *j; (j = take_job(c));) {
     if (!c->in_flight) c->busy_since = vtb_now();
     vtb__slot *s = &c->slots[(c->next + c->in_flight++) % VTB__IN_FLIGHT];
+    j->begin = vtb_now();
     vtb_status status = vtb__job_start(s, j, c->link, &c->sent);
     if (status != VTB_OK) fail_here(c, status);
     moved = true;
@@ -86,6 +87,9 @@ static bool start_jobs(communicator *c) {
 
 static void end_job(communicator *c, vtb__slot *s) {
   c->buckets += s->job->kind == VTB__SUM || s->job->kind == VTB__SHARE;
+  pthread_mutex_lock(&c->r->lock);
+  vtb__note_span(c->r, s->job->begin, vtb_now(), s->job->bytes);
+  pthread_mutex_unlock(&c->r->lock);
   vtb__job_free(s->job);
   s->job = NULL;
   c->ended++;

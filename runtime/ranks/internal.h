@@ -40,6 +40,7 @@ typedef struct vtb__job {
   vtb__job_kind kind;
   int root;
   int64_t number; /* from 0, in the order of all ranks */
+  double begin;   /* vtb_now() when it was taken */
   int64_t bytes;  /* of its pieces */
   VTB_VEC(vtb__piece) pieces;
   char *all; /* VTB__GATHER: where the root wants them */
@@ -147,11 +148,18 @@ struct vtb_ranks {
   char to_tell[VTB__WHY]; /* vtb_ranks_fail(); empty: nothing */
   double waiting;         /* since when the caller waits; 0: it does not */
   vtb_ranks_stats stats;
+  vtb_ranks_span *spans; /* NULL: nobody wants them */
+  int64_t n_spans, most_spans;
   vtb__watch watch; /* the thread's, but names are read under the lock */
 
   vtb__job **buckets; /* the caller's: sums, and shares of each rank, that are not full */
   atomic_bool frozen; /* tests: the thread is as if the process were stopped */
 };
+
+/* Under the lock. */
+static inline void vtb__note_span(vtb_ranks *r, double begin, double end, int64_t bytes) {
+  if (r->n_spans < r->most_spans) r->spans[r->n_spans++] = (vtb_ranks_span){begin, end, bytes};
+}
 
 VTB_MUST_USE vtb_status vtb__communicator_start(vtb_ranks *r, vtb_error *err);
 void vtb__communicator_stop(vtb_ranks *r);

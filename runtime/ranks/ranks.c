@@ -67,9 +67,21 @@ static vtb_status wait_for_all(vtb_ranks *r, vtb_error *err) {
   while (r->status == VTB_OK && r->ended < r->begun) pthread_cond_wait(&r->change, &r->lock);
   r->waiting = 0;
   r->stats.waited += vtb_now() - since;
+  vtb__note_span(r, since, vtb_now(), -1);
   vtb_status status = status_of(r, err);
   pthread_mutex_unlock(&r->lock);
   return status;
+}
+
+int64_t vtb_ranks_trace(vtb_ranks *r, vtb_ranks_span *at, int64_t most) {
+  if (!r) return 0;
+  pthread_mutex_lock(&r->lock);
+  int64_t before = r->n_spans;
+  r->spans = at;
+  r->n_spans = 0;
+  r->most_spans = at ? most : 0;
+  pthread_mutex_unlock(&r->lock);
+  return before;
 }
 
 /* This rank cannot go on as the others do: they must know. */

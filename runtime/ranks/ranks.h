@@ -81,6 +81,15 @@ typedef struct vtb_ranks_stats {
 } vtb_ranks_stats;
 void vtb_ranks_get_stats(vtb_ranks *r, vtb_ranks_stats *out);
 
+/* Something that was exchanged, or that the caller waited for. */
+typedef struct vtb_ranks_span {
+  double begin, end; /* vtb_now() */
+  int64_t bytes;     /* -1: waited */
+} vtb_ranks_span;
+/* From now on the first `most` of them are noted in at[], which is the caller's and stays there
+ * until this is called with NULL. Returns how many were noted before. */
+int64_t vtb_ranks_trace(vtb_ranks *r, vtb_ranks_span *at, int64_t most);
+
 /* Programs that run with these services sum over r (NULL: over nobody any more), which stays the
  * caller's. */
 void vtb_services_ranks(vtb_services *s, vtb_ranks *r);
