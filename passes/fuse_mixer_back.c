@@ -290,7 +290,7 @@ static bool begins_with(const vtb_inst *rows, const vtb_inst *other) {
 }
 
 void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]) {
-  readers of[3] = {{NULL}};
+  readers of[3] = {0};
   bool there[3];
   for (int o = 0; o < 3; o++)
     there[o] = way[o].map && take_readers(&way[o], way[o].d, &of[o]) && of[o].rows;
