@@ -340,8 +340,9 @@ static void add_returns(maker *m) {
 
 static void add_sum(maker *m, const vtb_inst *inst) {
   vtb_step step = step_of(m, VTB_STEP_SUM, inst);
-  if (step.at[0].value != step.at[1].value) add_copy(m, NULL, step.at[0], step.at[1], 0);
-  step.at[0] = step.at[1];
+  const vtb_spot *to = &step.at[inst->n_operands];
+  if (step.at[0].value != to->value) add_copy(m, NULL, step.at[0], *to, 0);
+  step.at[0] = *to;
   vtb_vec_push(&m->out->list, step);
 }
 
@@ -363,7 +364,7 @@ static void add_waits(vtb_steps *s, vtb_func_steps *f) {
       memset(begun, 0, (size_t)f->n_values * sizeof *begun);
       any = false;
     }
-    if (step && step->kind == VTB_STEP_SUM) any = begun[step->at[1].value] = true;
+    if (step && step->kind == VTB_STEP_SUM) any = begun[step->at[0].value] = true;
     if (step) vtb_vec_push(&list, *step);
   }
   f->list.n = 0;

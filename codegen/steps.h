@@ -75,7 +75,9 @@ typedef enum vtb_step_kind {
   VTB_STEP_COPY,
   VTB_STEP_CALL,
   VTB_STEP_FOLD,
-  VTB_STEP_SUM, /* begins a sum over ranks, in place: from and to are one, and dense */
+  /* begins a sum over ranks, in place: the first place and the last are one, and dense; of three
+   * the second has a number that is 0 if there is nothing to sum */
+  VTB_STEP_SUM,
   VTB_STEP_WAIT /* for all sums that were begun; nothing touches them before */
 } vtb_step_kind;
 

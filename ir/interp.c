@@ -130,7 +130,8 @@ vtb_status vtb__interp_sum_ranks(vtb__eval *e) {
   const vtb_interp_options *o = e->machine->options;
   int64_t n = vtb_type_count(&e->out[0]->type);
   memcpy(e->out[0]->data, e->in[0]->data, (size_t)n * sizeof(double));
-  if (o && o->sum) o->sum(o->user, e->out[0]->data, n);
+  bool wanted = e->inst->n_operands == 1 || e->in[1]->data[0] != 0;
+  if (o && o->sum && wanted) o->sum(o->user, e->out[0]->data, n);
   return VTB_OK;
 }
 

@@ -234,6 +234,10 @@ bool vtb__shape_sum_ranks(vtb__shape *s) {
     return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE,
                            "sum_ranks: %s is shared out, and has no sum over ranks",
                            vtb__shape_text(s, x));
+  const vtb_type *when = vtb__shape_operand(s, s->inst->n_operands - 1);
+  if (s->inst->n_operands > 1 && vtb_type_count(when) != 1)
+    return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "sum_ranks: operand 2 is a scalar, not %s",
+                           vtb__shape_text(s, when));
   vtb__shape_push(s, *x);
   return vtb__shape_f32(s);
 }

@@ -321,8 +321,8 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
         use(lives, live_of, frame, v, i->order);
         continue;
       }
-      bool copied = i->op == VTB_OP_sum_ranks && !summed_in_place(i, uses);
-      if (i->n_operands == 1 && return_of[v->id] < 0 && !copied &&
+      bool sum = i->op == VTB_OP_sum_ranks, copied = sum && !summed_in_place(i, uses);
+      if ((i->n_operands == 1 || sum) && return_of[v->id] < 0 && !copied &&
           make_view(i, &frame->slots[i->operands[0]->id], s))
         continue;
       *s = (vtb_slot){.bytes = round_up(vtb_type_bytes(&v->type)), .in_place = s->in_place};

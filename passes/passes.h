@@ -28,6 +28,7 @@ typedef struct vtb_pass_context {
   bool library;             /* large products are by the vendor's library */
   bool updates;             /* runs change the parameters */
   int ranks;                /* processes that share a batch out; 0: 1 */
+  bool pieces;              /* runs have pieces of a batch, of which each begins at some row */
   const char *mode; /* of every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
   int64_t chunk;    /* with mode "chunkwise"; 0: default */
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */
@@ -124,10 +125,18 @@ VTB_MUST_USE vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_fun
                                              vtb_error *err);
 
 /* The end of a training step (passes/update.c): `rule`, an optimiser of any module, behind the
- * gradients of `step`, with averages of parameters and buffers if asked for. VTB_E_INPUT if it is
- * no training step. Of a classifier's step it also counts what was classified right. */
+ * gradients of `step`. VTB_E_INPUT if it is no training step. Of a classifier's step it also counts
+ * what was classified right. */
+typedef struct vtb_update_options {
+  bool average; /* of parameters and buffers */
+  /* gradients of several runs make an update (runtime/base/update.h); their number is no matter */
+  bool accumulates;
+  /* the step updates the parameters that are dealt to `rank` of `ranks`, and has their states
+   * alone; 0: all */
+  int rank, ranks;
+} vtb_update_options;
 VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
-                                          bool average, vtb_error *err);
+                                          const vtb_update_options *o, vtb_error *err);
 
 /* ---- products (passes/product.c): what einsums and scans are on tensor cores ----------------- */
 

@@ -18,6 +18,9 @@
  * What depends on the number of a row, `random` and `iota` over the batch, counts from the input
  * VTB_RANK_FIRST, the first row of this rank.
  *
+ * Where an update is made of several runs (update.c), a rank adds up its own parts, and the last
+ * run sums them: sum_ranks has then a second operand.
+ *
  * On targets that tell when gradients are whole (passes/target.h) those that the verdict reads stay
  * partial: its attribute `partial` has their numbers.
  */
@@ -29,7 +32,13 @@
 #include <string.h>
 
 /* Zeros are the same on all ranks, and a part of a sum as well. */
-typedef enum share { SAME, SPLIT, PARTIAL, ZEROS } share;
+typedef enum share {
+  SAME,
+  SPLIT,
+  PARTIAL,
+  ZEROS,
+  TOLD /* what the target sums where it lies: everyone else may read it as the same */
+} share;
 
 typedef struct known { /* a function that was visited */
   vtb_func *func;
@@ -88,7 +97,7 @@ static void set_share(sharing *s, const vtb_value *v, share is) {
 /* ---- what is wrong --------------------------------------------------------------------------- */
 
 static void refuse(sharing *s, const vtb_inst *i, const char *why) {
-  if (s->told) return;
+  if (s->told || s->c->ranks < 2) return;
   s->told = true;
   vtb_diag_error(s->c->diags, VTB_DIAG_NOT_SHARED, i->span,
                  "%s cannot be shared out over %d processes: %s", vtb_op_get(i->op)->name,
@@ -102,6 +111,7 @@ static const char *const mixes = "it needs all rows of a batch in one place";
 
 static vtb_value *sum_of(sharing *s, vtb_value *v) {
   make_room(s);
+  if (s->c->ranks < 2) return v;
   if (s->sums[v->id]) return s->sums[v->id];
   vtb_attr ranks = VTB_A_INT("ranks", s->c->ranks);
   vtb_builder b = {.module = s->c->module,
@@ -261,7 +271,7 @@ static void visit_einsum(sharing *s, vtb_inst *i) {
   if (a && b && a != b) refuse(s, i, "it pairs the rows of a batch with one another");
   bool summed = letter && !strchr(out, letter);
   if (!stays_partial(s, i)) sum_operands(s, i);
-  if (summed && i->n_operands == 3 && share_of(s, i->operands[2]) != PARTIAL) {
+  if (summed && s->c->ranks > 1 && i->n_operands == 3 && share_of(s, i->operands[2]) != PARTIAL) {
     vtb_builder at = {.module = s->c->module, .func = s->f, .before = i, .span = i->span};
     vtb_value *product =
         vtb_build(&at, VTB_OP_einsum, i->operands, 2, i->attrs, i->n_attrs)->results[0];
@@ -313,7 +323,39 @@ static bool is_linear(const sharing *s, const vtb_inst *i) {
   }
 }
 
+static bool is_accumulated(const sharing *s, const vtb_value *v) {
+  const char *official = v->def ? NULL : s->f->arg_info[v->index].official;
+  return official && s->f->arg_info[v->index].role == VTB_ROLE_STATE &&
+         vtb_starts_with(official, VTB_ACCUMULATED);
+}
+
+/* Gradients of several runs (update.c): every rank adds its own parts up, and the last run sums
+ * them. Whoever reads the total reads it behind that, where it is still a part in other runs. */
+static bool visit_accumulated(sharing *s, vtb_inst *i) {
+  if (i->op != VTB_OP_add || !is_accumulated(s, i->operands[0])) return false;
+  vtb_value *total = i->results[0];
+  bool partial = share_of(s, i->operands[1]) == PARTIAL && s->c->ranks > 1;
+  set_share(s, total, partial ? TOLD : SAME);
+  if (!partial || (s->c->target && s->c->target->tells_gradients)) return true;
+  vtb_value *when = NULL;
+  for (int a = 0; a < s->f->n_args; a++)
+    if (vtb_streq(s->f->arg_info[a].official, VTB_UPDATE_SHARE)) when = s->f->args[a];
+  vtb_check(when, "gradients are accumulated without %s", VTB_UPDATE_SHARE);
+  vtb_builder b = {.module = s->c->module, .func = s->f, .before = i->next, .span = i->span};
+  vtb_type scalar = vtb_type_scalar();
+  when = vtb_b_reshape(&b, vtb_b_slice(&b, when, 0, 1, 2, 1), &scalar);
+  vtb_attr ranks = VTB_A_INT("ranks", s->c->ranks);
+  vtb_value *operands[] = {total, when};
+  b.name_hint = total->name;
+  vtb_value *sum = vtb_build(&b, VTB_OP_sum_ranks, operands, 2, &ranks, 1)->results[0];
+  vtb_replace_all(total, sum);
+  vtb_inst_set_operand(sum->def, 0, total);
+  set_share(s, sum, SAME);
+  return true;
+}
+
 static void visit_elementwise(sharing *s, vtb_inst *i) {
+  if (visit_accumulated(s, i)) return;
   bool partial = any(s, i, PARTIAL) && !any(s, i, SPLIT) && is_linear(s, i) &&
                  !vtb_type_is_dynamic(&i->results[0]->type);
   for (int o = 0; o < i->n_operands; o++)
@@ -406,6 +448,7 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
   int n = 0;
   for (int o = 0; o < i->n_operands; o++) {
     vtb_value *v = i->operands[o];
+    if (share_of(s, v) == TOLD) partial[n++] = o - 2;
     if (share_of(s, v) != PARTIAL) continue;
     if (o >= 2 && target && target->tells_gradients && is_told(i, v)) {
       partial[n++] = o - 2;
@@ -414,7 +457,8 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
       vtb_inst_set_operand(i, o, sum_of(s, v));
     }
   }
-  if (target && target->tells_gradients) vtb_attr_set(i, VTB_A_INTS("partial", partial, n));
+  if (target && target->tells_gradients && s->c->ranks > 1)
+    vtb_attr_set(i, VTB_A_INTS("partial", partial, n));
   vtb_free(partial);
   set_results(s, i, SAME);
 }
@@ -519,7 +563,7 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
 
 vtb_status vtb__pass_ranks(vtb_pass_context *c, vtb_error *err) {
   (void)err;
-  if (c->ranks < 2) return VTB_OK;
+  if (c->ranks < 2 && !c->pieces) return VTB_OK;
   sharing s = {.c = c};
   vtb_arena_init(&s.arena);
   (void)visit_func(&s, c->module->entry, NULL);

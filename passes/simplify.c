@@ -48,7 +48,9 @@ static vtb_value *under(const vtb_value *v, vtb_op op) {
 /* A constant is the same on all ranks. */
 static vtb_value *fold_sum_of_ranks(vtb_builder *b, const vtb_inst *inst) {
   double value;
-  if (inst->op != VTB_OP_sum_ranks || !vtb__splat(inst->operands[0], &value)) return NULL;
+  if (inst->op != VTB_OP_sum_ranks || inst->n_operands > 1 ||
+      !vtb__splat(inst->operands[0], &value))
+    return NULL;
   return splat(b, value * (double)vtb_attr_int(inst, "ranks", 1), &inst->results[0]->type);
 }
 

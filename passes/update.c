@@ -11,7 +11,13 @@
  *                                                           %verdict, %correct
  *
  * The rule gets what every update has: the gradient times the verdict's factor, the tensor's own
- * rate and decay, an average of the new value if one is asked for. Buffers that the step updates go
+ * rate and decay, an average of the new value if one is asked for. Where an update is made of
+ * several runs, a state adds the gradients up,
+ *
+ *   %total:w = add %accumulated:w, (mul %d:w, %share)      and becomes   select %last, 0, %total:w
+ *
+ * and the loss that the verdict sees is infinite in all but the last. Of several ranks each may
+ * update the tensors that are dealt to it alone. Buffers that the step updates go
  * through a rule that takes the new contents, and average them too; a buffer of one number is a
  * count, and has no average.
  */
@@ -19,6 +25,7 @@
 #include "ir/update.h"
 #include "passes/passes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,10 +40,11 @@ typedef struct attach {
   vtb_module *m;
   vtb_func *f;
   vtb_builder b;
-  vtb_value *scalars, *rates, *verdict;
+  vtb_value *scalars, *verdict;
   VTB_VEC(vtb_value *) returns;
   VTB_VEC(const char *) names;
   bool average;
+  vtb_value *share, *last; /* scalars; NULL: one run is an update */
 } attach;
 
 /* ---- rules ----------------------------------------------------------------------------------- */
@@ -191,12 +199,12 @@ static const char *state_prefix(attach *a, const vtb_func *rule, int vector) {
   return vtb_arena_printf(&a->m->arena, "optim/%s/", name);
 }
 
-static void apply(attach *a, vtb_func *rule, const moved_list *list) {
+static void apply(attach *a, vtb_func *rule, const moved_list *list, bool trained) {
   int n = (int)list->n, vectors = n_vectors_of(rule);
   VTB_VEC(vtb_value *) operands = {0};
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {2, NULL}}};
-  vtb_value *rates = a->rates ? vtb_b_splat(&a->b, 1, &t)
-                              : (a->rates = add_arg(a, VTB_UPDATE_RATES, VTB_ROLE_INPUT, &t, NULL));
+  vtb_value *rates =
+      trained ? add_arg(a, VTB_UPDATE_RATES, VTB_ROLE_INPUT, &t, NULL) : vtb_b_splat(&a->b, 1, &t);
   vtb_vec_push(&operands, a->scalars);
   vtb_vec_push(&operands, rates);
   vtb_vec_push(&operands, a->verdict);
@@ -289,6 +297,7 @@ static void add_scalar_rows(attach *a, const vtb_func *rule) {
 
 static void judge(attach *a, vtb_value *loss, const moved_list *trained) {
   VTB_VEC(vtb_value *) operands = {0};
+  if (a->last) loss = vtb_b_select(&a->b, a->last, loss, vtb_b_constant(&a->b, INFINITY));
   vtb_vec_push(&operands, a->scalars);
   vtb_vec_push(&operands, loss);
   for (size_t i = 0; i < trained->n; i++) vtb_vec_push(&operands, trained->at[i].next);
@@ -305,24 +314,94 @@ static void move_buffers(attach *a, const vtb_func *rule, const moved_list *buff
       bool has = a->average && vtb_type_count(&buffers->at[i].value->type) > 1;
       if (has == (average == 1)) vtb_vec_push(&list, buffers->at[i]);
     }
-    if (list.n) apply(a, complete_rule(a, rule, false, average), &list);
+    if (list.n) apply(a, complete_rule(a, rule, false, average), &list, false);
     vtb_vec_free(&list);
   }
+}
+
+/* ---- several runs, several ranks ------------------------------------------------------------- */
+
+static vtb_value *share_number(attach *a, vtb_value *both, int at) {
+  vtb_type scalar = vtb_type_scalar();
+  vtb_builder b = a->b;
+  b.before = a->f->first;
+  vtb_value *one = vtb_b_slice(&b, both, 0, at, at + 1, 1);
+  b.before = one->def->next;
+  return vtb_b_reshape(&b, one, &scalar);
+}
+
+/* Behind what makes a gradient, so that ranks begin to sum it while others are made; the total is
+ * what is returned and judged. What a state becomes is at the end. */
+static void accumulate(attach *a, moved_list *trained) {
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{2, NULL}}};
+  vtb_value *both = add_arg(a, VTB_UPDATE_SHARE, VTB_ROLE_INPUT, &t, NULL);
+  a->share = share_number(a, both, 0);
+  a->last = share_number(a, both, 1);
+  for (size_t i = 0; i < trained->n; i++) {
+    moved *w = &trained->at[i];
+    const char *name = vtb_arena_printf(&a->m->arena, VTB_ACCUMULATED "%s", w->official);
+    vtb_value *state = add_arg(a, name, VTB_ROLE_STATE, &w->value->type, NULL);
+    vtb_inst *made = w->next->def;
+    /* constants stand before the numbers of the run */
+    vtb_inst *behind = !made || made->op == VTB_OP_constant ? a->last->def : made;
+    vtb_builder b = {.module = a->m, .func = a->f, .before = behind->next, .span = behind->span};
+    vtb_value *part = vtb_b_binary(&b, VTB_OP_mul, w->next, a->share);
+    b.name_hint = w->next->name;
+    vtb_value *total = vtb_b_binary(&b, VTB_OP_add, state, part);
+    for (size_t r = 0; r < a->returns.n; r++)
+      if (a->returns.at[r] == w->next && vtb_starts_with(a->names.at[r], "d:") &&
+          vtb_streq(a->names.at[r] + strlen("d:"), w->official))
+        a->returns.at[r] = total;
+    w->next = total;
+    vtb_value *kept = vtb_b_select(&a->b, a->last, vtb_b_constant(&a->b, 0), total);
+    add_updated(a, kept, VTB_ACCUMULATED, w->official);
+  }
+}
+
+/* The tensors that are dealt to the rank: the largest first, each to the rank that has least. */
+static void keep_own(const vtb_update_options *o, const moved_list *all, moved_list *own) {
+  int64_t *has = vtb_xcalloc((size_t)o->ranks + 1, sizeof *has);
+  bool *dealt = vtb_xcalloc(all->n + 1, sizeof *dealt), *mine = vtb_xcalloc(all->n + 1, 1);
+  for (size_t k = 0; k < all->n; k++) {
+    size_t next = all->n;
+    int to = 0;
+    for (size_t i = 0; i < all->n; i++)
+      if (!dealt[i] && (next == all->n || vtb_type_count(&all->at[i].value->type) >
+                                              vtb_type_count(&all->at[next].value->type)))
+        next = i;
+    for (int r = 1; r < o->ranks; r++)
+      if (has[r] < has[to]) to = r;
+    dealt[next] = true;
+    mine[next] = to == o->rank;
+    has[to] += vtb_type_count(&all->at[next].value->type);
+  }
+  for (size_t i = 0; i < all->n; i++)
+    if (mine[i]) vtb_vec_push(own, all->at[i]);
+  vtb_free(has), vtb_free(dealt), vtb_free(mine);
+}
+
+static void update_trained(attach *a, const vtb_func *rule, const vtb_update_options *o,
+                           const moved_list *trained) {
+  moved_list own = {0};
+  if (o->ranks > 1) keep_own(o, trained, &own);
+  const moved_list *list = o->ranks > 1 ? &own : trained;
+  if (list->n) apply(a, complete_rule(a, rule, true, a->average), list, true);
+  vtb_vec_free(&own);
 }
 
 static vtb_span span_of(const vtb_func *f, int r) {
   return f->returns[r]->def ? f->returns[r]->def->span : f->span;
 }
 
-vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule, bool average,
-                             vtb_error *err) {
+vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
+                             const vtb_update_options *o, vtb_error *err) {
   int loss = find_return(step, "", "loss");
   vtb_value *labels = find_input(step, "labels"),
             *logits = labels ? find_logits(step, labels) : NULL;
   if (loss < 0)
     return vtb_fail(err, VTB_E_INPUT, "@%s is no training step: it cannot update parameters",
                     step->name);
-  attach a = {.m = m, .f = step, .average = average};
+  attach a = {.m = m, .f = step, .average = o->average};
   a.b = (vtb_builder){.module = m, .func = step, .span = span_of(step, loss)};
   moved_list trained = {0}, buffers = {0};
   find_moved(&a, VTB_ROLE_PARAM, "d:", &trained);
@@ -333,11 +412,12 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule
         vtb_fail(err, VTB_E_INPUT, "@%s has no gradients: there is nothing to update", step->name);
   } else {
     keep_returns(&a);
+    if (o->accumulates) accumulate(&a, &trained);
     add_scalar_rows(&a, rule);
     if (logits) add_return(&a, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
     judge(&a, step->returns[loss], &trained);
     add_return(&a, a.verdict, VTB_UPDATE_VERDICT);
-    apply(&a, complete_rule(&a, rule, true, average), &trained);
+    update_trained(&a, rule, o, &trained);
     move_buffers(&a, rule, &buffers);
     vtb_func_set_returns(step, a.returns.at, a.names.at, (int)a.returns.n);
   }

@@ -158,6 +158,14 @@ typedef struct vtb_compile_options {
    * ranks (services of runtime/launch/program.h). Only with `training`, not of files; 0 or 1:
    * alone. */
   int ranks;
+  /* An update is made of so many runs, each with `batch` images, whose gradients are averaged:
+   * exact where the loss is a mean over samples that all count; batch norm has the statistics of a
+   * run. 0 or 1: of one. */
+  int64_t accumulate;
+  /* The step updates the parameters that are dealt to rank `rank` and has their optimiser's states
+   * alone; their owners hand on the others (ZeRO-1). On processors. */
+  bool shard;
+  int rank;
 
   /* ---- files */
   /* Files: NULL: a shared object, for vtb_model_open(). Else an object for static linking, and

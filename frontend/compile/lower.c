@@ -60,14 +60,29 @@ static vtb_status prepare_graph(vtb_compilation *c) {
   return target && target->graph ? vtb_compilation_run(c, target->graph) : VTB_OK;
 }
 
+static vtb_status check_ranks(const vtb_compile_options *o, vtb_error *err) {
+  const vtb_target *target = vtb_target_find(o->target ? o->target : VTB_DEFAULT_TARGET);
+  if (o->ranks < 0 || o->ranks > VTB_MOST_RANKS)
+    return vtb_fail(err, VTB_E_USAGE, "there cannot be %d ranks: 1 to %d can", o->ranks,
+                    VTB_MOST_RANKS);
+  if (o->rank < 0 || o->rank >= (o->ranks ? o->ranks : 1))
+    return vtb_fail(err, VTB_E_USAGE, "rank %d is none of %d", o->rank, o->ranks ? o->ranks : 1);
+  if (o->accumulate < 0)
+    return vtb_fail(err, VTB_E_USAGE, "an update cannot be made of %lld runs",
+                    (long long)o->accumulate);
+  if (o->shard && o->ranks > 1 && target && target->tells_gradients)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "the optimiser's state is sharded on processors, not on %s: do without",
+                    target->name);
+  return VTB_OK;
+}
+
 /* The batch over the ranks; functions that nothing calls any more are left behind. */
 static vtb_status share_out(vtb_compilation *c) {
-  const vtb_target *target = target_of(c);
-  if (c->options.ranks < 0 || c->options.ranks > VTB_MOST_RANKS)
-    return vtb_fail(&c->report->error, VTB_E_USAGE, "there cannot be %d ranks: 1 to %d can",
-                    c->options.ranks, VTB_MOST_RANKS);
-  if (c->options.ranks < 2) return VTB_OK;
-  return run(c, (vtb_pass_context){.ranks = c->options.ranks, .target = target}, "dce,ranks");
+  const vtb_compile_options *o = &c->options;
+  vtb_pass_context context = {
+      .ranks = o->ranks, .pieces = o->accumulate > 1, .target = target_of(c)};
+  return o->ranks > 1 || o->accumulate > 1 ? run(c, context, "dce,ranks") : VTB_OK;
 }
 
 vtb_status vtb_compilation_train(vtb_compilation *c) {
@@ -75,7 +90,8 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
   vtb_error err = {0};
   vtb_func *entry = c->module->entry, *train = NULL;
   vtb_precision precision;
-  vtb_status status = prepare_graph(c);
+  vtb_status status = check_ranks(&c->options, &c->report->error);
+  if (status == VTB_OK) status = prepare_graph(c);
   if (status != VTB_OK) return status;
   status = vtb_precision_find(c->options.precision, &precision, &err);
   vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,

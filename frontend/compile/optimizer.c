@@ -78,6 +78,11 @@ vtb_status vtb_compilation_update(vtb_compilation *c) {
   c->rule->report = c->report;
   vtb_status status = load_rule(c, c->rule);
   if (status != VTB_OK) return status;
+  const vtb_compile_options *o = &c->options;
+  vtb_update_options update = {.average = o->average,
+                               .accumulates = o->accumulate > 1,
+                               .rank = o->rank,
+                               .ranks = o->shard ? o->ranks : 0};
   return vtb_attach_update(c->module, vtb_module_find(c->module, c->func), c->rule->module->entry,
-                           c->options.average, &c->report->error);
+                           &update, &c->report->error);
 }

@@ -21,6 +21,12 @@
  *   VTB_LOSS_SCALE an input, f32 []: what the loss was multiplied by, and so all gradients are;
  *   only of programs
  *                       whose gradients would be lost in a narrow format otherwise
+ *   VTB_UPDATE_SHARE an input, f32 [2], of programs that make an update of several runs, each with
+ *   a piece of its batch: what the gradients of a run count (1 / the number of runs), and 1 in the
+ *                       last of them, else 0. Only the last changes parameters, buffers and states
+ *                       but "optim/accumulated/<param>", which has the gradients so far, is zero
+ *                       before the first and becomes zero in the last. The verdict of the others
+ *                       says that they do not count
  *   VTB_RANK_FIRST an input, i32 []: the number of the first of the rows that a run is given within
  *   the batch of
  *                       the update; only of programs for several ranks where results depend on it
@@ -33,6 +39,8 @@
 #define VTB_UPDATE_VERDICT "update.verdict"
 #define VTB_UPDATE_CORRECT "update.correct"
 #define VTB_LOSS_SCALE "loss_scale"
+#define VTB_UPDATE_SHARE "update.share"
+#define VTB_ACCUMULATED "optim/accumulated/"
 #define VTB_RANK_FIRST "rank.first"
 
 /* Number of the update from 1, learning rate, decay of averages (0: none), bound of the norm (0:

@@ -11,8 +11,9 @@ struct vtb_optim {
   const vtb_program *program;
   void **args;
   enum { GIVEN, OWNED, SHARED } * made; /* by tensor: who made its buffer */
-  int scalars, rates, verdict, correct;
+  int scalars, rates, verdict, correct, share;
   int *trained, n_trained;   /* numbers of tensors */
+  int *row, n_rows;          /* of the rates, one a trained tensor; -1: another rank updates it */
   char name[VTB_OPTIM_NAME]; /* the optimiser's */
   double clip_norm, ema_decay;
   int64_t steps, ahead;
@@ -137,11 +138,12 @@ static vtb_status find_tensors(vtb_optim *o, vtb_error *err) {
   o->rates = vtb_program_find(p, VTB_UPDATE_RATES);
   o->verdict = vtb_program_find(p, VTB_UPDATE_VERDICT);
   o->correct = vtb_program_find(p, VTB_UPDATE_CORRECT);
+  o->share = vtb_program_find(p, VTB_UPDATE_SHARE);
   if (o->scalars < 0)
     return vtb_fail(err, VTB_E_INPUT,
                     "the training program does not update its parameters: it was made without an "
                     "optimiser, or by an earlier version; build it anew");
-  if (o->rates < 0 || o->verdict < 0 || !well_formed(&p->tensors[o->scalars]) ||
+  if (o->verdict < 0 || !well_formed(&p->tensors[o->scalars]) ||
       vtb_tensor_info_count(&p->tensors[o->verdict]) != VTB_N_VERDICT)
     return vtb_fail(err, VTB_E_INPUT,
                     "the training program updates its parameters in a way that is not known here");
@@ -166,10 +168,13 @@ static vtb_status find_trained(vtb_optim *o, vtb_error *err) {
     if (vtb_tensor_info_count(&p->tensors[g]) != vtb_tensor_info_count(&p->tensors[i]))
       return vtb_fail(err, VTB_E_INPUT, "gradient %s has another size than its parameter",
                       p->tensors[g].name);
+    bool own = find_tensor(p, updated, p->tensors[i].name) >= 0;
+    o->row[o->n_trained] = own ? o->n_rows++ : -1;
     o->trained[o->n_trained++] = i;
   }
   if (!o->n_trained) return vtb_fail(err, VTB_E_INPUT, "the training program has no gradients");
-  if (vtb_tensor_info_count(&p->tensors[o->rates]) != 2 * (int64_t)o->n_trained)
+  int64_t rates = o->rates < 0 ? 0 : vtb_tensor_info_count(&p->tensors[o->rates]);
+  if (rates != 2 * (int64_t)o->n_rows)
     return vtb_fail(err, VTB_E_INPUT,
                     "the training program updates another number of parameters than it has");
   return VTB_OK;
@@ -185,9 +190,9 @@ static bool allocate(vtb_optim *o, int i) {
 }
 
 static vtb_status allocate_all(vtb_optim *o, vtb_error *err) {
-  const int own[] = {o->scalars, o->rates, o->verdict, o->correct};
+  const int own[] = {o->scalars, o->rates, o->verdict, o->correct, o->share};
   bool enough = true;
-  for (int i = 0; i < 4; i++) enough = enough && allocate(o, own[i]);
+  for (int i = 0; i < 5; i++) enough = enough && allocate(o, own[i]);
   for (int i = 0; i < o->program->n_tensors && enough; i++)
     if (o->program->tensors[i].io == VTB_IO_STATE) enough = allocate(o, i);
   if (enough) return VTB_OK;
@@ -227,7 +232,8 @@ static vtb_status check_program(vtb_optim *o, const vtb_optim_config *c, vtb_err
 static void set_rates(vtb_optim *o) {
   for (int i = 0; i < o->n_trained; i++) {
     vtb_optim_set_rate(o, i, 1);
-    ((float *)o->args[o->rates])[2 * i + 1] = o->program->tensors[o->trained[i]].decay;
+    if (o->row[i] >= 0)
+      ((float *)o->args[o->rates])[2 * o->row[i] + 1] = o->program->tensors[o->trained[i]].decay;
   }
 }
 
@@ -235,7 +241,8 @@ static vtb_status prepare(vtb_optim *o, const vtb_optim_config *c, vtb_error *er
   size_t n = (size_t)o->program->n_tensors + 1;
   o->made = calloc(n, sizeof *o->made);
   o->trained = calloc(n, sizeof *o->trained);
-  if (!o->made || !o->trained) return vtb_no_memory(err, "the optimiser");
+  o->row = calloc(n, sizeof *o->row);
+  if (!o->made || !o->trained || !o->row) return vtb_no_memory(err, "the optimiser");
   vtb_status status = check_config(c, err);
   if (status == VTB_OK) status = find_tensors(o, err);
   if (status == VTB_OK) status = find_trained(o, err);
@@ -244,6 +251,7 @@ static vtb_status prepare(vtb_optim *o, const vtb_optim_config *c, vtb_error *er
   if (status == VTB_OK) status = share_updates(o, err);
   if (status != VTB_OK) return status;
   set_rates(o);
+  vtb_optim_piece(o, 0, 1);
   return take_settings(o, c, err);
 }
 
@@ -272,6 +280,7 @@ void vtb_optim_free(vtb_optim *o) {
   }
   free(o->made);
   free(o->trained);
+  free(o->row);
   free(o);
 }
 
@@ -296,7 +305,18 @@ int vtb_optim_trained(const vtb_optim *o, int i) { return o->trained[i]; }
 int64_t vtb_optim_steps(const vtb_optim *o) { return o->steps; }
 
 void vtb_optim_set_rate(vtb_optim *o, int i, double factor) {
-  ((float *)o->args[o->rates])[2 * i] = (float)factor;
+  if (o->row[i] >= 0) ((float *)o->args[o->rates])[2 * o->row[i]] = (float)factor;
+}
+
+bool vtb_optim_accumulates(const vtb_program *p) {
+  return vtb_program_find(p, VTB_UPDATE_SHARE) >= 0;
+}
+
+void vtb_optim_piece(vtb_optim *o, int64_t piece, int64_t pieces) {
+  float *share = o->share < 0 ? NULL : o->args[o->share];
+  if (!share) return;
+  share[0] = (float)(1 / (double)pieces);
+  share[1] = piece == pieces - 1;
 }
 
 /* ---- a step ---- */
@@ -336,6 +356,11 @@ vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *
 
 /* ---- state in a store ---- */
 
+/* What is zero between updates is not kept. */
+static bool is_kept(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_STATE && !vtb_starts_with(t->name, VTB_ACCUMULATED);
+}
+
 void vtb_optim_save(const vtb_optim *o, vtb_weights *w) {
   char text[32];
   vtb_weights_set_meta(w, "optim.kind", o->name);
@@ -344,7 +369,7 @@ void vtb_optim_save(const vtb_optim *o, vtb_weights *w) {
   for (int i = 0; i < o->program->n_tensors; i++) {
     const vtb_tensor_info *t = &o->program->tensors[i];
     int64_t count = vtb_tensor_info_count(t);
-    if (t->io == VTB_IO_STATE) vtb_weights_borrow(w, t->name, VTB_ELEM_F32, 1, &count, o->args[i]);
+    if (is_kept(t)) vtb_weights_borrow(w, t->name, VTB_ELEM_F32, 1, &count, o->args[i]);
   }
 }
 
@@ -371,7 +396,7 @@ vtb_status vtb_optim_load(vtb_optim *o, const vtb_weights *w, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: optim.steps is missing or not a number");
   vtb_status status = VTB_OK;
   for (int i = 0; i < o->program->n_tensors && status == VTB_OK; i++)
-    if (o->program->tensors[i].io == VTB_IO_STATE)
+    if (is_kept(&o->program->tensors[i]))
       status = load_one(w, &o->program->tensors[i], o->args[i], err);
   if (status == VTB_OK) o->steps = n;
   return status;

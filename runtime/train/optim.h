@@ -52,6 +52,10 @@ void vtb_optim_set_rate(vtb_optim *o, int i, double factor);
 /* The average of the parameter or buffer that is tensor i; NULL without. */
 float *vtb_optim_average(const vtb_optim *o, int tensor);
 
+/* Whether several runs may make an update of the program, and, before each, which of them it is:
+ * the last changes the parameters. Without a word there is one. */
+bool vtb_optim_accumulates(const vtb_program *p);
+void vtb_optim_piece(vtb_optim *o, int64_t piece, int64_t pieces);
 /* Before a run: what the next update needs. scale: gradients are this many times too large. */
 void vtb_optim_prepare(vtb_optim *o, double lr, double scale);
 /* From here on, prepare is for the update that comes `n` behind the next: so many have begun that

@@ -26,6 +26,7 @@ typedef struct rank_services {
   vtb_services s; /* first */
   meeting *meeting;
   int rank, n_begun, n_sums, n_waits, n_inside;
+  bool is_last;
   float *begun[MOST_SUMS], *kept[MOST_SUMS];
   int64_t count[MOST_SUMS];
 } rank_services;
@@ -64,6 +65,7 @@ static void rank_sum_wait(const vtb_services *s) {
 static vtb_status rank_on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
   rank_services *r = user;
   (void)err;
+  if (!b->inside && !r->is_last) return VTB_OK; /* of a piece of an update */
   r->n_inside += b->inside;
   rank_sum_begin(&r->s, (float *)(uintptr_t)b->at, b->bytes / 4);
   rank_sum_wait(&r->s);
@@ -93,14 +95,17 @@ static inline void fill_scalars(const vtb_tensor_info *t, float *out) {
   }
 }
 
+static bool all_count;      /* no row is padding */
+static int test_pieces = 1; /* runs of an update */
+
 /* Element i of the input as one process with `batch` rows has it. */
 static inline double input_number(const vtb_tensor_info *t, int64_t i, int64_t row, int64_t rows,
                                   unsigned long long *state) {
   double x = test_random(state);
   if (!t->rank) return t->is_int ? 4711 : 1;
-  if (strcmp(t->name, "valid") == 0) return row + 1 < rows;
+  if (strcmp(t->name, "valid") == 0) return all_count || row + 1 < rows;
   if (!t->is_int) return x;
-  if (strcmp(t->name, "labels") == 0 && row == 1) return -1;
+  if (strcmp(t->name, "labels") == 0 && row == 1 && !all_count) return -1;
   return i % 7 == 3 && t->rank > 1 ? 255 : (double)(int)(2 + 2 * x);
 }
 
@@ -131,6 +136,8 @@ static inline void fill(const vtb_tensor_info *t, int64_t batch, int64_t first, 
     fill_scalars(t, f);
   } else if (strcmp(t->name, VTB_UPDATE_RATES) == 0) {
     for (int64_t i = 0; i < vtb_tensor_info_count(t); i++) f[i] = 1;
+  } else if (strcmp(t->name, VTB_UPDATE_SHARE) == 0) {
+    f[0] = f[1] = 1;
   } else if (strcmp(t->name, VTB_RANK_FIRST) == 0) {
     *(int32_t *)out = (int32_t)first;
   } else if (t->io == VTB_IO_INPUT) {
@@ -154,23 +161,43 @@ typedef struct rank_run {
   void *workspace;
   rank_services services;
   vtb_services *alone;
+  int ranks, pieces, n_counted;
   vtb_status status;
   vtb_error err;
 } rank_run;
 
+/* What is given to a run: its rows, and whether it is the update's last. */
+static inline void fill_piece(rank_run *r, int piece) {
+  const vtb_program *p = r->p;
+  int share = vtb_program_find(p, VTB_UPDATE_SHARE);
+  int64_t first = (r->services.rank * r->pieces + piece) * p->batch;
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_INPUT)
+      fill(&p->tensors[i], p->batch, first, p->batch * r->ranks * r->pieces, r->args[i]);
+  r->services.is_last = piece == r->pieces - 1;
+  if (share < 0) return;
+  ((float *)r->args[share])[0] = 1 / (float)r->pieces;
+  ((float *)r->args[share])[1] = r->services.is_last;
+}
+
 static inline void *run_rank(void *user) {
   rank_run *r = user;
   vtb_program *p = r->p;
+  int verdict = vtb_program_find(p, VTB_UPDATE_VERDICT);
   if (p->exchange) r->status = vtb_program_exchange(p, r->args, true, &r->err);
-  if (r->status == VTB_OK)
+  for (int piece = 0; piece < r->pieces && r->status == VTB_OK; piece++) {
+    fill_piece(r, piece);
     r->status = vtb_program_execute(p, r->args, r->workspace, &r->services.s, &r->err);
+    if (r->status == VTB_OK) r->n_counted += ((float *)r->args[verdict])[VTB_VERDICT_COUNTS] != 0;
+  }
   if (r->status == VTB_OK && p->exchange)
     r->status = vtb_program_exchange(p, r->args, false, &r->err);
   return NULL;
 }
 
+/* Updates have the memory of what they update, as in training. */
 static inline void rank_open(rank_run *r, vtb_program *p, int rank, int ranks, meeting *m) {
-  *r = (rank_run){.p = p};
+  *r = (rank_run){.p = p, .ranks = ranks, .pieces = test_pieces};
   r->alone = vtb_services_default(1);
   r->services.s = *r->alone;
   r->services.meeting = m;
@@ -183,15 +210,20 @@ static inline void rank_open(rank_run *r, vtb_program *p, int rank, int ranks, m
   }
   r->args = calloc((size_t)p->n_tensors + 1, sizeof *r->args);
   for (int i = 0; i < p->n_tensors; i++) {
+    if (p->tensors[i].io == VTB_IO_UPDATE) continue;
     r->args[i] = aligned_alloc(64, (bytes_of(&p->tensors[i]) + 127) / 64 * 64);
     fill(&p->tensors[i], p->batch, p->batch * rank, p->batch * ranks, r->args[i]);
   }
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_UPDATE)
+      r->args[i] = r->args[vtb_program_find(p, p->tensors[i].name + strlen("updated."))];
   r->workspace = aligned_alloc(64, ((size_t)p->workspace_bytes + 127) / 64 * 64);
   memset(r->workspace, 0xff, (size_t)p->workspace_bytes);
 }
 
 static inline void rank_close(rank_run *r) {
-  for (int i = 0; i < r->p->n_tensors; i++) free(r->args[i]);
+  for (int i = 0; i < r->p->n_tensors; i++)
+    if (r->p->tensors[i].io != VTB_IO_UPDATE) free(r->args[i]);
   free(r->args);
   free(r->workspace);
   vtb_services_free(r->alone);
@@ -227,6 +259,7 @@ static inline void compare(const char *what, const rank_run *one, const rank_run
     const vtb_tensor_info *t = &one->p->tensors[i];
     bool on_device = vtb_program_is_resident(one->p, i);
     if (is_result(t) ? on_device : t->io == VTB_IO_INPUT) continue;
+    if (t->io == VTB_IO_OUTPUT && runs[0].pieces > 1) continue; /* of the last piece */
     int k = vtb_program_find(runs[0].p, t->name);
     CHECK_MSG(k >= 0, "%s: the ranks do not give %s", what, t->name);
     if (k < 0 || strcmp(t->name, VTB_UPDATE_VERDICT) == 0) continue;

@@ -23,7 +23,8 @@ static const char *const samples[] = {
     "  %r8 = permute %x {axis = 1, path = \"cols@2x2\", inverse = 1} : f32[B, N=4, C=6]\n"
     "  %r9 = shift %x {axis = 1, by = -2, fill = 0.5, path = \"rows~@2x2\"} : f32[B, N=4, C=6]\n"
     "  %r10 = shift %x, %r1 {axis = 1, by = 1} : f32[B, N=4, C=6]\n"
-    "  %r11 = sum_ranks %m {ranks = 3} : f32[E=5, C=6]\n",
+    "  %r11 = sum_ranks %m {ranks = 3} : f32[E=5, C=6]\n"
+    "  %r12 = sum_ranks %m, %c0 {ranks = 3} : f32[E=5, C=6]\n",
     /* products */
     "  %p0 = einsum %x, %m {spec = \"bnd,ed->bne\"} : f32[B, N=4, E=5]\n"
     "  %p1 = im2col %image {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : f32[B, N=4, "

@@ -118,6 +118,9 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, n_images);
   FIELD(vtb_compile_options, vjp);
   FIELD(vtb_compile_options, ranks);
+  FIELD(vtb_compile_options, accumulate);
+  FIELD(vtb_compile_options, shard);
+  FIELD(vtb_compile_options, rank);
   FIELD(vtb_compile_options, linked);
 }
 

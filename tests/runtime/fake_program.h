@@ -107,9 +107,9 @@ static void fake_verdict(void *const *a) {
   verdict[VTB_VERDICT_CULPRIT] = (float)culprit;
 }
 
-/* Rows of hyperparameters: beta1, beta2, eps, decay. */
-static void fake_adamw(void *const *a, int k) {
-  const float *g = a[7 + k], *rates = (const float *)a[FAKE_RATES] + 2 * k;
+/* Rows of hyperparameters: beta1, beta2, eps, decay. `row`: of the rates. */
+static void fake_adamw(void *const *a, int k, int row) {
+  const float *g = a[7 + k], *rates = (const float *)a[FAKE_RATES] + 2 * row;
   float *m = a[FAKE_M + k], *v = a[FAKE_V + k], *e = a[FAKE_EMA + k], *p = a[FAKE_UPDATED + k];
   double t = fake_scalar(a, VTB_SCALAR_STEP), lr = fake_scalar(a, VTB_SCALAR_LR) * (double)rates[0];
   double b1 = fake_scalar(a, VTB_N_SCALARS), b2 = fake_scalar(a, VTB_N_SCALARS + 1);
@@ -137,7 +137,7 @@ static void fake_update(void *const *a, int64_t rows, int owner) {
   }
   fake_verdict(a);
   for (int k = 0; k < 2 && ((const float *)a[FAKE_VERDICT])[VTB_VERDICT_COUNTS] != 0; k++)
-    if (owner < 0 || owner == k) fake_adamw(a, k);
+    if (owner < 0 || owner == k) fake_adamw(a, k, owner < 0 ? k : 0);
 }
 
 static fake_call fake_call_of(void *const *a, void *workspace, int64_t rows, int64_t first) {
@@ -263,6 +263,7 @@ static inline vtb_program fake_sharded(int64_t rows, int rank, vtb_tensor_info *
     t->name = "nothing";
     t->io = VTB_IO_OUTPUT;
   }
+  tensors[FAKE_RATES].dim[0] = 1;
   p.tensors = tensors;
   fake_dealt = true;
   return p;

@@ -141,9 +141,21 @@ void vtb__host_call(vtb_host_print *f, const vtb_func *callee, int64_t frame) {
 static void begin_sum(vtb_host_print *f, const vtb_step *step) {
   vtb_cpu *c = &f->h->cpu;
   LLVMTypeRef type = LLVMFunctionType(c->void_type, (LLVMTypeRef[]){c->ptr, c->ptr, c->i64}, 3, 0);
-  LLVMValueRef args[] = {f->services, vtb__host_address(f, &step->at[1]),
-                         vtb_cpu_i64(c, vtb_type_count(step->at[1].type))};
+  LLVMValueRef args[] = {f->services, vtb__host_address(f, &step->at[0]),
+                         vtb_cpu_i64(c, vtb_type_count(step->at[0].type))};
+  LLVMBasicBlockRef after = NULL;
+  if (step->n_operands > 1) {
+    LLVMBasicBlockRef begin = LLVMAppendBasicBlockInContext(c->ctx, f->fn, "summed");
+    after = LLVMAppendBasicBlockInContext(c->ctx, f->fn, "kept");
+    LLVMValueRef when = LLVMBuildLoad2(f->b, c->f32, vtb__host_address(f, &step->at[1]), "");
+    LLVMValueRef none = LLVMConstNull(c->f32);
+    LLVMBuildCondBr(f->b, LLVMBuildFCmp(f->b, LLVMRealUNE, when, none, ""), begin, after);
+    LLVMPositionBuilderAtEnd(f->b, begin);
+  }
   LLVMBuildCall2(f->b, type, service(f, offsetof(vtb_services, sum_begin)), args, 3, "");
+  if (!after) return;
+  LLVMBuildBr(f->b, after);
+  LLVMPositionBuilderAtEnd(f->b, after);
 }
 
 static void wait_for_sums(vtb_host_print *f) {

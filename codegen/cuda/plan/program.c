@@ -56,8 +56,12 @@ void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, con
 
 /* No launch: whoever runs the plan is told. */
 static void emit_sum(vtb_cuda *c, const vtb_step *step) {
+  if (step->n_operands > 1) {
+    vtb_cuda_unsupported(c, step->inst, "only gradients are summed now and then");
+    return;
+  }
   vtb_cuda_step s = {.sum = true, .n_refs = 1, .refs = VTB_NEW(&c->arena, vtb_cuda_ref)};
-  vtb__cuda_refs(c, &step->at[1], 1, s.refs);
+  vtb__cuda_refs(c, &step->at[0], 1, s.refs);
   s.refs->access = VTB_LAUNCH_READ | VTB_LAUNCH_WRITE;
   vtb_vec_push(&c->func->steps, s);
 }

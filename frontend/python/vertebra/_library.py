@@ -146,6 +146,9 @@ class CompileOptions(Structure):
         ("n_images", c_size_t),
         ("vjp", c_bool),
         ("ranks", c_int),
+        ("accumulate", c_int64),
+        ("shard", c_bool),
+        ("rank", c_int),
         ("linked", c_char_p),
     ]
 
