@@ -158,7 +158,7 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
       !vtb__group_is_read(&g, row->results[0], &first) ||
       !vtb__group_is_read(&g, row->results[1], &first))
     return false;
-  vtb__mixer_way ways[3] = {{NULL}};
+  vtb__mixer_way ways[3] = {0};
   for (int o = 0; o < 3; o++) {
     if (!vtb__group_take_map(&g, f, scan, o, takes)) continue;
     int sum = row->results[0]->type.dim[3].size == 1;
