@@ -180,7 +180,7 @@ static void find_joint(vtb__cuda_scan *s) {
 static void find_folds(vtb__cuda_scan *s, const vtb_inst *fused) {
   int *const at[] = {&s->at.dq, &s->at.dk, &s->at.dv};
   for (int o = 0; o < 3; o++) {
-    vtb_mixer_back back = s->map[o] ? vtb_mixer_back_of(s->inst, o) : (vtb_mixer_back){NULL};
+    vtb_mixer_back back = s->map[o] ? vtb_mixer_back_of(s->inst, o) : (vtb_mixer_back){0};
     s->weights[o] = back.weights ? result_of(fused, back.weights->results[0]) : -1;
     s->bias[o] = back.bias ? result_of(fused, back.bias->results[0]) : -1;
     if (back.rows) *at[o] = view_of(fused, back.rows->results[0]);
