@@ -30,7 +30,13 @@ static vtb_compile_options options_for(const char *what, const train_options *o,
   with.evaluation = !training;
   if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
   with.average = o->train.optim.ema_decay > 0;
-  if (training && vtb_ranks_count(o->train.ranks) > 1) with.ranks = vtb_ranks_count(o->train.ranks);
+  if (!training) return with;
+  with.accumulate = o->train.accumulate;
+  if (vtb_ranks_count(o->train.ranks) > 1) {
+    with.ranks = vtb_ranks_count(o->train.ranks);
+    with.rank = vtb_ranks_rank(o->train.ranks);
+    with.shard = o->train.shard;
+  }
   return with;
 }
 

@@ -53,6 +53,19 @@ typedef struct train_options {
         "what the first updates do, on every rank, as a Chrome trace (Perfetto)"                   \
   }
 
+/* How an update's images are shared out, and what the learning rate has to do with their number. */
+#define TRAIN_BATCH_OPTS(o)                                                                        \
+  {"--accumulate", CLI_POSITIVE, &(o).train.accumulate, "K",                                       \
+   "an update in K runs of a K-th of its images (default 1): less memory, the same update"},       \
+      {"--shard-optimizer", CLI_FLAG, &(o).train.shard, NULL,                                      \
+       "ranks keep the optimizer's state of their share of the parameters alone (ZeRO-1)"},        \
+      {"--lr-batch", CLI_FLOAT, &(o).lr_batch, "N",                                                \
+       "--lr and --final-lr are for batches of N images: they follow --batch"},                    \
+  {                                                                                                \
+    "--lr-scaling", CLI_STR, &(o).lr_scaling, "HOW",                                               \
+        "with --lr-batch: linear (default), or sqrt of the batch"                                  \
+  }
+
 typedef VTB_VEC(vtb_source_file) train_sources; /* each with its own texts, by name */
 
 typedef struct train_programs {

@@ -19,10 +19,10 @@ static const char *const not_stored[] = {
 /* A run may be continued with others: results do not depend on them, or they only say when it
  * stops. What the data are is compared by itself. */
 static const char *const free_to_change[] = {
-    "--data",      "--max-seconds",        "--max-steps",    "--fit-seconds", "--loss-scale",
-    "--target",    "--checkpoint-minutes", "--eval-batch",   "--threads",     "--precision",
-    "--workers",   "--tensorboard",        "--skip-damaged", "--label",       "--log-every",
-    "--accumulate"};
+    "--data",       "--max-seconds",        "--max-steps",    "--fit-seconds", "--loss-scale",
+    "--target",     "--checkpoint-minutes", "--eval-batch",   "--threads",     "--precision",
+    "--workers",    "--tensorboard",        "--skip-damaged", "--label",       "--log-every",
+    "--accumulate", "--shard-optimizer"};
 #define IN(list, name) is_in(list, sizeof list / sizeof *list, name)
 
 static bool is_in(const char *const *list, size_t n, const char *name) {

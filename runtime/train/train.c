@@ -100,6 +100,10 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
       1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER | 1u << VTB_IO_OUTPUT | 1u << VTB_IO_GRAD_OUT;
   vtb_status status = check_numbers(c, err);
   if (status == VTB_OK) status = vtb__ranks_open(t, err);
+  if (status == VTB_OK && t->pieces > 1 && !vtb_optim_accumulates(c->step))
+    status = vtb_fail(err, VTB_E_USAGE,
+                      "the step is made for updates of one run: it cannot add up gradients of %lld",
+                      (long long)t->pieces);
   if (status == VTB_OK)
     status = vtb__bound_find(&t->bound, c->step, c->image, c->logits, true, err);
   if (status == VTB_OK) status = check_data(t, err);
@@ -307,8 +311,8 @@ static void save_after_error(vtb_trainer *t, vtb_error *err) {
 }
 
 static void send_start(const vtb_trainer *t) {
-  char text[400], resumed[64] = "", shared[80] = "";
-  int64_t parameters = 0;
+  char text[400], resumed[64] = "", shared[80] = "", sharded[80] = "";
+  int64_t parameters = 0, here, all;
   for (int i = 0; i < vtb_optim_n_trained(t->optim); i++)
     parameters += vtb_tensor_info_count(&t->bound.program->tensors[vtb_optim_trained(t->optim, i)]);
   if (t->resumed)
@@ -320,13 +324,17 @@ static void send_start(const vtb_trainer *t) {
     snprintf(shared, sizeof shared, " = %d ranks x %lld", t->n_ranks, (long long)t->rows);
   else if (t->pieces > 1)
     snprintf(shared, sizeof shared, " = %lld x %lld", (long long)t->pieces, (long long)t->rows);
+  vtb__state_bytes(t, &here, &all);
+  if (t->shards)
+    snprintf(sharded, sizeof sharded, ", %.1f of %.1f MB of optimizer state here",
+             1e-6 * (double)here, 1e-6 * (double)all);
   snprintf(text, sizeof text,
-           "%lld parameters, %lld %s, batch %lld%s, %lld updates an epoch%s, %d thread%s%s%s",
+           "%lld parameters, %lld %s, batch %lld%s, %lld updates an epoch%s, %d thread%s%s%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
            vtb_dataset_has_images(t->config.train_set) ? "images" : "samples", (long long)t->whole,
            shared, (long long)t->batches, t->bound.program->exchange ? " on the device" : "",
            t->config.services->n_threads, t->config.services->n_threads == 1 ? "" : "s",
-           t->n_ranks > 1 ? " a rank" : "", resumed);
+           t->n_ranks > 1 ? " a rank" : "", sharded, resumed);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);

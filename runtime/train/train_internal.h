@@ -159,6 +159,9 @@ void vtb__shards_release(vtb_trainer *t);
 void vtb__shards_free(vtb_trainer *t);
 /* Of a parameter or buffer; NULL: there is none. */
 float *vtb__average(const vtb_trainer *t, int tensor);
+/* Bytes of the optimiser's states on this rank, and on all of them together; averages are among
+ * them. */
+void vtb__state_bytes(const vtb_trainer *t, int64_t *here, int64_t *all);
 
 /* train_clock.c: by the clock of this process. */
 bool vtb__checkpoint_is_late(const vtb_trainer *t);

@@ -42,6 +42,11 @@ static bool is_value(const vtb_tensor_info *info) {
   return info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER;
 }
 
+/* States that checkpoints have. */
+static bool is_state(const vtb_tensor_info *info) {
+  return info->io == VTB_IO_STATE && !vtb_starts_with(info->name, VTB_ACCUMULATED);
+}
+
 static bool updates(const vtb_program *p, const char *name) {
   for (int i = 0; i < p->n_tensors; i++)
     if (p->tensors[i].io == VTB_IO_UPDATE &&
@@ -79,7 +84,7 @@ static vtb_status list_own(const vtb_trainer *t, vtb_strbuf *out, vtb_error *err
   const vtb_program *p = t->bound.program;
   vtb_strbuf_write(out, "", 0);
   for (int i = 0; i < p->n_tensors; i++)
-    if (p->tensors[i].io == VTB_IO_STATE)
+    if (is_state(&p->tensors[i]))
       vtb_strbuf_printf(out, "%s %lld\n", p->tensors[i].name,
                         (long long)vtb_tensor_info_count(&p->tensors[i]));
   return vtb_strbuf_check(out, err);
@@ -154,6 +159,15 @@ vtb_status vtb__shards_open(vtb_trainer *t, vtb_error *err) {
   return status == VTB_OK ? find_states(t, err) : status;
 }
 
+void vtb__state_bytes(const vtb_trainer *t, int64_t *here, int64_t *all) {
+  const vtb_program *p = t->bound.program;
+  *here = *all = 0;
+  for (int i = 0; i < p->n_tensors; i++)
+    if (is_state(&p->tensors[i])) *here += vtb_tensor_info_count(&p->tensors[i]) * 4;
+  for (int i = 0; t->shards && i < t->shards->n; i++) *all += t->shards->list[i].count * 4;
+  if (!t->shards) *all = *here;
+}
+
 /* ---- values and averages --------------------------------------------------------------------- */
 
 vtb_status vtb__shards_share(vtb_trainer *t, vtb_error *err) {
@@ -209,7 +223,7 @@ vtb_status vtb__shards_fetch_averages(vtb_trainer *t, vtb_error *err) {
 static void pack(const vtb_trainer *t, float *block) {
   const vtb_program *p = t->bound.program;
   for (int i = 0; i < p->n_tensors; i++) {
-    if (p->tensors[i].io != VTB_IO_STATE) continue;
+    if (!is_state(&p->tensors[i])) continue;
     int64_t n = vtb_tensor_info_count(&p->tensors[i]);
     memcpy(block, t->bound.args[i], (size_t)n * sizeof *block);
     block += n;

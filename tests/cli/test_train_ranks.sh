@@ -1,5 +1,6 @@
 #!/bin/bash
-# Training by several processes: the same run as one, on 2 and 4 ranks, killed and gone on with on 3; what they say.
+# Training by several processes: the same run as one, on 2 and 4 ranks, killed and gone on with on 3; what they say. Updates
+# of several runs, and sharded states.
 . "$(dirname "$0")/lib.sh"
 : "${JSON_GET:?path of json_get}"
 command -v mpirun > /dev/null || exit 77
@@ -47,6 +48,10 @@ sys.exit(not (a.keys() == b.keys() and worst <= float(sys.argv[3])) and f"worst 
 END
 }
 
+cmp_tensors() { # A B: the same bytes behind the headers, whose times differ
+  cmp <(tail -c +$((9 + $(od -An -tu8 -N8 "$1"))) "$1") <(tail -c +$((9 + $(od -An -tu8 -N8 "$2"))) "$2")
+}
+
 expect 0 "$VERTEBRA" train "${run[@]}" --out one
 for n in 2 4; do
   expect 0 on $n "$VERTEBRA" train "${run[@]}" --out by-$n
@@ -59,6 +64,26 @@ done
 expect 0 on 2 "$VERTEBRA" train "${run[@]}" --out again
 cmp again/weights.safetensors by-2/weights.safetensors || fail "2 ranks do not repeat"
 grep -q '"event":"begin","step":0,"batch":24,"ranks":4,"accumulate":1,"rank_batch":6' by-4/log.jsonl || fail "log"
+
+# an update of several runs is the same update, by however many; sharded states change no bit of it
+grep -v batch_norm tiny.vtb > plain.vtb
+plain=(plain.vtb "${run[@]:1}")
+expect 0 "$VERTEBRA" train "${plain[@]}" --out plain
+expect 0 "$VERTEBRA" train "${plain[@]}" --accumulate 3 --out thirds
+says "batch 24 = 3 x 8,"
+near plain thirds 1e-5
+expect 0 on 2 "$VERTEBRA" train "${plain[@]}" --accumulate 4 --max-steps 60 --out quarters
+says "batch 24 = 2 ranks x 4 x 3,"
+expect 0 on 4 "$VERTEBRA" train --resume quarters --accumulate 2 --threads 1
+near plain quarters 1e-5
+expect 0 on 4 "$VERTEBRA" train "${run[@]}" --shard-optimizer --out shards
+for file in weights checkpoint best; do
+  cmp_tensors by-4/$file.safetensors shards/$file.safetensors || fail "sharded: another $file"
+done
+here=$(sed -n 's/.*"state_bytes":\([0-9]*\).*/\1/p' shards/log.jsonl) all=$(sed -n 's/.*"state_bytes_of_all":\([0-9]*\).*/\1/p' shards/log.jsonl)
+[ "$here" -gt 0 ] && [ $((10 * here)) -lt $((6 * all)) ] || fail "states: $here bytes of $all" # one tensor is half of it
+expect 2 "$VERTEBRA" train "${plain[@]}" --accumulate 7 --out no
+says "a batch of 24 cannot be divided among 7 runs an update: 21 or 28 can"
 
 # where kernels are those of a GPU
 expect 0 "$VERTEBRA" train "${run[@]}" --updates 5 --target cuda-emulated --out device
