@@ -240,6 +240,24 @@ static bool model_tensors(vtb__eval *e, vtb__entry *n) {
   return ok;
 }
 
+static const vtb_arg_info *argument_called(const vtb__eval *e, const char *name) {
+  const vtb_func *f = e->frame->func;
+  for (int i = 0; i < f->n_args; i++)
+    if (vtb_streq(f->arg_info[i].official, name)) return &f->arg_info[i];
+  return NULL;
+}
+
+static const char *numbered(vtb__eval *e, const char *stem, size_t i) {
+  return i ? vtb_arena_printf(&e->arena, "%s%zu", stem, i + 1) : stem;
+}
+
+/* Results are y, y2, ...; or result, result2, ... where an argument has one of those names. */
+static const char *stem_of_results(vtb__eval *e, size_t count) {
+  for (size_t i = 0; i < count; i++)
+    if (argument_called(e, numbered(e, "y", i))) return "result";
+  return "y";
+}
+
 static void run_function(vtb__eval *e, vtb__entry *n) {
   if (!entry_tensors(e, n)) return;
   vtb__env *env = vtb__entry_env(e);
@@ -249,6 +267,7 @@ static void run_function(vtb__eval *e, vtb__entry *n) {
   check_lets(e, n, env);
   size_t count = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.n : 1;
   vtb__binding *names = vtb__env_find_here(env, "results");
+  const char *stem = stem_of_results(e, count);
   for (size_t i = 0; i < count; i++) {
     vtb__val r = v.kind == VTB__TUPLE || v.kind == VTB__LIST ? v.u.list.at[i] : v;
     if (r.kind == VTB__ERROR) continue;
@@ -258,7 +277,7 @@ static void run_function(vtb__eval *e, vtb__entry *n) {
                   vtb__describe(e, r));
       continue;
     }
-    const char *name = i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y";
+    const char *name = numbered(e, stem, i);
     /* let results = ["y", "state"] */
     if (names && names->value.kind == VTB__LIST && i < names->value.u.list.n &&
         names->value.u.list.at[i].kind == VTB__STRING)
@@ -352,6 +371,27 @@ static void check_names(vtb__eval *e) {
     }
 }
 
+/* A program's arrays are found by their names. */
+static void check_outputs(vtb__eval *e, const vtb__entry *n) {
+  for (size_t i = 0; i < e->frame->outputs.n; i++) {
+    const vtb__output *o = &e->frame->outputs.at[i];
+    const vtb_arg_info *a = argument_called(e, o->name);
+    bool twice = false;
+    for (size_t k = 0; k < i; k++) twice |= strcmp(e->frame->outputs.at[k].name, o->name) == 0;
+    if (twice)
+      vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, o->span, "%s '%s' has two results called '%s'",
+                  vtb__decl_kind_text(n->decl->kind), n->decl->name.text, o->name);
+    if (!a) continue;
+    const char *what = a->role == VTB_ROLE_INPUT ? "input" : "parameter";
+    vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, o->span, "%s '%s' has %s %s and a result called '%s'",
+                vtb__decl_kind_text(n->decl->kind), n->decl->name.text,
+                a->role == VTB_ROLE_INPUT ? "an" : "a", what, o->name);
+    if (!e->stopped && a->span.source)
+      vtb_diag_note(e->diags, a->span, "the %s is declared here", what);
+    vtb__help(e, "rename one of them");
+  }
+}
+
 /* The function, under the name that was asked for, `d`. */
 static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
   vtb__frame frame = {.is_model = true};
@@ -370,6 +410,7 @@ static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
     run_optimizer(e, n);
   else
     run_function(e, n);
+  if (e->diags->n_errors == e->errors_before && !optimizer) check_outputs(e, n);
   if (e->diags->n_errors == e->errors_before) {
     vtb__set_returns(e);
     e->module->entry = frame.func;

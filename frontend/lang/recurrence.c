@@ -495,6 +495,13 @@ static vtb_value *swap_heads(vtb__eval *e, vtb_value *v, int heads, bool back, v
   return heads && b ? vtb_b_transpose(b, v, perm) : v;
 }
 
+/* The log scale is m0 and m_last, or scale0 and scale_last beside a state of that name. */
+static bool has_state_m(const vtb__rcall *c) {
+  for (size_t i = 0; i < c->n_states; i++)
+    if (strcmp(c->state[i]->name.text, "m") == 0) return true;
+  return false;
+}
+
 /* The sequences of a case are [batch, heads..., tokens, axes...]; what has no room for batch and
  * tokens is a constant. */
 static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
@@ -520,7 +527,7 @@ static bool entry_inputs(vtb__eval *e, vtb__rcall *c) {
         binding(e, vtb_arena_printf(&e->arena, "%s0", c->state[i]->name.text));
     if (in) c->init[i] = vtb__tensor(input_argument(e, in, c->state[i]->name.span), NULL);
   }
-  const vtb_shape_binding *m = binding(e, "m0");
+  const vtb_shape_binding *m = has_state_m(c) ? NULL : binding(e, "m0");
   if (!m) m = binding(e, "scale0");
   if (m) {
     c->scale0 = vtb__tensor(input_argument(e, m, c->span), NULL);
@@ -633,6 +640,7 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
   vtb_value **last = op->results + step->n_yields + step->n_taps;
   for (size_t i = 0; i < c.n_states; i++)
     entry_output(e, vtb_arena_printf(&e->arena, "%s_last", c.state[i]->name.text), last[i], c.span);
-  entry_output(e, "m_last", add_axis(e, last[c.n_states], c.span), c.span);
+  entry_output(e, has_state_m(&c) ? "scale_last" : "m_last", add_axis(e, last[c.n_states], c.span),
+               c.span);
   return true;
 }

@@ -191,6 +191,26 @@ TEST(two_halves_give_what_the_whole_gives_on_cuda) {
   halves_of(&entries[2], "cuda-emulated", 2e-4);
 }
 
+/* An argument that is called as results are by default is not the result. */
+TEST(arguments_may_be_called_y) {
+  static const entry e = {.name = "a function of y",
+                          .model = "own.vtb",
+                          .text = "fn twice(x: tensor, y: tensor) { return x + 2 * y }\n",
+                          .entry = "twice",
+                          .shapes = {"x=Bx5", "y=Bx5"}};
+  running r = start(&e, VTB_PART_GRADIENT, "cpu");
+  int64_t n[5];
+  fill(&r);
+  run(&r);
+  const float *x = tensor(&r, "x", &n[0]), *y = tensor(&r, "y", &n[1]),
+              *d = tensor(&r, "d:result", &n[2]), *dy = tensor(&r, "d:y", &n[3]),
+              *result = tensor(&r, "result", &n[4]);
+  for (int i = 0; i < 5; i++) CHECK(n[i] == 15);
+  for (int i = 0; i < 15 && x && y && result && d && dy; i++)
+    CHECK(result[i] == x[i] + 2 * y[i] && dy[i] == 2 * d[i]);
+  finish(&r);
+}
+
 /* sum(dy * y) changes along a random direction of each input as its gradient says. */
 static void differences_of(const entry *e) {
   running whole = start(e, VTB_PART_GRADIENT, "cpu"), value = start(e, VTB_PART_VALUE, "cpu");
@@ -271,6 +291,7 @@ TEST(what_is_asked_wrongly_is_said) {
 int main(void) {
   RUN(two_halves_give_what_the_whole_gives);
   RUN(two_halves_give_what_the_whole_gives_on_cuda);
+  RUN(arguments_may_be_called_y);
   RUN(gradients_are_what_differences_say);
   RUN(what_is_asked_wrongly_is_said);
   return test_done();

@@ -153,9 +153,12 @@ def functions_work_in_arrays_of_dlpack():
     check({at for _, where, at in calls.arrays if where == c.CUDA} == {t.ctypes.data for t in (x, y, out.array)})
 
 
-def arguments_are_not_named_as_results():
+def results_are_not_named_as_arguments():
+    x = inputs()[0]
     f = vertebra.function("fn twice(y: tensor) {\n  return y + y\n}\n", "twice")
-    raises(vertebra.VertebraError, lambda: f(inputs()[0]), "has an argument 'y', as its result is called")
+    check(np.array_equal(f(x), x + x))
+    f = vertebra.function("fn twice(y: tensor, result: tensor) {\n  return y + result\n}\n", "twice")
+    raises(vertebra.VertebraError, lambda: f(x, x), "has an input and a result called 'result'")
 
 
 def what_does_not_fit_is_refused():
@@ -251,7 +254,7 @@ except vertebra.VertebraError as missing:
 run(
     functions_work_in_arrays_of_the_array_interface,
     functions_work_in_arrays_of_dlpack,
-    arguments_are_not_named_as_results,
+    results_are_not_named_as_arguments,
     what_does_not_fit_is_refused,
     models_work_in_arrays_on_a_gpu,
     tensors_go_by_their_addresses,
