@@ -208,6 +208,21 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
   return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
 }
 
+/* Of an update of several runs. */
+static void say_statistics(const train_options *o) {
+  const vtb_program *p = o->train.step;
+  bool has = false;
+  for (int i = 0; i < p->n_tensors; i++) {
+    const char *name = p->tensors[i].name;
+    int at =
+        p->tensors[i].io == VTB_IO_UPDATE ? vtb_program_find(p, name + strlen("updated.")) : -1;
+    has |= at >= 0 && p->tensors[at].io == VTB_IO_BUFFER;
+  }
+  if (has && o->train.accumulate > 1 && !o->quiet)
+    cli_say("batch norm has the statistics of the %lld images of a run, not of an update",
+            (long long)p->batch * vtb_ranks_count(o->train.ranks));
+}
+
 /* The learning rates are given for a batch of so many images. */
 static vtb_status scale_rates(train_options *o, vtb_error *err) {
   vtb_schedule *s = &o->train.schedule;
@@ -313,6 +328,7 @@ static vtb_status prepare(const char *what, session *s, train_options *o, vtb_er
                              s->programs.height, s->programs.width, &o->train, err);
   if (status == VTB_OK) status = plan_updates(o, err);
   if (status == VTB_OK) status = scale_rates(o, err);
+  if (status == VTB_OK) say_statistics(o);
   if (status == VTB_OK) status = plan_images(s, o, &o->train, err);
   return status;
 }

@@ -8,19 +8,33 @@
 
 /* ---- who takes what -------------------------------------------------------------------------- */
 
+/* ", or 2 or 4 ranks": the numbers next to `ranks` by which the batch divides. */
+static void tell_ranks(int64_t batch, int64_t ranks, int64_t pieces, char *out, size_t size) {
+  int64_t below = ranks - 1, above = ranks + 1, most = batch / pieces;
+  while (below > 1 && batch % (below * pieces)) below--;
+  while (above <= most && batch % (above * pieces)) above++;
+  out[0] = 0;
+  if (ranks < 2 || batch % pieces) return;
+  if (below > 1 && above <= most)
+    snprintf(out, size, ", or %lld or %lld ranks", (long long)below, (long long)above);
+  else if (below > 1 || above <= most)
+    snprintf(out, size, ", or %lld ranks", (long long)(below > 1 ? below : above));
+}
+
 vtb_status vtb_train_divide(int64_t batch, int ranks, int64_t pieces, int64_t *rows,
                             vtb_error *err) {
   int64_t parts = ranks * pieces, below = batch / parts * parts;
   *rows = batch / parts;
   if (*rows > 0 && *rows * parts == batch) return VTB_OK;
-  char who[48] = "", runs[48] = "", fewer[32] = "";
+  char who[48] = "", runs[48] = "", fewer[32] = "", others[80];
   if (ranks > 1) snprintf(who, sizeof who, "%d ranks", ranks);
   if (pieces > 1)
     snprintf(runs, sizeof runs, "%s%lld runs an update", ranks > 1 ? " of " : "",
              (long long)pieces);
   if (below > 0) snprintf(fewer, sizeof fewer, "%lld or ", (long long)below);
-  return vtb_fail(err, VTB_E_USAGE, "a batch of %lld cannot be divided among %s%s: %s%lld can",
-                  (long long)batch, who, runs, fewer, (long long)(below + parts));
+  tell_ranks(batch, ranks, pieces, others, sizeof others);
+  return vtb_fail(err, VTB_E_USAGE, "a batch of %lld cannot be divided among %s%s: %s%lld can%s",
+                  (long long)batch, who, runs, fewer, (long long)(below + parts), others);
 }
 
 /* Of programs that are no code of this process, on memory of the host. */

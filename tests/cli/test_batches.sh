@@ -30,6 +30,11 @@ done
 grep -q '"event":"begin","step":0,"batch":24,"ranks":1,"accumulate":24,"rank_batch":1' by-24/log.jsonl || fail "begin"
 [ "$(wc -c < by-24/checkpoint.safetensors)" -lt $(($(wc -c < whole/checkpoint.safetensors) + 64)) ] || fail "gradients are kept"
 
+silent_about "batch norm"
+sed 's/x = patch_embed.*/&\n  x = batch_norm("bn", x)/; s/^use std.nn/&\nuse std.conv/' plain.vtb > normed.vtb
+expect 0 "$VERTEBRA" train normed.vtb "${run[@]:1}" --accumulate 2 --out normed
+says "batch norm has the statistics of the 12 images of a run, not of an update"
+
 # on with another number; bits repeat
 expect 0 "$VERTEBRA" train "${run[@]}" --accumulate 4 --max-steps 13 --out parts
 expect 0 "$VERTEBRA" train --resume parts --accumulate 2

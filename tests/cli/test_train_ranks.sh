@@ -124,7 +124,7 @@ grep -q "stopped early; --resume continues" by.out || fail "asked to stop: $(cat
 
 # what cannot be
 expect 2 on 3 "$VERTEBRA" train tiny.vtb --data data --batch 64 --out no
-says "a batch of 64 cannot be divided among 3 ranks: 63 or 66 can"
+says "a batch of 64 cannot be divided among 3 ranks: 63 or 66 can, or 2 or 4 ranks"
 [ ! -e no ] || fail "a folder is left: $(ls -A no)"
 refused() { # COMMAND... on 2 ranks: the status is that of whoever ends first
   WHERE=$work on 2 "$@" > out 2> err && fail "exit status 0"

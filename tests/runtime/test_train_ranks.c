@@ -387,9 +387,16 @@ TEST(batches_that_do_not_divide_are_refused) {
   CHECK_OK(vtb_train_divide(1, 1, 1, &rows, err));
   CHECK(rows == 1);
   CHECK_REFUSED(vtb_train_divide(64, 3, 1, &rows, err),
-                "a batch of 64 cannot be divided among 3 ranks: 63 or 66 can");
+                "a batch of 64 cannot be divided among 3 ranks: 63 or 66 can, or 2 or 4 ranks");
   CHECK_REFUSED(vtb_train_divide(64, 3, 2, &rows, err),
-                "a batch of 64 cannot be divided among 3 ranks of 2 runs an update: 60 or 66 can");
+                "a batch of 64 cannot be divided among 3 ranks of 2 runs an update: 60 or 66 can, "
+                "or 2 or 4 ranks");
+  CHECK_REFUSED(vtb_train_divide(6, 4, 1, &rows, err),
+                "a batch of 6 cannot be divided among 4 ranks: 4 or 8 can, or 3 or 6 ranks");
+  CHECK_REFUSED(vtb_train_divide(3, 5, 1, &rows, err),
+                "a batch of 3 cannot be divided among 5 ranks: 5 can, or 3 ranks");
+  CHECK_REFUSED(vtb_train_divide(7, 2, 2, &rows, err),
+                "a batch of 7 cannot be divided among 2 ranks of 2 runs an update: 4 or 8 can");
   CHECK_REFUSED(vtb_train_divide(2, 1, 4, &rows, err),
                 "a batch of 2 cannot be divided among 4 runs an update: 4 can");
 }
