@@ -1,62 +1,14 @@
 /* Models that are linked into the program: the image of an object, in memory, runs as a file does,
  * and what is wrong with it is said. */
-#include "runtime/artefact/artefact_file.h"
 #include "runtime/vertebra.h"
-#include "tests/runtime/sample_file.h"
+#include "tests/runtime/linked_file.h"
 
-static void entry(void *const *args, void *workspace, const vtb_services *services) {
-  const float *x = args[0], *w = args[1];
-  float *y = args[2];
-  (void)workspace, (void)services;
-  for (int i = 0; i < 64; i++) y[i] = 5 * x[i] + w[i];
-}
-
-static const struct {
-  uint32_t size, n;
-  uint64_t build;
-  vtb_entry_fn at[1];
-} table = {sizeof(vtb_artefact_table), 1, 42, {entry}},
-  of_another_build = {sizeof(vtb_artefact_table), 1, 43, {entry}};
-
-/* What a linker leaves of an object. */
-typedef struct program {
-  unsigned char *image;
-  uint64_t bytes;
-  vtb_artefact_linked linked;
-} program;
-
-/* As the object says: its last bytes, whose number the trailer has. */
-static program link_sample(const char *path) {
-  program p = {0};
-  size_t n;
-  char *file = read_file(path, &n);
-  for (int i = 0; i < 8; i++)
-    p.bytes |= (uint64_t)(unsigned char)file[n - VTB__TRAILER_BYTES + 24 + (size_t)i] << 8 * i;
-  CHECK(p.bytes < n && (n - p.bytes) % 64 == 0);
-  p.image = vtb_aligned_alloc((size_t)p.bytes);
-  memcpy(p.image, file + n - p.bytes, (size_t)p.bytes);
-  p.linked = (vtb_artefact_linked){.size = sizeof p.linked,
-                                   .format = VTB_ARTEFACT_FORMAT,
-                                   .name = "sample",
-                                   .table = (const vtb_artefact_table *)(const void *)&table,
-                                   .image = p.image};
-  free(file);
-  return p;
-}
+static const linked_code of_another_build = {sizeof(vtb_artefact_table), 1, 43, {linked_entry}};
 
 static vtb_status open_program(program *p, bool verify, vtb_model **m, vtb_error *err) {
   vtb_open_options o = {.size = sizeof o, .verify = verify};
   p->linked.bytes = &p->bytes;
   return vtb_model_open_static((const vtb_static_model *)&p->linked, &o, m, err);
-}
-
-static const char *make_object(void) {
-  const char *path = temp_path("sample.o");
-  sample *s = make();
-  s->linked = true;
-  CHECK_OK(write_sample(s, path, err));
-  free(s);
-  return path;
 }
 
 TEST(what_is_linked_in_runs) {
@@ -120,7 +72,7 @@ TEST(what_does_not_belong_together_is_refused) {
   p.linked.size = sizeof p.linked;
   p.linked.table = (const vtb_artefact_table *)(const void *)&of_another_build;
   CHECK_REFUSED(open_program(&p, false, &m, err), "sample: code and manifest are of different");
-  p.linked.table = (const vtb_artefact_table *)(const void *)&table;
+  p.linked.table = (const vtb_artefact_table *)(const void *)&linked_table;
   p.bytes--;
   CHECK_REFUSED(open_program(&p, false, &m, err), "sample is not a file that");
   p.bytes++;

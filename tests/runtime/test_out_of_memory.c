@@ -7,7 +7,7 @@
 #include "runtime/vertebra.h"
 #include "tests/failing_malloc.h"
 #include "tests/runtime/fake_program.h"
-#include "tests/runtime/sample_file.h"
+#include "tests/runtime/linked_file.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -111,22 +111,25 @@ static vtb_status run_twice(vtb_session *s, uint64_t *hash, vtb_error *err) {
   return status;
 }
 
-static vtb_status open_and_run(const vtb_open_options *o, vtb_device device, uint64_t *hash,
-                               vtb_error *err) {
-  vtb_model *m = NULL;
+/* Takes the model. */
+static vtb_status run_and_save(vtb_model *m, vtb_device device, uint64_t *hash, vtb_error *err) {
   vtb_session *s = NULL;
   vtb_session_options options = {.size = sizeof options, .device = device, .threads = 2};
-  vtb_status status = vtb_model_open(built, o, &m, err);
-  CHECK(status == VTB_OK || m == NULL);
-  if (status == VTB_OK) {
-    status = vtb_session_open(m, &options, &s, err);
-    CHECK(status == VTB_OK || s == NULL);
-  }
+  vtb_status status = vtb_session_open(m, &options, &s, err);
+  CHECK(status == VTB_OK || s == NULL);
   if (status == VTB_OK) status = run_twice(s, hash, err);
   if (status == VTB_OK) status = vtb_session_save(s, temp_path("saved.safetensors"), err);
   vtb_session_close(s);
   vtb_model_release(m);
   return status;
+}
+
+static vtb_status open_and_run(const vtb_open_options *o, vtb_device device, uint64_t *hash,
+                               vtb_error *err) {
+  vtb_model *m = NULL;
+  vtb_status status = vtb_model_open(built, o, &m, err);
+  CHECK(status == VTB_OK || m == NULL);
+  return status == VTB_OK ? run_and_save(m, device, hash, err) : status;
 }
 
 static vtb_status on_processor(uint64_t *hash, vtb_error *err) {
@@ -136,6 +139,28 @@ static vtb_status on_processor(uint64_t *hash, vtb_error *err) {
 }
 
 TEST(opening_and_running_a_file) { fail_each(on_processor, VTB_E_MEMORY); }
+
+static program linked; /* into the program, by hand */
+
+static vtb_status what_is_linked(uint64_t *hash, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int saved = 0; saved < 2 && status == VTB_OK; saved++) {
+    vtb_open_options o = {
+        .size = sizeof o, .verify = true, .weights = saved ? temp_path("saved.safetensors") : NULL};
+    vtb_model *m = NULL;
+    status = vtb_model_open_static((const vtb_static_model *)&linked.linked, &o, &m, err);
+    CHECK(status == VTB_OK || m == NULL);
+    if (status == VTB_OK) status = run_and_save(m, VTB_DEVICE_CPU, hash, err);
+  }
+  return status;
+}
+
+TEST(opening_and_running_what_is_linked_in) {
+  linked = link_sample(make_object());
+  linked.linked.bytes = &linked.bytes;
+  fail_each(what_is_linked, VTB_E_MEMORY);
+  free(linked.image);
+}
 
 /* Parameters of another type are converted, unaligned arrays copied. */
 static vtb_status with_copies(uint64_t *hash, vtb_error *err) {
@@ -377,6 +402,7 @@ int main(void) {
   fake_dataset("data", "train", 60, 1);
   fake_dataset("data", "t10k", 20, 2);
   RUN(opening_and_running_a_file);
+  RUN(opening_and_running_what_is_linked_in);
   RUN(copies_of_parameters_and_arrays);
   RUN(opening_and_running_a_file_on_a_device);
   RUN(training);
