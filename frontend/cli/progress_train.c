@@ -97,7 +97,7 @@ static void print_epoch(const vtb_train_event *e) {
 }
 
 static void say_ranks(const vtb_train_event *e) {
-  if (e->ranks < 2) return;
+  if (e->ranks < 2 || !(e->images_per_second > 0)) return;
   cli_say(
       "%d ranks: %.0f img/s each; they waited %.0f %% of the time for each other, rank %d least",
       e->ranks, e->images_per_second / e->ranks, 100 * e->waited, e->slowest);

@@ -350,7 +350,7 @@ static void fill_result(vtb_trainer *t, const char *why, vtb_train_result *resul
   t->result.seconds = vtb_now() - t->started;
   t->result.ranks = t->n_ranks;
   t->result.slowest = t->slowest;
-  t->result.waited = t->all_seconds > 0 ? t->all_waited / t->all_seconds : 0;
+  t->result.waited = t->all_seconds > 0 ? fmin(1, t->all_waited / t->all_seconds) : 0;
   t->result.stopped = vtb__asked_to_stop(t);
   t->result.images_per_second = t->train_seconds > 0 ? (double)t->images / t->train_seconds : 0;
   vtb_train_event e = vtb__event(t, VTB_TRAIN_END);
@@ -394,9 +394,8 @@ vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *
   int64_t none[2] = {0, 0};
   if (!err) err = &own;
   send_start(t);
-  t->waited_when = vtb_now();
   vtb_status status = vtb__vote(t, true, &none[0], &none[1], err);
-  t->all_waited = t->all_seconds = 0; /* what came before is no training */
+  vtb__waiting_begins(t);
   /* a run that was ended while its last epoch was evaluated goes on there */
   if (status == VTB_OK && t->state.pending) status = vtb__epoch_settle(t, err);
   const char *why = reason_to_stop(t);

@@ -163,6 +163,8 @@ float *vtb__average(const vtb_trainer *t, int tensor);
  * them. */
 void vtb__state_bytes(const vtb_trainer *t, int64_t *here, int64_t *all);
 
+void vtb__waiting_begins(vtb_trainer *t); /* what came before is no training */
+
 /* train_clock.c: by the clock of this process. */
 bool vtb__checkpoint_is_late(const vtb_trainer *t);
 bool vtb__time_is_over(const vtb_trainer *t);

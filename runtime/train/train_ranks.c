@@ -155,6 +155,12 @@ static double waited_since(vtb_trainer *t) {
   return since;
 }
 
+void vtb__waiting_begins(vtb_trainer *t) {
+  (void)waited_since(t);
+  t->waited_when = vtb_now();
+  t->all_waited = t->all_seconds = 0;
+}
+
 /* Shares of the time since the last time, from what each rank has waited. */
 static void take_waiting(vtb_trainer *t, const double *waited) {
   double now = vtb_now(), seconds = now - t->waited_when, sum = 0;
