@@ -82,7 +82,8 @@ typedef struct session {
   const char *model;
   train_programs programs;
   vtb_services *services;
-  train_trace *trace; /* NULL: not wanted */
+  train_trace *trace;     /* NULL: not wanted */
+  vtb_ranks_device *sums; /* of a step on a device, with other ranks */
   run_folder folder;
   vtb_strbuf recipe, more, record; /* what makes it this run; its options as YAML */
   char model_hash[20];
@@ -101,6 +102,7 @@ static void guard_folder(const session *s) {
 static void close_session(session *s) {
   train_signals_leave_nothing(NULL, NULL);
   run_folder_leave(&s->folder, s->written);
+  vtb_ranks_detach(s->sums);
   vtb_services_free(s->services);
   train_trace_free(s->trace);
   train_programs_free(&s->programs);
@@ -379,7 +381,8 @@ static vtb_status open_session(const char *what, train_options *o, session *s, v
   s->services = o->trace ? train_trace_services(s->programs.step, (int)o->rank_threads, &s->trace)
                          : vtb_need(vtb_services_default((int)o->rank_threads));
   vtb_services_ranks(s->services, o->train.ranks);
-  return prepare(what, s, o, err);
+  status = vtb_ranks_attach(o->train.ranks, s->programs.step, &s->sums, err);
+  return status == VTB_OK ? prepare(what, s, o, err) : status;
 }
 
 /* ---- the training ---------------------------------------------------------------------------- */

@@ -66,6 +66,6 @@ enum {
 };
 
 /* nccl.h: ncclResult_t, ncclDataType_t, ncclRedOp_t */
-enum { VTB__NCCL_SUCCESS = 0, VTB__NCCL_FLOAT32 = 7, VTB__NCCL_SUM = 0 };
+enum { VTB__NCCL_SUCCESS = 0, VTB__NCCL_IN_PROGRESS = 7, VTB__NCCL_FLOAT32 = 7, VTB__NCCL_SUM = 0 };
 
 #endif

@@ -5,8 +5,8 @@
  * CPU.
  * Ownership: a program owns its plan, its images and its device until vtb_program_free(). Threads:
  * one at a time per program. Environment: VTB_CUDA_DRIVER and VTB_CUBLASLT name library files,
- * VTB_CUDA_DEVICE a device's number, VTB_CUDA_GRAPH=0 launches kernels one by one instead of as a
- * graph.
+ * VTB_CUDA_DEVICE a device's number (without it each process of a machine that a launcher started
+ * takes the next one), VTB_CUDA_GRAPH=0 launches kernels one by one instead of as a graph.
  */
 #ifndef VTB_RUNTIME_CUDA_H
 #define VTB_RUNTIME_CUDA_H

@@ -48,6 +48,18 @@ static vtb_status initialise(vtb_cuda_device *d, vtb_error *err) {
   return status;
 }
 
+/* The number that a launcher gives to the processes of one machine; -1: none. */
+static long rank_here(void) {
+  static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    const char *text = getenv(names[i]);
+    char *end = NULL;
+    long n = text && *text ? strtol(text, &end, 10) : -1;
+    if (n >= 0 && end && !*end) return n;
+  }
+  return -1;
+}
+
 static vtb_status wanted_device(long *ordinal, vtb_error *err) {
   const char *text = getenv("VTB_CUDA_DEVICE");
   char *end = NULL;
@@ -68,6 +80,8 @@ static vtb_status find_number(vtb_cuda_device *d, const vtb_device_choice *where
   if (count == 0)
     return vtb_fail(err, VTB_E_DEVICE,
                     "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
+  const char *named = getenv("VTB_CUDA_DEVICE");
+  if (!where->has_number && !(named && *named) && rank_here() > 0) ordinal = rank_here() % count;
   if (ordinal < 0 || ordinal >= count)
     return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %ld: the driver finds %d", ordinal,
                     count);

@@ -3,6 +3,9 @@
 #include "runtime/base/library.h"
 #include "runtime/cuda/device.h"
 
+#include <pthread.h>
+#include <time.h>
+
 static const char *const names[] = {"libnccl.so.2", "libnccl.so", NULL};
 static const vtb_symbol symbols[] = {
 #define VTB_NCCL(type, name, parameters) {#name, offsetof(vtb_nccl_api, name)},
@@ -20,7 +23,9 @@ static const vtb_library nccl = {
 struct vtb_cuda_group {
   vtb_nccl_api api;
   vtb_cuda_device *device;
-  void *communicator;
+  pthread_mutex_t lock; /* of the communicator, around calls that put work on the stream */
+  void *communicator;   /* NULL: it was given up */
+  void *stream, *ready, *done;
 };
 
 /* VTB_NCCL_CALL(&api, ncclGetUniqueId, (&id), err) */
@@ -40,6 +45,24 @@ vtb_status vtb_cuda_group_make_id(vtb_cuda_group_id *id, vtb_error *err) {
   return status == VTB_OK ? VTB_NCCL_CALL(&api, ncclGetUniqueId, (id), err) : status;
 }
 
+/* In the context. */
+static vtb_status make_stream(vtb_cuda_group *g, vtb_error *err) {
+  vtb_cuda_device *d = g->device;
+  vtb_status status =
+      VTB_CU_CALL(d, cuStreamCreate, (&g->stream, VTB__CU_STREAM_NON_BLOCKING), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuEventCreate, (&g->ready, VTB__CU_EVENT_NO_TIME), err);
+  return status == VTB_OK ? VTB_CU_CALL(d, cuEventCreate, (&g->done, VTB__CU_EVENT_NO_TIME), err)
+                          : status;
+}
+
+static void free_stream(vtb_cuda_group *g) {
+  const vtb_cu_api *api = &g->device->api;
+  if (g->done) (void)api->cuEventDestroy_v2(g->done);
+  if (g->ready) (void)api->cuEventDestroy_v2(g->ready);
+  if (g->stream) (void)api->cuStreamDestroy_v2(g->stream);
+}
+
 vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_ranks, int rank,
                                vtb_cuda_device *d, vtb_cuda_group **out, vtb_error *err) {
   if (rank < 0 || rank >= n_ranks)
@@ -47,11 +70,16 @@ vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_ranks, int ran
   vtb_cuda_group *g = calloc(1, sizeof *g);
   if (!g) return vtb_no_memory(err, "a group of devices");
   g->device = d;
+  pthread_mutex_init(&g->lock, NULL);
   vtb_status status = vtb_library_open(&nccl, &g->api, NULL, err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuCtxSetCurrent, (d->context), err);
+  bool inside = status == VTB_OK && (status = vtb__cu_enter(d, err)) == VTB_OK;
+  if (inside) status = make_stream(g, err);
   if (status == VTB_OK)
     status = VTB_NCCL_CALL(&g->api, ncclCommInitRank, (&g->communicator, n_ranks, *id, rank), err);
+  if (status != VTB_OK && inside) free_stream(g);
+  if (inside) vtb__cu_leave(d);
   if (status != VTB_OK) {
+    pthread_mutex_destroy(&g->lock);
     free(g);
     return status;
   }
@@ -60,17 +88,70 @@ vtb_status vtb_cuda_group_join(const vtb_cuda_group_id *id, int n_ranks, int ran
 }
 
 void vtb_cuda_group_leave(vtb_cuda_group *g) {
+  vtb_error none = {0};
   if (!g) return;
+  bool inside = vtb__cu_enter(g->device, &none) == VTB_OK;
   /* errors here would be those of sums that have been reported before */
+  if (inside && g->communicator) (void)g->device->api.cuStreamSynchronize(g->stream);
   if (g->communicator) (void)g->api.ncclCommDestroy(g->communicator);
+  if (inside) {
+    free_stream(g);
+    vtb__cu_leave(g->device);
+  }
+  pthread_mutex_destroy(&g->lock);
   free(g);
 }
 
-vtb_status vtb_cuda_group_sum(vtb_cuda_group *g, uint64_t address, size_t n, vtb_error *err) {
+static vtb_status sum(vtb_cuda_group *g, uint64_t address, size_t n, vtb_error *err) {
+  if (!g->communicator)
+    return vtb_fail(err, VTB_E_DEVICE, "NCCL: sums were given up, since another rank has failed");
   return VTB_NCCL_CALL(
       &g->api, ncclAllReduce,
-      (address, address, n, VTB__NCCL_FLOAT32, VTB__NCCL_SUM, g->communicator, g->device->stream),
-      err);
+      (address, address, n, VTB__NCCL_FLOAT32, VTB__NCCL_SUM, g->communicator, g->stream), err);
+}
+
+vtb_status vtb_cuda_group_sum_begin(vtb_cuda_group *g, void *stream, uint64_t address, size_t n,
+                                    vtb_error *err) {
+  vtb_cuda_device *d = g->device;
+  vtb_status status = VTB_CU_CALL(d, cuEventRecord, (g->ready, stream), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamWaitEvent, (g->stream, g->ready, 0), err);
+  if (status != VTB_OK) return status;
+  pthread_mutex_lock(&g->lock);
+  status = sum(g, address, n, err);
+  pthread_mutex_unlock(&g->lock);
+  return status;
+}
+
+vtb_status vtb_cuda_group_sum_wait(vtb_cuda_group *g, void *stream, vtb_error *err) {
+  vtb_cuda_device *d = g->device;
+  vtb_status status = VTB_CU_CALL(d, cuEventRecord, (g->done, g->stream), err);
+  return status == VTB_OK ? VTB_CU_CALL(d, cuStreamWaitEvent, (stream, g->done, 0), err) : status;
+}
+
+vtb_status vtb_cuda_group_check(vtb_cuda_group *g, vtb_error *err) {
+  int result = VTB__NCCL_SUCCESS;
+  vtb_status status = VTB_OK;
+  if (pthread_mutex_trylock(&g->lock) != 0) return VTB_OK; /* next time */
+  if (g->communicator) {
+    status = VTB_NCCL_CALL(&g->api, ncclCommGetAsyncError, (g->communicator, &result), err);
+    if (status == VTB_OK && result != VTB__NCCL_IN_PROGRESS)
+      status = check(&g->api, result, "a sum over the devices", __FILE__, __LINE__, err);
+  }
+  pthread_mutex_unlock(&g->lock);
+  return status;
+}
+
+/* A call that itself waits for a rank that is gone holds the lock: after a second it is given up
+ * from here, which NCCL allows. */
+void vtb_cuda_group_abort(vtb_cuda_group *g) {
+  struct timespec until;
+  clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_sec++;
+  bool locked = pthread_mutex_timedlock(&g->lock, &until) == 0;
+  void *communicator = g->communicator;
+  g->communicator = NULL;
+  if (communicator) (void)g->api.ncclCommAbort(communicator);
+  if (locked) pthread_mutex_unlock(&g->lock);
 }
 
 bool vtb_cuda_probe_nccl(vtb_strbuf *out) {

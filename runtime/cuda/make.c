@@ -266,6 +266,10 @@ vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images,
   return vtb__cuda_program(plan, images, true, device, program, err);
 }
 
+vtb_cuda_device *vtb_cuda_device_of(const vtb_program *p) {
+  return p->run == vtb__run_copying ? ((const vtb__run *)p->owner)->device : NULL;
+}
+
 vtb_status vtb__cuda_open(void *owner, const vtb_device_choice *where, vtb_program **out,
                           vtb_error *err) {
   const vtb__run *of = owner;

@@ -12,6 +12,7 @@
 enum { REST_FIRST = 5000, REST_WAITING = 50000, REST_BUSY = 250000, REST_IDLE = 5000000 };
 /* While the caller waits its core is free: so long from the last message on there is no sleep. */
 static const double eager_seconds = 300e-6;
+static const double guard_seconds = 0.1;
 static const double last_words_seconds = 5; /* behind an error, for the others to hear of it */
 
 typedef struct communicator {
@@ -23,7 +24,7 @@ typedef struct communicator {
   double busy, busy_since, progress;
   long rest;
   bool told_bye, told_failure;
-  double closing_since;
+  double closing_since, guarded;
 } communicator;
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -47,14 +48,17 @@ static void tell_failure(communicator *c, int about, const char *why) {
   (void)vtb__watch_tell(&c->r->watch, c->link, VTB__FAILED, about, why);
 }
 
-static void fail_here(communicator *c, vtb_status status) {
+static void fail_with(communicator *c, vtb_status status, const char *text) {
   char name[128], why[VTB__WHY];
   vtb__watch_name(&c->r->watch, c->r->rank, name, sizeof name);
-  bool memory = status == VTB_E_MEMORY;
-  snprintf(why, sizeof why, "%s: %s", name,
-           memory ? "out of memory for what is exchanged" : c->link->error);
+  snprintf(why, sizeof why, "%s: %.*s", name, (int)(sizeof why - sizeof name - 2), text);
   tell_failure(c, c->r->rank, why);
   fail(c, status, why);
+}
+
+static void fail_here(communicator *c, vtb_status status) {
+  fail_with(c, status,
+            status == VTB_E_MEMORY ? "out of memory for what is exchanged" : c->link->error);
 }
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
@@ -167,6 +171,27 @@ static void tell_own_failure(communicator *c, const char *text) {
   tell_failure(c, c->r->rank, why);
 }
 
+static void call_guard(communicator *c, vtb__state *s) {
+  vtb_ranks *r = c->r;
+  vtb_error err = {0};
+  if (s->now - c->guarded < guard_seconds) return;
+  c->guarded = s->now;
+  pthread_mutex_lock(&r->guard_lock);
+  if (r->guard) r->guard(r->guard_user, s->failed, &err);
+  pthread_mutex_unlock(&r->guard_lock);
+  if (err.status == VTB_OK || s->failed) return;
+  fail_with(c, err.status, err.text);
+  s->failed = true;
+}
+
+void vtb__communicator_guard(vtb_ranks *r, void (*guard)(void *user, bool failed, vtb_error *err),
+                             void *user) {
+  pthread_mutex_lock(&r->guard_lock);
+  r->guard = guard;
+  r->guard_user = user;
+  pthread_mutex_unlock(&r->guard_lock);
+}
+
 /* True when nothing more is to be heard. */
 static bool is_over(communicator *c, const vtb__state *s) {
   vtb_ranks *r = c->r;
@@ -220,6 +245,7 @@ static void serve(communicator *c) {
     if (moved) publish(c);
     if (*to_tell) tell_own_failure(c, to_tell);
     look_around(c, &s);
+    call_guard(c, &s);
     if (is_over(c, &s)) return;
     rest(c, moved, &s);
   }

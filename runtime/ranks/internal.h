@@ -152,6 +152,10 @@ struct vtb_ranks {
   int64_t n_spans, most_spans;
   vtb__watch watch; /* the thread's, but names are read under the lock */
 
+  pthread_mutex_t guard_lock; /* held while the guard is called */
+  void (*guard)(void *user, bool failed, vtb_error *err);
+  void *guard_user;
+
   vtb__job **buckets; /* the caller's: sums, and shares of each rank, that are not full */
   atomic_bool frozen; /* tests: the thread is as if the process were stopped */
 };
@@ -163,6 +167,10 @@ static inline void vtb__note_span(vtb_ranks *r, double begin, double end, int64_
 
 VTB_MUST_USE vtb_status vtb__communicator_start(vtb_ranks *r, vtb_error *err);
 void vtb__communicator_stop(vtb_ranks *r);
+/* The thread calls it ten times a second, and when the job has failed; its error is one of this
+ * rank. NULL: no more, and it is not being called any more. */
+void vtb__communicator_guard(vtb_ranks *r, void (*guard)(void *user, bool failed, vtb_error *err),
+                             void *user);
 
 /* ranks.c. Takes arg once it is called. */
 VTB_MUST_USE vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open,

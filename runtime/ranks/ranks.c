@@ -242,6 +242,7 @@ static void free_ranks(vtb_ranks *r) {
   pthread_cond_destroy(&r->work);
   pthread_cond_destroy(&r->change);
   pthread_mutex_destroy(&r->lock);
+  pthread_mutex_destroy(&r->guard_lock);
   free(r);
 }
 
@@ -263,6 +264,7 @@ vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open, vo
   pthread_condattr_init(&clock);
   pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
   pthread_mutex_init(&r->lock, NULL);
+  pthread_mutex_init(&r->guard_lock, NULL);
   pthread_cond_init(&r->work, &clock);
   pthread_cond_init(&r->change, &clock);
   pthread_condattr_destroy(&clock);

@@ -94,6 +94,15 @@ int64_t vtb_ranks_trace(vtb_ranks *r, vtb_ranks_span *at, int64_t most);
  * caller's. */
 void vtb_services_ranks(vtb_services *s, vtb_ranks *r);
 
+/* The same for a program on a GPU, by NCCL, or in the emulator: its buckets (vtb_bucket_fn) are
+ * summed beside the rest of the run. Every rank calls it before the program's first run, with one
+ * program at a time; nothing is needed, and *out is NULL, where r is one rank or the program is
+ * native code. Detach before r is closed and the program freed. */
+typedef struct vtb_ranks_device vtb_ranks_device;
+VTB_MUST_USE vtb_status vtb_ranks_attach(vtb_ranks *r, vtb_program *p, vtb_ranks_device **out,
+                                         vtb_error *err);
+void vtb_ranks_detach(vtb_ranks_device *d); /* NULL is fine */
+
 /* For `vertebra doctor`: "Open MPI 4.1.4 (libmpi.so.40)", or what is missing. */
 bool vtb_ranks_probe_mpi(vtb_strbuf *out);
 

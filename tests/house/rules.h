@@ -31,7 +31,7 @@ static const house_room rooms[] = {
     {"runtime/weights", "runtime/base runtime/launch runtime/artefact", "others' checkpoints"},
     {"runtime/data", "runtime/base runtime/launch runtime/artefact runtime/image",
      "data sets, loading"},
-    {"runtime/ranks", "runtime/base runtime/launch", "processes of one job"},
+    {"runtime/ranks", "runtime/base runtime/launch runtime/cuda", "processes of one job"},
     {"runtime/train",
      "runtime/base runtime/launch runtime/artefact runtime/image runtime/weights runtime/data "
      "runtime/ranks",

@@ -19,6 +19,19 @@
 /* For libraries whose work is done at once: what is before it on the stream. */
 void fake_cuda_finish(void *of);
 void fake_cuda_finish(void *of) { finish(stream_of(of)); }
+/* For libraries whose work waits on the stream like any other: `what` is written down. */
+int fake_cuda_call(void *of, const char *what, size_t n, void (*call)(void *), void *arg);
+int fake_cuda_call(void *of, const char *what, size_t n, void (*call)(void *), void *arg) {
+  LOCK;
+  stream *on = stream_of(of);
+  work *w = on && !capturing ? put(on) : NULL;
+  if (!w) return INVALID;
+  note(on, what, "", n);
+  w->kind = CALL;
+  w->call = call;
+  w->host = arg;
+  return OK;
+}
 
 /* ---- the driver's functions, with its own names and parameters ------------------------------- */
 

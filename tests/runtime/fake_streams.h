@@ -27,7 +27,8 @@ typedef struct event {
   int recorded, done, clock;
 } event;
 typedef struct work {
-  enum { COPY_IN, COPY_OUT, SET, LAUNCH, RECORD, WAIT } kind;
+  enum { COPY_IN, COPY_OUT, SET, LAUNCH, RECORD, WAIT, CALL } kind;
+  void (*call)(void *);
   launch launch;
   uint64_t at;
   void *host, *bytes; /* bytes: what was copied at once */
@@ -86,6 +87,9 @@ static bool advance(stream *s) {
     break;
   case WAIT:
     if (w->event->done < w->number) return false;
+    break;
+  case CALL:
+    w->call(w->host);
   }
   if (++s->next == s->n) s->next = s->n = 0;
   return true;

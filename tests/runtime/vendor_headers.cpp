@@ -79,6 +79,7 @@ static_assert(offsetof(vtb_lt_choice, state) == offsetof(cublasLtMatmulHeuristic
 
 #ifdef HAVE_NCCL
 SAME(VTB__NCCL_SUCCESS, ncclSuccess);
+SAME(VTB__NCCL_IN_PROGRESS, ncclInProgress);
 SAME(VTB__NCCL_FLOAT32, ncclFloat32);
 SAME(VTB__NCCL_SUM, ncclSum);
 static_assert(sizeof(vtb_cuda_group_id) == sizeof(ncclUniqueId));
