@@ -51,7 +51,7 @@ bool vtb__trailer_find_linked(const unsigned char **data, size_t *n) {
       memcmp(*data + *n - 8, VTB__TRAILER_MAGIC, 8) != 0)
     return false;
   uint64_t bytes = little_endian(*data + *n - VTB__TRAILER_BYTES + 24, 8);
-  if (bytes < VTB__TRAILER_BYTES || bytes > *n - sizeof head) return false;
+  if (bytes < VTB__TRAILER_BYTES || bytes > *n - sizeof head || (*n - bytes) % 64) return false;
   *data += *n - bytes;
   *n = (size_t)bytes;
   return true;

@@ -131,13 +131,19 @@ static int64_t space_bytes(const vtb_launch_plan *p, const vtb_launch_arg *a) {
   return -1;
 }
 
+/* For sentences: of numbers that may be anything. */
+static long long last_byte(int64_t offset, int64_t bytes) {
+  int64_t end;
+  return __builtin_add_overflow(offset, bytes - (bytes > INT64_MIN), &end) ? INT64_MAX : end;
+}
+
 static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *a) {
   static const char *const names[] = {"tensor", "workspace", "constants", "state"};
   int64_t size = space_bytes(c->plan, a);
   if (size < 0) return broken(c, "argument %d points to memory that does not exist", number);
   if (a->offset < 0 || a->bytes < 0 || a->offset > size || a->bytes > size - a->offset)
     return broken(c, "argument %d reaches bytes %lld to %lld of the %s, which has %lld", number,
-                  (long long)a->offset, (long long)(a->offset + a->bytes - 1), names[a->space],
+                  (long long)a->offset, last_byte(a->offset, a->bytes), names[a->space],
                   (long long)size);
   if (a->touched < 0 || a->touched > a->bytes)
     return broken(c, "argument %d touches %lld of its %lld bytes", number, (long long)a->touched,
@@ -436,8 +442,7 @@ static vtb_status check_inside(const checker *c, int number) {
     return VTB_OK;
   return vtb_fail(c->err, VTB_E_INTERNAL,
                   "launch plan, bucket %d: bytes %lld to %lld of a sum, where there are %lld",
-                  number, (long long)b->offset, (long long)(b->offset + b->bytes - 1),
-                  (long long)room);
+                  number, (long long)b->offset, last_byte(b->offset, b->bytes), (long long)room);
 }
 
 static vtb_status check_state_bucket(checker *c, int i) {
@@ -447,7 +452,7 @@ static vtb_status check_state_bucket(checker *c, int i) {
       b->bytes > p->state_bytes || b->offset > p->state_bytes - b->bytes)
     return vtb_fail(c->err, VTB_E_INTERNAL,
                     "launch plan, bucket %d: bytes %lld to %lld of the state, which has %lld", i,
-                    (long long)b->offset, (long long)(b->offset + b->bytes - 1),
+                    (long long)b->offset, last_byte(b->offset, b->bytes),
                     (long long)p->state_bytes);
   for (int k = 0; k < i; k++)
     if (p->buckets[k].where == VTB_BUCKET_STATE &&

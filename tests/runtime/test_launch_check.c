@@ -181,6 +181,9 @@ TEST(buckets_hold_whole_gradients_that_nothing_changes) {
   b->bytes = 512;
   expect(s, NULL, "bucket 0: bytes 256 to 767 of the state, which has 512");
   s = make_bucket(place, b);
+  b->bytes = INT64_MAX - 255;
+  expect(s, NULL, "bucket 0: bytes 256 to 9223372036854775807 of the state, which has 512");
+  s = make_bucket(place, b);
   b->offset = 0;
   expect(s, NULL, "bucket 0: w is no gradient");
   s = make_bucket(place, b);
@@ -218,6 +221,13 @@ TEST(sums_inside_a_step_lie_in_its_memory) {
   s->plan.n_buckets = 2;
   b[1] = (vtb_launch_bucket){.bytes = 4, .where = VTB_BUCKET_TENSOR, .tensor = 99};
   expect(s, NULL, "bucket 1: bytes 0 to 3 of a sum, where there are 0");
+  s = make_bucket(place, b);
+  s->plan.n_buckets = 2;
+  b[1] = (vtb_launch_bucket){.offset = 4, .bytes = INT64_MAX, .where = VTB_BUCKET_WORKSPACE};
+  expect(s, NULL, "bucket 1: bytes 4 to 9223372036854775807 of a sum");
+  s = make_bucket(place, b);
+  s->args[0].offset = 16, s->args[0].bytes = INT64_MAX;
+  expect(s, NULL, "argument 0 reaches bytes 16 to 9223372036854775807");
 }
 
 TEST(bounds_and_alignment) {
