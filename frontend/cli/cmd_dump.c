@@ -95,6 +95,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
   if (models.n != 1) return cli_usage_error("dump", "one MODEL is needed");
   if (o.estimate && !vtb_streq(o.stage, "launches"))
     return cli_usage_error("dump", "--estimate is of --stage launches");
+  if (o.ranks > 1 && !o.train && !vtb_streq(o.stage, "grad"))
+    return cli_usage_error("dump", "--ranks is of training steps: add --train");
   if (o.audit && !vtb_streq(o.stage, "launches"))
     return cli_usage_error("dump", "--audit is of --stage launches");
   if (o.audit && o.estimate)
