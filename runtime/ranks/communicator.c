@@ -25,6 +25,8 @@ typedef struct communicator {
   long rest;
   bool told_bye, told_failure;
   double closing_since, guarded;
+  bool opened;
+  double opening_since;
 } communicator;
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -35,7 +37,7 @@ static void fail(communicator *c, vtb_status status, const char *why) {
   pthread_mutex_lock(&r->lock);
   if (r->status == VTB_OK) {
     r->status = status;
-    snprintf(r->why, sizeof r->why, "%s", why);
+    snprintf(r->why, sizeof r->why, "%.*s", VTB__WHY - 1, why);
   }
   pthread_cond_broadcast(&r->change);
   pthread_mutex_unlock(&r->lock);
@@ -146,6 +148,7 @@ static vtb__state state_of(communicator *c, char to_tell[VTB__WHY]) {
   memcpy(to_tell, r->to_tell, VTB__WHY);
   pthread_mutex_unlock(&r->lock);
   if (s.closing && !c->closing_since) c->closing_since = s.now;
+  if (!c->opened) s.waiting = c->opening_since;
   if (s.closing) s.waiting = c->closing_since;
   return s;
 }
@@ -234,9 +237,20 @@ static void rest(communicator *c, bool moved, const vtb__state *s) {
   pthread_mutex_unlock(&r->lock);
 }
 
+/* The caller of open goes on. */
+static void end_opening(communicator *c) {
+  vtb_ranks *r = c->r;
+  c->opened = true;
+  pthread_mutex_lock(&r->lock);
+  r->opened = true;
+  pthread_cond_broadcast(&r->change);
+  pthread_mutex_unlock(&r->lock);
+}
+
 static void serve(communicator *c) {
   vtb_ranks *r = c->r;
   char to_tell[VTB__WHY];
+  c->opening_since = vtb_now();
   for (;;) {
     while (atomic_load(&r->frozen)) sleep_for(REST_FIRST);
     bool moved = start_jobs(c);
@@ -246,6 +260,8 @@ static void serve(communicator *c) {
     if (*to_tell) tell_own_failure(c, to_tell);
     look_around(c, &s);
     call_guard(c, &s);
+    if (!c->opened && (s.failed || !c->link->meets || vtb__watch_knows_all(&r->watch, c->link)))
+      end_opening(c);
     if (is_over(c, &s)) return;
     rest(c, moved, &s);
   }
@@ -268,13 +284,12 @@ static void *communicate(void *arg) {
   vtb_error err = {0};
   (void)vtb_denormals_flush(); /* of this thread alone, like those that compute */
   vtb_status status = open_link(&c, &err);
-  pthread_mutex_lock(&r->lock);
-  r->opened = true;
-  r->status = status;
-  snprintf(r->why, sizeof r->why, "%.*s", VTB__WHY - 1, err.text);
-  pthread_cond_broadcast(&r->change);
-  pthread_mutex_unlock(&r->lock);
-  if (status == VTB_OK) serve(&c);
+  if (status == VTB_OK) {
+    serve(&c);
+  } else {
+    fail(&c, status, err.text);
+    end_opening(&c);
+  }
   bool orderly = status == VTB_OK && vtb__watch_all_left(&r->watch, c.link, false);
   vtb__watch_close(&r->watch, c.link);
   if (c.link) c.link->close(c.link, orderly);
@@ -298,7 +313,7 @@ vtb_status vtb__communicator_start(vtb_ranks *r, vtb_error *err) {
   vtb_status status = r->status;
   if (status != VTB_OK) (void)vtb_fail(err, status, "%s", r->why);
   pthread_mutex_unlock(&r->lock);
-  if (status != VTB_OK) pthread_join(r->thread, NULL);
+  if (status != VTB_OK) vtb__communicator_stop(r);
   return status;
 }
 

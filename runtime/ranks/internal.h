@@ -126,6 +126,8 @@ bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, int about
 bool vtb__watch_all_left(vtb__watch *w, vtb__link *l, bool with_gone);
 /* Another thread than the communicator's holds the lock. */
 void vtb__watch_name(const vtb__watch *w, int rank, char *out, size_t size);
+/* All have said who they are. */
+bool vtb__watch_knows_all(const vtb__watch *w, const vtb__link *l);
 void vtb__watch_close(vtb__watch *w, vtb__link *l);
 
 /* ---- communicator.c: the thread -------------------------------------------------------------- */

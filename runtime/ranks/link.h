@@ -11,6 +11,7 @@ typedef struct vtb__link vtb__link;
 struct vtb__link {
   int rank, n;
   void *none; /* a request of nothing, which is done */
+  bool meets; /* the ranks open at the same time, and each waits until it knows all */
   /* Memory stays as it is until the request is done. False: failed. */
   bool (*send)(vtb__link *l, int to, int tag, const void *at, int64_t bytes, void **request);
   bool (*receive)(vtb__link *l, int from, int tag, void *at, int64_t bytes, void **request);

@@ -190,6 +190,7 @@ vtb__link *vtb__link_open_mpi(void *arg, vtb_error *err) {
     return NULL;
   }
   m->link.none = m->api.ompi_request_null;
+  m->link.meets = true;
   m->link.send = send;
   m->link.receive = receive;
   m->link.test = test;

@@ -272,6 +272,12 @@ vtb_status vtb__watch_open(vtb__watch *w, vtb__link *l, const vtb_ranks_options 
   return post_all(w, l, &hello) ? VTB_OK : VTB_E_DEVICE;
 }
 
+bool vtb__watch_knows_all(const vtb__watch *w, const vtb__link *l) {
+  for (int q = 0; q < l->n; q++)
+    if (!w->peers[q].process) return false;
+  return true;
+}
+
 void vtb__watch_close(vtb__watch *w, vtb__link *l) {
   for (int q = 0; w->peers && q < l->n; q++)
     if (w->peers[q].handle >= 0) close(w->peers[q].handle);
