@@ -154,13 +154,6 @@ TEST(linear_chains_have_one_sum) {
         "  %t = transpose %d {perm = [1, 0]} : f32[3, 4]\n"
         "  return %t\n}\n",
         1);
-  /* what one reader needs summed the others read so, too */
-  check("entry func @f(%x: f32[B, 4], %w: f32[4]) -> (f32[4], f32[4]) {\n"
-        "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
-        "  %u = mul %s, %w : f32[4]\n"
-        "  %t = tanh %s : f32[4]\n"
-        "  return %u, %t\n}\n",
-        1);
   /* a number that is the same on all is no part: it is added once */
   check("entry func @f(%x: f32[B, 4], %b: f32[4]) -> (f32[4]) {\n"
         "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
