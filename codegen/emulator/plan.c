@@ -173,7 +173,9 @@ static vtb_status tell_buckets(const emulated *e, int step, vtb_error *err) {
     const vtb_bucket told = {i,        (uint64_t)(uintptr_t)(base + b->offset),
                              b->bytes, b->n_tensors,
                              NULL,     b->where != VTB_BUCKET_STATE};
-    if (b->step == step) status = e->program.on_bucket(e->program.bucket_user, &told, err);
+    bool wanted = b->where != VTB_BUCKET_STATE || !e->program.is_part;
+    if (b->step == step && wanted)
+      status = e->program.on_bucket(e->program.bucket_user, &told, err);
   }
   return status;
 }

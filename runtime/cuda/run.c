@@ -37,7 +37,9 @@ static vtb_status tell_buckets(const vtb__run *r, int last, vtb_error *err) {
                              b->n_tensors,
                              r->device->stream,
                              b->where != VTB_BUCKET_STATE};
-    if (b->step == last) status = r->program.on_bucket(r->program.bucket_user, &told, err);
+    bool wanted = b->where != VTB_BUCKET_STATE || !r->program.is_part;
+    if (b->step == last && wanted)
+      status = r->program.on_bucket(r->program.bucket_user, &told, err);
   }
   return status;
 }

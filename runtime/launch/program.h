@@ -167,6 +167,9 @@ typedef struct vtb_program {
    * several processes or devices, say. Of training steps with `run`; of others n_buckets is 0. */
   vtb_bucket_fn on_bucket;
   void *bucket_user;
+  /* set by whoever runs it: the next runs are not the last of their update
+   * (VTB_UPDATE_SHARE), and gradients are no one's to sum: only sums inside the step are told */
+  bool is_part;
   int n_buckets;
   int n_tensors; /* arguments, then returns */
   vtb_tensor_info *tensors;

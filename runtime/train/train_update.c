@@ -32,6 +32,7 @@ vtb_status vtb__issue(vtb_trainer *t, const vtb_batch *batch, vtb_error *err) {
   vtb__scale_begin(t);
   vtb_optim_run_ahead(t->optim, t->n_issued);
   vtb_optim_piece(t->optim, batch->piece, t->pieces);
+  t->config.step->is_part = !last;
   vtb_optim_prepare(t->optim, lr, (double)t->loss_scale);
   vtb_status status = t->most_issued ? b->program->submit(b->program->owner, b->args, err)
                                      : vtb_program_execute(b->program, b->args, b->workspace,

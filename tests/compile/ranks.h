@@ -26,7 +26,6 @@ typedef struct rank_services {
   vtb_services s; /* first */
   meeting *meeting;
   int rank, n_begun, n_sums, n_waits, n_inside;
-  bool is_last;
   float *begun[MOST_SUMS], *kept[MOST_SUMS];
   int64_t count[MOST_SUMS];
 } rank_services;
@@ -65,7 +64,6 @@ static void rank_sum_wait(const vtb_services *s) {
 static vtb_status rank_on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
   rank_services *r = user;
   (void)err;
-  if (!b->inside && !r->is_last) return VTB_OK; /* of a piece of an update */
   r->n_inside += b->inside;
   rank_sum_begin(&r->s, (float *)(uintptr_t)b->at, b->bytes / 4);
   rank_sum_wait(&r->s);
@@ -174,10 +172,11 @@ static inline void fill_piece(rank_run *r, int piece) {
   for (int i = 0; i < p->n_tensors; i++)
     if (p->tensors[i].io == VTB_IO_INPUT)
       fill(&p->tensors[i], p->batch, first, p->batch * r->ranks * r->pieces, r->args[i]);
-  r->services.is_last = piece == r->pieces - 1;
+  bool is_last = piece == r->pieces - 1;
+  if (p->run) r->p->is_part = !is_last;
   if (share < 0) return;
   ((float *)r->args[share])[0] = 1 / (float)r->pieces;
-  ((float *)r->args[share])[1] = r->services.is_last;
+  ((float *)r->args[share])[1] = is_last;
 }
 
 static inline void *run_rank(void *user) {
