@@ -79,9 +79,11 @@ expect 1 "$VERTEBRA" ablate "${tiny[@]}" --vary dim=-1,16 --vary data=damaged,da
 says "impossible: VTB"
 says "failed: train of seed 0"
 results mixed cells.0.status impossible cells.1.status impossible cells.2.status failed cells.3.status done
-expect 1 bash -c 'ulimit -v 2000000; exec "$@"' - "$VERTEBRA" ablate vil_nano --vary batch=1,60000 --bench --rounds 1 --seconds 0.02 -o memory
-says "failed: bench: out of memory"
-results memory cells.0.status done cells.1.status failed
+if ! nm "$VERTEBRA" 2>/dev/null | grep -q __asan_init; then # it needs more addresses than the limit leaves
+  expect 1 bash -c 'ulimit -v 2000000; exec "$@"' - "$VERTEBRA" ablate vil_nano --vary batch=1,60000 --bench --rounds 1 --seconds 0.02 -o memory
+  says "failed: bench: out of memory"
+  results memory cells.0.status done cells.1.status failed
+fi
 
 # ---- a folder of classes has no test split: val judges; data that are not there are told at once
 "$MAKE_DATA" classes photos 10 red green
