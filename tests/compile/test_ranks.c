@@ -162,6 +162,11 @@ static void check_pieces(int n, int pieces, const char *where, const char *optim
     for (int i = 0; i < p->n_tensors; i++) gradients += p->tensors[i].io == VTB_IO_GRAD_OUT;
     CHECK_MSG(s->n_sums - 2 * pieces == gradients, "%d sums of %d gradients", s->n_sums, gradients);
   }
+  if (where) { /* gradients are told once, other sums in every run */
+    int gradients = each[0]->n_buckets - s->n_inside / pieces;
+    CHECK_MSG(gradients > 0 && s->n_sums == s->n_inside + gradients, "%d sums, %d inside",
+              s->n_sums, s->n_inside);
+  }
   for (int i = 0; i < each[0]->n_tensors; i++) {
     const vtb_tensor_info *t = &each[0]->tensors[i];
     if (t->io != VTB_IO_STATE || !vtb_starts_with(t->name, VTB_ACCUMULATED)) continue;
