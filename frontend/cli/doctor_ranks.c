@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { SMALL_ROUNDS = 50, MOST_ROUNDS = 50, FIRST_WARMED = 2 };
+enum { SMALL_ROUNDS = 50, MOST_ROUNDS = 50, FIRST_WARMED = 2, COPIES_WARMED = 4 };
 static const double seconds_a_size = 0.5;
 static const int64_t sizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
@@ -89,14 +89,14 @@ static vtb_status time_sums(visit *v, vtb_error *err) {
 static vtb_status time_copies(visit *v, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int q = 0; q < v->n && status == VTB_OK; q++)
-    for (int i = 0; i < 3 && status == VTB_OK; i++) {
+    for (int i = -COPIES_WARMED; i < 3 && status == VTB_OK; i++) {
       double seconds = 0;
       status = agree(v, &seconds, err);
       double begin = vtb_now();
       if (status == VTB_OK) status = vtb_ranks_broadcast(v->ranks, q, v->memory, 4 << 20, err);
       seconds = vtb_now() - begin;
       if (status == VTB_OK) status = agree(v, &seconds, err);
-      if (i == 0 || seconds < v->sends[q]) v->sends[q] = seconds;
+      if (i <= 0 || seconds < v->sends[q]) v->sends[q] = seconds;
     }
   return status;
 }
