@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { STEPS = 9, LEAST_STEPS = 3, BUCKET_BYTES = 4000000 };
+enum { STEPS = 9, LEAST_STEPS = 3, BUCKET_BYTES = 1 << 20 };
 static const double BUDGET = 6; /* seconds */
 
 /* ---- notes ----------------------------------------------------------------------------------- */

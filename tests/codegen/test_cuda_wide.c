@@ -152,7 +152,9 @@ static void check(const shape *s, int tile) {
   float *x[] = {numbers(a, 0), numbers(b, 1), numbers(s->n, 2),
                 numbers(c, 3), numbers(c, 0), numbers(s->m + s->n, 0)};
   void *workspace = vtb_aligned_alloc((size_t)p->workspace_bytes + 64);
-  status = vtb_program_execute(p, (void *const *)x, workspace, NULL, &err);
+  vtb_services *services = vtb_services_default(1);
+  status = vtb_program_execute(p, (void *const *)x, workspace, services, &err);
+  vtb_services_free(services);
   CHECK_MSG(status == VTB_OK, "%s %d %d %d, tile %d: %s", s->spec, s->m, s->n, s->k, tile,
             err.text);
   int bad = status == VTB_OK ? wrong(s, x, x[4]) + wrong_sums(s, x) : 0;
