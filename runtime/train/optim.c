@@ -218,13 +218,20 @@ static vtb_status share_updates(vtb_optim *o, vtb_error *err) {
   return VTB_OK;
 }
 
+/* Not so where other ranks update all tensors. */
+static bool updates_any(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_UPDATE) return true;
+  return false;
+}
+
 static vtb_status check_program(vtb_optim *o, const vtb_optim_config *c, vtb_error *err) {
   bool averages = vtb_optim_has_averages(o->program);
   if (c->name && !vtb_streq(c->name, o->name))
     return vtb_fail(err, VTB_E_INPUT,
                     "the training program updates its parameters by %s, these settings want %s",
                     o->name, c->name);
-  if (averages == (c->ema_decay > 0)) return VTB_OK;
+  if (averages == (c->ema_decay > 0) || !updates_any(o->program)) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT, "the training program was made %s averages of its weights",
                   averages ? "with" : "without");
 }

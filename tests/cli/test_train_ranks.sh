@@ -82,6 +82,19 @@ for file in weights checkpoint best; do
 done
 here=$(sed -n 's/.*"state_bytes":\([0-9]*\).*/\1/p' shards/log.jsonl) all=$(sed -n 's/.*"state_bytes_of_all":\([0-9]*\).*/\1/p' shards/log.jsonl)
 [ "$here" -gt 0 ] && [ $((10 * here)) -lt $((6 * all)) ] || fail "states: $here bytes of $all" # one tensor is half of it
+# more ranks than tensors: some have none
+cat > few.vtb <<'END'
+use std.nn
+model few(kinds: int = 4) {
+  input image: image[1, 8, 8]
+  output y = linear("head", mean(patch_embed("embed", image, 8, 4x4, 4x4), axis = "tokens"), kinds)
+}
+END
+few=(few.vtb "${run[@]:1}" --updates 6)
+expect 0 on 6 "$VERTEBRA" train "${few[@]}" --out few
+expect 0 on 6 "$VERTEBRA" train "${few[@]}" --shard-optimizer --out few-shards
+cmp_tensors few/weights.safetensors few-shards/weights.safetensors || fail "shards of few tensors: other weights"
+cmp_tensors few/checkpoint.safetensors few-shards/checkpoint.safetensors || fail "shards of few tensors: another checkpoint"
 expect 2 "$VERTEBRA" train "${plain[@]}" --accumulate 7 --out no
 says "a batch of 24 cannot be divided among 7 runs an update: 21 or 28 can"
 
