@@ -182,7 +182,8 @@ static void run_rank(rank *k, vtb_program *p) {
       k->status = vtb_ranks_sum(k->r, &one, 1, &k->err);
     }
   }
-  for (int i = 0; k->fails && i < 300 && *aborts < k->n; i++) usleep(10000);
+  for (int i = 0; k->fails && i < 300 && __atomic_load_n(aborts, __ATOMIC_SEQ_CST) < k->n; i++)
+    usleep(10000);
   vtb_ranks_detach(d);
   CHECK(!p->on_bucket);
   vtb_services_free(s);
