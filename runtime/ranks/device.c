@@ -16,10 +16,21 @@ struct vtb_ranks_device {
   bool given_up;
 };
 
+/* Sums are given up when another rank has failed: what that one said counts. */
+static vtb_status failed(vtb_ranks *r, const vtb_error *own, vtb_error *err) {
+  pthread_mutex_lock(&r->lock);
+  vtb_status status = r->status != VTB_OK ? vtb_fail(err, r->status, "%s", r->why)
+                                          : vtb_fail(err, own->status, "%s", own->text);
+  pthread_mutex_unlock(&r->lock);
+  return status;
+}
+
 static vtb_status begin(const vtb_ranks_device *d, const vtb_bucket *b, vtb_error *err) {
   size_t n = (size_t)b->bytes / sizeof(float);
-  if (d->group) return vtb_cuda_group_sum_begin(d->group, b->stream, b->at, n, err);
-  return vtb_ranks_sum_begin(d->ranks, (float *)(uintptr_t)b->at, (int64_t)n, err);
+  vtb_error own = {0};
+  if (!d->group) return vtb_ranks_sum_begin(d->ranks, (float *)(uintptr_t)b->at, (int64_t)n, err);
+  if (vtb_cuda_group_sum_begin(d->group, b->stream, b->at, n, &own) == VTB_OK) return VTB_OK;
+  return failed(d->ranks, &own, err);
 }
 
 /* Behind the last bucket comes what reads the gradients. */

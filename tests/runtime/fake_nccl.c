@@ -52,7 +52,7 @@ int ncclCommInitRank(void **communicator, int n_ranks, unique_id id, int rank) {
   for (size_t i = 0; i < sizeof id; i++)
     if (id.internal[i] != 0x5a) return INVALID_USAGE;
   if (rank < 0 || rank >= n_ranks) return INVALID_ARGUMENT;
-  group.n_ranks = n_ranks;
+  __atomic_store_n(&group.n_ranks, n_ranks, __ATOMIC_SEQ_CST); /* ranks are threads */
   __atomic_add_fetch(&fake_nccl_groups, 1, __ATOMIC_SEQ_CST);
   *communicator = &group;
   return OK;
@@ -81,7 +81,8 @@ int ncclCommGetAsyncError(void *communicator, int *error) {
 
 static void add_up(void *arg) {
   sum *s = arg;
-  for (size_t i = 0; i < s->n; i++) s->at[i] *= (float)group.n_ranks;
+  float n_ranks = (float)__atomic_load_n(&group.n_ranks, __ATOMIC_SEQ_CST);
+  for (size_t i = 0; i < s->n; i++) s->at[i] *= n_ranks;
   free(s);
 }
 
