@@ -240,15 +240,19 @@ static bool is_known(const vtb__emu_worker *w, const vtb__emu_member *m, int id)
   return false;
 }
 
+/* Apart, since gcc's address sanitizer, once this is inlined, takes the name for out of scope. */
+static __attribute__((noinline)) void fail_by_use(vtb__emu_fiber *f, int other) {
+  char name[64];
+  vtb__emu_fail(&f->t, "at the block's end", "%s may still use its shared memory",
+                vtb__emu_name(f, other, name));
+}
+
 static void end_block(vtb__emu_fiber *f) {
   const vtb__emu_worker *w = f->worker;
   const char *left = vtb__emu_left_over(w, f->t.rank);
-  char name[64];
   if (left) vtb__emu_fail(&f->t, "at the block's end", "%s", left);
   for (int i = 0; i < w->n_threads && w->cluster > 1; i++)
-    if (f->member->touched[i] && !is_known(w, f->member, i))
-      vtb__emu_fail(&f->t, "at the block's end", "%s may still use its shared memory",
-                    vtb__emu_name(f, i, name));
+    if (f->member->touched[i] && !is_known(w, f->member, i)) fail_by_use(f, i);
 }
 
 static void fiber_main(void *argument) {
