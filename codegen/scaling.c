@@ -135,6 +135,7 @@ vtb_scaling_step vtb_scaling_of_plan(const vtb_launch_plan *p, const vtb_launch_
   vtb_scaling_step s = {.images = (double)p->batch, .buckets = *buckets, .n_buckets = p->n_buckets};
   for (int b = 0; b < p->n_buckets; b++) {
     (*buckets)[b].bytes = (double)p->buckets[b].bytes;
+    (*buckets)[b].wait = p->buckets[b].where != VTB_BUCKET_STATE;
     if (p->buckets[b].step > last) last = p->buckets[b].step;
   }
   for (size_t i = 0; i < each->n; i++) {

@@ -92,6 +92,7 @@ static vtb_status estimated(scale_plan *p, int64_t batch, plan_step *out) {
   vtb_compile_options with = compile_options(p);
   vtb_compilation c = {0};
   vtb_outline outline = {0};
+  with.ranks = 2; /* as below */
   vtb_status status = vtb_compilation_open(&c, &with, p->report);
   if (status == VTB_OK) status = vtb_outline_make(&c, batch, NULL, &outline);
   if (status == VTB_OK) {

@@ -271,7 +271,8 @@ static vtb_status make_model(const case_file *c, const vtb_compile_options *o,
   vtb_instantiate_options more = {.overrides = c->overrides.at,
                                   .n_overrides = c->overrides.n,
                                   .inputs = c->inputs.at,
-                                  .n_inputs = c->inputs.n};
+                                  .n_inputs = c->inputs.n,
+                                  .shared_names = true};
   vtb_compile_options with = *o;
   with.taps = true;
   with.model = model_file ? model_file : c->entry;

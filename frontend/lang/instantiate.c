@@ -381,7 +381,7 @@ static void check_outputs(vtb__eval *e, const vtb__entry *n) {
     if (twice)
       vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, o->span, "%s '%s' has two results called '%s'",
                   vtb__decl_kind_text(n->decl->kind), n->decl->name.text, o->name);
-    if (!a) continue;
+    if (!a || e->options->shared_names) continue;
     const char *what = a->role == VTB_ROLE_INPUT ? "input" : "parameter";
     vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, o->span, "%s '%s' has %s %s and a result called '%s'",
                 vtb__decl_kind_text(n->decl->kind), n->decl->name.text,

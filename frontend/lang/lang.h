@@ -72,6 +72,8 @@ typedef struct vtb_instantiate_options {
    * by `freeze` */
   const char *const *freeze;
   size_t n_freeze;
+  /* Results may be called what an argument is: whoever runs the program tells them apart. */
+  bool shared_names;
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
   /* Told, while it evaluates, what names and calls came to be, at the places of the names: "tokens

@@ -96,7 +96,8 @@ TEST(small_buckets_are_latency_and_many_ranks_wait_for_the_slowest) {
 }
 
 TEST(buckets_are_ready_behind_the_launch_that_completes_them) {
-  vtb_launch_bucket in_plan[] = {{.bytes = 512, .step = 1}, {.bytes = 256, .step = 4}};
+  vtb_launch_bucket in_plan[] = {{.bytes = 512, .step = 1},
+                                 {.bytes = 256, .step = 4, .where = VTB_BUCKET_WORKSPACE}};
   vtb_launch_plan plan = {.batch = 3, .n_buckets = 2, .buckets = in_plan};
   vtb_launch_estimates each = {0};
   for (int i = 0; i < 6; i++)
@@ -109,6 +110,7 @@ TEST(buckets_are_ready_behind_the_launch_that_completes_them) {
   CHECK_NEAR(buckets[0].ready, 2e-3, 1e-12);
   CHECK_NEAR(buckets[1].ready, 5e-3, 1e-12);
   CHECK(buckets[0].bytes == 512 && buckets[1].bytes == 256);
+  CHECK(!buckets[0].wait && buckets[1].wait);
   vtb_vec_free(&each);
   vtb_free(buckets);
 }
