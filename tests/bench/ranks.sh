@@ -15,8 +15,8 @@ train() { # RANKS THREADS
   if [ "$1" = 1 ]; then "$vertebra" "${run[@]}" >/dev/null; else
     mpirun -n "$1" --oversubscribe --bind-to none "$vertebra" "${run[@]}" >/dev/null
   fi
-  sed -n 's/.*"event":"step".*"images_per_second":\([0-9.e+-]*\).*/\1/p' "$work/run-$1-$2/log.jsonl" | tail -n +6 |
-    awk -v b="$batch" '{ print 1000 * b / $1 }' | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+  sed -n 's/.*"event":"step".*"seconds":\([0-9.e+-]*\).*/\1/p' "$work/run-$1-$2/log.jsonl" |
+    awk 'NR > 5 { print 1000 * ($1 - before) } { before = $1 }' | sort -g | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
 cases=("1 1" "1 2" "2 1" "3 1" "4 1")
@@ -29,7 +29,7 @@ done
 env VTB_THREADS="$(nproc)" "$vertebra" train "$model" --plan-scale 1,2,3,4 --threads 1 --batch "$batch" --json >"$work/plan.json" 2>/dev/null
 # of the batch that all share out
 predicted() {
-  tr -d ' \n' <"$work/plan.json" | grep -o '"same_batch":\[[^]]*' | grep -o "\"ranks\":$1,[^}]*" | sed -n 's/.*"ms":\([0-9.]*\).*/\1/p'
+  tr -d ' \n\t' <"$work/plan.json" | grep -o '"same_batch":\[[^]]*' | grep -o "\"ranks\":$1,[^}]*" | sed -n 's/.*"ms":\([0-9.]*\).*/\1/p'
 }
 echo "$model, batch $batch, best of $rounds medians of $updates updates, $(nproc) cores"
 echo
