@@ -164,11 +164,31 @@ TEST(prefix_sums) {
   cuda_end(&c, 2e-7, "prefix sums");
 }
 
+/* Something large comes early and goes in the middle: what is left behind it is a small number, of
+ * which a sum that travels between lanes as one float would have lost every digit. */
+TEST(prefix_sums_that_cancel) {
+  enum { N = 3136, MIDDLE = N / 2 };
+  cuda_cases c;
+  cuda_begin(&c);
+  for (int kind = 0; kind < 4; kind++) {
+    prefix_sum(&c, shape(2, 2, N, 0, 0), 1, NULL, kind, 0);
+    vtb_tensor *x = &c.args[c.f->n_args - 1];
+    for (int b = 0; b < 2; b++) x->data[b * N + 3] = -3e7, x->data[b * N + MIDDLE] = 3e7;
+    bool reverse = kind & 1;
+    vtb_value *all = c.returns[--c.n_returns];
+    const vtb_attr rest[] = {VTB_A_INT("axis", 1), VTB_A_INT("start", reverse ? 0 : MIDDLE + 1),
+                             VTB_A_INT("limit", reverse ? 3 : N)};
+    cuda_return(&c, vtb_build(&c.b, VTB_OP_slice, &all, 1, rest, 3));
+  }
+  cuda_end(&c, 2e-7, "prefix sums that cancel");
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(depthwise_convolutions);
   RUN(series_and_video);
   RUN(patches_and_sweeps);
   RUN(prefix_sums);
+  RUN(prefix_sums_that_cancel);
   return test_done();
 }

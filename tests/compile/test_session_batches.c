@@ -1,5 +1,6 @@
 /* Files with programs of several batches and image sizes: any number of rows gives what its rows
  * give one by one, in the session's memory and in the caller's; weights are mapped, not copied. */
+#include "runtime/base/update.h"
 #include "frontend/compile/driver.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/runner.h"
@@ -197,6 +198,25 @@ static const float *data_of(vtb_session *s, vtb_array_kind kind, const char *nam
   return a.data;
 }
 
+/* What an update needs and nobody has given: the first update of a learning rate of none, AdamW's
+ * own settings in as many digits as two floats hold, every parameter at the whole rate. */
+static void check_scalars(vtb_session *s) {
+  const float *at = data_of(s, VTB_ARRAY_INPUT, VTB_UPDATE_SCALARS);
+  const float *rates = data_of(s, VTB_ARRAY_INPUT, VTB_UPDATE_RATES);
+  static const double want[] = {1, 0, 0, 0, 1, 0.9, 0.999, 1e-8};
+  _Static_assert(VTB_N_SCALARS == 5, "the first of AdamW's own");
+  for (int i = 0; i < 8; i++)
+    CHECK_NEAR((double)at[2 * i] + (double)at[2 * i + 1], want[i], 1e-13 * want[i]);
+  vtb_array a = {.size = sizeof a};
+  CHECK_OK(vtb_session_array(s, VTB_ARRAY_INPUT, VTB_UPDATE_RATES, &a, err));
+  int decayed = 0;
+  for (int64_t i = 0; i < a.dim[0]; i++) {
+    CHECK(rates[2 * i] == 1 && (rates[2 * i + 1] == 0 || rates[2 * i + 1] == 1));
+    decayed += rates[2 * i + 1] == 1;
+  }
+  CHECK_MSG(decayed > 0 && decayed < a.dim[0], "%d of %d decay", decayed, (int)a.dim[0]);
+}
+
 /* A session that trains has parameters of its own, which its runs change; the model's stay. */
 TEST(a_session_trains_parameters_of_its_own) {
   vtb_compile_options o = options();
@@ -214,6 +234,7 @@ TEST(a_session_trains_parameters_of_its_own) {
   int32_t *labels = (int32_t *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "labels");
   for (int i = 0; i < 4; i++) labels[i] = i;
   float *scalars = (float *)(uintptr_t)data_of(s, VTB_ARRAY_INPUT, "update.scalars");
+  check_scalars(s);
   double first = 0, last = 0;
   for (int step = 1; step <= 30; step++) {
     scalars[0] = (float)step, scalars[2] = 3e-3f; /* the number of the update, the learning rate */

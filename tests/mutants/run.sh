@@ -31,23 +31,7 @@ mkdir -p "$home"
 command -v ccache >/dev/null && export CMAKE_C_COMPILER_LAUNCHER=ccache CCACHE_BASEDIR="$home" CCACHE_NOHASHDIR=1
 export NO_COLOR=1
 
-# ---- the list: "@ name file" begins a change, "-" lines are its text, "+" lines what stands there instead, "?" the tests
-# that should notice it, in the order in which they are tried
-names=() files=() olds=() news=() tests=()
-read_list() {
-  local line n=-1 number=0
-  while IFS= read -r line || [ -n "$line" ]; do
-    number=$((number + 1))
-    case $line in
-    '' | '#'*) ;;
-    '@ '*) n=$((n + 1)); read -r _ names[n] files[n] <<<"$line"; olds[n]= news[n]= tests[n]= ;;
-    '- '* | '-') olds[n]+=${olds[n]:+$'\n'}${line:2} ;;
-    '+ '* | '+') news[n]+=${news[n]:+$'\n'}${line:2} ;;
-    '? '*) tests[n]+=" ${line:2}" ;;
-    *) echo "tests/mutants/list.txt:$number: neither @, -, + nor ?" >&2; exit 2 ;;
-    esac
-  done <tests/mutants/list.txt
-}
+. tests/mutants/list.sh
 
 # sync COPY: the tree as it stands, without what git ignores. Only files that differ are written, so that the build
 # takes their time for what it is.
@@ -65,29 +49,6 @@ sync() {
     comm -23 - <(sort "$1.files") | while IFS= read -r f; do rm -f "$1/$f"; done
 }
 
-# targets TEST...: what must be built for tests of the suite
-targets() {
-  local t
-  for t in "$@"; do
-    case $t in
-    cli/* | std/* | examples/* | docs/* | golden/*) echo vertebra make_data ;;
-    fuzz/*) echo "${t/\//_}" ;;
-    *) echo "${t%%/*}_test_${t#*/}" ;;
-    esac
-  done | tr ' ' '\n' | sort -u
-}
-
-# change COPY NUMBER: 1 if its text is not in the file exactly once
-change() {
-  local file=$1/${files[$2]} old=${olds[$2]} new=${news[$2]} text rest
-  [ -f "$file" ] && [ -n "$old" ] || return 1
-  text=$(cat "$file"; printf .)
-  text=${text%.}
-  rest=${text#*"$old"}
-  [ "$rest" != "$text" ] && [ "${rest#*"$old"}" = "$rest" ] || return 1
-  printf '%s' "${text%%"$old"*}$new$rest" >"$file"
-}
-
 # suite BUILD LOG ARGS...: the first test that fails, in $noticed, "(too long)" behind it if it was stopped
 suite() {
   local build=$1 log=$2
@@ -103,10 +64,11 @@ others='^(house/|docs/|errors/|golden/|codegen/cuda_presets|compile/installed|op
 
 # judge JOB NUMBER: sets $verdict and $noticed
 judge() {
-  local copy=$home/$1 n=$2 build=$home/$1/build/release log=$home/$1.log
+  local copy=$home/$1 n=$2 build=$home/$1/build/release log=$home/$1.log text
   verdict= noticed=
   cp "$copy/${files[n]}" "$home/$1.kept" 2>/dev/null
-  change "$copy" "$n" || { verdict="does not apply"; return; }
+  changed "$n" "$copy/${files[n]}" || { verdict="does not apply"; return; }
+  printf '%s' "$text" >"$copy/${files[n]}"
   # shellcheck disable=SC2086
   if ! ninja -C "$build" -j 2 $(targets ${tests[n]}) >"$log" 2>&1; then
     verdict="does not build"

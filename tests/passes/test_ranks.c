@@ -84,7 +84,8 @@ static vtb_module *shared(const vtb_module *m, int ranks, vtb_diags *d) {
   return NULL;
 }
 
-/* What the ranks return together is what one returns, and they sum `sums` times. */
+/* What the ranks return together is what one returns, and they sum `sums` times; -1: as often as
+ * they like. */
 static void check(const char *text, int sums) {
   vtb_module *m = parse_ir(text);
   vtb_diags d = {0};
@@ -92,7 +93,7 @@ static void check(const char *text, int sums) {
   vtb_diags_print(&d, stderr);
   CHECK(part != NULL);
   if (!part) return;
-  CHECK_MSG(count_ops(part, VTB_OP_sum_ranks) == sums, "%d sums",
+  CHECK_MSG(sums < 0 || count_ops(part, VTB_OP_sum_ranks) == sums, "%d sums",
             count_ops(part, VTB_OP_sum_ranks));
   vtb_tensor *all = random_args(m->entry, ALL, 77);
   for (int i = 0; i < m->entry->n_args; i++)
@@ -160,6 +161,116 @@ TEST(linear_chains_have_one_sum) {
         "  %y = add %s, %b : f32[4]\n"
         "  return %y\n}\n",
         1);
+}
+
+/* One op on what a sum over the rows is, %s and %t, on what is the same everywhere, %w, and on
+ * constants: what it makes is what one process makes of the whole sums, whatever the pass thinks is
+ * linear. */
+TEST(whatever_reads_sums) {
+  static const char *const rows[] = {"neg %s",
+                                     "abs %s",
+                                     "exp %s",
+                                     "tanh %s",
+                                     "sigmoid %s",
+                                     "relu %s",
+                                     "floor %s",
+                                     "stop_gradient %s",
+                                     "add %s, %t",
+                                     "add %s, %w",
+                                     "add %w, %s",
+                                     "add %s, %zero",
+                                     "add %s, %one",
+                                     "sub %s, %t",
+                                     "sub %s, %w",
+                                     "sub %w, %s",
+                                     "sub %zero, %s",
+                                     "sub %one, %s",
+                                     "mul %s, %w",
+                                     "mul %w, %s",
+                                     "mul %s, %t",
+                                     "mul %s, %s",
+                                     "div %s, %w",
+                                     "div %w, %s",
+                                     "div %s, %t",
+                                     "max %s, %t",
+                                     "max %s, %zero",
+                                     "min %s, %w",
+                                     "gt %s, %t",
+                                     "gt %s, %w",
+                                     "select %c, %s, %t",
+                                     "select %c, %s, %zero",
+                                     "select %c, %s, %w",
+                                     "select %c, %one, %s",
+                                     "select %d, %s, %t",
+                                     "select %d, %w, %zero",
+                                     "select %d, %s, %zero",
+                                     "select %n, %t, %zero",
+                                     "select %n, %s, %t",
+                                     "shift %s {axis = 0, by = 1}",
+                                     "shift %s {axis = 0, by = 1, fill = 1}",
+                                     "shift %s {axis = 0, by = -2, fill = -0.5}",
+                                     "shift %s, %e {axis = 0, by = 1}",
+                                     "shift %s, %f {axis = 0, by = 1}",
+                                     "prefix_sum %s {axis = 0}",
+                                     "permute %s {axis = 0, path = \"rows~@2x3\"}"};
+  char text[1600];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(text, sizeof text,
+             "entry func @f(%%x: f32[B, N=6], %%y: f32[B, N=6], %%w: f32[N=6], %%e: f32[]) -> "
+             "(f32[N=6]) {\n"
+             "  %%s = reduce_sum %%x {axes = [0]} : f32[N=6]\n"
+             "  %%t = reduce_sum %%y {axes = [0]} : f32[N=6]\n"
+             "  %%f = reduce_sum %%t {axes = [0]} : f32[]\n"
+             "  %%zero = constant {value = 0} : f32[N=6]\n"
+             "  %%one = constant {value = 1} : f32[N=6]\n"
+             "  %%c = gt %%w, %%zero : f32[N=6]\n"
+             "  %%half = constant {value = 0.5} : f32[B, N=6]\n"
+             "  %%above = gt %%x, %%half : f32[B, N=6]\n"
+             "  %%n = reduce_sum %%above {axes = [0]} : f32[N=6]\n"
+             "  %%d = gt %%s, %%zero : f32[N=6]\n"
+             "  %%q = sub %%t, %%one : f32[N=6]\n"
+             "  %%r = %s : f32[N=6]\n"
+             "  %%p = mul %%r, %%w : f32[N=6]\n"
+             "  %%z = add %%p, %%q : f32[N=6]\n"
+             "  return %%z\n}\n",
+             rows[i]);
+    check(text, -1);
+  }
+}
+
+/* The same of ops whose results have another shape. */
+TEST(whatever_moves_sums) {
+  static const char *const rows[][2] = {
+      {"slice %s {axis = 0, start = 1, limit = 4}", "f32[3]"},
+      {"slice %s {axis = 0, start = 0, limit = 6, step = 2}", "f32[3]"},
+      {"concat %s, %w {axis = 0}", "f32[12]"},
+      {"concat %s, %t {axis = 0}", "f32[12]"},
+      {"concat %s, %one {axis = 0}", "f32[12]"},
+      {"concat %zero, %s {axis = 0}", "f32[12]"},
+      {"pad %s {axis = 0, low = 1, high = 2}", "f32[9]"},
+      {"reshape %s {shape = [2, 3]}", "f32[2, 3]"},
+      {"broadcast %s {shape = [2, 6]}", "f32[2, 6]"},
+      {"reduce_sum %s {axes = [0]}", "f32[]"},
+      {"reduce_max %s {axes = [0]}", "f32[]"},
+      {"einsum %s, %w {spec = \"n,n->n\"}", "f32[6]"},
+      {"einsum %s, %t {spec = \"n,m->nm\"}", "f32[6, 6]"},
+      {"einsum %w, %t {spec = \"n,n->\"}", "f32[]"},
+      {"einsum %s, %w, %w {spec = \"n,n->n\"}", "f32[6]"},
+      {"einsum %w, %w, %s {spec = \"n,n->n\"}", "f32[6]"}};
+  char text[1200];
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    snprintf(text, sizeof text,
+             "entry func @f(%%x: f32[B, 6], %%y: f32[B, 6], %%w: f32[6]) -> (%s, f32[6]) {\n"
+             "  %%s = reduce_sum %%x {axes = [0]} : f32[6]\n"
+             "  %%t = reduce_sum %%y {axes = [0]} : f32[6]\n"
+             "  %%zero = constant {value = 0} : f32[6]\n"
+             "  %%one = constant {value = 1} : f32[6]\n"
+             "  %%q = sub %%t, %%one : f32[6]\n"
+             "  %%r = %s : %s\n"
+             "  return %%r, %%q\n}\n",
+             rows[i][1], rows[i][0], rows[i][1]);
+    check(text, -1);
+  }
 }
 
 TEST(products) {
@@ -283,6 +394,8 @@ TEST(refusals) {
 int main(void) {
   RUN(statistics);
   RUN(linear_chains_have_one_sum);
+  RUN(whatever_reads_sums);
+  RUN(whatever_moves_sums);
   RUN(products);
   RUN(rows_inside);
   RUN(numbers_of_rows);

@@ -14,6 +14,11 @@ static volatile int stop;
 /* Of a call whose error is in `err`. */
 static void keep(vtb_status status) { (void)status; }
 static void say(const char *text) { fprintf(stderr, "%d: %s\n", vtb_ranks_rank(ranks), text); }
+/* Of a rank that is not open: its number is what its launcher gave it. */
+static void say_unopened(const char *text) {
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK");
+  fprintf(stderr, "%s%s%s\n", rank ? rank : "", rank ? ": " : "", text);
+}
 static void warn(void *user, const char *text) {
   (void)user;
   fprintf(stderr, "%d: warning: %s\n", vtb_ranks_rank(ranks), text);
@@ -90,10 +95,10 @@ int main(int argc, char **argv) {
   const char *verb = argc > 1 ? argv[1] : "sums", *name = getenv("RANKS_NAME_SECONDS");
   vtb_ranks_options o = {
       .name_seconds = name ? atof(name) : 0, .warn = warn, .stop = &stop, .bucket_bytes = 1 << 20};
-  alarm(100);
+  alarm(250);
   signal(SIGTERM, on_signal);
   if (vtb_ranks_open(&o, &ranks, &err) != VTB_OK) {
-    fprintf(stderr, "%s\n", err.text);
+    say_unopened(err.text);
     return err.status;
   }
   if (strcmp(verb, "sums") == 0) {

@@ -205,6 +205,28 @@ TEST(tables) {
   CHECK(out[10] < out[11] && out[13] < out[14]);
 }
 
+/* Rows of class tokens stand before the grid: they stay, and nothing of them is in the cells. */
+TEST(tables_with_tokens_before_the_grid) {
+  enum { EXTRA = 2, FROM = 9, TO = 25, C = 3 };
+  float table[(EXTRA + TO) * C], grid[FROM * C], cells[TO * C];
+  vtb_weights *w = vtb_weights_new();
+  vtb_tensor_info t[] = {{"pos", VTB_IO_PARAM, false, 3, {1, EXTRA + TO, C}, NULL, false}};
+  void *buffers[] = {table};
+  vtb_fit_report r;
+  vtb_weight *a = vtb_weights_add(w, "pos", VTB_ELEM_F32, 3, (int64_t[]){1, EXTRA + FROM, C});
+  for (int i = 0; i < (EXTRA + FROM) * C; i++)
+    ((float *)a->data)[i] = (float)(i < EXTRA * C ? 1000 + i : i % 7);
+  memcpy(grid, (float *)a->data + (size_t)EXTRA * C, sizeof grid);
+  vtb_resize_table(grid, (vtb_table_grid){3, 3}, cells, (vtb_table_grid){5, 5}, C);
+  vtb_fit_options o = {.path = "f", .height = 40, .width = 40};
+  CHECK_OK(vtb_fit(t, 1, w, &o, buffers, &r, err));
+  CHECK(r.n_loaded == 1);
+  for (int i = 0; i < EXTRA * C; i++) CHECK(table[i] == (float)(1000 + i));
+  for (int i = 0; i < TO * C; i++) CHECK(table[EXTRA * C + i] == cells[i]);
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+}
+
 int main(void) {
   RUN(patterns);
   RUN(what_rules_say_wrong);
@@ -213,5 +235,6 @@ int main(void) {
   RUN(rules_of_the_families);
   RUN(names_that_are_no_parameters);
   RUN(tables);
+  RUN(tables_with_tokens_before_the_grid);
   return test_done();
 }

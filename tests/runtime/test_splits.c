@@ -108,6 +108,34 @@ TEST(a_pair_says_what_it_decided) {
   vtb_dataset_free(train), vtb_dataset_free(val);
 }
 
+/* Folders are sorted by class: the first n alone would be of one. Formats that are mixed give their
+ * first. */
+TEST(a_limit_takes_samples_of_every_class) {
+  for (int64_t limit = 1; limit <= 60; limit += limit < 6 ? 1 : 9) {
+    vtb_dataset *d = NULL;
+    vtb_dataset_options o = {.split = "all", .limit = limit};
+    int classes[3] = {0};
+    CHECK_OK(vtb_dataset_open(temp_path("even"), &o, &d, err));
+    CHECK(vtb_dataset_count(d) == limit && vtb_dataset_classes(d) == 3);
+    for (int64_t i = 0; i < vtb_dataset_count(d); i++) {
+      const char *file = vtb_dataset_file(d, i);
+      classes[vtb_dataset_label(d, i)]++;
+      CHECK(file[strlen(file) - 8] == 'a' + vtb_dataset_label(d, i));
+      CHECK(i == 0 || strcmp(vtb_dataset_file(d, i - 1), file) < 0);
+    }
+    for (int k = 0; k < 3 && limit >= 3; k++)
+      CHECK_MSG(abs(3 * classes[k] - (int)limit) <= 3, "%d of %d samples are of class %d",
+                classes[k], (int)limit, k);
+    vtb_dataset_free(d);
+  }
+  vtb_dataset *train = NULL, *val = NULL; /* validation is looked at as a whole */
+  vtb_dataset_options o = {.val_fraction = 0.1, .limit = 9};
+  CHECK_OK(vtb_dataset_open_pair(temp_path("even"), &o, NULL, &train, &val, err));
+  CHECK(vtb_dataset_count(train) == 9 && vtb_dataset_count(val) == 6);
+  vtb_dataset_free(train);
+  vtb_dataset_free(val);
+}
+
 TEST(weights_are_judged_by_what_they_were_not_trained_on) {
   vtb_dataset *d = NULL, *train = NULL, *val = NULL;
   vtb_dataset_options o = {.val_fraction = 0.1};
@@ -248,6 +276,7 @@ int main(void) {
   RUN(what_is_held_out_is_a_share_of_every_class_and_of_no_other_split);
   RUN(a_file_more_or_less_moves_no_other_and_neither_does_the_folder);
   RUN(a_pair_says_what_it_decided);
+  RUN(a_limit_takes_samples_of_every_class);
   RUN(weights_are_judged_by_what_they_were_not_trained_on);
   RUN(damaged_samples_are_replaced_in_training_and_left_out_in_evaluation);
   RUN(more_damaged_samples_than_allowed_end_the_loading_with_their_names);

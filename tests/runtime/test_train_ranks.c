@@ -334,6 +334,18 @@ TEST(ranks_that_are_not_the_same_run_are_told) {
   rank_run *runs = make_runs(3, &c);
   runs[2].config.recipe = "model=test lr=0.2 -Ddim=8";
   expect_all(runs, 3, "rank 2 has other settings than rank 0: lr=0.1 (there lr=0.2)");
+  static char long_text[2][9000]; /* which differ far behind what is told of them */
+  for (int k = 0; k < 2; k++) {
+    memset(long_text[k], 'a', sizeof long_text[k] - 1);
+    long_text[k][8000] = (char)('a' + k);
+  }
+  runs = make_runs(2, &c);
+  runs[0].config.recipe = runs[1].config.recipe = long_text[0];
+  runs[1].config.more_recipe = "x=1";
+  expect_all(runs, 2, "rank 1 has other settings than rank 0");
+  runs = make_runs(2, &c);
+  runs[0].config.recipe = long_text[0], runs[1].config.recipe = long_text[1];
+  expect_all(runs, 2, "rank 1 has other settings than rank 0");
   runs = make_runs(2, &c);
   runs[1].config.seed = 18;
   expect_all(runs, 2, "rank 1 has other settings than rank 0: seed=17 (there seed=18)");

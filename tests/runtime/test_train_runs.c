@@ -132,6 +132,23 @@ TEST(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed) {
   free(want);
 }
 
+/* Of a file of weights. */
+static double top1_of(const char *path) {
+  vtb_weights *w = NULL;
+  CHECK_OK(vtb_safetensors_load(path, &w, err));
+  if (!w) exit(1);
+  float weight[FAKE_CLASSES * FAKE_PIXELS], bias[FAKE_CLASSES];
+  void *params[] = {NULL, weight, bias, NULL};
+  CHECK_OK(vtb_weights_bind(&eval_program, w, NULL, params, NULL, NULL, err));
+  vtb_weights_free(w);
+  vtb_train_config c = {0};
+  CHECK_OK(vtb_transform_init(&c.eval_transform, eval_set, 1, FAKE_SIDE, FAKE_SIDE, err));
+  vtb_eval_options o = {.dataset = eval_set, .transform = c.eval_transform, .services = services};
+  vtb_eval_result e = {0};
+  CHECK_OK(vtb_evaluate(&eval_program, params, &o, &e, err));
+  return e.top1;
+}
+
 TEST(the_best_weights_stay) {
   files f = files_in("best");
   vtb_train_config c = config_for(&f);
@@ -139,16 +156,59 @@ TEST(the_best_weights_stay) {
   size_t n;
   c.max_steps = 24;
   free(run(&c, &r, &n));
-  vtb_weights *w = NULL;
-  CHECK_OK(vtb_safetensors_load(f.best, &w, err));
-  float weight[FAKE_CLASSES * FAKE_PIXELS], bias[FAKE_CLASSES];
-  void *params[] = {NULL, weight, bias, NULL};
-  CHECK_OK(vtb_weights_bind(&eval_program, w, NULL, params, NULL, NULL, err));
-  vtb_weights_free(w);
-  vtb_eval_options o = {.dataset = eval_set, .transform = c.eval_transform, .services = services};
-  vtb_eval_result e = {0};
-  CHECK_OK(vtb_evaluate(&eval_program, params, &o, &e, err));
-  CHECK(e.top1 == r.best_top1);
+  CHECK(top1_of(f.best) == r.best_top1);
+}
+
+static int64_t honest_from; /* the update from which on evaluations are what they are */
+static int64_t evaluated[8];
+static int n_evaluated;
+
+static void evaluate_upside_down(void *const *a, void *workspace, const vtb_services *s) {
+  fake_eval(a, workspace, s);
+  for (int i = 0; honest_from && i < FAKE_BATCH * FAKE_CLASSES; i++) ((float *)a[3])[i] *= -1;
+}
+
+static void note_evaluations(void *user, const vtb_train_event *e) {
+  (void)user;
+  if (e->kind == VTB_TRAIN_STEP && e->step == honest_from) honest_from = 0;
+  if (e->kind == VTB_TRAIN_EPOCH && e->evaluated && n_evaluated < 8)
+    evaluated[n_evaluated++] = e->epoch;
+}
+
+/* 30 updates are two epochs and a half; what was judged before was bad. */
+TEST(what_ends_within_an_epoch_may_be_the_best) {
+  files f = files_in("cut");
+  vtb_train_plan plan = {0, 30};
+  vtb_train_config c = config_for(&f);
+  vtb_train_result r = {0};
+  size_t n;
+  c.plan = &plan, c.n_plan = 1, c.on_event = note_evaluations, c.optim.ema_decay = 0.5;
+  honest_from = 30;
+  eval_program.entry = evaluate_upside_down;
+  free(run(&c, &r, &n));
+  CHECK(r.steps == 30 && r.finished && r.evaluated && r.eval_top1 > 0.5);
+  CHECK(r.best_top1 == r.eval_top1 && top1_of(f.best) == r.best_top1);
+  eval_program = fake_eval_program();
+}
+
+TEST(the_last_epoch_is_evaluated_whatever_comes_between) {
+  static const struct {
+    int64_t every, at[4];
+    int n;
+  } rows[] = {{1, {1, 2, 3, 4}, 4}, {2, {2, 4}, 2}, {3, {3, 4}, 2}, {9, {4}, 1}};
+  for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+    files f = files_in(k ? "seldom" : "always");
+    vtb_train_config c = config_for(&f);
+    vtb_train_result r = {0};
+    size_t n;
+    c.eval_epochs = rows[k].every, c.on_event = note_evaluations, c.resume = false;
+    n_evaluated = 0;
+    free(run(&c, &r, &n));
+    CHECK_MSG(n_evaluated == rows[k].n &&
+                  memcmp(evaluated, rows[k].at, (size_t)rows[k].n * sizeof *evaluated) == 0,
+              "every %d: %d evaluations", (int)rows[k].every, n_evaluated);
+    CHECK(r.evaluated && r.finished);
+  }
 }
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -360,6 +420,8 @@ int main(void) {
   open_data();
   RUN(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed);
   RUN(the_best_weights_stay);
+  RUN(what_ends_within_an_epoch_may_be_the_best);
+  RUN(the_last_epoch_is_evaluated_whatever_comes_between);
   RUN(nothing_is_written_before_the_first_update);
   RUN(an_error_leaves_a_checkpoint_of_the_last_update);
   RUN(changed_checkpoints_are_refused);

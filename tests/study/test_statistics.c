@@ -30,6 +30,24 @@ TEST(welch_at_five_percent) {
   CHECK_NEAR(study_t(1e9), 1.96, 1e-6);
 }
 
+/* Few seeds that scatter widely against many that do not: the few decide how many degrees of
+ * freedom there are, 1.02, whichever comes first; the other way round there are 6.97. */
+TEST(welch_of_unequal_seeds) {
+  const study_score wide = {0.5, 0.02, 2, 0}, many_wide = {0.5, 0.02, 7, 0};
+  study_score other = {0.5, 0.004, 7, 0}, two = {0.5, 0.004, 2, 0};
+  const struct {
+    double by;
+    bool few, many;
+  } rows[] = {{0.018, false, false}, {0.022, false, true}, {0.17, false, true}, {0.19, true, true}};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    other.mean = two.mean = 0.5 + rows[i].by;
+    CHECK(study_scores_differ(&wide, &other) == rows[i].few);
+    CHECK(study_scores_differ(&other, &wide) == rows[i].few);
+    CHECK(study_scores_differ(&many_wide, &two) == rows[i].many);
+    CHECK(study_scores_differ(&two, &many_wide) == rows[i].many);
+  }
+}
+
 /* 0.9 of 10000 images: a standard error of 0.003 each, so that 0.0083 is the least difference. */
 TEST(one_seed_is_as_uncertain_as_its_images) {
   study_score a = {0.90, NAN, 1, 10000}, b = {0.907, NAN, 1, 10000}, c = {0.91, NAN, 1, 10000};
@@ -51,6 +69,7 @@ int main(void) {
   RUN(of_repeated_trainings);
   RUN(of_repeated_timings);
   RUN(welch_at_five_percent);
+  RUN(welch_of_unequal_seeds);
   RUN(one_seed_is_as_uncertain_as_its_images);
   RUN(seeds_that_agree_exactly);
   return test_done();
