@@ -65,7 +65,7 @@ void ablate_print_against(const cJSON *results) {
                  : ", of another machine or with other threads");
   cJSON_ArrayForEach(cell, study_member(against, "cells")) print_cell(cell, label, top1);
   if (cJSON_GetArraySize(study_member(against, "cells")))
-    puts("* more than chance (accuracy) or than both spreads (speed)");
+    puts("* more than chance (accuracy) or than both margins (speed)");
   print_alone(against, "only_new", "here");
   print_alone(against, "only_old", "there");
 }

@@ -104,7 +104,7 @@ static const entry *like(const entries *list, const entry *e) {
 /* ---- what has changed ------------------------------------------------------------------------ */
 
 static const char *verdict(const entry *was, const entry *is) {
-  if (!study_times_differ(was->image_ms, was->spread, is->image_ms, is->spread)) return "";
+  if (!study_times_differ(was->image_ms, is->image_ms, was->spread + is->spread)) return "";
   return is->image_ms < was->image_ms ? "faster" : "slower";
 }
 

@@ -271,32 +271,38 @@ static void show(const bench_sweep *s, const char *what, int64_t round, size_t d
   cli_progress_show(&l, ((double)(round - 1) + (double)done / (double)n) / (double)s->study.rounds);
 }
 
-static vtb_status measure_rounds(bench_sweep *s, vtb_error *err) {
+static vtb_status measure_round(bench_sweep *s, const char *what, int64_t round, vtb_error *err) {
   vtb_status status = VTB_OK;
   size_t n = s->cells.n;
-  for (int64_t r = 0; r < s->study.rounds; r++)
-    for (size_t k = 0; k < n && status == VTB_OK; k++) {
-      size_t i = (k + (size_t)r) % n; /* no cell is always behind the same one */
-      if (s->at[i].status) continue;
-      show(s, "round", r + 1, k, i);
-      status = measure(s, i, err);
-    }
+  for (size_t k = 0; k < n && status == VTB_OK; k++) {
+    size_t i = (k + (size_t)round) % n; /* no cell is always behind the same one */
+    if (s->at[i].status) continue;
+    show(s, what, round + 1, k, i);
+    status = measure(s, i, err);
+  }
   return status;
 }
 
-/* As many rounds again for cells whose times are far apart, as long as they are. */
+static vtb_status measure_rounds(bench_sweep *s, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (int64_t r = 0; r < s->study.rounds && status == VTB_OK; r++)
+    status = measure_round(s, "round", r, err);
+  return status;
+}
+
+static size_t count_restless(const bench_sweep *s) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->cells.n; i++) n += !s->at[i].status && s->at[i].spread > most_spread;
+  return n;
+}
+
+/* As many rounds again as long as times of a cell are far apart: of all cells, as what is timed
+ * alone is compared with nothing. */
 static vtb_status measure_again(bench_sweep *s, vtb_error *err) {
   vtb_status status = VTB_OK;
-  bool *is_repeated = vtb_xcalloc(s->cells.n + 1, sizeof *is_repeated);
-  for (int64_t r = 0; r < s->study.rounds && s->study.rounds > 1; r++)
-    for (size_t i = 0; i < s->cells.n && status == VTB_OK; i++) {
-      if (s->at[i].status || !(s->at[i].spread > most_spread)) continue;
-      show(s, "again", r + 1, i, i);
-      s->repeated += !is_repeated[i];
-      is_repeated[i] = true;
-      status = measure(s, i, err);
-    }
-  vtb_free(is_repeated);
+  if (s->study.rounds > 1) s->repeated = count_restless(s);
+  for (int64_t r = 0; r < s->study.rounds && s->repeated && count_restless(s); r++)
+    status = status == VTB_OK ? measure_round(s, "again", r, err) : status;
   return status;
 }
 
@@ -311,7 +317,7 @@ static void free_sweep(bench_sweep *s) {
     vtb_free(c->message);
   }
   vtb_free(s->at);
-  vtb_free(s->times);
+  vtb_free(s->ms);
   study_ranking_free(&s->ranking);
   study_cells_free(&s->cells);
   study_free(&s->study);

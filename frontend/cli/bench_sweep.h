@@ -24,8 +24,8 @@ typedef struct bench_sweep {
   const bench_options *options;
   study study;
   study_cells cells;
-  bench_cell *at; /* one a cell */
-  study_time *times;
+  bench_cell *at;        /* one a cell */
+  double *ms;            /* one a cell: an image at best; NAN: not measured */
   study_ranking ranking; /* once it is judged */
   size_t repeated;       /* cells that had further rounds */
 } bench_sweep;

@@ -14,13 +14,24 @@ static const char *value_of(const bench_sweep *s, size_t cell, int axis) {
 
 static bool is_measured(const bench_cell *c) { return c->document && !c->status; }
 
+static double margin_of(const bench_sweep *s) {
+  size_t most = 0;
+  for (size_t i = 0; i < s->cells.n; i++)
+    if (s->at[i].bests.n > most) most = s->at[i].bests.n;
+  double *ms = vtb_xcalloc(s->cells.n * most + 1, sizeof *ms);
+  for (size_t i = 0; i < s->cells.n; i++)
+    for (size_t k = 0; k < most; k++)
+      ms[i * most + k] = k < s->at[i].bests.n ? s->at[i].bests.at[k] : (double)NAN;
+  double margin = study_margin(ms, s->cells.n, most);
+  vtb_free(ms);
+  return margin;
+}
+
 void bench_sweep_judge(bench_sweep *s) {
-  s->times = vtb_xcalloc(s->cells.n + 1, sizeof *s->times);
-  for (size_t i = 0; i < s->cells.n; i++) {
-    const bench_cell *c = &s->at[i];
-    s->times[i] = (study_time){is_measured(c) ? c->image_ms : (double)NAN, c->spread};
-  }
-  study_rank(&s->study, &s->cells, s->times, &s->ranking);
+  s->ms = vtb_xcalloc(s->cells.n + 1, sizeof *s->ms);
+  for (size_t i = 0; i < s->cells.n; i++)
+    s->ms[i] = is_measured(&s->at[i]) ? s->at[i].image_ms : (double)NAN;
+  study_rank(&s->study, &s->cells, s->ms, margin_of(s), &s->ranking);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -103,10 +114,12 @@ static void print_notes(const bench_sweep *s) {
     if (s->at[i].others > others) others = s->at[i].others;
   }
   if (s->ranking.compared >= 0)
-    cli_printf(4,
-               "* the fastest of those that differ by %s alone; ~ not slower than it by more than "
-               "the spreads",
+    cli_printf(4, "* the fastest of those that differ by %s alone; ~ not told apart from it",
                s->study.axes.at[s->ranking.compared].name);
+  if (s->ranking.compared >= 0 && isnan(s->ranking.margin))
+    cli_printf(4, "of one round nothing is told apart: --rounds 3");
+  else if (s->ranking.compared >= 0)
+    cli_printf(4, "what is less than %.0f %% apart is not told apart", 100 * s->ranking.margin);
   study_find_crossovers(&s->ranking, &list);
   for (size_t i = 0; i < list.n; i++) {
     vtb_strbuf text = {0};

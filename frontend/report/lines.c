@@ -125,12 +125,6 @@ static const rp_cell *cell_at(const ln_line *l, ln_across across, double x) {
   return NULL;
 }
 
-/* By more than the spread, where it is known. */
-static bool is_ahead(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b) {
-  bool known = !isnan(a->spread[m]) && !isnan(b->spread[m]);
-  return known ? rp_beats(r, m, a, b) : rp_direction(r, m) * (a->mean[m] - b->mean[m]) > 0;
-}
-
 /* The best line at x; ties go to the one that was. lines->n: none is there. */
 static size_t best_at(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
                       double x, size_t was) {
@@ -140,7 +134,7 @@ static size_t best_at(const rp_report *r, ln_across across, rp_measure m, const 
     const rp_cell *d = best < lines->n ? cell_at(&lines->at[best], across, x) : NULL;
     if (!c) continue;
     bool ahead = d && rp_direction(r, m) * (c->mean[m] - d->mean[m]) > 0;
-    if (!d || (best == was ? is_ahead(r, m, c, d) : ahead)) best = i;
+    if (!d || (best == was ? rp_beats(r, m, c, d) : ahead)) best = i;
   }
   return best;
 }
@@ -181,6 +175,16 @@ static bool same_sizes(const rp_report *r, const ln_lines *lines, ln_across acro
   return true;
 }
 
+/* Whether the one is told to be better than the other at a place up to x. */
+static bool ever_beats(const rp_report *r, ln_across across, rp_measure m, const ln_line *one,
+                       const ln_line *other, double x) {
+  for (size_t i = 0; i < one->cells.n; i++) {
+    const rp_cell *a = one->cells.at[i], *b = cell_at(other, across, ln_x(a, across));
+    if (b && ln_x(a, across) <= x && rp_beats(r, m, a, b)) return true;
+  }
+  return false;
+}
+
 bool ln_cross(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
               ln_crossings *found, size_t *first) {
   size_t best = lines->n, others = 0;
@@ -192,6 +196,8 @@ bool ln_cross(const rp_report *r, ln_across across, rp_measure m, const ln_lines
     if (now == lines->n) continue;
     if (best == lines->n) {
       *first = now;
+    } else if (now != best && !ever_beats(r, across, m, &lines->at[best], &lines->at[now], last)) {
+      *(found->n ? &found->at[found->n - 1].to : first) = now; /* they were level before */
     } else if (now != best) {
       ln_crossing c = {.from = best, .to = now};
       meet(across, m, &lines->at[best], &lines->at[now], last, x, &c);
@@ -212,7 +218,7 @@ ln_lead ln_lead_of(const rp_report *r, ln_across across, rp_measure m, const ln_
       const rp_cell *c = lines->at[i].cells.at[k];
       const rp_cell *b = cell_at(&lines->at[best], across, ln_x(c, across));
       if (!b) continue;
-      *(is_ahead(r, m, b, c) ? &beaten : &level) += 1;
+      *(rp_beats(r, m, b, c) ? &beaten : &level) += 1;
     }
   }
   return !beaten ? LN_LEVEL : level ? LN_SHARES : LN_LEADS;

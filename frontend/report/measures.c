@@ -91,9 +91,7 @@ rp_measure rp_quality(const rp_report *r) {
   return rp_has(r, RP_TEST) ? RP_TEST : rp_has(r, RP_VAL) ? RP_VAL : RP_MEASURES;
 }
 
-rp_measure rp_speed(const rp_report *r) {
-  return rp_has(r, RP_RATE) ? RP_RATE : rp_has(r, RP_TRAIN_RATE) ? RP_TRAIN_RATE : RP_MEASURES;
-}
+rp_measure rp_speed(const rp_report *r) { return rp_has(r, RP_RATE) ? RP_RATE : RP_MEASURES; }
 
 static study_score score_of(const rp_report *r, rp_measure m, const rp_cell *c) {
   bool proportion = strcmp(r->score, "top1") == 0 && !isnan(c->images);
@@ -110,10 +108,7 @@ bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell 
     study_score x = score_of(r, m, a), y = score_of(r, m, b);
     return study_scores_differ(&x, &y);
   }
-  if (m == RP_MS || m == RP_RATE) {
-    double x = a->spread[RP_MS] / a->mean[RP_MS], y = b->spread[RP_MS] / b->mean[RP_MS];
-    return isfinite(x) && isfinite(y) && study_times_differ(a->mean[RP_MS], x, b->mean[RP_MS], y);
-  }
+  if (m == RP_MS || m == RP_RATE) return study_times_differ(a->mean[m], b->mean[m], r->margin);
   return lead > a->spread[m] && lead > b->spread[m];
 }
 
@@ -158,7 +153,7 @@ double rp_usual_spread(const rp_report *r, rp_measure m) {
   for (size_t i = 0; m < RP_MEASURES && i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
     if (isnan(c->spread[m])) continue;
-    sum += m == RP_TEST || m == RP_VAL ? c->spread[m] : c->spread[m] / c->mean[m];
+    sum += c->spread[m];
     n++;
   }
   return n ? sum / n : (double)NAN;

@@ -204,6 +204,7 @@ static void read_score(rp_report *r) {
 
 void rp_read(rp_report *r, const cJSON *document) {
   *r = (rp_report){.json = document, .study = rp_get(document, "study")};
+  r->margin = rp_number(document, "speed_margin");
   vtb_arena_init(&r->arena);
   r->title = rp_string(r->study, "title");
   read_axes(r);

@@ -52,6 +52,7 @@ typedef struct rp_report {
   const char *score; /* what is trained for: "top1" */
   bool percent;      /* scores are shown as such */
   bool lower;        /* a lower score is better */
+  double margin;     /* that tells two speeds apart, as a part; NAN: not known, and none are told */
   int n_of[RP_PENDING + 1];
   vtb_arena arena;
 } rp_report;
@@ -75,15 +76,15 @@ const char *rp_format(const rp_report *r, rp_measure m, double x, char text[32])
 /* The same for charts: the name with its unit, and numbers in it. */
 const char *rp_unit_name(const rp_report *r, rp_measure m);
 double rp_in_unit(const rp_report *r, rp_measure m, double x);
-/* The measures that sections on quality and on speed look at; RP_MEASURES: there is none. */
+/* The measures that sections on quality and on speed look at; RP_MEASURES: there is none. How fast
+ * single trainings went is no measurement: nothing was timed in turns. */
 rp_measure rp_quality(const rp_report *r);
 rp_measure rp_speed(const rp_report *r);
 
 /* Whether a is better than b by more than chance, as frontend/study/statistics.h has it. False
  * where no spread is known. */
 bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b);
-/* Of a cell, on average: of scores as they are, of times and speeds as a part. NAN: not known,
- * as of RP_MEASURES. */
+/* Of a cell's score, on average. NAN: not known, as of RP_MEASURES. */
 double rp_usual_spread(const rp_report *r, rp_measure m);
 /* The best cell; NULL if none has the measure. Scores are chosen on val. Of a study that only times
  * several sizes, the best one of the size of `like`, if that is not NULL. */

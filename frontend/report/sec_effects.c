@@ -75,15 +75,17 @@ static sc_scale common_scale(const rp_report *r, rp_measure m, const fx_axis *f)
 
 static void own_spread(const rp_report *r, rp_measure m, vtb_strbuf *out) {
   char text[32];
-  double usual = rp_usual_spread(r, m);
-  if (m == rp_quality(r) && usual > 0)
+  double usual = m == rp_quality(r) ? rp_usual_spread(r, m) : (double)NAN;
+  if (usual > 0)
     mk(out,
        "<p class=\"note\">A cell's own spread is \xC2\xB1 %s on average: what differs by less "
        "is not told apart.</p>\n",
        rp_format(r, m, usual, text));
-  else if (usual > 0)
-    mk(out, "<p class=\"note\">A cell's own spread is %s %% on average.</p>\n",
-       nr_digits(100 * usual, 2, text));
+  else if (m != rp_quality(r) && !isnan(r->margin))
+    mk(out, "<p class=\"note\">What differs by less than %s %% is not told apart.</p>\n",
+       nr_digits(100 * r->margin, 2, text));
+  else if (m != rp_quality(r))
+    vtb_strbuf_puts(out, "<p class=\"note\">Too few rounds to tell speeds apart.</p>\n");
 }
 
 static void measure_panels(const rp_report *r, rp_measure m, const fx_axis *f, vtb_strbuf *out) {

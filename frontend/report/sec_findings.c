@@ -162,20 +162,16 @@ static void automatic(const rp_report *r, vtb_strbuf *out) {
     most = behind;
     worst = c;
   }
-  if (!worst) return;
+  if (!worst || isnan(r->margin)) return;
   char percent[32];
-  if (most > 0.05)
+  if (most > fmax(0.05, r->margin))
     mk(out,
        "<li><b>auto</b> is up to %s %% slower than the best mode, in <a href=\"#cell-%d\">%s"
        "</a>.</li>\n",
        nr_digits(100 * most, 2, percent), worst->number, worst->label);
-  else if (most <= 0)
-    mk(out, "<li><b>auto</b> is as fast as the best mode asked for in all %d rows.</li>\n", n);
   else
-    mk(out,
-       "<li><b>auto</b> is within %s %% of the best mode in all %d rows, at worst in "
-       "<a href=\"#cell-%d\">%s</a>.</li>\n",
-       nr_digits(ceil(1000 * most) / 10, 2, percent), n, worst->number, worst->label);
+    mk(out, "<li><b>auto</b> is within %s %% of the best mode asked for in all %d rows.</li>\n",
+       nr_digits(ceil(fmax(5, 100 * r->margin)), 2, percent), n);
 }
 
 /* ---- the fastest ----------------------------------------------------------------------------- */
@@ -189,25 +185,44 @@ static const rp_cell *slowest_of(const rp_report *r, rp_measure m) {
   return slowest;
 }
 
+/* The cells that the best one does not beat, in the table's order; how many. */
+static int name_as_fast(const rp_report *r, rp_measure m, const rp_cell *best, vtb_strbuf *out) {
+  enum { MOST_NAMED = 3 };
+  int n = 0;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const rp_cell *c = &r->cells.at[i];
+    if (isnan(c->mean[m]) || rp_beats(r, m, best, c)) continue;
+    if (n < MOST_NAMED) {
+      vtb_strbuf_puts(out, n ? ", " : "");
+      cell_link(c, out);
+    }
+    n++;
+  }
+  if (n > MOST_NAMED) mk(out, " and %d others", n - MOST_NAMED);
+  return n;
+}
+
+/* Nothing where too little was repeated to tell two cells apart. */
 static void fastest(const rp_report *r, vtb_strbuf *out) {
   rp_measure m = rp_speed(r);
   const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m, NULL);
-  const rp_cell *slowest = best ? slowest_of(r, m) : NULL, *next = best ? second(r, m, best) : NULL;
-  if (!best || slowest == best) return;
-  bool known = !isnan(best->spread[m]);
-  char rate[32], factor[32];
-  vtb_strbuf_puts(out, "<li>");
-  cell_link(best, out);
-  mk(out, " is fastest: %s %s, %s times ", rp_format(r, m, best->mean[m], rate), rp_name(r, m),
-     nr_digits(best->mean[m] / slowest->mean[m], 3, factor));
-  cell_link(slowest, out);
-  if (known && !rp_beats(r, m, best, slowest)) {
-    vtb_strbuf_puts(out, ", which is within the spread between rounds: no two are told apart");
-  } else if (next != slowest && known && !rp_beats(r, m, best, next)) {
-    vtb_strbuf_puts(out, "; ");
-    cell_link(next, out);
-    vtb_strbuf_puts(out, " is as fast, within the spread between rounds");
+  const rp_cell *slowest = best ? slowest_of(r, m) : NULL;
+  if (!best || !second(r, m, best) || isnan(r->margin)) return;
+  char rate[32], factor[32], percent[32];
+  nr_digits(100 * r->margin, 2, percent);
+  if (!rp_beats(r, m, best, slowest)) {
+    mk(out, "<li>No cell is told from another in speed: less than %s %% is not.</li>\n", percent);
+    return;
   }
+  vtb_strbuf_puts(out, "<li>");
+  int n = name_as_fast(r, m, best, out);
+  if (n == 1)
+    mk(out, " is fastest: %s %s, %s times ", rp_format(r, m, best->mean[m], rate), rp_name(r, m),
+       nr_digits(best->mean[m] / slowest->mean[m], 3, factor));
+  else
+    mk(out, " are fastest and not told apart, being within %s %%: up to %s times ", percent,
+       nr_digits(best->mean[m] / slowest->mean[m], 2, factor));
+  cell_link(slowest, out);
   vtb_strbuf_puts(out, ".</li>\n");
 }
 
@@ -227,7 +242,7 @@ static void say_effect(const rp_report *r, rp_measure m, size_t axis, vtb_strbuf
     mk(out, "is %s times as fast as", nr_digits(fx_reach(&f, true), 3, reach));
   mk(out, " <code>%s</code>%s", a->labels.at[f.worst],
      r->axes.n > 1 ? ", on average over the rest" : "");
-  double usual = rp_usual_spread(r, m);
+  double usual = score ? rp_usual_spread(r, m) : (double)NAN;
   if (score && isnan(usual))
     vtb_strbuf_puts(out, "; of one seed no spread is known, and it may be chance");
   else if (score && fx_reach(&f, false) <= usual)
@@ -250,8 +265,9 @@ static void largest_effect(const rp_report *r, rp_measure m, vtb_strbuf *out) {
     if (reach > most && counts) most = reach, largest = (int)i;
     fx_free(&f);
   }
-  /* what is less than a cell's own spread is not worth a sentence */
-  bool matters = !(most <= rp_usual_spread(r, m));
+  /* what is less than a cell's own spread is not worth a sentence, and of speeds what is told from
+   * nothing is none */
+  bool matters = m == rp_quality(r) ? !(most <= rp_usual_spread(r, m)) : most > r->margin;
   if (largest >= 0 && varied > 1 && matters) say_effect(r, m, (size_t)largest, out);
 }
 

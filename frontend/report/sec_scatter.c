@@ -25,10 +25,15 @@ typedef struct scatter {
 
 /* ---- the front ------------------------------------------------------------------------------- */
 
+static bool is_ahead(const scatter *s, rp_measure m, const rp_cell *a, const rp_cell *b) {
+  return m == RP_GMACS ? a->mean[m] < b->mean[m] : rp_beats(s->r, m, a, b);
+}
+
+/* By more than chance in one, and not behind by more than chance in the other: what is chance puts
+ * no cell on the front and takes none away. */
 static bool dominates(const scatter *s, const rp_cell *a, const rp_cell *b) {
-  double x = rp_direction(s->r, s->across) * (a->mean[s->across] - b->mean[s->across]);
-  double y = rp_direction(s->r, s->up) * (a->mean[s->up] - b->mean[s->up]);
-  return x >= 0 && y >= 0 && (x > 0 || y > 0);
+  return (is_ahead(s, s->across, a, b) && !is_ahead(s, s->up, b, a)) ||
+         (is_ahead(s, s->up, a, b) && !is_ahead(s, s->across, b, a));
 }
 
 static bool on_front(const scatter *s, const rp_cell *c) {
@@ -142,7 +147,7 @@ static void say_front(const scatter *s, vtb_strbuf *out) {
     if (s->spots.at[i].front)
       mk(out, "%s<a href=\"#cell-%d\">%s</a>", n++ ? "; " : "", s->spots.at[i].cell->number,
          s->spots.at[i].cell->label);
-  vtb_strbuf_puts(out, ". The front takes means as they are; bars are the spread.</figcaption>\n");
+  vtb_strbuf_puts(out, ", by more than chance. Bars are the spread.</figcaption>\n");
 }
 
 static void draw(scatter *s, vtb_strbuf *out) {
@@ -162,19 +167,21 @@ static void draw(scatter *s, vtb_strbuf *out) {
 
 bool sec_scatter(const rp_report *r, vtb_strbuf *out) {
   scatter s = {.r = r, .across = rp_speed(r), .up = rp_quality(r), .code = en_choose(r)};
-  bool scored = s.up != RP_MEASURES;
+  bool scored = s.up != RP_MEASURES, timed = s.across != RP_MEASURES && !isnan(r->margin);
+  if (!timed) s.across = RP_GMACS; /* exact, where speeds tell nothing */
   if (!scored) s.up = rp_has(r, RP_WORKSPACE) ? RP_WORKSPACE : RP_PEAK;
-  if (s.across == RP_MEASURES || !rp_has(r, s.up)) return false;
+  if (!rp_has(r, s.across) || !rp_has(r, s.up) || (!timed && !scored)) return false;
   for (size_t i = 0; !scored && i < r->axes.n; i++)
     if (r->axes.at[i].resizes) return false; /* small images beat large ones at nothing */
   s.chart = ch_new(out, WIDTH, HEIGHT);
   s.chart.x.log = true;
   s.chart.y.log = !scored;
   collect(&s);
-  bool any = s.spots.n > 1 && (scored || s.chart.y.high > s.chart.y.low);
+  bool any = s.spots.n > 1 && (scored || s.chart.y.high > s.chart.y.low) &&
+             (timed || s.chart.x.high > s.chart.x.low);
   if (any) {
-    mk(out, "<section id=\"front\">\n<h2>%s against throughput</h2>\n<figure>\n",
-       scored ? "Quality" : "Memory");
+    mk(out, "<section id=\"front\">\n<h2>%s against %s</h2>\n<figure>\n",
+       scored ? "Quality" : "Memory", timed ? "throughput" : "work");
     en_legend(r, s.code, out);
     vtb_strbuf_puts(out, "<div class=\"scroll\">");
     draw(&s, out);

@@ -152,7 +152,12 @@ static void legend(const rp_report *r, vtb_strbuf *out) {
     vtb_strbuf_puts(out, " Scores are of one seed: no spread is known, so none is bold.");
   if (rounds > 1)
     mk(out, " Times are the best of up to %d rounds, \xC2\xB1 the spread between rounds.", rounds);
+  if (rounds > 1 && !isnan(r->margin))
+    mk(out, " Speeds less than %.0f %% apart are not told apart.", 100 * r->margin);
   if (rounds == 1) vtb_strbuf_puts(out, " Times are of one round: their spread is not known.");
+  if (rp_has(r, RP_TRAIN_RATE))
+    vtb_strbuf_puts(out, " Training images/s are of one training each, beside what else ran: no "
+                         "measurement, and nothing is concluded of them; --bench measures.");
   if (busiest(r) >= 0.2)
     mk(out, " Other programs kept up to %.1f cores busy meanwhile: times are upper bounds.",
        busiest(r));

@@ -34,14 +34,14 @@ static double number_in(const cJSON *cell, const char *part, const char *name) {
 }
 
 /* Accuracies by difference; speeds and sizes by the part by which they changed. */
-static cJSON *compare(const cJSON *was, const cJSON *is) {
+static cJSON *compare(const cJSON *was, const cJSON *is, double margin) {
   cJSON *out = cJSON_CreateObject();
   double a = study_score_of(was).mean, b = study_score_of(is).mean;
   cJSON_AddStringToObject(out, "id", study_text_of(is, "id"));
   cJSON_AddStringToObject(out, "label", study_text_of(is, "label"));
   add_pair(out, "score", a, b, b - a, study_cells_differ_in_score(was, is));
   a = number_in(was, "bench", "samples_per_sec"), b = number_in(is, "bench", "samples_per_sec");
-  add_pair(out, "samples_per_sec", a, b, b / a - 1, study_cells_differ_in_speed(was, is));
+  add_pair(out, "samples_per_sec", a, b, b / a - 1, study_cells_differ_in_speed(was, is, margin));
   a = number_in(was, "bench", "peak_bytes"), b = number_in(is, "bench", "peak_bytes");
   add_pair(out, "peak_bytes", a, b, b / a - 1, fabs(b / a - 1) > 0.05);
   a = number_in(was, "model", "param_count"), b = number_in(is, "model", "param_count");
@@ -68,6 +68,8 @@ static void add_alone(cJSON *to, const char *name, const cJSON *results, const c
 cJSON *study_against(const cJSON *results, const cJSON *old, const char *name) {
   const cJSON *cell, *machine = study_member(results, "machine"),
                      *before = study_member(old, "machine");
+  /* the two were not measured in turns: each may be off by its own margin */
+  double margin = study_margin_of(results) + study_margin_of(old);
   cJSON *out = cJSON_CreateObject();
   cJSON_AddStringToObject(out, "report", name);
   cJSON_AddStringToObject(out, "vertebra", study_text_of(old, "vertebra"));
@@ -77,7 +79,7 @@ cJSON *study_against(const cJSON *results, const cJSON *old, const char *name) {
   cJSON_ArrayForEach(cell, study_member(results, "cells")) {
     const cJSON *was = same_cell(cell, old);
     if (was && (has_numbers(was) || has_numbers(cell)))
-      cJSON_AddItemToArray(cells, compare(was, cell));
+      cJSON_AddItemToArray(cells, compare(was, cell, margin));
   }
   add_alone(out, "only_new", results, old);
   add_alone(out, "only_old", old, results);

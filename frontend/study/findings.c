@@ -17,13 +17,14 @@ static double choice_of(const cJSON *cell) {
   return isfinite(val) ? val : study_number(train, "mean");
 }
 
-static bool scores_are_tied(const cJSON *a, const cJSON *b) {
+static bool scores_are_tied(const cJSON *a, const cJSON *b, double margin) {
+  (void)margin;
   return isfinite(study_score_of(a).mean) && isfinite(study_score_of(b).mean) &&
          !study_cells_differ_in_score(a, b);
 }
 
-static bool times_are_tied(const cJSON *a, const cJSON *b) {
-  return !study_cells_differ_in_speed(a, b);
+static bool times_are_tied(const cJSON *a, const cJSON *b, double margin) {
+  return !study_cells_differ_in_speed(a, b, margin);
 }
 
 static double speed_of(const cJSON *cell) {
@@ -32,7 +33,7 @@ static double speed_of(const cJSON *cell) {
 
 /* "rank": "best" or "tied", of the cells that have the part. */
 static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
-                 bool (*tied)(const cJSON *, const cJSON *)) {
+                 bool (*tied)(const cJSON *, const cJSON *, double), double margin) {
   const cJSON *best = NULL;
   cJSON *cell;
   cJSON_ArrayForEach(cell, cells) {
@@ -45,7 +46,7 @@ static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
     if (!own || !best || !isfinite(value(cell))) continue;
     if (cell == best)
       cJSON_AddStringToObject(own, "rank", "best");
-    else if (tied(cell, best))
+    else if (tied(cell, best, margin))
       cJSON_AddStringToObject(own, "rank", "tied");
   }
 }
@@ -120,8 +121,10 @@ static void add_effect(cJSON *effects, const cJSON *axis, const cJSON *cells, co
 void study_findings(cJSON *results) {
   cJSON *cells = cJSON_GetObjectItemCaseSensitive(results, "cells");
   const cJSON *axis;
-  rank(cells, "train", choice_of, scores_are_tied);
-  rank(cells, "bench", speed_of, times_are_tied);
+  double margin = study_margin_of(results);
+  rank(cells, "train", choice_of, scores_are_tied, margin);
+  rank(cells, "bench", speed_of, times_are_tied, margin);
+  study_add_number(results, "speed_margin", margin);
   cJSON *effects = cJSON_AddArrayToObject(results, "effects");
   cJSON_ArrayForEach(axis, study_member(study_member(results, "study"), "axes")) {
     add_effect(effects, axis, cells, "score", mean_score);

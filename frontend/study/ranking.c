@@ -57,18 +57,17 @@ static bool same_but(const study_ranking *r, size_t a, size_t b, int one, int ot
   return true;
 }
 
-static bool is_measured(const study_ranking *r, size_t cell) { return r->times[cell].ms > 0; }
+static bool is_measured(const study_ranking *r, size_t cell) { return r->ms[cell] > 0; }
 
-void study_rank(const study *s, const study_cells *cells, const study_time *times,
+void study_rank(const study *s, const study_cells *cells, const double *ms, double margin,
                 study_ranking *out) {
-  *out = (study_ranking){s, cells, times, compared_axis(s), -1, NULL};
+  *out = (study_ranking){s, cells, ms, margin, compared_axis(s), -1, NULL};
   out->along = along_axis(s, out->compared);
   out->best = vtb_xcalloc(cells->n + 1, sizeof *out->best);
   for (size_t i = 0; i < cells->n; i++) {
     size_t best = i;
     for (size_t k = 0; k < cells->n && out->compared >= 0; k++)
-      if (is_measured(out, k) && same_but(out, k, i, out->compared, -1) &&
-          !(times[k].ms >= times[best].ms))
+      if (is_measured(out, k) && same_but(out, k, i, out->compared, -1) && !(ms[k] >= ms[best]))
         best = k;
     out->best[i] = best;
   }
@@ -83,10 +82,9 @@ bool study_is_best(const study_ranking *r, size_t cell) {
   return r->compared >= 0 && is_measured(r, cell) && r->best[cell] == cell;
 }
 
-/* Of measured cells: by more than the spreads. */
+/* Of measured cells: by more than the margin. */
 static bool is_faster(const study_ranking *r, size_t a, size_t b) {
-  const study_time *x = &r->times[a], *y = &r->times[b];
-  return x->ms < y->ms && study_times_differ(x->ms, x->spread, y->ms, y->spread);
+  return r->ms[a] < r->ms[b] && study_times_differ(r->ms[a], r->ms[b], r->margin);
 }
 
 bool study_is_close(const study_ranking *r, size_t cell) {
@@ -134,8 +132,8 @@ static double crossing(const study_ranking *r, size_t before, size_t after) {
   double x0 = number_of(r, before), x1 = number_of(r, after);
   size_t n = r->cells->n, early = moved(r, after, before), late = moved(r, before, after);
   if (early == n || late == n || !(x0 > 0)) return (double)NAN;
-  double a = log(r->times[early].ms / r->times[before].ms); /* both above 0 */
-  double b = log(r->times[late].ms / r->times[after].ms);
+  double a = log(r->ms[early] / r->ms[before]); /* both above 0 */
+  double b = log(r->ms[late] / r->ms[after]);
   return exp(log(x0) + (log(x1) - log(x0)) * a / (a + b));
 }
 

@@ -4,28 +4,23 @@
 
 #include "frontend/study/study.h"
 
-/* Of a cell: the time of one image at best, and how far its rounds are apart (statistics.h); NAN:
- * it was not measured. */
-typedef struct study_time {
-  double ms, spread;
-} study_time;
-
 /* The study, its cells and their times are borrowed. */
 typedef struct study_ranking {
   const study *study;
   const study_cells *cells;
-  const study_time *times; /* one a cell */
-  int compared;            /* the axis whose values are alternatives; -1: none */
-  int along;               /* an axis of numbers along which they may take turns; -1: none */
-  size_t *best;            /* of each cell the fastest that differs by `compared` alone; owned */
+  const double *ms; /* one a cell: an image's time at best; NAN: it was not measured */
+  double margin;    /* that tells two of them apart (statistics.h) */
+  int compared;     /* the axis whose values are alternatives; -1: none */
+  int along;        /* an axis of numbers along which they may take turns; -1: none */
+  size_t *best;     /* of each cell the fastest that differs by `compared` alone; owned */
 } study_ranking;
-void study_rank(const study *s, const study_cells *cells, const study_time *times,
+void study_rank(const study *s, const study_cells *cells, const double *ms, double margin,
                 study_ranking *out);
 void study_ranking_free(study_ranking *r);
 
 /* Measured, and none like it is faster. */
 bool study_is_best(const study_ranking *r, size_t cell);
-/* Measured, and slower than the best like it, but not by more than the spreads. */
+/* Measured, and slower than the best like it, but not by more than the margin. */
 bool study_is_close(const study_ranking *r, size_t cell);
 
 /* From a number at which one is clearly the fastest to the next at which another one is. */

@@ -1,5 +1,7 @@
 #include "frontend/study/scores.h"
 
+#include "runtime/base/base.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -22,8 +24,32 @@ bool study_cells_differ_in_score(const cJSON *a, const cJSON *b) {
   return study_scores_differ(&x, &y);
 }
 
-bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b) {
+bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b, double margin) {
   const cJSON *x = study_member(a, "bench"), *y = study_member(b, "bench");
-  return study_times_differ(1 / study_number(x, "samples_per_sec"), study_number(x, "spread"),
-                            1 / study_number(y, "samples_per_sec"), study_number(y, "spread"));
+  return study_times_differ(1 / study_number(x, "samples_per_sec"),
+                            1 / study_number(y, "samples_per_sec"), margin);
+}
+
+static const cJSON *rounds_of(const cJSON *cell) {
+  return study_member(study_member(cell, "bench"), "rounds");
+}
+
+double study_margin_of(const cJSON *results) {
+  const cJSON *cells = study_member(results, "cells"), *cell, *round;
+  size_t n = 0, most = 0;
+  cJSON_ArrayForEach(cell, cells) {
+    size_t rounds = (size_t)cJSON_GetArraySize(rounds_of(cell));
+    n++;
+    if (rounds > most) most = rounds;
+  }
+  double *ms = vtb_xcalloc(n * most + 1, sizeof *ms), *at = ms;
+  for (size_t i = 0; i < n * most; i++) ms[i] = (double)NAN;
+  cJSON_ArrayForEach(cell, cells) {
+    size_t k = 0;
+    cJSON_ArrayForEach(round, rounds_of(cell)) at[k++] = study_number(round, "best_ms");
+    at += most;
+  }
+  double margin = study_margin(ms, n, most);
+  vtb_free(ms);
+  return margin;
 }

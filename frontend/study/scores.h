@@ -7,8 +7,11 @@
 
 /* Its mean is NAN for a cell without one. */
 study_score study_score_of(const cJSON *cell);
-/* Of both cells the numbers are there, and they differ by more than chance or spread. */
+/* Of both cells the numbers are there, and they differ by more than chance, or than the margin of
+ * their speeds. */
 bool study_cells_differ_in_score(const cJSON *a, const cJSON *b);
-bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b);
+bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b, double margin);
+/* Of a document's timed cells, by their rounds (statistics.h). */
+double study_margin_of(const cJSON *results);
 
 #endif

@@ -14,8 +14,9 @@ double study_least(const double *x, size_t n);
 /* (median - least) / least of the times of rounds: how far a usual round is from the best one. */
 double study_time_spread(const double *best, size_t n);
 
-/* Two-sided quantile of Student's t at 5 %: 12.7 for one degree of freedom, 1.96 for many. */
-double study_t(double degrees);
+/* What Student's t exceeds, to either side, with this chance: 12.7 for one degree of freedom and
+ * 0.05, 1.96 for many. */
+double study_t(double degrees, double chance);
 
 /* The mean of a score over seeds, as it is compared. */
 typedef struct study_score {
@@ -28,7 +29,14 @@ typedef struct study_score {
  * than what another seed would change; where there is none, every difference counts as chance. */
 bool study_scores_differ(const study_score *a, const study_score *b);
 
-/* Whether two best times differ by more than their spreads together. */
-bool study_times_differ(double a_ms, double a_spread, double b_ms, double b_spread);
+/* The margin of speeds that were measured in rounds: two that are less than this part apart are not
+ * told apart. ms[cell * rounds + round], NAN where a cell was not timed. The log of a time is taken
+ * as cell + round + rest, so that what a round does to all cells alike is no difference between
+ * them; the rest's deviation and Student's t, at 1 % over all pairs of cells together, make the
+ * margin, which is never below 2 %. NAN: too little was repeated to know. */
+double study_margin(const double *ms, size_t cells, size_t rounds);
+
+/* Whether two times are further apart than the margin; false where that is not known. */
+bool study_times_differ(double a_ms, double b_ms, double margin);
 
 #endif

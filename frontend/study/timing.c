@@ -88,31 +88,31 @@ static size_t find_cells(const study_work *w, int *out) {
   return n;
 }
 
-/* Those whose times differ much between rounds, to the front. */
-static size_t keep_restless(const study_work *w, int *cells, size_t n) {
-  size_t kept = 0;
-  for (size_t i = 0; i < n; i++)
-    if (spread_of(w, cells[i]) > much) cells[kept++] = cells[i];
-  return kept;
+/* Those whose times differ much between rounds. */
+static size_t count_restless(const study_work *w, const int *cells, size_t n) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) found += spread_of(w, cells[i]) > much;
+  return found;
 }
 
-static vtb_status rounds(study_runner *r, int *cells, size_t n, vtb_error *err) {
+/* Further rounds are of all cells: what is timed alone is compared with nothing. */
+static vtb_status rounds(study_runner *r, const int *cells, size_t n, vtb_error *err) {
   bool peaks = true;
   vtb_status status = VTB_OK;
   int planned = (int)r->work->study->rounds, most = 2 * planned, round = 0;
   for (; round < planned && status == VTB_OK; round++)
     status = run_round(r, cells, n, round, &peaks, err);
-  n = keep_restless(r->work, cells, n);
-  if (status == VTB_OK && n && planned > 1)
-    study_says(r, "%zu cell%s more than %.0f %% between rounds: up to %d further rounds", n,
-               n > 1 ? "s vary by" : " varies by", 100 * much, most - planned);
-  for (; planned > 1 && n && round < most && status == VTB_OK; round++) {
+  size_t restless = planned > 1 ? count_restless(r->work, cells, n) : 0;
+  if (status == VTB_OK && restless)
+    study_says(r, "%zu cell%s more than %.0f %% between rounds: up to %d further rounds of all",
+               restless, restless > 1 ? "s vary by" : " varies by", 100 * much, most - planned);
+  for (; restless && round < most && status == VTB_OK; round++) {
     status = run_round(r, cells, n, round, &peaks, err);
-    n = keep_restless(r->work, cells, n);
+    restless = count_restless(r->work, cells, n);
   }
-  if (status == VTB_OK && n && planned > 1)
-    study_says(r, "%zu cell%s: the machine does other things beside", n,
-               n > 1 ? "s still vary" : " still varies");
+  if (status == VTB_OK && restless)
+    study_says(r, "%zu cell%s: the machine does other things beside", restless,
+               restless > 1 ? "s still vary" : " still varies");
   return status;
 }
 

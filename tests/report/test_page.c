@@ -87,7 +87,7 @@ static char *two_modes(const char *late_ms) {
                       "\"rounds\": [{}, {}]}}",
                       i ? "," : "", i, i, i < 2 ? 224 : 448, i % 2 ? "b" : "a", i < 2 ? 196 : 784,
                       i < 2 ? 1000 : 4000, ms[i]);
-  vtb_strbuf_puts(&text, "]}");
+  vtb_strbuf_puts(&text, "], \"speed_margin\": 0.02}");
   char *page = page_of(text.at, text.n);
   vtb_strbuf_free(&text);
   return page;
@@ -120,6 +120,68 @@ TEST(of_one_seed_nothing_is_called_certain) {
   HAS(page, "<code>paths</code> matters most for the score");
   HAS(page, "of one seed no spread is known, and it may be chance.");
   vtb_free(page);
+}
+
+/* Two cells, trained once each, one three times as fast as the other; what was measured of them. */
+static char *once_trained(const char *more, const char *last) {
+  vtb_strbuf s = {0};
+  vtb_strbuf_puts(&s, "{\"study\":{\"axes\":[{\"name\":\"a\",\"values\":[\"x\",\"y\"]},"
+                      "{\"name\":\"b\",\"values\":[\"p\",\"q\"]}]},\"cells\":[");
+  for (int i = 0; i < 4; i++)
+    vtb_strbuf_printf(&s,
+                      "%s{\"id\":\"%d\",\"label\":\"cell %d\",\"settings\":{\"a\":\"%c\","
+                      "\"b\":\"%c\"},\"status\":\"done\",\"model\":{\"gmacs\":%d},\"train\":{"
+                      "\"score\":\"top1\",\"mean\":0.8%d,\"images\":1000,\"samples_per_sec\":%d,"
+                      "\"seeds\":[{}]}%s}",
+                      i ? "," : "", i, i, "xy"[i / 2], "pq"[i % 2], i + 1, i, 1000 + 1000 * i,
+                      more);
+  vtb_strbuf_printf(&s, "]%s}", last);
+  char *page = page_of(s.at, s.n);
+  check_well_formed("once trained", page);
+  vtb_strbuf_free(&s);
+  return page;
+}
+
+TEST(of_what_was_not_timed_in_turns_no_speed_is_concluded) {
+  char *page = once_trained("", "");
+  LACKS(page, "fastest");
+  LACKS(page, "matters most for speed");
+  HAS(page, "Quality against work"); /* by GMACs, which are exact */
+  LACKS(page, "against throughput");
+  HAS(page, "are of one training each");
+  vtb_free(page);
+  page = once_trained(",\"bench\":{\"best_ms\":1,\"samples_per_sec\":1000,\"spread\":0.1,"
+                      "\"rounds\":[{}]}",
+                      ""); /* of one round */
+  LACKS(page, "fastest");
+  LACKS(page, "matters most for speed");
+  vtb_free(page);
+  page = once_trained(",\"bench\":{\"best_ms\":1,\"samples_per_sec\":1000,\"spread\":0.1,"
+                      "\"rounds\":[{},{}]}",
+                      ",\"speed_margin\":0.3");
+  HAS(page, "No cell is told from another in speed: less than 30 % is not.");
+  LACKS(page, "matters most for speed");
+  HAS(page, "Quality against throughput");
+  vtb_free(page);
+}
+
+/* Speeds of 100, 104 and 150: the first two are fastest, whichever was ahead. */
+TEST(cells_that_are_level_are_fastest_together) {
+  vtb_strbuf s = {0};
+  static const char *const rates[] = {"150", "100", "146"};
+  vtb_strbuf_puts(&s, "{\"study\":{\"axes\":[{\"name\":\"a\",\"values\":[\"x\",\"y\",\"z\"]}]},"
+                      "\"speed_margin\":0.1,\"cells\":[");
+  for (int i = 0; i < 3; i++)
+    vtb_strbuf_printf(&s,
+                      "%s{\"id\":\"%d\",\"label\":\"%c\",\"settings\":{\"a\":\"%c\"},\"status\":"
+                      "\"done\",\"bench\":{\"samples_per_sec\":%s,\"rounds\":[{},{}]}}",
+                      i ? "," : "", i, "xyz"[i], "xyz"[i], rates[i]);
+  vtb_strbuf_puts(&s, "]}");
+  char *page = page_of(s.at, s.n);
+  HAS(page, "<a href=\"#cell-0\"><b>x</b></a>, <a href=\"#cell-2\"><b>z</b></a> are fastest and "
+            "not told apart, being within 10 %: up to 1.5 times ");
+  vtb_free(page);
+  vtb_strbuf_free(&s);
 }
 
 TEST(what_did_not_run_is_said_with_its_message) {
@@ -297,6 +359,8 @@ int main(void) {
   RUN(a_sweep_says_where_the_best_mode_changes);
   RUN(what_is_level_is_not_called_the_best);
   RUN(of_one_seed_nothing_is_called_certain);
+  RUN(of_what_was_not_timed_in_turns_no_speed_is_concluded);
+  RUN(cells_that_are_level_are_fastest_together);
   RUN(what_did_not_run_is_said_with_its_message);
   RUN(a_document_without_anything_is_a_page);
   RUN(bold_is_what_leads_by_more_than_chance);

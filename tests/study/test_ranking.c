@@ -8,7 +8,6 @@ enum { SIZES = 4, CELLS = 16 };
 typedef struct timed {
   study study;
   study_cells cells;
-  study_time times[CELLS];
   study_ranking ranking;
 } timed;
 
@@ -20,8 +19,7 @@ static void open_grid(timed *t, const double ms[CELLS]) {
   CHECK(study_vary(&t->study, "image=100,200,400,200x3200", &err) == VTB_OK);
   CHECK(study_vary(&t->study, "mode=parallel,chunkwise(16)", &err) == VTB_OK);
   CHECK(study_design(&t->study, &t->cells, &err) == VTB_OK && t->cells.n == CELLS);
-  for (int i = 0; i < CELLS; i++) t->times[i] = (study_time){ms[i], 0.02};
-  study_rank(&t->study, &t->cells, t->times, &t->ranking);
+  study_rank(&t->study, &t->cells, ms, 0.04, &t->ranking);
 }
 
 static void close_grid(timed *t) {
@@ -91,15 +89,15 @@ TEST(what_is_compared) {
   study_cells none = {0};
   study_ranking r;
   CHECK(study_vary(&s, "dim=192,384", &err) == VTB_OK);
-  study_rank(&s, &none, NULL, &r);
+  study_rank(&s, &none, NULL, 0, &r);
   CHECK(r.compared == -1 && r.along == 0);
   study_ranking_free(&r);
   CHECK(study_vary(&s, "batch=1,8", &err) == VTB_OK);
-  study_rank(&s, &none, NULL, &r);
+  study_rank(&s, &none, NULL, 0, &r);
   CHECK(r.compared == 1 && r.along == 0);
   study_ranking_free(&r);
   CHECK(study_vary(&s, "paths=uni,bi", &err) == VTB_OK);
-  study_rank(&s, &none, NULL, &r);
+  study_rank(&s, &none, NULL, 0, &r);
   CHECK(r.compared == 2 && r.along == 1);
   study_ranking_free(&r);
   study_free(&s);

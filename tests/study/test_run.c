@@ -252,7 +252,7 @@ TEST(failures_stop_nothing_else) {
 TEST(restless_cells_are_timed_again) {
   begin_anew();
   CHECK(run("restless,a", true, 0, false) == VTB_OK);
-  CHECK(count("bench restless") == 4 && count("bench a") == 2 && count("bench --peak") == 4);
+  CHECK(count("bench restless") == 4 && count("bench a") == 4 && count("bench --peak") == 4);
   CHECK(strstr(said, "further rounds") && strstr(said, "still varies"));
   CHECK_NEAR(study_number(of(cell(0), "bench"), "repeated"), 2, 0);
   CHECK_NEAR(study_number(of(cell(0), "bench"), "best_ms"), 5, 0);
