@@ -3,7 +3,9 @@
  * A frame holds the tensors of one function and frees each after its last use; callees run in
  * frames of their own on borrowed arguments.
  */
+#include "ir/attention.h"
 #include "ir/interp_internal.h"
+#include "ir/recurrence.h"
 
 #include <inttypes.h>
 
@@ -59,10 +61,15 @@ static void drop_dead(vtb__frame *f, const vtb_inst *inst) {
     if (f->uses[inst->results[i]->id] == 0) drop(f, inst->results[i]->id);
 }
 
-static void round_stored(vtb_tensor *t) {
-  if (!vtb_is_half(t->type.dtype)) return;
-  for (int64_t i = vtb_type_count(&t->type); i-- > 0;)
-    t->data[i] = vtb_round_stored(t->data[i], t->type.dtype);
+#define FEW 8
+
+static void round_result(const vtb__machine *m, vtb_tensor *t) {
+  int64_t n = vtb_type_count(&t->type);
+  int bits = m->options ? m->options->bits : 0;
+  if (vtb_is_half(t->type.dtype))
+    for (int64_t i = 0; i < n; i++) t->data[i] = vtb_round_stored(t->data[i], t->type.dtype);
+  else if (bits && t->type.dtype == VTB_F32)
+    for (int64_t i = 0; i < n; i++) t->data[i] = vtb_round_bits(t->data[i], bits);
 }
 
 static bool watched(vtb__machine *m, const vtb_inst *inst, vtb_tensor *const *out) {
@@ -72,7 +79,30 @@ static bool watched(vtb__machine *m, const vtb_inst *inst, vtb_tensor *const *ou
   return true;
 }
 
-#define FEW 8
+/* ---- factors --------------------------------------------------------------------------------- */
+
+/* Which operands a recurrence's or an attention's products round, as the instruction says. */
+static bool is_factor(const vtb_inst *inst, int operand) {
+  if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad) {
+    vtb_scan_tensors t = vtb_scan_of(inst).at;
+    return operand == t.q || operand == t.k || operand == t.v || operand == t.dy;
+  }
+  if (inst->op == VTB_OP_attention || inst->op == VTB_OP_attention_grad)
+    return operand < 3 || operand == vtb_attention_of(inst).dy;
+  return false; /* an einsum rounds as it reads */
+}
+
+/* The operands with factors rounded, in `copies`; those without data are as they were. */
+static void round_factors(const vtb_inst *inst, vtb_tensor **in, vtb_tensor *copies) {
+  vtb_factors factors = vtb_factors_of(inst);
+  for (int o = 0; factors != VTB_FACTORS_FP32 && o < inst->n_operands && o < FEW; o++) {
+    if (!is_factor(inst, o)) continue;
+    copies[o] = vtb_tensor_new(in[o]->type);
+    for (int64_t i = vtb_type_count(&in[o]->type); i-- > 0;)
+      copies[o].data[i] = vtb_round_factor(in[o]->data[i], factors);
+    in[o] = &copies[o];
+  }
+}
 
 static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst) {
   vtb_tensor *few[2 * FEW], **in = few;
@@ -84,9 +114,12 @@ static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst)
     out[i] = &f->t[inst->results[i]->id];
     if (!out[i]->data) *out[i] = vtb_tensor_new(vtb__resolve(m, &inst->results[i]->type));
   }
+  vtb_tensor rounded[FEW] = {0};
+  round_factors(inst, in, rounded);
   vtb__eval e = {m, f, inst, in, out};
   vtb_status status = table[inst->op](&e);
-  for (int i = 0; status == VTB_OK && i < inst->n_results; i++) round_stored(out[i]);
+  for (int i = 0; i < FEW; i++) vtb_tensor_free(&rounded[i]);
+  for (int i = 0; status == VTB_OK && i < inst->n_results; i++) round_result(m, out[i]);
   if (status == VTB_OK && !watched(m, inst, out))
     status = vtb_fail(m->err, VTB_E_NUMBERS, "stopped at %%%s in @%s",
                       inst->n_results ? inst->results[0]->name : "", f->func->name);

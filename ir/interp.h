@@ -27,6 +27,7 @@ typedef struct vtb_interp_options {
   vtb_interp_watch watch;
   /* op sum_ranks: in place, over all ranks, of which this is one; NULL: it is alone */
   void (*sum)(void *user, double *at, int64_t n);
+  int bits; /* of significand that every f32 result is rounded to, 24 of a float; 0: all */
   void *user;
 } vtb_interp_options;
 

@@ -48,6 +48,8 @@ double vtb_round_factor(double x, vtb_factors factors) {
   }
 }
 
+double vtb_round_bits(double x, int bits) { return round_to(x, bits, -149, 0x1p128); }
+
 double vtb_round_stored(double x, vtb_dtype dtype) {
   return dtype == VTB_BF16 ? to_bf16(x) : dtype == VTB_F16 ? to_fp16(x) : x;
 }

@@ -26,6 +26,8 @@ bool vtb_is_factors(const char *name);
 static inline bool vtb_is_half(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16; }
 /* What such a factor is taken for. */
 double vtb_round_factor(double x, vtb_factors factors);
+/* To so many bits of significand, in the range of floats. */
+double vtb_round_bits(double x, int bits);
 /* What memory keeps of x. */
 double vtb_round_stored(double x, vtb_dtype dtype);
 

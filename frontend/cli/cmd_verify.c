@@ -1,6 +1,7 @@
 /* vertebra verify: numbers against reference cases, or a model against the interpreter in every
  * mode. */
 #include "frontend/cli/verify.h"
+#include "frontend/cli/verify_bounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -34,17 +35,11 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
 
 /* What was not asked for follows from the precision. */
 static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
-  static const double by_precision[] = {[VTB_PRECISION_FP32] = 2e-4,
-                                        [VTB_PRECISION_TF32] = 1e-2,
-                                        [VTB_PRECISION_BF16] = 2e-2,
-                                        [VTB_PRECISION_FP16] = 1e-2,
-                                        [VTB_PRECISION_BF16_ALL] = 1e-1};
-  vtb_precision precision;
-  vtb_status status = vtb_precision_find(o->model.compile.precision, &precision, err);
+  vtb_status status = vtb_precision_find(o->model.compile.precision, &o->precision, err);
   if (status != VTB_OK) return status;
-  if (o->tol < 0) o->tol = by_precision[precision];
-  if (o->grad_tol < 0)
-    o->grad_tol = precision == VTB_PRECISION_BF16_ALL ? 1.0 : by_precision[precision];
+  o->given = o->tol >= 0 || o->grad_tol >= 0;
+  if (o->tol < 0) o->tol = verify_tolerance(o->precision);
+  if (o->grad_tol < 0) o->grad_tol = verify_tolerance(o->precision);
   return VTB_OK;
 }
 
@@ -59,7 +54,11 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--target", CLI_STR, &o.target, "T",
        "cpu (default), interp, all (these two), cuda or cuda-emulated"},
       {"--tol", CLI_FLOAT, &o.tol, "X",
-       "largest error over largest magnitude (default 2e-4; tf32 and fp16 1e-2, bf16 2e-2)"},
+       "bound of the largest error over the largest magnitude, exactly (default: 2e-4 in fp32; "
+       "tf32 "
+       "and fp16 2e-3, bf16 and bf16-all 1e-2, and 4 times what these roundings make the "
+       "interpreter "
+       "depart)"},
       {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients"},
       {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
       {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},

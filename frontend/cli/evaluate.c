@@ -58,8 +58,9 @@ static vtb_status find_arg(const vtb_func *f, int a, const vtb_weights *args, in
   return status;
 }
 
-static vtb_status run_interpreter(vtb_func *f, int64_t batch, const vtb_weights *args,
-                                  vtb_weights *results, vtb_error *err) {
+static vtb_status run_interpreter(vtb_func *f, const vtb_interp_options *options,
+                                  const vtb_weights *args, vtb_weights *results, vtb_error *err) {
+  int64_t batch = options->batch;
   vtb_tensor *in = vtb_xcalloc((size_t)f->n_args + 1, sizeof *in);
   vtb_tensor *out = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *out);
   vtb_status status = VTB_OK;
@@ -72,8 +73,7 @@ static vtb_status run_interpreter(vtb_func *f, int64_t batch, const vtb_weights 
     in[a] = vtb_tensor_new(t);
     vtb_weight_read_f64(w, in[a].data);
   }
-  vtb_interp_options options = {.batch = batch};
-  if (status == VTB_OK) status = vtb_interpret(f, in, out, &options, err);
+  if (status == VTB_OK) status = vtb_interpret(f, in, out, options, err);
   for (int r = 0; r < f->n_returns && status == VTB_OK; r++) {
     int64_t dims[VTB_MAX_RANK];
     for (int d = 0; d < out[r].type.rank; d++) dims[d] = out[r].type.dim[d].size;
@@ -146,13 +146,25 @@ static vtb_status run_compiled(const vtb_func *f, const vtb_program *p, int thre
   return status;
 }
 
-static vtb_status interpret(const vtb_compilation *c, const vtb_target *target,
-                            const vtb_weights *args, int64_t batch, vtb_weights *results) {
+vtb_status cli_interpret(const vtb_compilation *c, const vtb_target *target, int bits,
+                         const vtb_weights *args, vtb_weights **results) {
   vtb_compilation lowered;
-  vtb_status status = vtb_compilation_lower(c, target, &(vtb_codegen_options){0}, batch, &lowered);
+  vtb_codegen_options code = {0};
+  vtb_interp_options options = {.batch = cli_infer_batch(vtb_module_find(c->module, c->func), args),
+                                .bits = bits};
+  vtb_status status = VTB_OK;
+  if (vtb_backend_of(target))
+    status = vtb_compile_code(target, &c->options, &code, &c->report->error);
+  if (status != VTB_OK) return status;
+  vtb_weights *out = vtb_need(vtb_weights_new());
+  status = vtb_compilation_lower(c, target, &code, options.batch, &lowered);
   if (status == VTB_OK)
-    status = run_interpreter(lowered.module->entry, batch, args, results, &c->report->error);
+    status = run_interpreter(lowered.module->entry, &options, args, out, &c->report->error);
   vtb_compilation_free(&lowered);
+  if (status == VTB_OK)
+    *results = out;
+  else
+    vtb_weights_free(out);
   return status;
 }
 
@@ -171,38 +183,13 @@ static vtb_status compile_and_run(const vtb_compilation *c, const vtb_target *ta
 
 vtb_status cli_evaluate(const vtb_compilation *c, const vtb_target *target, int threads,
                         const vtb_weights *args, vtb_weights **results) {
+  if (!vtb_backend_of(target)) return cli_interpret(c, target, 0, args, results);
   int64_t batch = cli_infer_batch(vtb_module_find(c->module, c->func), args);
   vtb_weights *out = vtb_need(vtb_weights_new());
-  vtb_status status = vtb_backend_of(target) ? compile_and_run(c, target, threads, args, batch, out)
-                                             : interpret(c, target, args, batch, out);
+  vtb_status status = compile_and_run(c, target, threads, args, batch, out);
   if (status == VTB_OK)
     *results = out;
   else
     vtb_weights_free(out);
   return status;
-}
-
-cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want) {
-  cli_difference d = {.index = -1};
-  double *a = vtb_xcalloc((size_t)got->count + 1, sizeof *a),
-         *b = vtb_xcalloc((size_t)want->count + 1, sizeof *b);
-  vtb_weight_read_f64(got, a);
-  vtb_weight_read_f64(want, b);
-  int64_t n = got->count < want->count ? got->count : want->count;
-  for (int64_t i = 0; i < n; i++) d.scale = fmax(d.scale, fabs(b[i]));
-  for (int64_t i = 0; i < n; i++) {
-    double e = fabs(a[i] - b[i]);
-    if (a[i] == b[i]) e = 0; /* equal infinities */
-    if (isnan(d.max_abs) || (e <= d.max_abs && d.index >= 0)) continue;
-    d.max_abs = e;
-    d.index = i;
-    d.got = a[i];
-    d.want = b[i];
-  }
-  if (got->count != want->count) d.max_abs = NAN;
-  if (d.scale == 0) d.scale = 1;
-  d.relative = d.max_abs / d.scale;
-  vtb_free(a);
-  vtb_free(b);
-  return d;
 }

@@ -17,13 +17,10 @@ int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
 VTB_MUST_USE vtb_status cli_evaluate(const vtb_compilation *c, const vtb_target *target,
                                      int threads, const vtb_weights *args, vtb_weights **results);
 
-typedef struct cli_difference {
-  /* relative = max_abs / scale; NaN if anything is NaN where it should not be */
-  double max_abs, scale, relative;
-  int64_t index;
-  double got, want;
-} cli_difference;
-/* scale: largest magnitude of `want`, or 1 if that is zero. */
-cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want);
+/* Likewise by the interpreter, in double, of what the passes of `target` make of it: products round
+ * their factors, and memory keeps what it keeps on that target. bits: of significand that every
+ * result is rounded to besides, 24 as in single precision; 0: none. */
+VTB_MUST_USE vtb_status cli_interpret(const vtb_compilation *c, const vtb_target *target, int bits,
+                                      const vtb_weights *args, vtb_weights **results);
 
 #endif

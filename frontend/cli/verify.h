@@ -8,7 +8,9 @@
 
 typedef struct verify_options {
   cli_model_options model;
-  double tol, grad_tol;
+  double tol, grad_tol; /* the fixed parts of bounds (verify_bounds.h) */
+  bool given;           /* by --tol or --grad-tol: then nothing is added to them */
+  vtb_precision precision;
   const char *model_file; /* --model: where the entry is looked for; NULL: the search folders */
   const char *target;     /* a name, or all: those that need nothing but this program */
   bool all_modes, no_grad, nan, verbose;

@@ -1,6 +1,7 @@
 /* Reference cases: a safetensors file names an entry, its hyperparameters, parameters, inputs, and
  * what comes out. */
 #include "frontend/cli/verify.h"
+#include "frontend/cli/verify_bounds.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -98,31 +99,64 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   return VTB_OK;
 }
 
+static const vtb_weight *find_of(const case_file *c, const char *kind, const char *name) {
+  vtb_strbuf key = {0};
+  vtb_strbuf_printf(&key, "%s/%s", kind, name);
+  const vtb_weight *found = vtb_weights_find(c->w, key.at);
+  vtb_strbuf_free(&key);
+  return found;
+}
+
+/* Gradients without a probe are those of the loss: of the one output that is one number. */
+static vtb_status add_loss(case_file *c, const vtb_func *f, vtb_error *err) {
+  const vtb_type *loss = NULL;
+  const char *name = NULL;
+  for (size_t i = 0; i < c->w->n; i++)
+    if (vtb_starts_with(c->w->at[i]->name, "probe/")) return VTB_OK;
+  for (int r = 0; r < f->n_returns; r++) {
+    const vtb_weight *want = find_of(c, "output", f->return_names[r]);
+    if (!want || want->count != 1 || f->returns[r]->type.dtype != VTB_F32) continue;
+    if (loss)
+      return vtb_fail(err, VTB_E_INPUT,
+                      "%s has gradients and no probe, and both '%s' and '%s' are one number: a "
+                      "tensor probe/NAME of the output's shape says what they are the gradients of",
+                      c->path, name, f->return_names[r]);
+    loss = &f->returns[r]->type;
+    name = f->return_names[r];
+  }
+  if (!loss)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s has gradients, but neither a probe nor an output of one number: a tensor "
+                    "probe/NAME of the output's shape says what they are the gradients of",
+                    c->path);
+  vtb_strbuf key = {0};
+  int64_t dims[VTB_MAX_RANK];
+  for (int d = 0; d < loss->rank; d++) dims[d] = 1;
+  vtb_strbuf_printf(&key, "probe/%s", name);
+  vtb_weights_put(c->w, key.at, VTB_ELEM_F64, loss->rank, dims, &(double){1});
+  vtb_strbuf_free(&key);
+  return VTB_OK;
+}
+
 /* Outputs with a probe, and every argument whose gradient the case knows, become the gradient
  * function. */
-static vtb_status add_gradient(const case_file *c, vtb_compilation *model) {
+static vtb_status add_gradient(case_file *c, vtb_compilation *model) {
   vtb_func *f = model->module->entry;
-  vtb_strbuf key = {0};
+  vtb_status status = add_loss(c, f, &model->report->error);
+  if (status != VTB_OK) return status;
   int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs), n_outs = 0;
   int *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt), n_wrt = 0;
-  for (int r = 0; r < f->n_returns; r++) {
-    key.n = 0;
-    vtb_strbuf_printf(&key, "probe/%s", f->return_names[r]);
-    if (vtb_weights_find(c->w, key.at)) outs[n_outs++] = r;
-  }
+  for (int r = 0; r < f->n_returns; r++)
+    if (find_of(c, "probe", f->return_names[r])) outs[n_outs++] = r;
   for (int a = 0; a < f->n_args; a++) {
     const vtb_arg_info *info = &f->arg_info[a];
-    key.n = 0;
-    vtb_strbuf_printf(&key, "%s/%s", info->role == VTB_ROLE_PARAM ? "grad" : "grad_input",
-                      info->official);
-    if (vtb_weights_find(c->w, key.at)) wrt[n_wrt++] = a;
+    const char *kind = info->role == VTB_ROLE_PARAM ? "grad" : "grad_input";
+    if (info->official && find_of(c, kind, info->official)) wrt[n_wrt++] = a;
   }
-  vtb_status status = VTB_OK;
   if (n_outs && n_wrt) status = vtb_compilation_gradient(model, outs, n_outs, wrt, n_wrt);
   if (status != VTB_OK) vtb_fail(&model->report->error, status, "%s: no gradient", c->path);
   vtb_free(outs);
   vtb_free(wrt);
-  vtb_strbuf_free(&key);
   return status;
 }
 
@@ -165,8 +199,8 @@ static double largest(const vtb_weight *t) {
   return m;
 }
 
-/* Gradients whose true value nearly cancels (1000 times below their block's largest) have no digits
- * of their own: they are measured against that largest one. */
+/* Gradients whose true value cancels have no digits of their own: what is left of them is measured
+ * against the largest of their block. */
 static double block_scale(const case_file *c, const vtb_weight *t) {
   const char *prefix = vtb_starts_with(t->name, "grad_input/") ? "grad_input/" : "grad/";
   size_t n = strlen(prefix) + block_prefix(t->name + strlen(prefix));
@@ -177,43 +211,61 @@ static double block_scale(const case_file *c, const vtb_weight *t) {
 }
 
 typedef struct tally {
-  int compared, failed, missing, untapped; /* untapped: intermediates the model does not show */
+  int compared, failed, ill, missing;
+  int untapped; /* intermediates the model does not show */
   bool scans;
-  double worst;
+  double worst, bound; /* of the tensor nearest to its bound, or farthest beyond it */
   char worst_name[256];
 } tally;
 
-static void record(tally *all, cJSON *json, const verify_options *o, const char *name,
-                   const cli_difference *d, bool ok, const char *remark) {
-  all->compared++;
-  all->failed += !ok;
-  if (!(d->relative <= all->worst)) {
-    all->worst = d->relative;
-    snprintf(all->worst_name, sizeof all->worst_name, "%s", name);
-  }
-  if (json) {
-    cJSON *t = cJSON_CreateObject();
-    cJSON_AddStringToObject(t, "name", name);
-    cJSON_AddNumberToObject(t, "max_abs", d->max_abs);
-    cJSON_AddNumberToObject(t, "relative", d->relative);
-    cJSON_AddBoolToObject(t, "ok", ok);
-    cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
-  } else if (!ok || o->verbose) {
-    char place[96] = "";
-    if (!ok && !isfinite(d->got) && !isfinite(d->want))
-      snprintf(place, sizeof place, "  at %lld: both not finite", (long long)d->index);
-    else if (!ok)
-      snprintf(place, sizeof place, "  at %lld: %.9g, want %.9g", (long long)d->index, d->got,
-               d->want);
-    cli_printf(7, "  %-4s %-58s abs %.2e rel %.2e%s%s", ok ? "ok" : "FAIL", name, d->max_abs,
-               d->relative, remark, place);
-  }
+static void record_json(cJSON *json, const char *name, const verify_judged *v) {
+  cJSON *t = cJSON_CreateObject();
+  cJSON_AddStringToObject(t, "name", name);
+  cJSON_AddNumberToObject(t, "max_abs", v->j.d.max_abs);
+  cJSON_AddNumberToObject(t, "relative", v->j.d.relative);
+  cJSON_AddNumberToObject(t, "bound", v->j.bound);
+  cJSON_AddNumberToObject(t, "cosine", v->j.cosine);
+  cJSON_AddNumberToObject(t, "norm", v->j.norm);
+  cJSON_AddBoolToObject(t, "ok", v->verdict != VERIFY_FAIL);
+  cJSON_AddStringToObject(t, "verdict", verify_verdicts[v->verdict]);
+  cJSON_AddStringToObject(t, "why", v->j.why);
+  cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
 }
 
-static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results,
-                        bool grads, const verify_options *o, cJSON *json, tally *all) {
+static void record_text(const char *name, const verify_judged *v) {
+  const cli_difference *d = &v->j.d;
+  char place[96] = "";
+  if (v->verdict == VERIFY_FAIL && !isfinite(d->got) && !isfinite(d->want))
+    snprintf(place, sizeof place, "  at %lld: both not finite", (long long)d->index);
+  else if (v->verdict == VERIFY_FAIL)
+    snprintf(place, sizeof place, "  at %lld: %.9g, want %.9g", (long long)d->index, d->got,
+             d->want);
+  cli_printf(7, "  %-4s %-58s abs %.2e rel %.2e bound %.2e%s%s%s", verify_verdicts[v->verdict],
+             name, d->max_abs, d->relative, v->j.bound, *v->j.why ? "  " : "", v->j.why, place);
+}
+
+static void record(tally *all, cJSON *json, const verify_options *o, const char *name,
+                   const verify_judged *v) {
+  all->compared++;
+  all->failed += v->verdict == VERIFY_FAIL;
+  all->ill += v->verdict == VERIFY_ILL_CONDITIONED;
+  if (!(v->j.d.relative / v->j.bound <= all->worst / all->bound) || !*all->worst_name) {
+    all->worst = v->j.d.relative;
+    all->bound = v->j.bound;
+    snprintf(all->worst_name, sizeof all->worst_name, "%s", name);
+  }
+  if (json)
+    record_json(json, name, v);
+  else if (v->verdict != VERIFY_OK || o->verbose)
+    record_text(name, v);
+}
+
+static vtb_status compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results,
+                              bool grads, const verify_options *o, verify_noise *noise, cJSON *json,
+                              tally *all) {
   vtb_strbuf buf = {0};
-  for (size_t i = 0; i < c->w->n; i++) {
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < c->w->n && status == VTB_OK; i++) {
     const vtb_weight *want = c->w->at[i];
     const char *name = result_name(f, want->name, &buf);
     bool is_grad = vtb_starts_with(want->name, "grad");
@@ -227,20 +279,14 @@ static void compare_all(const case_file *c, const vtb_func *f, const vtb_weights
         printf("  MISS %s: the model does not produce it\n", want->name);
       continue;
     }
-    cli_difference d = cli_compare(got, want);
-    const char *remark = "";
     double tol = is_grad ? o->grad_tol : o->tol;
-    if (is_grad && !(d.relative <= tol)) {
-      double scale = block_scale(c, want);
-      if (d.scale < 1e-3 * scale) {
-        d.scale = scale;
-        d.relative = d.max_abs / scale;
-        remark = " (of its block's largest)";
-      }
-    }
-    record(all, json, o, want->name, &d, d.relative <= tol, remark);
+    verify_judged v;
+    status = verify_judge(noise, name, got, want, tol,
+                          is_grad ? 1e-3 * tol * block_scale(c, want) : 0, &v);
+    if (status == VTB_OK) record(all, json, o, want->name, &v);
   }
   vtb_strbuf_free(&buf);
+  return status;
 }
 
 /* Parameters of the file that nothing took are a sign of a wrong name somewhere. */
@@ -265,9 +311,8 @@ static bool has_scan(const vtb_module *m) {
 }
 
 /* The case's entry at graph level, with its gradient if it is wanted. */
-static vtb_status make_model(const case_file *c, const vtb_compile_options *o,
-                             const char *model_file, bool grads, vtb_report *r,
-                             vtb_compilation *model) {
+static vtb_status make_model(case_file *c, const vtb_compile_options *o, const char *model_file,
+                             bool grads, vtb_report *r, vtb_compilation *model) {
   vtb_instantiate_options more = {.overrides = c->overrides.at,
                                   .n_overrides = c->overrides.n,
                                   .inputs = c->inputs.at,
@@ -301,9 +346,8 @@ vtb_status verify_case_model(const char *path, const vtb_compile_options *o, vtb
   return status;
 }
 
-static vtb_status run_case(const case_file *c, const vtb_compile_options *with,
-                           const vtb_target *target, const verify_options *o, cJSON *json,
-                           tally *all) {
+static vtb_status run_case(case_file *c, const vtb_compile_options *with, const vtb_target *target,
+                           const verify_options *o, cJSON *json, tally *all) {
   vtb_compilation model = {0};
   vtb_weights *results = NULL;
   bool grads = !o->no_grad && knows_gradients(c);
@@ -313,8 +357,12 @@ static vtb_status run_case(const case_file *c, const vtb_compile_options *with,
     status = cli_evaluate(&model, target, (int)o->model.threads, c->w, &results);
   }
   if (status == VTB_OK) {
-    compare_all(c, vtb_module_find(model.module, model.func), results, grads, o, json, all);
-    if (all->failed || all->missing) status = VTB_E_NUMBERS;
+    verify_noise noise = {
+        .c = &model, .target = target, .args = c->w, .precision = o->precision, .given = o->given};
+    status = compare_all(c, vtb_module_find(model.module, model.func), results, grads, o, &noise,
+                         json, all);
+    verify_noise_free(&noise);
+    if (status == VTB_OK && (all->failed || all->missing)) status = VTB_E_NUMBERS;
   }
   vtb_weights_free(results);
   vtb_compilation_free(&model);
@@ -348,11 +396,14 @@ vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_targ
     cJSON_AddStringToObject(entry, "error", err->text);
   } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
     const char *slash = strrchr(path, '/');
-    char untapped[64] = "";
+    char also[112] = "";
+    size_t n = 0;
+    if (all.ill) n = (size_t)snprintf(also, sizeof also, ", %d ill-conditioned", all.ill);
     if (all.untapped)
-      snprintf(untapped, sizeof untapped, ", %d intermediates not tapped", all.untapped);
-    cli_printf(5, "%-4s %-44s %-20s %3d tensors, worst %.1e (%s)%s", status ? "FAIL" : "ok",
-               slash ? slash + 1 : path, label, all.compared, all.worst, all.worst_name, untapped);
+      snprintf(also + n, sizeof also - n, ", %d intermediates not tapped", all.untapped);
+    cli_printf(5, "%-4s %-44s %-20s %3d tensors, worst %.1e, bound %.1e (%s)%s",
+               status ? "FAIL" : "ok", slash ? slash + 1 : path, label, all.compared, all.worst,
+               all.bound, all.worst_name, also);
   }
   cli_report(&o->model, json || status == VTB_E_NUMBERS ? VTB_OK : status);
   case_free(&c);

@@ -4,6 +4,7 @@
 #include "runtime/base/random.h"
 #include "frontend/cli/progress.h"
 #include "frontend/cli/verify.h"
+#include "frontend/cli/verify_bounds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -168,27 +169,6 @@ static bool find_first(const locate *l, const vtb_compilation *c, const vtb_weig
   return found;
 }
 
-static double worst_difference(const vtb_weights *got, const vtb_weights *want, bool grads,
-                               const char **name) {
-  double worst = 0, largest_grad = 0;
-  for (size_t i = 0; i < want->n; i++)
-    if (vtb_starts_with(want->at[i]->name, "d:"))
-      largest_grad = fmax(largest_grad, cli_compare(want->at[i], want->at[i]).scale);
-  for (size_t i = 0; i < want->n; i++) {
-    const char *key = want->at[i]->name;
-    bool is_grad = vtb_starts_with(key, "d:");
-    const vtb_weight *g = vtb_weights_find(got, key);
-    if (is_grad != grads || !g) continue;
-    cli_difference d = cli_compare(g, want->at[i]);
-    if (is_grad && d.scale < 1e-3 * largest_grad)
-      d.relative = d.max_abs / (1e-3 * largest_grad); /* nearly cancelling */
-    if (d.relative <= worst) continue;
-    worst = d.relative;
-    *name = key;
-  }
-  return worst;
-}
-
 static bool any_not_finite(const vtb_weights *w, const char **name) {
   int64_t at;
   for (size_t i = 0; i < w->n; i++)
@@ -199,40 +179,102 @@ static bool any_not_finite(const vtb_weights *w, const char **name) {
   return false;
 }
 
+/* Of the outputs or the gradients of a run: the result that is nearest to its bound, or farthest
+ * beyond it. */
+typedef struct nearest {
+  verify_judged v;
+  const char *name;
+} nearest;
+
 typedef struct outcome {
-  double out, grad; /* largest errors */
-  const char *worst_grad;
-  bool ok, not_finite;
+  nearest out, grad;
+  verify_verdict verdict;
+  bool not_finite;
 } outcome;
 
-static outcome compare_run(const verify_options *o, const vtb_target *target,
-                           const vtb_weights *results, const vtb_weights *reference) {
-  const char *worst_out = "", *bad = NULL;
-  outcome r = {.worst_grad = "", .not_finite = o->nan && any_not_finite(results, &bad)};
-  double tol = target->in_double ? 1e-9 : o->tol, grad_tol = target->in_double ? 1e-9 : o->grad_tol;
-  r.out = worst_difference(results, reference, false, &worst_out);
-  r.grad = worst_difference(results, reference, true, &r.worst_grad);
-  r.ok = r.out <= tol && r.grad <= grad_tol && !r.not_finite;
-  return r;
+static bool is_gradient(const vtb_weight *w) { return vtb_starts_with(w->name, "d:"); }
+
+static double largest_gradient(const vtb_weights *w) {
+  double largest = 0;
+  for (size_t i = 0; i < w->n; i++)
+    if (is_gradient(w->at[i])) largest = fmax(largest, cli_compare(w->at[i], w->at[i]).scale);
+  return largest;
 }
 
-static void record_run(const verify_options *o, const char *label, const vtb_target *target,
-                       const outcome *r, cJSON *json) {
+/* Whether a is said rather than b: its verdict is graver, or as grave and nearer to its bound. */
+static bool is_worse(const verify_judged *a, const nearest *b) {
+  if (!b->name || a->verdict != b->v.verdict) return !b->name || a->verdict > b->v.verdict;
+  return !(a->j.d.relative / a->j.bound <= b->v.j.d.relative / b->v.j.bound);
+}
+
+static vtb_status compare_run(const verify_options *o, verify_noise *noise,
+                              const vtb_weights *results, const vtb_weights *reference,
+                              outcome *r) {
+  const char *bad = NULL;
+  *r = (outcome){.not_finite = o->nan && any_not_finite(results, &bad)};
+  double largest = largest_gradient(reference);
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < reference->n && status == VTB_OK; i++) {
+    const vtb_weight *want = reference->at[i], *got = vtb_weights_find(results, want->name);
+    if (!got) continue;
+    bool grad = is_gradient(want);
+    double tol = noise->target->in_double ? 1e-9 : grad ? o->grad_tol : o->tol;
+    verify_judged v;
+    nearest *w = grad ? &r->grad : &r->out;
+    status = verify_judge(noise, want->name, got, want, tol, grad ? 1e-3 * tol * largest : 0, &v);
+    if (status == VTB_OK && o->verbose && !o->model.json)
+      cli_printf(7, "  %-4s %-40s %.1e, bound %.1e, cosine %.4f, norm %.4f",
+                 verify_verdicts[v.verdict], want->name, v.j.d.relative, v.j.bound, v.j.cosine,
+                 v.j.norm);
+    if (status != VTB_OK || !is_worse(&v, w)) continue;
+    *w = (nearest){v, want->name};
+    if (v.verdict > r->verdict) r->verdict = v.verdict;
+  }
+  if (r->not_finite) r->verdict = VERIFY_FAIL;
+  return status;
+}
+
+static void add_worst(cJSON *run, const char *what, const nearest *w) {
+  if (!w->name) return;
+  cJSON *t = cJSON_AddObjectToObject(run, what);
+  cJSON_AddStringToObject(t, "name", w->name);
+  cJSON_AddNumberToObject(t, "relative", w->v.j.d.relative);
+  cJSON_AddNumberToObject(t, "bound", w->v.j.bound);
+  cJSON_AddNumberToObject(t, "cosine", w->v.j.cosine);
+  cJSON_AddNumberToObject(t, "norm", w->v.j.norm);
+  cJSON_AddStringToObject(t, "verdict", verify_verdicts[w->v.verdict]);
+  cJSON_AddStringToObject(t, "why", w->v.j.why);
+}
+
+static void say_why(const nearest *w) {
+  if (!w->name || w->v.verdict == VERIFY_OK) return;
+  cli_printf(4, "  %s %s: %s", verify_verdicts[w->v.verdict], w->name, w->v.j.why);
+  if (w->v.verdict == VERIFY_ILL_CONDITIONED)
+    puts("    the interpreter, rounding to as many digits, is off by as much");
+}
+
+static void record_run(const char *label, const vtb_target *target, const outcome *r, cJSON *json) {
   if (json) {
     cJSON *run = cJSON_CreateObject();
     cJSON_AddStringToObject(run, "mode", label);
     cJSON_AddStringToObject(run, "target", target->name);
-    cJSON_AddNumberToObject(run, "output", r->out);
-    cJSON_AddNumberToObject(run, "gradient", r->grad);
-    cJSON_AddBoolToObject(run, "ok", r->ok);
+    cJSON_AddNumberToObject(run, "output", r->out.v.j.d.relative);
+    cJSON_AddNumberToObject(run, "gradient", r->grad.v.j.d.relative);
+    add_worst(run, "worst_output", &r->out);
+    add_worst(run, "worst_gradient", &r->grad);
+    cJSON_AddBoolToObject(run, "ok", r->verdict != VERIFY_FAIL);
+    cJSON_AddStringToObject(run, "verdict", verify_verdicts[r->verdict]);
     cJSON_AddItemToArray(json, run);
     return;
   }
   char gradients[300] = "";
-  if (!o->no_grad)
-    snprintf(gradients, sizeof gradients, "  gradients %.1e (%s)", r->grad, r->worst_grad);
-  cli_printf(5, "%-4s %-7s %-16s outputs %.1e%s", r->ok ? "ok" : "FAIL", target->name, label,
-             r->out, gradients);
+  if (r->grad.name)
+    snprintf(gradients, sizeof gradients, "  gradients %.1e, bound %.1e (%s)",
+             r->grad.v.j.d.relative, r->grad.v.j.bound, r->grad.name);
+  cli_printf(5, "%-4s %-7s %-16s outputs %.1e, bound %.1e%s", verify_verdicts[r->verdict],
+             target->name, label, r->out.v.j.d.relative, r->out.v.j.bound, gradients);
+  say_why(&r->out);
+  say_why(&r->grad);
 }
 
 static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
@@ -240,19 +282,24 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
                           const vtb_weights *reference, cJSON *json) {
   vtb_compilation c;
   vtb_weights *results = NULL;
+  outcome r;
   cli_progress_note("verifying %s: %s, %s", what, target->name, label);
   vtb_status status = open_in_mode(what, o, mode, &c);
+  verify_noise noise = {
+      .c = &c, .target = target, .args = args, .precision = o->precision, .given = o->given};
   if (status == VTB_OK) status = cli_evaluate(&c, target, (int)o->model.threads, args, &results);
+  if (status == VTB_OK) status = compare_run(o, &noise, results, reference, &r);
   cli_report(&o->model, status);
   if (status == VTB_OK) {
-    outcome r = compare_run(o, target, results, reference);
-    record_run(o, label, target, &r, json);
+    record_run(label, target, &r, json);
     locate l = {target, o, r.not_finite, o->tol};
-    if (!r.ok && !target->in_double && !json && !find_first(&l, &c, args))
+    bool failed = r.verdict == VERIFY_FAIL;
+    if (failed && !target->in_double && !json && !find_first(&l, &c, args))
       puts("  no single op departs: the error builds up");
-    if (!r.ok) status = VTB_E_NUMBERS;
+    if (failed) status = VTB_E_NUMBERS;
     fflush(stdout);
   }
+  verify_noise_free(&noise);
   vtb_weights_free(results);
   vtb_compilation_free(&c);
   return status;
