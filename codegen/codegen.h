@@ -22,7 +22,9 @@ typedef struct vtb_codegen_options {
   bool profile;            /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
   bool library;            /* large products by the vendor's library instead of generated kernels */
-  bool wgmma;           /* products by it wherever they can be, not where it is faster: of tests */
+  /* Of tests: products by wgmma, clusters, indices of 64 bits wherever they can be, not where they
+   * are faster or needed. */
+  bool wgmma, clusters, far;
   int64_t bucket_bytes; /* of gradients, at most unless one tensor has more; 0: 25 MB */
   vtb_gpu gpu;          /* that launches are to be fast on; without a name: the default */
 } vtb_codegen_options;

@@ -18,37 +18,56 @@ static vtb_status checked_plan(vtb_module *m, vtb_func *f, const vtb_codegen_opt
   vtb_status status = vtb_cuda_plan(m, f, o, plan, err);
   if (status != VTB_OK) return status;
   status = vtb_launch_plan_check(*plan, NULL, err);
-  if (status != VTB_OK) vtb_launch_plan_free(*plan);
+  if (status == VTB_OK) return VTB_OK;
+  vtb_launch_plan_free(*plan);
+  *plan = NULL;
   return status;
+}
+
+/* What tests want of plans: see docs/cuda.md. */
+static vtb_codegen_options as_tests_want(const vtb_codegen_options *o) {
+  vtb_codegen_options with = *o;
+  with.wgmma = vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
+  with.clusters = vtb_streq(getenv("VTB_CUDA_CLUSTERS"), "1");
+  with.far = vtb_streq(getenv("VTB_CUDA_INDEX"), "64");
+  return with;
 }
 
 static vtb_status emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_error *err) {
   const char *checks = getenv("VTB_EMULATOR_CHECKS"), *seed = getenv("VTB_EMULATOR_SEED");
   vtb_emulator_options o = {.unchecked = vtb_streq(checks, "0"),
+                            .reversed = vtb_streq(getenv("VTB_EMULATOR_ORDER"), "reversed"),
                             .seed = seed ? strtoull(seed, NULL, 10) : 1};
   vtb_status status = vtb_emulator_program(plan, &o, program, err);
   if (status != VTB_OK) vtb_launch_plan_free(plan);
   return status;
 }
 
-/* Who asked for wgmma wherever it can be does not mean none at all. */
-static vtb_status check_wgmma(const vtb_launch_plan *plan, vtb_error *err) {
-  for (int k = 0; k < plan->n_kernels; k++)
-    if (plan->kernels[k].arch == 90) return VTB_OK;
-  return vtb_fail(err, VTB_E_USAGE, "VTB_CUDA_WGMMA=1: no product of this plan can be by wgmma");
+/* Who asked for wgmma or clusters wherever they can be does not mean none at all. */
+static vtb_status check_wishes(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                               vtb_error *err) {
+  int wide = 0, clustered = 0;
+  for (int k = 0; k < plan->n_kernels; k++) {
+    wide += plan->kernels[k].arch == 90;
+    clustered += plan->kernels[k].cluster > 1;
+  }
+  if (o->wgmma && !wide)
+    return vtb_fail(err, VTB_E_USAGE, "VTB_CUDA_WGMMA=1: no product of this plan can be by wgmma");
+  if (o->clusters && !clustered)
+    return vtb_fail(err, VTB_E_USAGE, "VTB_CUDA_CLUSTERS=1: no kernel of this plan has clusters");
+  return VTB_OK;
 }
 
 static vtb_status emulated(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                            vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan = NULL;
-  vtb_codegen_options with = *o;
+  vtb_codegen_options with = as_tests_want(o);
   const char *arch = getenv("VTB_EMULATOR_ARCH");
   if (arch && *arch && !vtb_arch_find(arch))
     return vtb_fail(err, VTB_E_USAGE, "VTB_EMULATOR_ARCH=%s: no such architecture", arch);
   if (arch && *arch) with.arch = arch;
-  with.wgmma = vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
   vtb_status status = checked_plan(m, f, &with, &plan, err);
-  if (status == VTB_OK && with.wgmma && (status = check_wgmma(plan, err)) != VTB_OK)
+  if (status == VTB_OK && (status = check_wishes(plan, &with, err)) != VTB_OK)
     vtb_launch_plan_free(plan);
   return status == VTB_OK ? emulate_plan(plan, program, err) : status;
 }
@@ -73,16 +92,15 @@ static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan, vt
 static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                             vtb_program **program, vtb_error *err) {
   vtb_cuda_device *device = NULL;
-  vtb_launch_plan *plan = NULL;
+  vtb_launch_plan *plan = NULL; /* freeing none is fine */
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status != VTB_OK) return status;
-  vtb_codegen_options with = *o;
-  const char *wgmma = getenv("VTB_CUDA_WGMMA");
-  if (!vtb_streq(wgmma, "0")) with.arch = vtb_cuda_device_arch(device);
-  with.wgmma = vtb_streq(wgmma, "1");
+  vtb_codegen_options with = as_tests_want(o);
+  if (!vtb_streq(getenv("VTB_CUDA_WGMMA"), "0")) with.arch = vtb_cuda_device_arch(device);
   status = checked_plan(m, f, &with, &plan, err);
-  if (status == VTB_OK && (status = compile_for(device, plan, program, err)) != VTB_OK)
-    vtb_launch_plan_free(plan);
+  if (status == VTB_OK && with.clusters) status = check_wishes(plan, &with, err);
+  if (status == VTB_OK) status = compile_for(device, plan, program, err);
+  if (status != VTB_OK) vtb_launch_plan_free(plan);
   if (status != VTB_OK) vtb_cuda_device_close(device);
   return status;
 }
@@ -117,7 +135,8 @@ typedef vtb_status (*print_plan)(const vtb_launch_plan *plan, const char *arch, 
 static vtb_status print_with(print_plan print, vtb_module *m, vtb_func *f,
                              const vtb_codegen_options *o, vtb_strbuf *out, vtb_error *err) {
   vtb_launch_plan *plan = NULL;
-  vtb_status status = vtb_cuda_plan(m, f, o, &plan, err);
+  const vtb_codegen_options with = as_tests_want(o);
+  vtb_status status = vtb_cuda_plan(m, f, &with, &plan, err);
   if (status == VTB_OK) status = print(plan, o->arch, out, err);
   vtb_launch_plan_free(plan);
   return status;

@@ -58,8 +58,11 @@ void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name);
 void vtb_cuda_map(vtb_cuda_kernel *k, int tensor, const vtb_launch_map *map, const char *name);
 /* Whether kernels for sm_90a alone may be made. */
 bool vtb_cuda_is_hopper(const vtb_cuda *c);
-/* Products by wgmma even where others are said to be faster. */
+/* Products by wgmma, clusters even where others are said to be faster. */
 bool vtb_cuda_wants_wgmma(const vtb_cuda *c);
+bool vtb_cuda_wants_clusters(const vtb_cuda *c);
+/* Whether indices of so many elements take 64 bits. */
+bool vtb_cuda_is_far(const vtb_cuda *c, int64_t elements);
 /* Temporary memory of the instruction, from one of its kernels to the next; 256-byte aligned,
  * contents undefined. */
 int vtb_cuda_temp(vtb_cuda *c, int64_t n_bytes);

@@ -71,7 +71,7 @@ typedef struct vtb_emu_api {
   void (*async_commit)(vtb_emu_thread *t);
   void (*async_wait)(vtb_emu_thread *t, int n_groups_left);
   /* hopper.c and wgmma.c; the names are those of codegen/cuda/text/hopper.cuh */
-  void (*mbar_init)(vtb_emu_thread *t, void *bar, int threads);
+  void (*mbar_init)(vtb_emu_thread *t, void *bar, int threads, vtb_emu_place at);
   void (*mbar_ready)(vtb_emu_thread *t);
   void (*mbar_arrive)(vtb_emu_thread *t, void *bar, int n_bytes);
   /* `cluster`: also what other blocks of the cluster did before they arrived is known then. */
@@ -84,6 +84,8 @@ typedef struct vtb_emu_api {
   void (*tma_commit)(vtb_emu_thread *t);
   void (*tma_wait)(vtb_emu_thread *t, int n_groups_left);
   void (*sync_part)(vtb_emu_thread *t, int number, int threads, vtb_emu_place at);
+  /* setmaxnreg, of one thread of a warp that has come together; up: waits until there are some. */
+  void (*registers)(vtb_emu_thread *t, int n, int up, vtb_emu_place at);
   /* Shared memory of the block `rank` is `rank - t->rank` times VTB_EMU_SHARED_STRIDE
    * behind the caller's; the functions above take such addresses. */
   void (*cluster_arrive)(vtb_emu_thread *t, vtb_emu_place at);

@@ -204,6 +204,7 @@ static const vtb_emu_api api = {.mbar_init = vtb__emu_mbar_init,
                                 .tma_commit = vtb__emu_tma_commit,
                                 .tma_wait = vtb__emu_tma_wait,
                                 .sync_part = vtb__emu_sync_part,
+                                .registers = vtb__emu_registers,
                                 .cluster_arrive = vtb__emu_cluster_arrive,
                                 .cluster_wait = vtb__emu_cluster_wait,
                                 .send = vtb__emu_send,
@@ -249,8 +250,9 @@ static __attribute__((noinline)) void fail_by_use(vtb__emu_fiber *f, int other) 
 
 static void end_block(vtb__emu_fiber *f) {
   const vtb__emu_worker *w = f->worker;
-  const char *left = vtb__emu_left_over(w, f->t.rank);
-  if (left) vtb__emu_fail(&f->t, "at the block's end", "%s", left);
+  char left[256];
+  if (vtb__emu_left_over(w, f->t.rank, left))
+    vtb__emu_fail(&f->t, "at the block's end", "%s", left);
   for (int i = 0; i < w->n_threads && w->cluster > 1; i++)
     if (f->member->touched[i] && !is_known(w, f->member, i)) fail_by_use(f, i);
 }
@@ -269,14 +271,19 @@ static void fiber_main(void *argument) {
   vtb_bug("a finished fiber ran again");
 }
 
-static void shuffle_warp(vtb__emu_warp *w, uint64_t *random) {
+static void swap_lanes(vtb__emu_warp *w, int i, int j) {
+  unsigned char lane = w->order[i];
+  w->order[i] = w->order[j];
+  w->order[j] = lane;
+}
+
+static void shuffle_warp(vtb__emu_warp *w, uint64_t *random, bool reversed) {
   for (int i = 0; i < VTB__EMU_WARP; i++) w->order[i] = (unsigned char)i;
   for (int i = VTB__EMU_WARP - 1; i > 0; i--) {
     int j = (int)(next_random(random) % (unsigned)(i + 1));
-    unsigned char swap = w->order[i];
-    w->order[i] = w->order[j];
-    w->order[j] = swap;
+    swap_lanes(w, i, j);
   }
+  for (int i = 0; reversed && i < VTB__EMU_WARP / 2; i++) swap_lanes(w, i, VTB__EMU_WARP - 1 - i);
   w->last = VTB__EMU_WARP - 1;
 }
 
@@ -299,6 +306,7 @@ static void start_fiber(vtb__emu_worker *w, int id) {
   f->id = id;
   f->member = &w->members[rank];
   f->has_arrived = false;
+  f->registers = 0;
   f->t.tid = id - f->member->first;
   f->t.block = w->block + rank;
   f->t.rank = rank;
@@ -319,7 +327,7 @@ static void start_members(vtb__emu_worker *w) {
   for (int r = 0; r < w->cluster; r++) {
     vtb__emu_member *m = &w->members[r];
     m->first = r * l->threads;
-    m->n_done = m->n_at_barrier = 0;
+    m->n_done = m->n_at_barrier = m->spare_registers = 0;
     m->barrier_time = 0;
     memset(m->touched, 0, (size_t)w->n_threads * sizeof *m->touched);
     /* NaN, as far as it is read as floats */
@@ -341,7 +349,8 @@ static void start_cluster(vtb__emu_worker *w, int block) {
   start_members(w);
   vtb__emu_shadow_block(w);
   vtb__emu_hopper_block(w);
-  for (int i = 0; i < w->n_warps; i++) shuffle_warp(&w->warps[i], &w->random);
+  for (int i = 0; i < w->n_warps; i++)
+    shuffle_warp(&w->warps[i], &w->random, w->launch->emulator->reversed);
   for (int i = 0; i < w->n_threads; i++) start_fiber(w, i);
 }
 
@@ -349,6 +358,16 @@ static const char *state_text(const vtb__emu_fiber *f, char *text, size_t n) {
   if (f->state == VTB__EMU_DONE) return "has ended";
   snprintf(text, n, "waits at %s in %s:%d", f->at.name, f->at.file, f->at.line);
   return text;
+}
+
+static void report_registers(const vtb__emu_fiber *f) {
+  char a[256], text[1024];
+  snprintf(text, sizeof text,
+           "kernel %s, block %d, thread %d %s for ever: %d registers are left of those that "
+           "others of the block gave back",
+           f->worker->launch->what->kernel, f->t.block, f->t.tid, state_text(f, a, sizeof a),
+           f->member->spare_registers);
+  set_error(f->worker->launch, text);
 }
 
 static void report_phase(const vtb__emu_fiber *f) {
@@ -377,6 +396,11 @@ static bool is_concerned(const vtb__emu_fiber *f, const vtb__emu_fiber *waiting)
  * collective is the more precise place. */
 static void report_hang(vtb__emu_worker *w) {
   const vtb__emu_fiber *waiting = NULL, *missing = NULL;
+  for (int i = 0; i < w->n_threads; i++)
+    if (fiber(w, i)->state == VTB__EMU_AT_REGISTERS) {
+      report_registers(fiber(w, i));
+      return;
+    }
   for (int i = 0; i < w->n_threads; i++) {
     const vtb__emu_fiber *f = fiber(w, i);
     bool better = !waiting || precision_of(waiting) < precision_of(f);
@@ -413,6 +437,7 @@ static void forget_frames(const vtb__emu_worker *w) { (void)w; }
 static bool run_fibers(vtb__emu_worker *w) {
   int first = (int)(next_random(&w->random) % (unsigned)w->n_warps),
       step = next_random(&w->random) & 1 ? 1 : -1;
+  if (w->launch->emulator->reversed) first = (first - step + w->n_warps) % w->n_warps, step = -step;
   while (w->n_done < w->n_threads) {
     bool ran = false;
     for (int i = 0; i < w->n_warps; i++) {

@@ -23,6 +23,7 @@ enum {
   VTB__EMU_MAX_THREADS = 2048,   /* of a cluster */
   VTB__EMU_MAX_WARPS = VTB__EMU_MAX_THREADS / VTB__EMU_WARP,
   VTB__EMU_MAX_SHARED = VTB_EMU_SHARED_STRIDE, /* of a block */
+  VTB__EMU_REGISTERS = 65536,                  /* of a multiprocessor */
   VTB__EMU_CELLS = VTB__EMU_CLUSTER * VTB__EMU_MAX_SHARED / 2
 };
 
@@ -30,9 +31,10 @@ typedef enum vtb__emu_state {
   VTB__EMU_READY,
   VTB__EMU_AT_COLLECTIVE,
   VTB__EMU_AT_BARRIER,
-  VTB__EMU_AT_PART,     /* of a block: vtb_sync_part */
-  VTB__EMU_AT_MBARRIER, /* `bar` and `parity` say for what */
-  VTB__EMU_AT_CLUSTER,  /* vtb_cluster_wait */
+  VTB__EMU_AT_PART,      /* of a block: vtb_sync_part */
+  VTB__EMU_AT_MBARRIER,  /* `bar` and `parity` say for what */
+  VTB__EMU_AT_CLUSTER,   /* vtb_cluster_wait */
+  VTB__EMU_AT_REGISTERS, /* vtb_registers_up */
   VTB__EMU_DONE
 } vtb__emu_state;
 
@@ -72,6 +74,7 @@ typedef struct vtb__emu_fiber {
   int store_group;
   const vtb__emu_mbar *bar;
   int parity;
+  int registers;          /* since it asked for them; 0: as it was launched */
   unsigned cluster_phase; /* of the cluster's barrier that it arrived at last */
   bool has_arrived;       /* there, and has not waited */
   const void *frame;      /* of the function that a wgmma called */
@@ -97,7 +100,7 @@ typedef struct vtb__emu_cell {
 } vtb__emu_cell;
 
 struct vtb__emu_member { /* a block of the cluster */
-  int first, n_done, n_at_barrier;
+  int first, n_done, n_at_barrier, spare_registers;
   const vtb__emu_fiber *first_at_barrier;
   unsigned barrier_time;
   unsigned touched[VTB__EMU_MAX_THREADS]; /* by threads of other blocks, when last; 0: never */
@@ -139,7 +142,7 @@ struct vtb__emu_worker {
 struct vtb_emulator {
   void *library;
   char *library_path;
-  bool checked, counted, optimise;
+  bool checked, counted, optimise, reversed;
   uint64_t seed;
   pthread_mutex_t lock;
   vtb__emu_worker *free_workers;

@@ -17,6 +17,7 @@ vtb_status vtb_emulator_new(const char *text, const char *const *kernels, int n_
   e->counted = o->counted;
   e->optimise = o->optimise;
   e->seed = o->seed;
+  e->reversed = o->reversed;
   pthread_mutex_init(&e->lock, NULL);
   vtb_status status = vtb__emu_compile(e, text, kernels, n_kernels, o->compiler, err);
   if (status != VTB_OK) {
@@ -93,6 +94,10 @@ static void shuffle_blocks(vtb__emu_launch *l) {
   l->start = h % n;
   l->stride = n > 1 ? (h >> 20) % n : 1;
   while (common_divisor(l->stride, n) != 1) l->stride++;
+  if (l->emulator->reversed) {
+    l->start = (l->start + (n - 1) * l->stride) % n;
+    l->stride = n - l->stride % n;
+  }
 }
 
 static vtb_status check_launch(const vtb__emu_launch *l, vtb_error *err) {

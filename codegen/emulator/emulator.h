@@ -26,6 +26,7 @@ typedef struct vtb_emulator_options {
   bool optimise;  /* compile longer, run faster; vtb_emulator_program() sets it for large plans */
   bool counted;   /* for vtb_emulator_count(): accesses are counted, products left out */
   uint64_t seed;  /* of the order of blocks and threads */
+  bool reversed;  /* blocks, warps and lanes run in the opposite of the seed's order */
 } vtb_emulator_options;
 
 typedef struct vtb_emulator_launch {

@@ -91,7 +91,7 @@ static vtb__emu_mbar *find(vtb_emu_thread *t, void *bar, const void *frame) {
   vtb__emu_fail_at(t, frame, "no mbarrier at %s", vtb__emu_byte(f, bar, text));
 }
 
-void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads) {
+void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads, vtb_emu_place at) {
   vtb__emu_worker *w = vtb__emu_fiber_of(t)->worker;
   vtb__emu_hopper *h = vtb__emu_hopper_of(w);
   if ((uintptr_t)bar % 8) vtb__emu_fail_at(t, WHERE, "misaligned address");
@@ -106,6 +106,8 @@ void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads) {
   b->phase = 0;
   b->init_thread = vtb__emu_fiber_of(t)->id;
   b->init_time = w->clock;
+  b->init_at = at;
+  b->who = b->who_first = 0;
   b->ready = false;
   b->boxes.n = 0;
   memset(b->gathered, 0, sizeof b->gathered);
@@ -140,6 +142,13 @@ static void try_end(vtb_emu_thread *t, vtb__emu_mbar *b, const void *frame) {
   deliver(t, b, writer, frame);
   b->gathered[writer] = ++w->clock;
   vtb__emu_release(w, b->released, b->gathered);
+  if (!b->phase) b->who_first = b->who;
+  if (b->who != b->who_first)
+    vtb__emu_fail_at(t, frame,
+                     "others arrive in phase %u of an mbarrier of %d threads than in its first: "
+                     "initialised in %s:%d",
+                     b->phase, b->threads, b->init_at.file, b->init_at.line);
+  b->who = 0;
   b->missing = b->threads;
   b->announced = b->coming = 0;
   b->phase++;
@@ -156,6 +165,7 @@ void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes) {
   if (!b->missing)
     vtb__emu_fail_at(t, WHERE, "more than %d threads arrive in a phase of an mbarrier", b->threads);
   vtb__emu_leave(vtb__emu_fiber_of(t), b->gathered);
+  b->who += vtb_hash_bytes(VTB_HASH_INIT, &vtb__emu_fiber_of(t)->id, sizeof(int));
   b->missing--;
   b->announced += n_bytes;
   try_end(t, b, WHERE);
@@ -293,6 +303,29 @@ void vtb__emu_sync_part(vtb_emu_thread *t, int number, int threads, vtb_emu_plac
   }
 }
 
+/* A block has the registers that it was launched with, as many a thread as there are for all. */
+static int launched_with(const vtb__emu_worker *w) {
+  int each = VTB__EMU_REGISTERS / vtb__emu_block_threads(w) / 8 * 8;
+  return each < 256 ? each : 256;
+}
+
+void vtb__emu_registers(vtb_emu_thread *t, int n, int up, vtb_emu_place at) {
+  vtb__emu_fiber *f = vtb__emu_fiber_of(t);
+  vtb__emu_worker *w = f->worker;
+  int has = f->registers ? f->registers : launched_with(w);
+  f->at = at;
+  if (up ? n < has : n > has)
+    vtb__emu_fail_at(t, WHERE, "from %d registers %s to %d", has, up ? "up" : "down", n);
+  while (n - has > f->member->spare_registers) vtb__emu_wait_in(f, VTB__EMU_AT_REGISTERS);
+  f->registers = n;
+  f->member->spare_registers -= n - has;
+  for (int i = 0; i < vtb__emu_block_threads(w) && n < has; i++) {
+    vtb__emu_fiber *g = vtb__emu_fiber_at(w, f->member->first + i);
+    if (g->state == VTB__EMU_AT_REGISTERS) vtb__emu_resume(g);
+  }
+  VTB__EMU_FRAME_STAYS;
+}
+
 /* ---- clusters -------------------------------------------------------------------------------- */
 
 void vtb__emu_cluster_arrive(vtb_emu_thread *t, vtb_emu_place at) {
@@ -326,14 +359,24 @@ void vtb__emu_cluster_wait(vtb_emu_thread *t, vtb_emu_place at) {
   VTB__EMU_FRAME_STAYS;
 }
 
-const char *vtb__emu_left_over(const vtb__emu_worker *w, int rank) {
+/* ---- at a block's end ------------------------------------------------------------------------ */
+
+bool vtb__emu_left_over(const vtb__emu_worker *w, int rank, char text[256]) {
   const vtb__emu_hopper *h = w->hopper;
   int n = w->n_warps / w->cluster;
-  if (!h) return NULL;
-  for (int i = 0; i < h->n_bars; i++)
-    if (h->bars[i].boxes.n && vtb__emu_rank_of(w, h->bars[i].at) == rank)
-      return "copies to shared memory that nobody waited for";
-  for (int i = rank * n; i < (rank + 1) * n; i++)
-    if (h->queues[i].ops.n) return "a wgmma that nobody waited for";
-  return NULL;
+  *text = 0;
+  for (int i = 0; h && i < h->n_bars && !*text; i++) {
+    const vtb__emu_mbar *b = &h->bars[i];
+    if (vtb__emu_rank_of(w, b->at) != rank) continue;
+    if (b->boxes.n)
+      snprintf(text, 256, "copies to shared memory that nobody waited for");
+    else if (b->missing != b->threads) /* its number of threads is not that of who arrives */
+      snprintf(text, 256,
+               "the mbarrier of %d threads that %s:%d initialises is within phase %u: %d have "
+               "arrived",
+               b->threads, b->init_at.file, b->init_at.line, b->phase, b->threads - b->missing);
+  }
+  for (int i = rank * n; h && i < (rank + 1) * n && !*text; i++)
+    if (h->queues[i].ops.n) snprintf(text, 256, "a wgmma that nobody waited for");
+  return *text;
 }

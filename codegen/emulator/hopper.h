@@ -26,7 +26,9 @@ struct vtb__emu_mbar {
   unsigned phase; /* how many have ended */
   int init_thread;
   unsigned init_time;
+  vtb_emu_place init_at;
   bool ready;
+  uint64_t who, who_first; /* a sum over the threads that arrived: in this phase, in the first */
   VTB_VEC(vtb__emu_box) boxes;
   unsigned gathered[VTB__EMU_SLOTS], released[VTB__EMU_SLOTS];
 };
@@ -93,7 +95,7 @@ bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
 #define VTB__EMU_FRAME_STAYS __asm__ volatile("")
 
 /* ---- hopper.c, wgmma.c: functions of vtb_emu_api --------------------------------------------- */
-void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads);
+void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads, vtb_emu_place at);
 void vtb__emu_mbar_ready(vtb_emu_thread *t);
 void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes);
 void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at);
@@ -106,12 +108,13 @@ void vtb__emu_tma_wait(vtb_emu_thread *t, int n_groups_left);
 void vtb__emu_cluster_arrive(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_cluster_wait(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_sync_part(vtb_emu_thread *t, int number, int threads, vtb_emu_place at);
+void vtb__emu_registers(vtb_emu_thread *t, int n, int up, vtb_emu_place at);
 void vtb__emu_wgmma(vtb_emu_thread *t, const vtb_emu_wgmma *op, vtb_emu_place at);
 void vtb__emu_wgmma_fence(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_wgmma_commit(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_wgmma_wait(vtb_emu_thread *t, int n_groups_left, vtb_emu_place at);
-/* What is still on its way when all threads of a block have ended; NULL: nothing. */
-const char *vtb__emu_left_over(const vtb__emu_worker *w, int rank);
+/* What is still on its way, or begun, when all threads of a block have ended; false: nothing. */
+bool vtb__emu_left_over(const vtb__emu_worker *w, int rank, char text[256]);
 
 /* Bits 4 to 6 of an address of shared memory turn with those from 7 on, as far as rows of `bytes`
  * (128, 64, 32) reach; 0: nothing turns. */

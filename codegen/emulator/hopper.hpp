@@ -19,9 +19,9 @@ VTB_FN int vtb_emu_box_bytes(const vtb_map &map) {
 }
 
 // ---- mbarriers ------------------------------------------------------------------------------------------------------
-template <class B> VTB_FN void vtb_mbar_init(const B &bar, int threads) {
+template <class B> VTB_FN void vtb_mbar_init(const B &bar, int threads, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
-  t->api->mbar_init(t, vtb_emu_reaching(bar, 8), threads);
+  t->api->mbar_init(t, vtb_emu_reaching(bar, 8), threads, VTB_EMU_PLACE("vtb_mbar_init"));
 }
 VTB_FN void vtb_mbar_ready() {
   vtb_emu_thread *t = vtb_emu_self();
@@ -141,16 +141,17 @@ VTB_FN void vtb_sync_part(int number, int threads, VTB_EMU_HERE) {
   t->api->sync_part(t, number, threads, VTB_EMU_PLACE("vtb_sync_part"));
 }
 VTB_EMU_FAST void vtb_emu_nothing(vtb_emu_thread **, unsigned) {}
-template <int n> VTB_FN void vtb_emu_registers(vtb_emu_place at) {
+template <int n> VTB_FN void vtb_emu_registers(int up, vtb_emu_place at) {
   static_assert(n >= 24 && n <= 256 && n % 8 == 0, "registers of setmaxnreg");
   vtb_emu_thread *t = vtb_emu_self();
   t->api->collective(t, 0xffffffffu, at, vtb_emu_nothing);
+  t->api->registers(t, n, up, at);
 }
 template <int n> VTB_FN void vtb_registers_down(VTB_EMU_HERE) {
-  vtb_emu_registers<n>(VTB_EMU_PLACE("vtb_registers_down"));
+  vtb_emu_registers<n>(0, VTB_EMU_PLACE("vtb_registers_down"));
 }
 template <int n> VTB_FN void vtb_registers_up(VTB_EMU_HERE) {
-  vtb_emu_registers<n>(VTB_EMU_PLACE("vtb_registers_up"));
+  vtb_emu_registers<n>(1, VTB_EMU_PLACE("vtb_registers_up"));
 }
 
 // ---- wgmma ----------------------------------------------------------------------------------------------------------------

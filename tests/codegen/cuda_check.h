@@ -34,7 +34,8 @@ static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t see
       for (int i = 0; i < plan->n_sources; i++) fputs(plan->sources[i].text, file);
       fclose(file);
     }
-    status = vtb_emulator_program(plan, &(vtb_emulator_options){.seed = seed}, &p, &err);
+    const vtb_emulator_options o = {.seed = 1, .reversed = seed == 2};
+    status = vtb_emulator_program(plan, &o, &p, &err);
   }
   CHECK_MSG(status == VTB_OK, "%s: %s", what, err.text);
   return p;

@@ -144,6 +144,23 @@ VTB_KERNEL(160, too_many_arrive)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float
     vtb_mbar_arrive(full); // BUG too_many_arrive
   }
 }
+// More arrive than it was initialised for: the last ones in the phase behind theirs.
+VTB_KERNEL(160, more_than_it_counts)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  vtb_mbar_arrive(full + 1);
+} // BUG_AT_THE_END more_than_it_counts
+// The same so often that its last phase is whole.
+VTB_KERNEL(160, others_in_every_phase)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  for (int i = 0; i < 4; i++) {
+    vtb_mbar_arrive(full + 1); // BUG others_in_every_phase
+    vtb_sync();
+  }
+}
+VTB_KERNEL(160, fewer_than_it_counts)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  if (vtb_warp() < 3) vtb_mbar_arrive(full + 1);
+} // BUG_AT_THE_END fewer_than_it_counts
 VTB_KERNEL(160, bar_without_barrier)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
   VTB_SHARED(vtb_u64, full, 0, 1);
   if (vtb_tid() == 0) vtb_mbar_init(full, 1);

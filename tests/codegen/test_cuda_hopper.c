@@ -61,6 +61,34 @@ TEST(planted_bugs) {
   run_all(false, 1);
 }
 
+/* ---- registers ------------------------------------------------------------------------------- */
+
+/* What the emulator says of three groups of four warps, one of which gives registers to the other
+ * two. */
+static const char *exchange_registers(int down, int up, const char *before_down) {
+  static char message[1024];
+  char text[600];
+  snprintf(text, sizeof text,
+           "VTB_KERNEL_ROOMY(384, k)(VTB_MAP(map)) {\n"
+           "  if (vtb_warp() >= 8) {\n    %s\n    vtb_registers_down<%d>();\n  } else {\n"
+           "    vtb_registers_up<%d>();\n  }\n%s}\n",
+           before_down, down, up, *before_down ? "" : "  vtb_sync();\n");
+  vtb_emu_arg args[] = {{(char *)x, (char *)(x + ROWS * COLS), &map}};
+  vtb_emulator_launch l = {.grid = 1, .threads = 384, .n_args = 1, .args = args};
+  for (uint64_t seed = 1; seed < 4; seed++) emulate(text, &l, true, seed, message);
+  return message;
+}
+
+TEST(registers_of_a_block) {
+  CHECK_STR(exchange_registers(40, 232, ""), "");
+  CHECK_STR(exchange_registers(24, 240, ""), "");
+  CHECK(strstr(exchange_registers(40, 240, ""), "waits at vtb_registers_up in kernels.cu:6 for"));
+  CHECK(strstr(exchange_registers(40, 160, ""), "kernels.cu:6: from 168 registers up to 160"));
+  CHECK(strstr(exchange_registers(176, 232, ""), "kernels.cu:4: from 168 registers down to 176"));
+  /* who gives waits for who takes */
+  CHECK(strstr(exchange_registers(40, 232, "vtb_sync();"), "waits at vtb_registers_up"));
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 enum { K = 64, MOST_N = 256 };
@@ -230,6 +258,7 @@ int main(void) {
   fill();
   planted_read(&bugs, "emulator_hopper_bugs.cu", "VTB_KERNEL(160, ");
   RUN(planted_bugs);
+  RUN(registers_of_a_block);
   RUN(products_of_every_layout);
   RUN(boxes_over_edges);
   planted_free(&bugs);

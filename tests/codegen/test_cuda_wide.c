@@ -66,17 +66,20 @@ static vtb_module *module_of(const shape *s) {
   return m;
 }
 
-static int share; /* 0: blocks alone; 1, 2: clusters of two that share a tile of B, or of A */
+static int share;      /* 0: blocks alone; 1, 2: clusters of two that share a tile of B, or of A */
+static int processors; /* of the machine; 0: as many as the default has */
 
 static vtb_launch_plan *plan_of(const shape *s, int tile, vtb_module **m) {
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
   vtb_codegen_options o = {.arch = "sm_90a",
                            .precision = s->fp16 ? VTB_PRECISION_FP16 : VTB_PRECISION_BF16_ALL};
+  o.gpu = *vtb_gpu_default();
+  if (processors) o.gpu.processors = processors;
   *m = module_of(s);
   vtb_pass_context context = {.module = *m, .target = vtb_target_find("cuda")};
-  vtb_status status =
-      vtb_run_pipeline(&context, &(vtb_pipeline_options){.pipeline = "fuse,factor_sums"}, &err);
+  vtb_status status = vtb_run_pipeline(
+      &context, &(vtb_pipeline_options){.pipeline = s->sum ? "factor_sums,fuse" : "fuse"}, &err);
   if (status == VTB_OK) status = cuda_lower(*m, (*m)->entry, &o, &err);
   for (vtb_func *f = (*m)->first; f; f = f->next)
     for (vtb_inst *i = f->first; i; i = i->next)
@@ -134,19 +137,34 @@ static int wrong_sums(const shape *s, float *const *x) {
   return bad;
 }
 
-static void check(const shape *s, int tile) {
+/* The plan's product is by wgmma, in clusters and with sums if and only if these are wanted. */
+static void check_plan(const shape *s, const vtb_launch_plan *plan) {
+  int wide = 0;
+  for (int i = 0; i < plan->n_kernels; i++) {
+    const vtb_launch_kernel *k = &plan->kernels[i];
+    const char *text = strstr(plan->sources[k->source].text, k->name);
+    text = k->arch == 90 && text ? strstr(text, "constexpr int SUMMED = ") : NULL;
+    if (!text) continue;
+    wide++;
+    CHECK_MSG((k->cluster > 1) == (share > 0), "%s: clusters of %d", s->spec, k->cluster);
+    CHECK_MSG((text[strlen("constexpr int SUMMED = ")] != '0') == (s->sum > 0),
+              "%s %d %d %d: sum '%c' and %.25s", s->spec, s->m, s->n, s->k, s->sum, text);
+  }
+  CHECK_MSG(wide == 1, "%s %d %d %d: %d kernels of wgmma", s->spec, s->m, s->n, s->k, wide);
+}
+
+/* In the order of a seed, or the opposite one. */
+static void run(const shape *s, int tile, bool reversed) {
   vtb_module *m;
   vtb_launch_plan *plan = plan_of(s, tile, &m);
   vtb_program *p = NULL;
   vtb_error err = {0};
-  int wide = 0, a = (is_batched(s, s->spec) ? s->batch : 1) * s->m * s->k,
+  int a = (is_batched(s, s->spec) ? s->batch : 1) * s->m * s->k,
       b = (is_batched(s, strchr(s->spec, ',') + 1) ? s->batch : 1) * s->n * s->k,
       c = s->batch * s->m * s->n;
-  for (int i = 0; i < plan->n_kernels; i++)
-    wide += plan->kernels[i].arch == 90 && (plan->kernels[i].cluster > 1) == (share > 0);
-  CHECK_MSG(wide == 1, "%s %d %d %d: %d kernels of wgmma", s->spec, s->m, s->n, s->k, wide);
-  vtb_status status =
-      vtb_emulator_program(plan, &(vtb_emulator_options){.seed = (uint64_t)tile + 1}, &p, &err);
+  check_plan(s, plan);
+  const vtb_emulator_options o = {.seed = (uint64_t)tile + 1, .reversed = reversed};
+  vtb_status status = vtb_emulator_program(plan, &o, &p, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   if (status != VTB_OK) return;
   float *x[] = {numbers(a, 0), numbers(b, 1), numbers(s->n, 2),
@@ -166,9 +184,16 @@ static void check(const shape *s, int tile) {
   vtb_module_free(m);
 }
 
+static void check(const shape *s, int tile) { run(s, tile, tile % 2); }
+
+static void check_both(const shape *s, int tile) {
+  run(s, tile, false);
+  run(s, tile, true);
+}
+
 TEST(every_tile) {
   static const shape s = {.spec = "mk,nk->mn", .batch = 1, .m = 150, .n = 300, .k = 200};
-  for (int tile = 0; tile < WIDE_TILES; tile++) check(&s, tile);
+  for (int tile = 0; tile < WIDE_TILES; tile++) check_both(&s, tile);
 }
 
 /* Columns in multiples of 16 come in the order in which results are stored; whole tiles have no
@@ -196,7 +221,7 @@ TEST(every_order_and_odd_sizes) {
 
 TEST(ranges_of_the_depth_are_added) {
   static const shape s = {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 64, .k = 2100};
-  check(&s, 4);
+  check_both(&s, 4);
 }
 
 /* Along and across the depth, several tiles of either side, ranges. */
@@ -209,11 +234,11 @@ TEST(factors_are_summed) {
       {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 64, .k = 2100, .sum = 'p'},
       {.spec = "km,kn->mn", .batch = 1, .m = 72, .n = 80, .k = 2100, .sum = 'q'}};
   for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-    check(&shapes[i], (int)i % WIDE_TILES);
+    check_both(&shapes[i], (int)i % WIDE_TILES);
 }
 
 /* Clusters of two: tiles that two does not divide, factors along and across, columns in the order
- * of results, batches, ranges, sums, more clusters than the machine has room for. */
+ * of results, batches, ranges; sums of either factor, of which the ring of stages goes round. */
 TEST(clusters_share_a_tile) {
   static const shape shapes[] = {{"mk,nk->mn", 1, 150, 304, 200, false, true, 0},
                                  {"mk,nk->mn", 1, 77, 512, 72, true, false, 0},
@@ -223,16 +248,32 @@ TEST(clusters_share_a_tile) {
                                  {"bmk,bnk->bmn", 3, 70, 64, 64, false, true, 0},
                                  {"km,kn->mn", 1, 72, 64, 2100, false, false, 0},
                                  {"km,kn->mn", 1, 200, 136, 91, false, false, 'p'},
-                                 {"mk,nk->mn", 1, 131, 70, 136, false, true, 'q'}};
+                                 {"mk,nk->mn", 1, 131, 70, 136, false, true, 'q'},
+                                 {"mk,nk->mn", 1, 70, 150, 600, true, false, 'p'},
+                                 {"km,kn->mn", 1, 136, 200, 331, false, false, 'q'},
+                                 {"km,kn->mn", 1, 72, 80, 2100, false, false, 'p'},
+                                 {"mk,nk->mn", 1, 75, 136, 88, false, false, 'q'}};
   enum { N_SHAPES = sizeof shapes / sizeof *shapes };
   for (int i = 0; i < N_SHAPES; i++) {
     share = 1 + i % 2;
-    check(&shapes[i], (5 * i + 1) % WIDE_TILES);
+    if (shapes[i].sum)
+      check_both(&shapes[i], (5 * i + 1) % WIDE_TILES);
+    else
+      check(&shapes[i], (5 * i + 1) % WIDE_TILES);
   }
-  static const shape many = {"mk,nk->mn", 1, 1100, 704, 72, false, false, 0};
-  share = 1;
-  check(&many, WIDE_TILES - 1);
   share = 0;
+}
+
+/* Blocks, alone or in clusters, go from tile to tile: of a machine that has room for few. */
+TEST(more_tiles_than_blocks) {
+  static const shape plain = {"mk,nk->mn", 1, 300, 200, 200, false, true, 0},
+                     summed = {"km,kn->mn", 1, 264, 200, 72, false, false, 'p'};
+  processors = 4;
+  for (share = 0; share < 3; share++) {
+    check_both(&plain, WIDE_TILES - 2);
+    check_both(&summed, WIDE_TILES - 2);
+  }
+  processors = share = 0;
 }
 
 /* ---- plans ---------------------------------------------------------------------------------- */
@@ -354,6 +395,7 @@ int main(void) {
   RUN(ranges_of_the_depth_are_added);
   RUN(factors_are_summed);
   RUN(clusters_share_a_tile);
+  RUN(more_tiles_than_blocks);
   RUN(maps_that_no_driver_takes_are_refused);
   RUN(plans_keep_their_maps_in_files);
   RUN(a_device_gets_maps);

@@ -64,6 +64,11 @@ for family in vil vim vir vllama vit; do
 done
 mapfile -t list < <(cases vil)
 part cases_vil_modes "$vertebra" verify --target cuda --modes all "${list[@]}"
+if [ "$here_only" = cuda:sm_90a ]; then # products in clusters, which small cases do not take of themselves
+  cases=${VTB_GOLDEN:-$here/tests/golden}
+  VTB_CUBLAS=0 VTB_CUDA_WGMMA=1 VTB_CUDA_CLUSTERS=1 part cases_clusters "$vertebra" verify --target cuda \
+    --precision bf16-all "$cases/vil/vil2_mid_bilateral_cls.safetensors" "$cases/vit/deit_gap.safetensors"
+fi
 VTB_CUBLAS=0 part cases_vil_no_cublas "$vertebra" verify --target cuda "${list[@]}"
 VTB_CUDA_GRAPH=0 part model_vil_nano "$vertebra" verify vil_nano --target cuda
 

@@ -92,7 +92,7 @@ static bool fill_turned_row(vtb_cuda *c, vtb_cuda_kernel *k, const char *name, i
     fill_row(c, k, name, tensor, token, head);
     return vtb_cuda_rows_of_four(c, tensor);
   }
-  const char *b = vtb_type_count(type) > INT32_MAX ? "(vtb_i64)b" : "b";
+  const char *b = vtb_cuda_is_far(c, vtb_type_count(type)) ? "(vtb_i64)b" : "b";
   vtb_cuda_temp_in(k, t->rows, vtb__cuda_tile_type(c), name);
   vtb_cuda_fill(k, vtb_arena_printf(&c->arena, "%s_from", name),
                 "%s + ((%s * %lld + %s) * %lld + %s) * %lld", name, b, (long long)d[1].size, token,

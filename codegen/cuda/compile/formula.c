@@ -103,8 +103,8 @@ int64_t vtb__text_bytes_of(const vtb__text *t, const char *type) {
   static const struct {
     const char *name;
     int64_t bytes;
-  } types[] = {{"float", 4},   {"int", 4},      {"double", 8}, {"vtb_u64", 8},
-               {"vtb_f4", 16}, {"vtb_bf16", 2}, {"vtb_f16", 2}};
+  } types[] = {{"float", 4},   {"int", 4},     {"double", 8},   {"vtb_u64", 8},
+               {"vtb_i64", 8}, {"vtb_f4", 16}, {"vtb_bf16", 2}, {"vtb_f16", 2}};
   for (size_t i = 0; i < t->all.n; i++)
     if (t->all.at[i].kind == VTB__TEXT_TYPE && vtb_streq(t->all.at[i].name, type))
       return t->all.at[i].filled ? vtb__text_bytes_of(t, t->all.at[i].text) : 4;

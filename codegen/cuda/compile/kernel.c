@@ -114,6 +114,7 @@ void vtb_cuda_map(vtb_cuda_kernel *k, int tensor, const vtb_launch_map *map, con
 bool vtb_cuda_is_hopper(const vtb_cuda *c) { return vtb_streq(c->options->arch, "sm_90a"); }
 
 bool vtb_cuda_wants_wgmma(const vtb_cuda *c) { return c->options->wgmma; }
+bool vtb_cuda_wants_clusters(const vtb_cuda *c) { return c->options->clusters; }
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name) {
   vtb__cuda_use(k, tensor, name, VTB_LAUNCH_WRITE);
 }
@@ -356,6 +357,10 @@ int64_t vtb_cuda_reach(const vtb_type *t, const int64_t *stride) {
   return n;
 }
 
+bool vtb_cuda_is_far(const vtb_cuda *c, int64_t elements) {
+  return c->options->far || elements > INT32_MAX;
+}
+
 bool vtb_cuda_rows_of_four(const vtb_cuda *c, int i) {
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, i);
   int last = t->type->rank - 1;
@@ -368,7 +373,7 @@ bool vtb_cuda_rows_of_four(const vtb_cuda *c, int i) {
 const char *vtb_cuda_offset(vtb_cuda *c, int tensor, const char *const *index) {
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
   vtb_strbuf s = {0};
-  bool wide = vtb_cuda_reach(t->type, t->stride) > INT32_MAX;
+  bool wide = vtb_cuda_is_far(c, vtb_cuda_reach(t->type, t->stride));
   for (int a = 0; a < t->type->rank; a++) {
     if (!index[a] || t->stride[a] == 0 || t->type->dim[a].size == 1) continue;
     vtb_strbuf_printf(&s, "%s%s(%s)", s.n ? " + " : "", wide ? "(vtb_i64)" : "", index[a]);

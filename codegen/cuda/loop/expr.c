@@ -530,7 +530,7 @@ void vtb__cuda_expr_init(vtb_cuda_expr *e, vtb_cuda *c, const vtb_inst *inst) {
   *e = (vtb_cuda_expr){.c = c};
   vtb__body_init(&e->body, &target, inst);
   for (int i = 0; i < c->unit.n_operands + c->unit.n_results; i++)
-    e->wide |= vtb_cuda_reach(c->unit.t[i].type, c->unit.t[i].stride) > INT32_MAX;
+    e->wide |= vtb_cuda_is_far(c, vtb_cuda_reach(c->unit.t[i].type, c->unit.t[i].stride));
 }
 
 void vtb__cuda_expr_free(vtb_cuda_expr *e) { vtb__body_free(&e->body); }

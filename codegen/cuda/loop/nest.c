@@ -34,7 +34,7 @@ void *vtb__cuda_begin_probe(vtb_body *b) {
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   int64_t elements = 1;
   for (int k = 0; k < b->n_vars; k++) elements *= b->var_size[k];
-  e->wide |= elements > INT32_MAX;
+  e->wide |= vtb_cuda_is_far(e->c, elements);
   e->behind = e->k;
   e->k = vtb_cuda_begin(e->c, "probe", 32);
   return variable;

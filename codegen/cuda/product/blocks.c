@@ -160,7 +160,7 @@ static int width(const blocks *p, int t, int class, int64_t each, int64_t span) 
 static void fill_index(blocks *p, vtb_cuda_kernel *k) {
   bool wide = false;
   for (int t = A; t < (p->adds ? TENSORS : ADD); t++)
-    wide |= vtb_cuda_reach(tensor(p, t)->type, tensor(p, t)->stride) > INT32_MAX;
+    wide |= vtb_cuda_is_far(p->c, vtb_cuda_reach(tensor(p, t)->type, tensor(p, t)->stride));
   vtb_cuda_fill(k, "index", wide ? "vtb_i64" : "int");
 }
 

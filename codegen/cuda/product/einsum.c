@@ -203,7 +203,7 @@ const char *vtb__product_offset(product *p, const index_of *x, int t, const char
   int64_t reach = 1, inner = 1;
   for (int l = 0; l < p->n_letters; l++)
     reach += (p->letters[l].size - 1) * p->letters[l].stride[t];
-  const char *wide = reach > INT32_MAX ? "(vtb_i64)" : "";
+  const char *wide = vtb_cuda_is_far(p->c, reach) ? "(vtb_i64)" : "";
   vtb_strbuf s = {0};
   for (int k = x->n; k-- > 0;) {
     const letter *l = &x->at[k];

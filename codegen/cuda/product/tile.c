@@ -231,13 +231,15 @@ static bool has_neighbours(const product *p, const struct wide_tile *t, share sh
 /* Of the tile and the ranges that are best for blocks alone: clusters read L2 less, and change
  * nothing of what is read from and written to memory. */
 static void choose_clusters(product *p, const struct wide_tile *t, double splits) {
+  const bool wanted = vtb_cuda_wants_clusters(p->c);
   const int64_t sharing = vtb_attr_int(p->einsum, "share", -1);
-  double best = sharing < 0 ? wide_seconds(p, t, splits, SHARE_NONE) : HUGE_VAL;
+  double best = sharing < 0 && !wanted ? wide_seconds(p, t, splits, SHARE_NONE) : HUGE_VAL;
   p->cluster = 1;
   p->share_a = false;
-  for (int s = SHARE_NONE; s < N_SHARES; s++) {
+  for (int s = wanted ? SHARE_B : SHARE_NONE; s < N_SHARES; s++) {
     double time = wide_seconds(p, t, splits, (share)s);
-    if (time >= best || (sharing < 0 ? !has_neighbours(p, t, (share)s) : s != sharing)) continue;
+    bool can = has_neighbours(p, t, (share)s) || (wanted && s == SHARE_B);
+    if (time >= best || (sharing < 0 ? !can : s != sharing)) continue;
     best = time;
     p->cluster = s == SHARE_NONE ? 1 : 2;
     p->share_a = s == SHARE_A;

@@ -41,6 +41,8 @@ constexpr int SUM_WARPS = SUMMED ? 2 : 0, SUM_ROWS = SUMMED == 2 ? BN : BM; /* o
 require !PARTED || (EACH == 4 && N % 32 == 0 && (!WHOLE || (N <= BN && !SHARE_A)));
 require !SPREAD || (B_ALONG && !B_BATCH && EACH == 4 && SUMMED != 2 && N % 16 == 0);
 require (CLUSTER == 1 && !SHARE_A) || (CLUSTER == 2 && GRID % 2 == 0);
+constexpr int FEW = 40, MANY = 232; /* registers of a thread of the last four warps, and of the groups', where two share a block's */
+require GROUPS == 1 || FEW + GROUPS * MANY <= 65536 / ((GROUPS + 1) * 128) / 8 * 8 * (GROUPS + 1); /* as it was launched with */
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
 cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
@@ -79,7 +81,7 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
       vtb_mbar_arrive(empty + s);
   };
   if (vtb_warp() >= GROUPS * 4) {
-    if constexpr (GROUPS == 2) vtb_registers_down<40>();
+    if constexpr (GROUPS == 2) vtb_registers_down<FEW>();
     if (vtb_tid() == GROUPS * 128) {
       for (int tile = vtb_block() / CLUSTER; tile < TILES; tile += CLUSTERS) {
         const int n0 = tile % TILES_N * COLUMNS + (SHARE_A ? rank * BN : 0);
@@ -173,7 +175,7 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
       }
     }
   } else {
-    if constexpr (GROUPS == 2) vtb_registers_up<232>();
+    if constexpr (GROUPS == 2) vtb_registers_up<MANY>();
     const int warp_m = vtb_warp() * 16, base = vtb_warp() * 16 * P;
     float d[BN / 2];
     for (int tile = vtb_block() / CLUSTER; tile < TILES; tile += CLUSTERS) {
