@@ -16,7 +16,7 @@ top=$PWD
 pattern=. other= jobs=1 ten= build= from=
 while [ $# -gt 0 ]; do
   case $1 in
-  --ten) ten=1 jobs=2 ;;
+  --ten) ten=1 jobs=2 ;; # a test that takes longer than 30 seconds has noticed something
   --tests) other=$2; shift ;;
   --from) from=$2; shift ;;
   --jobs) jobs=$2; shift ;;
@@ -45,7 +45,7 @@ tried_here() { # NUMBER
   return 1
 }
 # Those that take more than a few seconds.
-slow=' (golden|cli|examples|ranks|compile|std)/| whole/update| codegen/cuda| fuzz/| hostile/'
+slow=' (golden|cli|examples|ranks|compile|std)/| whole/update| codegen/(cuda|linscan|recurrence)| fuzz/| hostile/'
 seed() {
   git -C "$top" rev-parse HEAD 2>/dev/null && return
   cksum <tests/mutants/list.txt
@@ -117,7 +117,7 @@ try() {
   sed -E "${edit[@]}" "$build/tests/CTestTestfile.cmake" >"$dir/ctest/CTestTestfile.cmake"
   for name in $named; do
     # a test that keeps files of its own is not run twice at once
-    flock "$home/${name//\//_}.lock" timeout 300 ctest --test-dir "$dir/ctest" --timeout 120 -R "^$name\$" >"$dir/log" 2>&1 ||
+    flock "$home/${name//\//_}.lock" timeout 300 ctest --test-dir "$dir/ctest" --timeout $((ten ? 30 : 120)) -R "^$name\$" >"$dir/log" 2>&1 ||
       { verdict=noticed noticed=$name; break; }
     grep -q 'Skipped' "$dir/log" || ran=1
   done
@@ -130,7 +130,7 @@ work() { # NUMBER...
   local n start
   for n in "$@"; do
     start=$SECONDS
-    [ -n "$ten" ] && [ $SECONDS -gt 80 ] && { echo "no time left for ${names[n]}"; continue; }
+    [ -n "$ten" ] && [ $SECONDS -gt 60 ] && { echo "no time left for ${names[n]}"; continue; }
     try "$n"
     printf '%-14s %-34s %-44s %4ds  %s\n' "$verdict" "${names[n]}" "${files[n]}" $((SECONDS - start)) "$noticed"
     echo "$verdict" >>"$home/verdicts"

@@ -69,6 +69,54 @@ TEST(siblings_that_stay_apart) {
              "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
 }
 
+/* ---- distribute ------------------------------------------------------------------------------ */
+
+/* Pieces of three sizes, each with its own part of the weight, whichever side the weight is on and
+ * wherever its summed axis stands. */
+#define PIECES(weight, e)                                                                          \
+  "entry func @f(%a: f32[2, 5, 8], %b: f32[2, 5, 3], %c: f32[2, 5, 9], %w: " weight                \
+  ") -> (f32[2, 5, 2]) {\n"                                                                        \
+  "  %g = concat %a, %b, %c {axis = 2} : f32[2, 5, 20]\n"                                          \
+  "  %y = einsum " e " : f32[2, 5, 2]\n  return %y\n}\n"
+
+TEST(products_of_concatenations_become_sums_of_products) {
+  static const char *const texts[] = {PIECES("f32[2, 20]", "%g, %w {spec = \"bnd,ed->bne\"}"),
+                                      PIECES("f32[20, 2]", "%g, %w {spec = \"bnd,de->bne\"}"),
+                                      PIECES("f32[2, 20]", "%w, %g {spec = \"ed,bnd->bne\"}")};
+  for (int i = 0; i < 3; i++) {
+    vtb_module *m = changed("distribute", texts[i]);
+    CHECK(count_ops(m, VTB_OP_einsum) == 3 && count_ops(m, VTB_OP_concat) == 0);
+    CHECK(count_ops(m, VTB_OP_slice) == 3 && count_ops(m, VTB_OP_add) == 2);
+    vtb_module_free(m);
+  }
+}
+
+TEST(concatenations_that_stay) {
+  CHECK_KEPT("distribute", /* a wide result */
+             "entry func @f(%a: f32[5, 8], %b: f32[5, 8], %w: f32[3, 16]) -> (f32[5, 3]) {\n"
+             "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
+             "  %y = einsum %g, %w {spec = \"nd,ed->ne\"} : f32[5, 3]\n  return %y\n}\n");
+  CHECK_KEPT("distribute", /* something else reads it */
+             "entry func @f(%a: f32[5, 8], %b: f32[5, 8], %w: f32[1, 16]) -> (f32[5, 1], f32[5, "
+             "16]) {\n"
+             "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
+             "  %y = einsum %g, %w {spec = \"nd,ed->ne\"} : f32[5, 1]\n"
+             "  %z = neg %g : f32[5, 16]\n  return %y, %z\n}\n");
+  CHECK_KEPT("distribute", /* it is returned */
+             "entry func @f(%a: f32[5, 8], %b: f32[5, 8], %w: f32[1, 16]) -> (f32[5, 1], f32[5, "
+             "16]) {\n"
+             "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
+             "  %y = einsum %g, %w {spec = \"nd,ed->ne\"} : f32[5, 1]\n  return %y, %g\n}\n");
+  CHECK_KEPT("distribute", /* both factors */
+             "entry func @f(%a: f32[5, 8], %b: f32[5, 8]) -> (f32[5]) {\n"
+             "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
+             "  %y = einsum %g, %g {spec = \"nd,nd->n\"} : f32[5]\n  return %y\n}\n");
+  CHECK_KEPT("distribute", /* its axis is kept */
+             "entry func @f(%a: f32[4, 20], %b: f32[4, 20], %w: f32[20]) -> (f32[8]) {\n"
+             "  %g = concat %a, %b {axis = 0} : f32[8, 20]\n"
+             "  %y = einsum %g, %w {spec = \"nd,d->n\"} : f32[8]\n  return %y\n}\n");
+}
+
 /* ---- split_thin ------------------------------------------------------------------------------ */
 
 /* Two thin products that add up, of what a convolution reads and of what `made` is. */
@@ -324,6 +372,8 @@ int main(void) {
   RUN(narrow_products_of_one_operand_join);
   RUN(three_groups_of_siblings);
   RUN(siblings_that_stay_apart);
+  RUN(products_of_concatenations_become_sums_of_products);
+  RUN(concatenations_that_stay);
   RUN(gates_read_what_queries_and_keys_are_made_of);
   RUN(turned_weights_and_wider_operands_compose);
   RUN(products_that_are_not_composed);

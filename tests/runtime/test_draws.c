@@ -1,5 +1,6 @@
 /* What must differ differs, and what is counted is right: orders of epochs, masks of steps, where
  * rectangles are erased, and on which rank a sample is among the best five. */
+#include "runtime/launch/pixels.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
@@ -10,6 +11,126 @@ static vtb_dataset *open_images(const char *name, const char *stem, int n) {
   CHECK_OK(vtb_dataset_open(temp_path(name), NULL, &d, err));
   if (!d) exit(1);
   return d;
+}
+
+/* ---- what augmentations may do, they do ------------------------------------------------------ */
+
+enum { WIDE = 60, HIGH = 50, MOST = 2, TIMES = 600 };
+
+/* Pixels that say where they are: 4 x and 4 y. */
+static vtb_image places(void) {
+  vtb_image im = vtb_image_new(WIDE, HIGH, 3);
+  for (int i = 0; i < WIDE * HIGH; i++) {
+    im.pixels[3 * i] = (uint8_t)(4 * (i % WIDE) + 1);
+    im.pixels[3 * i + 1] = (uint8_t)(4 * (i / WIDE) + 1);
+    im.pixels[3 * i + 2] = 0;
+  }
+  return im;
+}
+
+static vtb_transform unchanged(int height, int width) {
+  return (vtb_transform){.prepare = {.channels = 3,
+                                     .height = height,
+                                     .width = width,
+                                     .std = {1.0f / 255, 1.0f / 255, 1.0f / 255},
+                                     .crop = 1,
+                                     .filter = VTB_FILTER_BILINEAR}};
+}
+
+/* Every shift in both directions comes, each as often as others, and x says nothing of y. */
+TEST(shifts_reach_every_place) {
+  vtb_image im = places();
+  vtb_transform t = unchanged(HIGH, WIDE);
+  static float out[3 * WIDE * HIGH];
+  int times[2 * MOST + 1][2 * MOST + 1] = {{0}};
+  t.augment.shift = MOST;
+  for (int64_t key = 0; key < TIMES; key++) {
+    CHECK(vtb_transform_apply(&t, &im, vtb_sample_key(3, 0, key), out));
+    int middle = HIGH / 2 * WIDE + WIDE / 2;
+    int dx = (int)lrintf((out[middle] - 1) / 4) - WIDE / 2;
+    int dy = (int)lrintf((out[WIDE * HIGH + middle] - 1) / 4) - HIGH / 2;
+    CHECK(abs(dx) <= MOST && abs(dy) <= MOST);
+    if (abs(dx) <= MOST && abs(dy) <= MOST) times[dy + MOST][dx + MOST]++;
+    CHECK((out[0] == 0) == (dx < 0 || dy < 0)); /* what comes in is black */
+  }
+  for (int y = 0; y <= 2 * MOST; y++)
+    for (int x = 0; x <= 2 * MOST; x++) /* 24 on average */
+      CHECK_MSG(times[y][x] > 6 && times[y][x] < 50, "by (%d, %d) %d times", x - MOST, y - MOST,
+                times[y][x]);
+  vtb_image_free(&im);
+}
+
+/* Crops have areas from the least to all, sides from 3 : 4 to 4 : 3, and lie anywhere. */
+TEST(crops_reach_every_size_and_edge) {
+  enum { SIDE = 12 };
+  vtb_image im = places();
+  vtb_transform t = unchanged(SIDE, SIDE);
+  float out[3 * SIDE * SIDE];
+  double least = 1, most = 0, flattest = 1, steepest = 1, left = 99, right = 0, top = 99,
+         bottom = 0;
+  t.augment.scale_min = 0.3;
+  for (int64_t key = 0; key < TIMES; key++) {
+    CHECK(vtb_transform_apply(&t, &im, vtb_sample_key(5, 0, key), out));
+    /* straight lines away from the edges of the crop, where the filter is cut off */
+    const float *x = out + 5 * SIDE, *y = out + SIDE * SIDE + 5;
+    double step_x = (double)(x[8] - x[3]) / 20, step_y = (double)(y[8 * SIDE] - y[3 * SIDE]) / 20;
+    double w = step_x * SIDE, h = step_y * SIDE, area = w * h / (WIDE * HIGH);
+    double from_x = (double)(x[3] - 1) / 4 + 0.5 - 3.5 * step_x,
+           from_y = (double)(y[3 * SIDE] - 1) / 4 + 0.5 - 3.5 * step_y;
+    least = fmin(least, area), most = fmax(most, area);
+    flattest = fmax(flattest, w / h), steepest = fmin(steepest, w / h);
+    left = fmin(left, from_x), right = fmax(right, from_x + w);
+    top = fmin(top, from_y), bottom = fmax(bottom, from_y + h);
+  }
+  CHECK_MSG(least > 0.27 && least < 0.36 && most > 0.85 && most < 1.05, "areas from %g to %g",
+            least, most);
+  CHECK_MSG(flattest > 1.2 && flattest < 1.42 && steepest < 0.83 && steepest > 0.70,
+            "sides from %g to %g", steepest, flattest);
+  CHECK_MSG(left > -1 && left < 1 && right > WIDE - 1 && right < WIDE + 1, "x from %g to %g", left,
+            right);
+  CHECK_MSG(top > -1 && top < 1 && bottom > HIGH - 1 && bottom < HIGH + 1, "y from %g to %g", top,
+            bottom);
+  vtb_image_free(&im);
+}
+
+/* Rows that fill up a batch of bytes are erased as a whole, of images that are no squares too. */
+TEST(padding_is_erased_from_edge_to_edge) {
+  enum { B = 8, H = 5, W = 9 };
+  vtb_dataset *d = open_images("padded", "train", 11);
+  vtb_loader_options o = {.dataset = d, .batch = B, .n_epochs = 1, .pixels = true};
+  CHECK_OK(vtb_transform_init(&o.transform, d, 1, H, W, err));
+  vtb_loader *l = NULL;
+  const vtb_batch *b = NULL;
+  CHECK_OK(vtb_loader_open(&o, &l, err));
+  for (int batch = 0; batch < 2; batch++) {
+    CHECK_OK(vtb_loader_next(l, &b, err));
+    if (!b) exit(1);
+    vtb_pixels at = vtb_pixels_layout(B, 1, H * W);
+    const int32_t *box = (const int32_t *)(const void *)((const char *)b->images + at.erased);
+    CHECK(b->n == (batch ? 3 : B));
+    for (int64_t i = 0; i < B; i++, box += 4)
+      CHECK(i < b->n ? box[2] == 0 && box[3] == 0
+                     : box[0] == 0 && box[1] == 0 && box[2] == W && box[3] == H);
+  }
+  vtb_loader_close(l);
+  vtb_dataset_free(d);
+}
+
+/* Classes are numbers that have nothing between them, whatever happens to their image. */
+TEST(classes_stay_classes_in_crops) {
+  enum { SIDE = 24 };
+  vtb_image im = vtb_image_new(WIDE, HIGH, 1);
+  vtb_transform t = unchanged(SIDE, SIDE);
+  int32_t out[SIDE * SIDE];
+  for (int i = 0; i < WIDE * HIGH; i++) im.pixels[i] = (i / 7 + i / WIDE) % 2 ? 1 : 9;
+  t.augment.scale_min = 0.2, t.augment.shift = 3, t.augment.flip = true;
+  for (int64_t key = 0; key < 40; key++) {
+    CHECK(vtb_transform_mask(&t, &im, vtb_sample_key(7, 0, key), SIDE, SIDE, out));
+    int wrong = 0;
+    for (int i = 0; i < SIDE * SIDE; i++) wrong += out[i] != 1 && out[i] != 9 && out[i] != 255;
+    CHECK_MSG(wrong == 0, "%d other classes", wrong);
+  }
+  vtb_image_free(&im);
 }
 
 /* ---- the order of an epoch ------------------------------------------------------------------- */
@@ -284,6 +405,10 @@ TEST(equal_scores_are_no_right_ones) {
 }
 
 int main(void) {
+  RUN(shifts_reach_every_place);
+  RUN(crops_reach_every_size_and_edge);
+  RUN(classes_stay_classes_in_crops);
+  RUN(padding_is_erased_from_edge_to_edge);
   RUN(epochs_and_seeds_have_orders_of_their_own);
   RUN(epochs_have_augmentations_of_their_own);
   RUN(steps_have_masks_of_their_own_and_a_resumed_run_the_same);

@@ -25,6 +25,13 @@ TEST(patterns) {
   CHECK_STR(renamed("l.{2i+1}.*", "l.7.w", "b.{i}.*"), "b.3.w");
   CHECK_STR(renamed("b.{i}.*", "b.3.w", "l.{2i+1}.*"), "l.7.w");
   CHECK_STR(renamed("{i}.{j}.w", "2.5.w", "{j}.{i}.w"), "5.2.w");
+  CHECK_STR(renamed("l.{i+1}.w", "l.7.w", "b.{i}.w"), "b.6.w");
+  CHECK_STR(renamed("l.{2i+3}.w", "l.7.w", "b.{i}.w"), "b.2.w");
+  CHECK_STR(renamed("l.{2i+3}.w", "l.1.w", "b.{i}.w"), "");
+  CHECK_STR(renamed("l.{i}.{i}.w", "l.3.3.w", "b.{i}.w"), "b.3.w");
+  CHECK_STR(renamed("l.{i}.{i}.w", "l.3.4.w", "b.{i}.w"), "");
+  CHECK_STR(renamed("l.{i}.{i}.w", "l.0.3.w", "b.{i}.w"), "");
+  CHECK_STR(renamed("l.{i}.*", "l.0.w", "b.{3i+2}.*"), "b.2.w");
   CHECK_STR(renamed("[vit.]e.*", "vit.e.t", "e.*"), "e.t");
   CHECK_STR(renamed("[vit.]e.*", "e.t", "e.*"), "e.t");
   CHECK_STR(renamed("[vit.]e.*", "vix.e.t", "e.*"), "");

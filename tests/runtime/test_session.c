@@ -194,6 +194,9 @@ TEST(images_are_prepared_as_named_weights_say) {
   CHECK_OK(vtb_session_open(m, NULL, &s, err));
   CHECK_OK(vtb_session_preparation(s, NULL, json, sizeof json, err));
   CHECK_MSG(strstr(json, "\"crop\": 0.5") && strstr(json, "\"mean\": [0"), "%s", json);
+  CHECK_OK(vtb_session_prepare(s, "{\"crop\": 1}", err)); /* over both, of what it says alone */
+  CHECK_OK(vtb_session_preparation(s, NULL, json, sizeof json, err));
+  CHECK_MSG(strstr(json, "\"crop\": 1,") && strstr(json, "\"mean\": [0]"), "%s", json);
   vtb_session_close(s);
   vtb_model_release(m);
   m = open_classifier(temp_path("bad.safetensors"));

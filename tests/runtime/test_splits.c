@@ -212,6 +212,38 @@ TEST(damaged_samples_are_replaced_in_training_and_left_out_in_evaluation) {
   vtb_dataset_free(d);
 }
 
+/* The next sound one takes the place: of samples that follow each other, of the last, the first. */
+TEST(the_next_sound_sample_stands_in_for_a_damaged_one) {
+  vtb_dataset *d = NULL;
+  vtb_loader_options o = {
+      .transform =
+          {.prepare = {.channels = 1, .height = 4, .width = 4, .crop = 1, .std = {1.0f / 255}}},
+      .batch = 10,
+      .shuffle = true,
+      .n_epochs = 1,
+      .n_threads = 1};
+  CHECK_OK(vtb_dataset_open(temp_path("hurt"), &(vtb_dataset_options){.skip_damaged = 3}, &d, err));
+  o.dataset = d;
+  vtb_loader *l = NULL;
+  const vtb_batch *b = NULL;
+  int times[256] = {0};
+  CHECK_OK(vtb_loader_open(&o, &l, err));
+  for (;;) {
+    CHECK_OK(vtb_loader_next(l, &b, err));
+    if (!b) break;
+    for (int64_t i = 0; i < b->n; i++) times[lrintf(b->images[16 * i]) & 255]++;
+  }
+  for (int c = 0; c < 3; c++)
+    for (int i = 0; i < 10; i++) {
+      bool damaged = (c == 0 && (i == 3 || i == 4)) || (c == 2 && i == 9);
+      int want = damaged ? 0 : c == 0 && i == 5 ? 3 : c == 0 && i == 0 ? 2 : 1;
+      CHECK_MSG(times[40 * c + i] == want, "%c/%02d comes %d times, not %d", 'a' + c, i,
+                times[40 * c + i], want);
+    }
+  vtb_loader_close(l);
+  vtb_dataset_free(d);
+}
+
 static void expect_refusal(int64_t skip, const char *says) {
   vtb_transform t = {
       .prepare = {.channels = 3, .height = 4, .width = 4, .crop = 1, .std = {1, 1, 1}}};
@@ -279,6 +311,7 @@ int main(void) {
   RUN(a_limit_takes_samples_of_every_class);
   RUN(weights_are_judged_by_what_they_were_not_trained_on);
   RUN(damaged_samples_are_replaced_in_training_and_left_out_in_evaluation);
+  RUN(the_next_sound_sample_stands_in_for_a_damaged_one);
   RUN(more_damaged_samples_than_allowed_end_the_loading_with_their_names);
   RUN(pipes_and_links_to_nothing_are_left_out_and_said);
   RUN(labels_become_a_models_by_name);

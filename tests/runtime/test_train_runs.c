@@ -107,6 +107,13 @@ static void same_rows(const char *a, const char *b) {
   free(y);
 }
 
+static void append_row(const char *path, int64_t step) {
+  FILE *file = fopen(path, "a");
+  if (!file) exit(1);
+  fprintf(file, "%d,1,2,3,4,5,6,7,8,9\n", (int)step);
+  fclose(file);
+}
+
 TEST(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed) {
   size_t n, m;
   files w;
@@ -121,6 +128,8 @@ TEST(an_epoch_is_saved_before_it_is_evaluated_and_evaluated_when_resumed) {
     free(run(&c, &r, &m));
     CHECK(s.saw_checkpoint);
     CHECK(r.steps == 12 * epoch && !r.finished && !r.evaluated && r.trained);
+    append_row(f.csv,
+               12 * epoch); /* as if it had been killed behind its row, before a checkpoint */
     c.on_event = NULL, c.stop = NULL;
     char *got = run(&c, &r, &m);
     CHECK_MSG(equal(want, n, got, m), "stopped in epoch %d: other weights", (int)epoch);
@@ -293,7 +302,7 @@ TEST(other_data_and_other_models_are_named) {
   vtb_trainer *t = NULL;
   vtb_dataset *other = NULL;
   size_t n;
-  c.max_steps = 3, c.model_hash = "1";
+  c.max_steps = 3, c.model_hash = "1", c.more_recipe = "shift=1";
   free(run(&c, NULL, &n));
   fake_dataset("other", "train", 100, 3); /* as many, others */
   CHECK_OK(vtb_dataset_open(temp_path("other"), NULL, &other, err));
@@ -308,6 +317,8 @@ TEST(other_data_and_other_models_are_named) {
   vtb_trainer_close(t);
   c.recipe = "model=a/best.vtb lr=0.1";
   CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "model=a/test.vtb (now model=a/best.vtb)");
+  c.recipe = "model=a/test.vtb lr=0.1", c.more_recipe = "shift=2";
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "shift=1 (now shift=2)");
   vtb_dataset_free(other);
 }
 

@@ -57,6 +57,26 @@ TEST(they_take_turns_where_times_are_equal) {
   close_grid(&t);
 }
 
+/* An image of two sides counts by its area: 200x3200 is an 800. */
+TEST(images_are_compared_by_their_areas) {
+  const double ms[CELLS] = {1, 2, 2, 3, 4, 5, 16, 8, 1, 2, 2, 3, 4, 5, 6, 7};
+  study_crossovers list = {0};
+  timed t;
+  open_grid(&t, ms);
+  for (size_t i = 0; i < CELLS; i++)
+    CHECK(!study_is_best(&t.ranking, i) || !study_is_close(&t.ranking, i));
+  study_find_crossovers(&t.ranking, &list);
+  CHECK_MSG(list.n == 1, "%zu crossovers", list.n);
+  if (list.n == 1) {
+    vtb_strbuf text = {0};
+    study_put_crossover(&t.ranking, &list.at[0], &text);
+    CHECK_MSG(strstr(text.at, "between image 400 and 200x3200, at about ") != NULL, "%s", text.at);
+    vtb_strbuf_free(&text);
+  }
+  vtb_vec_free(&list);
+  close_grid(&t);
+}
+
 /* At 100 it is not clear who is faster: nothing is overtaken. */
 TEST(what_is_within_the_spreads_is_no_crossover) {
   const double ms[CELLS] = {1, 1.01, 4, 3, 16, 8, 64, 16, 1, 3, 2, 6, 3, 12, 4, 24};
@@ -105,6 +125,7 @@ TEST(what_is_compared) {
 
 int main(void) {
   RUN(they_take_turns_where_times_are_equal);
+  RUN(images_are_compared_by_their_areas);
   RUN(what_is_within_the_spreads_is_no_crossover);
   RUN(cells_that_failed_are_no_rivals);
   RUN(what_is_compared);
