@@ -16,10 +16,11 @@
  *
  * So a residual stream and its adjoint are stored once, in 16 bits; the sums that make them are
  * those of a kernel's registers, in 32. Statistics and gates, which are smaller than what they are
- * made of, stay in 32 bits. Parameters stay fp32. Those that only products read get a copy in 16
- * bits by a `cast` at the beginning of the entry, which is one of the steps that runs do not repeat
- * while parameters stay as they are (prepare.c). In a training step, whose update reads and writes
- * the parameters themselves, the copies are made anew: those of one shape by one kernel.
+ * made of, stay in 32 bits, and so does what is subtracted from a constant. Parameters stay fp32.
+ * Those that only products read get a copy in 16 bits by a `cast` at the beginning of the entry,
+ * which is one of the steps that runs do not repeat while parameters stay as they are (prepare.c).
+ * In a training step, whose update reads and writes the parameters themselves, the copies are made
+ * anew: those of one shape by one kernel.
  *
  * Needs fused kernels, the products' attributes `precision` and `library`. Kernel functions keep
  * computing in f32: only values of plain functions change. Declines precisions without a type of 16
@@ -108,9 +109,31 @@ static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result
   return any && (all || (same && !smaller));
 }
 
+static const vtb_value *through_views(const vtb_value *v) {
+  while (v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_SHAPE && v->def->n_operands == 1)
+    v = v->def->operands[0];
+  return v;
+}
+
+static bool is_complement_of(const vtb_inst *i, const vtb_value *v) {
+  if (i->op != VTB_OP_sub || through_views(i->operands[1]) != v) return false;
+  const vtb_value *from = through_views(i->operands[0]);
+  return from->def && from->def->op == VTB_OP_constant;
+}
+
+/* Whether operand o is a gate or a decay: its distance from a constant is taken, 1 - f, of which 8
+ * bits of f near 1 leave none. */
+static bool is_complemented(const vtb_inst *i, int o) {
+  if (i->op != VTB_OP_fused) return is_complement_of(i, through_views(i->operands[o]));
+  for (const vtb_inst *inner = i->callee->first; inner; inner = inner->next)
+    if (is_complement_of(inner, i->callee->args[o])) return true;
+  return false;
+}
+
 /* Elementwise ops, norms and the like. */
 static void note_computed(storage *s, const vtb_inst *i, unsigned read) {
-  for (int o = 0; o < i->n_operands; o++) note(s, i->operands[o], read);
+  for (int o = 0; o < i->n_operands; o++)
+    note(s, i->operands[o], is_complemented(i, o) ? read | MADE : read);
   for (int r = 0; r < i->n_results; r++)
     note(s, i->results[r], follows(s, i, i->results[r]) ? PRODUCT : MADE);
 }

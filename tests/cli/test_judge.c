@@ -74,12 +74,17 @@ TEST(a_lost_piece_of_a_bias_fails) {
   }
 }
 
-/* A bound of the whole largest magnitude is one that zeros keep. */
-TEST(a_wide_bound_does_not_hide_zeros) {
-  fill(0);
-  for (int i = 0; i < N; i++) got[i] = 0;
-  cli_judgement j = judge(2, 1.5, 1);
-  CHECK(j.d.relative <= j.bound && *j.why && j.cosine == 0 && j.norm == 0);
+/* Bounds of magnitude that zeros, the opposite and a half keep. */
+TEST(wide_bounds_hide_nothing) {
+  static const double factors[] = {0, -1, 0.5, 1.5};
+  for (int f = 0; f < 4; f++) {
+    fill(0);
+    for (int i = 0; i < N; i++) got[i] = factors[f] * want[i];
+    cli_judgement j = judge(2, 3, 3);
+    CHECK(j.d.relative <= j.bound && *j.why);
+    CHECK_NEAR(j.norm, fabs(factors[f]), 1e-12);
+    CHECK_NEAR(j.cosine, f == 0 ? 0 : f == 1 ? -1 : 1, 1e-12);
+  }
 }
 
 TEST(nan_fails) {
@@ -113,7 +118,7 @@ int main(void) {
   RUN(rounding_passes);
   RUN(what_is_lost_fails);
   RUN(a_lost_piece_of_a_bias_fails);
-  RUN(a_wide_bound_does_not_hide_zeros);
+  RUN(wide_bounds_hide_nothing);
   RUN(nan_fails);
   RUN(nothing_is_nothing);
   RUN(noise_may_bend);

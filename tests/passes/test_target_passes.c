@@ -103,6 +103,30 @@ TEST(memory_holds_16_bits_of_what_only_products_read) {
   says("storage", BF16, two, "bf16", 0); /* no product says that it rounds */
 }
 
+/* A gate whose complement is taken keeps its digits; one that is only multiplied does not. */
+#define GATED(op)                                                                                  \
+  "kernel @gate(%y: f32[64, 32]) -> (f32[64, 32]) {\n"                                             \
+  "  %f = sigmoid %y : f32[64, 32]\n"                                                              \
+  "  return %f\n}\n"                                                                               \
+  "kernel @keep(%f: f32[64, 32], %y: f32[64, 32]) -> (f32[64, 32]) {\n"                            \
+  "  %one = constant {value = 1} : f32[]\n"                                                        \
+  "  %g = " op " : f32[64, 32]\n"                                                                  \
+  "  %z = mul %g, %y : f32[64, 32]\n"                                                              \
+  "  return %z\n}\n"                                                                               \
+  "entry func @f(%x: f32[64, 48], %w: f32[48, 32] param \"w\", %u: f32[32, 32] param \"u\") -> "   \
+  "(f32[64, 32]) {\n"                                                                              \
+  "  %y = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[64, 32]\n"                                    \
+  "  %f = fused @gate(%y) {kind = \"loop\"} : f32[64, 32]\n"                                       \
+  "  %z = fused @keep(%f, %y) {kind = \"loop\"} : f32[64, 32]\n"                                   \
+  "  %o = einsum %z, %u {spec = \"ab,bc->ac\"} : f32[64, 32]\n"                                    \
+  "  return %o\n}\n"
+
+TEST(what_is_taken_from_a_constant_keeps_its_digits) {
+  static const char multiplied[] = GATED("mul %one, %f"), taken[] = GATED("sub %one, %f");
+  says("precision,storage", BF16_ALL, multiplied, "fused @gate(%y) {kind = \"loop\"} : bf16", 1);
+  says("precision,storage", BF16_ALL, taken, "fused @gate(%y) {kind = \"loop\"} : f32", 1);
+}
+
 TEST(a_view_is_stored_as_what_it_views) {
   static const char views[] = "entry func @f(%x: f32[64, 48], %w: f32[8, 6, 32] param \"w\") -> "
                               "(f32[64, 32]) {\n"
@@ -339,6 +363,7 @@ int main(void) {
   RUN(the_library_gets_large_products_if_it_is_there);
   RUN(the_library_gets_what_stands_alone);
   RUN(memory_holds_16_bits_of_what_only_products_read);
+  RUN(what_is_taken_from_a_constant_keeps_its_digits);
   RUN(a_view_is_stored_as_what_it_views);
   RUN(what_parameters_make_comes_first);
   RUN(small_kernels_on_the_way_to_gradients_stand_together);
