@@ -30,6 +30,10 @@ static vtb_decl *own(const vtb_file *f, const char *name) {
   return NULL;
 }
 
+bool vtb__is_called(const vtb_decl *d) {
+  return d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE;
+}
+
 vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name) {
   vtb_decl *d = own(file, name);
   for (size_t i = 0; !d && i < file->uses.n; i++)

@@ -309,6 +309,8 @@ struct vtb_decl {
 };
 const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
+/* Whether its name is called: fn, block, recurrence. */
+bool vtb__is_called(const vtb_decl *d);
 
 /* What to write where others index a tensor. */
 #define VTB__INSTEAD_OF_INDEX                                                                      \

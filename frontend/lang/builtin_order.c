@@ -1,4 +1,4 @@
-/* Builtins that pick and order: gather(x, indices), argsort(x), ranks(x).
+/* Builtins that pick and order: gather(x, indices), argsort(x), ranks(x), inverse(order).
  *
  * All of them are comparisons and products of what the language has, n^2 numbers a row of n: made
  * for tokens and classes, not for millions. Nothing depends on the order in which threads run, and
@@ -117,24 +117,34 @@ static vtb_value *ranks(vtb__eval *e, vtb_value *x, vtb_span span) {
   return sum_last(e, vtb_b_binary(b, VTB_OP_add, below, tied), span);
 }
 
-/* What stands at each place of the order: sum_i i [rank_i = place]. */
-static vtb_value *order(vtb__eval *e, vtb_value *rank, vtb_span span) {
-  int r = rank->type.rank;
-  int64_t n = rank->type.dim[r - 1].size;
-  vtb_value *row = spread(e, rank, r - 1, span), *place = numbers(e, n, true, span),
-            *i = numbers(e, n, false, span);
-  vtb_builder *b = row && place && i ? vtb__at(e, span) : NULL;
+/* The permutation that undoes one, n^2 comparisons: at each place where it stands in the other,
+ * sum_i i [p_i = place]. Ranks are undone by the order that they are places of. */
+static vtb_value *inverse(vtb__eval *e, vtb_value *p, vtb_span span) {
+  int r = p->type.rank;
+  int64_t n = p->type.dim[r - 1].size;
+  vtb_builder *b = vtb__at(e, span);
   if (!b) return NULL;
+  p = vtb_b_unary(b, VTB_OP_stop_gradient, p);
+  vtb_value *row = spread(e, p, r - 1, span), *place = numbers(e, n, true, span),
+            *i = numbers(e, n, false, span);
+  if (!row || !place || !i || !(b = vtb__at(e, span))) return NULL;
   vtb_value *here = vtb_b_binary(b, VTB_OP_eq, row, place);
   return sum_last(e, vtb_b_binary(b, VTB_OP_mul, here, i), span);
 }
 
 enum { MOST = 8192 }; /* elements of an axis: n^2 comparisons */
 
-/* argsort(x), ranks(x): along the last axis; of [..., n, 1], as random(mean(tokens)), along n. */
-static vtb__val b_order(vtb__eval *e, vtb__args *a) {
+static vtb_value *argsort(vtb__eval *e, vtb_value *x, vtb_span span) {
+  vtb_value *rank = ranks(e, x, span);
+  return rank ? inverse(e, rank, span) : NULL;
+}
+
+/* argsort(x), ranks(x), inverse(order): along the last axis; of [..., n, 1], as
+ * random(mean(tokens)), along n. */
+static vtb__val ordered(vtb__eval *e, vtb__args *a, const char *what,
+                        vtb_value *make(vtb__eval *e, vtb_value *x, vtb_span span)) {
   vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
+  vtb_value *v = vtb__take_tensor(e, a, what, &x);
   if (!v) return VTB__ERR;
   vtb_type t = v->type;
   if (t.rank > 1 && t.dim[t.rank - 1].size == 1) {
@@ -151,10 +161,17 @@ static vtb__val b_order(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
                        "%s compares each with each: an axis of %lld is too long, the most is %d",
                        a->name, (long long)t.dim[t.rank - 1].size, MOST);
-  vtb_value *y = ranks(e, v, a->span);
-  if (y && strcmp(a->name, "argsort") == 0) y = order(e, y, a->span);
-  return vtb__tensor(y, NULL);
+  return vtb__tensor(make(e, v, a->span), NULL);
 }
 
-const vtb__builtin vtb__order_builtins[] = {
-    {"gather", b_gather}, {"argsort", b_order}, {"ranks", b_order}, {NULL, NULL}};
+static vtb__val b_argsort(vtb__eval *e, vtb__args *a) { return ordered(e, a, "x", argsort); }
+
+static vtb__val b_ranks(vtb__eval *e, vtb__args *a) { return ordered(e, a, "x", ranks); }
+
+static vtb__val b_inverse(vtb__eval *e, vtb__args *a) { return ordered(e, a, "order", inverse); }
+
+const vtb__builtin vtb__order_builtins[] = {{"gather", b_gather},
+                                            {"argsort", b_argsort},
+                                            {"ranks", b_ranks},
+                                            {"inverse", b_inverse},
+                                            {NULL, NULL}};

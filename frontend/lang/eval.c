@@ -47,6 +47,7 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   }
   const vtb_decl *d = vtb__file_lookup(e->file, name);
   if (d && d->kind == VTB_DECL_CONST) return vtb__const(e, d);
+  if (d && !vtb__is_called(d) && vtb__builtin_name(e, name, &v)) return v;
   if (d) {
     vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a %s, not a value", name,
                 vtb__decl_kind_text(d->kind));

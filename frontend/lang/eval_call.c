@@ -420,8 +420,7 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
 static vtb__val call(vtb__eval *e, const vtb_expr *x) {
   vtb_name callee = x->u.call.callee;
   const vtb_decl *d = vtb__file_lookup(e->file, callee.text);
-  if (d && (d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE))
-    return call_decl(e, d, x);
+  if (d && vtb__is_called(d)) return call_decl(e, d, x);
   const vtb__builtin *b = vtb__builtin_find(callee.text);
   if (b) return vtb__builtin_call(e, b, x);
   return not_callable(e, callee);

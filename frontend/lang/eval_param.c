@@ -162,15 +162,16 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
 static const char *initialiser(vtb__eval *e, const vtb_expr *x) {
   bool word = x->kind == VTB_EXPR_NAME && !vtb__env_has(e, x->u.name);
   const char *name = word ? x->u.name : x->kind == VTB_EXPR_CALL ? x->u.call.callee.text : NULL;
-  if (name && !init_find(name) && !vtb__file_lookup(e->file, name)) {
+  bool own = name && vtb__file_lookup(e->file, name);
+  if (name && !init_find(name) && !own) {
     const char *names[sizeof inits / sizeof *inits];
     for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) names[i] = inits[i].name;
     vtb__report(e, VTB_DIAG_UNKNOWN_INITIALISER, x->span, "unknown initialiser '%s'", name);
     vtb__suggest_help(e, name, names, sizeof inits / sizeof *inits);
     return NULL;
   }
-  vtb__val v =
-      word && init_find(name) ? vtb__init_value(e, name, NULL, 0, x->span) : vtb__expr(e, x);
+  bool builtin = word && !own && init_find(name);
+  vtb__val v = builtin ? vtb__init_value(e, name, NULL, 0, x->span) : vtb__expr(e, x);
   if (v.kind == VTB__INIT) return v.u.init;
   if (v.kind != VTB__ERROR)
     vtb__report(e, VTB_DIAG_TYPE_MISMATCH, x->span, "an initialiser is needed here, not %s",

@@ -361,16 +361,6 @@ static void run_optimizer(vtb__eval *e, vtb__entry *n) {
 
 /* ---- the module ------------------------------------------------------------------------------ */
 
-static void check_names(vtb__eval *e) {
-  for (size_t i = 0; i < e->unit->files.n; i++)
-    for (size_t k = 0; k < e->unit->files.at[i]->decls.n; k++) {
-      const vtb_decl *d = e->unit->files.at[i]->decls.at[k];
-      if (d->kind != VTB_DECL_PRESET && vtb__builtin_find(d->name.text))
-        vtb__report(e, VTB_DIAG_SHADOWS_BUILTIN, d->name.span, "'%s' is the name of a builtin",
-                    d->name.text);
-    }
-}
-
 /* A program's arrays are found by their names. */
 static void check_outputs(vtb__eval *e, const vtb__entry *n) {
   for (size_t i = 0; i < e->frame->outputs.n; i++) {
@@ -429,7 +419,7 @@ static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
 
 static void run_entry(vtb__eval *e, const char *name) {
   vtb__entry n = {0};
-  check_names(e);
+  vtb__warn_hidden(e);
   const vtb_decl *d = vtb__entry_find(e, name);
   if (d && vtb__entry_presets(e, d, &n) && vtb__entry_parse(e, &n) && vtb__entry_apply(e, &n))
     build_entry(e, d, &n);

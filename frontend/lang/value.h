@@ -490,6 +490,7 @@ static inline vtb__val vtb__unknown(vtb__eval *e, const char *what, const char *
 
 /* unused.c: warnings about the root file's names, and params of the entry, that have no effect. */
 void vtb__warn_unused(vtb__eval *e);
+void vtb__warn_hidden(vtb__eval *e); /* declarations with the name of a builtin */
 void vtb__warn_unreached(vtb__eval *e);
 
 /* hint.c: messages that say what would have worked. */

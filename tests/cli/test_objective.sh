@@ -75,6 +75,21 @@ says '  not classified: the input "x" holds a number that is not finite'; says "
 expect 0 "$VERTEBRA" verify $models --entry two_heads --batch 2; says "chunkwise(7)"
 expect 0 "$VERTEBRA" verify $models --entry masked --batch 2; says "d:"
 
+# the masked autoencoder, its own text with an encoder and positions that change nothing: each patch comes back to its
+# place, those that are hidden count and no other
+sed -e '/param decoder_pos/s/ + param.*//' -e '/repeat .*decoder/d' -e '/^  loss mse/q' models/examples/masked_autoencoder.vtb >"$work/mae.vtb"
+cat >>"$work/mae.vtb" <<'M'
+  metric moved lower = sum(abs(gather(gather(x, order), place) - sequence(x)), axis = "sample")
+  metric wrong_token lower = sum(abs(gather(z, kept) - y), axis = "sample")
+  metric wrong_blank lower = sum(abs(gather(z, hidden) - blank), axis = "sample")
+  metric counted_seen lower = sum(gather(masked, kept), axis = "sample")
+  metric counted = sum(gather(masked, hidden), axis = "sample")
+}
+M
+expect 0 "$VERTEBRA" train "$work/mae.vtb" --data "$work/seg" "${common[@]}" --image 16 -D in_channels=3 -D depth=0 --out "$work/mae" --epochs 1 --max-steps 2
+expect 0 "$VERTEBRA" eval "$work/mae.vtb" --data "$work/seg" --weights "$work/mae/weights.safetensors" --image 16 -D in_channels=3 -D depth=0 --batch 5 --json
+json moved 0 wrong_token 0 wrong_blank 0 counted_seen 0 counted 12
+
 # what nothing trains is told, and is an error where it would be trained
 cat > "$work/aux.vtb" <<'M'
 use std.nn

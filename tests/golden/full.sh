@@ -12,7 +12,9 @@ for family in vil vir vim delta; do
   echo "== $family"
   "$VERTEBRA" verify "${modes[@]}" "$VTB_GOLDEN/$family"/*.safetensors || status=1
 done
-# Families whose other entries (generation, masked pre-training) are still to come.
+echo "== mae: masked pre-training"
+"$VERTEBRA" verify "${modes[@]}" --model "${0%/*}/mae/mae.vtb" "$VTB_GOLDEN"/*/mae_*_pretrain.safetensors || status=1
+# Families whose other entries (generation) are still to come.
 for family in vit vllama; do
   echo "== $family"
   cases=()

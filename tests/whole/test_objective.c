@@ -312,6 +312,7 @@ TEST(gradients_match_differences) {
       "loss a = sum(square(d), axis = \"places\"), sum(2 + abs(d), axis = \"places\")",
       "loss a = mean(mean(square(s), axis = \"B\"))",
       "loss a = square(gather(d, argsort(t)))",
+      "loss a = square(gather(d, inverse(argsort(t))))",
       "loss a = square(gather(w * vector([1, 2, 3, 4]), y))"};
   for (size_t i = 0; i < sizeof statements / sizeof *statements; i++) check_gradient(statements[i]);
 }
@@ -324,10 +325,18 @@ TEST(orders_are_stable_and_inverse) {
   for (int b = 0; b < B; b++)
     for (int c = 0; c < C; c++) z[c] = target(b, c);
   CHECK(isfinite(z[0]));
-  /* x[argsort(x)] rises, and ranks undo it */
-  CHECK_NEAR(measured("metric a = amax(square(gather(places, ranks(argsort(t))) - gather(places, "
-                      "ranks(argsort(t)))), axis = \"sample\")"),
-             0, 0);
+  /* its own inverse is the ranks of what was sorted, and undoes it; ranks of an order are the order */
+  static const char *const zero[] = {
+      "metric a = sum(square(inverse(argsort(t)) - ranks(t)), axis = \"sample\")",
+      "metric a = sum(square(ranks(argsort(t)) - argsort(t)), axis = \"sample\")",
+      "metric a = sum(square(inverse(inverse(argsort(t))) - argsort(t)), axis = \"sample\")",
+      "metric a = sum(square(inverse(group(argsort(t), 4)) - ranks(t)), axis = \"sample\")",
+      "u = group(t, 4)\n  metric a = sum(square(gather(gather(u, argsort(t)), inverse(argsort(t))) "
+      "- u), axis = \"sample\")",
+      "u = group(t, 4)\n  metric a = sum(square(gather(gather(u, inverse(argsort(t))), argsort(t)) "
+      "- u), axis = \"sample\")"};
+  for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) CHECK_NEAR(measured(zero[i]), 0, 0);
+  CHECK(measured("metric a = sum(square(argsort(t) - ranks(t)), axis = \"sample\")") > 0);
   CHECK_NEAR(measured("metric a = sum(gather(d, argsort(0 * t)) - gather(d, ranks(0 * t)), "
                       "axis = \"sample\")"),
              0, 0);
