@@ -205,6 +205,7 @@ const char *vtb_dtype_name(vtb_dtype d); /* "f32" */
 bool vtb_dtype_find(const char *name, vtb_dtype *out);
 int64_t vtb_type_bytes(const vtb_type *t);
 bool vtb_type_is_dynamic(const vtb_type *t);
+int vtb_type_batch_axes(const vtb_type *t); /* how many are VTB_DYN; two pair samples */
 /* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has
  * them. */
 bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out);
@@ -243,8 +244,7 @@ vtb_value *vtb_b_binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y);
 vtb_value *vtb_b_select(vtb_builder *b, vtb_value *cond, vtb_value *x, vtb_value *y);
 vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *axes, int n_axes,
                         bool keep);
-vtb_value *vtb_b_reshape(vtb_builder *b, vtb_value *x,
-                         const vtb_type *shape); /* dtype from x; at most one VTB_DYN */
+vtb_value *vtb_b_reshape(vtb_builder *b, vtb_value *x, const vtb_type *shape); /* dtype from x */
 vtb_value *vtb_b_broadcast(vtb_builder *b, vtb_value *x, const vtb_type *shape);
 vtb_value *vtb_b_transpose(vtb_builder *b, vtb_value *x, const int64_t *perm);
 vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit,

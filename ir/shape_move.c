@@ -46,9 +46,9 @@ bool vtb__shape_reduce(vtb__shape *s) {
 
 /* ---- reshape, broadcast, transpose ----------------------------------------------------------- */
 
-/* The type of attribute `shape`; its sizes may be the batch once at most. */
+/* The type of attribute `shape`. */
 static bool wanted_shape(vtb__shape *s, vtb_type *t) {
-  int n, n_dyn = 0;
+  int n;
   const int64_t *sizes = vtb_attr_ints(s->inst, "shape", &n);
   if (n > VTB_MAX_RANK)
     return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to %d axes; at most %d", op_name(s), n,
@@ -56,7 +56,6 @@ static bool wanted_shape(vtb__shape *s, vtb_type *t) {
   *t = (vtb_type){.dtype = vtb__shape_operand(s, 0)->dtype, .rank = n};
   int64_t count = 1;
   for (int i = 0; i < n; i++) {
-    n_dyn += sizes[i] == VTB_DYN;
     if (sizes[i] < 1 && sizes[i] != VTB_DYN)
       return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to an axis of size %" PRId64, op_name(s),
                              sizes[i]);
@@ -64,9 +63,7 @@ static bool wanted_shape(vtb__shape *s, vtb_type *t) {
       return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to a shape that is too large", op_name(s));
     t->dim[i].size = sizes[i];
   }
-  if (n_dyn <= 1) return true;
-  return vtb__shape_fail(s, VTB_DIAG_IR_COUNT, "%s to a shape with the batch in two axes",
-                         op_name(s));
+  return true;
 }
 
 /* Equal leading and trailing axes keep their names; what is between was regrouped. */
@@ -87,7 +84,7 @@ bool vtb__shape_reshape(vtb__shape *s) {
   vtb_type t;
   if (!wanted_shape(s, &t)) return false;
   keep_names(x, &t);
-  bool same_batch = vtb_type_is_dynamic(x) == vtb_type_is_dynamic(&t);
+  bool same_batch = vtb_type_batch_axes(x) == vtb_type_batch_axes(&t);
   if (!same_batch || vtb_type_count(x) != vtb_type_count(&t))
     return vtb__shape_fail(s, VTB_DIAG_IR_COUNT,
                            "reshape of %s to %s: %" PRId64 "%s elements to %" PRId64 "%s",

@@ -55,11 +55,13 @@ int64_t vtb_type_bytes(const vtb_type *t) {
   return bytes;
 }
 
-bool vtb_type_is_dynamic(const vtb_type *t) {
-  for (int i = 0; i < t->rank; i++)
-    if (t->dim[i].size == VTB_DYN) return true;
-  return false;
+int vtb_type_batch_axes(const vtb_type *t) {
+  int n = 0;
+  for (int i = 0; i < t->rank; i++) n += t->dim[i].size == VTB_DYN;
+  return n;
 }
+
+bool vtb_type_is_dynamic(const vtb_type *t) { return vtb_type_batch_axes(t) > 0; }
 
 /* One axis of a broadcast; missing axes come as size 1 without a name. */
 static bool broadcast_dim(vtb_dim a, vtb_dim b, vtb_dim *out) {

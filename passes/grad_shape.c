@@ -31,12 +31,19 @@ RULE(reduce_sum) {
   vtb__contribute(g, X, vtb_b_broadcast(&g->b, d, &X->type));
 }
 
-/* -(row-major index over the reduced axes), of a shape that broadcasts to x. A dynamic axis counts
- * slowest. */
+/* How many samples the batch has, as a number. */
+static vtb_value *batch_size(vtb__gradient *g) {
+  const int64_t axis = 0;
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, NULL}}};
+  return vtb_b_reduce(&g->b, VTB_OP_reduce_sum, vtb_b_splat(&g->b, 1, &t), &axis, 1, false);
+}
+
+/* -(row-major index over the reduced axes), of a shape that broadcasts to x. Axes of the batch
+ * count slowest. */
 static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
-  vtb_value *total = NULL;
+  vtb_value *total = NULL, *slow = NULL; /* slow: what an axis of the batch before multiplies */
   int64_t stride = 1;
   for (int pass = 0; pass < 2; pass++) {
     for (int i = n - 1; i >= 0; i--) {
@@ -49,8 +56,12 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
       vtb_attr axis = VTB_A_INT("axis", axes[i]);
       vtb_value *at = vtb_build_typed(&g->b, VTB_OP_iota, NULL, 0, &axis, 1, &t, 1)->results[0];
       at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
+      if (slow) at = vtb_b_binary(&g->b, VTB_OP_mul, at, slow);
       total = total ? vtb_b_binary(&g->b, VTB_OP_add, total, at) : at;
-      stride *= dim.size;
+      if (dim.size != VTB_DYN)
+        stride *= dim.size;
+      else
+        slow = slow ? vtb_b_binary(&g->b, VTB_OP_mul, slow, batch_size(g)) : batch_size(g);
     }
   }
   return total;

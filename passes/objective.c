@@ -8,7 +8,9 @@
  *   a.rows = [sum_b v_b a_b; n],   c.rows = [sum_b v_b c_b; sum_b v_b n_b]
  *   value = mean over the k whose divisor is positive of rows[0, k] / rows[1, k]; 0: there is none
  * One number x without a batch axis stands for all samples: its rows are [n x; n]. With v a select,
- * not a product, a padding row may hold anything.
+ * not a product, a padding row may hold anything. What the model itself sums over the batch leaves
+ * padding out, too (padding.c); a further axis of the batch, of a value a pair, is averaged over
+ * the samples that are none.
  *
  * In a training step the sum of the losses' values is the scalar that is differentiated. Of a loss
  * without a divisor of its own the value is rows[0] / max(n, 1), and x itself of one number.
@@ -51,24 +53,28 @@ static vtb_value *count_of(objective *o) {
 static vtb_value *sample_mean(objective *o, vtb_value *x) {
   int64_t axes[VTB_MAX_RANK];
   double count = 1;
+  int pairs = 0;
+  if (x->type.rank == 1) return x;
   for (int i = 1; i < x->type.rank; i++) {
     axes[i - 1] = i;
-    count *= (double)x->type.dim[i].size;
+    if (x->type.dim[i].size != VTB_DYN)
+      count *= (double)x->type.dim[i].size;
+    else if (++pairs)
+      x = vtb__mask_rows(&o->b, valid_of(o), x, i, 0);
   }
-  if (x->type.rank == 1) return x;
-  vtb_value *sum = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, x, axes, x->type.rank - 1, false);
-  if (count == 1) return sum;
-  return vtb_b_binary(&o->b, VTB_OP_mul, sum, vtb_b_constant(&o->b, 1 / count));
+  vtb_value *mean = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, x, axes, x->type.rank - 1, false);
+  if (count != 1) mean = vtb_b_binary(&o->b, VTB_OP_mul, mean, vtb_b_constant(&o->b, 1 / count));
+  for (; pairs > 0; pairs--) {
+    vtb_value *n = vtb_b_binary(&o->b, VTB_OP_max, count_of(o), vtb_b_constant(&o->b, 1));
+    mean = vtb_b_binary(&o->b, VTB_OP_div, mean, n);
+  }
+  return mean;
 }
 
 /* The sum over the samples that are no padding; the axes behind the batch stay. */
 static vtb_value *valid_sum(objective *o, vtb_value *x) {
   const int64_t axis = 0;
-  vtb_value *valid = valid_of(o);
-  vtb_type t = {.dtype = VTB_F32, .rank = x->type.rank, .dim = {valid->type.dim[0]}};
-  for (int i = 1; i < t.rank; i++) t.dim[i] = (vtb_dim){1, NULL};
-  if (t.rank > 1) valid = vtb_b_reshape(&o->b, valid, &t);
-  vtb_value *kept = vtb_b_select(&o->b, valid, x, vtb_b_constant(&o->b, 0));
+  vtb_value *kept = vtb__mask_rows(&o->b, valid_of(o), x, 0, 0);
   return vtb_b_reduce(&o->b, VTB_OP_reduce_sum, kept, &axis, 1, false);
 }
 
@@ -145,6 +151,7 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training) {
   o.b = (vtb_builder){.module = f->module, .func = made, .span = f->span};
   vtb_value **returns = vtb_xcalloc(2 * (size_t)made->n_returns + 2, sizeof *returns), *total;
   const char **names = vtb_xcalloc(2 * (size_t)made->n_returns + 2, sizeof *names);
+  if (vtb__sums_batch(made)) vtb__mask_padding(made, valid_of(&o));
   int n = add_measures(&o, returns + training, names + training, &total) + training;
   if (training) {
     returns[0] = total;

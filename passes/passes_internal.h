@@ -101,6 +101,13 @@ void vtb__bind_func(vtb_func *f, int64_t batch);
  * and its updates of buffers behind. */
 vtb_func *vtb__objective_of(vtb_func *f, bool training);
 
+/* padding.c: whether f, or what it calls, sums over the samples of a batch; makes that leave out
+ * rows for which `valid`, [B], is 0, in copies of what it calls; x, of the batch along an axis,
+ * with `fill` in those rows. */
+bool vtb__sums_batch(const vtb_func *f);
+void vtb__mask_padding(vtb_func *f, vtb_value *valid);
+vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int axis, double fill);
+
 /* A row kernel that norms its rows (norm_form.c): y = (x - mean) gain / sqrt(squares / C + eps) +
  * shift, mean being 0 where rows are not centred. Values are the kernel's; NULL: it has none. */
 typedef struct vtb__norm {

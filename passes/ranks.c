@@ -512,10 +512,8 @@ static void visit(sharing *s, vtb_inst *i) {
 
 static void check_axes(sharing *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) {
-    int axes = 0;
-    const vtb_type *t = &i->results[r]->type;
-    for (int a = 0; a < t->rank; a++) axes += t->dim[a].size == VTB_DYN;
-    if (axes > 1) refuse(s, i, "it pairs the rows of a batch with one another");
+    if (vtb_type_batch_axes(&i->results[r]->type) > 1)
+      refuse(s, i, "it pairs the rows of a batch with one another");
   }
 }
 

@@ -110,6 +110,14 @@ static vtb_status check_classifier(const vtb_func *f, const char *logits, double
   return VTB_E_INPUT;
 }
 
+/* Rows without a label fill the batch up. */
+static void mask_unlabelled(vtb_func *f, vtb_value *labels) {
+  vtb_builder b = {.module = f->module, .func = f, .before = f->first, .span = f->span};
+  vtb_attr to = VTB_A_STR("to", "f32");
+  vtb_value *label = vtb_build(&b, VTB_OP_cast, &labels, 1, &to, 1)->results[0];
+  vtb__mask_padding(f, binary(&b, VTB_OP_ge, label, vtb_b_constant(&b, 0.0), "valid"));
+}
+
 /* A copy of f with labels as a further input, that returns loss, logits and f's updates of
  * buffers. */
 static vtb_func *with_loss(vtb_func *f, int at, double eps) {
@@ -120,6 +128,7 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   vtb_value *labels = vtb_func_add_arg(l, "labels", t);
   l->arg_info[labels->index].role = VTB_ROLE_INPUT;
   l->arg_info[labels->index].official = vtb_intern(m, "labels");
+  if (vtb__sums_batch(l)) mask_unlabelled(l, labels);
   vtb_builder b = {.module = m, .func = l, .span = logits->def ? logits->def->span : f->span};
   vtb_value **returns = vtb_xcalloc((size_t)l->n_returns + 2, sizeof *returns);
   const char **names = vtb_xcalloc((size_t)l->n_returns + 2, sizeof *names);

@@ -170,7 +170,9 @@ vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o
 #define MOST_ELEMENTS (INT64_C(1) << 44)
 
 static bool has_room(const vtb_value *v, int64_t batch) {
-  return !vtb_type_is_dynamic(&v->type) || vtb_type_count(&v->type) <= MOST_ELEMENTS / batch;
+  int64_t most = MOST_ELEMENTS;
+  for (int k = vtb_type_batch_axes(&v->type); k > 0; k--) most /= batch;
+  return !vtb_type_is_dynamic(&v->type) || vtb_type_count(&v->type) <= most;
 }
 
 static vtb_status check_batch(const vtb_module *m, int64_t batch, vtb_error *err) {

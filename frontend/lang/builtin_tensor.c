@@ -73,21 +73,36 @@ static bool takes_axes(vtb__args *a, vtb__val x, const char *word) {
   return false;
 }
 
+/* How many samples the batch has, a number that is known when it runs. */
+static vtb__val n_samples(vtb__eval *e, vtb_span span) {
+  vtb_type ones = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, "B"}}};
+  vtb_builder *b = vtb__at(e, span);
+  vtb_value *one = b ? vtb_b_splat(b, 1, &ones) : NULL;
+  const int64_t axis = 0;
+  if (!one || !(b = vtb__at(e, span))) return VTB__ERR;
+  return vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, one, &axis, 1, false), NULL);
+}
+
 /* All axes of a sample, giving [B], or of its places, giving [B, C]. */
 static vtb__val over_sample(vtb__eval *e, vtb__args *a, vtb_value *x, bool places) {
   int64_t axes[VTB_MAX_RANK];
   double count = 1;
-  int n = 0;
+  int n = 0, pairs = 0;
   for (int i = 1; i < x->type.rank - places; i++) {
+    bool batch = x->type.dim[i].size == VTB_DYN;
     axes[n++] = i;
-    count *= (double)x->type.dim[i].size;
+    pairs += batch;
+    if (!batch) count *= (double)x->type.dim[i].size;
   }
   vtb_op op = strcmp(a->name, "amax") == 0 ? VTB_OP_reduce_max : VTB_OP_reduce_sum;
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
   if (n) x = vtb_b_reduce(b, op, x, axes, n, false);
   vtb__val y = vtb__tensor(x, NULL);
-  if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR || count == 1) return y;
+  if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
+  for (; pairs > 0 && y.kind == VTB__TENSOR; pairs--)
+    y = vtb__elementwise2(e, VTB_OP_div, y, n_samples(e, a->span), a->span);
+  if (count == 1 || y.kind == VTB__ERROR) return y;
   return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1 / count), a->span);
 }
 
@@ -263,7 +278,9 @@ static vtb__val b_ungroup(vtb__eval *e, vtb__args *a) {
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   if (!v) return VTB__ERR;
   int r = v->type.rank;
-  if (r < 2 || v->type.dim[r - 2].size == VTB_DYN || (r == 3 && x.u.t.layout->kind == VTB__TOKENS))
+  bool batch = r > 1 && (v->type.dim[r - 2].size == VTB_DYN ||
+                         (v->type.dim[r - 1].size == VTB_DYN && v->type.dim[r - 2].size != 1));
+  if (r < 2 || batch || (r == 3 && x.u.t.layout->kind == VTB__TOKENS))
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "ungroup joins the last two axes, and %s has none to spare",
                        vtb__describe(e, x));

@@ -91,10 +91,25 @@ static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, v
   return b ? vtb_b_reshape(b, v, &shape) : NULL;
 }
 
+/* The batch of one meets another axis of the other: each sample with each, which nobody means who
+ * does not say so. */
+static bool pairs_samples(const vtb_type *x, const vtb_type *y, const vtb_type *both) {
+  int n = vtb_type_batch_axes(both);
+  return n > vtb_type_batch_axes(x) && n > vtb_type_batch_axes(y);
+}
+
 static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_value *y,
                        vtb_span span) {
   vtb_type t;
-  if (vtb_type_broadcast(&x->type, &y->type, &t)) return true;
+  bool fits = vtb_type_broadcast(&x->type, &y->type, &t);
+  if (fits && !pairs_samples(&x->type, &y->type, &t)) return true;
+  if (fits) {
+    vtb__report(e, VTB_DIAG_BATCH_MEETS, span,
+                "the batch axis of one operand meets another axis of the other: %s and %s",
+                vtb__describe(e, a), vtb__describe(e, b));
+    vtb__hint_batch(e, &x->type, &y->type);
+    return false;
+  }
   vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, span, "%s does not fit %s", vtb__describe(e, a),
               vtb__describe(e, b));
   vtb__hint_shapes(e, &x->type, &y->type);

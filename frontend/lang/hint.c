@@ -99,6 +99,33 @@ void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b) {
   }
 }
 
+/* [B, 1, H, W] with [B, H, W]: the axis that the lesser needs behind its batch. */
+static void help_align(vtb__eval *e, const vtb_type *less, const vtb_type *more, bool left) {
+  const char *side = left ? "the left operand" : "the right operand";
+  int n = more->rank - less->rank;
+  if (n == 0)
+    vtb_diag_help(e->diags, "if pairs of samples are meant, a product makes them: "
+                            "einsum(\"i,j->ij\", a, b), of [B, C] einsum(\"ic,jc->ij\", a, b)");
+  else if (less->rank == 2 && n == 1)
+    vtb_diag_help(e->diags, "%s needs an axis of 1 behind its batch: group(x, 1)", side);
+  else if (n == 1) {
+    vtb_strbuf perm = {0};
+    vtb_strbuf_printf(&perm, "0, %d", less->rank - 1);
+    for (int i = 1; i <= less->rank; i++)
+      if (i != less->rank - 1) vtb_strbuf_printf(&perm, ", %d", i);
+    vtb_diag_help(e->diags, "%s needs an axis of 1 behind its batch: transpose(group(x, 1), [%s])",
+                  side, perm.at);
+    vtb_strbuf_free(&perm);
+  } else {
+    vtb_diag_help(e->diags, "%s needs %d axes of 1 behind its batch", side, n);
+  }
+}
+
+void vtb__hint_batch(vtb__eval *e, const vtb_type *x, const vtb_type *y) {
+  bool left = x->rank < y->rank;
+  if (!e->stopped) help_align(e, left ? x : y, left ? y : x, left);
+}
+
 void vtb__chunk_help(vtb__eval *e) {
   if (!e->stopped)
     vtb_diag_help(e->diags, "a chunk has at least one token: chunkwise(64), or chunkwise alone to "

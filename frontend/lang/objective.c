@@ -100,6 +100,14 @@ void vtb__measure(vtb__eval *e, const vtb_stmt *s) {
                 vtb__type_string(e, &value->type), vtb__type_string(e, &by->type));
     return;
   }
+  if (by && vtb_type_batch_axes(&value->type) > 1) {
+    vtb__report(e, VTB_DIAG_MEASURE_SHAPE, s->span,
+                "the sum is %s: a quotient is summed over the first axis, and its other axes stay "
+                "apart, which the batch cannot",
+                vtb__type_string(e, &value->type));
+    vtb__help(e, "sum(x, axis = \"sample\") of both sums each sample's pairs first");
+    return;
+  }
   const char *prefix = s->kind == VTB_STMT_LOSS ? VTB_MEASURE_LOSS
                        : s->u.measure.lower     ? VTB_MEASURE_LOWER
                                                 : VTB_MEASURE_METRIC;

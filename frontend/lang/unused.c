@@ -1,6 +1,6 @@
 /* What was written and has no effect: variables and parameters of a declaration that nothing reads,
  * params of the model that reach no output. Warnings, for the file that was asked for, once it has
- * no errors.
+ * no errors. And builtins that a declaration hides.
  *
  * Names are looked for in the text, not in what was evaluated: a variable that only another value
  * of a hyperparameter needs is used. A name that begins with _ is never asked about, and no
@@ -120,4 +120,26 @@ void vtb__warn_unreached(vtb__eval *e) {
   }
   vtb_vec_free(&lost);
   vtb_map_free(&known);
+}
+
+/* ---- hidden builtins ------------------------------------------------------------------------- */
+
+/* What a file declares is found before the builtin of its name, in that file and in those that use
+ * it; the others, the standard library among them, go on meaning the builtin. */
+static bool hides_builtin(const vtb_decl *d) {
+  if (d->kind == VTB_DECL_CONST) return vtb__is_word(d->name.text);
+  return vtb__is_called(d) && (vtb__is_word(d->name.text) || vtb__builtin_find(d->name.text));
+}
+
+void vtb__warn_hidden(vtb__eval *e) {
+  for (size_t i = 0; i < e->unit->files.n; i++)
+    for (size_t k = 0; k < e->unit->files.at[i]->decls.n; k++) {
+      const vtb_decl *d = e->unit->files.at[i]->decls.at[k];
+      if (!hides_builtin(d)) continue;
+      vtb_diag_warning(e->diags, VTB_DIAG_HIDES_BUILTIN, d->name.span,
+                       "%s '%s' hides the builtin of that name", vtb__decl_kind_text(d->kind),
+                       d->name.text);
+      vtb_diag_help(e->diags, "'%s' is the builtin again under another name of this %s",
+                    d->name.text, vtb__decl_kind_text(d->kind));
+    }
 }

@@ -499,6 +499,8 @@ void vtb__hint_axes(vtb__eval *e, vtb__val v);
 /* After a message that a and b do not broadcast. */
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
 
+void vtb__hint_batch(vtb__eval *e, const vtb_type *x,
+                     const vtb_type *y);                         /* it meets another axis */
 void vtb__chunk_help(vtb__eval *e);                              /* after a chunk below 1 */
 void vtb__list_hyperparameters(vtb__eval *e, const vtb_decl *d); /* as a help */
 /* Models and presets of the root, as a help. */
@@ -526,6 +528,7 @@ const vtb__builtin *vtb__builtin_find(const char *name);
 size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
 extern const char *const vtb__words[]; /* of orders, modes and the like; NULL ends */
+bool vtb__is_word(const char *name);   /* one of these, or an initialiser */
 bool vtb__builtin_name(vtb__eval *e, const char *name,
                        vtb__val *out);   /* rows, auto, zeros, training ... */
 bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of any number */

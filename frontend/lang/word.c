@@ -38,28 +38,8 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
   return true;
 }
 
-static bool is_word(const char *name) {
+bool vtb__is_word(const char *name) {
   for (size_t i = 0; vtb__words[i]; i++)
     if (strcmp(vtb__words[i], name) == 0) return true;
   return vtb__init_builtin(name);
-}
-
-/* What a file declares is found before the builtin of its name, in that file and in those that use
- * it; the others, the standard library among them, go on meaning the builtin. */
-static bool hides_builtin(const vtb_decl *d) {
-  if (d->kind == VTB_DECL_CONST) return is_word(d->name.text);
-  return vtb__is_called(d) && (is_word(d->name.text) || vtb__builtin_find(d->name.text));
-}
-
-void vtb__warn_hidden(vtb__eval *e) {
-  for (size_t i = 0; i < e->unit->files.n; i++)
-    for (size_t k = 0; k < e->unit->files.at[i]->decls.n; k++) {
-      const vtb_decl *d = e->unit->files.at[i]->decls.at[k];
-      if (!hides_builtin(d)) continue;
-      vtb_diag_warning(e->diags, VTB_DIAG_HIDES_BUILTIN, d->name.span,
-                       "%s '%s' hides the builtin of that name", vtb__decl_kind_text(d->kind),
-                       d->name.text);
-      vtb_diag_help(e->diags, "'%s' is the builtin again under another name of this %s",
-                    d->name.text, vtb__decl_kind_text(d->kind));
-    }
 }

@@ -259,6 +259,63 @@ TEST(padding_does_not_count) {
   model_free(&m);
 }
 
+static void check_gradient(const char *statement);
+
+/* What is summed over the batch: [1, 4] or [4] where nothing else is said, made one number. */
+#define PAIRS "einsum(\"ic,jc->ij\", s, t)"
+static const char *const over_batch[] = {
+    "mean(sum(square(s), axis = \"B\"))",
+    "mean(mean(s, axis = \"B\"))",
+    "mean(amax(s, axis = \"B\"))",
+    "sum(einsum(\"bc,bc->c\", s, t))",
+    "mean(mean(square(s - mean(s, axis = \"B\")), axis = \"B\"))",
+    "log(sum(exp(" PAIRS ")))",
+    "square(" PAIRS ")",
+    "mean(" PAIRS ", axis = \"sample\")",
+    "amax(" PAIRS ", axis = \"sample\")",
+    "sum(sum(square(" PAIRS "), axis = \"sample\"), axis = \"B\")",
+    "log(sum(exp(transpose(" PAIRS ", [1, 0])))) - mean(" PAIRS ")",
+    "normed(s)\n}\nblock inner(v: tensor) { return mean(v, axis = \"B\") }\n"
+    "block normed(v: tensor) {\n  return square(v - inner(v)) * inner(square(v))"};
+
+/* With another row of padding, or with none, the loss and its gradient are the same numbers. */
+TEST(padding_is_in_no_sum_over_the_batch) {
+  for (size_t i = 0; i < sizeof over_batch / sizeof *over_batch; i++) {
+    char text[400];
+    double loss[2], grad[2][C];
+    snprintf(text, sizeof text, "loss a = %s", over_batch[i]);
+    for (int k = 0; k < 2; k++) {
+      model m = model_new(text, true);
+      m.args[6].data[1] = 0;
+      for (int a = 0; a < 3; a += 2)
+        for (int c = 0; c < C; c++) m.args[a].data[C + c] = k ? 3.5 - c : 0;
+      vtb_tensor *r = run(&m);
+      loss[k] = r[0].data[0];
+      memcpy(grad[k], r[m.f->n_returns - 1].data, sizeof grad[k]);
+      results_free(&m, r);
+      model_free(&m);
+    }
+    CHECK_MSG(fabs(loss[0] - loss[1]) < 1e-12 && fabs(loss[0]) > 1e-3, "%s: %g and %g", text,
+              loss[0], loss[1]);
+    for (int c = 0; c < C; c++)
+      CHECK_MSG(fabs(grad[0][c] - grad[1][c]) < 1e-12, "%s: gradient %g and %g", text, grad[0][c],
+                grad[1][c]);
+    check_gradient(text);
+  }
+  model m = model_new("loss a = sum(0 * mean(t, axis = \"sample\") + 1, axis = \"B\")\n"
+                      "  loss b = mean(0 * " PAIRS " + 1, axis = \"sample\")\n"
+                      "  loss c = sum(0 * " PAIRS " + 1, axis = \"sample\")",
+                      false);
+  m.args[6].data[1] = 0;
+  vtb_tensor *r = run(&m);
+  for (int k = 0; k < 3; k++) {
+    const double *rows = r[m.f->n_returns - 3 + k].data;
+    CHECK_NEAR(rows[0] / rows[1], k == 1 ? 1 : 2, 1e-12);
+  }
+  results_free(&m, r);
+  model_free(&m);
+}
+
 /* One number stands for all samples; a quotient is divided once. */
 TEST(numbers_and_quotients) {
   double mean = 0, above = 0, below = 0;
@@ -325,17 +382,19 @@ TEST(orders_are_stable_and_inverse) {
   for (int b = 0; b < B; b++)
     for (int c = 0; c < C; c++) z[c] = target(b, c);
   CHECK(isfinite(z[0]));
-  /* its own inverse is the ranks of what was sorted, and undoes it; ranks of an order are the order */
+  /* its inverse is the ranks of what was sorted, and undoes it; ranks of an order are the order */
   static const char *const zero[] = {
-      "metric a = sum(square(inverse(argsort(t)) - ranks(t)), axis = \"sample\")",
-      "metric a = sum(square(ranks(argsort(t)) - argsort(t)), axis = \"sample\")",
-      "metric a = sum(square(inverse(inverse(argsort(t))) - argsort(t)), axis = \"sample\")",
-      "metric a = sum(square(inverse(group(argsort(t), 4)) - ranks(t)), axis = \"sample\")",
-      "u = group(t, 4)\n  metric a = sum(square(gather(gather(u, argsort(t)), inverse(argsort(t))) "
-      "- u), axis = \"sample\")",
-      "u = group(t, 4)\n  metric a = sum(square(gather(gather(u, inverse(argsort(t))), argsort(t)) "
-      "- u), axis = \"sample\")"};
-  for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) CHECK_NEAR(measured(zero[i]), 0, 0);
+      "square(inverse(argsort(t)) - ranks(t))",
+      "square(ranks(argsort(t)) - argsort(t))",
+      "square(inverse(inverse(argsort(t))) - argsort(t))",
+      "square(inverse(group(argsort(t), 4)) - ranks(t))",
+      "square(gather(gather(group(t, 4), argsort(t)), inverse(argsort(t))) - group(t, 4))",
+      "square(gather(gather(group(t, 4), inverse(argsort(t))), argsort(t)) - group(t, 4))"};
+  for (size_t i = 0; i < sizeof zero / sizeof *zero; i++) {
+    char text[128];
+    snprintf(text, sizeof text, "metric a = sum(%s, axis = \"sample\")", zero[i]);
+    CHECK_NEAR(measured(text), 0, 0);
+  }
   CHECK(measured("metric a = sum(square(argsort(t) - ranks(t)), axis = \"sample\")") > 0);
   CHECK_NEAR(measured("metric a = sum(gather(d, argsort(0 * t)) - gather(d, ranks(0 * t)), "
                       "axis = \"sample\")"),
@@ -361,6 +420,7 @@ int main(void) {
   RUN(dice_is_its_formula);
   RUN(metrics_count_over_the_whole_batch);
   RUN(padding_does_not_count);
+  RUN(padding_is_in_no_sum_over_the_batch);
   RUN(numbers_and_quotients);
   RUN(gradients_match_differences);
   RUN(orders_are_stable_and_inverse);
