@@ -1,5 +1,5 @@
 /* See steps.h. */
-#include "codegen/steps.h"
+#include "codegen/steps_check.h"
 
 #include "codegen/label.h"
 
@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "codegen/body/body.h"
+#include "ir/checks.h"
 #include "ir/kernels.h"
 #include "ir/path.h"
 
@@ -445,7 +446,9 @@ vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *plac
   }
   count_runs(out);
   label_steps(out);
-  return VTB_OK;
+  status = vtb_checks() ? vtb_steps_check(out, err) : VTB_OK;
+  if (status != VTB_OK) vtb_steps_free(out);
+  return status;
 }
 
 void vtb_steps_free(vtb_steps *s) {

@@ -255,6 +255,11 @@ const vtb_backend *vtb_backend_of(const vtb_target *t) {
   return NULL;
 }
 
+bool vtb_target_runs(const vtb_target *t) {
+  const vtb_backend *b = vtb_backend_of(t);
+  return !b || b->program;
+}
+
 const vtb_target *vtb_target_with_stage(const char *stage) {
   for (size_t i = 0; i < N_BACKENDS; i++)
     if (vtb_backend_text_of(&table[i], stage)) return vtb_target_find(table[i].target);

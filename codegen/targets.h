@@ -21,7 +21,8 @@ typedef struct vtb_backend {
   /* Whether the vendor's library is to make large products where nobody says; NULL: there is
    * none. */
   bool (*library)(void);
-  /* Entry f, compiled and ready to run. */
+  /* Entry f, compiled and ready to run; NULL: the target has texts alone. vtb_compile_target()
+   * (frontend/compile) refuses it where programs are wanted, and nobody else asks. */
   vtb_status (*program)(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                         vtb_program **program, vtb_error *err);
   /* Its code as an object file; NULL: it is not native. */
@@ -36,6 +37,8 @@ typedef struct vtb_backend {
   const vtb_backend_text *texts; /* ends with stage NULL */
 } vtb_backend;
 const vtb_backend *vtb_backend_of(const vtb_target *t); /* NULL: interpreted */
+/* Whether something runs on the target: it is interpreted, or programs are made for it. */
+bool vtb_target_runs(const vtb_target *t);
 /* NULL: the target has no such stage. */
 const vtb_backend_text *vtb_backend_text_of(const vtb_backend *b, const char *stage);
 /* The first target that has it; NULL: none. */

@@ -1,5 +1,8 @@
 /* The verifier: every rule that a module keeps between passes. The first broken one is reported. */
+#include "ir/checks.h"
 #include "ir/internal.h"
+
+#include <stdlib.h>
 
 typedef struct verifier {
   const vtb_module *module;
@@ -34,8 +37,9 @@ static bool value_rules(verifier *v, const vtb_value *value, const vtb_inst *def
     return broken(v, "%%%s does not know where it is defined", value->name);
   if (value->id < 0 || value->id >= v->func->n_values || v->defined[value->id])
     return broken(v, "%%%s has the id %d, which is taken or out of range", value->name, value->id);
-  if (vtb_map_has(names, value->name)) return broken(v, "two values are named %%%s", value->name);
+  size_t n = names->n;
   vtb_map_set(names, value->name, (void *)(uintptr_t)1);
+  if (names->n == n) return broken(v, "two values are named %%%s", value->name);
   v->defined[value->id] = true;
   return true;
 }
@@ -85,8 +89,8 @@ static bool shape_rules(verifier *v) {
     good = broken(v, "the rule gives %zu results", s.results.n);
   for (int i = 0; good && i < inst->n_results; i++)
     if (!vtb_type_equal(&s.results.at[i], &given.at[i]))
-      good = broken(v, "%%%s should be %s", inst->results[i]->name,
-                    vtb__shape_text(&s, &s.results.at[i]));
+      good = broken(v, "%%%s is %s and should be %s", inst->results[i]->name,
+                    vtb__shape_text(&s, &given.at[i]), vtb__shape_text(&s, &s.results.at[i]));
   vtb__shape_free(&s);
   vtb_vec_free(&given);
   return good;
@@ -180,4 +184,12 @@ bool vtb_module_verify(const vtb_module *m, vtb_error *err) {
   if (m->entry && m->entry->kind != VTB_FUNC_PLAIN && m->entry->kind != VTB_FUNC_RULE)
     return broken(&v, "the entry is not a plain function");
   return call_rules(&v);
+}
+
+bool vtb_checks(void) {
+#ifdef NDEBUG
+  return vtb_streq(getenv("VTB_CHECKS"), "on");
+#else
+  return true;
+#endif
 }

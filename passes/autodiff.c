@@ -393,7 +393,7 @@ static vtb_status differentiate(vtb__ad ad, vtb_func *f, const int *outs, int n_
   }
   if (status != VTB_OK) remove_halves(&ad);
   vtb_arena_free(&ad.arena);
-  return status;
+  return vtb__verified(ad.module, "after autodiff", status, ad.err);
 }
 
 /* ---- halves of an entry ---------------------------------------------------------------------- */
@@ -452,7 +452,7 @@ vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const int *outs, int 
     remove_halves(&ad);
   }
   vtb_arena_free(&ad.arena);
-  return status;
+  return vtb__verified(m, "after autodiff in halves", status, err);
 }
 
 vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,

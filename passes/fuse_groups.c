@@ -1,6 +1,8 @@
 /* Groups of instructions: members, users, places, paths (passes/fuse_groups.h). */
 #include "passes/fuse_groups.h"
 
+#include "ir/checks.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -102,6 +104,63 @@ void vtb__groups_join(vtb__groups *g, int into, int from) {
   g->last[into] = g->last[from];
 }
 
+/* ---- what is said of groups ------------------------------------------------------------------ */
+
+static bool broken(vtb_error *err, const char *fmt, ...) VTB_PRINTF(2, 3);
+static bool broken(vtb_error *err, const char *fmt, ...) {
+  char rule[200];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(rule, sizeof rule, fmt, ap);
+  va_end(ap);
+  vtb_fail(err, VTB_E_INTERNAL, "groups of fuse: %s", rule);
+  return false;
+}
+
+/* Every node leads to one that names its group, and stands in that group's list and no other. */
+static bool check_members(const vtb__groups *g, int *of, vtb_error *err) {
+  int listed = 0;
+  for (int i = 0; i < g->n; i++) {
+    int steps = 0;
+    for (of[i] = i; g->parent[of[i]] != of[i]; of[i] = g->parent[of[i]])
+      if (++steps > g->n) return broken(err, "node %d leads to no group", i);
+  }
+  for (int i = 0; i < g->n; i++) {
+    if (of[i] != i) continue;
+    for (int k = g->first[i]; k >= 0; k = g->next[k]) {
+      if (of[k] != i) return broken(err, "group %d lists node %d of group %d", i, k, of[k]);
+      if ((g->next[k] < 0) != (g->last[i] == k))
+        return broken(err, "group %d does not end with node %d", i, g->last[i]);
+      if (++listed > g->n) return broken(err, "group %d lists a node twice", i);
+    }
+  }
+  return listed == g->n || broken(err, "%d of %d nodes are listed", listed, g->n);
+}
+
+/* Groups have places, each its own, and come after those they read. */
+static bool check_places(const vtb__groups *g, const int *of, vtb_error *err) {
+  for (int p = 0; p < g->n; p++) {
+    int group = g->at[p];
+    if (group >= 0 && (of[group] != group || g->place[group] != p))
+      return broken(err, "place %d is not that of group %d", p, group);
+  }
+  for (int i = 0; i < g->n; i++) {
+    if (g->at[g->place[of[i]]] != of[i])
+      return broken(err, "group %d is not at its place %d", of[i], g->place[of[i]]);
+    VTB__EACH_USER(g, i, u)
+    if (of[*u] != of[i] && g->place[of[*u]] <= g->place[of[i]])
+      return broken(err, "group %d is placed before group %d, which it reads", of[*u], of[i]);
+  }
+  return true;
+}
+
+vtb_status vtb__groups_check(vtb__groups *g, vtb_error *err) {
+  int *of = vtb_xcalloc((size_t)g->n + 1, sizeof *of);
+  bool good = check_members(g, of, err) && check_places(g, of, err);
+  vtb_free(of);
+  return good ? VTB_OK : VTB_E_INTERNAL;
+}
+
 void vtb__groups_sort(vtb__groups *g) {
   for (int i = 0; i < g->n; i++) g->first[i] = -1;
   for (int i = g->n - 1; i >= 0; i--) {
@@ -110,4 +169,6 @@ void vtb__groups_sort(vtb__groups *g) {
     g->next[i] = g->first[group];
     g->first[group] = i;
   }
+  vtb_error err = {0};
+  if (vtb_checks()) vtb_check(vtb__groups_check(g, &err) == VTB_OK, "%s", err.text);
 }

@@ -31,7 +31,10 @@ int vtb__group_of(vtb__groups *g, int node);
 bool vtb__groups_path(vtb__groups *g, int a, int b, bool direct);
 /* Makes `from` a part of `into`. vtb__groups_path() was just asked about them and said no. */
 void vtb__groups_join(vtb__groups *g, int into, int from);
-/* Lists every group's nodes in the order of the function. */
+/* VTB_E_INTERNAL if the groups are not what is said of them above. */
+VTB_MUST_USE vtb_status vtb__groups_check(vtb__groups *g, vtb_error *err);
+/* Lists every group's nodes in the order of the function; checks them where that is wanted
+ * (vtb_checks). */
 void vtb__groups_sort(vtb__groups *g);
 
 /* The nodes of a group; the nodes that read node `i`. */

@@ -2,6 +2,7 @@
  * stand, and the kernel. */
 #include "passes/passes_internal.h"
 
+#include "ir/checks.h"
 #include "ir/kernels.h"
 
 #include <stdlib.h>
@@ -105,8 +106,31 @@ static vtb_inst *at_order(const vtb_func *f, int order) {
   return NULL;
 }
 
+vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f, vtb_error *err) {
+  if (g->n < 1 || g->n > VTB__GROUP_MOST)
+    return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has %d members", f->name, g->n);
+  for (int m = 0; m < g->n; m++) {
+    const vtb_inst *i = g->at[m];
+    const char *op = vtb_op_get(i->op)->name;
+    if (i->func != f)
+      return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s of @%s", f->name, op,
+                      i->func->name);
+    if ((i->prev ? i->prev->next : f->first) != i)
+      return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s that is not in it", f->name,
+                      op);
+    for (int k = 0; k < m; k++)
+      if (g->at[k] == i)
+        return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s twice", f->name, op);
+  }
+  if (vtb__group_stands(g)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INTERNAL,
+                  "a group of @%s has no place between what it reads and what reads it", f->name);
+}
+
 vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
                           bool views) {
+  vtb_error err = {0};
+  if (vtb_checks()) vtb_check(vtb__group_check(g, f, &err) == VTB_OK, "%s", err.text);
   qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
   kernel k = {.func = vtb__kernel_new(named)};
   k.b = (vtb_builder){.module = f->module, .func = k.func, .span = named->span};

@@ -11,8 +11,9 @@
  * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
-#include "passes/passes.h"
+#include "passes/plan_check.h"
 
+#include "ir/checks.h"
 #include "ir/kernels.h"
 
 #include <assert.h>
@@ -106,6 +107,8 @@ static bool make_view(const vtb_inst *i, const vtb_slot *from, vtb_slot *s) {
     break;
   }
   case VTB_OP_sum_ranks:
+    vtb_check(vtb_type_equal(x, y), "%%%s is summed as another type than %%%s has",
+              i->results[0]->name, i->operands[0]->name);
     memcpy(s->stride, in, sizeof s->stride);
     break;
   case VTB_OP_broadcast:
@@ -397,7 +400,9 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *pla
     plan->frames[i].total_bytes = plan->frames[i].bytes + deepest;
   }
   plan->peak_bytes = vtb_plan_frame(plan, entry)->total_bytes;
-  return VTB_OK;
+  vtb_status status = vtb_checks() ? vtb_plan_check(plan, entry, places, err) : VTB_OK;
+  if (status != VTB_OK) vtb_plan_free(plan);
+  return status;
 }
 
 void vtb_plan_free(vtb_plan *p) {

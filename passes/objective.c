@@ -169,9 +169,8 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training) {
 }
 
 vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_func **made, vtb_error *err) {
-  (void)m;
   if (!vtb_has_measure(f))
     return vtb_fail(err, VTB_E_INPUT, "@%s declares neither a loss nor a metric", f->name);
   *made = vtb__objective_of(f, false);
-  return VTB_OK;
+  return vtb__verified(m, "after the evaluation was built", VTB_OK, err);
 }

@@ -3,6 +3,7 @@
  *
  * A pipeline is names joined by commas, each with optional text in braces: "simplify,fuse{max=64}".
  */
+#include "ir/checks.h"
 #include "passes/passes_internal.h"
 
 #include <stdlib.h>
@@ -110,6 +111,10 @@ static vtb_status verify(const vtb_module *m, const char *when, vtb_error *err) 
   return vtb_fail(err, VTB_E_INTERNAL, "%s: %s", when, broken.text);
 }
 
+vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made, vtb_error *err) {
+  return made == VTB_OK && vtb_checks() ? verify(m, when, err) : made;
+}
+
 static size_t count_instructions(const vtb_module *m) {
   size_t n = 0;
   for (const vtb_func *f = m->first; f; f = f->next)
@@ -141,7 +146,7 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
     status = vtb_fail(err, VTB_E_INPUT, "pass \"%s\" reported errors", s->pass->name);
   bool wanted = vtb_streq(o->print_after, "all") || vtb_streq(o->print_after, s->pass->name);
   if (!status && wanted && o->say) dump(c->module, s->pass->name, o);
-  if (!status && o->verify_each) {
+  if (!status && (o->verify_each || vtb_checks())) {
     char when[64];
     snprintf(when, sizeof when, "after pass \"%s\"", s->pass->name);
     status = verify(c->module, when, err);
@@ -169,7 +174,8 @@ vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, 
   const char *own = c->target ? c->target->pipeline : vtb_pipeline_graph;
   stages s = {0};
   vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : own, &s, err);
-  if (!status && o->verify_each) status = verify(c->module, "before the passes", err);
+  if (!status && (o->verify_each || vtb_checks()))
+    status = verify(c->module, "before the passes", err);
   for (size_t i = 0; i < s.n && !status; i++) status = run_stage(c, o, &s.at[i], err);
   if (o->time && o->say) say_times(&s, o);
   free_stages(&s);

@@ -465,6 +465,47 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
+/* Whether the op needs the sum of its partial operand v, as far as that shows in advance. */
+static bool needs_sum(const sharing *s, const vtb_inst *reader, const vtb_value *v) {
+  static const vtb_op linear[] = {VTB_OP_neg, VTB_OP_stop_gradient, VTB_OP_add,    VTB_OP_sub,
+                                  VTB_OP_mul, VTB_OP_div,           VTB_OP_select, VTB_OP_cast};
+  if (reader->op == VTB_OP_call) return true;
+  for (int r = 0; r < reader->n_results; r++)
+    if (vtb_type_is_dynamic(&reader->results[r]->type)) return true;
+  if (vtb_op_get(reader->op)->klass != VTB_CLASS_ELEMENTWISE) return false;
+  if (reader->op == VTB_OP_div && reader->operands[1] == v) return true;
+  if (reader->op == VTB_OP_add || reader->op == VTB_OP_sub) {
+    const vtb_value *other = reader->operands[reader->operands[0] == v];
+    if (!other->def) return share_of(s, other) == SAME && !is_accumulated(s, other);
+    return other->def->op == VTB_OP_constant && !is_zero(other);
+  }
+  for (size_t k = 0; k < sizeof linear / sizeof *linear; k++)
+    if (linear[k] == reader->op) return false;
+  return true;
+}
+
+/* What one reader needs summed the others read so, too: a sum of what they make would be one
+ * more. */
+static void sum_early(sharing *s, const vtb_inst *i) {
+  for (int r = 0; r < i->n_results; r++) {
+    vtb_inst **readers;
+    vtb_value *v = i->results[r];
+    if (share_of(s, v) != PARTIAL) continue;
+    size_t n = vtb_value_readers(v, &readers);
+    bool needed = false;
+    for (size_t k = 0; k < n; k++) needed |= needs_sum(s, readers[k], v);
+    vtb_free(readers);
+    if (needed) (void)sum_of(s, v);
+  }
+}
+
+static void read_sums(sharing *s, vtb_inst *i) {
+  for (int o = 0; o < i->n_operands; o++) {
+    vtb_value *v = i->operands[o];
+    if (share_of(s, v) == PARTIAL && s->sums[v->id]) vtb_inst_set_operand(i, o, s->sums[v->id]);
+  }
+}
+
 static void visit(sharing *s, vtb_inst *i) {
   switch (i->op) {
   case VTB_OP_reshape:
@@ -543,7 +584,9 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
   for (vtb_inst *i = f->first, *next; i && !s->told; i = next) {
     next = i->next;
     check_axes(s, i);
+    read_sums(s, i);
     visit(s, i);
+    sum_early(s, i);
   }
   if (f == s->c->module->entry) sum_returns(s);
   k.returns = VTB_NEW_ARRAY(&s->arena, share, f->n_returns + 1);

@@ -137,10 +137,9 @@ static vtb_value *simplify_div(vtb_builder *b, vtb_inst *inst) {
   double r = 1 / c;
   /* A float32 quotient must stay a normal number either way round. */
   if (!isfinite(r) || fabs(r) < 1e-30 || fabs(r) > 1e30) return NULL;
-  return vtb_b_binary(b, VTB_OP_mul, x,
-                      vtb__has_type(inst->operands[1], &inst->results[0]->type)
-                          ? splat(b, r, &inst->results[0]->type)
-                          : vtb_b_constant(b, r));
+  vtb_type *t = &inst->results[0]->type;
+  vtb_value *by = vtb__has_type(inst->operands[1], t) ? splat(b, r, t) : vtb_b_constant(b, r);
+  return vtb__as_type(b, vtb_b_binary(b, VTB_OP_mul, x, by), t);
 }
 
 static vtb_value *simplify_select(vtb_builder *b, vtb_inst *inst) {
@@ -225,6 +224,8 @@ static bool simplify_once(vtb_func *f) {
     vtb_value *v = simplify_inst(&b, inst);
     if (!v) continue;
     changed = true;
+    vtb_check(vtb__has_type(v, &inst->results[0]->type), "%s %%%s changes its type",
+              vtb_op_get(inst->op)->name, inst->results[0]->name);
     if (v->id >= fresh) vtb__swap_names(v, inst->results[0]); /* dumps keep the user's names */
     while (with.n < (size_t)f->n_values) vtb_vec_push(&with, NULL);
     with.at[inst->results[0]->id] = v;

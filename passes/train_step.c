@@ -205,7 +205,7 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
   seed(made, o->loss_scale);
   *train = vtb_func_clone(made, m, "train");
   vtb_module_remove(m, made);
-  return VTB_OK;
+  return vtb__verified(m, "after the training step was built", VTB_OK, err);
 }
 
 void vtb_check_training(vtb_func *f, vtb_diags *diags) {

@@ -23,7 +23,7 @@
  */
 #include "ir/objective.h"
 #include "ir/update.h"
-#include "passes/passes.h"
+#include "passes/passes_internal.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -425,5 +425,5 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule
   vtb_vec_free(&buffers);
   vtb_vec_free(&a.returns);
   vtb_vec_free(&a.names);
-  return status;
+  return vtb__verified(m, "after the update was attached", status, err);
 }

@@ -51,7 +51,8 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after) {
   size_t n;
   const vtb_target *table = vtb_targets(&n);
   for (const vtb_target *t = after ? after + 1 : table; t < table + n; t++)
-    if (vtb_streq(wanted, "all") ? !t->needs : vtb_streq(wanted, t->name)) return t;
+    if (vtb_streq(wanted, "all") ? !t->needs && vtb_target_runs(t) : vtb_streq(wanted, t->name))
+      return t;
   return NULL;
 }
 

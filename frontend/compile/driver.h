@@ -129,7 +129,7 @@ VTB_MUST_USE vtb_status vtb__choose_fusions(const vtb_module *m, const char *fun
 
 #define VTB_DEFAULT_TARGET "cpu"
 
-/* NULL is the default. Unless `interpreted`, it is one that code is made for. VTB_E_USAGE if
+/* NULL is the default. Unless `interpreted`, programs can be made for it. VTB_E_USAGE if
  * there is none. */
 VTB_MUST_USE vtb_status vtb_compile_target(const char *name, bool interpreted,
                                            const vtb_target **out, vtb_error *err);

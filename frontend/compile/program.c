@@ -5,22 +5,45 @@
 
 /* ---- what the options say -------------------------------------------------------------------- */
 
+/* Whether the target is one that can be meant: of any kind, or that programs are made for. */
+static bool can_be(const vtb_target *t, bool interpreted) {
+  return interpreted || (vtb_backend_of(t) && vtb_target_runs(t));
+}
+
 /* "cpu, cuda and cuda-emulated" */
 static void list_targets(bool interpreted, vtb_strbuf *out) {
-  size_t n;
+  size_t n, last = 0;
   const vtb_target *table = vtb_targets(&n);
   for (size_t i = 0; i < n; i++)
-    if (interpreted || vtb_backend_of(&table[i]))
-      vtb_strbuf_printf(out, "%s%s", !out->n ? "" : i + 1 == n ? " and " : ", ", table[i].name);
+    if (can_be(&table[i], interpreted)) last = i;
+  for (size_t i = 0; i <= last; i++)
+    if (can_be(&table[i], interpreted))
+      vtb_strbuf_printf(out, "%s%s", !out->n ? "" : i == last ? " and " : ", ", table[i].name);
+}
+
+/* "target c makes no programs, which cpu and cuda do: it has the text sources (vertebra dump
+ * --stage)" */
+static vtb_status no_programs(const vtb_target *t, const char *others, vtb_error *err) {
+  vtb_strbuf texts = {0};
+  const vtb_backend_text *text = vtb_backend_of(t)->texts;
+  for (; text && text->stage; text++)
+    vtb_strbuf_printf(&texts, "%s%s", texts.n ? ", " : ": it has ", text->stage);
+  vtb_fail(err, VTB_E_USAGE, "target %s makes no programs, as %s do%s%s", t->name, others,
+           vtb_strbuf_text(&texts), texts.n ? " (vertebra dump --stage)" : "");
+  vtb_strbuf_free(&texts);
+  return VTB_E_USAGE;
 }
 
 vtb_status vtb_compile_target(const char *name, bool interpreted, const vtb_target **out,
                               vtb_error *err) {
   *out = vtb_target_find(name ? name : VTB_DEFAULT_TARGET);
-  if (*out && (interpreted || vtb_backend_of(*out))) return VTB_OK;
+  if (*out && can_be(*out, interpreted)) return VTB_OK;
   vtb_strbuf names = {0};
   list_targets(interpreted, &names);
-  vtb_fail(err, VTB_E_USAGE, "unknown target '%s'; there are %s", name, names.at);
+  if (*out && vtb_backend_of(*out))
+    (void)no_programs(*out, names.at, err);
+  else
+    vtb_fail(err, VTB_E_USAGE, "unknown target '%s'; there are %s", name, names.at);
   vtb_strbuf_free(&names);
   return VTB_E_USAGE;
 }

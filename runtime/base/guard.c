@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <string.h>
+#include <sys/uio.h>
 
 typedef struct taken {
   uintptr_t address; /* 0: a free slot */
@@ -99,42 +100,45 @@ static void take_back(guards *g, uint64_t first) {
   }
 }
 
+/* Nobody would hear a status: what is wrong goes to the standard error, and the process ends. */
+static VTB_NORETURN void end_with(const char *words) {
+  struct iovec line[] = {{(void *)(uintptr_t)words, strlen(words)}, {(void *)(uintptr_t) "\n", 1}};
+  ssize_t said = writev(2, line, 2);
+  (void)said;
+  __builtin_trap();
+}
+
 /* What is deferred may point into the frames that are being left: it is undone before the jump. */
-static VTB_NORETURN void leave(vtb_status status) {
-  if (!mine || !mine->innermost) __builtin_trap(); /* who calls what never fails has a guard */
+static VTB_NORETURN void leave(vtb_status status, const char *words) {
+  if (!mine || !mine->innermost) end_with(words); /* who calls what never fails has a guard */
   guard *g = mine->innermost;
+  if (g->err) {
+    *g->err = (vtb_error){0};
+    (void)vtb_fail(g->err, status, "%s", words);
+  }
   mine->innermost = g->outer;
   take_back(mine, g->first);
   longjmp(g->jump, (int)status);
 }
 
 void vtb_out_of_memory(size_t size_bytes) {
-  vtb_error *err = mine && mine->innermost ? mine->innermost->err : NULL;
-  if (err) {
-    *err = (vtb_error){0};
-    if (size_bytes)
-      vtb_fail(err, VTB_E_MEMORY, "out of memory (a request for %zu bytes failed)", size_bytes);
-    else
-      vtb_fail(err, VTB_E_MEMORY, "out of memory");
-  }
-  leave(VTB_E_MEMORY);
+  char words[96] = "out of memory";
+  if (size_bytes)
+    snprintf(words, sizeof words, "out of memory (a request for %zu bytes failed)", size_bytes);
+  leave(VTB_E_MEMORY, words);
 }
 
 void vtb_bug_at(const char *file, int line, const char *fmt, ...) {
-  char what[512];
+  char what[512], words[sizeof what + 512];
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(what, sizeof what, fmt, ap);
   va_end(ap);
-  vtb_error *err = mine && mine->innermost ? mine->innermost->err : NULL;
-  if (err) {
-    *err = (vtb_error){0};
-    (void)vtb_fail(err, VTB_E_INTERNAL,
-                   "internal error at %s:%d: %s\nThis is a defect in vertebra, not in your input; "
-                   "please report it with the command you ran.",
-                   file, line, what);
-  }
-  leave(VTB_E_INTERNAL);
+  snprintf(words, sizeof words,
+           "internal error at %s:%d: %s\nThis is a defect in vertebra, not in your input; please "
+           "report it with the command you ran.",
+           file, line, what);
+  leave(VTB_E_INTERNAL, words);
 }
 
 /* ---- guards ---------------------------------------------------------------------------------- */

@@ -4,6 +4,8 @@
 #include "tests/test.h"
 
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- a piece of work that uses all that never fails ------------------------------------------ */
 
@@ -201,11 +203,46 @@ TEST(the_checked_family_says_so) {
   vtb_arena_free(&a);
 }
 
+/* ---- without a guard ------------------------------------------------------------------------- */
+
+static void breaks(void) { vtb_check(order[0] < 0, "order %d is below %d", 7, 0); }
+static void asks_for_too_much(void) { (void)vtb_xmalloc(SIZE_MAX / 2); }
+
+/* What a process says on its standard error before it breaks off; it must not end well. */
+static void last_words(void (*breaks_off)(void), char *out, size_t size) {
+  int ends[2], status = 0;
+  CHECK(pipe(ends) == 0);
+  fflush(NULL);
+  pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], 2);
+    breaks_off();
+    _exit(0);
+  }
+  close(ends[1]);
+  size_t n = 0;
+  for (ssize_t got; (got = read(ends[0], out + n, size - 1 - n)) > 0;) n += (size_t)got;
+  out[n] = '\0';
+  close(ends[0]);
+  CHECK(waitpid(child, &status, 0) == child && WIFSIGNALED(status));
+}
+
+TEST(a_broken_invariant_outside_of_guards_says_which) {
+  char said[2048];
+  last_words(breaks, said, sizeof said);
+  CHECK_MSG(strstr(said, "internal error at ") && strstr(said, "test_guard.c:") &&
+                strstr(said, ": order 7 is below 0\n"),
+            "%s", said);
+  last_words(asks_for_too_much, said, sizeof said);
+  CHECK_MSG(strstr(said, "out of memory (a request for "), "%s", said);
+}
+
 int main(void) {
   RUN(each_allocation_that_fails_is_a_status);
   RUN(what_is_taken_belongs_to_the_guard_until_it_returns);
   RUN(deferred_actions_are_undone_the_latest_first);
   RUN(guards_are_of_their_threads);
   RUN(the_checked_family_says_so);
+  RUN(a_broken_invariant_outside_of_guards_says_which);
   return test_done();
 }

@@ -1,6 +1,7 @@
 /* Models trained by several ranks: losses, gradients and updated parameters are those of one
  * process, whatever the model does with its batch. */
 #include "tests/compile/ranks.h"
+#include "tests/compile/rank_models.h"
 
 static char models[512], examples[512];
 
@@ -36,29 +37,6 @@ static vtb_program *step_of(const char *model, const char *optimizer, int64_t ba
   if (status != VTB_OK) exit(1);
   return p;
 }
-
-/* Batch norm, stochastic depth and dropout inside a block that is called twice, a noise level a
- * row, a normaliser over the batch, labels that do not count. */
-static const char mixed[] =
-    "use std.nn\n"
-    "use std.conv\n"
-    "use std.loss\n"
-    "block layer(x: tokens) {\n"
-    "  y = relu(batch_norm(\"bn\", conv2d(\"conv\", to_image(x), 4, 3, pad = 1)))\n"
-    "  return x + survival(0.3) * dropout(y, 0.2)\n"
-    "}\n"
-    "model mixed() {\n"
-    "  input image: image[4, 6, 6]\n"
-    "  input labels: labels\n"
-    "  time = random(batch)\n"
-    "  x = pixels(image + 0.1 * time * random_normal(image))\n"
-    "  repeat 2 as i scope \"layers.{i}\" { x = layer(x) }\n"
-    "  gate = param gate: [4] ~ normal(0.5)\n"
-    "  shares = mean(mean(sigmoid(x * gate), axis = \"tokens\"), axis = \"B\")\n"
-    "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 5)\n"
-    "  loss ce = cross_entropy(logits, labels)\n"
-    "  loss balance = sum(ungroup(square(shares)))\n"
-    "}\n";
 
 /* At 12 rows; bits repeat. */
 static void check_model(const char *model, const char *optimizer, const int *counts) {
@@ -98,6 +76,13 @@ TEST(what_depends_on_the_batch) {
   CHECK(vtb_program_find(p, VTB_RANK_FIRST) >= 0);
   vtb_program_free(p);
   check_model("mixed.vtb", "sgd", counts);
+  source = NULL;
+}
+
+TEST(batch_norm_of_tokens) {
+  static const int counts[] = {2, 3, 0};
+  source = normed;
+  check_model("normed.vtb", "sgd", counts);
   source = NULL;
 }
 
@@ -333,6 +318,7 @@ int main(int argc, char **argv) {
   }
   RUN(models);
   RUN(what_depends_on_the_batch);
+  RUN(batch_norm_of_tokens);
   RUN(on_a_device);
   RUN(pieces_of_an_update);
   RUN(sharded_states);

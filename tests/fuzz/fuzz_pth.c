@@ -17,7 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, n, 0) != (ssize_t)n) return 0;
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   vtb_status status = vtb_weights_open(path, &w, &said, &err);
-  if (status != VTB_OK && !err.text[0]) abort();
+  vtb_check(status == VTB_OK || err.text[0], "status %d without a sentence", (int)status);
   for (size_t i = 0; status == VTB_OK && i < w->n; i++) {
     float *out = vtb_xmalloc((size_t)w->at[i]->count * sizeof *out + 4);
     vtb_weight_read_f32(w->at[i], out);

@@ -10,7 +10,8 @@ static void write_again(const study *s) {
   vtb_strbuf text = {0};
   study again;
   study_text(s, &text);
-  if (study_read_text("again", vtb_strbuf_text(&text), text.n, &again, NULL) != VTB_OK) abort();
+  vtb_check(study_read_text("again", vtb_strbuf_text(&text), text.n, &again, NULL) == VTB_OK,
+            "what was read is written so that it cannot be read:\n%s", vtb_strbuf_text(&text));
   study_free(&again);
   vtb_strbuf_free(&text);
 }

@@ -52,7 +52,38 @@ TEST(use_before_definition) {
 TEST(wrong_result_type) {
   vtb_module *m = fresh();
   inst_at(m, 1)->results[0]->type.dim[1].size = 4;
-  refused(m, "%b should be f32[B, 3]");
+  refused(m, "%b is f32[B, 4] and should be f32[B, 3]");
+}
+
+/* What a rewrite does that gives a reader an operand of another rank, which broadcasts as well. */
+TEST(operand_of_another_rank) {
+  static const char sums[] = "module \"m\"\n"
+                             "entry func @main(%x: f32[1, 3], %y: f32[3]) -> (f32[1, 3]) {\n"
+                             "  %a = neg %y : f32[3]\n"
+                             "  %s = sum_ranks %x {ranks = 2} : f32[1, 3]\n"
+                             "  return %s\n"
+                             "}\n";
+  static const vtb_source other = {.path = "s.ir", .text = sums, .n = sizeof sums - 1};
+  vtb_diags diags = {0};
+  vtb_module *m = vtb_module_parse(&other, &diags);
+  vtb_inst_set_operand(inst_at(m, 1), 0, inst_at(m, 0)->results[0]);
+  refused(m, "sum_ranks %a {ranks = 2} : f32[1, 3]: %s is f32[1, 3] and should be f32[3]");
+}
+
+/* Results follow from operands and attributes, but of ops that make tensors of nothing or of
+ * scalars. */
+TEST(every_op_has_a_rule_of_its_results) {
+  static const struct row {
+    const char *op, *shape;
+  } rows[] = {
+#define VTB_OP(name, klass, min, max, shape, ...) {#name, #shape},
+#include "ir/ops.def"
+#undef VTB_OP
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    if (strcmp(rows[i].shape, "given") == 0)
+      CHECK_MSG(strstr(" constant iota random state_scale ", rows[i].op) != NULL,
+                "the result of %s may be of any type", rows[i].op);
 }
 
 TEST(two_values_of_one_name) {
@@ -143,6 +174,8 @@ int main(void) {
   RUN(a_good_module_passes);
   RUN(use_before_definition);
   RUN(wrong_result_type);
+  RUN(operand_of_another_rank);
+  RUN(every_op_has_a_rule_of_its_results);
   RUN(two_values_of_one_name);
   RUN(value_of_another_function);
   RUN(value_that_does_not_know_its_reader);

@@ -92,7 +92,7 @@ static void check_file(const char *path) {
   CHECK(vtb_file_read(path, 1 << 22, &text, &n, &err) == VTB_OK);
   if (!text) return;
   broken *b = calloc(1, sizeof *b);
-  if (!b) abort();
+  vtb_check(b, "no memory");
   read_header(text, b);
   CHECK_MSG(b->n_expected > 0, "%s: no expectations", path);
   vtb_diags diags = {.limit = 100};

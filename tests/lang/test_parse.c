@@ -6,7 +6,7 @@
 
 static vtb_unit *load(const char *text, vtb_diags *diags) {
   vtb_unit *u = vtb_unit_load_text("test.vtb", text, strlen(text), NULL, diags);
-  if (!u) abort();
+  vtb_check(u, "nothing was read of:\n%s", text);
   return u;
 }
 

@@ -5,11 +5,9 @@
 # Only what depends on the rows is compiled again, against the copy: the new rows are the last ops, so that what merely
 # names an op stays as it is. All else is linked from the build folder.
 . tests/cli/lib.sh
-: "${VTB_BUILD:?build folder}"
-[ -f "$VTB_BUILD/build.ninja" ] && command -v ninja >/dev/null || { echo "skipped: not a build by ninja"; exit 77; }
+. tests/ops/copy.sh
 "$VTB_BUILD/tests/codegen_test_cuda_scalar_ops" >/dev/null
 [ $? != 77 ] || { echo "skipped: no compiler for emulated kernels"; exit 77; }
-tree=$PWD scratch=$work/tree
 mkdir -p "$scratch/ir" "$scratch/codegen/cuda" "$work"/obj/{ir,passes,codegen,frontend}
 
 rows() { cat ir/scalar_ops.def - >"$scratch/ir/scalar_ops.def"; }
@@ -27,33 +25,6 @@ depends='include "ir/(scalar_)?ops.def"|VTB_OP_COUNT'
 headers=$(grep -lE "$depends" $(find ir passes codegen frontend runtime -name '*.h') | sort | tr '\n' ' ')
 [ "$headers" = "ir/ir.h passes/autodiff.h " ] || fail "headers that depend on the rows: $headers
 passes/autodiff.h only declares; what includes another one has to be compiled here too"
-
-# The command that built FILE, with the copy before the tree; extra options follow.
-command_of() { # FILE
-  sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$VTB_BUILD/compile_commands.json" | sed 's/\\\(.\)/\1/g' |
-    grep -F -- "-c $tree/$1" | head -n 1 | sed -E "s# -I# -I$scratch -I#; s# -o [^ ]+##; s# -O[23] # -O1 #"
-}
-compile() { # FILE [OPTION...]
-  local file=$1 command
-  shift
-  command=$(command_of "$file")
-  [ -n "$command" ] || fail "no command compiles $file"
-  (cd "$VTB_BUILD" && eval "$command" "$@")
-}
-objects() { # FILE...: compiles them into $work/obj/<first folder>
-  for file; do compile "$file" -o "$work/obj/${file%%/*}/${file//\//_}.o" || fail "compiling $file"; done
-}
-link() { # PROGRAM LIBRARIES [FILE]: the command that linked it, our objects of these first; a test's own FILE compiled again
-  local program=$1 libraries=$2 file=${3-} command own=
-  command=$(ninja -C "$VTB_BUILD" -t commands "$program" | tail -n 1)
-  if [ -n "$file" ]; then
-    own=$work/own.o
-    compile "$file" -o "$own" || fail "compiling $file"
-    command=$(sed -E "s# [^ ]+/${file##*/}\.o # #" <<<"$command")
-  fi
-  command=$(sed -E "s# -o [^ ]+# $own $work/obj/$libraries/*.o -o $work/${program##*/}#" <<<"$command")
-  (cd "$VTB_BUILD" && eval "$command") || fail "linking $program"
-}
 
 cc=$(command_of ir/ops.c | cut -d' ' -f1)
 generate() { # what the build makes of the rows

@@ -2,165 +2,49 @@
  * once against one. */
 #include "ir/diag_codes.h"
 #include "runtime/base/update.h"
-#include "tests/passes/pass_check.h"
-
-#include <pthread.h>
-
-enum { RANKS = 3, ROWS = 2, ALL = RANKS * ROWS };
-
-/* ---- n interpreters -------------------------------------------------------------------------- */
-
-typedef struct rank {
-  vtb_module *m;
-  vtb_tensor *args, *results;
-  int number;
-} rank;
-
-static pthread_barrier_t barrier;
-static double *parts[RANKS];
-
-static void sum(void *user, double *at, int64_t n) {
-  const rank *r = user;
-  double *mine = vtb_xcalloc((size_t)n + 1, sizeof *mine);
-  memcpy(mine, at, (size_t)n * sizeof *mine);
-  parts[r->number] = mine;
-  pthread_barrier_wait(&barrier);
-  for (int64_t i = 0; i < n; i++) {
-    at[i] = 0;
-    for (int q = 0; q < RANKS; q++) at[i] += parts[q][i];
-  }
-  pthread_barrier_wait(&barrier);
-  vtb_free(mine);
-}
-
-static void *run(void *user) {
-  rank *r = user;
-  vtb_error err = {0};
-  vtb_interp_options o = {.batch = ROWS, .sum = sum, .user = r};
-  r->results = vtb_xcalloc((size_t)r->m->entry->n_returns + 1, sizeof *r->results);
-  CHECK_MSG(vtb_interpret(r->m->entry, r->args, r->results, &o, &err) == VTB_OK, "%s", err.text);
-  return NULL;
-}
-
-/* Elements of a rank's rows within those of all: x of type `all` to or from y of type `own`. */
-static void copy_rows(const vtb_tensor *all, const vtb_tensor *own, int number, bool back) {
-  int64_t outer = 1, inner = 1;
-  int axis = 0;
-  while (axis < all->type.rank && all->type.dim[axis].size == own->type.dim[axis].size)
-    outer *= all->type.dim[axis++].size;
-  bool split = axis < all->type.rank;
-  for (int a = axis + 1; a < all->type.rank; a++) inner *= all->type.dim[a].size;
-  for (int64_t o = 0; o < outer; o++)
-    for (int64_t k = 0; k < (split ? ROWS * inner : 1); k++) {
-      double *x = all->data + (split ? o * ALL * inner + number * ROWS * inner + k : o);
-      double *y = own->data + (split ? o * ROWS * inner + k : o);
-      if (back)
-        *x = *y;
-      else
-        *y = *x;
-    }
-}
-
-static vtb_tensor *args_of(const vtb_func *f, const vtb_func *whole, const vtb_tensor *all,
-                           int number) {
-  vtb_tensor *args = random_args(f, ROWS, 1);
-  for (int i = 0; i < f->n_args; i++)
-    if (i < whole->n_args)
-      copy_rows(&all[i], &args[i], number, false);
-    else
-      args[i].data[0] = number * ROWS; /* its first row */
-  return args;
-}
-
-static vtb_module *shared(const vtb_module *m, int ranks, vtb_diags *d) {
-  vtb_module *made = vtb_module_clone(m);
-  vtb_error err = {0};
-  vtb_pass_context c = {.module = made, .ranks = ranks, .diags = d};
-  vtb_status status =
-      vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "ranks", .verify_each = true}, &err);
-  if (status == VTB_OK) return made;
-  CHECK_MSG(d->n_errors > 0, "%s", err.text);
-  vtb_module_free(made);
-  return NULL;
-}
-
-/* What the ranks return together is what one returns, and they sum `sums` times; -1: as often as
- * they like. */
-static void check(const char *text, int sums) {
-  vtb_module *m = parse_ir(text);
-  vtb_diags d = {0};
-  vtb_module *part = shared(m, RANKS, &d);
-  vtb_diags_print(&d, stderr);
-  CHECK(part != NULL);
-  if (!part) return;
-  CHECK_MSG(sums < 0 || count_ops(part, VTB_OP_sum_ranks) == sums, "%d sums",
-            count_ops(part, VTB_OP_sum_ranks));
-  vtb_tensor *all = random_args(m->entry, ALL, 77);
-  for (int i = 0; i < m->entry->n_args; i++)
-    if (m->entry->args[i]->type.dtype == VTB_I32) all[i].data[0] = 5;
-  vtb_tensor *want = interpret(m, all, ALL);
-  pthread_t threads[RANKS];
-  rank ranks[RANKS];
-  pthread_barrier_init(&barrier, NULL, RANKS);
-  for (int r = 0; r < RANKS; r++) {
-    ranks[r] = (rank){.m = vtb_module_clone(part), .number = r};
-    ranks[r].args = args_of(ranks[r].m->entry, m->entry, all, r);
-    pthread_create(&threads[r], NULL, run, &ranks[r]);
-  }
-  for (int r = 0; r < RANKS; r++) pthread_join(threads[r], NULL);
-  pthread_barrier_destroy(&barrier);
-  for (int i = 0; i < m->entry->n_returns; i++) {
-    vtb_tensor got = vtb_tensor_new(want[i].type);
-    for (int r = 0; r < RANKS; r++) copy_rows(&got, &ranks[r].results[i], r, true);
-    double error = largest_error(&got, &want[i]);
-    CHECK_MSG(error < 1e-12, "result %d is %g off in\n%s", i, error, text);
-    vtb_tensor_free(&got);
-  }
-  for (int r = 0; r < RANKS; r++) {
-    free_tensors(ranks[r].args, part->entry->n_args);
-    free_tensors(ranks[r].results, part->entry->n_returns);
-    vtb_module_free(ranks[r].m);
-  }
-  free_tensors(want, m->entry->n_returns);
-  free_tensors(all, m->entry->n_args);
-  vtb_module_free(part);
-  vtb_module_free(m);
-}
+#include "tests/passes/rank_check.h"
 
 /* ---- what is shared out ---------------------------------------------------------------------- */
 
 /* A quotient of two sums needs both, and then everybody has it. */
 TEST(statistics) {
-  check("entry func @f(%x: f32[B, 4], %w: f32[4]) -> (f32[B, 4], f32[4], f32[]) {\n"
-        "  %one = constant {value = 1} : f32[B, 1]\n"
-        "  %n = reduce_sum %one {axes = [0, 1]} : f32[]\n"
-        "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
-        "  %mean = div %s, %n : f32[4]\n"
-        "  %y = sub %x, %mean : f32[B, 4]\n"
-        "  %v = mul %mean, %w : f32[4]\n"
-        "  %q = reduce_sum %v {axes = [0]} : f32[]\n"
-        "  return %y, %v, %q\n}\n",
-        2);
+  check_ranks("entry func @f(%x: f32[B, 4], %w: f32[4]) -> (f32[B, 4], f32[4], f32[]) {\n"
+              "  %one = constant {value = 1} : f32[B, 1]\n"
+              "  %n = reduce_sum %one {axes = [0, 1]} : f32[]\n"
+              "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
+              "  %mean = div %s, %n : f32[4]\n"
+              "  %y = sub %x, %mean : f32[B, 4]\n"
+              "  %v = mul %mean, %w : f32[4]\n"
+              "  %q = reduce_sum %v {axes = [0]} : f32[]\n"
+              "  return %y, %v, %q\n}\n",
+              2);
 }
 
 TEST(linear_chains_have_one_sum) {
-  check("entry func @f(%x: f32[B, 4, 3], %w: f32[4, 3], %b: f32[4, 3]) -> (f32[3, 4]) {\n"
-        "  %s = reduce_sum %x {axes = [0]} : f32[4, 3]\n"
-        "  %p = mul %s, %w : f32[4, 3]\n"
-        "  %z = constant {value = 0} : f32[4, 3]\n"
-        "  %c = gt %b, %z : f32[4, 3]\n"
-        "  %q = select %c, %p, %z : f32[4, 3]\n"
-        "  %r = neg %q : f32[4, 3]\n"
-        "  %d = sub %r, %s : f32[4, 3]\n"
-        "  %t = transpose %d {perm = [1, 0]} : f32[3, 4]\n"
-        "  return %t\n}\n",
-        1);
+  check_ranks("entry func @f(%x: f32[B, 4, 3], %w: f32[4, 3], %b: f32[4, 3]) -> (f32[3, 4]) {\n"
+              "  %s = reduce_sum %x {axes = [0]} : f32[4, 3]\n"
+              "  %p = mul %s, %w : f32[4, 3]\n"
+              "  %z = constant {value = 0} : f32[4, 3]\n"
+              "  %c = gt %b, %z : f32[4, 3]\n"
+              "  %q = select %c, %p, %z : f32[4, 3]\n"
+              "  %r = neg %q : f32[4, 3]\n"
+              "  %d = sub %r, %s : f32[4, 3]\n"
+              "  %t = transpose %d {perm = [1, 0]} : f32[3, 4]\n"
+              "  return %t\n}\n",
+              1);
+  /* what one reader needs summed the others read so, too */
+  check_ranks("entry func @f(%x: f32[B, 4], %w: f32[4]) -> (f32[4], f32[4]) {\n"
+              "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
+              "  %u = mul %s, %w : f32[4]\n"
+              "  %t = tanh %s : f32[4]\n"
+              "  return %u, %t\n}\n",
+              1);
   /* a number that is the same on all is no part: it is added once */
-  check("entry func @f(%x: f32[B, 4], %b: f32[4]) -> (f32[4]) {\n"
-        "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
-        "  %y = add %s, %b : f32[4]\n"
-        "  return %y\n}\n",
-        1);
+  check_ranks("entry func @f(%x: f32[B, 4], %b: f32[4]) -> (f32[4]) {\n"
+              "  %s = reduce_sum %x {axes = [0]} : f32[4]\n"
+              "  %y = add %s, %b : f32[4]\n"
+              "  return %y\n}\n",
+              1);
 }
 
 /* One op on what a sum over the rows is, %s and %t, on what is the same everywhere, %w, and on
@@ -234,7 +118,7 @@ TEST(whatever_reads_sums) {
              "  %%z = add %%p, %%q : f32[N=6]\n"
              "  return %%z\n}\n",
              rows[i]);
-    check(text, -1);
+    check_ranks(text, -1);
   }
 }
 
@@ -269,42 +153,45 @@ TEST(whatever_moves_sums) {
              "  %%r = %s : %s\n"
              "  return %%r, %%q\n}\n",
              rows[i][1], rows[i][0], rows[i][1]);
-    check(text, -1);
+    check_ranks(text, -1);
   }
 }
 
 TEST(products) {
-  check("entry func @f(%x: f32[B, N=5, 4], %y: f32[B, N=5, 3], %w: f32[3, 2], %m: f32[4, 3]) -> "
-        "(f32[4, 2], f32[4, 3], f32[B, N=5, 4]) {\n"
-        "  %g = einsum %x, %y {spec = \"bnc,bne->ce\"} : f32[4, 3]\n"
-        "  %h = einsum %g, %w {spec = \"ce,ed->cd\"} : f32[4, 2]\n"
-        "  %k = einsum %x, %y, %m {spec = \"bnc,bne->ce\"} : f32[4, 3]\n"
-        "  %z = einsum %y, %k {spec = \"bne,ce->bnc\"} : f32[B, N=5, 4]\n"
-        "  return %h, %k, %z\n}\n",
-        2);
+  check_ranks(
+      "entry func @f(%x: f32[B, N=5, 4], %y: f32[B, N=5, 3], %w: f32[3, 2], %m: f32[4, 3]) -> "
+      "(f32[4, 2], f32[4, 3], f32[B, N=5, 4]) {\n"
+      "  %g = einsum %x, %y {spec = \"bnc,bne->ce\"} : f32[4, 3]\n"
+      "  %h = einsum %g, %w {spec = \"ce,ed->cd\"} : f32[4, 2]\n"
+      "  %k = einsum %x, %y, %m {spec = \"bnc,bne->ce\"} : f32[4, 3]\n"
+      "  %z = einsum %y, %k {spec = \"bne,ce->bnc\"} : f32[B, N=5, 4]\n"
+      "  return %h, %k, %z\n}\n",
+      2);
 }
 
 TEST(rows_inside) {
-  check("entry func @f(%x: f32[B, N=6, 4], %k: f32[4, 3, 3]) -> (f32[6, B, 2, 2], f32[4, 3, 3]) {\n"
-        "  %t = transpose %x {perm = [1, 0, 2]} : f32[6, B, 4]\n"
-        "  %r = reshape %t {shape = [6, -1, 2, 2]} : f32[6, B, 2, 2]\n"
-        "  %d = dwconv_dw %x, %x {grid = [2, 3], pad = [1, 1], kernel = [3, 3]} : f32[4, 3, 3]\n"
-        "  return %r, %d\n}\n",
-        1);
+  check_ranks(
+      "entry func @f(%x: f32[B, N=6, 4], %k: f32[4, 3, 3]) -> (f32[6, B, 2, 2], f32[4, 3, 3]) {\n"
+      "  %t = transpose %x {perm = [1, 0, 2]} : f32[6, B, 4]\n"
+      "  %r = reshape %t {shape = [6, -1, 2, 2]} : f32[6, B, 2, 2]\n"
+      "  %d = dwconv_dw %x, %x {grid = [2, 3], pad = [1, 1], kernel = [3, 3]} : f32[4, 3, 3]\n"
+      "  return %r, %d\n}\n",
+      1);
 }
 
 TEST(numbers_of_rows) {
-  check("entry func @f(%seed: i32[], %x: f32[B, 3]) -> (f32[B, 3], f32[B], f32[B, 1], f32[2]) {\n"
-        "  %i = iota {axis = 0} : f32[B, 1]\n"
-        "  %a, %u = call @g(%seed, %x) : f32[B, 3], f32[B]\n"
-        "  %r = random %seed {stream = 9} : f32[2]\n"
-        "  return %a, %u, %i, %r\n}\n"
-        "func @g(%seed: i32[], %x: f32[B, 3]) -> (f32[B, 3], f32[B]) {\n"
-        "  %u = random %seed {stream = 1} : f32[B, 3]\n"
-        "  %v = random %seed {stream = 2} : f32[B]\n"
-        "  %y = mul %u, %x : f32[B, 3]\n"
-        "  return %y, %v\n}\n",
-        0);
+  check_ranks(
+      "entry func @f(%seed: i32[], %x: f32[B, 3]) -> (f32[B, 3], f32[B], f32[B, 1], f32[2]) {\n"
+      "  %i = iota {axis = 0} : f32[B, 1]\n"
+      "  %a, %u = call @g(%seed, %x) : f32[B, 3], f32[B]\n"
+      "  %r = random %seed {stream = 9} : f32[2]\n"
+      "  return %a, %u, %i, %r\n}\n"
+      "func @g(%seed: i32[], %x: f32[B, 3]) -> (f32[B, 3], f32[B]) {\n"
+      "  %u = random %seed {stream = 1} : f32[B, 3]\n"
+      "  %v = random %seed {stream = 2} : f32[B]\n"
+      "  %y = mul %u, %x : f32[B, 3]\n"
+      "  return %y, %v\n}\n",
+      0);
 }
 
 /* Sums of what calls return stand behind the calls; of what calls need themselves in the callee. */
@@ -323,10 +210,10 @@ TEST(calls) {
                              "  %d = reduce_sum %p {axes = [0]} : f32[3]\n"
                              "  %none = constant {value = 0} : f32[3]\n"
                              "  return %y, %d, %none\n}\n";
-  check(text, 2);
+  check_ranks(text, 2);
   vtb_module *m = parse_ir(text);
   vtb_diags d = {0};
-  vtb_module *part = shared(m, RANKS, &d);
+  vtb_module *part = shared(m, rank_count, &d);
   CHECK(part && part->entry->returns[1]->def->op == VTB_OP_sum_ranks);
   vtb_module_free(part);
   vtb_module_free(m);
@@ -334,7 +221,7 @@ TEST(calls) {
 
 /* A state that begins with zeros collects parts of a sum over all steps. */
 TEST(folds) {
-  check(
+  check_ranks(
       "entry func @f(%x: f32[B, N=4, 3], %s: f32[B, 3], %w: f32[3]) -> (f32[B, N=4, 3], f32[3]) "
       "{\n"
       "  %zero = constant {value = 0} : f32[3]\n"
@@ -376,7 +263,7 @@ TEST(refusals) {
     vtb_module *m = parse_ir(s.at);
     if (!m) continue;
     vtb_diags d = {0}, none = {0};
-    CHECK_MSG(shared(m, RANKS, &d) == NULL, "%s", s.at);
+    CHECK_MSG(shared(m, rank_count, &d) == NULL, "%s", s.at);
     vtb_diags_render(&d, &said, false);
     CHECK_MSG(strstr(said.at, cases[i][1]) && strstr(said.at, "VTB3203"), "%s", said.at);
     vtb_module *alone = shared(m, 1, &none);

@@ -10,6 +10,8 @@
  */
 #include "codegen/cuda/plan/update.h"
 
+#include "ir/checks.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,6 +63,49 @@ static vtb_cuda_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64_t *at)
   return g;
 }
 
+/* Slots follow one another in the order of the gradients, each with room for its tensor. */
+static vtb_status check_slots(const vtb_cuda_group *g, vtb_error *err) {
+  int64_t end = 0;
+  bool *seen = vtb_xcalloc((size_t)g->u.tensors + 1, sizeof *seen);
+  vtb_status status = VTB_OK;
+  for (int k = 0; k < g->u.tensors && status == VTB_OK; k++) {
+    int i = g->order[k];
+    if (i < 0 || i >= g->u.tensors || seen[i]) {
+      status =
+          vtb_fail(err, VTB_E_INTERNAL, "state: place %d is of tensor %d, as another is", k, i);
+      continue;
+    }
+    const vtb_value *v = g->inst->operands[vtb_update_operand(&g->u, 0, i)];
+    seen[i] = true;
+    if (g->slot[i] < end || g->slot[i] % SLOT_ALIGN)
+      status = vtb_fail(err, VTB_E_INTERNAL, "state: %%%s begins at element %lld, behind %lld",
+                        v->name, (long long)g->slot[i], (long long)end);
+    end = g->slot[i] + vtb_type_count(&v->type);
+  }
+  vtb_free(seen);
+  if (status == VTB_OK && end * 4 > g->bytes)
+    status = vtb_fail(err, VTB_E_INTERNAL, "state: slots end at byte %lld of a region of %lld",
+                      (long long)end * 4, (long long)g->bytes);
+  return status;
+}
+
+vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err) {
+  int64_t end = 0;
+  for (const vtb_cuda_group *g = c->groups; g; g = g->next) {
+    vtb_status status = check_slots(g, err);
+    if (status != VTB_OK) return status;
+    for (int k = 0; k < 2 + g->u.states; k++) {
+      if (g->begin[k] < end || g->begin[k] % REGION_ALIGN)
+        return vtb_fail(err, VTB_E_INTERNAL, "state: region %d begins at byte %lld, behind %lld", k,
+                        (long long)g->begin[k], (long long)end);
+      end = g->begin[k] + g->bytes;
+    }
+  }
+  if (end <= c->state_bytes) return VTB_OK;
+  return vtb_fail(err, VTB_E_INTERNAL, "state: regions end at byte %lld of %lld", (long long)end,
+                  (long long)c->state_bytes);
+}
+
 void vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry) {
   vtb_cuda_group **end = &c->groups;
   for (const vtb_inst *i = entry->first; i; i = i->next) {
@@ -68,6 +113,8 @@ void vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry) {
     *end = add_group(c, i, &c->state_bytes);
     end = &(*end)->next;
   }
+  vtb_error err = {0};
+  if (vtb_checks()) vtb_check(vtb__cuda_layout_check(c, &err) == VTB_OK, "%s", err.text);
 }
 
 const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update) {

@@ -21,6 +21,10 @@ typedef struct vtb_cuda_group { /* one op update; in the program's arena */
 void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p, const vtb_launch_bucket *sums,
                             int n);
 
+/* VTB_E_INTERNAL if regions or slots are not what update.c says of them; vtb__cuda_update_layout()
+ * asks where checks are wanted (vtb_checks). */
+VTB_MUST_USE vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err);
+
 const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update);
 
 #endif

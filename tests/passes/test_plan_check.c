@@ -1,0 +1,283 @@
+/* The checker of memory plans: a sound plan passes, and with one field broken it says which rule
+ * that breaks. */
+#include "passes/fuse_groups.h"
+#include "passes/passes_internal.h"
+#include "passes/plan_check.h"
+#include "tests/passes/pass_check.h"
+
+static const char text[] =
+    "module \"m\"\n"
+    "entry func @main(%x: f32[4, 6], %y: f32[4, 6]) -> (f32[6, 4], f32[8, 6], f32[6]) {\n"
+    "  %a = exp %x : f32[4, 6]\n"
+    "  %b = exp %y : f32[4, 6]\n"
+    "  %c = constant {value = 2.0} : f32[4, 6]\n"
+    "  %d = constant {value = 3.0} : f32[4, 6]\n"
+    "  %p = einsum %a, %c {spec = \"ij,ij->ij\"} : f32[4, 6]\n"
+    "  %q = einsum %b, %d {spec = \"ij,ij->ij\"} : f32[4, 6]\n"
+    "  %t = transpose %p {perm = [1, 0]} : f32[6, 4]\n"
+    "  %u = slice %t {axis = 0, start = 2, limit = 4} : f32[2, 4]\n"
+    "  %w = call @g(%u) : f32[2, 4]\n"
+    "  %v = neg %t : f32[6, 4]\n"
+    "  %e = exp %w : f32[2, 4]\n"
+    "  %j = concat %p, %q {axis = 0} : f32[8, 6]\n"
+    "  %k = neg %j : f32[8, 6]\n"
+    "  %r = reduce_sum %q {axes = [0]} : f32[6]\n"
+    "  %s = sum_ranks %r {ranks = 2} : f32[6]\n"
+    "  %z = neg %s : f32[6]\n"
+    "  return %v, %k, %z\n"
+    "}\n"
+    "func @g(%x: f32[2, 4]) -> (f32[2, 4]) {\n"
+    "  %h = exp %x : f32[2, 4]\n"
+    "  %y = neg %h : f32[2, 4]\n"
+    "  return %y\n"
+    "}\n";
+
+static vtb_module *m;
+static vtb_plan plan;
+static vtb_error err;
+
+static void make(void) {
+  m = parse_ir(text);
+  err = (vtb_error){0};
+  CHECK_MSG(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(vtb_plan_check(&plan, m->entry, NULL, &err) == VTB_OK, "%s", err.text);
+}
+
+static vtb_value *value(const char *name) {
+  for (int a = 0; a < m->entry->n_args; a++)
+    if (strcmp(m->entry->args[a]->name, name) == 0) return m->entry->args[a];
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++)
+      if (strcmp(i->results[r]->name, name) == 0) return i->results[r];
+  CHECK_MSG(false, "there is no %%%s", name);
+  exit(1);
+}
+
+static vtb_frame *frame(void) { return &plan.frames[plan.n_funcs - 1]; }
+static vtb_slot *slot(const char *name) { return &frame()->slots[value(name)->id]; }
+
+static void refused(const char *why) {
+  err = (vtb_error){0};
+  CHECK(vtb_plan_check(&plan, m->entry, NULL, &err) == VTB_E_INTERNAL);
+  CHECK_MSG(strstr(err.text, "memory plan of @main: ") && strstr(err.text, why),
+            "\"%s\", not \"%s\"", err.text, why);
+  vtb_plan_free(&plan);
+  vtb_module_free(m);
+}
+
+TEST(places) {
+  make();
+  slot("x")->index = 1;
+  refused("%x is said to be argument 1");
+  make();
+  slot("v")->index = 3;
+  refused("%v is said to be return 3");
+  make();
+  slot("d")->index = slot("c")->index;
+  refused("%d is constant 0, as another is");
+  make();
+  slot("a")->place = VTB_PLACE_CONSTANT;
+  refused("%a is said to be constant");
+  make();
+  slot("a")->place = VTB_PLACE_NONE;
+  refused("%a has no place");
+  make();
+  slot("a")->base = value("b");
+  refused("%a has a base and is no view");
+  make();
+  slot("u")->base = NULL;
+  refused("%u is a view without a base");
+  make();
+  slot("u")->base = value("t");
+  refused("%u is a view of the view %t");
+}
+
+TEST(frames) {
+  make();
+  slot("a")->offset += 4;
+  refused("%a lies at ");
+  make();
+  slot("a")->bytes = 64;
+  refused("%a has 64 bytes for 96");
+  make();
+  slot("a")->offset = frame()->bytes;
+  refused(", behind the frame of ");
+  make();
+  frame()->total_bytes += 64;
+  refused("its total of ");
+  make();
+  plan.peak_bytes += 64;
+  refused("its total is not the plan's peak");
+  make();
+  slot("b")->offset = slot("a")->offset;
+  refused("%a lies where %b does, while both are needed");
+  make(); /* what a view reads lives as long as the view */
+  slot("w")->offset = slot("j")->offset;
+  refused("lies where ");
+}
+
+TEST(elements) {
+  make();
+  slot("a")->stride[0] = 1;
+  refused("%a is not stored row by row");
+  make();
+  slot("a")->view_offset = 1;
+  refused("%a is no view and begins inside its storage");
+  make();
+  slot("u")->view_offset = 40;
+  refused("%u reaches from element 40 to 59 of the 48 of %j");
+  make();
+  slot("u")->view_offset = 1;
+  refused("%u is said to have an element of %t at 1, where it has another");
+  make();
+  slot("t")->stride[0] = 6;
+  slot("t")->stride[1] = 1;
+  refused("%t ");
+}
+
+/* A sum whose operand has lost an axis, and one of what others read. */
+TEST(sums) {
+  make();
+  vtb_value *s = value("s");
+  CHECK(slot("s")->place == VTB_PLACE_VIEW && slot("s")->base == value("r"));
+  s->type = (vtb_type){.rank = 2, .dim = {{.size = 1}, {.size = 6}}};
+  slot("s")->stride[0] = 6;
+  slot("s")->stride[1] = 1;
+  refused("%s has another shape than %r, in whose place it is summed");
+  make();
+  vtb_inst_set_operand(value("z")->def, 0, value("r"));
+  m->entry->returns[2] = value("s");
+  refused("%s is summed in place of %r, which others read");
+}
+
+TEST(concatenations) {
+  make();
+  CHECK(slot("j")->in_place);
+  slot("q")->view_offset -= 6;
+  refused("%j is in place, and its part %q is not where it belongs");
+  make();
+  slot("k")->in_place = true;
+  refused("%k is in place and no concatenation");
+}
+
+TEST(functions) {
+  make();
+  vtb_func *first = plan.funcs[0];
+  vtb_frame own = plan.frames[0];
+  plan.funcs[0] = plan.funcs[1], plan.frames[0] = plan.frames[1];
+  plan.funcs[1] = first, plan.frames[1] = own;
+  refused("@g, which it calls, comes later");
+}
+
+/* ---- groups of fuse (passes/fuse_groups.h) --------------------------------------------------- */
+
+static vtb__groups groups;
+
+static void make_groups(void) {
+  m = parse_ir("entry func @f(%x: f32[4]) -> (f32[4]) {\n"
+               "  %a = exp %x : f32[4]\n"
+               "  %b = neg %a : f32[4]\n"
+               "  %c = exp %a : f32[4]\n"
+               "  %d = add %b, %c : f32[4]\n"
+               "  return %d\n}\n");
+  vtb_func_number(m->entry);
+  int *node_of = vtb_xcalloc((size_t)m->entry->n_values + 1, sizeof *node_of);
+  for (int v = 0; v < m->entry->n_values; v++) node_of[v] = -1;
+  for (vtb_inst *i = m->entry->first; i; i = i->next) node_of[i->results[0]->id] = i->order;
+  vtb__groups_init(&groups, m->entry, node_of);
+  vtb_free(node_of);
+  CHECK(!vtb__groups_path(&groups, 0, 1, false));
+  vtb__groups_join(&groups, 0, 1);
+  err = (vtb_error){0};
+  CHECK_MSG(vtb__groups_check(&groups, &err) == VTB_OK, "%s", err.text);
+}
+
+static void groups_refused(const char *why) {
+  err = (vtb_error){0};
+  CHECK(vtb__groups_check(&groups, &err) == VTB_E_INTERNAL);
+  CHECK_MSG(strstr(err.text, "groups of fuse: ") && strstr(err.text, why), "\"%s\", not \"%s\"",
+            err.text, why);
+  vtb__groups_free(&groups);
+  vtb_module_free(m);
+}
+
+TEST(groups_of_fuse) {
+  make_groups();
+  groups.parent[2] = 3, groups.parent[3] = 2;
+  groups_refused("node 2 leads to no group");
+  make_groups();
+  groups.next[2] = 3;
+  groups_refused("group 2 ");
+  make_groups();
+  groups.last[0] = 0;
+  groups_refused("group 0 does not end with node 0");
+  make_groups();
+  groups.first[3] = groups.last[3] = -1;
+  groups_refused("3 of 4 nodes are listed");
+  make_groups();
+  groups.place[2] = groups.place[3];
+  groups_refused("place 2 is not that of group 2");
+  make_groups(); /* d where c was */
+  groups.at[groups.place[2]] = 3, groups.at[groups.place[3]] = 2;
+  int place = groups.place[2];
+  groups.place[2] = groups.place[3], groups.place[3] = place;
+  groups_refused("group 3 is placed before group ");
+}
+
+/* ---- groups that become a kernel (passes/passes_internal.h) ---------------------------------- */
+
+static vtb__group group;
+
+static void make_group(void) {
+  m = parse_ir("entry func @f(%x: f32[4]) -> (f32[4]) {\n"
+               "  %a = exp %x : f32[4]\n"
+               "  %b = neg %a : f32[4]\n"
+               "  %c = exp %b : f32[4]\n"
+               "  return %c\n}\n"
+               "func @g(%x: f32[4]) -> (f32[4]) {\n"
+               "  %a = exp %x : f32[4]\n"
+               "  return %a\n}\n");
+  vtb_func_number(m->entry);
+  err = (vtb_error){0};
+  group = (vtb__group){0};
+  CHECK(vtb__group_add(&group, value("b")->def) && vtb__group_add(&group, value("c")->def));
+  CHECK_MSG(vtb__group_check(&group, m->entry, &err) == VTB_OK, "%s", err.text);
+}
+
+static void group_refused(const char *why) {
+  err = (vtb_error){0};
+  CHECK(vtb__group_check(&group, m->entry, &err) == VTB_E_INTERNAL);
+  CHECK_MSG(strstr(err.text, why), "\"%s\", not \"%s\"", err.text, why);
+  vtb_module_free(m);
+}
+
+TEST(groups_of_a_kernel) {
+  make_group();
+  group.n = 0;
+  group_refused("a group of @f has 0 members");
+  make_group();
+  group.at[1] = m->entry->next->first;
+  group_refused("a group of @f has a exp of @g");
+  make_group();
+  group.at[1] = group.at[0];
+  group_refused("a group of @f has a neg twice");
+  make_group();
+  vtb_func_set_returns(m->entry, &m->entry->args[0], NULL, 1);
+  vtb_inst_unlink(group.at[1]);
+  group_refused("a group of @f has a exp that is not in it");
+  make_group();
+  group.at[0] = value("a")->def; /* %b is between them */
+  group_refused("a group of @f has no place between what it reads and what reads it");
+}
+
+int main(void) {
+  RUN(places);
+  RUN(frames);
+  RUN(elements);
+  RUN(sums);
+  RUN(concatenations);
+  RUN(functions);
+  RUN(groups_of_fuse);
+  RUN(groups_of_a_kernel);
+  return test_done();
+}
