@@ -61,6 +61,17 @@ TEST(constants_fold) {
           "%const = constant {value = 16} : f32[]\n%r = mul %x, %const : " T "\n");
 }
 
+/* A constant that only brings axes of size 1 leaves them behind. */
+TEST(types_stay) {
+  BECOMES("f32[1, 2, 3]",
+          "%c = constant {value = 4} : f32[1, 1, 1]\n%r = div %x, %c : f32[1, 2, 3]\n",
+          "%const = constant {value = 0.25} : f32[]\n%mul = mul %x, %const : " T
+          "\n%r = broadcast %mul {shape = [1, 2, 3]} : f32[1, 2, 3]\n");
+  BECOMES("f32[1, 2, 3]",
+          "%c = constant {value = 1} : f32[1, 1, 1]\n%r = mul %x, %c : f32[1, 2, 3]\n",
+          "%r = broadcast %x {shape = [1, 2, 3]} : f32[1, 2, 3]\n");
+}
+
 TEST(powers_of_small_numbers_are_products) {
   BECOMES(T, "%c = constant {value = 2} : f32[]\n%r = pow %x, %c : " T "\n",
           "%r = square %x : " T "\n");
@@ -258,6 +269,7 @@ int main(void) {
   RUN(a_neutral_element_may_still_broadcast);
   RUN(signs_move);
   RUN(constants_fold);
+  RUN(types_stay);
   RUN(powers_of_small_numbers_are_products);
   RUN(a_constant_condition_selects);
   RUN(reshapes_join);
