@@ -1,5 +1,5 @@
-/* What can be read off the text: columns, lengths of files and functions, and that no code knows a
- * model by its name. */
+/* What can be read off the text: columns, lengths of files and functions, that no code knows a model
+ * by its name, and that none ends a process without a word. */
 #include <ctype.h>
 #include <dirent.h>
 
@@ -166,6 +166,19 @@ static void check_names(const house_file *f, const vtb_map *names, complaints *c
   }
 }
 
+/* ---- ends without a word --------------------------------------------------------------------- */
+
+/* Only guard.c ends a process by a trap, behind the sentence. */
+static void check_ends(const house_file *f, complaints *c) {
+  static const char *const silent[] = {"__builtin_trap(", "__builtin_unreachable(", "abort("};
+  char line[MOST_LINE];
+  const char *at = f->code;
+  for (int n = 1; next_line(&at, line, sizeof line); n++)
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
+      if (strstr(line, silent[i]) && !vtb_streq(f->path, "runtime/base/guard.c"))
+        complain(c, f->path, n, "%s) says nothing; vtb_bug() says what is wrong", silent[i]);
+}
+
 /* ---- the rules ------------------------------------------------------------------------------- */
 
 static void check_tree(const house_tree *t, complaints *c) {
@@ -178,6 +191,7 @@ static void check_tree(const house_tree *t, complaints *c) {
     if (vtb_starts_with(f->path, "tests/")) continue;
     measure_functions(f, &all, c);
     check_names(f, &names, c);
+    check_ends(f, c);
   }
   check_p90(&all, c);
   vtb_vec_free(&all);
@@ -198,14 +212,15 @@ TEST(planted_faults_are_found) {
   fill(&text, "    1,\n", 600);
   vtb_strbuf_puts(&text, "};\nconst char *s = \"vil_tiny\";\n// ");
   fill(&text, "0123456789", 10);
-  vtb_strbuf_puts(&text, "\n");
+  vtb_strbuf_puts(&text, "\nvoid silent(void) { abort(); }\n");
   tree_add(&t, "ir/a.c", text.at);
   check_tree(&t, &c);
-  CHECK(c.n == 5);
+  CHECK(c.n == 6);
   CHECK(strstr(c.text.at, "ir/a.c:2: long_one has 93 lines"));
   CHECK(strstr(c.text.at, "ir/a.c:697: code knows the model \"vil\""));
   CHECK(strstr(c.text.at, "ir/a.c:698: 103 columns"));
-  CHECK(strstr(c.text.at, "ir/a.c: 698 lines"));
+  CHECK(strstr(c.text.at, "ir/a.c: 699 lines"));
+  CHECK(strstr(c.text.at, "ir/a.c:699: abort() says nothing"));
   CHECK(strstr(c.text.at, "one function in ten is longer"));
   vtb_strbuf_free(&text);
   vtb_strbuf_free(&c.text);
