@@ -34,7 +34,7 @@ void vtb__groups_join(vtb__groups *g, int into, int from);
 /* VTB_E_INTERNAL if the groups are not what is said of them above. */
 VTB_MUST_USE vtb_status vtb__groups_check(vtb__groups *g, vtb_error *err);
 /* Lists every group's nodes in the order of the function; checks them where that is wanted
- * (vtb_checks). */
+ * (ir/checks.h). */
 void vtb__groups_sort(vtb__groups *g);
 
 /* The nodes of a group; the nodes that read node `i`. */

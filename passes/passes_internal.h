@@ -63,8 +63,8 @@ bool vtb__group_add(vtb__group *g, vtb_inst *i); /* false: there is no room */
 bool vtb__group_is_read(const vtb__group *g, const vtb_value *v, int *first);
 /* There is a place behind all that the group reads and before all that reads it. */
 bool vtb__group_stands(const vtb__group *g);
-/* VTB_E_INTERNAL if the group is not one that can be joined in f; vtb__group_join() asks where checks
- * are wanted (vtb_checks). */
+/* VTB_E_INTERNAL if the group is not one that can be joined in f; vtb__group_join() asks where
+ * checks are wanted (ir/checks.h). */
 VTB_MUST_USE vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f, vtb_error *err);
 /* The members as one `fused` there, called as `named` is; its results are what is read outside.
  * `views`: reshapes of what the group reads are inside, too. */

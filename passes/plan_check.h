@@ -4,8 +4,8 @@
 
 #include "passes/passes.h"
 
-/* VTB_E_INTERNAL, with the function, the value and the rule, if it is not. `places` are those it was
- * made for, or NULL. vtb_plan_memory() asks where checks are wanted (ir/checks.h). */
+/* VTB_E_INTERNAL, with the function, the value and the rule, if it is not. `places` are those it
+ * was made for, or NULL. vtb_plan_memory() asks where checks are wanted (ir/checks.h). */
 VTB_MUST_USE vtb_status vtb_plan_check(const vtb_plan *p, const vtb_func *entry,
                                        const vtb_places *places, vtb_error *err);
 

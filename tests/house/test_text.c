@@ -1,5 +1,5 @@
-/* What can be read off the text: columns, lengths of files and functions, that no code knows a model
- * by its name, and that none ends a process without a word. */
+/* What can be read off the text: columns, lengths of files and functions, that no code knows a
+ * model by its name, and that none ends a process without a word. */
 #include <ctype.h>
 #include <dirent.h>
 
@@ -168,6 +168,12 @@ static void check_names(const house_file *f, const vtb_map *names, complaints *c
 
 /* ---- ends without a word --------------------------------------------------------------------- */
 
+static bool calls(const char *line, const char *name) {
+  for (const char *at = line; (at = strstr(at, name)); at++)
+    if (at == line || !(isalnum((unsigned char)at[-1]) || at[-1] == '_')) return true;
+  return false;
+}
+
 /* Only guard.c ends a process by a trap, behind the sentence. */
 static void check_ends(const house_file *f, complaints *c) {
   static const char *const silent[] = {"__builtin_trap(", "__builtin_unreachable(", "abort("};
@@ -175,7 +181,7 @@ static void check_ends(const house_file *f, complaints *c) {
   const char *at = f->code;
   for (int n = 1; next_line(&at, line, sizeof line); n++)
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++)
-      if (strstr(line, silent[i]) && !vtb_streq(f->path, "runtime/base/guard.c"))
+      if (calls(line, silent[i]) && !vtb_streq(f->path, "runtime/base/guard.c"))
         complain(c, f->path, n, "%s) says nothing; vtb_bug() says what is wrong", silent[i]);
 }
 

@@ -86,7 +86,8 @@ static inline vtb_module *shared(const vtb_module *m, int ranks, vtb_diags *d) {
   return NULL;
 }
 
-/* What the ranks return together is what one returns; they sum `sums` times, below 0: however often. */
+/* What the ranks return together is what one returns; they sum `sums` times, below 0: however
+ * often. */
 static inline void check_ranks(const char *text, int sums) {
   vtb_module *m = parse_ir(text);
   vtb_diags d = {0};

@@ -22,7 +22,7 @@ void vtb__cuda_fill_buckets(const vtb_cuda *c, vtb_launch_plan *p, const vtb_lau
                             int n);
 
 /* VTB_E_INTERNAL if regions or slots are not what update.c says of them; vtb__cuda_update_layout()
- * asks where checks are wanted (vtb_checks). */
+ * asks where checks are wanted (ir/checks.h). */
 VTB_MUST_USE vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err);
 
 const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update);
