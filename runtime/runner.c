@@ -1,5 +1,6 @@
 /* See runner.h. */
 #include "runtime/base/c_locale.h"
+#include "runtime/artefact/content_hash.h"
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/launch/threads.h"
@@ -118,6 +119,7 @@ vtb_status vtb_runner_save(const vtb_runner *m, const char *path, vtb_error *err
                          m->buffers[i]);
   }
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
+  vtb_content_hash_want(w);
   vtb_status status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   return status;

@@ -2,6 +2,7 @@
  * there, and come back when somebody asks for them. */
 #include "runtime/model.h"
 
+#include "runtime/artefact/content_hash.h"
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/c_locale.h"
@@ -116,6 +117,7 @@ static vtb_status save(vtb_session *s, const char *path, vtb_error *err) {
                          memory);
   }
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
+  vtb_content_hash_want(w);
   status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   return status;

@@ -1,7 +1,9 @@
 /* vertebra convert: a checkpoint of another tool as .safetensors. */
 #include "frontend/cli/checkpoints.h"
+#include "frontend/cli/load_config.h"
 #include "frontend/cli/names.h"
 #include "frontend/cli/weights.h"
+#include "runtime/artefact/content_hash.h"
 #include "runtime/base/half.h"
 
 #include <math.h>
@@ -76,17 +78,20 @@ typedef struct conversion {
   bool json;
 } conversion;
 
-/* What the model is, so that nobody need say it again. */
+/* What the model is, so that nobody need say it again: the options, and what IN says besides. */
 static void describe(const conversion *c, vtb_weights *w) {
-  cJSON *list = vtb_need(cJSON_CreateArray());
+  const char *text = vtb_weights_meta(w, "defines");
+  cJSON *stored = text ? cJSON_Parse(text) : NULL, *item;
+  cli_list defines = {0};
+  cJSON_ArrayForEach(item, stored) if (cJSON_IsString(item))
+      vtb_vec_push(&defines, (const char *)item->valuestring);
   for (size_t i = 0; i < c->options.defines.n; i++)
-    cJSON_AddItemToArray(list, cJSON_CreateString(c->options.defines.at[i]));
-  char *text = vtb_need(cJSON_PrintUnformatted(list));
+    vtb_vec_push(&defines, c->options.defines.at[i]);
   vtb_weights_set_meta(w, "format", "vertebra-weights-1");
-  vtb_weights_set_meta(w, "model", c->model);
-  vtb_weights_set_meta(w, "defines", text);
-  cJSON_free(text);
-  cJSON_Delete(list);
+  vtb_content_hash_want(w);
+  cli_describe_model(w, c->model, c->options.compile.entry, &defines);
+  vtb_vec_free(&defines);
+  cJSON_Delete(stored);
 }
 
 /* Opens IN; with a model, what of it are the model's parameters, under its names. Errors are
@@ -100,7 +105,9 @@ static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf 
   cli_load_options load = c->load;
   load.weights = c->in;
   load.file = file;
-  status = cli_fit_source(c->model, &c->options, &load, out, &err);
+  cli_take_class_names(file);
+  status = cli_take_config(c->model, &c->options, &load, &err);
+  if (status == VTB_OK) status = cli_fit_source(c->model, &c->options, &load, out, &err);
   vtb_weights_free(file);
   if (status == VTB_OK) describe(c, *out);
   return err.text[0] ? cli_error(&err) : status;
@@ -165,7 +172,7 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
       CLI_PART_OPTS(c.part),
       {"--model", CLI_STR, &c.model, "MODEL",
        "the tensors under the names of this model, which they must fit"},
-      {"-D", CLI_LIST, &c.options.defines, "NAME=VALUE", "set a hyperparameter of the model"},
+      CLI_SOURCE_OPTS(c.options),
       {"--allow-missing", CLI_FLAG, &c.load.allow_missing, NULL,
        "parameters that IN lacks get their initial values"},
       {"--allow-unused", CLI_FLAG, &c.load.allow_unused, NULL,

@@ -108,7 +108,12 @@ vtb_status cli_data_match_classes(vtb_dataset *d, const cli_inference *inf, int 
   vtb_error unknown = {0};
   bool by_name = names && vtb_dataset_named(d) && (n <= model_classes || !model_classes);
   if (by_name) status = vtb_dataset_relabel(d, names, n, &moved, &unknown);
-  if (status == VTB_E_INPUT && unnamed) {
+  bool foreign = inf->weights && vtb_weights_meta(inf->weights, "hf.config") && have == n;
+  if (status == VTB_E_INPUT && (unnamed || foreign)) {
+    if (foreign)
+      cli_say("config.json beside the weights has other names for the %d classes than the data: "
+              "they are taken in their order\n",
+              n);
     status = VTB_OK;
     by_name = false;
   }

@@ -17,6 +17,7 @@ vtb_status cli_load_open(cli_load_options *l, vtb_error *err) {
   for (char *rest = said.at, *line; status == VTB_OK && !l->quiet && (line = strsep(&rest, "\n"));)
     if (*line) cli_say("%s: %s\n", l->weights, line);
   vtb_strbuf_free(&said);
+  if (status == VTB_OK) cli_take_class_names(l->file);
   return status;
 }
 
@@ -66,6 +67,35 @@ vtb_status cli_names(const char *what, const cli_model_options *o, vtb_names *ou
 }
 
 /* ---- fitting --------------------------------------------------------------------------------- */
+
+/* "models/vil.vtb" and "vil" are one name. */
+static bool same_model(const char *a, const char *b) {
+  const char *texts[2] = {a, b};
+  size_t n[2];
+  for (int i = 0; i < 2; i++) {
+    const char *slash = strrchr(texts[i], '/');
+    if (slash) texts[i] = slash + 1;
+    n[i] = strlen(texts[i]);
+    if (vtb_ends_with(texts[i], ".vtb")) n[i] -= 4;
+  }
+  return n[0] == n[1] && memcmp(texts[0], texts[1], n[0]) == 0;
+}
+
+/* Another model or entry than the one at hand, if the weights say that they are of one: a sentence,
+ * for vtb_free(). NULL: they are of this one, or do not say. */
+static char *other_model(const char *what, const cli_model_options *m, const cli_load_options *l) {
+  const char *model = vtb_weights_meta(l->file, "model"),
+             *entry = vtb_weights_meta(l->file, "entry"), *own = m->compile.entry;
+  bool is_file = vtb_ends_with(what, ".vtb") || strchr(what, '/');
+  if (!is_file && !own) own = what;
+  if (!model || l->built || (own && entry && same_model(own, entry))) return NULL;
+  if (own && entry)
+    return vtb_strprintf("%s has weights of %s, as its metadata say, not of %s%s", l->weights,
+                         entry, own, is_file ? ": leave out --entry" : "");
+  if (same_model(model, what) || (own && same_model(model, own))) return NULL;
+  return vtb_strprintf("%s has weights of %s, as its metadata say, not of %s", l->weights,
+                       entry ? entry : model, own ? own : what);
+}
 
 /* "-D classes=1000" for a file of other classes than the model's; a sentence either way. */
 static vtb_status wrong_classes(const char *what, const cli_model_options *m,
@@ -135,13 +165,17 @@ static bool is_plain(const vtb_fit_report *r) {
 static void explain(const char *what, const cli_model_options *m, const cli_load_options *l,
                     const vtb_fit_options *o, const vtb_tensor_info *tensors, int n,
                     const vtb_fit_report *r, const vtb_error *why, vtb_error *err) {
-  if (r->file_classes)
+  char *other = other_model(what, m, l);
+  if (other)
+    vtb_fail(err, why->status, "%s", other);
+  else if (r->file_classes)
     wrong_classes(what, m, o, r->file_classes, err);
   else if (!o->height && is_resizable(o, l->file, tensors, n, 224, 224))
     vtb_fail(err, why->status, "%s; its positions are of another image size: --image SIZE",
              why->text);
   else
     vtb_fail(err, why->status, "%s", why->text);
+  vtb_free(other);
 }
 
 /* Weights that fit at another size as they are, and were made for images of one size. */
@@ -173,7 +207,7 @@ vtb_status cli_fit(const char *what, const cli_model_options *m, const cli_load_
   vtb_error inner = {0};
   vtb_fit_options with = *o;
   vtb_status status = cli_names(what, m, &names, err);
-  if (status == VTB_OK && !l->built) status = cli_check_config(what, m, l, &names, err);
+  if (status == VTB_OK && !l->built) status = cli_check_config(m, l, &names, err);
   if (status != VTB_OK) {
     vtb_names_free(&names);
     return status;
@@ -246,7 +280,10 @@ vtb_status cli_load_for(const char *what, const cli_model_options *m, cli_load_o
                         vtb_error *err) {
   int height, width;
   char defines[64];
+  bool first = !l->file;
   vtb_status status = cli_load_open(l, err);
+  if (status == VTB_OK && first) cli_say_architecture(what, l);
+  if (status == VTB_OK) status = cli_take_config(what, m, l, err);
   if (status != VTB_OK || !l->file || !m->compile.image || vtb_weights_meta(l->file, "defines"))
     return status;
   if (!fits_as_it_is(what, m, l, &height, &width)) return VTB_OK;

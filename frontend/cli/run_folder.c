@@ -1,5 +1,6 @@
 /* See run_folder.h. */
 #include "frontend/cli/run_folder.h"
+#include "runtime/base/own_file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -46,11 +47,10 @@ static long long read_pid(int fd) {
 
 static vtb_status take_lock(run_folder *f, vtb_error *err) {
   char *path = run_file(f->path, RUN_LOCK_FILE), text[32];
-  vtb_status status = VTB_OK;
   f->locked_new = !vtb_path_exists(path);
-  f->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (f->lock < 0) {
-    status = vtb_file_fail(err, "write", path);
+  vtb_status status = vtb_file_open_own(path, 0666, &f->lock, err);
+  if (status != VTB_OK) {
+    f->lock = -1;
   } else if (flock(f->lock, LOCK_EX | LOCK_NB) != 0) {
     status = errno == EWOULDBLOCK
                  ? vtb_fail(err, VTB_E_INPUT,

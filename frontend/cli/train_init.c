@@ -1,6 +1,8 @@
 /* See train_init.h. */
 #include "frontend/cli/train_init.h"
 
+#include "frontend/cli/load_config.h"
+
 #include <string.h>
 
 static bool defines(const cli_model_options *m, const char *setting) {
@@ -65,6 +67,9 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
                              .height = height,
                              .width = width};
   t->model = m;
+  cli_load_options quiet = t->load; /* they are said with the other settings */
+  quiet.quiet = true;
+  if (status == VTB_OK) status = cli_take_config(model, m, &quiet, err);
   note_settings(t, m);
   if (!cli_load_image(t->load.file, &t->fit.file_height, &t->fit.file_width))
     t->fit.file_height = t->fit.file_width = 0;

@@ -139,7 +139,7 @@ static vtb_status on_begin(void *user, vtb_error *err) {
 }
 
 /* What --image said is stored with the other settings. */
-static vtb_status describe(void *user, vtb_weights *w, vtb_error *err) {
+static vtb_status describe_model(void *user, vtb_weights *w, vtb_error *err) {
   session *s = user;
   const train_options *o = s->options;
   cli_list defines = {0};
@@ -147,8 +147,18 @@ static vtb_status describe(void *user, vtb_weights *w, vtb_error *err) {
   snprintf(image, sizeof image, "image=%dx%d", s->programs.height, s->programs.width);
   for (size_t i = 0; i < o->model.defines.n; i++) vtb_vec_push(&defines, o->model.defines.at[i]);
   if (o->model.compile.image) vtb_vec_push(&defines, image);
-  cli_describe_weights(w, o->train.train_set, &o->train.eval_transform, s->model, &defines);
+  cli_describe_model(w, s->model,
+                     s->programs.file
+                         ? vtb_manifest_meta(vtb_artefact_manifest(s->programs.file), "entry")
+                         : o->model.compile.entry,
+                     &defines);
   vtb_vec_free(&defines);
+  return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
+}
+
+static vtb_status describe(void *user, vtb_weights *w, vtb_error *err) {
+  const session *s = user;
+  cli_describe_weights(w, s->options->train.train_set, &s->options->train.eval_transform);
   return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
 }
 
@@ -170,6 +180,7 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->on_event = on_event;
   t->on_begin = on_begin;
   t->describe = describe;
+  t->describe_model = describe_model;
   t->user = s;
   t->stop = &train_signal;
 }

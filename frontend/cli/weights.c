@@ -125,20 +125,25 @@ char **cli_weights_classes(const cli_inference *inf, int *n) {
   return names;
 }
 
-void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t,
-                          const char *model, const cli_list *defines) {
+void cli_describe_model(vtb_weights *w, const char *model, const char *entry,
+                        const cli_list *defines) {
+  char *settings = list_text(defines);
+  vtb_weights_set_meta(w, "model", model);
+  vtb_weights_set_meta(w, "defines", settings);
+  if (entry) vtb_weights_set_meta(w, "entry", entry);
+  cJSON_free(settings);
+}
+
+void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t) {
   cJSON *names = cJSON_CreateArray();
   for (int i = 0; i < vtb_dataset_classes(d); i++)
     cJSON_AddItemToArray(names, cJSON_CreateString(vtb_dataset_class_name(d, i)));
-  char *text = cJSON_PrintUnformatted(names), *settings = list_text(defines);
+  char *text = cJSON_PrintUnformatted(names);
   vtb_weights_set_meta(w, "classes", text);
   cli_prepare_describe(t, w);
   char *data = vtb_dataset_describe(d);
   if (data) vtb_weights_set_meta(w, "data", data);
   vtb_free(data);
-  vtb_weights_set_meta(w, "model", model);
-  vtb_weights_set_meta(w, "defines", settings);
-  cJSON_free(settings);
   cJSON_free(text);
   cJSON_Delete(names);
 }

@@ -80,10 +80,11 @@ VTB_MUST_USE vtb_status cli_load_for_inference(const char *command, const char *
 const char *cli_inference_meta(const cli_inference *inf, const char *key);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */
 char **cli_weights_classes(const cli_inference *inf, int *n);
-/* Adds class names, normalisation, the model's name and its -D settings to the metadata of weights
- * that are about to be written, where cli_load_for_inference() finds them: the user need not repeat
- * them. */
-void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t,
-                          const char *model, const cli_list *defines);
+/* Add to the metadata of weights that are about to be written what cli_load_for_inference() finds
+ * there, so that the user need not repeat it: the model's name, its entry (NULL: the file's default)
+ * and -D settings; class names and normalisation. */
+void cli_describe_model(vtb_weights *w, const char *model, const char *entry,
+                        const cli_list *defines);
+void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t);
 
 #endif

@@ -46,6 +46,7 @@ typedef struct vtb_compilation {
   vtb_module *module;
   const char *func;             /* what is compiled, in the module */
   VTB_VEC(char *) settings;     /* the defines that hold: the options' and those of the weights */
+  char *entry;                  /* that the weights are of; NULL: they do not say */
   size_t n_before;              /* diagnostics of the report before it began */
   struct vtb_compilation *rule; /* whose optimiser is behind the training step; NULL: none */
   vtb_tuning tuning;            /* of one that is lowered: what its modes were decided by */

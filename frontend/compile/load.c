@@ -25,7 +25,7 @@ static bool is_given(const vtb_compile_options *o, const char *setting) {
   return false;
 }
 
-/* Those stored with the weights that the options do not replace. */
+/* Those stored with the weights that the options do not replace; and the entry that they are of. */
 static vtb_status stored_settings(vtb_compilation *c) {
   const vtb_compile_options *o = &c->options;
   vtb_weights *own = NULL;
@@ -33,7 +33,9 @@ static vtb_status stored_settings(vtb_compilation *c) {
   if (!w && !o->weights) return VTB_OK;
   vtb_status status = w ? VTB_OK : vtb_safetensors_load(o->weights, &own, &c->report->error);
   if (status != VTB_OK) return status;
-  const char *text = vtb_weights_meta(w ? w : own, "defines");
+  const char *text = vtb_weights_meta(w ? w : own, "defines"),
+             *entry = vtb_weights_meta(w ? w : own, "entry");
+  if (entry) c->entry = vtb_xstrdup(entry);
   cJSON *list = text ? cJSON_Parse(text) : NULL, *item;
   cJSON_ArrayForEach(item, list) if (cJSON_IsString(item) && !defines(o, item->valuestring))
       vtb_vec_push(&c->settings, vtb_xstrdup(item->valuestring));
@@ -60,8 +62,7 @@ static vtb_status size_of_weights(vtb_compilation *c, char text[32]) {
   vtb_compilation as_stored;
   vtb_compile_options o = c->options;
   int channels, height, width;
-  o.image = o.weights = NULL;
-  o.parameters = NULL;
+  o.image = NULL;
   o.defines = (const char *const *)c->settings.at;
   o.n_defines = c->settings.n;
   vtb_status status = vtb_compilation_load(&as_stored, &o, NULL, c->report);
@@ -173,11 +174,22 @@ static vtb_status check_options(const vtb_compile_options *o, const char *mode, 
   return VTB_OK;
 }
 
+static bool declares(const vtb_unit *u, const char *name) {
+  const vtb_decl_info *decls;
+  size_t n = vtb_unit_decls(u, &decls);
+  for (size_t i = 0; i < n; i++)
+    if (vtb_streq(decls[i].name, name)) return true;
+  return false;
+}
+
 static vtb_status instantiate(vtb_compilation *c, const vtb_instantiate_options *options) {
-  const vtb_compile_options *o = &c->options;
+  vtb_compile_options *o = &c->options;
   vtb_diags diags = {0};
-  const char *entry = o->entry ? o->entry : o->text || is_file_name(o->model) ? NULL : o->model;
+  bool is_file = o->text || is_file_name(o->model);
   c->unit = vtb__compile_unit(o, &diags);
+  if (!o->entry && is_file && c->unit && c->entry && declares(c->unit, c->entry))
+    o->entry = c->entry;
+  const char *entry = o->entry ? o->entry : is_file ? NULL : o->model;
   if (c->unit && !diags.n_errors) c->module = vtb_instantiate(c->unit, entry, options, &diags);
   bool ok = c->module && !diags.n_errors;
   vtb__report_take(c->report, &diags);
@@ -226,6 +238,7 @@ void vtb_compilation_free(vtb_compilation *c) {
     vtb_unit_free(c->unit);
   for (size_t i = 0; i < c->settings.n; i++) vtb_free(c->settings.at[i]);
   vtb_vec_free(&c->settings);
+  vtb_free(c->entry);
   vtb_tuning_free(&c->tuning);
   if (c->rule) vtb_compilation_free(c->rule);
   vtb_free(c->rule);

@@ -1,5 +1,6 @@
 /* See tuning.h. */
 #include "frontend/compile/tuning.h"
+#include "runtime/base/own_file.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -125,9 +126,10 @@ vtb_status vtb_tuning_read(const vtb_target *target, vtb_tuning *out, vtb_error 
 static int lock_folder(const char *folder) {
   vtb_strbuf path = {0};
   vtb_strbuf_printf(&path, "%s/lock", folder);
-  int fd = open(path.at, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  int fd;
+  bool is_open = vtb_file_open_own(path.at, 0600, &fd, NULL) == VTB_OK;
   vtb_strbuf_free(&path);
-  if (fd >= 0) flock(fd, LOCK_EX);
+  if (is_open) flock(fd, LOCK_EX);
   return fd;
 }
 

@@ -1,4 +1,5 @@
 #include "frontend/study/claim.h"
+#include "runtime/base/own_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,9 @@ vtb_status study_claim_take(study_claim *c, const char *path, bool *taken, vtb_e
   *taken = false;
   *c = (study_claim){.file = -1};
   for (;;) {
-    int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (file < 0) return vtb_file_fail(err, "lock", path);
+    int file;
+    vtb_status status = vtb_file_open_own(path, 0666, &file, err);
+    if (status != VTB_OK) return status;
     if (!lock(file)) {
       int why = errno;
       close(file);

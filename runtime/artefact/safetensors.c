@@ -1,6 +1,7 @@
 /* safetensors: header checks first, tensor views into the mapping after. */
 #include "runtime/artefact/safetensors.h"
 
+#include "runtime/artefact/content_hash.h"
 #include "runtime/base/json.h"
 #include "runtime/base/utf8.h"
 
@@ -221,7 +222,9 @@ vtb_status vtb_safetensors_load(const char *path, vtb_weights **out, vtb_error *
   if (status != VTB_OK) return status;
   vtb_weights *w = NULL;
   status = vtb_safetensors_parse(path, file.data, file.n, &w, err);
+  if (status == VTB_OK) status = vtb_content_hash_check(path, w, err);
   if (status != VTB_OK) {
+    vtb_weights_free(w);
     vtb_unmap_file(&file);
     return status;
   }
@@ -260,8 +263,11 @@ static void *sorted_copy(const void *at, size_t n, size_t bytes,
   return copy;
 }
 
-static bool put_metadata(vtb_strbuf *s, const vtb_map *meta) {
+static bool put_metadata(vtb_strbuf *s, const vtb_weights *w) {
+  const vtb_map *meta = &w->meta;
+  char hash[VTB_CONTENT_HASH_BYTES];
   if (!meta->n) return true;
+  if (vtb_map_has(meta, VTB_CONTENT_HASH)) vtb_content_hash(w, hash);
   struct vtb_map_entry *sorted = sorted_copy(meta->at, meta->n, sizeof *sorted, by_key);
   if (!sorted) return false;
   vtb_strbuf_puts(s, "\"__metadata__\":{");
@@ -269,7 +275,7 @@ static bool put_metadata(vtb_strbuf *s, const vtb_map *meta) {
     if (i) vtb_strbuf_putc(s, ',');
     vtb_strbuf_json(s, sorted[i].key);
     vtb_strbuf_putc(s, ':');
-    vtb_strbuf_json(s, sorted[i].value);
+    vtb_strbuf_json(s, vtb_streq(sorted[i].key, VTB_CONTENT_HASH) ? hash : sorted[i].value);
   }
   vtb_strbuf_putc(s, '}');
   free(sorted);
@@ -303,7 +309,7 @@ static bool write_all(FILE *f, const vtb_strbuf *header, vtb_weight *const *tens
 static bool put_header(vtb_strbuf *header, const vtb_weights *w, vtb_weight *const *sorted) {
   uint64_t offset = 0;
   vtb_strbuf_putc(header, '{');
-  if (!put_metadata(header, &w->meta)) return false;
+  if (!put_metadata(header, w)) return false;
   for (size_t i = 0; i < w->n; i++) {
     if (i || w->meta.n) vtb_strbuf_putc(header, ',');
     put_tensor(header, sorted[i], &offset);

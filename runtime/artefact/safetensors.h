@@ -3,7 +3,8 @@
  *
  * Reading maps the file and checks everything before returning: header length, JSON, UTF-8,
  * duplicate names, types, shapes against overflow, offsets against the file, against each other and
- * for gaps. Errors name file and tensor.
+ * for gaps. Errors name file and tensor. A file's own hash (content_hash.h) is compared when it is
+ * loaded.
  */
 #ifndef VTB_SAFETENSORS_H
 #define VTB_SAFETENSORS_H

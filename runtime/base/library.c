@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <link.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Behind each stands a file name; %s is replaced by the environment variable in front. */
 static const struct {
@@ -27,11 +29,26 @@ static const struct {
     {NULL, "/opt/*/lib/python3*/site-packages/nvidia/*/lib"}, /* conda, venv of containers */
 };
 
-static void *try_pattern(const char *pattern, char **path) {
+/* A variable that somebody else's session left (HOME under sudo) would have us run his code. */
+static bool is_trusted(const char *path) {
+  char folder[PATH_MAX];
+  struct stat file, parent;
+  const char *slash = strrchr(path, '/');
+  int n = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 0, path);
+  if (n <= 0 || (size_t)n >= sizeof folder || stat(path, &file) != 0 || stat(folder, &parent) != 0)
+    return false;
+  bool trusted = (file.st_uid == 0 || file.st_uid == geteuid()) &&
+                 (parent.st_uid == 0 || parent.st_uid == geteuid());
+  if (!trusted) vtb_log("%s is passed over: it belongs to another user", path);
+  return trusted;
+}
+
+static void *try_pattern(const char *pattern, bool of_variable, char **path) {
   glob_t found;
   void *handle = NULL;
   if (glob(pattern, 0, NULL, &found) != 0) return NULL;
   for (size_t i = found.gl_pathc; i > 0 && !handle; i--) { /* the highest version is the last */
+    if (of_variable && !is_trusted(found.gl_pathv[i - 1])) continue;
     handle = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
     if (handle && path) *path = strdup(found.gl_pathv[i - 1]);
   }
@@ -47,7 +64,8 @@ static void *try_places(const char *name, char **path) {
     char pattern[PATH_MAX]; /* no memory that could be missing: then a library would not be found */
     const char *rest = places[i].pattern + (places[i].variable ? strlen("%s") : 0);
     int n = snprintf(pattern, sizeof pattern, "%s%s/%s", root, rest, name);
-    if (n > 0 && (size_t)n < sizeof pattern) handle = try_pattern(pattern, path);
+    if (n > 0 && (size_t)n < sizeof pattern)
+      handle = try_pattern(pattern, places[i].variable != NULL, path);
   }
   return handle;
 }

@@ -145,9 +145,9 @@ vtb_status vtb_cuda_group_check(vtb_cuda_group *g, vtb_error *err) {
  * from here, which NCCL allows. */
 void vtb_cuda_group_abort(vtb_cuda_group *g) {
   struct timespec until;
-  clock_gettime(CLOCK_REALTIME, &until);
+  clock_gettime(CLOCK_MONOTONIC, &until);
   until.tv_sec++;
-  bool locked = pthread_mutex_timedlock(&g->lock, &until) == 0;
+  bool locked = pthread_mutex_clocklock(&g->lock, CLOCK_MONOTONIC, &until) == 0;
   void *communicator = g->communicator;
   g->communicator = NULL;
   if (communicator) (void)g->api.ncclCommAbort(communicator);

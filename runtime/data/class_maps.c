@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CLASSES = 1 << 20 };
 #define TEXT_LIMIT ((size_t)16 << 20)
 
 /* The text of folder/name; NULL with VTB_OK: there is no such file. */
@@ -36,7 +35,7 @@ static vtb_status read_numbers(const char *folder, const vtb_json *map, const vt
                                int *to, int *n, vtb_error *err) {
   for (int k = 0; k < d->n_classes; k++) {
     const vtb_json *m = vtb_json_member(map, d->class_names[k]);
-    if (!m || m->kind != VTB_JSON_NUMBER || !(m->number >= 0 && m->number < MOST_CLASSES))
+    if (!m || m->kind != VTB_JSON_NUMBER || !(m->number >= 0 && m->number < VTB__MOST_CLASSES))
       return vtb_fail(err, VTB_E_INPUT, "%s/class_to_idx.json has no number for the class %s",
                       folder, d->class_names[k]);
     to[k] = (int)m->number;
@@ -56,6 +55,13 @@ static vtb_status name_numbers(const char *folder, const vtb_json *map, int n, c
                       at);
     if (!(names[at] = strdup(m->key))) return vtb_no_memory(err, folder);
   }
+  int nameless = 0;
+  for (int i = 0; i < n; i++) nameless += !names[i];
+  if (nameless > n - nameless)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s/class_to_idx.json gives the class %s the number %d, and %d of those below "
+                    "it to none",
+                    folder, names[n - 1], n - 1, nameless);
   for (int i = 0; i < n; i++)
     if (!names[i] && !(names[i] = vtb_strprintf("%d", i))) return vtb_no_memory(err, folder);
   return VTB_OK;
@@ -105,7 +111,7 @@ static vtb_status by_lines(const char *folder, vtb__names *lines, vtb__source *d
                            vtb_error *err) {
   int *to = calloc((size_t)d->n_classes + 1, sizeof *to);
   if (!to) return vtb_no_memory(err, folder);
-  *done = lines->n <= MOST_CLASSES;
+  *done = lines->n <= VTB__MOST_CLASSES;
   for (int k = 0; k < d->n_classes && *done; k++)
     *done = (to[k] = find_line(lines, d->class_names[k])) >= 0;
   if (*done) {

@@ -85,11 +85,22 @@ static vtb_status check_names(const char *path, const vtb__source *d, vtb_error 
   return VTB_OK;
 }
 
+/* Where a file beside the data would lie; NULL when out of memory. */
+static char *folder_of(const char *path, bool is_file) {
+  const char *slash = is_file ? strrchr(path, '/') : NULL;
+  if (!is_file) return strdup(path);
+  return slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+}
+
 vtb_status vtb__name_classes(const char *path, vtb__source *d, vtb_error *err) {
   vtb_status status = VTB_OK;
+  char *folder = folder_of(path, d->format->is_file);
+  if (!folder) return vtb_no_memory(err, path);
   if (d->format == &vtb__folder_format) status = vtb__map_classes(path, d, err);
-  if (status == VTB_OK && !d->class_names && !d->format->is_file)
-    status = vtb__read_class_names(path, "classes.txt", d, err);
+  if (status == VTB_OK && !d->class_names && (d->labels || !d->format->is_file))
+    status = vtb__read_class_names(folder, "classes.txt", d, err);
   if (status == VTB_OK && !d->class_names) status = number_classes(d, err);
+  if (status == VTB_OK) status = vtb__check_census(folder, d, err);
+  free(folder);
   return status == VTB_OK ? check_names(path, d, err) : status;
 }

@@ -90,6 +90,7 @@ void vtb__source_leave(vtb__source *s) {
   vtb__free_texts(s->class_names, s->n_classes);
   for (size_t i = 0; i < s->damaged.n; i++) free(s->damaged.at[i].why);
   vtb_vec_free(&s->damaged);
+  vtb_vec_free(&s->census.seen);
   pthread_mutex_destroy(&s->lock);
   vtb_strbuf_free(&s->notes);
   free(s->labels);

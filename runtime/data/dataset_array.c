@@ -78,8 +78,8 @@ static bool is_label(const vtb_weight *w, const char *name) {
 static vtb_status count_classes(const vtb_weight *w, vtb__source *d, vtb_error *err) {
   int32_t *all = malloc((size_t)w->count * sizeof *all);
   vtb_status status = all ? vtb_weight_read_i32(w, all, err) : vtb_no_memory(err, w->name);
-  for (int64_t i = 0; status == VTB_OK && i < w->count; i++)
-    if (all[i] >= d->n_classes) d->n_classes = all[i] + 1;
+  d->census.all_splits = true;
+  if (status == VTB_OK) status = vtb__count_labels(d, w->name, all, w->count, err);
   free(all);
   return status;
 }

@@ -132,80 +132,51 @@ static vtb_status take_images(const char *path, vtb__source *d, vtb_error *err) 
   return VTB_OK;
 }
 
-/* Labels of both splits, which must agree on how many classes there are. */
-typedef struct census {
-  bool seen[256];
-  int most;      /* the highest label */
-  int64_t where; /* its first sample */
-  char file[400];
-} census;
-
-static void count_label(census *c, const char *path, int label, int64_t i) {
-  c->seen[label] = true;
-  if (label <= c->most) return;
-  c->most = label;
-  c->where = i;
-  snprintf(c->file, sizeof c->file, "%s", path);
-}
-
-static vtb_status take_labels(const char *path, vtb__source *d, census *c, vtb_error *err) {
+/* Labels of both splits, which must agree on how many classes there are. Malloc'd. */
+static vtb_status read_labels(const char *path, vtb__source *d, int32_t **out, int64_t *n,
+                              vtb_error *err) {
   int rank = 0;
-  int64_t n = 0;
-  unsigned char *labels = NULL;
-  vtb_status status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
+  unsigned char *bytes = NULL;
+  vtb_status status = vtb__idx_read(path, 1, 1, &rank, n, &bytes, err);
   if (status != VTB_OK) return status;
-  if (n != d->count) {
-    free(labels);
-    return vtb_fail(err, VTB_E_INPUT, "%s: %lld labels for %lld images", path, (long long)n,
-                    (long long)d->count);
-  }
-  d->labels = calloc((size_t)n, sizeof *d->labels);
-  if (!d->labels) {
-    free(labels);
-    return vtb_no_memory(err, path);
-  }
-  for (int64_t i = 0; i < n; i++) count_label(c, path, d->labels[i] = labels[i], i);
-  free(labels);
-  return VTB_OK;
+  int32_t *labels = malloc((size_t)*n * sizeof *labels + 1);
+  for (int64_t i = 0; labels && i < *n; i++) labels[i] = bytes[i];
+  free(bytes);
+  status = labels ? vtb__count_labels(d, path, labels, *n, err) : vtb_no_memory(err, path);
+  *out = labels;
+  return status;
 }
 
-static vtb_status other_labels(const char *folder, const char *stem, census *c, vtb_error *err) {
-  char *path;
-  vtb_status status = find_file(folder, stem, "labels-idx1", &path, err);
-  if (!path) return status;
-  int rank = 0;
+static vtb_status take_labels(const char *path, vtb__source *d, vtb_error *err) {
   int64_t n = 0;
-  unsigned char *labels = NULL;
-  status = vtb__idx_read(path, 1, 1, &rank, &n, &labels, err);
-  for (int64_t i = 0; status == VTB_OK && i < n; i++) count_label(c, path, labels[i], i);
+  vtb_status status = read_labels(path, d, &d->labels, &n, err);
+  if (status == VTB_OK && n != d->count)
+    status = vtb_fail(err, VTB_E_INPUT, "%s: %lld labels for %lld images", path, (long long)n,
+                      (long long)d->count);
+  return status;
+}
+
+static vtb_status other_labels(const char *folder, const char *stem, vtb__source *d,
+                               vtb_error *err) {
+  char *path;
+  int32_t *labels = NULL;
+  int64_t n = 0;
+  vtb_status status = find_file(folder, stem, "labels-idx1", &path, err);
+  d->census.all_splits = true;
+  if (path) status = read_labels(path, d, &labels, &n, err);
   free(labels);
   free(path);
   return status;
 }
 
-/* One wrong byte would make hundreds of classes: more of them without a sample than with one, and
- * no file that names them, are a mistake. */
-static vtb_status check_labels(const char *folder, const census *c, vtb__source *d,
-                               vtb_error *err) {
+/* Data that are known by name have ten classes, whichever of them are there. */
+static vtb_status check_known(vtb__source *d, vtb_error *err) {
   const vtb__known *known = vtb__find_known(d->name);
-  int empty = 0;
-  for (int k = 0; k <= c->most; k++) empty += !c->seen[k];
-  char *path = vtb__join(folder, "classes.txt");
-  if (!path) return vtb_no_memory(err, folder);
-  bool named = vtb_path_exists(path);
-  free(path);
-  d->n_classes = known && c->most < 10 ? 10 : c->most + 1;
-  if (known && c->most > 9)
+  if (!known) return VTB_OK;
+  if (d->n_classes > 10)
     return vtb_fail(err, VTB_E_INPUT, "%s: sample %lld has the label %d; those of %s are 0 to 9",
-                    c->file, (long long)c->where, c->most, known->name);
-  if (!named && empty > c->most + 1 - empty)
-    return vtb_fail(err, VTB_E_INPUT,
-                    "%s: sample %lld has the label %d, and %d of the classes below it have no "
-                    "samples; if that is right, name the classes in %s/classes.txt, one a line",
-                    c->file, (long long)c->where, c->most, empty, folder);
-  if (empty && !known)
-    vtb_strbuf_printf(&d->notes, "%d of the %d classes of %s have no samples\n", empty,
-                      d->n_classes, folder);
+                    d->census.file, (long long)d->census.where, d->n_classes - 1, known->name);
+  d->n_classes = 10;
   return VTB_OK;
 }
 
@@ -231,16 +202,15 @@ static vtb_status find_idx(const char *folder, unsigned *splits, bool *found, vt
 
 static vtb_status open_idx(const char *folder, unsigned split, vtb__source *d, vtb_error *err) {
   char *images = NULL, *labels = NULL;
-  census c = {.most = -1};
   vtb_status status = find_file(folder, stem_of(split), "images-idx3", &images, err);
   if (status == VTB_OK) status = find_file(folder, stem_of(split), "labels-idx1", &labels, err);
   if (status == VTB_OK && !(images && labels))
     status = vtb_fail(err, VTB_E_INPUT, "%s: its files are gone", folder);
   if (status == VTB_OK) status = take_images(images, d, err);
-  if (status == VTB_OK) status = take_labels(labels, d, &c, err);
+  if (status == VTB_OK) status = take_labels(labels, d, err);
   if (status == VTB_OK)
-    status = other_labels(folder, stem_of(split == VTB__TRAIN ? VTB__TEST : VTB__TRAIN), &c, err);
-  if (status == VTB_OK) status = check_labels(folder, &c, d, err);
+    status = other_labels(folder, stem_of(split == VTB__TRAIN ? VTB__TEST : VTB__TRAIN), d, err);
+  if (status == VTB_OK) status = check_known(d, err);
   free(images);
   free(labels);
   return status;

@@ -44,6 +44,16 @@ typedef struct vtb__damage {
   char *why;
 } vtb__damage;
 
+enum { VTB__MOST_CLASSES = 1 << 20 };
+
+/* The labels that are numbers and say by the largest of them how many classes there are. */
+typedef struct vtb__census {
+  VTB_VEC(bool) seen; /* by label */
+  int64_t where;      /* the first sample of the largest */
+  char file[400];     /* it is of */
+  bool all_splits;    /* not of the opened one alone */
+} vtb__census;
+
 /* The samples of one split, or of data without splits, as they are stored. Several data sets may
  * look at them. */
 struct vtb__source {
@@ -51,7 +61,8 @@ struct vtb__source {
   char *name;
   unsigned split; /* 0: the data have none */
   int64_t count;
-  int32_t *labels; /* NULL: none */
+  int32_t *labels;    /* NULL: none */
+  vtb__census census; /* empty: the format knows its classes otherwise */
   int n_classes;
   char **class_names;
   bool named; /* the data name the classes; else they are called by their numbers */
@@ -129,6 +140,13 @@ bool vtb__read_lines(char *text, vtb__names *lines);
  * different texts, in byte order. */
 VTB_MUST_USE vtb_status vtb__take_labels(char *const *texts, int64_t n, bool names, vtb__source *d,
                                          vtb_error *err);
+/* Labels of n samples of `file` that count classes, of which there are one more than the largest;
+ * negative ones are none. */
+VTB_MUST_USE vtb_status vtb__count_labels(vtb__source *d, const char *file, const int32_t *labels,
+                                          int64_t n, vtb_error *err);
+/* After the classes have their names: those that were counted are mostly there. folder: where
+ * classes.txt would lie. */
+VTB_MUST_USE vtb_status vtb__check_census(const char *folder, vtb__source *d, vtb_error *err);
 
 /* ---- class_maps.c ---------------------------------------------------------------------------- */
 

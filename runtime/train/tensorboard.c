@@ -71,7 +71,7 @@ vtb_status vtb_board_open(const char *folder, int64_t after_step, vtb_board **ou
                           (long)getpid());
   if (!b->path)
     status = vtb_no_memory(err, folder);
-  else if (!(b->file = fopen(b->path, "ab")))
+  else if (!(b->file = fopen(b->path, "abx")))
     status = vtb_file_fail(err, "write", b->path);
   if (status == VTB_OK) status = begin(b, after_step, err);
   if (status == VTB_OK)

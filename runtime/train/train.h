@@ -153,6 +153,8 @@ typedef struct vtb_train_config {
   vtb_status (*on_begin)(void *user, vtb_error *err);
   /* Adds what using them takes to weights that are about to be written; NULL */
   vtb_status (*describe)(void *user, vtb_weights *w, vtb_error *err);
+  /* Adds to weights and checkpoints what model they are of. */
+  vtb_status (*describe_model)(void *user, vtb_weights *w, vtb_error *err);
   void *user;
   /* set to non-zero (by a signal handler) to end after the current update, or the current batch of
    * an evaluation; NULL */

@@ -1,13 +1,11 @@
 /* Checkpoints: the whole state of a run in one safetensors file, and the checks before going on
  * from it. */
+#include "runtime/artefact/content_hash.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/train/train_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
-
-#define CONTENT_HASH "xxh3"
 
 static void set_int(vtb_weights *w, const char *key, int64_t v) {
   char text[32];
@@ -66,43 +64,6 @@ static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
   }
 }
 
-/* ---- what a file holds, as one number -------------------------------------------------------- */
-
-/* Metadata in any order, tensors by name: what a reader sees, however the file is laid out. */
-static uint64_t content_hash(const vtb_weights *w) {
-  uint64_t sum = 0;
-  for (size_t i = 0; i < w->meta.n; i++) {
-    const char *key = w->meta.at[i].key, *value = w->meta.at[i].value;
-    if (strcmp(key, CONTENT_HASH) == 0) continue;
-    sum += XXH3_64bits_withSeed(value, strlen(value), XXH3_64bits(key, strlen(key)));
-  }
-  for (size_t i = 0; i < w->n; i++) {
-    const vtb_weight *t = w->at[i];
-    uint64_t h = XXH3_64bits(t->name, strlen(t->name));
-    h = XXH3_64bits_withSeed(t->dim, (size_t)t->rank * sizeof *t->dim, h + (uint64_t)t->elem);
-    sum += XXH3_64bits_withSeed(t->data, (size_t)t->count * vtb_elem_bytes(t->elem), h);
-  }
-  return sum;
-}
-
-static vtb_status set_content_hash(vtb_weights *w, vtb_error *err) {
-  char text[32];
-  snprintf(text, sizeof text, "%016llx", (unsigned long long)content_hash(w));
-  vtb_weights_set_meta(w, CONTENT_HASH, text);
-  return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
-}
-
-/* Files of earlier versions have none. */
-static vtb_status check_content_hash(const vtb_weights *w, vtb_error *err) {
-  const char *want = vtb_weights_meta(w, CONTENT_HASH);
-  char have[32];
-  snprintf(have, sizeof have, "%016llx", (unsigned long long)content_hash(w));
-  if (!want || strcmp(want, have) == 0) return VTB_OK;
-  return vtb_fail(err, VTB_E_INPUT,
-                  "it is damaged: its bytes are not those that were written (%s %s, now %s)",
-                  CONTENT_HASH, want, have);
-}
-
 /* ---- saving ---------------------------------------------------------------------------------- */
 
 static vtb_status write_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
@@ -116,7 +77,9 @@ static vtb_status write_checkpoint(vtb_trainer *t, const char *path, vtb_error *
   vtb__shards_put(t, w);
   vtb_measures_save(&t->bound.measures, w);
   status = vtb__identity_put(t, w, err);
-  if (status == VTB_OK) status = set_content_hash(w, err);
+  if (status == VTB_OK && t->config.describe_model)
+    status = t->config.describe_model(t->config.user, w, err);
+  vtb_content_hash_want(w);
   if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   return status;
@@ -146,7 +109,9 @@ static vtb_status write_weights(vtb_trainer *t, const char *path, vtb_error *err
   set_int(w, "step", t->state.step);
   set_int(w, "epoch", t->state.epoch);
   put_label(t, w);
-  if (t->config.describe) status = t->config.describe(t->config.user, w, err);
+  vtb_content_hash_want(w);
+  if (t->config.describe_model) status = t->config.describe_model(t->config.user, w, err);
+  if (status == VTB_OK && t->config.describe) status = t->config.describe(t->config.user, w, err);
   if (status == VTB_OK) status = vtb_safetensors_save(path, w, err);
   vtb_weights_free(w);
   return status;
@@ -221,8 +186,7 @@ static vtb_status get_scale(const vtb_trainer *t, const vtb_weights *w, vtb_trai
 
 static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   vtb_train_state s = {0};
-  vtb_status status = check_content_hash(w, err);
-  if (status == VTB_OK) status = vtb__identity_check(t, w, err);
+  vtb_status status = vtb__identity_check(t, w, err);
   if (status == VTB_OK) status = get_state(w, &s, err);
   if (status == VTB_OK) status = get_later_state(w, &s, err);
   if (status == VTB_OK) status = get_scale(t, w, &s, err);

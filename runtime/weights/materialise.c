@@ -35,9 +35,11 @@ static bool is_row_major(const py_tensor *t) {
   return true;
 }
 
+/* -1: more than can be counted. */
 static int64_t count(const py_tensor *t) {
   int64_t n = 1;
-  for (int i = 0; i < t->rank; i++) n *= t->dim[i];
+  for (int i = 0; i < t->rank; i++)
+    if (__builtin_mul_overflow(n, t->dim[i], &n)) return -1;
   return n;
 }
 
@@ -70,6 +72,8 @@ static vtb_status check(vtb_checkpoint *c, const char *name, const py_tensor *t)
     return vtb_fail(c->err, VTB_E_INPUT,
                     "%s: tensor %s has elements of type %s, which are not read", c->path, name,
                     t->dtype ? t->dtype->name : "unknown");
+  if (count(t) < 0)
+    return vtb_fail(c->err, VTB_E_INPUT, "%s: tensor %s: its shape overflows", c->path, name);
   if (!count(t)) return VTB_OK;
   if (!is_apart(t))
     return vtb_fail(c->err, VTB_E_INPUT,

@@ -86,7 +86,7 @@ expect 0 "$VERTEBRA" run m.vtb --weights hf/model.safetensors -o d.safetensors "
 cmp -s a.safetensors d.safetensors && fail "the folder changed nothing"
 echo ok
 
-# What shapes do not show of a config: another number of heads or activation is an error, another epsilon is said.
+# What shapes do not show of a config: its heads and epsilon are taken, another activation is an error.
 {
   echo "vit.embeddings.cls_token 1 1 32"; echo "vit.embeddings.position_embeddings 1 50 32"
   echo "vit.embeddings.patch_embeddings.projection.weight 32 1 4 4"; echo "vit.embeddings.patch_embeddings.projection.bias 32"
@@ -108,8 +108,34 @@ vit() { # CONFIG STATUS OPTIONS...
   expect "$2" "$VERTEBRA" build $model "${@:3}" --weights vit -o vit.so
 }
 vit '{"num_attention_heads": 4, "hidden_act": "gelu", "layer_norm_eps": 1e-6}' 0; silent_about "config.json says"
-vit '{"num_attention_heads": 8}' 1; says "config.json says num_attention_heads 8, and the model has another number: -D heads=8"
+vit '{"num_attention_heads": 8}' 0; says "config.json says num_attention_heads 8: -D heads=8 is taken"
 vit '{"num_attention_heads": 8}' 0 -D heads=8; silent_about "config.json says"
 vit '{"num_attention_heads": 8}' 0 -D heads=2; says "config.json says num_attention_heads 8; -D heads is not that"
 vit '{"hidden_act": "relu"}' 1; says "config.json says hidden_act relu; the model has gelu"
-vit '{"layer_norm_eps": 1e-12}' 0; says "config.json says layer_norm_eps 1e-12; the model has 1e-6"
+vit '{"layer_norm_eps": 1e-12}' 0 -D norm_eps=1e-12; silent_about "config.json says"
+vit '{"layer_norm_eps": 1e-12}' 0 -D norm_eps=1e-3; says "config.json says layer_norm_eps 1e-12; -D norm_eps is not that"
+vit '{"layer_norm_eps": 0.01, "num_attention_heads": 8}' 0
+says "config.json says layer_norm_eps 0.01: -D norm_eps=0.01 is taken"; says "-D heads=8 is taken"
+"$MAKE_DATA" classes grey/train 1 red || fail "no image"
+scores() { expect 0 "$VERTEBRA" run "$@" -o scores.safetensors grey/train/red/000.png; }
+scores vit.so; built=$(sha256sum < scores.safetensors)
+scores $model --weights vit; [ "$built" = "$(sha256sum < scores.safetensors)" ] || fail "run and build take other settings"
+scores $model --weights vit/model.safetensors -D norm_eps=0.01 -D heads=8
+[ "$built" = "$(sha256sum < scores.safetensors)" ] || fail "the config's numbers are not those of -D"
+scores $model --weights vit/model.safetensors; [ "$built" != "$(sha256sum < scores.safetensors)" ] || fail "they change nothing"
+expect 0 "$VERTEBRA" convert vit own.safetensors --model vit_nano -D depth=1 -D dim=32; says "is taken"
+scores $model --weights own.safetensors; [ "$built" = "$(sha256sum < scores.safetensors)" ] || fail "convert lost them"
+
+# its names of the classes: of transformers, of timm; none where there are none
+vit '{"id2label": {"1": "goldfish", "0": "tench", "2": "c", "3": "d", "4": "e", "5": "f", "6": "g", "7": "h", "8": "i", "9": "j"}}' 0
+expect 0 "$VERTEBRA" run vit.so --top 10 grey/train/red/000.png; says "goldfish"; silent_about "class "
+expect 0 "$VERTEBRA" run $model --weights vit --top 10 grey/train/red/000.png; says "tench"
+vit '{"label_names": ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9"]}' 0
+expect 0 "$VERTEBRA" run $model --weights vit --top 10 grey/train/red/000.png; says "n9"
+vit '{"id2label": {"0": "LABEL_0", "1": "LABEL_1"}}' 0
+expect 0 "$VERTEBRA" run $model --weights vit grey/train/red/000.png; silent_about "LABEL_"; says "class "
+
+# weights of another model of the same shapes say so
+vit '{"architecture": "deit_nano_patch4_28"}' 0; says "made for deit_nano_patch4_28, as its metadata say, and used as vit_nano"
+vit '{"architecture": "vit_nano_patch4_28.some_tag"}' 0; silent_about "made for"
+vit '{"architecture": "somebodys"}' 0; silent_about "made for"

@@ -31,6 +31,18 @@ expect 1 "$VERTEBRA" train --again data; says "no run.yaml"
 cp -r data others; printf '\60' | dd of=others/train-images-idx3-ubyte bs=1 seek=20 conv=notrunc 2>/dev/null
 expect 1 "$VERTEBRA" train --again "$whole" --data others --out no; says "is not what the run in"; [ ! -e no ] || fail "a folder of no run"
 
+# nothing is written through a link, nor into a file that has another name
+mkdir links hard
+echo precious > victim
+ln -s ../victim links/.lock
+ln victim hard/.lock
+expect 1 "$VERTEBRA" train "${run[@]}" --out links; says "links/.lock is a link, through which nothing is written"
+expect 1 "$VERTEBRA" train "${run[@]}" --out hard; says "hard/.lock is no file of this program's own"
+rm links/.lock
+for f in log.csv log.jsonl curve.svg weights.safetensors run.yaml; do ln -s ../nobody links/$f; done
+expect 0 "$VERTEBRA" train "${run[@]}" --out links --max-steps 8
+[ "$(cat victim)" = precious ] && [ ! -e nobody ] || fail "written through a link"
+
 # a folder with a run is left alone
 before=$(sum again)
 expect 1 "$VERTEBRA" train "${run[@]}" --out again; says "holds a run (checkpoint.safetensors): --resume"

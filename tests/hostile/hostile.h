@@ -92,7 +92,8 @@ static inline void hostile_limits(void) {
 /* What a child says of a file. */
 typedef struct hostile_word {
   int file;
-  char kind; /* '>': begins; 'o': ok; 'r': refused; 's': without a sentence; 'd': "a defect" */
+  /* '>': begins; 'o': ok; 'r': refused; 's': without a sentence; 'd': "a defect"; 'm': no memory */
+  char kind;
   char text[160];
 } hostile_word;
 
@@ -108,7 +109,11 @@ static inline void hostile_child(const hostile_format *f, int from, int to_paren
     vtb_error err = {0};
     vtb_status status = f->read(path, folder, &err);
     alarm(0);
-    w.kind = status == VTB_OK ? 'o' : !err.text[0] ? 's' : status == VTB_E_INTERNAL ? 'd' : 'r';
+    w.kind = status == VTB_OK           ? 'o'
+             : !err.text[0]             ? 's'
+             : status == VTB_E_INTERNAL ? 'd'
+             : status == VTB_E_MEMORY   ? 'm'
+                                        : 'r';
     snprintf(w.text, sizeof w.text, "%.150s", err.text);
     if (write(to_parent, &w, sizeof w) != sizeof w) _exit(1);
   }
@@ -116,7 +121,7 @@ static inline void hostile_child(const hostile_format *f, int from, int to_paren
 }
 
 typedef struct hostile_count {
-  int ok, refused, wrong, died; /* wrong: refused without a sentence, or as a defect of ours */
+  int ok, refused, wrong, died; /* wrong: without a sentence, as a defect of ours, for memory */
   bool sound_is_read;
 } hostile_count;
 
@@ -126,7 +131,7 @@ static inline int hostile_listen(int from_child, hostile_count *n) {
   while (read(from_child, &w, sizeof w) == (ssize_t)sizeof w) {
     at = w.file;
     if (w.kind == '>') continue;
-    bool sound = w.file == HOSTILE_FILES, wrong = w.kind == 's' || w.kind == 'd';
+    bool sound = w.file == HOSTILE_FILES, wrong = strchr("sdm", w.kind) != NULL;
     if (sound) n->sound_is_read = w.kind == 'o';
     if (wrong || (sound && w.kind != 'o')) fprintf(stderr, "file %d: \"%s\"\n", w.file, w.text);
     n->ok += w.kind == 'o' && !sound;

@@ -1,4 +1,5 @@
-/* Damaged files of data sets: CIFAR's records, tar shards, WebP; see hostile.h. */
+/* Damaged files of data sets: CIFAR's records, tar shards, WebP, and whatever says labels; see
+ * hostile.h. */
 #include "runtime/data/dataset.h"
 #include "tests/hostile/hostile.h"
 
@@ -13,6 +14,15 @@ static vtb_status read_dataset(const char *path, const char *folder, vtb_error *
     status = vtb_dataset_image(d, i, 3, &im, err);
     vtb_image_free(&im);
   }
+  vtb_dataset_free(d);
+  return status;
+}
+
+/* Labels and names of classes, not the images. */
+static vtb_status open_dataset(const char *path, const char *folder, vtb_error *err) {
+  (void)path;
+  vtb_dataset *d = NULL;
+  vtb_status status = vtb_dataset_open(folder, NULL, &d, err);
   vtb_dataset_free(d);
   return status;
 }
@@ -97,11 +107,85 @@ static bytes sound_tar(void) {
   return hostile_copy(file, n + 1024);
 }
 
+/* ---- labels ---------------------------------------------------------------------------------- */
+
+enum { SAMPLES = 40 };
+
+/* One axis of numbers as numpy.save() writes it. */
+static bytes npy_of(const char *type, const void *data, size_t n_bytes) {
+  unsigned char file[10 + 118 + SAMPLES * 8] = "\x93NUMPY\x01\x00\x76";
+  char head[128];
+  int n = snprintf(head, sizeof head, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }",
+                   type, SAMPLES);
+  memset(file + 10, ' ', 118);
+  memcpy(file + 10, head, (size_t)n);
+  file[127] = '\n';
+  memcpy(file + 128, data, n_bytes);
+  return hostile_copy(file, 128 + n_bytes);
+}
+
+static bytes sound_labels(void) {
+  int32_t labels[SAMPLES];
+  for (int i = 0; i < SAMPLES; i++) labels[i] = i % 4;
+  return npy_of("<i4", labels, sizeof labels);
+}
+
+static void beside_labels(const char *folder) {
+  char path[600];
+  float x[SAMPLES] = {0};
+  bytes b = npy_of("<f4", x, sizeof x);
+  snprintf(path, sizeof path, "%s/x.npy", folder);
+  write_file(path, b.at, b.n);
+  free(b.at);
+}
+
+static bytes sound_list(void) {
+  char text[2048];
+  size_t n = (size_t)snprintf(text, sizeof text, "file,label\n");
+  for (int i = 0; i < SAMPLES; i++)
+    n += (size_t)snprintf(text + n, sizeof text - n, "%d.png,%d\n", i, i % 4);
+  return hostile_copy(text, n);
+}
+
+static bytes sound_idx(void) {
+  unsigned char file[8 + SAMPLES] = {0, 0, 8, 1, 0, 0, 0, SAMPLES};
+  for (int i = 0; i < SAMPLES; i++) file[8 + i] = (unsigned char)(i % 4);
+  return hostile_copy(file, sizeof file);
+}
+
+static void beside_idx(const char *folder) {
+  char path[600];
+  unsigned char file[16 + SAMPLES * 16] = {0, 0, 8, 3, 0, 0, 0, SAMPLES, 0, 0, 0, 4, 0, 0, 0, 4};
+  snprintf(path, sizeof path, "%s/train-images-idx3-ubyte", folder);
+  write_file(path, file, sizeof file);
+}
+
+static bytes sound_map(void) {
+  static const char text[] = "{\"cat\": 0, \"dog\": 1, \"cow\": 2}";
+  return hostile_copy(text, strlen(text));
+}
+
+static void beside_map(const char *folder) {
+  static const char *const classes[] = {"cat", "cow", "dog"};
+  for (int i = 0; i < 3; i++) {
+    char path[600];
+    vtb_error err = {0};
+    snprintf(path, sizeof path, "%s/%s", folder, classes[i]);
+    if (vtb_make_dirs(path, &err) != VTB_OK) exit(1);
+    snprintf(path, sizeof path, "%s/%s/1.png", folder, classes[i]);
+    write_file(path, "", 0);
+  }
+}
+
 TEST(damaged_data_are_refused_with_a_sentence) {
   const hostile_format formats[] = {
       {"webp", "i.webp", sound_webp(), read_image, NULL, 40},
       {"cifar", "train.bin", sound_cifar(), read_dataset, beside_cifar, 80},
       {"tar", "train-000.tar", sound_tar(), read_dataset, NULL, 60},
+      {"labels.npy", "labels.npy", sound_labels(), open_dataset, beside_labels, 100},
+      {"labels.csv", "train.csv", sound_list(), open_dataset, NULL, 20},
+      {"labels.idx", "train-labels-idx1-ubyte", sound_idx(), open_dataset, beside_idx, 100},
+      {"labels.json", "class_to_idx.json", sound_map(), open_dataset, beside_map, 100},
   };
   for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
     hostile_check(&formats[i]);

@@ -203,7 +203,51 @@ TEST(npy_files_are_read_and_damaged_ones_refused) {
   CHECK_REFUSED(vtb_dataset_open(temp_path("bad"), NULL, &d, err), "byte order");
 }
 
+/* An array of labels 0, 1, 2, ... whose last one is `last`. */
+static void save_labels(const char *name, int64_t n, int64_t last) {
+  vtb_weights *w = vtb_weights_new();
+  vtb_weight *x = vtb_weights_add(w, "x", VTB_ELEM_F32, 1, &n),
+             *labels = vtb_weights_add(w, "labels", VTB_ELEM_I64, 1, &n);
+  for (int64_t i = 0; x && i < n; i++) ((int64_t *)labels->data)[i] = i + 1 < n ? i : last;
+  CHECK_OK(vtb_safetensors_save(temp_path(name), w, err));
+  vtb_weights_free(w);
+}
+
+TEST(one_wrong_label_makes_no_classes) {
+  static const struct {
+    int64_t last;
+    const char *why;
+  } wrong[] = {{872415233, "sample 7 has the label 872415233: classes are counted from 0"},
+               {1 << 20, "there are at most 1048576"},
+               {20000, "sample 7 has the label 20000, and 19993 of the classes below it have no"},
+               {16, "classes below it have no samples; if that is right, name the classes"}};
+  vtb_dataset *d = NULL;
+  make_dirs("labels");
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    save_labels("labels/a.safetensors", 8, wrong[i].last);
+    CHECK_REFUSED(vtb_dataset_open(temp_path("labels/a.safetensors"), NULL, &d, err), wrong[i].why);
+  }
+  save_labels("labels/a.safetensors", 8, 15);
+  CHECK_OK(vtb_dataset_open(temp_path("labels/a.safetensors"), NULL, &d, err));
+  CHECK(d && vtb_dataset_classes(d) == 16);
+  CHECK(d && strstr(vtb_dataset_notes(d), "8 of the 16 classes of a.safetensors have no samples"));
+  vtb_dataset_free(d);
+  save_labels("labels/a.safetensors", 3, 5);
+  write_file(temp_path("labels/classes.txt"), "a\nb\nc\nd\ne\nf\n", 12);
+  CHECK_OK(vtb_dataset_open(temp_path("labels/a.safetensors"), NULL, &d, err));
+  CHECK_STR(d ? vtb_dataset_class_name(d, 5) : NULL, "f");
+  vtb_dataset_free(d);
+  static const char list[] = "file,label\n1.png,0\n2.png,1\n3.png,9000\n";
+  make_dirs("lists");
+  write_file(temp_path("lists/train.csv"), list, strlen(list));
+  CHECK_REFUSED(vtb_dataset_open(temp_path("lists"), NULL, &d, err), "has the label 9000");
+  write_file(temp_path("lists/val.csv"), list, strlen(list)); /* a few samples may lack most */
+  CHECK_OK(vtb_dataset_open(temp_path("lists/"), &(vtb_dataset_options){.split = "val"}, &d, err));
+  vtb_dataset_free(d);
+}
+
 int main(void) {
+  RUN(one_wrong_label_makes_no_classes);
   RUN(masks_follow_their_images);
   RUN(classes_of_cells_are_those_at_their_middles);
   RUN(what_cannot_be_filled_is_refused);

@@ -380,6 +380,8 @@ TEST(what_is_no_weights_is_refused_with_a_sentence) {
       {"negative_stride.pth", "no natural numbers"},
       {"huge_stride.pth", "reaches beyond its storage"},
       {"huge_size.pth", "reaches beyond its storage"},
+      {"huge_shape.pth", "its shape overflows"},
+      {"huge_shape4.pth", "its shape overflows"},
       {"huge_numel.pth", "too large"},
       {"ranks.pth", "more than 8 axes"},
       {"strides.pth", "reaches beyond its storage"},
