@@ -152,6 +152,16 @@ vtb_unit *vtb__compile_unit(const vtb_compile_options *o, vtb_diags *diags) {
   return u;
 }
 
+/* By its ending: what stands in it is no text. */
+static bool is_weights_file(const char *model) {
+  static const char *const endings[] = {".safetensors", ".pth",  ".pt", ".th",
+                                        ".bin",         ".ckpt", ".npz"};
+  bool is = false;
+  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+    is |= vtb_ends_with(model, endings[i]);
+  return is;
+}
+
 static vtb_status check_options(const vtb_compile_options *o, const char *mode, vtb_error *err) {
   static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
   bool known = !mode;
@@ -166,8 +176,14 @@ static vtb_status check_options(const vtb_compile_options *o, const char *mode, 
   if (whole && o->chunk)
     return vtb_fail(err, VTB_E_USAGE, "mode %s has no chunks: leave out one of mode and chunk",
                     o->mode);
+  if (o->image && strchr(o->image, ','))
+    return vtb_fail(err, VTB_E_USAGE, "one image size is needed here, not the list %s", o->image);
   if (o->text) return VTB_OK;
   if (!o->model) return vtb_fail(err, VTB_E_USAGE, "neither a model nor its text is given");
+  if (is_weights_file(o->model))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s has weights, and a model's name or .vtb file is needed: MODEL --weights %s",
+                    o->model, o->model);
   if (vtb_artefact_recognise(o->model))
     return vtb_fail(err, VTB_E_INPUT, "%s is compiled already: this needs the model's source",
                     o->model);

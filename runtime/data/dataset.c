@@ -33,7 +33,8 @@ vtb_status vtb__find(const char *path, vtb__place *out, vtb_error *err) {
                       "data set fashion-mnist is not installed (Debian: dataset-fashion-mnist)");
   }
   if (!vtb_path_exists(path) && !strpbrk(path, "*?{"))
-    return vtb_fail(err, VTB_E_INPUT, "no data set at %s", path);
+    return vtb_fail(err, VTB_E_INPUT, "no data set at %s%s", path,
+                    strchr(path, '/') ? "" : " (known by its name is fashion-mnist alone)");
   bool is_file = !vtb_path_is_dir(path);
   for (int f = 0; f < N_FORMATS; f++) {
     if (formats[f]->is_file != is_file) continue;

@@ -23,14 +23,37 @@ static const unsigned char png_start[8] = {0x89, 'P', 'N', 'G', 13, 10, 26, 10};
 
 static bool is_png(const void *data, size_t n) { return n >= 8 && memcmp(data, png_start, 8) == 0; }
 
+/* Formats that people have and that are not read, by their first bytes. */
+static const struct {
+  size_t at;
+  const char *bytes;
+  size_t n;
+  const char *what;
+} others[] = {{0, "GIF8", 4, "a GIF"},         {0, "BM", 2, "a BMP"},
+              {0, "II*\0", 4, "a TIFF"},       {0, "MM\0*", 4, "a TIFF"},
+              {4, "ftypheic", 8, "a HEIC"},    {4, "ftypavif", 8, "an AVIF"},
+              {0, "\xff\x0a", 2, "a JPEG XL"}, {0, "%PDF", 4, "a PDF"},
+              {0, "<svg", 4, "an SVG"},        {0, "\x93NUMPY", 6, "a NumPy"}};
+
+static vtb_status refuse(const vtb_codec *c, vtb_error *err) {
+  if (!c->n) return vtb_fail(err, VTB_E_INPUT, "%s: the file is empty", c->name);
+  for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    if (c->n >= others[i].at + others[i].n &&
+        memcmp(c->data + others[i].at, others[i].bytes, others[i].n) == 0)
+      return vtb_fail(err, VTB_E_INPUT,
+                      "%s: neither a PNG, a JPEG nor a WebP file: it is %s file; save it as one of "
+                      "these",
+                      c->name, others[i].what);
+  return vtb_fail(err, VTB_E_INPUT, "%s: neither a PNG, a JPEG nor a WebP file", c->name);
+}
+
 static vtb_status decode(vtb_codec *c, vtb_error *err) {
   if (is_png(c->data, c->n)) return vtb__decode_png(c, err);
   if (c->n >= 3 && c->data[0] == 0xff && c->data[1] == 0xd8 && c->data[2] == 0xff)
     return vtb__decode_jpeg(c, err);
   if (c->n >= 16 && memcmp(c->data, "RIFF", 4) == 0 && memcmp(c->data + 8, "WEBP", 4) == 0)
     return vtb__decode_webp(c, err);
-  if (!c->n) return vtb_fail(err, VTB_E_INPUT, "%s: the file is empty", c->name);
-  return vtb_fail(err, VTB_E_INPUT, "%s: neither a PNG, a JPEG nor a WebP file", c->name);
+  return refuse(c, err);
 }
 
 /* Right side up, and in the channels that are wanted. */

@@ -15,7 +15,7 @@
 
 enum { VTB_RENAME_PARTS = 8 }; /* tensors that one rule joins, or splits one into */
 
-/* What a config beside the weights says and shapes do not show: `key` must be the model's setting,
+/* What a config beside the weights says and shapes do not show: `key` is the model's setting,
  * or, where setting is NULL, `value`. */
 typedef struct vtb_name_config {
   const char *key, *setting, *value;

@@ -179,6 +179,53 @@ def the_example_classifies_what_numpy_saves():
             check(line.startswith(f"row {row}: class {int(want[row].argmax())}, score {want[row].max():.4f}"), line)
 
 
+SEVERAL = """
+use std.nn
+model net(dim: int = 8, classes: int = 4) {
+  input image: image[1, 8, 8]
+  x = mean(patch_embed("embed", image, dim, 4x4, 4x4), axis = "tokens")
+  output y = linear("head", x, classes)
+}
+preset wide = net(dim = 24)
+preset last = net(dim = 12)
+"""
+
+
+def presets_of_a_file_have_names():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "several.vtb"
+        path.write_text(SEVERAL)
+        for name, how, dim in ((f"{path}", {"entry": "wide"}, 24), (f"{path}:wide", {}, 24), (f"{path}", {}, 8)):
+            model = vertebra.create_model(name, **how)
+            check(model.state_dict()["head.weight"].shape == (4, dim), f"{name} {how}")
+        raises(vertebra.CompileError, lambda: vertebra.create_model(str(path), entry="wild"), "wild")
+
+
+def the_number_of_classes_is_found():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "several.vtb"
+        path.write_text(SEVERAL)
+        model = vertebra.create_model(str(path), num_classes=7, entry="wide")
+        check(model(np.zeros((2, 1, 8, 8), np.float32)).shape == (2, 7), "seven classes")
+        raises(vertebra.VertebraError, lambda: model.forward_features(np.zeros((1, 1, 8, 8), np.float32)), "head")
+
+
+def an_input_that_wants_a_gradient_is_refused():
+    """As PyTorch's tensors are told, without PyTorch."""
+    import types
+
+    if "torch" in sys.modules:
+        return
+    fake = types.ModuleType("torch")
+    fake.is_grad_enabled = lambda: True
+    tensor = type("Tensor", (), {"__module__": "torch", "requires_grad": True})()
+    sys.modules["torch"] = fake
+    try:
+        raises(RuntimeError, lambda: vertebra.create_model("vil_nano")(tensor), "torch.no_grad()")
+    finally:
+        del sys.modules["torch"]
+
+
 run(
     structs_lie_as_a_compiler_lays_them,
     recurrences_are_functions,
@@ -188,4 +235,7 @@ run(
     models_take_any_number_of_rows,
     threads_have_sessions_of_their_own,
     the_example_classifies_what_numpy_saves,
+    presets_of_a_file_have_names,
+    the_number_of_classes_is_found,
+    an_input_that_wants_a_gradient_is_refused,
 )

@@ -4,15 +4,57 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import Any, Mapping, Sequence
 
 import numpy as np
 
 from . import _arrays
 from . import _library as c
-from ._program import Options, Program, program_of, text_of
-from .errors import VertebraError
+from ._program import Options, Program, entries, program_of, text_of
+from .errors import CompileError, VertebraError
 from .functions import _is_torch, _numpy, _read
+
+
+def _refuse_gradients(inputs: Sequence[Any]) -> None:
+    """An input that wants a gradient would get none, and nobody would notice."""
+    for x in inputs:
+        if _is_torch(x) and x.requires_grad:
+            import torch
+
+            if torch.is_grad_enabled():
+                raise RuntimeError(
+                    "an input wants a gradient, and a whole model gives none: call it under torch.no_grad(), or with "
+                    "x.detach(); recurrence(), function() and block() have gradients (vertebra.torch_ops.Module)"
+                )
+
+
+def _class_settings(options: Options) -> list[str]:
+    """Hyperparameters that may be the number of classes, the likeliest first."""
+    whole = [
+        p["name"]
+        for d in entries(options)
+        if d["kind"] == "model"
+        for p in d["parameters"]
+        if ": int" in p["text"] and p["name"] not in [s.split("=")[0] for s in options.defines]
+    ]
+    named = [n for n in dict.fromkeys(whole) if "class" in n]
+    return ["num_classes", *(n for n in named if n != "num_classes"), *(n for n in dict.fromkeys(whole) if n not in named)]
+
+
+def _with_classes(options: Options, n: int) -> Options:
+    """The options with the setting that makes the first output n scores, whatever the model calls it."""
+    first: CompileError | None = None
+    for name in _class_settings(options):
+        made = replace(options, defines=(*options.defines, f"{name}={n}"))
+        try:
+            scores = program_of(made).of_kind(c.OUTPUT)[0].shape
+        except CompileError as error:
+            first = first or error
+            continue
+        if not n or scores[-1] == n:
+            return made
+    raise first or VertebraError(f"no hyperparameter of {options.model} gives {n} classes")
 
 
 class Model:
@@ -62,12 +104,14 @@ class Model:
     def forward(self, *inputs: Any, out: Any = None) -> Any:
         """The first output, for inputs of [rows, ...] in the program's order.
 
-        Tensors of PyTorch give one, without gradients. With target="cuda" what
+        Tensors of PyTorch give one, without gradients: one that wants a gradient
+        is a RuntimeError outside of torch.no_grad(). With target="cuda" what
         is on a GPU stays there; `out=` is an array there for the result.
         """
         wanted = self._program.of_kind(c.INPUT)
         if len(inputs) != len(wanted):
             raise TypeError(f"the model takes {', '.join(t.name for t in wanted)}")
+        _refuse_gradients(inputs)
         if self._program.on_device:
             given = {t.name: x for t, x in zip(wanted, inputs)}
             if _is_torch(inputs[0]):
@@ -100,8 +144,15 @@ class Model:
         if self._options is None:
             raise VertebraError("a built file has the outputs it was built with: build one with -D num_classes=0")
         if self._features is None:
-            defines = tuple(d for d in self._options.defines if not d.startswith(("num_classes=", "classes=")))
-            options = Options(**{**self._options.__dict__, "defines": (*defines, "num_classes=0"), "weights": None})
+            defines = tuple(d for d in self._options.defines if "class" not in d.split("=")[0])
+            bare = replace(self._options, defines=defines, entry=self._program.meta("entry") or self._options.entry)
+            try:
+                options = _with_classes(replace(bare, weights=None), 0)
+            except CompileError as error:
+                raise VertebraError(
+                    f"{self._options.model} has no form without its head: one whose model says "
+                    f"`if num_classes == 0 {{ output features = x }}` has ({error})"
+                ) from error
             self._features = Model(program_of(options), None)
         if not self._given:
             mine = self.state_dict()
@@ -156,6 +207,7 @@ def create_model(
     weights: str | os.PathLike[str] | None = None,
     num_classes: int | None = None,
     *,
+    entry: str | None = None,
     image: int | tuple[int, int] | None = None,
     batch: int = 1,
     target: str = "cpu",
@@ -167,7 +219,9 @@ def create_model(
 ) -> Model:
     """A preset ("vil_tiny"), a .vtb file, or what `vertebra build` made.
 
-    weights: a .safetensors file; without it initial ones. batch: how many
+    entry: the model or preset of a file that declares several, which
+    "mine.vtb:wide" says, too; without it that which the weights are of, else
+    its last model. num_classes: what the model calls its number of classes. weights: a .safetensors file; without it initial ones. batch: how many
     rows one run of the program takes; calls may have any number. image: the
     size of an image, 224 or (height, width). Hyperparameters are the model's:
 
@@ -175,14 +229,16 @@ def create_model(
     """
     path = os.fspath(weights) if weights is not None else None
     if name.endswith((".so", ".o")):
-        if hyperparameters or num_classes is not None or image is not None:
+        if hyperparameters or num_classes is not None or image is not None or entry is not None:
             raise VertebraError("a built file has the settings it was built with")
         return Model(Program.of_file(name, path, threads, target), None)
-    if num_classes is not None:
-        hyperparameters["num_classes"] = num_classes
+    file, _, preset = name.rpartition(".vtb:")
+    if file and entry is None:
+        name, entry = file + ".vtb", preset
     size = text_of(image) if image is not None else None
     options = Options(
         model=name,
+        entry=entry,
         defines=tuple(f"{k}={text_of(v)}" for k, v in hyperparameters.items()),
         weights=path,
         image=size,
@@ -193,4 +249,6 @@ def create_model(
         chunk=chunk,
         threads=threads,
     )
+    if num_classes is not None:
+        options = _with_classes(options, num_classes)
     return Model(program_of(options), options)
