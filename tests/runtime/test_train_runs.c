@@ -287,12 +287,12 @@ TEST(changed_checkpoints_are_refused) {
   for (size_t back = 1; back < 400; back += 57) {
     file[n - back] ^= 4;
     write_file(f.checkpoint, file, n);
-    CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "it is damaged");
+    CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "is damaged: its bytes are not those");
     file[n - back] ^= 4;
   }
   change(file, n, "\"step\":\"");
   write_file(f.checkpoint, file, n);
-  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "it is damaged");
+  CHECK_REFUSED(vtb_trainer_open(&c, &t, err), "is damaged: its bytes are not those");
   free(file);
 }
 
