@@ -81,8 +81,8 @@ const char *cli_inference_meta(const cli_inference *inf, const char *key);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */
 char **cli_weights_classes(const cli_inference *inf, int *n);
 /* Add to the metadata of weights that are about to be written what cli_load_for_inference() finds
- * there, so that the user need not repeat it: the model's name, its entry (NULL: the file's default)
- * and -D settings; class names and normalisation. */
+ * there, so that the user need not repeat it: the model's name, its entry (NULL: the file's
+ * default) and -D settings; class names and normalisation. */
 void cli_describe_model(vtb_weights *w, const char *model, const char *entry,
                         const cli_list *defines);
 void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t);

@@ -1,12 +1,12 @@
-/* What a file of tensors holds, as one number in its metadata: a bit that flips on a disk is noticed
- * when the file is opened. Files of others have none, and are read as they are. */
+/* What a file of tensors holds, as one number in its metadata: a bit that flips on a disk is
+ * noticed when the file is opened. Files of others have none, and are read as they are. */
 #ifndef VTB_CONTENT_HASH_H
 #define VTB_CONTENT_HASH_H
 
 #include "runtime/artefact/tensors.h"
 
-/* The key. Wherever weights that have it are written, whatever was read or changed before, its value
- * is that of what is written. */
+/* The key. Wherever weights that have it are written, whatever was read or changed before, its
+ * value is that of what is written. */
 #define VTB_CONTENT_HASH "xxh3"
 enum { VTB_CONTENT_HASH_BYTES = 17 };
 
