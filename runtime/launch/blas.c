@@ -6,7 +6,10 @@
 
 #include <assert.h>
 #include <limits.h>
+#include <string.h>
+#include <strings.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* ---- what OpenBLAS defines, and its objects use ---------------------------------------------- */
 
@@ -44,6 +47,42 @@ int xerbla_(const char *routine, const int *argument, int length) {
   (void)routine, (void)argument, (void)length;
   return 0;
 }
+
+/* ---- which kernels --------------------------------------------------------------------------- */
+
+#if defined(__x86_64__)
+/* Four sets are left of the many, those whose sums blas_kernels.c speaks for; each processor has
+ * the widest that it runs, or the one that OPENBLAS_CORETYPE comes nearest to. */
+static const struct {
+  const char *asked, *chosen;
+} cores[] = {
+    {"SkylakeX", "SkylakeX"},       {"Cooperlake", "SkylakeX"},   {"SapphireRapids", "SkylakeX"},
+    {"Haswell", "Haswell"},         {"Zen", "Haswell"},           {"Excavator", "Haswell"},
+    {"Sandybridge", "Sandybridge"}, {"Bulldozer", "Sandybridge"}, {"Piledriver", "Sandybridge"},
+    {"Steamroller", "Sandybridge"}};
+
+static const char *widest(void) {
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+    return "SkylakeX";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+  return __builtin_cpu_supports("avx") ? "Sandybridge" : "Prescott";
+}
+
+/* What OpenBLAS asks its environment. */
+const char *vtb__environment(const char *name) __asm__("getenv");
+const char *vtb__environment(const char *name) {
+  const char *value = NULL;
+  size_t n = strlen(name);
+  for (char **at = environ; at && *at; at++)
+    if (strncmp(*at, name, n) == 0 && (*at)[n] == '=') value = *at + n + 1;
+  if (strcmp(name, "OPENBLAS_CORETYPE") != 0) return value;
+  if (!value || !*value) return widest();
+  for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+    if (strcasecmp(value, cores[i].asked) == 0) return cores[i].chosen;
+  return "Prescott";
+}
+#endif
 
 /* ---- memory of products ---------------------------------------------------------------------- */
 

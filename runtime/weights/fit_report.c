@@ -41,6 +41,15 @@ void vtb_fit_summary(const vtb_fit_report *r, vtb_strbuf *out) {
   if (r->ignored.n) vtb_strbuf_printf(out, "; %zu that are no parameters", r->ignored.n);
 }
 
+/* The options that let a misfit pass, of those that are needed. */
+static const char *helpful(const vtb_fit_report *r, const vtb_fit_options *o) {
+  bool missing = r->missing.n && !o->allow_missing, unused = r->unused.n && !o->allow_unused;
+  return missing && unused ? " (--allow-missing, --allow-unused)"
+         : missing         ? " (--allow-missing)"
+         : unused          ? " (--allow-unused)"
+                           : "";
+}
+
 /* The first parts of the file's names that most of them share, up to a number: "encoder.layer". */
 static void print_beginning(vtb_strbuf *out, const vtb_weights *w) {
   size_t best = 0, length = 0, at = 0;
@@ -95,13 +104,13 @@ vtb_status vtb__fit_judge(const vtb_fit_report *r, const vtb_weights *w, const v
   vtb_strbuf s = VTB_CHECKED_STRBUF;
   if (!o->allow_missing) print_fault(&s, &r->missing, "missing");
   if (!o->allow_unused) print_fault(&s, &r->unused, "that the model does not have");
-  bool flags = s.n > 0, another = 2 * r->n_loaded < r->n_wanted;
+  bool another = 2 * r->n_loaded < r->n_wanted;
   print_fault(&s, &r->shapes, "of another shape");
   vtb_status status = vtb_strbuf_check(&s, err);
   if (status == VTB_OK && s.n)
     status = vtb_fail(err, VTB_E_INPUT, "%s %s (%d of %d tensors do),%s%s%s%s%s", o->path,
                       another ? "hardly fits the model" : "does not fit the model", r->n_loaded,
-                      r->n_wanted, s.at, flags ? " (--allow-missing, --allow-unused)" : "",
+                      r->n_wanted, s.at, helpful(r, o),
                       r->names ? "; read with the names of another tool" : "", o->hint ? "; " : "",
                       o->hint ? o->hint : "");
   vtb_strbuf_free(&s);

@@ -169,8 +169,15 @@ vtb_renamed *vtb_renaming_find(const vtb_renaming *r, const char *name) {
   return vtb_map_get(&r->index, name);
 }
 
+/* PyTorch's batch norms count their steps, in a buffer that only an average over all of them reads:
+ * a checkpoint has it, whether its model does or not. */
+static bool is_counter(const char *name) {
+  const char *last = strrchr(name, '.');
+  return strcmp(last ? last + 1 : name, "num_batches_tracked") == 0;
+}
+
 bool vtb_names_ignore(const vtb_names *names, const char *name) {
-  return vtb_starts_with(name, "optim/") || vtb_starts_with(name, "ema/") ||
+  return vtb_starts_with(name, "optim/") || vtb_starts_with(name, "ema/") || is_counter(name) ||
          is_ignored(names, name);
 }
 

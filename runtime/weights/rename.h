@@ -37,8 +37,8 @@ VTB_MUST_USE vtb_status vtb_names_parse(vtb_names *n, const char *name, const ch
                                         vtb_error *err);
 const char *vtb_names_label(const vtb_names *n, size_t set); /* whose names: "timm" */
 const char *vtb_names_file(const vtb_names *n, size_t set);  /* where the set stands */
-/* Whether a tensor that no model wants is no parameter: by the files' `ignore`, or an optimiser's
- * of a checkpoint of our own. names may be NULL. */
+/* Whether a tensor that no model wants is no parameter: by the files' `ignore`, an optimiser's of a
+ * checkpoint of our own, or the counter of a batch norm of PyTorch's. names may be NULL. */
 bool vtb_names_ignore(const vtb_names *names, const char *name);
 
 /* A tensor under the model's name: tensors of the file, joined along their first axis, then a part

@@ -1,5 +1,5 @@
-/* Products: the same bits on any number of threads, in children of processes that multiply, without
- * memory an error, and nothing of it is the host's OpenBLAS. */
+/* Products: the same bits on any number of threads and in every place of a matrix, in children of
+ * processes that multiply, without memory an error, and nothing of it is the host's OpenBLAS. */
 #include "runtime/launch/blas.h"
 #include "runtime/launch/threads.h"
 #include "tests/runtime/support.h"
@@ -63,6 +63,37 @@ static void check_products(void) {
   vtb__blas_release();
 }
 
+/* An element is the same bits wherever it stands: of rows of A that are alike every row of C is,
+ * and of columns of B that are alike every column, whatever of tiles is left over. */
+static void check_places(void) {
+  enum { MOST_SIDE = 53, OTHER = 37, K = 131 };
+  static float c[MOST_SIDE * OTHER];
+  static const int others[] = {1, 2, 7, 16, 33, OTHER}, ks[] = {1, 30, K};
+  static float same[K * MOST_SIDE];
+  vtb__blas_retain();
+  for (int side = 2; side <= MOST_SIDE; side++)
+    for (int kind = 0; kind < 36 * 2; kind++) {
+      bool ta = kind & 1, tb = kind >> 1 & 1, rows = kind >= 36;
+      int other = others[kind / 4 % 3 * 2 + side % 2], k = ks[kind / 12 % 3], wrong_ones = 0;
+      for (int x = 0; x < k; x++)
+        for (int i = 0; i < side; i++) same[(rows ? ta : !tb) ? x * side + i : i * k + x] = a[x];
+      int m = rows ? side : other, n = rows ? other : side;
+      CHECK(vtb__blas_sgemm(ta, tb, m, n, k, 1, rows ? same : b, ta ? m : k, rows ? b : same,
+                            tb ? k : n, 0, c, n));
+      for (int i = 0; i < m; i++)
+        for (int j = 0; j < n; j++)
+          wrong_ones += memcmp(&c[i * n + j], rows ? &c[j] : &c[i * n], sizeof *c) != 0;
+      CHECK_MSG(wrong_ones == 0, "%d x %d x %d, kind %d: %d elements of equal %s differ", m, n, k,
+                kind, wrong_ones, rows ? "rows" : "columns");
+    }
+  vtb__blas_release();
+}
+
+static void check_kernels(void) {
+  check_products();
+  check_places();
+}
+
 /* Its exit status, 99: killed. */
 static int in_child(void (*work)(void)) {
   int status = 0;
@@ -78,25 +109,25 @@ static int in_child(void (*work)(void)) {
 }
 
 /* Every set of kernels that this processor can run is chosen once, by OpenBLAS's own variable. */
-TEST(products_are_right_with_the_kernels_of_each_processor) {
+TEST(products_are_right_with_the_kernels_of_each_processor_wherever_they_stand) {
   static const char *const names[] = {"Prescott", "Core2", "Nehalem"};
   static const char *const avx[] = {"Sandybridge", "Haswell", "Zen", "SkylakeX"};
   for (int i = 0; i < 3; i++) {
     setenv("OPENBLAS_CORETYPE", names[i], 1);
-    CHECK_MSG(in_child(check_products) == 0, "kernels of %s", names[i]);
+    CHECK_MSG(in_child(check_kernels) == 0, "kernels of %s", names[i]);
   }
 #if defined(__x86_64__)
   bool has[] = {__builtin_cpu_supports("avx"), __builtin_cpu_supports("avx2"),
                 __builtin_cpu_supports("avx2"), __builtin_cpu_supports("avx512vl")};
   for (int i = 0; i < 4; i++) {
     setenv("OPENBLAS_CORETYPE", avx[i], 1);
-    if (has[i]) CHECK_MSG(in_child(check_products) == 0, "kernels of %s", avx[i]);
+    if (has[i]) CHECK_MSG(in_child(check_kernels) == 0, "kernels of %s", avx[i]);
   }
 #else
   (void)avx;
 #endif
   unsetenv("OPENBLAS_CORETYPE");
-  check_products();
+  check_kernels();
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -249,7 +280,7 @@ int main(void) {
   fill();
   bool alone = !is_mapped("openblas");
   void *host = dlopen("libopenblas.so.0", RTLD_NOW | RTLD_GLOBAL);
-  RUN(products_are_right_with_the_kernels_of_each_processor);
+  RUN(products_are_right_with_the_kernels_of_each_processor_wherever_they_stand);
   vtb__blas_retain();
   RUN(eight_threads_have_the_bits_of_one);
   RUN(children_of_a_process_that_multiplies_multiply);

@@ -112,6 +112,51 @@ TEST(joined_split_and_transposed) {
   fault = (vtb_error){0};
 }
 
+/* Every checkpoint of PyTorch's has the counters of its batch norms: they are no parameters of a
+ * model that does not count, without rules too, and the buffer of one that does. */
+TEST(counters_of_batch_norms) {
+  vtb_weights *w = vtb_weights_new();
+  vtb_fit_report r;
+  float a[2] = {0}, seen[1] = {0};
+  vtb_tensor_info t[] = {want("bn.weight", 1, 2, 0), want("bn.num_batches_tracked", 1, 1, 0)};
+  void *buffers[] = {a, seen};
+  put(w, "bn.weight", 1, 2, 0, 3);
+  put(w, "bn.num_batches_tracked", 0, 1, 0, 7);
+  vtb_fit_options o = {.path = "f"};
+  CHECK_OK(vtb_fit(t, 1, w, &o, buffers, &r, err));
+  CHECK(a[1] == 4 && r.ignored.n == 1 && r.unused.n == 0);
+  vtb_fit_report_free(&r);
+  CHECK_OK(vtb_fit(t, 2, w, &o, buffers, &r, err));
+  CHECK(seen[0] == 7 && r.ignored.n == 0);
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+}
+
+/* A misfit offers what lets it pass, and nothing else. */
+static void check_offer(const char *in_file, const char *more, bool missing, bool unused) {
+  vtb_weights *w = vtb_weights_new();
+  vtb_fit_report r;
+  float a[2], b[2];
+  vtb_tensor_info t[] = {want("a", 1, 2, 0), want("b", 1, 2, 0)};
+  void *buffers[] = {a, b};
+  put(w, "a", 1, 2, 0, 0);
+  put(w, in_file, 1, 2, 0, 0);
+  if (more) put(w, more, 1, 2, 0, 0);
+  vtb_fit_options o = {.path = "f"};
+  CHECK(vtb_fit(t, 2, w, &o, buffers, &r, &fault) == VTB_E_INPUT);
+  CHECK_MSG((strstr(fault.text, "--allow-missing") != NULL) == missing, "%s", fault.text);
+  CHECK_MSG((strstr(fault.text, "--allow-unused") != NULL) == unused, "%s", fault.text);
+  fault = (vtb_error){0};
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+}
+
+TEST(a_misfit_offers_what_helps) {
+  check_offer("b", "c", false, true);
+  check_offer("a.num_batches_tracked", NULL, true, false);
+  check_offer("c", NULL, true, true);
+}
+
 TEST(a_part_of_a_file_and_another_head) {
   vtb_weights *w = vtb_weights_new();
   vtb_fit_report r;
@@ -238,6 +283,8 @@ int main(void) {
   RUN(patterns);
   RUN(what_rules_say_wrong);
   RUN(joined_split_and_transposed);
+  RUN(counters_of_batch_norms);
+  RUN(a_misfit_offers_what_helps);
   RUN(a_part_of_a_file_and_another_head);
   RUN(rules_of_the_families);
   RUN(names_that_are_no_parameters);

@@ -11,18 +11,18 @@
 enum { C = 3, LAYERS = 3, TEST_IMAGES = 43, STEPS = 5 };
 static const double eps = 1e-5, decay = 0.8; /* of the average */
 
-static const char text[] =
-    "use std.nn\n"
-    "use std.conv\n"
-    "block layer(x: tokens) {\n"
-    "  return relu(batch_norm(\"bn\", conv2d(\"conv\", to_image(x), 3, 3, pad = 1)))\n"
-    "}\n"
-    "model small() {\n"
-    "  input image: image[1, 6, 6]\n"
-    "  x = pixels(image)\n"
-    "  repeat 3 as i scope \"layers.{i}\" { x = layer(x) }\n"
-    "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 4)\n"
-    "}\n";
+static const char text[] = "use std.nn\n"
+                           "use std.conv\n"
+                           "block layer(x: tokens) {\n"
+                           "  y = conv2d(\"conv\", to_image(x), 3, 3, pad = 1)\n"
+                           "  return relu(batch_norm(\"bn\", y, counter = true))\n"
+                           "}\n"
+                           "model small() {\n"
+                           "  input image: image[1, 6, 6]\n"
+                           "  x = pixels(image)\n"
+                           "  repeat 3 as i scope \"layers.{i}\" { x = layer(x) }\n"
+                           "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 4)\n"
+                           "}\n";
 
 /* ---- the model, compiled --------------------------------------------------------------------- */
 
