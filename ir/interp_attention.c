@@ -67,18 +67,21 @@ static vtb_status for_queries(vtb__eval *e, each_fn *each) {
 }
 
 static void attend(vtb__eval *e, const query *x, double *s) {
+  vtb_factors factors = vtb_factors_of(e->inst);
   int64_t width = x->a->value_width;
   double lse = scores(x, s), *y = e->out[0]->data + x->index * width;
   e->out[1]->data[x->index] = lse;
   for (int64_t c = 0; c < width; c++) y[c] = 0;
   for (int64_t j = 0; j < x->n_keys; j++)
-    for (int64_t c = 0; c < width; c++) y[c] += exp(s[j] - lse) * x->v[j * x->v_step + c];
+    for (int64_t c = 0; c < width; c++)
+      y[c] += vtb_round_factor(exp(s[j] - lse), factors) * x->v[j * x->v_step + c];
 }
 
 vtb_status vtb__interp_attention(vtb__eval *e) { return for_queries(e, attend); }
 
 static void adjoin(vtb__eval *e, const query *x, double *s) {
   const vtb_attention *a = x->a;
+  vtb_factors factors = vtb_factors_of(e->inst);
   int64_t width = a->value_width;
   double lse = e->in[a->lse]->data[x->index], delta = 0;
   const double *y = e->in[a->y]->data + x->index * width,
@@ -92,12 +95,12 @@ static void adjoin(vtb__eval *e, const query *x, double *s) {
     double p = exp(s[j] - lse), dp = 0;
     for (int64_t c = 0; c < width; c++) {
       dp += dy[c] * x->v[j * x->v_step + c];
-      dv[j * x->v_step + c] += p * dy[c];
+      dv[j * x->v_step + c] += vtb_round_factor(p, factors) * dy[c];
     }
-    double ds = p * (dp - delta);
+    double ds = p * (dp - delta), factor = vtb_round_factor(ds, factors);
     for (int64_t c = 0; c < a->width; c++) {
-      dq[c] += a->scale * ds * x->k[j * x->k_step + c];
-      dk[j * x->k_step + c] += a->scale * ds * x->q[c];
+      dq[c] += a->scale * factor * x->k[j * x->k_step + c];
+      dk[j * x->k_step + c] += a->scale * factor * x->q[c];
     }
     if (a->wants_dbias) e->out[3]->data[x->bias_at + j] += ds;
   }

@@ -17,6 +17,7 @@
 typedef struct scan {
   const vtb_decay *decay;
   bool normalizer, init;
+  vtb_factors factors;       /* of products: states and scores among them */
   int n_inputs;              /* 5 with rates, else 4 */
   int64_t b, n, h, k, v, v1; /* v1 = v + normalizer */
   int64_t d_size;            /* numbers of D a step: 1, K, V or K*V */
@@ -36,6 +37,7 @@ static scan scan_new(const vtb_inst *inst, const vtb_tensor *q) {
   scan c = {.decay = of.decay,
             .normalizer = of.normalizer,
             .init = of.init,
+            .factors = vtb_factors_of(inst),
             .n_inputs = of.n_inputs,
             .b = q->type.dim[0].size,
             .n = of.n_tokens,
@@ -146,7 +148,8 @@ static void add_decayed(const scan *c, const double *m, const double *k, const d
 /* y += s^T q */
 static void read_state(const scan *c, const double *s, const double *q, double *y) {
   for (int64_t k = 0; k < c->k; k++)
-    for (int64_t v = 0; v < c->v1; v++) y[v] += s[k * c->v1 + v] * q[k];
+    for (int64_t v = 0; v < c->v1; v++)
+      y[v] += vtb_round_factor(s[k * c->v1 + v], c->factors) * q[k];
 }
 
 /* y += the contribution of step j to step t, m the element M[t, j] of the decay matrix */
@@ -155,7 +158,7 @@ static void read_pair(const scan *c, const double *m, int64_t t, int64_t j, doub
   for (int64_t o = 0; o < c->v1; o++) {
     double a = 0;
     for (int64_t i = 0; i < c->k; i++) a += q[i] * m[i * c->by_key + o * c->by_value] * k[i];
-    y[o] += a * v[o];
+    y[o] += vtb_round_factor(a, c->factors) * v[o];
   }
 }
 
@@ -278,11 +281,12 @@ static void run_back(const scan *c, adjoint *a) {
     for (int64_t i = 0; i < c->k; i++) {
       double dq = 0, dk = 0;
       for (int64_t j = 0; j < c->v1; j++) {
-        double *p = &a->p[i * c->v1 + j];
-        *p += q[i] * dy[j];
-        dq += after[i * c->v1 + j] * dy[j];
-        dk += *p * v[j];
-        a->dv[t * c->v1 + j] += *p * key[i];
+        double *sum = &a->p[i * c->v1 + j];
+        *sum += q[i] * dy[j];
+        double p = vtb_round_factor(*sum, c->factors);
+        dq += vtb_round_factor(after[i * c->v1 + j], c->factors) * dy[j];
+        dk += p * v[j];
+        a->dv[t * c->v1 + j] += p * key[i];
       }
       a->dq[t * c->k + i] = dq;
       a->dk[t * c->k + i] = dk;

@@ -168,6 +168,27 @@ TEST(first_steps_by_hand) {
   program_free(&p);
 }
 
+/* One step of the recurrent and of the parallel form, which read q, k, v and the state or the score
+ * q k in 8 bits. */
+TEST(factors_are_rounded_as_the_instruction_says) {
+  const double u = 0x1p-7; /* the step between 1 and its successor */
+  static const char *const modes[] = {"recurrent", "parallel"};
+  for (int m = 0; m < 2; m++) {
+    shape c = {.decay = "scalar", .b = 1, .n = 1, .h = 1, .k = 1, .v = 1, .init = true};
+    program p = linscan(&c, modes[m], 0);
+    vtb_attr_set(p.f->first, VTB_A_STR("precision", "bf16"));
+    vtb_tensor args[8], r[4];
+    double q[] = {1 + u + u / 8}, k[] = {1 + u}, v[] = {3}, d[] = {1}, s0[] = {0};
+    double *data[] = {q, k, v, d, s0};
+    for (int i = 0; i < 5; i++) args[i] = (vtb_tensor){p.f->args[i]->type, data[i]};
+    run(&p, args, r);
+    /* k v = 3 + 3u is 3 + 4u in 8 bits, q k = 1 + 2u + u^2 is 1 + 2u */
+    CHECK_NEAR(r[0].data[0], m ? (1 + 2 * u) * 3 : (3 + 4 * u) * (1 + u), 0);
+    free_tensors(r, 2);
+    program_free(&p);
+  }
+}
+
 TEST(a_reversed_path_is_flip_run_flip) {
   shape c = {.decay = "key", .b = 2, .n = 5, .h = 2, .k = 2, .v = 3};
   program plain = linscan(&c, "recurrent", 0);
@@ -504,6 +525,7 @@ TEST(constants_and_vector_decays) {
 int main(void) {
   RUN(modes_agree);
   RUN(first_steps_by_hand);
+  RUN(factors_are_rounded_as_the_instruction_says);
   RUN(a_reversed_path_is_flip_run_flip);
   RUN(linscan_adjoint_equals_finite_differences);
   RUN(maxplus_and_its_adjoint);

@@ -271,9 +271,11 @@ def recurrence(
     ...                             # i, f: [batch, heads, tokens]
 
     `mode` is "recurrent", "parallel", "chunkwise" (with `chunk`), or None:
-    the cheapest for the length. `states`: the states behind the last token
-    are results too, and the logarithm of the scale they are in. Other names
-    are the declaration's hyperparameters: True, 4, 0.5, [1, 2], or text.
+    the cheapest for the length. `precision`: how products round on CUDA;
+    "recurrent" has none, and is float32 whatever it says. `states`: the
+    states behind the last token are results too, and the logarithm of the
+    scale they are in. Other names are the declaration's hyperparameters:
+    True, 4, 0.5, [1, 2], or text.
     """
     return _make(("recurrence",), source, entry, target, precision, mode, chunk, threads, hyperparameters, states)
 
