@@ -330,9 +330,15 @@ template <class P> VTB_FN void vtb_store2(const P &p, vtb_i64 at, float x, float
 VTB_FN vtb_u32 vtb_multiply_bf16(vtb_u32 x, vtb_u32 y) {
   return vtb_pack_bf16(vtb_float(x << 16) * vtb_float(y << 16), vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u));
 }
-VTB_FN vtb_u32 vtb_fma_bf16(vtb_u32 x, vtb_u32 y, vtb_u32 z) {
+// x + y in a form that rounds to 16 bits as the exact sum does: the last bit is odd if something is left below it.
+VTB_FN float vtb_emu_odd_sum(float x, float y) {
+  float s = x + y, of_x = s - y, rest = (x - of_x) + (y - (s - of_x));
+  if (s - s != 0.0f || rest == 0.0f || vtb_bits(s) & 1) return s;
+  return vtb_float(vtb_bits(s) + ((rest > 0) == (s > 0) ? 1 : -1));
+}
+VTB_FN vtb_u32 vtb_fma_bf16(vtb_u32 x, vtb_u32 y, vtb_u32 z) { // products of 16 bits are exact
   const float low = vtb_float(x << 16) * vtb_float(y << 16), high = vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u);
-  return vtb_pack_bf16(low + vtb_float(z << 16), high + vtb_float(z & 0xffff0000u)); /* products of 16 bits are exact */
+  return vtb_pack_bf16(vtb_emu_odd_sum(low, vtb_float(z << 16)), vtb_emu_odd_sum(high, vtb_float(z & 0xffff0000u)));
 }
 VTB_FN vtb_u32 vtb_multiply_f16(vtb_u32 x, vtb_u32 y) {
   return vtb_pack_f16(vtb_emu_half(x & 0xffffu) * vtb_emu_half(y & 0xffffu), vtb_emu_half(x >> 16) * vtb_emu_half(y >> 16));
