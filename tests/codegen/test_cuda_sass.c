@@ -117,7 +117,7 @@ static char *compile(const char *arch) {
   return sass.at;
 }
 
-/* An instruction without its place, the numbers of its registers, and what only the scheduler wants;
+/* An instruction without its place, its registers' numbers, and what only the scheduler wants;
  * "" for other lines. */
 static void plain(const char *line, const char *end, char *to, size_t n) {
   size_t k = 0;

@@ -259,7 +259,7 @@ static void say(const plant *p, const char *error) {
   if (getenv("VTB_VERBOSE")) printf("plants.txt:%d: %s: %s\n", p->line, p->name, error);
 }
 
-/* Whether the text with a plant is refused; else its case, unless something else is compiled, too. */
+/* Whether the text with a plant is refused; else its case, unless other C++ is compiled, too. */
 static void try_text(plant *p, const vtb_strbuf *plain, ptx_program *whole) {
   vtb_strbuf text = {0}, cpp = {0};
   ptx_program own = {0};

@@ -1,9 +1,9 @@
-/* What the machine (C, in this folder) and kernels compiled for it (C++, at run time) both know. Its
+/* What the machine (C, in this folder) and its kernels (C++, at run time) both know: its
  * text is put before every such kernel, so it includes nothing and is valid C and C++. */
 #ifndef VTB_TEST_PTX_ABI_H
 #define VTB_TEST_PTX_ABI_H
 
-/* An operand of an asm statement: `at` of an output (that may be read, too), the bits of an input. */
+/* An operand of an asm statement: `at` of an output (that may be read, too), bits of an input. */
 typedef struct ptx_operand {
   void *at;
   unsigned long long bits;
@@ -11,7 +11,7 @@ typedef struct ptx_operand {
   char kind; /* f: floating, p: pointer, i: integer */
 } ptx_operand;
 
-/* A tensor map as the kernel holds it: where its description lies, and what no other 64 bits are. */
+/* A tensor map as the kernel holds it: where its description lies, and what nothing else is. */
 #define PTX_MAP_MARK 0x70747820746d6170ull
 typedef struct ptx_map {
   unsigned long long description, mark, unused[14];

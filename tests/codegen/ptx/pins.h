@@ -1,5 +1,5 @@
-/* What no number shows: words of instructions that the machine gives no meaning, each with its reason;
- * that the compiler is told what a statement does; that constants are handed on as they are. */
+/* What no number shows: words of instructions that the machine gives no meaning, each with its
+ * reason; that the compiler is told what a statement does; that constants are handed on. */
 #ifndef VTB_TEST_PTX_PINS_H
 #define VTB_TEST_PTX_PINS_H
 

@@ -8,7 +8,7 @@
  *   build.c        the C++ compiler, run twice
  *   memory.c, barrier.c, arithmetic.c, tensor.c    what the instructions do
  *
- * Everything asynchronous happens as late as it may. Threads: one machine at a time. Only for tests.
+ * Everything asynchronous happens as late as it may. Threads: one machine at a time.
  */
 #ifndef VTB_TEST_PTX_H
 #define VTB_TEST_PTX_H
@@ -90,7 +90,7 @@ bool ptx_parse(ptx_statement *s, char *error); /* its instructions; parse.c */
 
 /* ---- instructions ---------------------------------------------------------------------------- */
 typedef struct ptx_thread ptx_thread;
-/* What the compiler must be told of: nothing of a function of registers; that it happens (volatile);
+/* What the compiler must be told: nothing of a function of registers; that it happens (volatile);
  * that also memory changes, or may be handed on ("memory"). */
 typedef enum ptx_effect { PTX_PURE, PTX_HAPPENS, PTX_MEMORY } ptx_effect;
 typedef struct ptx_row {
@@ -226,7 +226,7 @@ typedef struct ptx_place {
 ptx_place ptx_shared(ptx_thread *t, const ptx_item *i, int bytes, int align, bool of_cluster);
 void ptx_async_write(ptx_place p, const void *data, int bytes); /* both see it */
 void ptx_release(ptx_block *b); /* its stores to the cluster are there */
-/* Where the 16 bytes about an address come to lie in rows of 128, 64 or 32 bytes (0: where they are)
+/* Where the 16 bytes about an address come to lie in rows of 128, 64, 32 bytes (0: where they are)
  * that are turned against each other. */
 static inline int ptx_turned(int address, int row_bytes) {
   int line = address / 128, chunk = address / 16 % 8;

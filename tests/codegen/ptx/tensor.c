@@ -91,7 +91,7 @@ static descriptor decode(uint64_t d) {
 }
 
 /* The unit that holds number k of row r (of A, or of B's columns), and which of its eight that is.
- * Eight rows (or eight k, if neighbours follow the rows) are `stride` from the next eight, a swizzle's
+ * Eight rows (eight k, if neighbours follow the rows) are `stride` from the next eight, a swizzle's
  * width of the other axis `lead`. */
 static int unit_of(const descriptor *d, bool across, int r, int k, int *which) {
   *which = across ? r % 8 : k % 8;
