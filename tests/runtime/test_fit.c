@@ -103,6 +103,38 @@ TEST(joined_split_and_transposed) {
   CHECK(memcmp(weight, (float[]){0, 3, 1, 4, 2, 5}, sizeof weight) == 0);
   vtb_fit_report_free(&r);
 
+  put(w, "qk.w", 2, 4, 2, 30); /* what is there under its own name, too, is not taken twice */
+  CHECK(vtb_fit(t, 4, w, &o, buffers, &r, &fault) == VTB_E_INPUT);
+  CHECK_MSG(strstr(fault.text, "qk.w") != NULL, "%s", fault.text);
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+  w = vtb_weights_new();
+  fault = (vtb_error){0};
+  put(w, "k.w", 2, 2, 2, 10);
+  put(w, "q.w", 2, 1, 2, 0);
+  put(w, "both.w", 1, 5, 0, 20); /* no two halves */
+  put(w, "kernel", 2, 2, 3, 0);
+  CHECK(vtb_fit(t, 4, w, &o, buffers, &r, &fault) == VTB_E_INPUT);
+  CHECK_MSG(strstr(fault.text, "one.w") != NULL, "%s", fault.text);
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+  w = vtb_weights_new();
+  fault = (vtb_error){0};
+  put(w, "k.w", 2, 2, 3, 10); /* rows of another width */
+  put(w, "q.w", 2, 1, 2, 0);
+  put(w, "both.w", 1, 4, 0, 20);
+  put(w, "kernel", 2, 2, 3, 0);
+  CHECK(vtb_fit(t, 4, w, &o, buffers, &r, &fault) == VTB_E_INPUT);
+  CHECK_MSG(strstr(fault.text, "qk.w") != NULL, "%s", fault.text);
+  vtb_fit_report_free(&r);
+  vtb_weights_free(w);
+  w = vtb_weights_new();
+  fault = (vtb_error){0};
+  put(w, "k.w", 2, 2, 2, 10);
+  put(w, "q.w", 2, 1, 2, 0);
+  put(w, "both.w", 1, 4, 0, 20);
+  put(w, "kernel", 2, 2, 3, 0);
+
   put(w, "more.w", 1, 1, 0, 0);
   CHECK(vtb_fit(t, 4, w, &o, buffers, &r, &fault) == VTB_E_INPUT && r.unused.n == 1);
   CHECK(strstr(fault.text, "1 that the model does not have: more.w") != NULL);

@@ -26,6 +26,55 @@ TEST(a_plot_has_axes_ticks_lines_and_escaped_text) {
   vtb_strbuf_free(&out);
 }
 
+/* Where the text of a legend or tick stands, from its y; -1: there is none. */
+static double height_of(const char *svg, const char *text) {
+  char end[64];
+  snprintf(end, sizeof end, ">%s</text>", text);
+  const char *at = strstr(svg, end);
+  while (at && at > svg && !vtb_starts_with(at, "y=\"")) at--;
+  return at && at > svg ? atof(at + 3) : -1;
+}
+
+/* Frames reach from 34 to 352 of 400, lines stand where their numbers are, and nothing joins points
+ * over one that is missing. */
+TEST(lines_stand_at_their_numbers) {
+  const double x[] = {0, 1, 2, 3}, high[] = {0, 10, 10, 10}, low[] = {2, NAN, 4, 4};
+  vtb_plot p = {.title = "t",
+                .x_label = "x",
+                .y_label = "y",
+                .series = (vtb_plot_series[]){{"high", x, high, 4}, {"low", x, low, 4}},
+                .n_series = 2};
+  vtb_strbuf out = {0};
+  vtb_plot_svg(&p, &out);
+  CHECK(strstr(out.at, "d=\"M64.0 352.0L249.3 34.0L434.7 34.0L620.0 34.0\"") != NULL);
+  CHECK(strstr(out.at, "d=\"M64.0 288.4M434.7 224.8L620.0 224.8\"") != NULL);
+  for (int tick = 4; tick <= 10; tick += 2) { /* steps of 1, 2 or 5 times a power of ten */
+    char text[8];
+    snprintf(text, sizeof text, "%d", tick);
+    CHECK_NEAR(height_of(out.at, text), 356 - 31.8 * tick, 0.1);
+  }
+  CHECK(height_of(out.at, "5") < 0 && height_of(out.at, "12") < 0);
+  vtb_strbuf_free(&out);
+}
+
+TEST(the_legend_takes_the_emptier_corner) {
+  const double x[] = {0, 1, 2, 3, 4}, rising[] = {0, 1, 8, 9, 10}, falling[] = {10, 9, 2, 1, 0};
+  for (int falls = 0; falls < 2; falls++) {
+    const double *y = falls ? falling : rising;
+    vtb_plot p = {.title = "t",
+                  .x_label = "x",
+                  .y_label = "y",
+                  .series = (vtb_plot_series[]){{"first", x, y, 5}, {"second", x, y, 5}},
+                  .n_series = 2};
+    vtb_strbuf out = {0};
+    vtb_plot_svg(&p, &out);
+    double at = height_of(out.at, "first");
+    CHECK_MSG(at > 0 && (falls ? at < 193 : at > 193), "the legend stands at %g", at);
+    CHECK_NEAR(height_of(out.at, "second"), at + 17, 0.1);
+    vtb_strbuf_free(&out);
+  }
+}
+
 TEST(strange_data_gives_a_plot_without_nan) {
   const double x[] = {1, 1}, y[] = {5, 5}, bad[] = {NAN, INFINITY}, zero[] = {0, -1};
   const vtb_plot_series all[] = {
@@ -59,6 +108,8 @@ TEST(json_lines_escape_and_turn_what_is_not_finite_into_null) {
 
 int main(void) {
   RUN(a_plot_has_axes_ticks_lines_and_escaped_text);
+  RUN(lines_stand_at_their_numbers);
+  RUN(the_legend_takes_the_emptier_corner);
   RUN(strange_data_gives_a_plot_without_nan);
   RUN(json_lines_escape_and_turn_what_is_not_finite_into_null);
   return test_done();
