@@ -119,6 +119,7 @@ static bool is_bent(double cosine, double norm) {
   return !(cosine >= CLI_COSINE && norm >= CLI_NORM && norm <= 1 / CLI_NORM);
 }
 
+/* Magnitude first, since it names a place; then what a wide bound of it lets through. */
 static void judge_whole(const tensors *t, const cli_bounds *b, cli_judgement *j) {
   j->cosine = direction(t->got, t->want, t->n, &j->norm);
   if (!(j->d.relative <= j->bound))
