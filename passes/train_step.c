@@ -216,7 +216,15 @@ void vtb_check_training(vtb_func *f, vtb_diags *diags) {
   if (!vtb_has_loss(f) && (!first || first->rank != 2 || first->dtype != VTB_F32)) return;
   if (find_loss(f, &step, &l, &err) != VTB_OK) return;
   int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt);
-  (void)vtb__find_trained(f, l, wrt, false, diags);
+  int n = vtb__find_trained(f, l, wrt, false, diags), loss = 0;
+  vtb_func *grad = NULL;
+  /* what a step cannot differentiate is found where the step would find it */
+  if (n > 0 && vtb_has_loss(f)) {
+    if (vtb_autodiff(f->module, l, &loss, 1, wrt, n, &grad, diags, &err) == VTB_OK)
+      vtb_module_remove(f->module, grad);
+    else
+      vtb_diag_error(diags, VTB_DIAG_NO_DERIVATIVE, VTB_NO_SPAN, "%s", err.text);
+  }
   vtb_free(wrt);
   vtb_module_remove(f->module, l);
 }

@@ -60,32 +60,49 @@ static void print_body(const vtb_pass_context *context, const vtb_func *f) {
       print_op(context, i);
 }
 
-/* Smallest period of the callee sequence from `first`, if it repeats at least twice. */
-static size_t period_of(vtb_func *const *callee, size_t n, size_t *repeats) {
-  for (size_t p = 1; p <= n / 2; p++) {
-    size_t k = p;
-    while (k < n && callee[k] == callee[k - p]) k++;
-    if (k / p >= 2 && k == n / p * p) {
-      *repeats = k / p;
-      return p;
-    }
-  }
-  *repeats = 1;
-  return n;
+/* How often the first p of n callees come one after the other. */
+static size_t repeats_of(vtb_func *const *callee, size_t n, size_t p) {
+  size_t k = p;
+  while (k < n && callee[k] == callee[k - p]) k++;
+  return k / p;
 }
 
+/* The period at the start that most of the n callees repeat; 1 if none does. */
+static size_t period_of(vtb_func *const *callee, size_t n) {
+  size_t best = 1, most = 1;
+  for (size_t p = 1; p <= n / 2; p++) {
+    size_t times = repeats_of(callee, n, p);
+    if (times > 1 && times * p > most) best = p, most = times * p;
+  }
+  return best;
+}
+
+static void print_run(const check_facts *c, vtb_map *seen, const vtb_inst *const *calls, size_t n,
+                      size_t times) {
+  printf("    %zu x\n", times);
+  for (size_t i = 0; i < n; i++) {
+    vtb_func *callee = calls[i]->callee;
+    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee->name,
+           (long long)call_params(c->modes, calls[i]),
+           vtb_func_cost(callee, 1).flops / (double)c->batch * 1e-9);
+    if (vtb_map_has(seen, callee->name)) continue;
+    vtb_map_set(seen, callee->name, callee);
+    print_body(c->context, callee);
+  }
+}
+
+/* Runs of equal calls, one after the other; what repeats nothing stands together. */
 static void print_calls(const check_facts *c, vtb_map *seen, const vtb_inst **calls, size_t n) {
   vtb_func **callee = vtb_xcalloc(n + 1, sizeof *callee);
   for (size_t i = 0; i < n; i++) callee[i] = calls[i]->callee;
-  size_t repeats, period = period_of(callee, n, &repeats);
-  printf("    %zu x\n", repeats);
-  for (size_t i = 0; i < period; i++) {
-    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee[i]->name,
-           (long long)call_params(c->modes, calls[i]),
-           vtb_func_cost(callee[i], 1).flops / (double)c->batch * 1e-9);
-    if (vtb_map_has(seen, callee[i]->name)) continue;
-    vtb_map_set(seen, callee[i]->name, callee[i]);
-    print_body(c->context, callee[i]);
+  size_t single = 0; /* where what repeats nothing began */
+  for (size_t i = 0; i <= n;) {
+    size_t p = i < n ? period_of(callee + i, n - i) : 1;
+    size_t times = i < n ? repeats_of(callee + i, n - i, p) : 2;
+    if (times > 1 && i > single) print_run(c, seen, calls + single, i - single, 1);
+    if (times > 1 && i < n) print_run(c, seen, calls + i, p, times);
+    i += p * times;
+    if (times > 1) single = i;
   }
   vtb_free(callee);
 }

@@ -147,7 +147,7 @@ static vtb_status open_objective(const cli_model_options *m, const char *what, c
   vtb_status status = vtb_compilation_load(c, &o, NULL, m->report);
   if (status == VTB_OK) status = vtb_compilation_graph(c);
   if (status == VTB_OK) vtb_compilation_check_training(c);
-  return status;
+  return status == VTB_OK && m->report->diags.n_errors ? VTB_E_INPUT : status;
 }
 
 /* Names what the model is made of. */
@@ -241,6 +241,25 @@ static void models_of(const char *what, cli_list *names, vtb_unit **unit) {
   vtb_diags_free(&quiet);
 }
 
+/* Presets of a file are evaluated, no more: what is wrong with one is said. */
+static vtb_status check_presets(vtb_unit *unit) {
+  const vtb_decl_info *decls;
+  vtb_status worst = VTB_OK;
+  for (size_t i = 0, n = vtb_unit_decls(unit, &decls); i < n; i++) {
+    if (decls[i].kind != VTB_DECL_PRESET) continue;
+    vtb_diags diags = {0};
+    vtb_module *m = vtb_instantiate(unit, decls[i].name, &(vtb_instantiate_options){0}, &diags);
+    if (!m) {
+      fprintf(stderr, "preset %s:\n", decls[i].name);
+      vtb_diags_print(&diags, stderr);
+      worst = VTB_E_INPUT;
+    }
+    vtb_module_free(m);
+    vtb_diags_free(&diags);
+  }
+  return worst;
+}
+
 /* Every model of a file, if none is asked for. */
 static vtb_status check(const char *what, const check_options *o) {
   cli_list names = {0};
@@ -258,6 +277,7 @@ static vtb_status check(const char *what, const check_options *o) {
       if (worst == VTB_OK) worst = status;
     }
   }
+  if (worst == VTB_OK && unit) worst = check_presets(unit);
   vtb_vec_free(&names);
   vtb_unit_free(unit);
   return worst;

@@ -64,6 +64,7 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
                          paths.u.list.n, vtb__describe(e, suffixes));
   }
   const char *suffix = e->suffix, *suffix_at = e->suffix_at;
+  bool suffix_empty = e->suffix_empty;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, paths.u.list.n);
   bool failed = false;
   for (size_t i = 0; i < paths.u.list.n; i++) {
@@ -82,11 +83,13 @@ static vtb__val along_each(vtb__eval *e, const vtb_expr *x) {
     }
     e->suffix = s.u.str.s;
     e->suffix_at = e->prefix;
+    e->suffix_empty = !x->u.along.suffix && i == 0 && paths.u.list.n > 1;
     at[i] = along_one(e, x, p, (int64_t)i);
     failed |= at[i].kind == VTB__ERROR;
   }
   e->suffix = suffix;
   e->suffix_at = suffix_at;
+  e->suffix_empty = suffix_empty;
   if (failed) return VTB__ERR;
   return (vtb__val){.kind = VTB__LIST, .u.list = {at, paths.u.list.n}};
 }

@@ -119,3 +119,13 @@ bool vtb__sides(vtb__eval *e, vtb__args *a, const char *name, const vtb_grid *si
   a->failed = true;
   return false;
 }
+
+bool vtb__channels_last(vtb__eval *e, const vtb__args *a, vtb__val x) {
+  if (x.u.t.layout->kind != VTB__IMAGE) return true;
+  vtb__report(e, VTB_DIAG_IMAGE_AXIS, a->span,
+              "%s works along the last axis, and that of %s is its width", a->name,
+              vtb__describe(e, x));
+  vtb__help(e, "pixels(x) of std.conv has the channels last, as tokens, and to_image(y) is the way "
+               "back");
+  return false;
+}

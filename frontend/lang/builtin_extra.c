@@ -181,6 +181,14 @@ static const vtb__layout *grid_layout(vtb__eval *e, const vtb__layout *l) {
 
 /* The same, or a message. */
 static const vtb__layout *take_grid(vtb__eval *e, vtb__args *a, const vtb__layout *l) {
+  if (l->joined && !vtb__layout_extra(l)) {
+    vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
+                "%s: these tokens were joined by `sequence`, and have no grid to tell patches from "
+                "extra tokens",
+                a->name);
+    vtb__help(e, "insert_tokens(x, t) adds extra tokens to a grid that stays known");
+    return NULL;
+  }
   const vtb__layout *g = vtb__layout_extra(l) ? grid_layout(e, l) : l;
   if (!g)
     vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "%s: the order %s moves the extra tokens about",
@@ -192,8 +200,8 @@ static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tokens(e, a, &x);
   if (!v) return VTB__ERR;
-  if (!vtb__layout_extra(x.u.t.layout)) return x;
   const vtb__layout *g = take_grid(e, a, x.u.t.layout);
+  if (g == x.u.t.layout) return x;
   return g ? vtb__tensor(vtb__without_extra(e, x, a->span), g) : VTB__ERR;
 }
 

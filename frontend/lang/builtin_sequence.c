@@ -30,7 +30,13 @@ static vtb__val b_sequence(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "sequence needs tokens in storage order");
   vtb_builder *b = vtb__at(e, a->span);
   if (!b) return VTB__ERR;
-  if (a->n > 1) return as_sequence(e, vtb_b_concat(b, at, (int)a->n, 1));
+  if (a->n > 1) {
+    vtb__val y = as_sequence(e, vtb_b_concat(b, at, (int)a->n, 1));
+    if (y.kind != VTB__TENSOR) return y;
+    vtb__layout l = *y.u.t.layout;
+    l.joined = true;
+    return vtb__tensor(y.u.t.v, vtb__layout_new(e, l));
+  }
   return as_sequence(e, vtb_b_reshape(b, at[0], &at[0]->type));
 }
 

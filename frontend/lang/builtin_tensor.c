@@ -29,7 +29,7 @@ bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, boo
   const vtb_type *t = &x.u.t.v->type;
   *axis = t->rank - 1;
   if (!name) {
-    if (t->rank) return true;
+    if (t->rank) return vtb__channels_last(e, a, x);
     vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "%s of a scalar", a->name);
     return false;
   }
@@ -144,10 +144,27 @@ static vtb__val matmul_mismatch(vtb__eval *e, vtb__val x, vtb__val w, vtb_span s
   return VTB__ERR;
 }
 
+static bool is_param(const vtb__eval *e, const vtb_value *v) {
+  return !v->def && v->func == e->frame->func && v->func->arg_info[v->index].role == VTB_ROLE_PARAM;
+}
+
+/* A weight meets the channels of all windows at once. */
+static void warn_of_windows(vtb__eval *e, const vtb__args *a, vtb__val x) {
+  const vtb__layout *l = x.u.t.layout;
+  if (l->kind != VTB__TOKENS || !l->windows_of.rank ||
+      vtb_grid_cells(&l->windows_of) <= vtb_grid_cells(&l->grid))
+    return;
+  vtb_diag_warning(e->diags, VTB_DIAG_WINDOWED_WEIGHT, a->span,
+                   "the channels of %s are those of several windows, and this weight mixes them",
+                   vtb__describe(e, x));
+  vtb_diag_help(e->diags, "apply the layer before window_partition or behind window_merge");
+}
+
 static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   vtb__val x, w;
   vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vw = vtb__take_tensor(e, a, "w", &w);
-  if (!vx || !vw) return VTB__ERR;
+  if (!vx || !vw || !vtb__channels_last(e, a, x)) return VTB__ERR;
+  if (is_param(e, vw)) warn_of_windows(e, a, x);
   int r = vx->type.rank;
   if (vw->type.rank != 2 || r < 1 || r > VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
@@ -255,7 +272,7 @@ static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   int64_t n;
-  if (!v || !vtb__take_int(e, a, "groups", &n)) return VTB__ERR;
+  if (!v || !vtb__take_int(e, a, "groups", &n) || !vtb__channels_last(e, a, x)) return VTB__ERR;
   int r = v->type.rank;
   if (r < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "group of a scalar");
   if (r == VTB_MAX_RANK)
@@ -296,7 +313,7 @@ static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
   vtb__val first = VTB__NIL, x;
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, a->n);
   for (size_t i = 0; i < a->n; i++) {
-    if (!(at[i] = vtb__take_tensor(e, a, "x", &x))) return VTB__ERR;
+    if (!(at[i] = vtb__take_tensor(e, a, "x", &x)) || !vtb__channels_last(e, a, x)) return VTB__ERR;
     if (i == 0) first = x;
     if (!(l = vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {at[i], l}}, x, a->span)))
       return VTB__ERR;
@@ -360,7 +377,7 @@ static vtb__val b_split(vtb__eval *e, vtb__args *a) {
   vtb__val x;
   vtb_value *v = vtb__take_tensor(e, a, "x", &x);
   vtb__val parts = vtb__take(e, a, "parts");
-  if (!v || parts.kind == VTB__ERROR) return VTB__ERR;
+  if (!v || parts.kind == VTB__ERROR || !vtb__channels_last(e, a, x)) return VTB__ERR;
   if (v->type.rank < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "split of a scalar");
   int64_t *sizes, at = 0;
   size_t n;

@@ -215,8 +215,16 @@ static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   vtb_grid size = {0};
   filter f;
   int64_t side[VTB_GRID_AXES];
-  if (!v || !vtb__option_size(e, a, "size", &size) || !take_filter(e, a, &f)) return VTB__ERR;
+  if (!v || !vtb__option_size(e, a, "size", &size) || !take_filter(e, a, &f) ||
+      !vtb__channels_last(e, a, x))
+    return VTB__ERR;
   int rank = v->type.rank - 2;
+  if (x.u.t.layout->kind == VTB__TOKENS && x.u.t.layout->grid.rank > 1) {
+    vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span, "resample takes a table [n, H, W, C], not %s",
+                vtb__describe(e, x));
+    vtb__help(e, "as_grid(x) is the table of tokens, as_tokens(t) the way back");
+    return VTB__ERR;
+  }
   if (rank < 1 || rank > VTB_GRID_AXES)
     return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span,
                        "resample takes a table [n, H, W, C], not %s", vtb__describe(e, x));

@@ -43,6 +43,12 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   if (strcmp(name, "suffix") == 0 && e->suffix) {
     v = vtb__val_string(e->suffix);
     v.u.str.suffixed = true;
+    if (e->suffix_empty) {
+      vtb_diag_warning(e->diags, VTB_DIAG_EMPTY_SUFFIX, span,
+                       "the `along each` around it names no suffixes: {suffix} is empty, and all "
+                       "directions share this");
+      vtb_diag_help(e->diags, "along each [...] suffix [\"\", \"_b\"] as d { ... } names them");
+    }
     return v;
   }
   const vtb_decl *d = vtb__file_lookup(e->file, name);

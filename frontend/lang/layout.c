@@ -25,6 +25,7 @@ void vtb__layout_print(const vtb__layout *l, vtb_strbuf *out) {
   if (l->kind == VTB__PLAIN) return;
   vtb_strbuf_putc(out, l->kind == VTB__TOKENS ? '@' : '#');
   vtb_grid_print(&l->grid, out);
+  if (l->joined) vtb_strbuf_puts(out, " joined");
   if (vtb__layout_extra(l))
     vtb_strbuf_printf(out, "+%lld,%lld@%lld,%lld", (long long)l->head, (long long)l->mid,
                       (long long)l->at, (long long)l->tail);

@@ -53,6 +53,7 @@ struct vtb__layout {
    * windows stand side by side in the channels; rank 0: none. */
   int64_t rolled[VTB_GRID_AXES];
   vtb_grid windows_of;
+  bool joined; /* of several sequences end to end: which tokens are patches is not known */
 };
 extern const vtb__layout vtb__plain;
 
@@ -274,6 +275,7 @@ struct vtb__eval {
   const char *prefix;    /* scopes so far, joined with '.' */
   const char *suffix;    /* of `along each`, NULL outside */
   const char *suffix_at; /* the prefix whose next name gets the suffix */
+  bool suffix_empty;     /* there is none, in the first of several directions */
   const char *tap_prefix;
   const char *missing_use; /* what the last message said should be used; NULL */
   bool suffix_read, inexact, returning, stopped;
@@ -549,6 +551,8 @@ vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);
 const char *vtb__arg_name(const vtb__args *a, size_t i); /* NULL: given by place */
 bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *out);
 vtb_span vtb__arg_span(const vtb__args *a, size_t i);
+/* The last axis of x is no image's width; false after a message. */
+bool vtb__channels_last(vtb__eval *e, const vtb__args *a, vtb__val x);
 vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__val *whole);
 bool vtb__take_int(vtb__eval *e, vtb__args *a, const char *name, int64_t *out);
 /* Optional arguments: unchanged when absent, false after an error. */

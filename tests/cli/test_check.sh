@@ -34,6 +34,29 @@ expect 2 "$VERTEBRA" check vil_nano --chunk 0; says "--chunk takes a whole numbe
 expect 2 "$VERTEBRA" check vil_nano --mode recurent; says "did you mean recurrent?"
 expect 2 "$VERTEBRA" --mode recurrent check vil_nano; says "a command comes before its options"
 
+# runs of equal blocks one after the other, none left out; presets of the file are evaluated, too
+cat >"$work/runs.vtb" <<'M'
+use std.nn
+block body(x: tensor) { return x + mlp("mlp", layernorm("n", x), 16) }
+block class(x: tensor) { return x + linear("fc", layernorm("n", x), x.dim) }
+model m(depth: int = 6) {
+  input x: tokens[4x4, 8]
+  repeat depth as i scope "b.{i}" { x = body(x) }
+  repeat 2 as i scope "c.{i}" { x = class(x) }
+  x = scope "last" { body(x) }
+  x = scope "end" { class(x) }
+  output y = linear("head", mean(x, axis = "tokens"), 10)
+}
+preset small = m(depth = 3)
+M
+expect 0 "$VERTEBRA" check "$work/runs.vtb"
+runs=$(printf '%s' "$out" | sed -n 's/^ *\([0-9]* x\)$/\1/p; s/^ *\(@[a-z]*\):.*/\1/p' | tr '\n' ' ')
+[ "$runs" = "6 x @body 2 x @class 1 x @body @class " ] || fail "the structure is $runs"
+sed 's/(depth = 3)/(depths = 3)/' "$work/runs.vtb" >"$work/preset.vtb"
+expect 1 "$VERTEBRA" check "$work/preset.vtb"; says "preset.vtb:12:18"; says "no parameter 'depths'"; says "did you mean 'depth'?"
+sed 's/(depth = 3)/(depth = "3")/' "$work/runs.vtb" >"$work/preset.vtb"
+expect 1 "$VERTEBRA" check "$work/preset.vtb"; says "'depth' is the string"
+
 # numerics: quiet on what is published, a warning with its remedy otherwise
 for m in vil_nano_patch4_28 vim_nano_patch4_28 vir_nano_patch4_28 deit_nano_patch4_28 visionllama_nano_patch4_28; do
   expect 0 "$VERTEBRA" check --numerics $m; says "nothing found"; silent_about warning
