@@ -45,7 +45,7 @@ tried_here() { # NUMBER
   return 1
 }
 # Those that take more than a few seconds.
-slow=' (golden|cli|examples|ranks|compile|std)/| whole/update| codegen/(cuda|linscan|recurrence)| fuzz/| hostile/'
+slow=' (golden|cli|examples|ranks|compile|std)/| whole/update| codegen/(cuda|linscan|recurrence|ptx)| fuzz/| hostile/'
 seed() {
   git -C "$top" rev-parse HEAD 2>/dev/null && return
   cksum <tests/mutants/list.txt
