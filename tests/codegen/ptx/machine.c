@@ -1,17 +1,19 @@
 /* A cluster of blocks: threads as contexts that run until they must wait, in turn. What is
  * asynchronous happens when somebody waits for it by groups, or when nothing else can go on. */
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <ucontext.h>
 
+#include "codegen/emulator/core.h"
 #include "tests/codegen/ptx/ptx.h"
 
 ptx_machine ptx_the_machine;
 #define M ptx_the_machine
 enum { STACK = 131072 };
-static ucontext_t scheduler, contexts[PTX_THREADS];
+static void *scheduler, *contexts[PTX_THREADS]; /* their stacks */
+static jmp_buf no_thread;                       /* where a fault outside of threads comes back */
 static char *stacks;
 
 /* ---- waiting --------------------------------------------------------------------------------- */
@@ -29,14 +31,16 @@ void ptx_fault(const char *fmt, ...) {
   else
     snprintf(M.error, 512, "%s", what);
   M.failed = true;
-  setcontext(&scheduler); /* stacks are left where they are: kernels own nothing */
-  abort();
+  void *unused;
+  if (t)
+    vtb__fiber_switch(&unused, scheduler); /* stacks are left as they are: kernels own nothing */
+  longjmp(no_thread, 1);
 }
 
 void ptx_wait(ptx_thread *t, ptx_state state) {
   t->state = state;
   t->epoch = M.epoch;
-  swapcontext(&contexts[t - M.thread], &scheduler);
+  vtb__fiber_switch(&contexts[t - M.thread], scheduler);
 }
 
 void ptx_changed(void) { M.epoch++; }
@@ -227,8 +231,9 @@ const ptx_host ptx_machine_host = {execute,   shuffle,      sync,       shared,
 
 /* ---- a cluster from start to end ------------------------------------------------------------- */
 
-static void thread_main(void) {
-  ptx_thread *t = M.current;
+static void thread_main(void *argument) {
+  ptx_thread *t = argument;
+  void *unused;
   M.launch->kernel(M.launch->arguments);
   t->operands = NULL;
   for (const ptx_later *l = M.later; l; l = l->next)
@@ -236,7 +241,7 @@ static void thread_main(void) {
       ptx_fault("thread %d ends before what it asked for (%c)", t->id, l->queue);
   t->state = PTX_DONE;
   ptx_changed();
-  setcontext(&scheduler);
+  vtb__fiber_switch(&unused, scheduler);
 }
 
 static void start(const ptx_launch *l) {
@@ -250,7 +255,7 @@ static void start(const ptx_launch *l) {
   M.epoch = M.cluster_phase = 0;
   M.failed = false;
   M.n_executed = 0;
-  if (!stacks) stacks = malloc((size_t)STACK * PTX_THREADS);
+  stacks = malloc((size_t)STACK * (size_t)M.n_threads);
   if (registers > 248) registers = 248;
   for (int b = 0; b < l->cluster; b++) {
     ptx_block *block = &M.block[b];
@@ -264,10 +269,8 @@ static void start(const ptx_launch *l) {
   for (int k = 0; k < M.n_threads; k++) {
     M.thread[k] =
         (ptx_thread){.id = k % l->threads, .rank = k / l->threads, .n_registers = registers};
-    getcontext(&contexts[k]);
-    contexts[k].uc_stack.ss_sp = stacks + (size_t)STACK * (size_t)k;
-    contexts[k].uc_stack.ss_size = STACK;
-    makecontext(&contexts[k], thread_main, 0);
+    contexts[k] =
+        vtb__fiber_prepare(stacks + (size_t)STACK * (size_t)(k + 1), thread_main, &M.thread[k]);
   }
 }
 
@@ -284,10 +287,15 @@ static bool turn(void) {
     any = true;
     M.thread[n].state = PTX_READY;
     M.current = &M.thread[n];
-    swapcontext(&scheduler, &contexts[n]);
+    vtb__fiber_switch(&scheduler, contexts[n]);
+    M.current = NULL;
   }
-  M.current = NULL;
   return any;
+}
+
+static bool deliver(void) {
+  if (setjmp(no_thread)) return false;
+  return something_happens();
 }
 
 static void explain_hang(void) {
@@ -317,11 +325,11 @@ bool ptx_run(const ptx_launch *l, ptx_text *text, char *error) {
   do {
     while (turn() && !M.failed)
       ;
-    getcontext(&scheduler); /* where a fault of what happens now comes back */
-  } while (!M.failed && something_happens());
+  } while (!M.failed && deliver());
   if (!M.failed) explain_hang();
   for (int b = 0; b < l->cluster; b++) check_rest(&M.block[b]);
   while (M.later) take_out(&M.later, false);
   for (int b = 0; b < l->cluster; b++) free(M.block[b].generic);
+  free(stacks);
   return !M.failed;
 }
