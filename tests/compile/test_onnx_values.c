@@ -31,7 +31,9 @@ static VtbOnnx__Model *exported(const vtb_compile_options *options) {
   size_t n = 0;
   vtb_error err = {0};
   vtb_status status = vtb_compile_onnx(&o, &x, path, NULL, r);
-  CHECK_MSG(status == VTB_OK, "%s: %s", o.entry ? o.entry : o.model, vtb_report_error(r));
+  char *text = vtb_report_text(r, false);
+  CHECK_MSG(status == VTB_OK, "%s: %s%s", o.entry ? o.entry : o.model, text, vtb_report_error(r));
+  free(text);
   vtb_report_free(r);
   if (status != VTB_OK) exit(1);
   CHECK(vtb_file_read(path, (size_t)1 << 30, &data, &n, &err) == VTB_OK);

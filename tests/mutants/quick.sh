@@ -28,7 +28,7 @@ while [ $# -gt 0 ]; do
 done
 [ -f "$build/build.ninja" ] && [ -f "$build/compile_commands.json" ] && command -v ninja >/dev/null ||
   { echo "skipped: not a build by ninja"; exit 77; }
-ulimit -c 0
+ulimit -c 0 -v $((16 << 20)) # a change may take memory without end
 export NO_COLOR=1 LC_ALL=C
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
