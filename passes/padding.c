@@ -11,7 +11,8 @@
  * no sum takes. A maximum gets the lowest number in place of 0, a product that sums over the batch
  * has both of its sides masked. As a count of samples is a sum of ones, means are right, too.
  * Functions that do this are copied and take `valid` behind their arguments; others are shared.
- * Steps of recurrences see one token and cannot sum over the batch.
+ * Steps of recurrences see one token and cannot sum over the batch. The adjoint of a product meets
+ * the other side's padding rows times 0: they hold finite numbers, as the loader fills them.
  */
 #include "passes/passes_internal.h"
 
