@@ -2,6 +2,7 @@
  *   make_data masks DIR TRAIN TEST        16 x 16 images with a square or a bar, and their classes
  *   make_data series FILE TRAIN TEST      arrays x [32, 2], label, target [4], mask [32]
  *   make_data npy DIR N                   x.npy [32, 2] and label.npy
+ *   make_data arrays FILE N WHAT...       of N samples each: x=2x16 numbers, label:3 classes
  *   make_data classes DIR N NAME...       N 16 x 16 images of a colour in a folder of its name
  *   make_data poison FILE FILE            weights with a NaN in every tensor
  */
@@ -114,6 +115,25 @@ static void classes(const char *folder, int n, char **names, int n_names) {
       }
 }
 
+/* "name=2x16": numbers from -1 to 1; "name:3": classes. */
+static void array(vtb_weights *w, int64_t n, const char *what) {
+  size_t length = strcspn(what, "=:");
+  char *name = vtb_strprintf("%.*s", (int)length, what), *next = NULL;
+  int64_t dim[VTB_WEIGHT_MAX_RANK] = {n};
+  int rank = 1;
+  uint64_t seed = (uint64_t)w->n + 1;
+  long classes = what[length] == ':' ? strtol(what + length + 1, NULL, 10) : 0;
+  for (const char *at = what + length; !classes && *at; at = next)
+    dim[rank++] = strtol(at + 1, &next, 10);
+  vtb_weight *t = vtb_weights_add(w, name, classes ? VTB_ELEM_I64 : VTB_ELEM_F32, rank, dim);
+  for (int64_t i = 0; i < t->count; i++)
+    if (classes)
+      ((int64_t *)t->data)[i] = i % classes;
+    else
+      ((float *)t->data)[i] = (float)(2 * vtb_random_unit(seed, (uint64_t)i) - 1);
+  free(name);
+}
+
 static void poison(const char *from, const char *to) {
   vtb_error err = {0};
   vtb_weights *w = NULL, *bad = vtb_weights_new();
@@ -147,6 +167,9 @@ int main(int argc, char **argv) {
   if (argc == 5 && strcmp(argv[1], "series") == 0) {
     series(w, "train/", atoi(argv[3]), 1);
     series(w, "test/", atoi(argv[4]), 2);
+    if (vtb_safetensors_save(argv[2], w, &err) != VTB_OK) fail(&err);
+  } else if (argc > 4 && strcmp(argv[1], "arrays") == 0) {
+    for (int i = 4; i < argc; i++) array(w, atoi(argv[3]), argv[i]);
     if (vtb_safetensors_save(argv[2], w, &err) != VTB_OK) fail(&err);
   } else if (argc == 4 && strcmp(argv[1], "npy") == 0) {
     series(w, "", atoi(argv[3]), 1);
