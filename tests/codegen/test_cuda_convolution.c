@@ -129,6 +129,7 @@ TEST(patches_and_sweeps) {
   patches(&c, 1, 2, 7, 9, 3, 3, 2, 2, (int64_t[]){1, 1, 1, 1});
   patches(&c, 2, 1, 5, 6, 2, 3, 1, 2, (int64_t[]){0, 2, 1, 0});
   patches(&c, 1, 1, 9, 9, 2, 2, 3, 4, (int64_t[]){0, 0, 0, 0});
+  patches(&c, 1, 2, 8, 10, 3, 3, 2, 2, (int64_t[]){0, 0, 0, 0}); /* the last row is in no patch */
   sweep(&c, shape(2, 2, 5, 0, 0), NULL, false);
   sweep(&c, shape(3, 2, 77, 3, 0), "rows~@7x11", true);
   sweep(&c, shape(4, 1, 12, 2, 5), "snake@3x4", false);

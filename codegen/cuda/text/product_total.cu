@@ -10,7 +10,7 @@ hole code store_total;   /* of total: at batch, row `at` */
 require !PARTED || (EACH == 4 && N % 32 == 0);
 constexpr vtb_i64 COUNT = (vtb_i64)M * N * BATCHES;
 const vtb_i64 u = (vtb_i64)vtb_block() * THREADS + vtb_tid(), i = u * EACH;
-const int n = (int)(i % N), m = (int)(i / N % M), batch = (int)(i / (M * N));
+const int n = (int)(i % N), m = (int)(i / N % M), batch = (int)(i / ((vtb_i64)M * N));
 vtb_f4 vpart = {0, 0, 0, 0};
 if (i < COUNT) {
   if constexpr (EACH == 4) {

@@ -42,7 +42,7 @@ require !PARTED || (EACH == 4 && N % 32 == 0 && (!WHOLE || (N <= BN && !SHARE_A)
 require !SPREAD || (B_ALONG && !B_BATCH && EACH == 4 && SUMMED != 2 && N % 16 == 0);
 require (CLUSTER == 1 && !SHARE_A) || (CLUSTER == 2 && GRID % 2 == 0);
 constexpr int FEW = 40, MANY = 232; /* registers of a thread of the last four warps, and of the groups', where two share a block's */
-require GROUPS == 1 || FEW + GROUPS * MANY <= 65536 / ((GROUPS + 1) * 128) / 8 * 8 * (GROUPS + 1); /* as it was launched with */
+require FEW + 2 * MANY <= 65536 / 384 / 8 * 8 * 3; /* those that such a block is launched with */
 require BN % 32 == 0 && (B_ALONG || BN % 64 == 0) && RANGE % STEP == 0 && GROUPS <= 2;
 cost wide = 2 * BM * BN * RANGE * TURNS;
 cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
