@@ -1,6 +1,6 @@
 /* What a model is trained with is what it is run with: every preset and every model of models/
  * declares the same parameters and buffers, of the same shapes, in training and without. Weights
- * that training wrote would not fit otherwise. */
+ * that training wrote would not fit otherwise; tests/trained has small ones trained and used. */
 #include "frontend/compile/driver.h"
 #include "frontend/lang/lang.h"
 #include "tests/runtime/support.h"

@@ -76,3 +76,20 @@ while read -r file model kind batch settings; do
   read -ra settings <<< "$settings"
   use "$model" "$kind" "$batch" "${settings[@]}"
 done < $table
+
+# a cell of a study trains, and is judged by what it trained
+[ "$part" = families ] || exit 0
+small_images 12 6
+cat > "$work/normed.vtb" <<'END'
+use std.nn
+use std.conv
+model normed(num_classes: int = 4) {
+  input x: image[1, 8, 8]
+  x = relu(batch_norm("norm", conv("conv", x, 8, 3, stride = 2, pad = 1)))
+  output logits = linear("head", mean(x, axis = "tokens"), num_classes)
+}
+END
+printf 'epochs: 1\nbatch: 6\n' > "$work/short.yaml"
+expect 0 "$VERTEBRA" ablate "$work/normed.vtb" --vary lr=1e-3 --train "$work/short.yaml" --data "$work/data" -o "$work/study"
+silent_about "failed"
+grep -q '"step":[[:space:]]*"eval"' "$work/study/results.json" || fail "no cell was judged: $(cat "$work/study/results.json")"
