@@ -51,7 +51,9 @@ static vtb_program *compiled(const vtb_compile_options *options) {
   o.batch = BATCH;
   o.mode = NULL, o.chunk = 0;
   vtb_status status = vtb_compile(&o, &p, r);
-  CHECK_MSG(status == VTB_OK, "%s: %s", o.entry ? o.entry : o.model, vtb_report_error(r));
+  char *text = vtb_report_text(r, false);
+  CHECK_MSG(status == VTB_OK, "%s: %s%s", o.entry ? o.entry : o.model, text, vtb_report_error(r));
+  free(text);
   vtb_report_free(r);
   if (status != VTB_OK) exit(1);
   return p;

@@ -90,13 +90,15 @@ compile() {
   (cd "$build" && eval "${command%% -o *} -I$top/$(dirname "$file") -o $dir/changed.o -c $source")
 }
 
-# link TARGET FOLDER: FOLDER/TARGET with the changed object
+# link TARGET FOLDER: FOLDER/TARGET with the changed object; nothing where the target does not have it
 link() {
-  local command
+  local command library=${object#CMakeFiles/}
+  library=lib${library%%.dir/*}.a
   command=$(ninja -C "$build" -t commands "$1" | tail -n 1)
   case $command in
   *" $object "*) command=${command/" $object "/" $2/changed.o "} ;;
-  *) command=${command/ -o / "$2/changed.o" -o } ;;
+  *"$library"*) command=${command/ -o / "$2/changed.o" -o } ;;
+  *) return 0 ;;
   esac
   (cd "$build" && eval "$(sed -E "s# -o (tests/)?$1 # -o $2/$1 #" <<<"$command")")
 }
@@ -108,12 +110,13 @@ try() {
   mkdir -p "$dir/ctest"
   tried_here "$1" || { verdict="not here"; return; }
   changed "$1" "${files[$1]}" || { verdict="does not apply"; return; }
-  compile "$1" "$dir" >"$dir/log" 2>&1 || { verdict="does not build"; cp "$dir/log" "${TMPDIR:-/tmp}/mutants-log-$$" ; return; }
+  compile "$1" "$dir" >"$dir/log" 2>&1 || { verdict="does not build"; tail -n 6 "$dir/log"; return; }
   # shellcheck disable=SC2086
   for target in $(targets $named); do
-    link "$target" "$dir" >"$dir/log" 2>&1 || { verdict="does not build"; return; }
-    edit+=(-e "s#$build/(tests/)?$target([\"; ])#$dir/$target\\2#g")
+    link "$target" "$dir" >"$dir/log" 2>&1 || { verdict="does not build"; tail -n 6 "$dir/log"; return; }
+    [ ! -f "$dir/$target" ] || edit+=(-e "s#$build/(tests/)?$target([\"; ])#$dir/$target\\2#g")
   done
+  [ ${#edit[@]} -gt 0 ] || { verdict="does not build"; return; }
   sed -E "${edit[@]}" "$build/tests/CTestTestfile.cmake" >"$dir/ctest/CTestTestfile.cmake"
   for name in $named; do
     # a test that keeps files of its own is not run twice at once
