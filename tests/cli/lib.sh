@@ -2,7 +2,7 @@
 set -u
 : "${VERTEBRA:?path of the vertebra program}"
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap 'kill -9 $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 fail() { echo "FAIL: $*" >&2; exit 1; }
 
 # expect STATUS COMMAND...: runs it; output in $out, errors in $err
@@ -61,3 +61,14 @@ idx() { # STEM COUNT
     for ((i = 0; i < $2; i++)); do printf "\\$(printf %o $((i % 4)))"; done
   } > "$work/data/$1-labels-idx1-ubyte"
 }
+
+# What runs in the background as $pid, and says what it says in by.out.
+waits_for() { # CONDITION...: the process $pid still runs when it comes true
+  for ((i = 0; i < 6000; i++)); do
+    "$@" && return
+    kill -0 $pid 2>/dev/null || fail "over before: $* ($(cat by.out 2>/dev/null))"
+    sleep 0.01
+  done
+  fail "never: $*"
+}
+hears_interrupt() { (( 0x$(sed -n 's/^SigCgt:[[:space:]]*//p' /proc/$pid/status 2>/dev/null || echo 0) & 2 )); }

@@ -50,8 +50,8 @@ expect 1 "$VERTEBRA" train "${run[@]}" --out again --overwrite -D dims=3; says "
 expect 5 "$VERTEBRA" train "${run[@]}" --out again --overwrite --lr 1e30; [ "$before" = "$(sum again 2>/dev/null)" ] && fail "not overwritten"
 expect 0 "$VERTEBRA" train "${run[@]}" --out again --overwrite; [ -s again/run.yaml ] || fail "no record"
 before=$(sum thrice)
-"$VERTEBRA" train "${run[@]}" --epochs 100000 --out thrice --overwrite >/dev/null 2>&1 & pid=$!
-sleep 0.2; kill -INT $pid; got=0; wait $pid || got=$?
+"$VERTEBRA" train "${run[@]}" --epochs 100000 --out thrice --overwrite >by.out 2>&1 & pid=$!
+waits_for hears_interrupt; kill -INT $pid; got=0; wait $pid || got=$?
 [ $got = 130 ] && { [ "$before" = "$(sum thrice)" ] || [ -s thrice/checkpoint.safetensors ]; } || fail "an early SIGINT: $got"
 
 # finished; stopped by a limit, and continued by the folder alone
@@ -77,8 +77,8 @@ expect 2 "$VERTEBRA" train --resume; says "--resume DIR"
 expect 1 "$VERTEBRA" train --resume data; says "no run.yaml"
 
 # one writer; what a killed one left half written goes
-"$VERTEBRA" train "${run[@]}" --epochs 100000 --out held >/dev/null 2>&1 & pid=$!
-for ((i = 0; i < 100; i++)); do [ -s held/log.csv ] && break; sleep 0.05; done
+"$VERTEBRA" train "${run[@]}" --epochs 100000 --out held >by.out 2>&1 & pid=$!
+waits_for test -s held/log.csv
 expect 1 "$VERTEBRA" train "${run[@]}" --epochs 100000 --out held --resume; says "process $pid writes into held"
 kill -9 $pid; wait $pid 2>/dev/null
 : > held/checkpoint.safetensors.tmp-0badcafe
@@ -88,7 +88,7 @@ expect 0 "$VERTEBRA" train "${run[@]}" --epochs 100000 --out held --resume --max
 # signals
 for signal in INT:130 TERM:143 HUP:129; do
   "$VERTEBRA" train "${run[@]}" --epochs 100000 --out "by_$signal" >"by.out" 2>&1 & pid=$!
-  for ((i = 0; i < 100; i++)); do [ -s "by_$signal/log.csv" ] && break; sleep 0.05; done
+  waits_for test -s "by_$signal/log.csv"
   kill -"${signal%:*}" $pid; got=0; wait $pid || got=$?
   [ "$got" = "${signal#*:}" ] || fail "SIG${signal%:*} ends with $got: $(cat by.out)"
   grep -q "(stopped early; --resume continues)" by.out || fail "what it says: $(cat by.out)"

@@ -13,15 +13,6 @@ END
 cd "$work" || exit 1
 run=(slow.vtb --data data --batch 8 --epochs 2 --val-fraction 0.9 --eval-batch 1 --quiet --threads 1)
 
-waits_for() { # CONDITION...: the process $pid still runs when it comes true
-  for ((i = 0; i < 1500; i++)); do
-    "$@" && return
-    kill -0 $pid 2>/dev/null || fail "over before: $* ($(cat by.out))"
-    sleep 0.01
-  done
-  fail "never: $*"
-}
-hears_interrupt() { (( 0x$(sed -n 's/^SigCgt:[[:space:]]*//p' /proc/$pid/status 2>/dev/null || echo 0) & 2 )); }
 ends_with() { # STATUS
   local got=0
   wait $pid || got=$?
