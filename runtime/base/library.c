@@ -37,26 +37,38 @@ static bool is_trusted(const char *path) {
   int n = snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 0, path);
   if (n <= 0 || (size_t)n >= sizeof folder || stat(path, &file) != 0 || stat(folder, &parent) != 0)
     return false;
-  bool trusted = (file.st_uid == 0 || file.st_uid == geteuid()) &&
-                 (parent.st_uid == 0 || parent.st_uid == geteuid());
-  if (!trusted) vtb_log("%s is passed over: it belongs to another user", path);
-  return trusted;
+  return (file.st_uid == 0 || file.st_uid == geteuid()) &&
+         (parent.st_uid == 0 || parent.st_uid == geteuid());
 }
 
-static void *try_pattern(const char *pattern, bool of_variable, char **path) {
+/* What a search came to: the path, which may not be wanted, and a file of another user. */
+typedef struct search {
+  char **path;
+  char untrusted[PATH_MAX]; /* "": none */
+} search;
+
+static void keep_path(search *s, const char *path) {
+  if (s->path) *s->path = strdup(path);
+}
+
+static void *try_pattern(const char *pattern, bool of_variable, search *s) {
   glob_t found;
   void *handle = NULL;
   if (glob(pattern, 0, NULL, &found) != 0) return NULL;
   for (size_t i = found.gl_pathc; i > 0 && !handle; i--) { /* the highest version is the last */
-    if (of_variable && !is_trusted(found.gl_pathv[i - 1])) continue;
-    handle = dlopen(found.gl_pathv[i - 1], RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = strdup(found.gl_pathv[i - 1]);
+    const char *file = found.gl_pathv[i - 1];
+    if (of_variable && !is_trusted(file)) {
+      snprintf(s->untrusted, sizeof s->untrusted, "%s", file);
+      continue;
+    }
+    handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
+    if (handle) keep_path(s, file);
   }
   globfree(&found);
   return handle;
 }
 
-static void *try_places(const char *name, char **path) {
+static void *try_places(const char *name, search *s) {
   void *handle = NULL;
   for (size_t i = 0; i < sizeof places / sizeof *places && !handle; i++) {
     const char *root = places[i].variable ? getenv(places[i].variable) : "";
@@ -65,7 +77,7 @@ static void *try_places(const char *name, char **path) {
     const char *rest = places[i].pattern + (places[i].variable ? strlen("%s") : 0);
     int n = snprintf(pattern, sizeof pattern, "%s%s/%s", root, rest, name);
     if (n > 0 && (size_t)n < sizeof pattern)
-      handle = try_pattern(pattern, places[i].variable != NULL, path);
+      handle = try_pattern(pattern, places[i].variable != NULL, s);
   }
   return handle;
 }
@@ -89,12 +101,12 @@ static bool is_newer(const char *name, int major) {
   return dot && strtol(dot + 1, NULL, 10) > (major > 11 ? major : 11);
 }
 
-static void *try_names(const vtb_library *l, int major, bool newer, char **path) {
+static void *try_names(const vtb_library *l, int major, bool newer, search *s) {
   for (const char *const *name = l->names; *name; name++) {
     if (!l->of_system && is_newer(*name, major) != newer) continue;
     void *handle = dlopen(*name, RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = strdup(*name);
-    if (!handle && !l->of_system) handle = try_places(*name, path);
+    if (handle) keep_path(s, *name);
+    if (!handle && !l->of_system) handle = try_places(*name, s);
     if (handle) return handle;
   }
   return NULL;
@@ -102,21 +114,23 @@ static void *try_names(const vtb_library *l, int major, bool newer, char **path)
 
 static void *find(const vtb_library *l, char **path, vtb_error *err) {
   const char *wanted = getenv(l->environment);
+  search s = {.path = path};
   if (wanted && *wanted) {
     void *handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
-    if (handle && path) *path = strdup(wanted);
+    if (handle) keep_path(&s, wanted);
     if (!handle)
       vtb_fail(err, VTB_E_DEVICE, "%s: %s=%s cannot be loaded: %s", l->what, l->environment, wanted,
                dlerror());
     return handle;
   }
   int major = l->of_system ? 0 : driver_major();
-  void *handle = try_names(l, major, false, path);
-  if (!handle && !l->of_system) handle = try_names(l, major, true, path);
+  void *handle = try_names(l, major, false, &s);
+  if (!handle && !l->of_system) handle = try_names(l, major, true, &s);
   if (!handle)
     vtb_fail(err, VTB_E_DEVICE,
-             "no %s: %s was not found: %s (%s names its file if it is elsewhere)", l->what,
-             l->names[0], l->remedy, l->environment);
+             "no %s: %s was not found%s%s: %s (%s names its file if it is elsewhere)", l->what,
+             l->names[0], *s.untrusted ? ", but for another user's: " : "", s.untrusted, l->remedy,
+             l->environment);
   return handle;
 }
 
