@@ -143,6 +143,11 @@ typedef struct vtb_scan {
 vtb_scan vtb_scan_of(const vtb_inst *inst);
 /* What its emitter is: the class's, or STEPS where the mode is recurrent. */
 vtb_decay_form vtb_scan_form(const vtb_scan *s);
+/* The emitters that go token by token carry this state in double. What is read is divided by the
+ * normalizer, whose column is rounded apart from the others: where one token outweighs all others,
+ * y is v and the division's gradient a difference of equal numbers, which q . k near 0 divides by.
+ * With one token there is nothing to carry. */
+bool vtb_scan_is_wide(const vtb_scan *s);
 
 /* Where the operands and the result of a delta are, as in vtb_scan_tensors. */
 typedef struct vtb_delta_tensors {

@@ -20,6 +20,7 @@ typedef struct config {
   int inits;                                /* 0, states, states + 1 */
   const char *path;                         /* or NULL */
   double gain_size, gain_shift, decay_size; /* of the inputs i and f; decay_size 0: 1 */
+  double eps;                               /* of reads_scale; 0: 0.125 */
 } config;
 
 static inline const char *head_dims(const config *c) {
@@ -134,9 +135,11 @@ static inline void put_yield(vtb_strbuf *s, const config *c) {
                     "%%den0 = max %%az, %%one : f32[]\n",
                     c->read_old ? "n" : "n2");
   if (c->reads_scale)
-    vtb_strbuf_printf(s, "%%eps = constant {value = 0.125} : f32[]\n%%sc = state_scale : "
-                         "f32[]\n%%es = mul %%eps, %%sc : f32[]\n"
-                         "%%den = add %%den0, %%es : f32[]\n");
+    vtb_strbuf_printf(s,
+                      "%%eps = constant {value = %g} : f32[]\n%%sc = state_scale : "
+                      "f32[]\n%%es = mul %%eps, %%sc : f32[]\n"
+                      "%%den = add %%den0, %%es : f32[]\n",
+                      c->eps > 0 ? c->eps : 0.125);
   vtb_strbuf_printf(s, "%%y = div %%y0, %%%s : %s\n", c->reads_scale ? "den" : "den0", y);
 }
 

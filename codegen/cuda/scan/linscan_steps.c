@@ -173,6 +173,11 @@ static void fill_starts(vtb__cuda_scan *s) {
   vtb_cuda_fill(s->k, "put_start", "%s", code);
 }
 
+static void fill_state_type(vtb__cuda_scan *s) {
+  vtb_scan of = vtb_scan_of(s->inst);
+  vtb_cuda_fill(s->k, "STATE", vtb_scan_is_wide(&of) ? "double" : "float");
+}
+
 void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   steps_shape p = make_shape(s, FORWARD_KEYS);
   steps_parts y = make_parts(s, "part_y", p.key_tiles, 1, s->V1);
@@ -188,6 +193,7 @@ void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
   fill_starts(s);
   VTB_CUDA_NUMBERS(s->k, {"PASSES", 1}, {"MORE", 1});
   vtb_cuda_fill(s->k, "KEPT", "float");
+  fill_state_type(s);
   fill_put(s, "put_y", "y_out", &s->at.y, &y, "part_at(t0 + i)", "value");
   fill_put_z(s, whole ? &s->at.z : NULL, "value");
   VTB_CUDA_NUMBERS(s->k, {"FIRST", s->init}, {"LAST", s->last}, {"Y_WIDTH", whole ? s->V : s->V1});
@@ -222,6 +228,7 @@ void vtb__cuda_scan_steps_body(vtb__cuda_scan *s, const vtb_inst *fused) {
   vtb__fill_put_state(s, "put_last", s->last && s->at.s >= 0, &s->at.s, &s->at.n);
   fill_starts(s);
   vtb_cuda_fill(s->k, "KEPT", "%s", vtb__cuda_type_name(kept));
+  fill_state_type(s);
   VTB_CUDA_NUMBERS(s->k, {"BY_KEY", by_key}, {"RATES", rates}, {"PASSES", s->n_passes},
                    {"MORE", codes.more > 0 ? codes.more : 1}, {"FIRST", s->init},
                    {"LAST", s->last && s->at.s >= 0}, {"Y_WIDTH", s->V});

@@ -15,6 +15,7 @@ hole bool RATES;
 hole bool STARTS;                /* of segments but the first are stored: with one group of keys */
 hole int PASSES, MORE;           /* recurrences; numbers a token and column that put_y reads, too */
 hole type KEPT;                  /* of kept */
+hole type STATE;                 /* of a state's numbers and of what is read: see vtb_scan_is_wide */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* of key j of the lane and token i, at pos */
 hole code decay_row, q, k;       /* return the number at pos of key x */
@@ -32,7 +33,7 @@ cost special = RATES ? PASSES * 32 * WARPS * N * KR : 0;
 cost chain = PASSES * 30 * N;
 shared float decays[BY_KEY ? SEGMENT * KP : 0];
 shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
-shared float parts[GROUPS > 1 ? GROUPS * SEGMENT * 32 : 0];
+shared STATE parts[GROUPS > 1 ? GROUPS * SEGMENT * 32 : 0];
 shared KEPT kept[PASSES > 1 ? (PASSES - 1) * N * 32 * WIDE : 0];
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
@@ -64,7 +65,8 @@ auto rate_of = [&](int key) -> float { ${rate} };
 auto first_of = [&](int key) -> float { ${first} };
 
 for (pass = 0; pass < PASSES; pass++) {
-  float state[KR], rate[KR]; /* rate: class rates, for exponents of two */
+  STATE state[KR];
+  float rate[KR]; /* class rates, for exponents of two */
   VTB_UNROLL for (int j = 0; j < KR; j++) {
     const int key = key0 + j;
     state[j] = rate[j] = 0.0f;
@@ -75,7 +77,7 @@ for (pass = 0; pass < PASSES; pass++) {
     const int n = vtb_min_int(N - t0, SEGMENT);
     if (STARTS && t0 > 0 && real) {
       VTB_UNROLL for (int j = 0; j + 3 < KR; j += 4) {
-        const vtb_f4 four = {state[j], state[j + 1], state[j + 2], state[j + 3]};
+        const vtb_f4 four = {(float)state[j], (float)state[j + 1], (float)state[j + 2], (float)state[j + 3]};
         const vtb_i64 at = ((((vtb_i64)(b * HEADS + h) * LATER + t0 / SEGMENT - 1) * (K / 4) + j / 4) * V + x) * 4;
         if (j < K) {
           ${put_start}
@@ -86,7 +88,8 @@ for (pass = 0; pass < PASSES; pass++) {
     vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, n_keys, [&](int i) { return place(t0 + i); }, q_at);
     vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, n_keys, [&](int i) { return place(t0 + i); }, k_at);
     if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, n_keys, [&](int i) { return place(t0 + i); }, decay_row);
-    float vs[SEGMENT], steps[SEGMENT], more[SEGMENT][MORE], y[SEGMENT];
+    float vs[SEGMENT], steps[SEGMENT], more[SEGMENT][MORE];
+    STATE y[SEGMENT];
     VTB_UNROLL for (int p = 0; p < PASSES; p++) {
       if (p != pass) continue;
       VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
@@ -107,11 +110,12 @@ for (pass = 0; pass < PASSES; pass++) {
       VTB_UNROLL for (int j = 0; j < KR; j++) {
         const int at = i * KP + own0 + j, key = key0 + j;
         const float decay = ${decay};
-        state[j] = decay * state[j] + k_row[j] * vs[i];
-        y[i] += q_row[j] * state[j];
+        state[j] = (STATE)decay * state[j] + (STATE)k_row[j] * (STATE)vs[i];
+        y[i] += (STATE)q_row[j] * state[j];
       }
     }
-    auto put = [&](int p, int i, float value) {
+    auto put = [&](int p, int i, STATE sum) {
+      const float value = (float)sum;
       if (real && i < n) {
         const vtb_i64 pos = place(t0 + i);
         if (x < Y_WIDTH) {
@@ -130,9 +134,9 @@ for (pass = 0; pass < PASSES; pass++) {
         vtb_sync();
         VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
           if (i % GROUPS != group) continue;
-          float value = 0.0f;
-          for (int g = 0; g < GROUPS; g++) value += parts[(g * SEGMENT + i) * 32 + lane];
-          put(p, i, value);
+          STATE sum = 0.0f;
+          for (int g = 0; g < GROUPS; g++) sum += parts[(g * SEGMENT + i) * 32 + lane];
+          put(p, i, sum);
         }
       }
     }
@@ -140,7 +144,7 @@ for (pass = 0; pass < PASSES; pass++) {
   if (LAST && real) {
     VTB_UNROLL for (int j = 0; j < KR; j++) {
       const int key = key0 + j;
-      const float s = state[j];
+      const float s = (float)state[j];
       if (key < K) {
         if (x < V) {
           ${put_last}
