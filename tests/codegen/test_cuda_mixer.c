@@ -181,7 +181,8 @@ TEST(rows_are_computed_where_they_are) {
               vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
   }
   CHECK_MSG(kernels == N && others == 0, "%d mixers, %d others", kernels, others);
-  cuda_check(c.m, c.f, c.args, 1e-2, "mixers");
+  /* factors of 8 bits, which interpreter and kernel round at places of their own */
+  cuda_check(c.m, c.f, c.args, 1.5e-2, "mixers");
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
 }
