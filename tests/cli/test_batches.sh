@@ -28,7 +28,7 @@ for k in 2 3 24; do
   near whole by-$k grad_norm 1 1e-4
 done
 grep -q '"event":"begin","step":0,"batch":24,"ranks":1,"accumulate":24,"rank_batch":1' by-24/log.jsonl || fail "begin"
-[ "$(wc -c < by-24/checkpoint.safetensors)" -lt $(($(wc -c < whole/checkpoint.safetensors) + 64)) ] || fail "gradients are kept"
+[ "$(wc -c < by-24/checkpoint.safetensors)" -lt $(($(wc -c < whole/checkpoint.safetensors) + 256)) ] || fail "gradients are kept"
 
 silent_about "batch norm"
 sed 's/x = patch_embed.*/&\n  x = batch_norm("bn", x)/; s/^use std.nn/&\nuse std.conv/' plain.vtb > normed.vtb
