@@ -54,11 +54,8 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--target", CLI_STR, &o.target, "T",
        "cpu (default), interp, all (these two), cuda or cuda-emulated"},
       {"--tol", CLI_FLOAT, &o.tol, "X",
-       "bound of the largest error over the largest magnitude, exactly (default: 2e-4 in fp32; "
-       "tf32 "
-       "and fp16 2e-3, bf16 and bf16-all 1e-2, and 4 times what these roundings make the "
-       "interpreter "
-       "depart)"},
+       "bound of the largest error over the largest magnitude, held exactly (default 2e-4; tf32 "
+       "and fp16 2e-3, bf16 and bf16-all 1e-2, and 4 times what these roundings cost)"},
       {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients"},
       {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
       {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},

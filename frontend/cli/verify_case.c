@@ -76,25 +76,6 @@ static void add_overrides(case_file *c, const cJSON *object, const char *prefix)
   }
 }
 
-/* Gradients of a case without probes are those of its only output that is one number, its loss. */
-static void probe_loss(vtb_weights *w) {
-  const vtb_weight *loss = NULL;
-  bool grads = false, several = false;
-  for (size_t i = 0; i < w->n; i++) {
-    const vtb_weight *t = w->at[i];
-    if (vtb_starts_with(t->name, "probe/")) return;
-    grads |= vtb_starts_with(t->name, "grad/") || vtb_starts_with(t->name, "grad_input/");
-    if (!vtb_starts_with(t->name, "output/") || t->count != 1) continue;
-    several |= loss != NULL;
-    loss = t;
-  }
-  if (!loss || several || !grads) return;
-  const float one = 1;
-  char *name = vtb_strprintf("probe/%s", loss->name + 7);
-  vtb_weights_put(w, name, VTB_ELEM_F32, loss->rank, loss->dim, &one);
-  vtb_free(name);
-}
-
 static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   *c = (case_file){.path = path};
   vtb_status status = vtb_safetensors_load(path, &c->w, err);
@@ -107,7 +88,6 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   if (!cJSON_IsObject(c->config))
     return vtb_fail(err, VTB_E_INPUT, "%s: metadata `config` is not a JSON object", path);
   add_overrides(c, c->config, "");
-  probe_loss(c->w);
   for (size_t i = 0; i < c->w->n; i++) {
     const vtb_weight *t = c->w->at[i];
     if (!vtb_starts_with(t->name, "input/") || t->rank > VTB_MAX_RANK) continue;

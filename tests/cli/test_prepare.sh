@@ -41,18 +41,18 @@ expect 0 "$VERTEBRA" run n.so -o d.safetensors "$image"
 cmp a.safetensors d.safetensors || fail "the built file prepares otherwise"
 
 # older weights know no crop
-sed 's/"prepare":/"PREPARE":/' run/weights.safetensors > old.safetensors
+sed 's/"xxh3":/"XXH3":/; s/"prepare":/"PREPARE":/' run/weights.safetensors > old.safetensors
 expect 0 "$VERTEBRA" run m.vtb --weights old.safetensors "$image"
 says 'which are of a version that knew no crop: {"crop": 1, "filter": "bicubic"}; m.vtb has {"crop": 0.8, "filter": "bilinear"}'
 
 # numbers that would make every pixel infinite are refused, wherever they stand
-sed 's/\[0.25\]/[0.00]/' run/weights.safetensors > zero.safetensors
+sed 's/"xxh3":/"XXH3":/; s/\[0.25\]/[0.00]/' run/weights.safetensors > zero.safetensors
 expect 1 "$VERTEBRA" run m.vtb --weights zero.safetensors "$image"
 says "the weights: std has 0: it is a number above 0"
-sed 's/"prepare":/"PREPARE":/; s/"mean":"0.5,/"mean":"nan,/' run/weights.safetensors > nan.safetensors
+sed 's/"xxh3":/"XXH3":/; s/"prepare":/"PREPARE":/; s/"mean":"0.5,/"mean":"nan,/' run/weights.safetensors > nan.safetensors
 expect 1 "$VERTEBRA" eval m.vtb --weights nan.safetensors --data data
 says "the weights: mean has nan"
-sed 's/"prepare":/"PREPARE":/; s/"mean":"0.5,/"mean":"abc,/' run/weights.safetensors > word.safetensors
+sed 's/"xxh3":/"XXH3":/; s/"prepare":/"PREPARE":/; s/"mean":"0.5,/"mean":"abc,/' run/weights.safetensors > word.safetensors
 expect 1 "$VERTEBRA" eval m.vtb --weights word.safetensors --data data
 says "its \"mean\" is 'abc,"
 for bad in "--crop 0" "--crop 1.1" "--crop x" "--std 0" "--std nan" "--std 1,2" "--mean inf" "--filter cubic" "--resize fit"; do
