@@ -182,6 +182,7 @@ TEST(hashes_of_contents_are_xxh3) {
   vtb_hash128("", 0, text);
   CHECK(vtb_hash64("", 0) == UINT64_C(0x2d06800538d394c2));
   CHECK_STR(text, "99aa06d3014798d86001c324468d497f");
+  CHECK(vtb_hash64("ab", 2) != vtb_hash64("ac", 2) && vtb_hash64("ab", 2) != vtb_hash64("ab", 1));
 }
 
 int main(void) {

@@ -36,10 +36,11 @@ read_list
 
 # ---- which ---------------------------------------------------------------------------------------
 
-# Of a header its readers would be compiled, and what is made from two texts has no compiler of its own here.
+# Of a header its readers would be compiled, what is made from two texts has no compiler of its own here, and products are
+# one object with OpenBLAS's.
 tried_here() { # NUMBER
   case ${files[$1]} in
-  */library.cuh | */intrinsics.cuh) return 1 ;;
+  */library.cuh | */intrinsics.cuh | runtime/launch/blas*) return 1 ;;
   *.c | codegen/cuda/text/*) return 0 ;;
   esac
   return 1
