@@ -46,11 +46,11 @@ static unsigned summed_axes(const vtb_inst *i, int o) {
   return found;
 }
 
-static bool sums_batch(const vtb_func *f) {
+bool vtb__sums_batch(const vtb_func *f) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
     for (int o = 0; o < i->n_operands; o++)
       if (summed_axes(i, o)) return true;
-    if (i->op == VTB_OP_call && sums_batch(i->callee)) return true;
+    if (i->op == VTB_OP_call && vtb__sums_batch(i->callee)) return true;
   }
   return false;
 }
@@ -105,15 +105,13 @@ static vtb_func *masked(masking *m, vtb_func *callee) {
   vtb_func *known = vtb_map_get(&m->copies, callee->name);
   if (known) return known;
   vtb_func *made = callee;
-  if (sums_batch(callee)) {
+  if (vtb__sums_batch(callee)) {
     made = vtb_func_clone(callee, m->module, callee->name);
     mask_func(m, made, vtb_func_add_arg(made, "valid", m->valid->type));
   }
   vtb_map_set(&m->copies, callee->name, made);
   return made;
 }
-
-bool vtb__sums_batch(const vtb_func *f) { return sums_batch(f); }
 
 void vtb__mask_padding(vtb_func *f, vtb_value *valid) {
   masking m = {.module = f->module};

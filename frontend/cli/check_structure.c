@@ -96,14 +96,16 @@ static void print_calls(const check_facts *c, vtb_map *seen, const vtb_inst **ca
   vtb_func **callee = vtb_xcalloc(n + 1, sizeof *callee);
   for (size_t i = 0; i < n; i++) callee[i] = calls[i]->callee;
   size_t single = 0; /* where what repeats nothing began */
-  for (size_t i = 0; i <= n;) {
-    size_t p = i < n ? period_of(callee + i, n - i) : 1;
-    size_t times = i < n ? repeats_of(callee + i, n - i, p) : 2;
-    if (times > 1 && i > single) print_run(c, seen, calls + single, i - single, 1);
-    if (times > 1 && i < n) print_run(c, seen, calls + i, p, times);
+  for (size_t i = 0; i < n;) {
+    size_t p = period_of(callee + i, n - i), times = repeats_of(callee + i, n - i, p);
+    if (times > 1) {
+      if (i > single) print_run(c, seen, calls + single, i - single, 1);
+      print_run(c, seen, calls + i, p, times);
+      single = i + p * times;
+    }
     i += p * times;
-    if (times > 1) single = i;
   }
+  if (n > single) print_run(c, seen, calls + single, n - single, 1);
   vtb_free(callee);
 }
 

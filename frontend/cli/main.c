@@ -1,8 +1,10 @@
 /* The command: which subcommand. */
 #include "frontend/cli/commands.h"
 #include "frontend/cli/ranks.h"
+#include "runtime/launch/threads.h"
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -47,6 +49,24 @@ static void warn_of_ranks(const char *name) {
   cli_ranks_warn(name);
 }
 
+/* Numbers in the environment are held to what the same numbers are as options. */
+static vtb_status check_environment(void) {
+  static const struct {
+    const char *name;
+    long most;
+  } numbers[] = {{"VTB_THREADS", VTB_MOST_THREADS}, {"VTB_CUDA_CACHE_MB", 1 << 20}};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const char *text = getenv(numbers[i].name);
+    char *end;
+    if (!text || !*text) continue;
+    long n = strtol(text, &end, 10);
+    if (*end || n < 1 || n > numbers[i].most)
+      return cli_usage_error("", "%s=%s: a whole number from 1 to %ld is needed", numbers[i].name,
+                             text, numbers[i].most);
+  }
+  return VTB_OK;
+}
+
 static int run(int argc, char **argv) {
   if (argc < 2) {
     cli_print_commands(stderr);
@@ -57,6 +77,8 @@ static int run(int argc, char **argv) {
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
   const cli_command *c = cli_command_find(name);
   warn_of_ranks(name);
+  vtb_status status = check_environment();
+  if (status != VTB_OK) return (int)status;
   if (c) return run_guarded(c, argc - 1, argv + 1);
   if (name[0] == '-')
     return (int)cli_usage_error(

@@ -51,22 +51,36 @@ int xerbla_(const char *routine, const int *argument, int length) {
 /* ---- which kernels --------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
-/* Four sets are left of the many, those whose sums blas_kernels.c speaks for; each processor has
- * the widest that it runs, or the one that OPENBLAS_CORETYPE comes nearest to. */
-static const struct {
-  const char *asked, *chosen;
-} cores[] = {
-    {"SkylakeX", "SkylakeX"},       {"Cooperlake", "SkylakeX"},   {"SapphireRapids", "SkylakeX"},
-    {"Haswell", "Haswell"},         {"Zen", "Haswell"},           {"Excavator", "Haswell"},
-    {"Sandybridge", "Sandybridge"}, {"Bulldozer", "Sandybridge"}, {"Piledriver", "Sandybridge"},
-    {"Steamroller", "Sandybridge"}};
+/* Four sets of kernels are left of the many: those whose sums blas_kernels.c speaks for. */
+static const char *const sets[] = {"Prescott", "Sandybridge", "Haswell", "SkylakeX"};
 
-static const char *widest(void) {
+/* What OPENBLAS_CORETYPE may say, and the widest set that such a processor runs. */
+static const struct {
+  const char *name;
+  int set;
+} cores[] = {{"Katmai", 0},     {"Coppermine", 0},    {"Northwood", 0},   {"Prescott", 0},
+             {"Banias", 0},     {"Core2", 0},         {"Penryn", 0},      {"Dunnington", 0},
+             {"Nehalem", 0},    {"Athlon", 0},        {"Opteron", 0},     {"Opteron_SSE3", 0},
+             {"Barcelona", 0},  {"Nano", 0},          {"Bobcat", 0},      {"Atom", 0},
+             {"Bulldozer", 1},  {"Piledriver", 1},    {"Steamroller", 1}, {"Sandybridge", 1},
+             {"Excavator", 2},  {"Haswell", 2},       {"Zen", 2},         {"SkylakeX", 3},
+             {"Cooperlake", 3}, {"SapphireRapids", 3}};
+
+/* The widest set of this processor. */
+static int own_set(void) {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-    return "SkylakeX";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
-  return __builtin_cpu_supports("avx") ? "Sandybridge" : "Prescott";
+    return 3;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 2;
+  return __builtin_cpu_supports("avx") ? 1 : 0;
+}
+
+/* The set that is asked for, as far as this processor has it; its own for names nobody knows. */
+static const char *set_for(const char *asked) {
+  int set = own_set();
+  for (size_t i = 0; asked && i < sizeof cores / sizeof *cores; i++)
+    if (strcasecmp(asked, cores[i].name) == 0 && cores[i].set < set) set = cores[i].set;
+  return sets[set];
 }
 
 /* What OpenBLAS asks its environment. */
@@ -76,11 +90,7 @@ const char *vtb__environment(const char *name) {
   size_t n = strlen(name);
   for (char **at = environ; at && *at; at++)
     if (strncmp(*at, name, n) == 0 && (*at)[n] == '=') value = *at + n + 1;
-  if (strcmp(name, "OPENBLAS_CORETYPE") != 0) return value;
-  if (!value || !*value) return widest();
-  for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
-    if (strcasecmp(value, cores[i].asked) == 0) return cores[i].chosen;
-  return "Prescott";
+  return strcmp(name, "OPENBLAS_CORETYPE") == 0 ? set_for(value) : value;
 }
 #endif
 

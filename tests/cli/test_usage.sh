@@ -42,6 +42,11 @@ expect 2 "$VERTEBRA" --mode bogus; says "a command comes before its options"; sa
 expect 2 "$VERTEBRA" check vil_nano --mode bogus; says "modes are auto, parallel, recurrent and chunkwise"
 expect 2 "$VERTEBRA" help chekc; says "did you mean 'check'"
 expect 0 "$VERTEBRA" help check; says "usage: vertebra check"
+# Numbers of the environment that flags would refuse are refused.
+for wrong in VTB_THREADS=abc VTB_THREADS=-1 VTB_THREADS=100000 VTB_THREADS=2x VTB_CUDA_CACHE_MB=-5 VTB_CUDA_CACHE_MB=0; do
+  expect 2 env "$wrong" "$VERTEBRA" check vil_nano; says "$wrong: a whole number from 1 to "
+done
+expect 0 env VTB_THREADS=2 VTB_CUDA_CACHE_MB= "$VERTEBRA" explain VTB1101
 # Help keeps to the columns of a terminal.
 for columns in 60 80; do
   for command in "" train verify; do

@@ -221,9 +221,10 @@ def create_model(
 
     entry: the model or preset of a file that declares several, which
     "mine.vtb:wide" says, too; without it that which the weights are of, else
-    its last model. num_classes: what the model calls its number of classes. weights: a .safetensors file; without it initial ones. batch: how many
-    rows one run of the program takes; calls may have any number. image: the
-    size of an image, 224 or (height, width). Hyperparameters are the model's:
+    its last model. num_classes: what the model calls its number of classes.
+    weights: a .safetensors file; without it initial ones. batch: how many rows
+    one run of the program takes; calls may have any number. image: the size of
+    an image, 224 or (height, width). Hyperparameters are the model's:
 
     >>> vertebra.create_model("vil_tiny", depth=6, paths="quad")
     """
