@@ -8,7 +8,7 @@
 #ifndef VTB_CODEGEN_H
 #define VTB_CODEGEN_H
 
-#include "passes/gpu.h"
+#include "passes/cost/gpu.h"
 #include "passes/passes.h"
 #include "passes/target.h"
 #include "runtime/launch/launch_plan.h"

@@ -2,17 +2,17 @@
  *
  * Of native code: from its steps and the speeds of the target's row (passes/target.h), each kernel
  * the longer of its operations and its memory, and a launch; recurrences that were measured
- * (passes/tuning.h) what they took. Right within a factor of two or so; good for comparing forms of
- * one model (docs/results/modes.md).
+ * (passes/cost/tuning.h) what they took. Right within a factor of two or so; good for comparing
+ * forms of one model (docs/results/modes.md).
  *
- * Of a device's plan: launch by launch, by the model of passes/gpu.h (docs/cuda_cost.md). What the
- * launches before have read or written comes from L2 as long as it can still be there.
+ * Of a device's plan: launch by launch, by the model of passes/cost/gpu.h (docs/cuda_cost.md). What
+ * the launches before have read or written comes from L2 as long as it can still be there.
  */
 #ifndef VTB_CODEGEN_ESTIMATE_H
 #define VTB_CODEGEN_ESTIMATE_H
 
 #include "codegen/steps.h"
-#include "passes/gpu.h"
+#include "passes/cost/gpu.h"
 #include "runtime/launch/launch_plan.h"
 
 typedef struct vtb_estimate {

@@ -25,7 +25,7 @@ typedef struct vtb_links {
   double spread;
 } vtb_links;
 
-/* Of the nodes that GPUs of the table in passes/gpu.h come in; NULL: none has the name. */
+/* Of the nodes that GPUs of the table in passes/cost/gpu.h come in; NULL: none has the name. */
 const vtb_links *vtb_links_find(const char *name);
 
 typedef struct vtb_scaling_bucket {

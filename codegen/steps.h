@@ -88,7 +88,7 @@ typedef struct vtb_step {
   vtb_spot *at;      /* operands, then results; of a copy: from and to */
   int64_t tail;      /* bytes of the tail that are taken; temporaries start behind them */
   const char *label; /* for readers (codegen/label.h); NULL of a copy */
-  bool prepared;     /* the instruction depends on parameters alone (passes/prepare.c) */
+  bool prepared;     /* the instruction depends on parameters alone (passes/memory/prepare.c) */
   vtb_fold_loop *fold;
 } vtb_step;
 

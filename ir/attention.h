@@ -40,11 +40,11 @@ typedef struct vtb_attention {
 vtb_attention vtb_attention_of(const vtb_inst *inst);
 
 /* True for a `fused` of kind "attention": a kernel of rotary embeddings and the attention they lead
- * to, made by passes/prologue.c. Attribute turned: 1 if q is, 2 if k is, 3 both. Operands: q, then
- * if it is turned its cosines and sines [N, 1 or h, r/2]; k likewise; then those of the attention
- * from v on. Channels 2p and 2p+1 below r become x c - y s and x s + y c; the others stay. Results
- * are the attention's. Or all this of an attention_grad: its q and k are turned, and the adjoints
- * of what is turned are turned back (x c + y s and y c - x s). */
+ * to, made by passes/fuse/prologue.c. Attribute turned: 1 if q is, 2 if k is, 3 both. Operands: q,
+ * then if it is turned its cosines and sines [N, 1 or h, r/2]; k likewise; then those of the
+ * attention from v on. Channels 2p and 2p+1 below r become x c - y s and x s + y c; the others
+ * stay. Results are the attention's. Or all this of an attention_grad: its q and k are turned, and
+ * the adjoints of what is turned are turned back (x c + y s and y c - x s). */
 bool vtb_is_turned_attention(const vtb_inst *inst);
 /* The attention or attention_grad in its kernel. */
 const vtb_inst *vtb_turned_attention(const vtb_inst *fused);

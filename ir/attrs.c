@@ -150,6 +150,6 @@ static bool in_schema(const char *schema, const char *key, vtb__attr_spec *spec)
 }
 
 bool vtb__attr_spec_find(vtb_op op, const char *key, vtb__attr_spec *spec) {
-  static const char any_op[] = "prepared:int?"; /* passes/prepare.c */
+  static const char any_op[] = "prepared:int?"; /* passes/memory/prepare.c */
   return in_schema(vtb_op_get(op)->attrs, key, spec) || in_schema(any_op, key, spec);
 }

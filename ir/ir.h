@@ -5,7 +5,7 @@
  * a time.
  * Row-major: the last axis is the fastest. Elementwise operands broadcast numpy's way: aligned at
  * the last axis, missing and size-1 axes stretch. The batch is symbolic (VTB_DYN) until
- * passes/bind.c replaces it.
+ * passes/graph/bind.c replaces it.
  * Element types: f32 (the interpreter computes it in double) and i32 (labels, indices).
  *
  * Text form (round trips, ir/print.c and ir/parse.c):
@@ -113,7 +113,7 @@ typedef enum vtb_role {
   VTB_ROLE_PARAM,  /* a trained weight; `name` is the official checkpoint name */
   VTB_ROLE_BUFFER, /* saved with the weights, not trained (batch norm statistics, fixed tables) */
   VTB_ROLE_GRAD,   /* an adjoint that comes in (functions made by autodiff) */
-  VTB_ROLE_STATE   /* what an update remembers (passes/update.c) */
+  VTB_ROLE_STATE   /* what an update remembers (passes/train/update.c) */
 } vtb_role;
 
 /* What is known about an argument of an entry function beyond its type. */

@@ -19,7 +19,7 @@ const char *vtb_kernel_kind_name(vtb_kernel_kind k);
 bool vtb_kernel_stores_anywhere(vtb_kernel_kind k);
 bool vtb_kernel_reads_rows(vtb_kernel_kind k);
 /* An einsum "bnsc,esc->sbne": a product of few results in shares of its depth
- * (passes/split_thin.c), which kernels of kind local compute beside a convolution. */
+ * (passes/fuse/split_thin.c), which kernels of kind local compute beside a convolution. */
 bool vtb_is_share(const vtb_inst *i);
 enum { VTB_MOST_SHARES = 4 }; /* of such products that add up */
 

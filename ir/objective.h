@@ -8,12 +8,12 @@
  *   "lower:<name>"     a metric of which less is better
  *   "by:<one of these>"  what that one's sum is divided by, of the same shape
  *
- * before the pass `objective` (passes/objective.c) as the language has them: one number (f32 with
- * one element and no batch axis), or a value a sample, f32 [B, ...]. Of a value a sample the axes
- * behind the batch are averaged, then the samples of the batch that are no padding. With a "by:",
- * both are summed over those samples, axes behind the batch (K elements) stay apart, and the value
- * is the mean over the K quotients whose divisor is positive: counts that are divided once, over a
- * whole data set, as a mean intersection over union is.
+ * before the pass `objective` (passes/train/objective.c) as the language has them: one number (f32
+ * with one element and no batch axis), or a value a sample, f32 [B, ...]. Of a value a sample the
+ * axes behind the batch are averaged, then the samples of the batch that are no padding. With a
+ * "by:", both are summed over those samples, axes behind the batch (K elements) stay apart, and the
+ * value is the mean over the K quotients whose divisor is positive: counts that are divided once,
+ * over a whole data set, as a mean intersection over union is.
  *
  * behind it: f32 [2, K], sums above, divisors below, so that whoever sums them over batches has the
  * exact value of the whole data set; K = 1 without "by:". The input "valid", f32 [B], is 1 for

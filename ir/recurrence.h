@@ -43,7 +43,7 @@
  *               [B,ceil(N/L)-1,h,K,V] in an order that is the target's (class rates without an
  *               initial state)
  *   mode        "recurrent" | "parallel" | "chunkwise" (with chunk = L >= 1) | "auto":
- *               passes/select_mode.c decides
+ *               passes/recurrence/select_mode.c decides
  *
  * linscan_grad
  *   operands    q, k, v, d, [A], [S_0, [n_0]], dy, [dz if normalizer], and if dlast = 1: dS_T,
@@ -66,7 +66,7 @@
  *                 (I - Lm) W = V + (b * p) S     Lm[i,j] = b_i . (P[t,s] * k_j) for s < t, else 0
  *                 S <- p_end * S + sum_j (P[end,s] * k_j) w_j^T     end: behind the last token
  *               parallel: one chunk of all tokens.
- *   adjoint     passes/grad_delta.c: the same op on the reversed path, k and b exchanged, and a
+ * adjoint     passes/grad/grad_delta.c: the same op on the reversed path, k and b exchanged, and a
  *               linscan_grad
  *   source      Yang et al. 2024, arXiv 2406.06484 (chunks), 2412.06464 (decays)
  *
@@ -168,7 +168,7 @@ typedef struct vtb_delta {
 vtb_delta vtb_delta_of(const vtb_inst *inst);
 
 /* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
- * cell (passes/directions.c). */
+ * cell (passes/fuse/directions.c). */
 bool vtb_is_scans(const vtb_inst *inst);
 /* The scan of a `fused` of kind "mixer", or "mixer_grad". */
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);

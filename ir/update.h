@@ -4,7 +4,8 @@
  *   operands  scalars [S,2], loss [], gradients...
  *   result    f32 [VTB_N_VERDICT]. norm = the root of the sum of all squares, in double, / scale;
  *             factor = min(1, clip / (norm + 1e-6)) / scale, without a bound 1 / scale
- *   attribute partial, on targets that tell when gradients are whole (passes/ranks.c): numbers of
+ * attribute partial, on targets that tell when gradients are whole (passes/train/ranks.c): numbers
+ * of
  *             the gradients (from 0) that are a rank's part until then; absent: all
  *
  * update: a rule applied to n tensors; the old values where the verdict is no.

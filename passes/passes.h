@@ -9,10 +9,10 @@
 #define VTB_PASSES_H
 
 #include "ir/ir.h"
-#include "passes/choice.h"
-#include "passes/gpu.h"
+#include "passes/fuse/choice.h"
+#include "passes/cost/gpu.h"
 #include "passes/target.h"
-#include "passes/tuning.h"
+#include "passes/cost/tuning.h"
 
 /* Processes that train one model together, at most. */
 enum { VTB_MOST_RANKS = 4096 };
@@ -34,7 +34,7 @@ typedef struct vtb_pass_context {
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */
   int threads;              /* that runs will have, as far as that decides modes; 0: 1 */
   bool keep_taps;
-  unsigned declined; /* fusions that are not wanted: a set of choices (passes/choice.h) */
+  unsigned declined; /* fusions that are not wanted: a set of choices (passes/fuse/choice.h) */
   unsigned formed;   /* choices whose passes have changed something */
 } vtb_pass_context;
 
@@ -74,7 +74,7 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
  * with functions called by @f split into a forward that also returns what the backward needs, and a
  * backward. Adjoint arguments have role GRAD and official name "d:<output>"; adjoint returns are
  * named "d:<arg official name>". Adjoints of args that the outs do not depend on are zeros. Defined
- * in passes/autodiff.c; rules in passes/grad_*.c. */
+ * in passes/grad/autodiff.c; rules in passes/grad/grad_*.c. */
 VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
@@ -102,9 +102,9 @@ VTB_MUST_USE vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const in
  * Of any other, for a classifier entry with output logits [B, classes]:
  *   @train(args..., labels i32 [B]) -> (loss [], logits, d:<param>...)
  *   loss = mean cross entropy with label smoothing
- * (passes/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of 1.)
- * With loss_scale it has one more argument, input "loss_scale" f32 [], by which every adjoint is
- * multiplied. */
+ * (passes/train/train_step.c: builds the loss in IR, then vtb_autodiff with a constant adjoint of
+ * 1.) With loss_scale it has one more argument, input "loss_scale" f32 [], by which every adjoint
+ * is multiplied. */
 typedef struct vtb_train_step {
   const char *logits; /* of a classifier's outputs; NULL: the first */
   double label_smoothing;
@@ -118,15 +118,15 @@ VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const v
  * neither a classifier nor declares a loss. */
 void vtb_check_training(vtb_func *f, vtb_diags *diags);
 
-/* What measures an entry that returns losses or metrics (passes/objective.c):
+/* What measures an entry that returns losses or metrics (passes/train/objective.c):
  *   @evaluation(args..., valid f32 [B]) -> (loss:<name> [2, K]..., metric:<name> [2, K]...)
  * VTB_E_INPUT if it returns none. */
 VTB_MUST_USE vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_func **made,
                                              vtb_error *err);
 
-/* The end of a training step (passes/update.c): `rule`, an optimiser of any module, behind the
- * gradients of `step`. VTB_E_INPUT if it is no training step. Of a classifier's step it also counts
- * what was classified right. */
+/* The end of a training step (passes/train/update.c): `rule`, an optimiser of any module, behind
+ * the gradients of `step`. VTB_E_INPUT if it is no training step. Of a classifier's step it also
+ * counts what was classified right. */
 typedef struct vtb_update_options {
   bool average; /* of parameters and buffers */
   /* gradients of several runs make an update (runtime/base/update.h); their number is no matter */
@@ -138,7 +138,8 @@ typedef struct vtb_update_options {
 VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
                                           const vtb_update_options *o, vtb_error *err);
 
-/* ---- products (passes/product.c): what einsums and scans are on tensor cores ----------------- */
+/* ---- products (passes/fuse/product.c): what einsums and scans are on tensor cores
+ * ----------------- */
 
 /* Sums so short that products of tiles are mostly empty. */
 enum { VTB_SHORT_SUM = 8 };
@@ -164,7 +165,8 @@ vtb_row_parts vtb_row_parts_of(const vtb_func *body);
 /* Both operands begin with one index, and it is summed: over images, and over tokens. */
 bool vtb_ends_in_parameter(const vtb_inst *einsum);
 
-/* ---- folds in tiles (passes/fold_tile.c) ----------------------------------------------------- */
+/* ---- folds in tiles (passes/recurrence/fold_tile.c)
+ * ----------------------------------------------------- */
 
 /* Shared memory that a step of a tile takes at most where a fold is one kernel of CUDA: its states
  * twice, what products read and make. */
@@ -172,7 +174,8 @@ int64_t vtb_fold_step_bytes(const vtb_func *step, int states);
 /* What such a kernel may take: the GPUs of today have 99 KiB a block or more. */
 enum { VTB_FOLD_SHARED = 96 << 10 };
 
-/* ---- memory plan (passes/memory_plan.c) ------------------------------------------------------ */
+/* ---- memory plan (passes/memory/memory_plan.c)
+ * ------------------------------------------------------ */
 
 /* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast
  * of stored values) have no storage of their own but alias another value with an element offset and

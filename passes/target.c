@@ -6,17 +6,18 @@
  * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
  * around what it widens: two that meet are none, and what they read becomes equal. */
 #define BOUND "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce"
-#define BEFORE_FUSION "accumulate,split_rows,simplify,cse,dce,directions,prologue"
+#define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,directions,prologue"
 #define KERNELS BOUND "," BEFORE_FUSION ",fuse"
 
 /* Where memory is the limit, of the graph, differentiated or not. */
-#define FEWER_READERS "compose"
+#define FEWER_READERS "compose_weights"
 
 /* With tensor cores: how products round, which decides what memory holds; epilogues take kernels
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
   FEWER_READERS                                                                                    \
-  "," BOUND ",absorb," BEFORE_FUSION ",split_thin,fuse_bias,fuse,precision,fuse_mixer_grad,"       \
+  "," BOUND ",add_in_callee," BEFORE_FUSION                                                        \
+  ",split_thin,fuse_bias,fuse,precision,fuse_mixer_grad,"                                          \
   "fuse_local,fuse_conv_grad,fuse_conv_take,fuse_norms{split},fuse_products,factor_sums,"          \
   "library,fuse_norms,fuse_scans,fuse_mixer,storage,hoist,gather,prepare"
 

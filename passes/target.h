@@ -10,7 +10,7 @@
 #include "runtime/base/base.h"
 
 /* How factors of products are rounded; sums are fp32, and so is everything else
- * (passes/precision.c). */
+ * (passes/memory/precision.c). */
 typedef enum vtb_precision {
   VTB_PRECISION_FP32,
   VTB_PRECISION_TF32,
@@ -24,7 +24,7 @@ extern const char *const vtb_precision_names[VTB_N_PRECISIONS];
 VTB_MUST_USE vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err);
 
 /* What recurrences cost, a token and head, in multiply-adds of a product of matrices; K and V are
- * the rows and columns of the state (passes/select_mode.c has the formulas). */
+ * the rows and columns of the state (passes/recurrence/select_mode.c has the formulas). */
 typedef struct vtb_scan_costs {
   double own;    /* a row or column, whatever the form: decays inside sub-blocks */
   double pair;   /* a row or column, a pair of tokens */
@@ -35,7 +35,7 @@ typedef struct vtb_scan_costs {
   bool chunks;   /* never all tokens in one piece */
 } vtb_scan_costs;
 
-/* Recurrences that run step after step, a few samples at a time (passes/fold_tile.c). */
+/* Recurrences that run step after step, a few samples at a time (passes/recurrence/fold_tile.c). */
 typedef struct vtb_fold_costs {
   int64_t samples; /* of a tile, at most; 0: never */
   int64_t tiles;   /* fewer do not pay where one step of a tile is more than `work` operations */
@@ -44,7 +44,7 @@ typedef struct vtb_fold_costs {
 } vtb_fold_costs;
 
 typedef struct vtb_costs {
-  bool by_launches; /* a decay a head: by what its launches take on the GPU (passes/gpu.h) */
+  bool by_launches; /* a decay a head: by what its launches take on the GPU (passes/cost/gpu.h) */
   vtb_scan_costs matrix, matrix_grad; /* one decay a head: products of matrices */
   vtb_scan_costs vector, vector_grad; /* a decay a key or value */
   vtb_scan_costs delta, delta_vector; /* corrections (op delta), a row: likewise */
@@ -78,7 +78,8 @@ typedef struct vtb_target {
   vtb_places places;
   vtb_costs costs;
   vtb_speeds speeds;
-  bool memory_bound;    /* kernels take in all they can (passes/fuse.c): launches share no caches */
+  bool
+      memory_bound; /* kernels take in all they can (passes/fuse): launches share no caches */
   bool tells_gradients; /* runs tell when gradients are whole, for whoever sums them over ranks */
   bool in_double;       /* computes in double precision: equal to the reference but for order */
 } vtb_target;

@@ -1,5 +1,5 @@
 /* What launches of kernels cost: for emitters that choose between tiles, and to say what a kernel
- * does. The model itself is passes/gpu.h; docs/cuda_cost.md.
+ * does. The model itself is passes/cost/gpu.h; docs/cuda_cost.md.
  *
  *   vtb_work w = {.blocks = tiles, .threads = 256, .shared_bytes = 49152, .bytes = read + written};
  *   w.tensor[VTB_TENSOR_WARP_16] = 2.0 * m * n * k;
@@ -15,7 +15,7 @@
 #define VTB_CODEGEN_CUDA_COST_H
 
 #include "codegen/cuda/cuda.h"
-#include "passes/gpu.h"
+#include "passes/cost/gpu.h"
 
 /* The machine that code is made for (vtb_codegen_options.gpu). */
 const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c);

@@ -1,6 +1,6 @@
-/* vertebra bench --calibrate: what the numbers of a GPU (passes/gpu.h) are on the device at hand,
- * as a file that --machine, --estimate and VTB_MACHINE take. Each number comes from a program made
- * here that is bound by it alone; what cannot be told so is that of --machine. */
+/* vertebra bench --calibrate: what the numbers of a GPU (passes/cost/gpu.h) are on the device at
+ * hand, as a file that --machine, --estimate and VTB_MACHINE take. Each number comes from a program
+ * made here that is bound by it alone; what cannot be told so is that of --machine. */
 #include "frontend/cli/bench_small.h"
 
 #include "frontend/cli/progress.h"

@@ -137,8 +137,8 @@ VTB_MUST_USE vtb_status vtb_compile_target(const char *name, bool interpreted,
 /* What code generation is told; whether the vendor's library is used where nobody said. */
 VTB_MUST_USE vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                                          vtb_codegen_options *out, vtb_error *err);
-/* A GPU's name, or a file's; NULL: VTB_MACHINE, else the default (passes/gpu.h). VTB_E_USAGE, with
- * the names there are, if it is none. */
+/* A GPU's name, or a file's; NULL: VTB_MACHINE, else the default (passes/cost/gpu.h). VTB_E_USAGE,
+ * with the names there are, if it is none. */
 VTB_MUST_USE vtb_status vtb_compile_gpu(const char *machine, vtb_gpu *out, vtb_error *err);
 /* Such files (gpu.c): the text is for vtb_free(); VTB_E_INPUT, and what is wrong. */
 char *vtb_gpu_write(const vtb_gpu *g);

@@ -1,4 +1,4 @@
-/* The GPU that code is chosen for: a row of the table in passes/gpu.c, by name, or a file that
+/* The GPU that code is chosen for: a row of the table in passes/cost/gpu.c, by name, or a file that
  * `vertebra bench --calibrate` wrote:
  *
  *   {"vertebra_gpu": 1, "name": "mine", "what": "...", "processors": 132, ...}

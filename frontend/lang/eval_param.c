@@ -381,7 +381,7 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x) {
 /* tapped("block0", ...) gives block0.q; tapped("layer0_", ...) gives layer0_q. */
 const char *vtb__tap_name(vtb__eval *e, const char *name) {
   if (name[0] == '/')
-    return name + 1; /* from the root; where it repeats, passes/taps.c numbers it */
+    return name + 1; /* from the root; where it repeats, passes/graph/taps.c numbers it */
   size_t n = strlen(e->tap_prefix);
   if (!n) return name;
   return vtb_arena_printf(&e->arena, e->tap_prefix[n - 1] == '_' ? "%s%s" : "%s.%s", e->tap_prefix,

@@ -15,7 +15,7 @@
 
 static const char *const vectors[] = {"w", "g"}, *const scalars[] = {"t", "lr"};
 
-/* Names that rows of the scalars have (passes/update.c), or the body's own variables. */
+/* Names that rows of the scalars have (passes/train/update.c), or the body's own variables. */
 static bool is_reserved(const char *name) {
   static const char *const taken[] = {"w", "g", "t", "lr", "average", "clip", "scale"};
   for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)

@@ -1,6 +1,6 @@
 /* What a training program that updates its parameters and whoever runs it say to each other.
  *
- * One run of such a program (passes/update.c makes them) is a whole training step: forward,
+ * One run of such a program (passes/train/update.c makes them) is a whole training step: forward,
  * backward, norm of the gradients, clipping, the optimiser's equations, averages, updates of
  * buffers. A return named "updated.<tensor>" is what that parameter, buffer or state is afterwards
  * and may share its memory. States have the names of a checkpoint: "optim/<state>/<param>",

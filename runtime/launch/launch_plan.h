@@ -129,7 +129,8 @@ typedef struct vtb_launch_plan {
   vtb_launch_arg *args;
   vtb_launch_map *maps;
   vtb_launch_bucket *buckets; /* of training steps that update themselves */
-  /* one a kernel, of its first launch, while the compiler has the plan (passes/gpu.h); else NULL */
+  /* one a kernel, of its first launch, while the compiler has the plan (passes/cost/gpu.h); else
+   * NULL */
   const struct vtb_work *work;
   vtb_arena arena; /* owns all of the above */
 } vtb_launch_plan;

@@ -1,6 +1,6 @@
 /* Linear recurrences by products with what is computed of their rows as one kernel
- * (passes/fuse_mixer.c): emulated CUDA against the interpreter, at ragged shapes, along paths, with
- * and without normalizer and norms, all that a body may store. */
+ * (passes/fuse/fuse_mixer.c): emulated CUDA against the interpreter, at ragged shapes, along paths,
+ * with and without normalizer and norms, all that a body may store. */
 #include "tests/codegen/cuda_check.h"
 
 #include "ir/kernels.h"

@@ -1,7 +1,7 @@
 /* Adjoints of a recurrence by products whose keys have a number a token, as one kernel
- * (passes/fuse_mixer_grad.c), and of rows that matrices of 4 x 4 make, through these and to the
- * sums for them (passes/fuse_mixer_back.c): emulated CUDA against the interpreter, at ragged
- * shapes, along paths, with gains that hide tokens and decays of 0 and 1.
+ * (passes/fuse/fuse_mixer_grad.c), and of rows that matrices of 4 x 4 make, through these and to
+ * the sums for them (passes/fuse/fuse_mixer_back.c): emulated CUDA against the interpreter, at
+ * ragged shapes, along paths, with gains that hide tokens and decays of 0 and 1.
  */
 #include "tests/codegen/cuda_check.h"
 

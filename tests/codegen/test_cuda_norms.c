@@ -1,4 +1,4 @@
-/* Norms that products take in (passes/fuse_norms.c): what becomes of them, on both texts of
+/* Norms that products take in (passes/fuse/fuse_norms.c): what becomes of them, on both texts of
  * products in the emulator at odd sizes, and how far rows may be from zero. */
 #include "codegen/cuda/compile/nvrtc.h"
 #include "runtime/launch/launch_check.h"
@@ -113,7 +113,8 @@ static char *edited(const block *b, const char *from, const char *to) {
 /* On CUDA a sum and the norm of its rows are one kernel, unless a product has taken the sum. */
 static void fuse(vtb_module *m, bool summed) {
   vtb_pass_context c = {.module = m, .target = vtb_target_find("cuda")};
-  CHECK(run_passes_in(&c, summed ? "simplify,cse,dce,fuse" : "simplify,cse,dce,accumulate,fuse"));
+  CHECK(
+      run_passes_in(&c, summed ? "simplify,cse,dce,fuse" : "simplify,cse,dce,add_in_product,fuse"));
 }
 
 /* On its way to a machine on which launches cost nothing, or the default one. */

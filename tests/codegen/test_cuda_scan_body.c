@@ -1,4 +1,4 @@
-/* Recurrences with elementwise ops before and behind them as one kernel (passes/fuse_scans.c):
+/* Recurrences with elementwise ops before and behind them as one kernel (passes/fuse/fuse_scans.c):
  * emulated CUDA against the interpreter, at ragged shapes, along paths, one and two recurrences,
  * all that a body may store. */
 #include "tests/codegen/cuda_check.h"

@@ -1,6 +1,6 @@
 /* Which fusions a plan has: asked about in order, each beside the decisions before, and only where
  * it forms something; told in lines of 80 columns. */
-#include "passes/choice.h"
+#include "passes/fuse/choice.h"
 #include "tests/test.h"
 
 enum { ALL = (1u << VTB_N_CHOICES) - 1, MOST_CALLS = 2 * VTB_N_CHOICES };

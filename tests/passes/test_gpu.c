@@ -1,6 +1,6 @@
 /* The model of launches: each resource can bind, blocks share multiprocessors, more work never
  * takes less. */
-#include "passes/gpu.h"
+#include "passes/cost/gpu.h"
 #include "tests/test.h"
 
 /* A launch that does nothing much: enough blocks and warps to fill the machine. */

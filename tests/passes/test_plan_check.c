@@ -1,8 +1,8 @@
 /* The checker of memory plans: a sound plan passes, and with one field broken it says which rule
  * that breaks. */
-#include "passes/fuse_groups.h"
+#include "passes/fuse/fuse_groups.h"
 #include "passes/passes_internal.h"
-#include "passes/plan_check.h"
+#include "passes/memory/plan_check.h"
 #include "tests/passes/pass_check.h"
 
 static const char text[] =
@@ -169,7 +169,8 @@ TEST(functions) {
   refused("@g, which it calls, comes later");
 }
 
-/* ---- groups of fuse (passes/fuse_groups.h) --------------------------------------------------- */
+/* ---- groups of fuse (passes/fuse/fuse_groups.h)
+ * --------------------------------------------------- */
 
 static vtb__groups groups;
 

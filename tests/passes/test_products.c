@@ -24,7 +24,7 @@ static const vtb_inst *first_op(const vtb_module *m, vtb_op op) {
 
 TEST(narrow_products_of_one_operand_join) {
   vtb_module *m =
-      changed("siblings",
+      changed("join_products",
               "entry func @f(%x: f32[2, 5, 12], %u: f32[3, 12], %v: f32[4, 12]) -> (f32[2, 5, 3], "
               "f32[2, 5, 4], f32[2, 5, 3]) {\n"
               "  %a = einsum %x, %u {spec = \"bnd,hd->bnh\"} : f32[2, 5, 3]\n"
@@ -38,7 +38,7 @@ TEST(narrow_products_of_one_operand_join) {
 
 TEST(three_groups_of_siblings) {
   vtb_module *m = changed(
-      "siblings",
+      "join_products",
       "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[6, 2], %v: f32[6, 2], %w: f32[6, "
       "8]) -> (f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 2], f32[5, 8], f32[5, 8]) {\n"
       "  %a = einsum %x, %u {spec = \"nd,dh->nh\"} : f32[5, 2]\n"
@@ -54,16 +54,16 @@ TEST(three_groups_of_siblings) {
 
 TEST(siblings_that_stay_apart) {
   CHECK_KEPT(
-      "siblings", /* wide */
+      "join_products", /* wide */
       "entry func @f(%x: f32[5, 6], %u: f32[9, 6], %v: f32[9, 6]) -> (f32[5, 9], f32[5, 9]) {\n"
       "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 9]\n"
       "  %b = einsum %x, %v {spec = \"nd,hd->nh\"} : f32[5, 9]\n  return %a, %b\n}\n");
-  CHECK_KEPT("siblings", /* a batch letter */
+  CHECK_KEPT("join_products", /* a batch letter */
              "entry func @f(%x: f32[5, 6, 4], %u: f32[6, 4, 4], %v: f32[6, 4, 4]) -> (f32[5, 6, "
              "4], f32[5, 6, 4]) {\n"
              "  %a = einsum %x, %u {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n"
              "  %b = einsum %x, %v {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n  return %a, %b\n}\n");
-  CHECK_KEPT("siblings", /* the second weight is computed from the first product */
+  CHECK_KEPT("join_products", /* the second weight is computed from the first product */
              "entry func @f(%x: f32[5, 5], %u: f32[5, 5]) -> (f32[5, 5]) {\n"
              "  %a = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 5]\n"
              "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
@@ -84,7 +84,7 @@ TEST(products_of_concatenations_become_sums_of_products) {
                                       PIECES("f32[20, 2]", "%g, %w {spec = \"bnd,de->bne\"}"),
                                       PIECES("f32[2, 20]", "%w, %g {spec = \"ed,bnd->bne\"}")};
   for (int i = 0; i < 3; i++) {
-    vtb_module *m = changed("distribute", texts[i]);
+    vtb_module *m = changed("split_concat", texts[i]);
     CHECK(count_ops(m, VTB_OP_einsum) == 3 && count_ops(m, VTB_OP_concat) == 0);
     CHECK(count_ops(m, VTB_OP_slice) == 3 && count_ops(m, VTB_OP_add) == 2);
     vtb_module_free(m);
@@ -92,26 +92,26 @@ TEST(products_of_concatenations_become_sums_of_products) {
 }
 
 TEST(concatenations_that_stay) {
-  CHECK_KEPT("distribute", /* a wide result */
+  CHECK_KEPT("split_concat", /* a wide result */
              "entry func @f(%a: f32[5, 8], %b: f32[5, 8], %w: f32[3, 16]) -> (f32[5, 3]) {\n"
              "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
              "  %y = einsum %g, %w {spec = \"nd,ed->ne\"} : f32[5, 3]\n  return %y\n}\n");
-  CHECK_KEPT("distribute", /* something else reads it */
+  CHECK_KEPT("split_concat", /* something else reads it */
              "entry func @f(%a: f32[5, 8], %b: f32[5, 8], %w: f32[1, 16]) -> (f32[5, 1], f32[5, "
              "16]) {\n"
              "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
              "  %y = einsum %g, %w {spec = \"nd,ed->ne\"} : f32[5, 1]\n"
              "  %z = neg %g : f32[5, 16]\n  return %y, %z\n}\n");
-  CHECK_KEPT("distribute", /* it is returned */
+  CHECK_KEPT("split_concat", /* it is returned */
              "entry func @f(%a: f32[5, 8], %b: f32[5, 8], %w: f32[1, 16]) -> (f32[5, 1], f32[5, "
              "16]) {\n"
              "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
              "  %y = einsum %g, %w {spec = \"nd,ed->ne\"} : f32[5, 1]\n  return %y, %g\n}\n");
-  CHECK_KEPT("distribute", /* both factors */
+  CHECK_KEPT("split_concat", /* both factors */
              "entry func @f(%a: f32[5, 8], %b: f32[5, 8]) -> (f32[5]) {\n"
              "  %g = concat %a, %b {axis = 1} : f32[5, 16]\n"
              "  %y = einsum %g, %g {spec = \"nd,nd->n\"} : f32[5]\n  return %y\n}\n");
-  CHECK_KEPT("distribute", /* its axis is kept */
+  CHECK_KEPT("split_concat", /* its axis is kept */
              "entry func @f(%a: f32[4, 20], %b: f32[4, 20], %w: f32[20]) -> (f32[8]) {\n"
              "  %g = concat %a, %b {axis = 0} : f32[8, 20]\n"
              "  %y = einsum %g, %w {spec = \"nd,d->n\"} : f32[8]\n  return %y\n}\n");
@@ -190,7 +190,7 @@ TEST(thin_products_beside_a_convolution_are_split) {
   "  return %t\n}\n"
 
 TEST(gates_read_what_queries_and_keys_are_made_of) {
-  vtb_module *m = changed("compose", GATES);
+  vtb_module *m = changed("compose_weights", GATES);
   const vtb_func *block = vtb_module_find(m, "block");
   int products = 0;
   for (const vtb_inst *i = block->first; i; i = i->next)
@@ -204,14 +204,14 @@ TEST(gates_read_what_queries_and_keys_are_made_of) {
 }
 
 TEST(turned_weights_and_wider_operands_compose) {
-  vtb_module *m =
-      changed("compose", "entry func @f(%x: f32[40, 64], %u: f32[32, 2, 3], %w: f32[96, 5]) -> "
-                         "(f32[40, 5]) {\n"
-                         "  %xg = reshape %x {shape = [40, 32, 2]} : f32[40, 32, 2]\n"
-                         "  %q = einsum %xg, %u {spec = \"ngi,gio->ngo\"} : f32[40, 32, 3]\n"
-                         "  %r = reshape %q {shape = [40, 96]} : f32[40, 96]\n"
-                         "  %g = einsum %r, %w {spec = \"nd,de->ne\"} : f32[40, 5]\n"
-                         "  return %g\n}\n");
+  vtb_module *m = changed("compose_weights",
+                          "entry func @f(%x: f32[40, 64], %u: f32[32, 2, 3], %w: f32[96, 5]) -> "
+                          "(f32[40, 5]) {\n"
+                          "  %xg = reshape %x {shape = [40, 32, 2]} : f32[40, 32, 2]\n"
+                          "  %q = einsum %xg, %u {spec = \"ngi,gio->ngo\"} : f32[40, 32, 3]\n"
+                          "  %r = reshape %q {shape = [40, 96]} : f32[40, 96]\n"
+                          "  %g = einsum %r, %w {spec = \"nd,de->ne\"} : f32[40, 5]\n"
+                          "  return %g\n}\n");
   const vtb_inst *last = m->entry->last;
   CHECK(last->op == VTB_OP_einsum && last->operands[0] == m->entry->args[0]);
   vtb_module_free(m);
@@ -227,19 +227,19 @@ TEST(turned_weights_and_wider_operands_compose) {
   "  return %g\n}\n"
 
 TEST(products_that_are_not_composed) {
-  vtb_module *m = changed("compose", ONE("40", "4", "8"));
+  vtb_module *m = changed("compose_weights", ONE("40", "4", "8"));
   CHECK(m->entry->last->operands[0]->def->operands[0] == m->entry->args[0]);
   vtb_module_free(m);
-  CHECK_KEPT("compose", ONE("40", "4", "24")); /* wide beside q */
-  CHECK_KEPT("compose", ONE("7", "4", "8"));   /* fewer tokens than columns */
-  CHECK_KEPT("compose", ONE("40", "5", "8"));  /* x is wider than q */
+  CHECK_KEPT("compose_weights", ONE("40", "4", "24")); /* wide beside q */
+  CHECK_KEPT("compose_weights", ONE("7", "4", "8"));   /* fewer tokens than columns */
+  CHECK_KEPT("compose_weights", ONE("40", "5", "8"));  /* x is wider than q */
 }
 
 /* ---- accumulate ------------------------------------------------------------------------------ */
 
 TEST(a_bias_goes_to_the_start_of_a_chain) {
   vtb_module *m =
-      changed("accumulate",
+      changed("add_in_product",
               "entry func @f(%x: f32[5, 6], %y: f32[5, 6], %u: f32[3, 6], %b: f32[3]) -> (f32[5, "
               "3]) {\n"
               "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
@@ -262,7 +262,7 @@ TEST(a_reshape_moves_behind_the_sum) {
              "  %%v = reshape %%p {shape = [5, 12]} : f32[5, 12]\n"
              "  %%r = add %%b, %%v : f32[5, 12]\n  return %%r\n}\n",
              added[i]);
-    vtb_module *m = changed("accumulate", text);
+    vtb_module *m = changed("add_in_product", text);
     CHECK_MSG(count_ops(m, VTB_OP_add) == (i == 3), "added [%s]",
               added[i]); /* a column needs more than a reshape */
     vtb_module_free(m);
@@ -270,26 +270,27 @@ TEST(a_reshape_moves_behind_the_sum) {
 }
 
 TEST(sums_that_products_do_not_take) {
-  CHECK_KEPT("accumulate", /* another use of the product */
+  CHECK_KEPT("add_in_product", /* another use of the product */
              "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[3]) -> (f32[5, 3], f32[5, 3]) {\n"
              "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
              "  %r = add %p, %b : f32[5, 3]\n  return %r, %p\n}\n");
-  CHECK_KEPT("accumulate", /* the product is broadcast */
+  CHECK_KEPT("add_in_product", /* the product is broadcast */
              "entry func @f(%x: f32[1, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
              "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[1, 3]\n"
              "  %r = add %p, %b : f32[5, 3]\n  return %r\n}\n");
-  CHECK_KEPT("accumulate", /* a product added to itself */
+  CHECK_KEPT("add_in_product", /* a product added to itself */
              "entry func @f(%x: f32[5, 6], %u: f32[3, 6]) -> (f32[5, 3]) {\n"
              "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
              "  %r = add %p, %p : f32[5, 3]\n  return %r\n}\n");
 }
 
 TEST(what_is_added_may_be_younger_than_the_product) {
-  vtb_module *m = changed(
-      "accumulate", "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
-                    "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
-                    "  %e = exp %b : f32[5, 3]\n"
-                    "  %r = add %p, %e : f32[5, 3]\n  return %r\n}\n");
+  vtb_module *m =
+      changed("add_in_product",
+              "entry func @f(%x: f32[5, 6], %u: f32[3, 6], %b: f32[5, 3]) -> (f32[5, 3]) {\n"
+              "  %p = einsum %x, %u {spec = \"nd,hd->nh\"} : f32[5, 3]\n"
+              "  %e = exp %b : f32[5, 3]\n"
+              "  %r = add %p, %e : f32[5, 3]\n  return %r\n}\n");
   CHECK(count_ops(m, VTB_OP_add) == 0);
   vtb_module_free(m);
 }

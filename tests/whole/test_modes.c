@@ -1,6 +1,6 @@
 /* Which form each preset's recurrences take on each target: decided by the costs of the target's
- * row and, on CUDA, by what launches take on the machine (passes/select_mode.c); held here so that
- * a change of a number is seen. */
+ * row and, on CUDA, by what launches take on the machine (passes/recurrence/select_mode.c); held
+ * here so that a change of a number is seen. */
 #include "frontend/lang/lang.h"
 #include "passes/passes.h"
 #include "tests/test.h"

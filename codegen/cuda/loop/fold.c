@@ -7,8 +7,8 @@
  * sequence has them. Weights are copied to shared memory first if there is room beside the rest,
  * else the caches have them.
  *
- * How much shared memory a step takes at most, and which steps have a kernel, passes/fold_tile.c
- * decides: others are a launch an op and token.
+ * How much shared memory a step takes at most, and which steps have a kernel,
+ * passes/recurrence/fold_tile.c decides: others are a launch an op and token.
  */
 #include <string.h>
 

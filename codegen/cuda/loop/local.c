@@ -1,4 +1,4 @@
-/* Kernels of kind local (passes/fuse_local.c): bodies whose results are, for a token and a few
+/* Kernels of kind local (passes/fuse/fuse_local.c): bodies whose results are, for a token and a few
  * channels, made of that token and those channels alone.
  *
  * Behind a convolution the body is evaluated where the convolution has its sum, four channels at a

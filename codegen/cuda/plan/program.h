@@ -8,7 +8,7 @@
 #include "codegen/cuda/compile/text.h"
 #include "codegen/cuda/cuda.h"
 #include "ir/narrow.h"
-#include "passes/gpu.h"
+#include "passes/cost/gpu.h"
 #include "codegen/steps.h"
 
 /* Where a pointer points, as far as a function knows: its arguments and frame are placed when it is
@@ -179,7 +179,7 @@ void vtb__cuda_drop_kernels(vtb_cuda *c);
 void vtb__cuda_pixels(vtb_cuda *c, const vtb_launch_plan *p);
 vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry);
 
-/* A kernel of an einsum and elementwise ops on it (passes/fuse_products.c). */
+/* A kernel of an einsum and elementwise ops on it (passes/fuse/fuse_products.c). */
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
 
 /* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or

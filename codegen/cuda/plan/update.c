@@ -1,5 +1,5 @@
-/* Where the tensors of a training step that updates itself stand (passes/update.c): in one memory
- * that stays from run to run.
+/* Where the tensors of a training step that updates itself stand (passes/train/update.c): in one
+ * memory that stays from run to run.
  *
  * Each op update has regions of one layout, for values, gradients and each state: element e of a
  * tensor stands at the same offset in all of them, so that a table of pieces drives a kernel over

@@ -1,4 +1,4 @@
-/* Tiles of a product and ranges of its depth: what takes least by the model of passes/gpu.h.
+/* Tiles of a product and ranges of its depth: what takes least by the model of passes/cost/gpu.h.
  *
  * Large tiles read shared memory less often for a product, small ones fill the machine; a long
  * depth in several ranges fills it too, and costs parts that are written and added. The numbers

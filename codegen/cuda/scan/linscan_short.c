@@ -4,7 +4,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
-#include "passes/scan_gpu.h"
+#include "passes/cost/scan_gpu.h"
 
 bool vtb__cuda_scan_is_short(const vtb__cuda_scan *s) {
   vtb_scan of = vtb_scan_of(s->inst);

@@ -1,0 +1,75 @@
+/* The forms of a recurrence as launches (passes/cost/gpu.h), as codegen/cuda/scan makes them:
+ *
+ *   products   a block a tile of 64 tokens and up to 128 columns of the result: scores with the
+ *              tiles of its chunk, and their product with the values
+ *   states     of chunks: a block walks all tiles with 64 x 64 numbers of the state; what it leaves
+ *              at the border of a chunk is written once and read once
+ *
+ * The adjoint makes four products (of dq, dk, dv and the decays), and states in both directions.
+ */
+#include "passes/cost/scan_gpu.h"
+
+#include <math.h>
+
+enum {
+  TILE = 64,
+  TURN_CLOCKS = 1500, /* of a tile of states: what the next one waits for */
+  MMA_FLOPS = 4096,   /* of m16n8k16 */
+  MMA_ISSUE = 5       /* instructions for each: fragments, copies, addresses and itself */
+};
+
+/* Numbers of two parts meet three times; fp32 is made of tf32. */
+static void add_product(vtb_work *w, vtb_precision p, double flops) {
+  bool tf32 = p == VTB_PRECISION_FP32 || p == VTB_PRECISION_TF32;
+  bool whole = p == VTB_PRECISION_TF32 || p == VTB_PRECISION_BF16_ALL;
+  w->tensor[tf32 ? VTB_TENSOR_WARP_TF32 : VTB_TENSOR_WARP_16] += whole ? flops : 3 * flops;
+  w->issue += (whole ? 1 : 3) * (tf32 ? 2 : 1) * MMA_ISSUE * flops / MMA_FLOPS;
+}
+
+double vtb_gpu_scan_seconds(const vtb_gpu *g, const vtb_gpu_scan *s, int64_t chunk) {
+  bool chunked = chunk > 0 && (double)chunk < s->tokens;
+  double length = chunked ? (double)chunk : s->tokens, n_chunks = ceil(s->tokens / length);
+  double tiles = ceil(length / TILE), scans = s->batch * s->heads, k = s->keys, v = s->values;
+  double rows = n_chunks * tiles, pairs = rows * (tiles + 1) / 2;
+  double element = s->precision == VTB_PRECISION_BF16_ALL ? 2 : 4;
+  double sequences = scans * s->tokens * element * (k + v),
+         states = scans * n_chunks * k * v * element;
+  double products = s->grad ? 4 : 1, directions = s->grad ? 2 : 1;
+  /* of one product: its three factors and its result, about; the states that enter */
+  vtb_work product = {.blocks = scans * rows * ceil(v / 128),
+                      .threads = 128,
+                      .shared_bytes = 40 << 10,
+                      .bytes = 2 * sequences + (chunked ? states : 0)};
+  add_product(&product, s->precision, scans * pairs * 2 * TILE * TILE * (k + v));
+  if (chunked) add_product(&product, s->precision, scans * rows * 2 * TILE * k * v);
+  double seconds = products * vtb_gpu_time(g, &product).seconds;
+  if (!chunked) return seconds;
+  vtb_work walk = {.blocks = scans * ceil(k / TILE) * ceil(v / TILE),
+                   .threads = 256,
+                   .shared_bytes = 40 << 10,
+                   .bytes = sequences + states,
+                   .chain = TURN_CLOCKS * rows};
+  add_product(&walk, s->precision, scans * rows * 2 * TILE * k * v);
+  return seconds + directions * vtb_gpu_time(g, &walk).seconds;
+}
+
+/* ---- short ones ------------------------------------------------------------------------------ */
+
+/* Of arrays as the text declares them, with a little more for the small ones. */
+static int64_t short_bytes(const vtb_scan *s, bool same) {
+  enum { MASK = 32 * 24 * 2 };
+  int64_t depth = (s->K + 15) / 16 * 16, columns = (s->V + 15) / 16 * 16;
+  int64_t along = (2 * depth + 31) / 32 * 16 + 8, across = columns + 8;
+  int64_t strips = (s->n_tokens + 15) / 16, warps = (strips + 1) / 2;
+  int64_t stage = 32 * (!same && along > across ? along : across);
+  if (stage < MASK) stage = MASK;
+  return 2 * s->n_tokens * (along + across) + warps * (stage + 72) + 28 * depth + 20 * columns +
+         4 * 5 * 16 * strips + 4 * strips + 128;
+}
+
+bool vtb_gpu_scan_is_short(const vtb_scan *s, bool same) {
+  enum { MOST_TOKENS = 256, WIDEST = 128, ROOM = (228 / 2 - 1) * 1024 };
+  return !s->grad && !s->init && !s->last && s->chunk >= s->n_tokens &&
+         s->n_tokens <= MOST_TOKENS && s->K <= WIDEST && s->V <= WIDEST &&
+         short_bytes(s, same) <= ROOM;
+}

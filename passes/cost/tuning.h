@@ -1,0 +1,74 @@
+/* What recurrences were measured to take, in each mode and chunk, on one kind of processor: rows
+ * that `vertebra tune` writes and that the mode auto is decided by
+ * (passes/recurrence/select_mode.c).
+ *
+ * As text, one row a line; numbers are whole:
+ *
+ *   vertebra-tuning 1
+ *   AMD EPYC 9654                               the processor, for readers
+ *   cpu fp32 2 linscan scalar 1 196 4 1 96 96 1 chunkwise 64 181234
+ *
+ * target, precision, threads, op, class of the decay; batch, tokens, heads, rows a token, K, V,
+ * whether it is normalized; mode, chunk (0: none), nanoseconds.
+ *
+ * Ownership: a table is its maker's. One thread. Nothing is read or written here.
+ */
+#ifndef VTB_TUNING_H
+#define VTB_TUNING_H
+
+#include "ir/ir.h"
+#include "passes/target.h"
+
+/* What a time belongs to. Zeroed, then filled: compared as bytes. */
+typedef struct vtb_tuning_key {
+  char target[16], op[16], klass[16];
+  int64_t precision, threads;
+  int64_t batch, tokens, heads, rank, K, V, normalizer;
+} vtb_tuning_key;
+
+typedef struct vtb_tuning_row {
+  vtb_tuning_key key;
+  char mode[12];
+  int64_t chunk; /* 0 unless the mode is chunkwise */
+  int64_t nanoseconds;
+} vtb_tuning_row;
+
+typedef struct vtb_tuning {
+  VTB_VEC(vtb_tuning_row) rows;
+  char processor[128];
+} vtb_tuning;
+
+/* Of a linscan, linscan_grad or delta of known sizes. */
+vtb_tuning_key vtb_tuning_key_of(const vtb_inst *inst, const vtb_target *target,
+                                 vtb_precision precision, int threads);
+bool vtb_tuning_same_key(const vtb_tuning_key *a, const vtb_tuning_key *b);
+/* In place of what was there for the same key, mode and chunk. */
+void vtb_tuning_set(vtb_tuning *t, const vtb_tuning_row *row);
+/* Sets every row of `from`. */
+void vtb_tuning_merge(vtb_tuning *t, const vtb_tuning *from);
+void vtb_tuning_print(const vtb_tuning *t, vtb_strbuf *out);
+/* VTB_E_INPUT, with the line, if it is no such text; then *out is empty. */
+VTB_MUST_USE vtb_status vtb_tuning_parse(const char *text, size_t n, vtb_tuning *out,
+                                         vtb_error *err);
+void vtb_tuning_free(vtb_tuning *t);
+
+/* What was measured for the key in that form; 0: nothing. */
+double vtb_tuning_seconds(const vtb_tuning *t, const vtb_tuning_key *key, const char *mode,
+                          int64_t chunk);
+
+typedef struct vtb_tuned {
+  const char *mode; /* the table's */
+  int64_t chunk;
+  double seconds;
+  const char *other; /* the fastest of another mode; NULL: none was measured */
+  int64_t other_chunk;
+  double other_seconds;
+  int64_t below, above; /* numbers of tokens that were measured; equal: this one or one near it */
+  int64_t batch;        /* that was measured */
+} vtb_tuned;
+/* The fastest that was measured for the key; or for another batch whose heads keep all threads busy
+ * likewise; or between two numbers of tokens at most four times apart, where both have a row, of
+ * times that grow as a power; or for a number within an eighth. False: nothing was. */
+bool vtb_tuning_best(const vtb_tuning *t, const vtb_tuning_key *key, vtb_tuned *out);
+
+#endif

@@ -1,0 +1,491 @@
+/* fuse: elementwise, reduction and leaf data-movement ops become kernels.
+ *
+ *   %s = reduce_sum %x {axes=[2], keep=1}        %y = fused @row0(%x, %w) {kind = "row"}
+ *   %c = mul %x, %s                        =>
+ *   %y = add %c, %w                              func kernel @row0(...) { the same ops }
+ *
+ * Needs a bound module. A group is a set of ops that one generated loop nest computes:
+ *   row   all shapes share their leading axes; reductions run over the last axis only
+ *   loop  no reduction, one iteration shape; pad, permute, shift and concat only as leaves over
+ *         stored operands
+ *   col   reductions over other axes with the elementwise ops that only they use
+ * Groups merge along producer-consumer edges as long as the shapes agree and no cycle arises
+ * through an op outside. Views that the memory plan makes free (reshape, slice, transpose,
+ * broadcast) stay outside. Splat constants are copied into every kernel that reads them. Identical
+ * kernel bodies are one function, so that code does not grow with depth. Declines: ops over i32
+ * results other than inside a group, reductions that would store their elementwise operand as well.
+ */
+#include "passes/fuse/fuse.h"
+#include "passes/passes_internal.h"
+
+#include "ir/kernels.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_splat(const vtb_inst *i) {
+  return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
+}
+
+static bool is_leaf_mover(vtb_op op) {
+  return op == VTB_OP_pad || op == VTB_OP_permute || op == VTB_OP_shift || op == VTB_OP_concat;
+}
+
+static bool reduces_last_only(const vtb_inst *i) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(i, "axes", &n);
+  return n == 1 && axes[0] == i->operands[0]->type.rank - 1 && vtb_attr_int(i, "keep", 0);
+}
+
+static vtb_kernel_kind kind_of(const vtb_inst *i) {
+  const vtb_op_info *info = vtb_op_get(i->op);
+  if (info->klass == VTB_CLASS_ELEMENTWISE) return VTB_KERNEL_LOOP;
+  if (info->klass == VTB_CLASS_REDUCE)
+    return reduces_last_only(i) ? VTB_KERNEL_ROW : VTB_KERNEL_COL;
+  if (i->op == VTB_OP_iota || i->op == VTB_OP_random || is_leaf_mover(i->op))
+    return VTB_KERNEL_LOOP;
+  return VTB_KERNEL_NONE;
+}
+
+static bool used_outside(vtb__fuser *f, int group, int except) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    for (int r = 0; r < f->nodes[i].inst->n_results; r++)
+      if (f->returned[f->nodes[i].inst->results[r]->id]) return true;
+    VTB__EACH_USER(&f->groups, i, u) {
+      int g = vtb__fuse_find(f, *u);
+      if (g != group && g != except) return true;
+    }
+  }
+  return false;
+}
+
+static bool broadcasts_into(const vtb_type *small, const vtb_type *big) {
+  if (small->rank > big->rank) return false;
+  for (int a = 0; a < small->rank; a++) {
+    int64_t s = small->dim[a].size;
+    if (s != 1 && s != big->dim[big->rank - small->rank + a].size) return false;
+  }
+  return true;
+}
+
+/* Same leading axes, last axis of `column` 1. */
+static bool is_row_column(const vtb_type *column, const vtb_type *row) {
+  if (column->rank != row->rank || row->rank == 0 || column->dim[row->rank - 1].size != 1)
+    return false;
+  for (int a = 0; a + 1 < row->rank; a++)
+    if (column->dim[a].size != row->dim[a].size) return false;
+  return true;
+}
+
+/* Whether producer group p and consumer group c may share a loop nest, leaving strips aside; *kind
+ * and *shape describe the result. */
+static bool share_a_nest(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
+  vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
+  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > VTB__FUSE_MOST_OPS) return false;
+  if (nc->kind == VTB_KERNEL_COL) {
+    if (np->kind != VTB_KERNEL_LOOP || used_outside(f, p, c)) return false;
+    if (!broadcasts_into(&np->shape, &nc->shape)) return false;
+    *kind = VTB_KERNEL_COL;
+    *shape = nc->shape;
+    return true;
+  }
+  bool row = np->kind == VTB_KERNEL_ROW || nc->kind == VTB_KERNEL_ROW;
+  if (row && (np->has_leaf || nc->has_leaf)) return false;
+  *kind = row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP;
+  if (vtb_type_count(&np->shape) == 0 || vtb_type_count(&nc->shape) == 0) return false;
+  vtb_type a = np->shape, b = nc->shape;
+  a.dtype = b.dtype = VTB_F32;
+  if (vtb_type_equal(&a, &b)) {
+    *shape = nc->shape;
+    return true;
+  }
+  if (row && is_row_column(&a, &b)) {
+    *shape = b;
+    return true;
+  }
+  if (row && is_row_column(&b, &a)) {
+    *shape = a;
+    return true;
+  }
+  if (np->kind == VTB_KERNEL_LOOP && !np->has_leaf && broadcasts_into(&a, &b) &&
+      !used_outside(f, p, c)) {
+    *shape = b;
+    return true;
+  }
+  return false;
+}
+
+/* A group with strips has the rows of the whole. */
+static bool compatible(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
+  const vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
+  if (!share_a_nest(f, p, c, kind, shape)) return false;
+  if (!np->strip && !nc->strip) return true;
+  vtb_type a = np->shape, b = nc->shape, whole = *shape;
+  a.dtype = b.dtype = whole.dtype = VTB_F32;
+  return *kind != VTB_KERNEL_COL && !np->has_leaf && !nc->has_leaf &&
+         (!np->strip || vtb_type_equal(&a, &whole)) && (!nc->strip || vtb_type_equal(&b, &whole)) &&
+         (!np->strip || !nc->strip || np->strip == nc->strip);
+}
+
+void vtb__fuse_merge(vtb__fuser *f, int into, int from, vtb_kernel_kind kind,
+                     const vtb_type *shape) {
+  vtb__groups_join(&f->groups, into, from);
+  f->nodes[into].kind = kind;
+  f->nodes[into].shape = *shape;
+  f->nodes[into].has_leaf |= f->nodes[from].has_leaf;
+  f->nodes[into].ops += f->nodes[from].ops;
+  if (!f->nodes[into].strip) f->nodes[into].strip = f->nodes[from].strip;
+}
+
+/* Whether they are one now and were two. */
+static bool try_merge(vtb__fuser *f, int producer, int consumer) {
+  int p = vtb__fuse_find(f, producer), c = vtb__fuse_find(f, consumer);
+  if (p == c) return false;
+  if (f->nodes[p].kind == VTB_KERNEL_NONE || f->nodes[c].kind == VTB_KERNEL_NONE) return false;
+  /* leaves read stored operands only */
+  if (is_leaf_mover(f->nodes[consumer].inst->op)) return false;
+  vtb_kernel_kind kind;
+  vtb_type shape;
+  if (!compatible(f, p, c, &kind, &shape)) return false;
+  if (vtb__groups_path(&f->groups, p, c, false)) return false;
+  vtb__fuse_merge(f, c, p, kind, &shape);
+  return true;
+}
+
+/* ---- the graph of a function ----------------------------------------------------------------- */
+
+static vtb__fuse_node node_new(vtb_inst *i) {
+  vtb__fuse_node n = {.inst = i, .kind = kind_of(i), .has_leaf = is_leaf_mover(i->op), .ops = 1};
+  bool reduces = vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
+  if (i->n_results) n.shape = reduces ? i->operands[0]->type : i->results[0]->type;
+  return n;
+}
+
+static void analyse(vtb__fuser *f) {
+  vtb_func *func = f->func;
+  size_t n_values = (size_t)func->n_values + 1;
+  f->nodes = vtb_xcalloc((size_t)vtb_func_number(func), sizeof *f->nodes);
+  f->node_of = vtb_xmalloc(n_values * sizeof *f->node_of);
+  f->returned = vtb_xcalloc(n_values, sizeof *f->returned);
+  /* a kernel's results have ids too, at most three for each value that was there */
+  f->inside = vtb_xcalloc(4 * n_values, sizeof *f->inside);
+  f->reads = vtb_xcalloc(n_values, sizeof *f->reads);
+  for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
+  for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
+  for (vtb_inst *i = func->first; i; i = i->next) {
+    f->nodes[i->order] = node_new(i);
+    for (int r = 0; r < i->n_results; r++) f->node_of[i->results[r]->id] = i->order;
+  }
+  vtb__groups_init(&f->groups, func, f->node_of);
+}
+
+static void fuser_free(vtb__fuser *f) {
+  vtb__groups_free(&f->groups);
+  vtb_free(f->nodes);
+  vtb_free(f->node_of);
+  vtb_free(f->returned);
+  vtb_free(f->inside);
+  vtb_free(f->reads);
+}
+
+/* ---- groups ---------------------------------------------------------------------------------- */
+
+/* Every op with what it reads: those in column sums, or the others. Whether a group has grown. */
+static bool merge_producers(vtb__fuser *f, bool columns) {
+  bool grown = false;
+  for (int i = f->groups.n - 1; i >= 0; i--) {
+    int g = vtb__fuse_find(f, i);
+    if (f->nodes[g].kind == VTB_KERNEL_NONE || columns != (f->nodes[g].kind == VTB_KERNEL_COL))
+      continue;
+    vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) {
+      int p = f->node_of[inst->operands[o]->id];
+      if (p >= 0) grown |= try_merge(f, p, i);
+    }
+  }
+  return grown;
+}
+
+static void form_groups(vtb__fuser *f) {
+  /* column sums claim their private producers first: those would otherwise be stored by a loop
+   * kernel */
+  merge_producers(f, true);
+  /* a loop that may not join one statistic of a row may join the whole norm */
+  while (merge_producers(f, false) && f->memory_bound) continue;
+  if (vtb__fuse_strips(f))
+    while (merge_producers(f, false)) continue;
+  if (vtb__fuse_neighbours(f))
+    while (merge_producers(f, false)) continue;
+  vtb__fuse_siblings(f);
+  vtb__groups_sort(&f->groups);
+}
+
+/* ---- rewriting ------------------------------------------------------------------------------- */
+
+/* The kernel's text with numbers for names, so that equal kernels read alike. */
+static void canonical_text(vtb_func *k, vtb_strbuf *out) {
+  vtb_arena arena;
+  VTB_VEC(const char *) names = {0};
+  int number = 0;
+  vtb_arena_init(&arena);
+  for (int a = 0; a < k->n_args; a++) {
+    vtb_vec_push(&names, k->args[a]->name);
+    k->args[a]->name = vtb_arena_printf(&arena, "a%d", a);
+  }
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) {
+      vtb_vec_push(&names, i->results[r]->name);
+      i->results[r]->name = vtb_arena_printf(&arena, "v%d", number++);
+    }
+  vtb_func_print(k, &(vtb_print_options){0}, out);
+  size_t next = 0;
+  for (int a = 0; a < k->n_args; a++) k->args[a]->name = names.at[next++];
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) i->results[r]->name = names.at[next++];
+  vtb_vec_free(&names);
+  vtb_arena_free(&arena);
+}
+
+static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
+  vtb_strbuf text = {0};
+  canonical_text(k, &text);
+  const char *body = strchr(text.at, '(');
+  vtb_func *known = vtb_map_get(kernels, body);
+  if (!known) vtb_map_set(kernels, body, k);
+  vtb_strbuf_free(&text);
+  return known;
+}
+
+/* A kernel under construction. */
+typedef struct kernel {
+  vtb__fuser *f;
+  int group;
+  vtb_builder b;
+  VTB_VEC(int) brought; /* ids of values outside that vtb__fuser.inside has a stand-in for */
+  VTB_VEC(vtb_value *) inputs;
+  VTB_VEC(vtb_value *) outputs;
+} kernel;
+
+static vtb_value *stand_in(kernel *k, const vtb_value *outside, vtb_value *inside) {
+  vtb_vec_push(&k->brought, outside->id);
+  return k->f->inside[outside->id] = inside;
+}
+
+/* What stands for `v` inside: a constant is copied, any other value becomes an argument. */
+static vtb_value *bring_in(kernel *k, vtb_value *v) {
+  if (k->f->inside[v->id]) return k->f->inside[v->id];
+  if (v->def && is_splat(v->def))
+    return stand_in(k, v, vtb_inst_clone(&k->b, v->def, NULL)->results[0]);
+  vtb_vec_push(&k->inputs, v);
+  return stand_in(k, v, vtb_func_add_arg(k->b.func, v->name, v->type));
+}
+
+static bool is_wanted_outside(vtb__fuser *f, int i, const vtb_value *result) {
+  bool wanted = f->returned[result->id];
+  VTB__EACH_USER(&f->groups, i, u) wanted |= vtb__fuse_find(f, *u) != vtb__fuse_find(f, i);
+  return wanted;
+}
+
+/* A sum over leading axes beside rows or elements. */
+static bool is_part(const kernel *k, const vtb_inst *inst) {
+  return k->f->nodes[k->group].strip && kind_of(inst) == VTB_KERNEL_COL;
+}
+
+static void copy_in(kernel *k, int i) {
+  vtb_inst *inst = k->f->nodes[i].inst;
+  vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+  for (int o = 0; o < inst->n_operands; o++) operands[o] = bring_in(k, inst->operands[o]);
+  vtb_inst *copy = is_part(k, inst) ? vtb__fuse_parts(&k->b, inst, operands[0])
+                                    : vtb_inst_clone(&k->b, inst, operands);
+  vtb_free(operands);
+  for (int r = 0; r < inst->n_results; r++) {
+    stand_in(k, inst->results[r], copy->results[r]);
+    if (is_wanted_outside(k->f, i, inst->results[r])) vtb_vec_push(&k->outputs, inst->results[r]);
+  }
+}
+
+static void set_returns(kernel *k) {
+  vtb_value **returns = vtb_xcalloc(k->outputs.n + 1, sizeof *returns);
+  for (size_t r = 0; r < k->outputs.n; r++) returns[r] = k->f->inside[k->outputs.at[r]->id];
+  for (size_t r = 0; r < k->outputs.n; r++) assert(returns[r]);
+  vtb_func_set_returns(k->b.func, returns, NULL, (int)k->outputs.n);
+  vtb_free(returns);
+}
+
+static void forget_names(vtb_type *t) {
+  for (int d = 0; d < t->rank; d++) t->dim[d].name = NULL;
+}
+
+/* Axes have no names in kernels, so that equal ones are one. */
+static void forget_axis_names(vtb_func *k) {
+  for (int a = 0; a < k->n_args; a++) forget_names(&k->args[a]->type);
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
+}
+
+static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *now) {
+  for (int o = 0; o < inst->n_operands; o++)
+    if (inst->operands[o] == old) vtb_inst_set_operand(inst, o, now);
+}
+
+/* `now` takes the place of `old`, its name and the names of its axes. The users of `old` are no
+ * kernels yet: those come after what they read. */
+static void take_place(vtb__fuser *f, vtb_value *old, vtb_value *now) {
+  const char *name = old->name;
+  vtb_module *m = f->func->module;
+  for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
+  VTB__EACH_USER(&f->groups, f->node_of[old->id], u)
+  replace_operand(f->nodes[*u].inst, old, now);
+  for (int r = 0; f->returned[old->id] && r < f->func->n_returns; r++)
+    if (f->func->returns[r] == old) f->func->returns[r] = now;
+  old->name = vtb_arena_printf(&m->arena, "%s.dead%d", name, old->id);
+  now->name = name;
+}
+
+/* One fused instruction before `before`, whose results are those of the kernel. */
+static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
+  const vtb__fuse_node *n = &k->f->nodes[k->group];
+  vtb_module *m = k->b.module;
+  vtb_builder outer = {.module = m, .func = k->f->func, .before = before, .span = n->inst->span};
+  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(n->strip ? VTB_KERNEL_STRIPS : n->kind));
+  vtb_inst *fused =
+      vtb_build_call(&outer, VTB_OP_fused, callee, k->inputs.at, (int)k->inputs.n, &kind, 1);
+  for (size_t r = 0; r < k->outputs.n; r++) {
+    vtb_value *old = k->outputs.at[r], *now = fused->results[r];
+    if (is_part(k, old->def)) {
+      now = vtb__fuse_total(&outer, now, old);
+      k->f->totals++;
+    }
+    take_place(k->f, old, now);
+  }
+}
+
+/* Builds the kernel function of `group` and has one fused instruction before `before` compute what
+ * its ops did. */
+static void emit_group(vtb__fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
+  vtb_module *m = f->func->module;
+  kernel k = {.f = f, .group = group, .b = {.module = m}};
+  k.b.func = vtb__kernel_new(f->nodes[group].inst);
+  VTB__EACH_NODE(&f->groups, group, i) copy_in(&k, i);
+  set_returns(&k);
+  forget_axis_names(k.b.func);
+  vtb_func *known = same_kernel(kernels, k.b.func);
+  if (known) vtb_module_remove(m, k.b.func);
+  call_kernel(&k, known ? known : k.b.func, before);
+  for (size_t v = 0; v < k.brought.n; v++) f->inside[k.brought.at[v]] = NULL;
+  vtb_vec_free(&k.brought);
+  vtb_vec_free(&k.inputs);
+  vtb_vec_free(&k.outputs);
+}
+
+/* Adds `by` to the number of unmet edges of every group that `group` feeds. */
+static void count_edges(vtb__fuser *f, int group, int by, int *waiting) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    VTB__EACH_USER(&f->groups, i, u) {
+      if (vtb__fuse_find(f, *u) != group) waiting[vtb__fuse_find(f, *u)] += by;
+    }
+  }
+}
+
+/* Groups so that each comes after those it reads, into order[]; how many. Ready ones are taken in
+ * the order of their ops, over and over, so the result does not depend on anything but the input's
+ * order. */
+static int order_groups(vtb__fuser *f, int *order) {
+  size_t n_nodes = (size_t)f->groups.n + 1;
+  int *waiting = vtb_xcalloc(n_nodes, sizeof *waiting), *left = vtb_xcalloc(n_nodes, sizeof *left);
+  bool *done = vtb_xcalloc(n_nodes, sizeof *done);
+  int n = 0, n_left = f->groups.n;
+  for (int i = 0; i < f->groups.n; i++) {
+    left[i] = i;
+    if (vtb__fuse_find(f, i) == i) count_edges(f, i, 1, waiting);
+  }
+  for (int before = -1; n_left && n_left != before;) {
+    before = n_left;
+    n_left = 0;
+    for (int k = 0; k < before; k++) {
+      int g = vtb__fuse_find(f, left[k]);
+      if (!done[g] && !waiting[g]) {
+        done[g] = true;
+        order[n++] = g;
+        count_edges(f, g, -1, waiting);
+      }
+      if (!done[g]) left[n_left++] = left[k];
+    }
+  }
+  vtb_check(n_left == 0, "fusion made a cycle in @%s", f->func->name);
+  vtb_free(waiting);
+  vtb_free(left);
+  vtb_free(done);
+  return n;
+}
+
+/* A group of one op that may be fused is a kernel as well. */
+static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
+  if (f->nodes[group].kind == VTB_KERNEL_NONE) return;
+  emit_group(f, group, f->nodes[f->groups.last[group]].inst, kernels);
+  VTB__EACH_NODE(&f->groups, group, i) vtb_inst_unlink(f->nodes[i].inst);
+}
+
+/* Reorders the function so that every group is contiguous, then replaces each by its kernel. */
+static void rewrite(vtb__fuser *f, vtb_map *kernels) {
+  int *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order), n = order_groups(f, order);
+  for (int k = 0; k < n; k++)
+    VTB__EACH_NODE(&f->groups, order[k], i) vtb_inst_move_before(f->nodes[i].inst, NULL);
+  for (int k = 0; k < n; k++) rewrite_group(f, order[k], kernels);
+  vtb_free(order);
+}
+
+/* A reduction that drops its axis becomes one that keeps it, and a reshape (a free view): row
+ * kernels see one form. */
+static void keep_reduced_axes(vtb_func *func) {
+  for (vtb_inst *i = func->first, *next; i; i = next) {
+    next = i->next;
+    int n;
+    if (i->op != VTB_OP_reduce_sum && i->op != VTB_OP_reduce_max) continue;
+    const int64_t *axes = vtb_attr_ints(i, "axes", &n);
+    if (vtb_attr_int(i, "keep", 0) || n != 1 || axes[0] != i->operands[0]->type.rank - 1) continue;
+    vtb_builder b = {.module = func->module, .func = func, .before = i, .span = i->span};
+    vtb_value *kept = vtb_b_reduce(&b, i->op, i->operands[0], axes, n, true);
+    vtb_value *flat = vtb_b_reshape(&b, kept, &i->results[0]->type);
+    vtb_replace_all(i->results[0], flat);
+    vtb_inst_unlink(i);
+  }
+}
+
+static void drop_unused_splats(vtb_func *func) {
+  int *uses = vtb_count_uses(func);
+  for (vtb_inst *i = func->first, *next; i; i = next) {
+    next = i->next;
+    if (i->op == VTB_OP_constant && !uses[i->results[0]->id]) vtb_inst_unlink(i);
+  }
+  vtb_free(uses);
+}
+
+/* What is not a kernel now are sums of parts. */
+static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
+  fuser_free(f);
+  *f = (vtb__fuser){.func = f->func};
+  analyse(f);
+  vtb__fuse_totals(f);
+  vtb__groups_sort(&f->groups);
+  rewrite(f, kernels);
+}
+
+vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  vtb_map kernels = {0};
+  for (vtb_func *func = c->module->first; func; func = func->next) {
+    if (func->kind != VTB_FUNC_PLAIN || !func->first) continue;
+    keep_reduced_axes(func);
+    vtb__fuser f = {.func = func, .memory_bound = c->target && c->target->memory_bound};
+    analyse(&f);
+    form_groups(&f);
+    rewrite(&f, &kernels);
+    if (f.totals) fuse_totals(&f, &kernels);
+    drop_unused_splats(func);
+    fuser_free(&f);
+  }
+  vtb_map_free(&kernels);
+  return VTB_OK;
+}

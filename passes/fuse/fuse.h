@@ -1,0 +1,55 @@
+/* Between the files of the pass `fuse`: groups under construction. */
+#ifndef VTB_FUSE_H
+#define VTB_FUSE_H
+
+#include "ir/kernels.h"
+#include "passes/fuse/fuse_groups.h"
+
+/* Code generation looks at a kernel's ops in depth, so a group has at most this many; what is
+ * longer is several kernels. */
+enum { VTB__FUSE_MOST_OPS = 128 };
+
+typedef struct vtb__fuse_node {
+  vtb_inst *inst;
+  vtb_kernel_kind kind;
+  vtb_type shape; /* iteration shape of the group (valid on representatives) */
+  bool has_leaf;  /* a pad, permute, shift or concat is inside */
+  int strip;      /* leading axes that sums beside the rows or elements are over; 0: none */
+  int ops;        /* in the group */
+} vtb__fuse_node;
+
+typedef struct vtb__fuser {
+  vtb_func *func;
+  vtb__groups groups;
+  vtb__fuse_node *nodes; /* what a group is stands in the node that names it */
+  int *node_of;          /* value id -> node index, or -1 for arguments */
+  bool *returned;        /* by value id */
+  vtb_value **inside;    /* by value id, of the kernel under construction */
+  int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
+  bool memory_bound;     /* passes/target.h */
+  int totals;            /* sums of parts that rewriting has left */
+} vtb__fuser;
+
+static inline int vtb__fuse_find(vtb__fuser *f, int i) { return vtb__group_of(&f->groups, i); }
+/* After vtb__groups_path() said no. */
+void vtb__fuse_merge(vtb__fuser *f, int into, int from, vtb_kernel_kind kind,
+                     const vtb_type *shape);
+
+/* ---- sums over leading axes (fuse_sums.c) ---------------------------------------------------- */
+
+/* Those over the same space that read a value in common become one kernel. */
+void vtb__fuse_siblings(vtb__fuser *f);
+/* Those that read what rows or elements of a kernel read or make become parts of it. Whether there
+ * are any. */
+bool vtb__fuse_strips(vtb__fuser *f);
+/* Loops and rows of one shape that read a value in common become one kernel. Whether there are
+ * any. */
+bool vtb__fuse_neighbours(vtb__fuser *f);
+/* Totals of parts of one shape become one kernel. */
+void vtb__fuse_totals(vtb__fuser *f);
+/* The sum `inst` of a group with strips, in parts, in the kernel that `b` builds. */
+vtb_inst *vtb__fuse_parts(vtb_builder *b, const vtb_inst *inst, vtb_value *operand);
+/* What the parts come to, of the type of `old`. */
+vtb_value *vtb__fuse_total(vtb_builder *b, vtb_value *parts, const vtb_value *old);
+
+#endif

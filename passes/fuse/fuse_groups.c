@@ -1,0 +1,174 @@
+/* Groups of instructions: members, users, places, paths (passes/fuse/fuse_groups.h). */
+#include "passes/fuse/fuse_groups.h"
+
+#include "ir/checks.h"
+
+#include <assert.h>
+#include <string.h>
+
+int vtb__group_of(vtb__groups *g, int i) {
+  while (g->parent[i] != i) i = g->parent[i] = g->parent[g->parent[i]];
+  return i;
+}
+
+static void list_users(vtb__groups *g, const vtb_func *f, const int *node_of) {
+  int *start = g->user_start = vtb_xcalloc((size_t)g->n + 2, sizeof *start);
+  for (vtb_inst *i = f->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++)
+      if (node_of[i->operands[o]->id] >= 0) start[node_of[i->operands[o]->id] + 2]++;
+  for (int k = 2; k <= g->n + 1; k++) start[k] += start[k - 1];
+  g->users = vtb_xcalloc((size_t)start[g->n + 1] + 1, sizeof *g->users);
+  /* filling moves each start one node on */
+  for (vtb_inst *i = f->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++) {
+      int p = node_of[i->operands[o]->id];
+      if (p >= 0) g->users[start[p + 1]++] = i->order;
+    }
+}
+
+void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of) {
+  *g = (vtb__groups){.n = vtb_func_number(f)};
+  size_t n = (size_t)g->n + 1;
+  int **tables[] = {&g->parent, &g->first, &g->last, &g->next, &g->place, &g->at, &g->mark};
+  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+    *tables[t] = vtb_xcalloc(n, sizeof(int));
+  for (int i = 0; i < g->n; i++) {
+    g->parent[i] = g->first[i] = g->last[i] = g->place[i] = g->at[i] = i;
+    g->next[i] = -1;
+  }
+  list_users(g, f, node_of);
+}
+
+void vtb__groups_free(vtb__groups *g) {
+  int *tables[] = {g->users, g->user_start, g->parent, g->first, g->last,
+                   g->next,  g->place,      g->at,     g->mark};
+  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) vtb_free(tables[t]);
+  vtb_vec_free(&g->stack);
+}
+
+/* Marks the groups that `from` leads to, as far as they stand before `to`; true as soon as one of
+ * them leads to `to`. */
+static bool search(vtb__groups *g, int from, int to, bool direct) {
+  g->mark[from] = ++g->mark_now;
+  g->stack.n = 0;
+  vtb_vec_push(&g->stack, from);
+  while (g->stack.n) {
+    int group = g->stack.at[--g->stack.n];
+    VTB__EACH_NODE(g, group, i)
+    VTB__EACH_USER(g, i, u) {
+      int user = vtb__group_of(g, *u);
+      if (user == to && (group != from || direct)) return true;
+      if (g->place[user] >= g->place[to] || g->mark[user] == g->mark_now) continue;
+      g->mark[user] = g->mark_now;
+      vtb_vec_push(&g->stack, user);
+    }
+  }
+  return false;
+}
+
+bool vtb__groups_path(vtb__groups *g, int a, int b, bool direct) {
+  bool ahead = g->place[a] < g->place[b];
+  return search(g, ahead ? a : b, ahead ? b : a, direct);
+}
+
+static void put(vtb__groups *g, int group, int place) {
+  g->at[place] = group;
+  if (group >= 0) g->place[group] = place;
+}
+
+/* Between the two places: first what the earlier group does not lead to, then `into`, then what it
+ * leads to. None of the last leads to the later group, or there would have been a path. */
+static void move(vtb__groups *g, int into, int low, int high) {
+  int to = low;
+  g->stack.n = 0;
+  for (int p = low + 1; p < high; p++) {
+    int group = g->at[p];
+    if (group < 0) continue;
+    if (g->mark[group] == g->mark_now)
+      vtb_vec_push(&g->stack, group);
+    else
+      put(g, group, to++);
+  }
+  put(g, into, to++);
+  for (size_t k = 0; k < g->stack.n; k++) put(g, g->stack.at[k], to++);
+  while (to <= high) put(g, -1, to++);
+}
+
+void vtb__groups_join(vtb__groups *g, int into, int from) {
+  int a = g->place[into], b = g->place[from];
+  assert(into != from && g->parent[into] == into && g->parent[from] == from);
+  assert(g->mark[a < b ? into : from] == g->mark_now && "not what was searched last");
+  move(g, into, a < b ? a : b, a < b ? b : a);
+  g->parent[from] = into;
+  g->next[g->last[into]] = g->first[from];
+  g->last[into] = g->last[from];
+}
+
+/* ---- what is said of groups ------------------------------------------------------------------ */
+
+static bool broken(vtb_error *err, const char *fmt, ...) VTB_PRINTF(2, 3);
+static bool broken(vtb_error *err, const char *fmt, ...) {
+  char rule[200];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(rule, sizeof rule, fmt, ap);
+  va_end(ap);
+  vtb_fail(err, VTB_E_INTERNAL, "groups of fuse: %s", rule);
+  return false;
+}
+
+/* Every node leads to one that names its group, and stands in that group's list and no other. */
+static bool check_members(const vtb__groups *g, int *of, vtb_error *err) {
+  int listed = 0;
+  for (int i = 0; i < g->n; i++) {
+    int steps = 0;
+    for (of[i] = i; g->parent[of[i]] != of[i]; of[i] = g->parent[of[i]])
+      if (++steps > g->n) return broken(err, "node %d leads to no group", i);
+  }
+  for (int i = 0; i < g->n; i++) {
+    if (of[i] != i) continue;
+    for (int k = g->first[i]; k >= 0; k = g->next[k]) {
+      if (of[k] != i) return broken(err, "group %d lists node %d of group %d", i, k, of[k]);
+      if ((g->next[k] < 0) != (g->last[i] == k))
+        return broken(err, "group %d does not end with node %d", i, g->last[i]);
+      if (++listed > g->n) return broken(err, "group %d lists a node twice", i);
+    }
+  }
+  return listed == g->n || broken(err, "%d of %d nodes are listed", listed, g->n);
+}
+
+/* Groups have places, each its own, and come after those they read. */
+static bool check_places(const vtb__groups *g, const int *of, vtb_error *err) {
+  for (int p = 0; p < g->n; p++) {
+    int group = g->at[p];
+    if (group >= 0 && (of[group] != group || g->place[group] != p))
+      return broken(err, "place %d is not that of group %d", p, group);
+  }
+  for (int i = 0; i < g->n; i++) {
+    if (g->at[g->place[of[i]]] != of[i])
+      return broken(err, "group %d is not at its place %d", of[i], g->place[of[i]]);
+    VTB__EACH_USER(g, i, u)
+    if (of[*u] != of[i] && g->place[of[*u]] <= g->place[of[i]])
+      return broken(err, "group %d is placed before group %d, which it reads", of[*u], of[i]);
+  }
+  return true;
+}
+
+vtb_status vtb__groups_check(vtb__groups *g, vtb_error *err) {
+  int *of = vtb_xcalloc((size_t)g->n + 1, sizeof *of);
+  bool good = check_members(g, of, err) && check_places(g, of, err);
+  vtb_free(of);
+  return good ? VTB_OK : VTB_E_INTERNAL;
+}
+
+void vtb__groups_sort(vtb__groups *g) {
+  for (int i = 0; i < g->n; i++) g->first[i] = -1;
+  for (int i = g->n - 1; i >= 0; i--) {
+    int group = vtb__group_of(g, i);
+    if (g->first[group] < 0) g->last[group] = i;
+    g->next[i] = g->first[group];
+    g->first[group] = i;
+  }
+  vtb_error err = {0};
+  if (vtb_checks()) vtb_check(vtb__groups_check(g, &err) == VTB_OK, "%s", err.text);
+}

@@ -1,0 +1,388 @@
+/* fuse: sums over leading axes (gradients of weights that act on every row, and of biases).
+ *
+ *   %y, %g = fused @norm(%x, %dy) {kind = "row"}
+ *   %s = fused @sum(%dy, %y) {kind = "col"}
+ *   =>
+ *   %g, %p = fused @norm(%x, %dy) {kind = "strips"}     %p: f32[256, C], a part a strip of rows
+ *   %s = fused @total(%p) {kind = "col"}
+ *
+ * Where memory is the limit a kernel that walks the same rows keeps the sums of its columns: what
+ * they read is not read again, and %y need not be stored. A strip is a block's rows; the parts are
+ * added in order by one kernel for all sums of a function. Declines kernels that will be epilogues
+ * of products (fuse_products.c), which have no rows, and ops that move elements.
+ *
+ * Other column sums over the same space that read a value in common are one kernel, and so are
+ * loops and rows, unless a later pass may have better use for one of them, and those that make
+ * parts of one small value, which would be a launch each.
+ */
+#include "ir/recurrence.h"
+#include "passes/fuse/fuse.h"
+#include "passes/passes_internal.h"
+
+/* ---- column sums side by side ---------------------------------------------------------------- */
+
+static bool is_column_sum(vtb__fuser *f, int i) {
+  return vtb_op_get(f->nodes[i].inst->op)->klass == VTB_CLASS_REDUCE &&
+         f->nodes[vtb__fuse_find(f, i)].kind == VTB_KERNEL_COL;
+}
+
+/* Notes the values that ops of the group read. */
+static void note_reads(vtb__fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) f->reads[inst->operands[o]->id] = f->reads_now;
+  }
+}
+
+/* Does an op of the group read a value of more than one element that was noted? */
+static bool reads_noted(vtb__fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++)
+      if (f->reads[inst->operands[o]->id] == f->reads_now &&
+          vtb_type_count(&inst->operands[o]->type) > 1)
+        return true;
+  }
+  return false;
+}
+
+/* Whether v is what a scan's adjoint that takes a body is given. */
+static bool is_given_to_scan(const vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool given = false;
+  for (size_t r = 0; r < n && !given; r++)
+    given = readers[r]->op == VTB_OP_reshape ? is_given_to_scan(readers[r]->results[0])
+            : readers[r]->op == VTB_OP_linscan_grad && vtb_scan_takes_body(readers[r])
+                ? readers[r]->operands[vtb_scan_of(readers[r]).at.dy] == v
+                : false;
+  vtb_free(readers);
+  return given;
+}
+
+/* Whether the sums will stand beside a scan's adjoint (fuse_scans.c). */
+static bool is_beside_scan(vtb__fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++)
+      if (is_given_to_scan(inst->operands[o])) return true;
+  }
+  return false;
+}
+
+/* May the groups of column sums i and j be one kernel? They then read what they share once. What
+ * i's group reads is noted. */
+static bool are_siblings(vtb__fuser *f, int i, int j) {
+  int a = vtb__fuse_find(f, i), b = vtb__fuse_find(f, j);
+  const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
+  return a != b && f->nodes[a].ops + f->nodes[b].ops <= VTB__FUSE_MOST_OPS &&
+         vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
+         reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true) && !is_beside_scan(f, a) &&
+         !is_beside_scan(f, b);
+}
+
+/* Column sums over the same space by different consumers of the same gradients read their operands
+ * once. */
+void vtb__fuse_siblings(vtb__fuser *f) {
+  VTB_VEC(int) sums = {0};
+  for (int i = 0; i < f->groups.n; i++)
+    if (is_column_sum(f, i)) vtb_vec_push(&sums, i);
+  for (size_t a = 0; a < sums.n; a++) {
+    int i = sums.at[a];
+    f->reads_now++;
+    note_reads(f, vtb__fuse_find(f, i));
+    for (size_t b = a + 1; b < sums.n; b++) {
+      int j = sums.at[b];
+      if (!are_siblings(f, i, j)) continue;
+      note_reads(f, vtb__fuse_find(f, j));
+      vtb__fuse_merge(f, vtb__fuse_find(f, i), vtb__fuse_find(f, j), VTB_KERNEL_COL,
+                      &f->nodes[vtb__fuse_find(f, i)].shape);
+    }
+  }
+  vtb_vec_free(&sums);
+}
+
+/* ---- beside the rows of another kernel ------------------------------------------------------- */
+
+/* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
+enum {
+  SMALL = 4096,
+  MOST_BESIDE = 48,
+  WANTED_STRIPS = 256,
+  LEAST_ROWS = 8,
+  MOST_COLUMNS = 4096,
+  MOST_PARTS = 1 << 20
+};
+
+static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
+  const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
+  if (i->op != VTB_OP_reduce_sum || *n_axes < 1 || *n_axes >= i->operands[0]->type.rank)
+    return false;
+  for (int a = 0; a < *n_axes; a++)
+    if (axes[a] != a) return false;
+  return true;
+}
+
+typedef VTB_VEC(int) vtb__fuse_list;
+
+/* How many leading axes the column sums of a group are over; 0 if they differ or have no strips. */
+static int strip_of(vtb__fuser *f, int group) {
+  const vtb_type *t = &f->nodes[group].shape;
+  int strip = 0, n;
+  if (t->rank < 2 || f->nodes[group].has_leaf) return 0;
+  int64_t columns = t->dim[t->rank - 1].size;
+  if (columns < 2 || columns > MOST_COLUMNS || vtb_type_count(t) == 0) return 0;
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    if (vtb_op_get(inst->op)->klass != VTB_CLASS_REDUCE) continue;
+    if (!is_leading_sum(inst, &n) || (strip && n != strip) ||
+        !vtb_type_equal(&inst->operands[0]->type, t))
+      return 0;
+    strip = n;
+  }
+  return strip;
+}
+
+/* Whether the group alone reads a product: it may become its epilogue. */
+static bool may_be_epilogue(vtb__fuser *f, int group) {
+  if (f->nodes[group].kind != VTB_KERNEL_LOOP) return false;
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) {
+      int p = f->node_of[inst->operands[o]->id];
+      if (p < 0 || f->nodes[p].inst->op != VTB_OP_einsum) continue;
+      bool alone = !f->returned[inst->operands[o]->id];
+      VTB__EACH_USER(&f->groups, p, u) alone &= vtb__fuse_find(f, *u) == group;
+      if (alone) return true;
+    }
+  }
+  return false;
+}
+
+static const vtb_inst *behind_views(const vtb_value *v) {
+  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  return v->def;
+}
+
+/* Whether the group reads the result of a scan that takes it in, with the sums of what it makes
+ * (fuse_scans.c). */
+static bool is_behind_scan(vtb__fuser *f, int group) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) {
+      const vtb_inst *made = behind_views(inst->operands[o]);
+      int other = made && made->n_results ? f->node_of[made->results[0]->id] : -1;
+      if (made && made->op == VTB_OP_linscan_grad && vtb_scan_takes_body(made)) return true;
+      /* or of a loop that does */
+      if (other >= 0 && vtb__fuse_find(f, other) != group &&
+          f->nodes[vtb__fuse_find(f, other)].kind == VTB_KERNEL_LOOP &&
+          is_behind_scan(f, vtb__fuse_find(f, other)))
+        return true;
+    }
+  }
+  return false;
+}
+
+static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
+  const vtb__fuse_node *s = &f->nodes[sums], *g = &f->nodes[group];
+  vtb_type a = s->shape, b = g->shape;
+  a.dtype = b.dtype = VTB_F32;
+  return group != sums && (g->kind == VTB_KERNEL_LOOP || g->kind == VTB_KERNEL_ROW) &&
+         !g->has_leaf && (!g->strip || g->strip == strip) &&
+         s->ops + g->ops <= VTB__FUSE_MOST_OPS && vtb_type_equal(&a, &b) &&
+         !may_be_epilogue(f, group) && !is_behind_scan(f, group) && !is_beside_scan(f, sums);
+}
+
+/* Groups that make other parts of what the instruction is a part of, of few numbers each. */
+static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out) {
+  int g = vtb__fuse_find(f, inst->order);
+  VTB__EACH_USER(&f->groups, inst->order, u) {
+    const vtb_inst *whole = f->nodes[*u].inst;
+    if (whole->op != VTB_OP_concat || vtb_type_count(&whole->results[0]->type) > MOST_PARTS)
+      continue;
+    for (int o = 0; o < whole->n_operands; o++) {
+      int part = f->node_of[whole->operands[o]->id];
+      if (part >= 0 && vtb__fuse_find(f, part) != g) vtb_vec_push(out, vtb__fuse_find(f, part));
+    }
+  }
+}
+
+/* Groups that read or make a value as large as the rows of `group` (or a number, where that is a
+ * launch for next to nothing: the samples that blocks drop), each as often as there are such
+ * values, and those that make what is put beside few numbers of its own, each a launch; the group
+ * itself and those that are no kernels are left out. */
+static void list_neighbours(vtb__fuser *f, int group, vtb__fuse_list *out) {
+  int64_t most = vtb_type_count(&f->nodes[group].shape);
+  f->reads_now++;
+  out->n = 0;
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    list_parts(f, inst, out);
+    for (int o = 0; o < inst->n_operands; o++) {
+      vtb_value *v = inst->operands[o];
+      int64_t n_elements = vtb_type_count(&v->type);
+      if (n_elements != most && (n_elements > 1 || most > SMALL)) continue;
+      if (f->reads[v->id] == f->reads_now) continue;
+      f->reads[v->id] = f->reads_now;
+      int made = f->node_of[v->id];
+      size_t first = out->n;
+      if (made >= 0) vtb_vec_push(out, vtb__fuse_find(f, made));
+      vtb_inst **readers;
+      size_t n = vtb_value_readers(v, &readers);
+      for (size_t r = 0; r < n; r++) {
+        int g = vtb__fuse_find(f, readers[r]->order);
+        bool known = false;
+        for (size_t k = first; k < out->n; k++) known |= out->at[k] == g;
+        if (!known) vtb_vec_push(out, g);
+      }
+      vtb_free(readers);
+    }
+  }
+}
+
+/* The kernel beside whose rows the sums cost least, which has or makes most of what they read, by a
+ * node; -1: none. */
+static int host_of(vtb__fuser *f, int sums, int strip) {
+  vtb__fuse_list list = {0};
+  int best = -1, most = 0;
+  list_neighbours(f, sums, &list);
+  for (size_t k = 0; k < list.n; k++) {
+    int shared = 0, g = list.at[k];
+    for (size_t i = k; i < list.n; i++) shared += list.at[i] == g;
+    if (shared <= most || !takes_strips(f, sums, g, strip)) continue;
+    if (vtb__groups_path(&f->groups, sums, g, false)) continue;
+    most = shared;
+    best = g;
+  }
+  vtb_vec_free(&list);
+  return best;
+}
+
+bool vtb__fuse_strips(vtb__fuser *f) {
+  bool any = false;
+  for (int i = 0; i < f->groups.n && f->memory_bound; i++) {
+    if (vtb__fuse_find(f, i) != i || f->nodes[i].kind != VTB_KERNEL_COL) continue;
+    int strip = strip_of(f, i), host = strip ? host_of(f, i, strip) : -1;
+    if (host < 0 || vtb__groups_path(&f->groups, i, host, false)) continue;
+    vtb_kernel_kind kind = f->nodes[host].kind;
+    vtb_type shape = f->nodes[host].shape;
+    vtb__fuse_merge(f, host, i, kind, &shape);
+    f->nodes[host].strip = strip;
+    any = true;
+  }
+  return any;
+}
+
+/* ---- side by side ---------------------------------------------------------------------------- */
+
+/* Ops whose kernels take in elementwise ones around them, by later passes. */
+static bool takes_others(const vtb_inst *i) {
+  return i &&
+         (i->op == VTB_OP_einsum || i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx ||
+          i->op == VTB_OP_dwconv_dw ||
+          ((i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad) && !vtb_scan_is_product(i)));
+}
+
+static bool is_read_by_taker(vtb__fuser *f, int node) {
+  VTB__EACH_USER(&f->groups, node, u) {
+    const vtb_inst *i = f->nodes[*u].inst;
+    if (i->op == VTB_OP_reshape ? is_read_by_taker(f, *u)
+                                : takes_others(i) && i->op != VTB_OP_einsum)
+      return true;
+  }
+  return false;
+}
+
+/* Whether a later pass may have better use for a loop: products, convolutions and scans take in
+ * what is elementwise beside them. */
+static bool is_wanted(vtb__fuser *f, int group) {
+  if (f->nodes[group].kind != VTB_KERNEL_LOOP || f->nodes[group].strip) return false;
+  if (is_behind_scan(f, group)) return true;
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++)
+      if (takes_others(behind_views(inst->operands[o]))) return true;
+    if (is_read_by_taker(f, i)) return true;
+  }
+  return false;
+}
+
+static bool fits_beside(vtb__fuser *f, int a, int b) {
+  const vtb__fuse_node *x = &f->nodes[a], *y = &f->nodes[b];
+  vtb_type s = x->shape, t = y->shape;
+  s.dtype = t.dtype = VTB_F32;
+  return a != b && (y->kind == VTB_KERNEL_LOOP || y->kind == VTB_KERNEL_ROW) && !y->has_leaf &&
+         (!x->strip || !y->strip || x->strip == y->strip) && x->ops + y->ops <= MOST_BESIDE &&
+         vtb_type_equal(&s, &t) && !is_wanted(f, b);
+}
+
+/* The group's next neighbour that may be one kernel with it, or -1. */
+static int neighbour_of(vtb__fuser *f, int group, vtb__fuse_list *list) {
+  list_neighbours(f, group, list);
+  for (size_t k = 0; k < list->n; k++)
+    if (fits_beside(f, group, list->at[k]) &&
+        !vtb__groups_path(&f->groups, group, list->at[k], true))
+      return list->at[k];
+  return -1;
+}
+
+bool vtb__fuse_neighbours(vtb__fuser *f) {
+  vtb__fuse_list list = {0};
+  bool any = false;
+  for (int i = 0; i < f->groups.n && f->memory_bound; i++) {
+    int g = vtb__fuse_find(f, i), n;
+    if (g != i || f->nodes[g].has_leaf || is_wanted(f, g) ||
+        (f->nodes[g].kind != VTB_KERNEL_LOOP && f->nodes[g].kind != VTB_KERNEL_ROW))
+      continue;
+    while ((n = neighbour_of(f, g, &list)) >= 0) {
+      bool row = f->nodes[g].kind == VTB_KERNEL_ROW || f->nodes[n].kind == VTB_KERNEL_ROW;
+      vtb__fuse_merge(f, g, n, row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP, &f->nodes[g].shape);
+      any = true;
+    }
+  }
+  vtb_vec_free(&list);
+  return any;
+}
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+/* Strips that `rows` rows are cut into, where the sums are `owners` rows of columns. */
+static int64_t count_parts(int64_t rows, int64_t owners) {
+  int64_t want = (WANTED_STRIPS + owners - 1) / owners, range = (rows + want - 1) / want;
+  range = round_up(range, LEAST_ROWS);
+  return (rows + range - 1) / range;
+}
+
+vtb_inst *vtb__fuse_parts(vtb_builder *b, const vtb_inst *inst, vtb_value *operand) {
+  const vtb_type *t = &operand->type;
+  int64_t rows = 1, owners = 1;
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  for (int a = 0; a < t->rank - 1; a++) *(a < n ? &rows : &owners) *= t->dim[a].size;
+  vtb_attr attrs[] = {VTB_A_INTS("axes", axes, n), VTB_A_INT("parts", count_parts(rows, owners))};
+  return vtb_build(b, VTB_OP_reduce_sum, &operand, 1, attrs, 2);
+}
+
+vtb_value *vtb__fuse_total(vtb_builder *b, vtb_value *parts, const vtb_value *old) {
+  vtb_value *v = parts;
+  if (parts->type.dim[0].size > 1)
+    v = vtb_b_reduce(b, VTB_OP_reduce_sum, parts, (const int64_t[]){0}, 1, false);
+  return vtb_type_equal(&v->type, &old->type) ? v : vtb_b_reshape(b, v, &old->type);
+}
+
+void vtb__fuse_totals(vtb__fuser *f) {
+  for (int i = 0; i < f->groups.n; i++) {
+    int a = vtb__fuse_find(f, i);
+    if (f->nodes[a].kind != VTB_KERNEL_COL) continue;
+    for (int j = i + 1; j < f->groups.n; j++) {
+      int b = vtb__fuse_find(f, j);
+      if (a == b || f->nodes[b].kind != VTB_KERNEL_COL ||
+          !vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) ||
+          vtb__groups_path(&f->groups, a, b, true))
+        continue;
+      vtb__fuse_merge(f, a, b, VTB_KERNEL_COL, &f->nodes[a].shape);
+    }
+  }
+}

@@ -1,0 +1,212 @@
+/* split_thin: thin products of what a depthwise convolution reads and of what is made of it become
+ * sums over shares of the channels.
+ *
+ *   %y = dwconv %x, %w
+ *   %a = silu %y
+ *   %p = einsum %a, %u, %bias {spec = "bnd,ed->bne"}
+ *   %g = einsum %x, %v, %p {spec = "bnd,ed->bne"}
+ *   =>
+ *   %p.1 = einsum %a.1, %u.1 {spec = "bnsc,esc->sbne"}
+ *   %g.1 = einsum %x.1, %v.1, %p.1 {spec = "bnsc,esc->sbne"}
+ *   %g = slice %g.1 [0] + slice %g.1 [1] + %bias
+ *
+ * A block of the convolution's kernel has all channels of a share, so that fuse_local can give it
+ * the products (gates, say), which then read nothing from memory; the few numbers a token and share
+ * are added by whatever reads the sum. Behind add_in_product, before fuse. Declines results that
+ * are not narrow beside the channels (the shares would be more than what is saved), channels that
+ * do not divide into shares, and sums that nothing made of the convolution is in.
+ */
+#include "passes/passes_internal.h"
+
+#include <string.h>
+
+#include "ir/kernels.h"
+
+enum { MOST_OUTPUTS = 16, MOST_CHANNELS = 512, LEAST_CHANNELS = 64, MOST_PARTS = 8, DEPTH = 8 };
+
+typedef struct chain {
+  vtb_inst *at[VTB_MOST_SHARES]; /* the last one first */
+  bool made[VTB_MOST_SHARES];    /* of the convolution's result, not of its input */
+  const vtb_inst *conv;
+  vtb_value *start; /* what is added to the first; NULL: nothing */
+  int n;
+} chain;
+
+/* "bnd,ed->bne". */
+static bool is_thin(const vtb_inst *i) {
+  if (i->op != VTB_OP_einsum || i->operands[0]->type.rank != 3) return false;
+  const char *s = vtb_attr_str(i, "spec", "");
+  if (i->operands[1]->type.rank != 2 || strlen(s) != 11) return false;
+  const vtb_type *y = &i->results[0]->type;
+  return s[5] == s[2] && s[4] != s[0] && s[4] != s[1] && s[4] != s[2] && s[8] == s[0] &&
+         s[9] == s[1] && s[10] == s[4] && y->rank == 3 && y->dim[2].size <= MOST_OUTPUTS;
+}
+
+static const vtb_value *behind_reshapes(const vtb_value *v) {
+  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  return v;
+}
+
+/* The convolution of whose result, element by element, v is made. */
+static const vtb_inst *made_of(const vtb_value *v, int depth) {
+  const vtb_inst *i = behind_reshapes(v)->def;
+  if (!i || depth == 0) return NULL;
+  if (i->op == VTB_OP_dwconv) return i;
+  if (vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE) return NULL;
+  for (int o = 0; o < i->n_operands; o++) {
+    if (vtb_type_count(&i->operands[o]->type) != vtb_type_count(&v->type)) continue;
+    const vtb_inst *conv = made_of(i->operands[o], depth - 1);
+    if (conv) return conv;
+  }
+  return NULL;
+}
+
+/* One that reads v. */
+static const vtb_inst *reader_of(const vtb_func *f, const vtb_value *v) {
+  const vtb_value *base = behind_reshapes(v);
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (i->op == VTB_OP_dwconv && behind_reshapes(i->operands[0]) == base) return i;
+  return NULL;
+}
+
+/* Whether the kernel of `conv` has what i multiplies; conv NULL: of any. */
+static bool has_factor(const vtb_func *f, const vtb_inst *i, const vtb_inst **conv, bool *made) {
+  const vtb_inst *of = made_of(i->operands[0], DEPTH);
+  *made = of != NULL;
+  if (!of) of = reader_of(f, i->operands[0]);
+  if (!of || of->order > i->order || (*conv && *conv != of)) return false;
+  const vtb_type *x = &i->operands[0]->type, *y = &of->results[0]->type;
+  for (int a = 0; a < 3; a++)
+    if (y->rank != 3 || x->dim[a].size != y->dim[a].size) return false;
+  *conv = of;
+  return true;
+}
+
+static bool read_once(const vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  vtb_free(readers);
+  for (int r = 0; r < v->func->n_returns; r++) n += v->func->returns[r] == v;
+  return n == 1;
+}
+
+static void collect(const vtb_func *f, vtb_inst *i, chain *c) {
+  while (c->n < VTB_MOST_SHARES && is_thin(i) && has_factor(f, i, &c->conv, &c->made[c->n])) {
+    c->at[c->n++] = i;
+    c->start = i->n_operands == 3 ? i->operands[2] : NULL;
+    if (!c->start || !c->start->def || !read_once(c->start)) return;
+    if (!vtb_type_equal(&c->start->type, &i->results[0]->type)) return;
+    i = c->start->def;
+  }
+}
+
+/* Equal shares of whole fours that a block can have; 0: none. */
+static int64_t shares_of(const chain *c) {
+  int64_t channels = c->conv->results[0]->type.dim[2].size;
+  int64_t outputs = c->at[0]->results[0]->type.dim[2].size;
+  for (int64_t n = (channels + MOST_CHANNELS - 1) / MOST_CHANNELS; n <= MOST_PARTS; n++)
+    if (channels % (4 * n) == 0) /* parts are written and read; factors would be read, and narrow */
+      return channels >= LEAST_CHANNELS && n * outputs * 8 <= channels * c->n ? n : 0;
+  return 0;
+}
+
+static bool is_before(const vtb_value *v, const vtb_inst *i) {
+  return !v->def || v->def->order < i->order;
+}
+
+/* v as of another shape, before `conv` if it is there, since the convolution's kernel will stand
+ * before all that reads what it makes. */
+static vtb_value *shaped(vtb_builder b, vtb_value *v, const vtb_type *t, const vtb_inst *conv) {
+  vtb_value *base = (vtb_value *)behind_reshapes(v);
+  if (is_before(base, conv)) b.before = (vtb_inst *)conv;
+  return vtb_b_reshape(&b, base, t);
+}
+
+static vtb_value *product_of(vtb_builder *b, const vtb_inst *i, int64_t shares, vtb_value *start,
+                             const vtb_inst *conv) {
+  vtb_type x = i->operands[0]->type, w = i->operands[1]->type;
+  x.rank = 4, w.rank = 3;
+  x.dim[3] = (vtb_dim){.size = x.dim[2].size / shares};
+  x.dim[2] = w.dim[1] = (vtb_dim){.size = shares};
+  w.dim[2] = x.dim[3];
+  b->span = i->span;
+  vtb_value *operands[] = {shaped(*b, i->operands[0], &x, conv),
+                           shaped(*b, i->operands[1], &w, conv), start};
+  vtb_attr spec = VTB_A_STR("spec", "bnsc,esc->sbne");
+  return vtb_build(b, VTB_OP_einsum, operands, start ? 3 : 2, &spec, 1)->results[0];
+}
+
+/* A slice of the sum's columns, which can as well be the sum of slices: then whatever reads it adds
+ * them up. */
+static bool is_columns(const vtb_inst *i, const vtb_value *start) {
+  if (i->op != VTB_OP_slice || vtb_attr_int(i, "axis", 0) != 2) return false;
+  if (vtb_attr_int(i, "step", 1) != 1) return false;
+  if (!start) return true;
+  int64_t columns = i->operands[0]->type.dim[2].size;
+  return start->type.rank > 0 && start->type.dim[start->type.rank - 1].size == columns;
+}
+
+static vtb_value *columns_of(vtb_builder *b, vtb_value *v, const vtb_inst *slice) {
+  if (!slice) return v;
+  int64_t from = vtb_attr_int(slice, "start", 0), to = vtb_attr_int(slice, "limit", 0);
+  return vtb_b_slice(b, v, v->type.rank - 1, from, to, 1);
+}
+
+/* Of all shares and the start; of a slice of their columns. */
+static vtb_value *sum_of(vtb_builder *b, vtb_value *parts, int64_t shares, vtb_value *start,
+                         const vtb_inst *slice) {
+  vtb_value *sum = NULL;
+  for (int64_t s = 0; s < shares; s++) {
+    vtb_value *part = columns_of(b, vtb_b_slice(b, parts, 0, s, s + 1, 1), slice);
+    vtb_type one = part->type;
+    one.rank = 3;
+    for (int a = 0; a < 3; a++) one.dim[a] = part->type.dim[a + 1];
+    part = vtb_b_reshape(b, part, &one);
+    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
+  }
+  return start ? vtb_b_binary(b, VTB_OP_add, sum, columns_of(b, start, slice)) : sum;
+}
+
+static void split(vtb_func *f, const chain *c, int64_t shares) {
+  vtb_inst *last = c->at[0];
+  vtb_builder b = {.module = f->module, .func = f, .before = last, .span = last->span};
+  vtb_value *parts = NULL;
+  for (int input = 0; input < 2; input++) /* the convolution's input last */
+    for (int k = c->n; k-- > 0;)
+      if (c->made[k] == !input) parts = product_of(&b, c->at[k], shares, parts, c->conv);
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(last->results[0], &readers);
+  bool read = n == 0;
+  for (size_t r = 0; r < n; r++) read |= !is_columns(readers[r], c->start);
+  for (int r = 0; r < f->n_returns; r++) read |= f->returns[r] == last->results[0];
+  for (size_t r = 0; r < n && !read; r++) {
+    b.before = readers[r];
+    vtb__stand_in(readers[r]->results[0], sum_of(&b, parts, shares, c->start, readers[r]));
+    vtb_inst_unlink(readers[r]);
+  }
+  vtb_free(readers);
+  if (read) vtb__stand_in(last->results[0], sum_of(&b, parts, shares, c->start, NULL));
+  for (int k = 0; k < c->n; k++) vtb_inst_unlink(c->at[k]);
+}
+
+vtb_status vtb__pass_split_thin(vtb_pass_context *p, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = p->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    vtb_func_number(f);
+    for (vtb_inst *i = f->last, *before; i; i = before) {
+      chain c = {0};
+      bool made = false;
+      int64_t shares;
+      before = i->prev;
+      collect(f, i, &c);
+      for (int k = 0; k < c.n; k++) made |= c.made[k];
+      if (!made || (shares = shares_of(&c)) == 0) continue;
+      for (int k = c.n; k-- > 0 && before;)
+        if (c.at[k] == before) before = before->prev, k = c.n;
+      split(f, &c, shares);
+      vtb_func_number(f);
+    }
+  }
+  return VTB_OK;
+}

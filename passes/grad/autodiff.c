@@ -1,0 +1,470 @@
+/* Reverse mode over a call graph.
+ *
+ * before   func @f(%x, %w) -> y                       entry @main calls @f for every block
+ * after    func @f_fwd(%x, %w) -> (y, saved...)
+ *          func @f_bwd(%x, %w, saved..., %d_y) -> (d_x, d_w)
+ *          func @main_grad(args..., %d_out) -> (outs..., adjoints)      with both halves inline
+ *
+ * 1. bottom up: which returns of a function depend on which args through a derivative
+ * 2. top down: which args want an adjoint and which returns have one, united over all call sites
+ * 3. bottom up: a joint function (forward, then adjoints in reverse), split in two by
+ * autodiff_split.c A site that has no adjoint for one of the united returns passes zeros; one that
+ * does not want an adjoint drops it.
+ */
+#include "passes/grad/autodiff.h"
+#include "passes/passes_internal.h"
+
+#include "ir/scalar.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what depends on what -------------------------------------------------------------------- */
+
+vtb__grad_rule vtb__grad_rule_of(vtb_op op) {
+  static const vtb__grad_rule rules[] = {
+#define VTB_OP(name, klass, min, max, shape, interp, grad, ...) vtb__grad_##grad,
+#include "ir/ops.def"
+#undef VTB_OP
+  };
+  return rules[op];
+}
+
+bool vtb__grad_passes(const vtb_inst *inst, int k) {
+  if (vtb__grad_rule_of(inst->op) == vtb__grad_zero) return false;
+  const vtb_scalar *s = vtb_scalar_get(inst->op);
+  if (s && s->adjoint[k] < 0) return false;
+  return inst->operands[k]->type.dtype == VTB_F32;
+}
+
+vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f) {
+  for (size_t i = 0; i < ad->n_funcs; i++)
+    if (ad->funcs[i].func == f) return &ad->funcs[i];
+  return NULL;
+}
+
+static bool return_depends(const vtb__ad_func *fi, int ret, int arg) {
+  return fi->deps[ret * fi->n_words + arg / 64] >> (arg % 64) & 1;
+}
+
+/* Whether result r of a call can carry a derivative of operand k; for other ops any result of any
+ * operand. */
+static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
+  if (ad->values)
+    return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
+  if (inst->results[r]->type.dtype != VTB_F32 || !vtb__grad_passes(inst, k)) return false;
+  return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
+}
+
+static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
+  vtb_func *f = fi->func;
+  size_t words = (size_t)fi->n_words;
+  uint64_t *row = vtb_xcalloc((size_t)f->n_values * words + 1, sizeof *row);
+  for (int i = 0; i < f->n_args; i++)
+    if (f->args[i]->type.dtype == VTB_F32)
+      row[(size_t)f->args[i]->id * words + (size_t)i / 64] |= UINT64_C(1) << (i % 64);
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++)
+        if (inst_passes(ad, inst, k, r))
+          for (size_t w = 0; w < words; w++)
+            row[(size_t)inst->results[r]->id * words + w] |=
+                row[(size_t)inst->operands[k]->id * words + w];
+  fi->deps = vtb_arena_array(&ad->arena, (size_t)f->n_returns * words + 1, sizeof *fi->deps);
+  for (int r = 0; r < f->n_returns; r++)
+    memcpy(fi->deps + (size_t)r * words, row + (size_t)f->returns[r]->id * words,
+           words * sizeof *row);
+  vtb_free(row);
+}
+
+/* By value id, malloc'd: the value depends on a wanted arg and a live return depends on it. */
+static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
+  vtb_func *f = fi->func;
+  bool *varies = vtb_xcalloc((size_t)f->n_values + 1, sizeof *varies);
+  bool *useful = vtb_xcalloc((size_t)f->n_values + 1, sizeof *useful);
+  for (int i = 0; i < f->n_args; i++)
+    varies[f->args[i]->id] = fi->wanted[i] && f->args[i]->type.dtype == VTB_F32;
+  for (int r = 0; r < f->n_returns; r++) useful[f->returns[r]->id] |= fi->live[r];
+  for (vtb_inst *inst = f->first; inst; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++)
+        if (varies[inst->operands[k]->id] && inst_passes(ad, inst, k, r))
+          varies[inst->results[r]->id] = true;
+  for (vtb_inst *inst = f->last; inst; inst = inst->prev)
+    for (int r = 0; r < inst->n_results; r++)
+      for (int k = 0; k < inst->n_operands; k++)
+        if (useful[inst->results[r]->id] && inst_passes(ad, inst, k, r))
+          useful[inst->operands[k]->id] = true;
+  for (int v = 0; v < f->n_values; v++) varies[v] &= useful[v];
+  vtb_free(useful);
+  return varies;
+}
+
+static bool any_result_active(const vtb_inst *inst, const bool *active) {
+  for (int r = 0; r < inst->n_results; r++)
+    if (active[inst->results[r]->id]) return true;
+  return false;
+}
+
+/* Adds what the calls in `fi` need to the sets of their callees. */
+static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
+  bool *active = find_active(ad, fi);
+  for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
+    if (inst->op != VTB_OP_call || !any_result_active(inst, active)) continue;
+    vtb__ad_func *callee = vtb__ad_find(ad, inst->callee);
+    for (int r = 0; r < inst->n_results; r++) callee->live[r] |= active[inst->results[r]->id];
+    for (int k = 0; k < inst->n_operands; k++) callee->wanted[k] |= active[inst->operands[k]->id];
+  }
+  vtb_free(active);
+}
+
+/* ---- the joint function ---------------------------------------------------------------------- */
+
+static vtb_value *track(vtb__ad *ad, vtb_value *v, bool active) {
+  vtb__node *n = VTB_NEW(&ad->arena, vtb__node);
+  n->active = active;
+  v->scratch = n;
+  return v;
+}
+
+static void copy_args(vtb__gradient *g, const vtb__ad_func *fi, const bool *active) {
+  vtb_func *f = fi->func;
+  for (int i = 0; i < f->n_args; i++) {
+    vtb_value *a = vtb_func_add_arg(g->joint, f->args[i]->name, f->args[i]->type);
+    g->joint->arg_info[i] = f->arg_info[i];
+    g->forward[f->args[i]->id] = track(g->ad, a, active[f->args[i]->id]);
+  }
+}
+
+/* A fold with its states before each step as further results. */
+static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands) {
+  vtb_attr *attrs = vtb_arena_array(&g->ad->arena, (size_t)inst->n_attrs + 1, sizeof *attrs);
+  memcpy(attrs, inst->attrs, (size_t)inst->n_attrs * sizeof *attrs);
+  attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
+  vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs,
+                                  inst->n_attrs + 1);
+  for (int r = 0; r < inst->n_results; r++)
+    vtb_value_rename(copy->results[r], inst->results[r]->name);
+  return copy;
+}
+
+/* A call that a gradient passes through calls the forward half, which has further results. */
+static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands,
+                           bool active) {
+  vtb__ad_func *callee =
+      inst->op == VTB_OP_call && active ? vtb__ad_find(g->ad, inst->callee) : NULL;
+  g->b.span = inst->span;
+  if (inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0))
+    return copy_keeping(g, inst, operands);
+  if (!callee || callee->fwd == inst->callee) return vtb_inst_clone(&g->b, inst, operands);
+  vtb_inst *copy = vtb_b_call(&g->b, callee->fwd, operands, inst->n_operands);
+  for (int r = 0; r < inst->n_results; r++)
+    vtb_value_rename(copy->results[r], inst->results[r]->name);
+  return copy;
+}
+
+static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
+  bool *active = find_active(g->ad, fi);
+  g->forward = vtb_arena_array(&g->ad->arena, (size_t)fi->func->n_values + 1, sizeof *g->forward);
+  copy_args(g, fi, active);
+  for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
+    vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+    for (int k = 0; k < inst->n_operands; k++) operands[k] = g->forward[inst->operands[k]->id];
+    vtb_inst *copy = copy_inst(g, inst, operands, any_result_active(inst, active));
+    for (int r = 0; r < copy->n_results; r++) {
+      bool own = r < inst->n_results;
+      track(g->ad, copy->results[r], own && active[inst->results[r]->id]);
+      if (own) g->forward[inst->results[r]->id] = copy->results[r];
+    }
+    vtb_free(operands);
+  }
+  g->last_forward = g->joint->last;
+  vtb_free(active);
+  vtb_value **returns = vtb_xcalloc((size_t)fi->func->n_returns + 1, sizeof *returns);
+  for (int r = 0; r < fi->func->n_returns; r++) returns[r] = g->forward[fi->func->returns[r]->id];
+  vtb_func_set_returns(g->joint, returns, fi->func->return_names, fi->func->n_returns);
+  vtb_free(returns);
+}
+
+static bool has_adjoint(vtb__gradient *g, const vtb_inst *inst) {
+  bool any = false;
+  for (int r = 0; r < inst->n_results; r++)
+    if (vtb__wants(inst->results[r]) && vtb__adjoint(g, inst->results[r])) any = true;
+  return any;
+}
+
+static bool any_operand_wants(const vtb_inst *inst) {
+  for (int k = 0; k < inst->n_operands; k++)
+    if (vtb__wants(inst->operands[k])) return true;
+  return false;
+}
+
+static void emit_adjoints(vtb__gradient *g) {
+  for (vtb_inst *inst = g->last_forward; inst && g->ad->status == VTB_OK; inst = inst->prev) {
+    g->b.span = inst->span;
+    if (any_operand_wants(inst) && has_adjoint(g, inst)) vtb__grad_rule_of(inst->op)(g, inst);
+  }
+}
+
+/* The backward half takes what the forward half took and saved, and zeros where another site has an
+ * adjoint. */
+void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
+  vtb__ad_func *fi = NULL;
+  for (size_t i = 0; i < g->ad->n_funcs && !fi; i++)
+    if (g->ad->funcs[i].fwd == inst->callee) fi = &g->ad->funcs[i];
+  vtb_check(fi && fi->bwd, "@%s has no backward", inst->callee->name);
+  vtb_value **operands = vtb_xcalloc((size_t)fi->bwd->n_args + 1, sizeof *operands);
+  int n = 0;
+  for (int i = 0; i < fi->n_bwd_args; i++) operands[n++] = inst->operands[fi->bwd_args[i]];
+  for (int i = 0; i < fi->n_saved; i++) operands[n++] = inst->results[fi->saved[i]];
+  for (int r = 0; r < fi->func->n_returns; r++)
+    if (fi->live[r]) operands[n++] = vtb__adjoint_or_zeros(g, inst->results[r]);
+  vtb_inst *back = vtb_b_call(&g->b, fi->bwd, operands, n);
+  vtb_free(operands);
+  n = 0;
+  for (int k = 0; k < inst->n_operands; k++)
+    if (fi->wanted[k]) vtb__contribute(g, inst->operands[k], back->results[n++]);
+}
+
+static vtb__gradient joint_new(vtb__ad *ad, const vtb__ad_func *fi, const char *suffix) {
+  vtb__gradient g = {.ad = ad};
+  const char *name = vtb_arena_printf(&ad->arena, "%s_%s", fi->func->name, suffix);
+  g.joint = vtb_func_new(ad->module, name, VTB_FUNC_PLAIN, fi->func->span);
+  g.b = (vtb_builder){.module = ad->module, .func = g.joint};
+  return g;
+}
+
+/* An argument of the joint function that is the adjoint of return `ret`. */
+static void add_seed(vtb__gradient *g, const vtb__ad_func *fi, int ret) {
+  const vtb_func *f = fi->func;
+  vtb_value *out = g->forward[f->returns[ret]->id];
+  const char *name = vtb_arena_printf(&g->ad->arena, "d_%s", f->returns[ret]->name);
+  for (int i = 2; vtb_map_has(&g->joint->names, name); i++)
+    name = vtb_arena_printf(&g->ad->arena, "d_%s_%d", f->returns[ret]->name, i);
+  vtb_value *seed = vtb_func_add_arg(g->joint, name, out->type);
+  const char *official = g->joint->return_names[ret];
+  g->joint->arg_info[seed->index].role = VTB_ROLE_GRAD;
+  g->joint->arg_info[seed->index].official =
+      vtb_intern(g->ad->module, vtb_arena_printf(&g->ad->arena, "d:%s",
+                                                 official ? official : f->returns[ret]->name));
+  vtb__contribute(g, out, seed);
+}
+
+/* ---- halves ---------------------------------------------------------------------------------- */
+
+static bool is_asked(const vtb__ad_func *fi) {
+  bool wanted = false, live = false;
+  for (int i = 0; i < fi->func->n_args; i++) wanted |= fi->wanted[i];
+  for (int r = 0; r < fi->func->n_returns; r++) live |= fi->live[r];
+  return wanted && live;
+}
+
+static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
+  vtb__gradient g = joint_new(ad, fi, "joint");
+  copy_forward(&g, fi);
+  for (int r = 0; r < fi->func->n_returns; r++)
+    if (fi->live[r]) add_seed(&g, fi, r);
+  emit_adjoints(&g);
+  if (ad->status == VTB_OK) {
+    vtb_value **outs = vtb_xcalloc((size_t)fi->func->n_args + 1, sizeof *outs);
+    int n = 0;
+    for (int i = 0; i < fi->func->n_args; i++)
+      if (fi->wanted[i]) outs[n++] = vtb__adjoint_or_zeros(&g, g.joint->args[i]);
+    vtb__ad_split(ad, fi, g.joint, g.last_forward, outs, n);
+    vtb_free(outs);
+  }
+  vtb_module_remove(ad->module, g.joint);
+}
+
+/* ---- the entry ------------------------------------------------------------------------------- */
+
+static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs, int n_outs,
+                            const int *wrt, int n_wrt) {
+  vtb_func *f = fi->func;
+  vtb__gradient g = joint_new(ad, fi, "grad");
+  copy_forward(&g, fi);
+  for (int k = 0; k < n_outs; k++) add_seed(&g, fi, outs[k]);
+  emit_adjoints(&g);
+  if (ad->status != VTB_OK) {
+    vtb_module_remove(ad->module, g.joint);
+    return NULL;
+  }
+  g.b.span = f->span;
+  vtb_value **returns = vtb_xcalloc((size_t)(f->n_returns + n_wrt) + 1, sizeof *returns);
+  const char **names = vtb_xcalloc((size_t)(f->n_returns + n_wrt) + 1, sizeof *names);
+  for (int r = 0; r < f->n_returns; r++) {
+    returns[r] = g.joint->returns[r];
+    names[r] = g.joint->return_names[r];
+  }
+  for (int k = 0; k < n_wrt; k++) {
+    const char *official = f->arg_info[wrt[k]].official;
+    returns[f->n_returns + k] = vtb__adjoint_or_zeros(&g, g.joint->args[wrt[k]]);
+    names[f->n_returns + k] =
+        vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s",
+                                                official ? official : f->args[wrt[k]]->name));
+  }
+  vtb_func_set_returns(g.joint, returns, names, f->n_returns + n_wrt);
+  vtb_free(returns);
+  vtb_free(names);
+  return g.joint;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
+static void list_funcs(vtb__ad *ad, vtb_func *root) {
+  vtb_func **order;
+  ad->n_funcs = vtb_module_post_order(root, &order);
+  ad->funcs = VTB_NEW_ARRAY(&ad->arena, vtb__ad_func, ad->n_funcs);
+  for (size_t i = 0; i < ad->n_funcs; i++) {
+    vtb__ad_func *fi = &ad->funcs[i];
+    fi->func = order[i];
+    fi->n_words = (order[i]->n_args + 63) / 64;
+    fi->wanted = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_args + 1);
+    fi->live = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_returns + 1);
+  }
+  vtb_free(order);
+  for (size_t i = 0; i < ad->n_funcs; i++) find_deps(ad, &ad->funcs[i]);
+}
+
+static void copy_dependence(vtb_module *m, vtb_func *f, int ret, bool values, bool *out) {
+  vtb__ad ad = {.module = m, .values = values};
+  vtb_arena_init(&ad.arena);
+  list_funcs(&ad, f);
+  const vtb__ad_func *fi = vtb__ad_find(&ad, f);
+  for (int a = 0; a < f->n_args; a++) out[a] = return_depends(fi, ret, a);
+  vtb_arena_free(&ad.arena);
+}
+
+void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient) {
+  copy_dependence(m, f, ret, true, value);
+  copy_dependence(m, f, ret, false, gradient);
+}
+
+static vtb_status check_request(const vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                                int n_wrt, vtb_error *err) {
+  for (int i = 0; i < n_outs; i++) {
+    if (outs[i] < 0 || outs[i] >= f->n_returns)
+      return vtb_fail(err, VTB_E_USAGE, "@%s has no output number %d", f->name, outs[i]);
+    if (f->returns[outs[i]]->type.dtype != VTB_F32)
+      return vtb_fail(err, VTB_E_USAGE, "output %d of @%s holds integers and has no adjoint",
+                      outs[i], f->name);
+  }
+  for (int i = 0; i < n_wrt; i++) {
+    if (wrt[i] < 0 || wrt[i] >= f->n_args)
+      return vtb_fail(err, VTB_E_USAGE, "@%s has no argument number %d", f->name, wrt[i]);
+    if (f->args[wrt[i]]->type.dtype != VTB_F32)
+      return vtb_fail(err, VTB_E_USAGE, "argument %%%s of @%s holds integers and has no adjoint",
+                      f->args[wrt[i]]->name, f->name);
+  }
+  return VTB_OK;
+}
+
+/* After a failure the module holds what it held before. */
+static void remove_halves(vtb__ad *ad) {
+  for (size_t i = 0; i < ad->n_funcs; i++) {
+    vtb__ad_func *fi = &ad->funcs[i];
+    if (fi->fwd && fi->fwd != fi->func) vtb_module_remove(ad->module, fi->fwd);
+    if (fi->bwd) vtb_module_remove(ad->module, fi->bwd);
+  }
+}
+
+/* What of every function is asked for; then the halves of all but the entry. */
+static vtb_status begin(vtb__ad *ad, vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                        int n_wrt) {
+  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, ad->err);
+  if (status != VTB_OK) return status;
+  list_funcs(ad, f);
+  vtb__ad_func *entry = vtb__ad_find(ad, f);
+  for (int i = 0; i < n_outs; i++) entry->live[outs[i]] = true;
+  for (int i = 0; i < n_wrt; i++) entry->wanted[wrt[i]] = true;
+  for (size_t i = ad->n_funcs; i-- > 0;) ask_callees(ad, &ad->funcs[i]);
+  for (size_t i = 0; i < ad->n_funcs && ad->status == VTB_OK; i++)
+    if (&ad->funcs[i] != entry && is_asked(&ad->funcs[i])) make_halves(ad, &ad->funcs[i]);
+  return ad->status;
+}
+
+static vtb_status differentiate(vtb__ad ad, vtb_func *f, const int *outs, int n_outs,
+                                const int *wrt, int n_wrt, vtb_func **grad) {
+  vtb_arena_init(&ad.arena);
+  vtb_status status = begin(&ad, f, outs, n_outs, wrt, n_wrt);
+  if (status == VTB_OK) {
+    *grad = make_entry(&ad, vtb__ad_find(&ad, f), outs, n_outs, wrt, n_wrt);
+    status = ad.status;
+  }
+  if (status != VTB_OK) remove_halves(&ad);
+  vtb_arena_free(&ad.arena);
+  return vtb__verified(ad.module, "after autodiff", status, ad.err);
+}
+
+/* ---- halves of an entry ---------------------------------------------------------------------- */
+
+static const char *official_of(const vtb_func *f, int arg) {
+  return f->arg_info[arg].official ? f->arg_info[arg].official : f->args[arg]->name;
+}
+
+static const char *saved_name(vtb__ad *ad, const vtb__ad_func *fi, int result) {
+  const vtb_func *f = fi->func;
+  const char *name = vtb_arena_printf(&ad->arena, "saved.%d", result - f->n_returns);
+  if (result < f->n_returns) {
+    const char *own = f->return_names ? f->return_names[result] : NULL;
+    name = vtb_arena_printf(&ad->arena, "result.%s", own ? own : f->returns[result]->name);
+  }
+  return vtb_intern(ad->module, name);
+}
+
+/* Names and roles, which functions inside of others do without. */
+static void name_halves(vtb__ad *ad, vtb__ad_func *fi) {
+  vtb_func *f = fi->func, *fwd = fi->fwd, *bwd = fi->bwd;
+  const char **names = VTB_NEW_ARRAY(&ad->arena, const char *, fwd->n_returns + bwd->n_returns + 1);
+  for (int r = 0; r < fwd->n_returns && fwd != f; r++)
+    names[r] = r < f->n_returns && f->return_names ? f->return_names[r]
+               : r < f->n_returns                  ? NULL
+                                                   : saved_name(ad, fi, r);
+  if (fwd != f) vtb_func_set_returns(fwd, fwd->returns, names, fwd->n_returns);
+  int n = 0, k = 0;
+  for (; n < fi->n_bwd_args; n++) bwd->arg_info[n] = f->arg_info[fi->bwd_args[n]];
+  for (; k < fi->n_saved; k++, n++)
+    bwd->arg_info[n] =
+        (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = saved_name(ad, fi, fi->saved[k])};
+  k = 0;
+  for (int a = 0; a < f->n_args; a++)
+    if (fi->wanted[a])
+      names[k++] = vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s", official_of(f, a)));
+  vtb_func_set_returns(bwd, bwd->returns, names, bwd->n_returns);
+}
+
+vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
+                               const int *wrt, int n_wrt, bool keeps, bool starts, vtb_func **fwd,
+                               vtb_func **bwd, vtb_error *err) {
+  vtb__ad ad = {.module = m, .err = err, .keeps = keeps, .starts = starts};
+  vtb_arena_init(&ad.arena);
+  vtb_status status = begin(&ad, f, outs, n_outs, wrt, n_wrt);
+  vtb__ad_func *entry = status == VTB_OK ? vtb__ad_find(&ad, f) : NULL;
+  if (entry && !is_asked(entry))
+    status = vtb_fail(err, VTB_E_USAGE, "no gradient of @%s is asked for", f->name);
+  else if (entry)
+    make_halves(&ad, entry), status = ad.status;
+  if (status == VTB_OK) {
+    name_halves(&ad, entry);
+    *fwd = entry->fwd;
+    *bwd = entry->bwd;
+  } else {
+    remove_halves(&ad);
+  }
+  vtb_arena_free(&ad.arena);
+  return vtb__verified(m, "after autodiff in halves", status, err);
+}
+
+vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,
+                        int n_wrt, vtb_func **grad, vtb_diags *diags, vtb_error *err) {
+  /* there is no way to go wrong that a message with a place would explain better than err */
+  (void)diags;
+  return differentiate((vtb__ad){.module = m, .err = err}, f, outs, n_outs, wrt, n_wrt, grad);
+}
+
+vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
+                                const int *wrt, int n_wrt, bool starts, vtb_func **grad,
+                                vtb_error *err) {
+  vtb__ad ad = {.module = m, .err = err, .keeps = true, .starts = starts};
+  return differentiate(ad, f, outs, n_outs, wrt, n_wrt, grad);
+}

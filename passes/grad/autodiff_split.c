@@ -1,0 +1,359 @@
+/* Cuts a joint function into a forward half, which returns what the backward half needs, and the
+ * backward half.
+ *
+ * before   joint(x, w, d_y):  t = einsum x, w; s = silu t; y = mul s, x | g = mul d_y, x; ...
+ *                             (behind the bar: adjoint code, which reads t, s, x, w)
+ * after    fwd(x, w) -> (y, t)        bwd(x, w, t, d_y): s = silu t; ...
+ *
+ * Saved or recomputed: elementwise ops and moves of elements may run again in the backward half,
+ * all others may not; arguments cost nothing, as the caller still has them. The saved set is the
+ * cheapest cut (in bytes) between what cannot be recomputed and what the adjoint code reads. A view
+ * costs twice, since saving it is a copy: its source is saved instead unless the view is a small
+ * part of it. What lies in memory anyway is a little cheaper: a value that is returned, what a scan
+ * by products makes, and what is read again behind an op that is no part of a kernel with others (a
+ * residual stream). Equal costs are decided towards the later value. Where memory is the limit
+ * (`keeps`), what products of both halves read costs nothing: either half stores it anyway; and
+ * matrices of 4 x 4 a group of channels run again where a scan's kernels, both ways, take them.
+ */
+#include "passes/grad/autodiff.h"
+
+#include "ir/recurrence.h"
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+
+#define NOMINAL_BATCH 32 /* what the batch counts in a comparison of sizes */
+
+typedef struct split {
+  vtb__ad *ad;
+  vtb__ad_func *fi;
+  vtb_func *joint;
+  vtb_inst *first_backward; /* NULL: no adjoint code */
+  vtb_value *const *outs;
+  int n_outs;
+  bool *live;              /* by value id: the backward half needs it */
+  bool *saved;             /* by value id */
+  int *behind, behind_now; /* by value id: see is_read_again() */
+  vtb_value **map;         /* by value id: its copy in the half being built */
+  vtb_builder b;
+} split;
+
+/* ---- what to save ---------------------------------------------------------------------------- */
+
+/* Matrices of 4 x 4 a group of channels that make rows of a scan of few tokens: its kernels, both
+ * ways, take what they multiply (fuse_mixer.c, fuse_mixer_grad.c). */
+static bool is_in_scan(const split *s, const vtb_inst *inst) {
+  enum { MOST_TOKENS = 208, MOST_STEPS = 8 };
+  if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_map_of_fours(inst)) return false;
+  for (int step = 0; step < MOST_STEPS; step++) {
+    vtb_inst **readers, *next = NULL;
+    int n = 0;
+    size_t all = vtb_value_readers(inst->results[0], &readers);
+    for (size_t r = 0; r < all; r++)
+      if (!s->first_backward || readers[r]->order < s->first_backward->order)
+        next = readers[r], n++;
+    vtb_free(readers);
+    if (n != 1) return false;
+    if (next->op == VTB_OP_linscan) {
+      vtb_scan scan = vtb_scan_of(next);
+      return vtb_scan_is_product(next) && scan.n_tokens <= MOST_TOKENS && !scan.init &&
+             !scan.recurrent && scan.chunk >= scan.n_tokens;
+    }
+    if (next->op != VTB_OP_add && next->op != VTB_OP_mul && next->op != VTB_OP_reshape)
+      return false;
+    inst = next;
+  }
+  return false;
+}
+
+static bool can_recompute(const split *s, const vtb_inst *inst) {
+  vtb_op_class c = vtb_op_get(inst->op)->klass;
+  return c == VTB_CLASS_ELEMENTWISE || c == VTB_CLASS_SHAPE || inst->op == VTB_OP_tap ||
+         is_in_scan(s, inst);
+}
+
+static bool is_view(vtb_op op) {
+  return op == VTB_OP_reshape || op == VTB_OP_transpose || op == VTB_OP_slice ||
+         op == VTB_OP_broadcast || op == VTB_OP_tap;
+}
+
+static bool is_return(const split *s, const vtb_value *v, int *at) {
+  for (int r = 0; r < s->joint->n_returns; r++)
+    if (s->joint->returns[r] == v) {
+      *at = r;
+      return true;
+    }
+  return false;
+}
+
+static bool is_whole_op(const vtb_inst *i) {
+  vtb_op_class c = vtb_op_get(i->op)->klass;
+  return c == VTB_CLASS_STRUCTURED || c == VTB_CLASS_CONTROL;
+}
+
+/* Whether an elementwise value is read once more by what depends on it through a structured op or a
+ * call: behind[] holds one number for what depends on it, the next for what does so through one. */
+static bool is_read_again(split *s, const vtb_value *v) {
+  vtb_inst **readers;
+  if (!v->def || is_whole_op(v->def) || is_view(v->def->op)) return false;
+  size_t n = vtb_value_readers(v, &readers);
+  const vtb_inst *last = NULL; /* in the forward half */
+  for (size_t r = 0; r < n; r++)
+    if (!s->first_backward || readers[r]->order < s->first_backward->order) last = readers[r];
+  bool again = false;
+  s->behind_now += 2;
+  s->behind[v->id] = s->behind_now;
+  for (const vtb_inst *i = last ? v->def->next : NULL; i && !again; i = i->next) {
+    int reaches = 0;
+    bool reads = false;
+    for (int o = 0; o < i->n_operands; o++) {
+      int b = s->behind[i->operands[o]->id];
+      if (b >= s->behind_now && b > reaches) reaches = b;
+      reads |= i->operands[o] == v;
+    }
+    again = reads && reaches > s->behind_now;
+    if (reaches && is_whole_op(i)) reaches = s->behind_now + 1;
+    for (int r = 0; r < i->n_results && reaches; r++) s->behind[i->results[r]->id] = reaches;
+    if (i == last) break;
+  }
+  vtb_free(readers);
+  return again;
+}
+
+static bool lies_in_memory(split *s, const vtb_value *v) {
+  int at;
+  bool product = v->def->op == VTB_OP_linscan && vtb_scan_is_product(v->def);
+  return is_return(s, v, &at) || product || is_read_again(s, v);
+}
+
+static bool is_factor_of_both(const split *s, const vtb_value *v) {
+  vtb_inst **readers;
+  bool ahead = false, back = false;
+  if (!s->ad->keeps || !s->first_backward || !vtb_type_is_dynamic(&v->type)) return false;
+  if (is_view(v->def->op)) return false;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) {
+    const vtb_inst *i = readers[r];
+    if (i->op != VTB_OP_einsum || (i->operands[0] != v && i->operands[1] != v)) continue;
+    ahead |= i->order < s->first_backward->order && vtb_is_product(i);
+    back |= i->order >= s->first_backward->order && vtb_ends_in_parameter(i);
+  }
+  vtb_free(readers);
+  return ahead && back;
+}
+
+/* In quarters of a byte: a value that is stored anyway is a little cheaper, a view dearer. */
+static int64_t save_cost(split *s, const vtb_value *v) {
+  if (is_factor_of_both(s, v)) return 0;
+  int64_t elements = vtb_type_count(&v->type) * (vtb_type_is_dynamic(&v->type) ? NOMINAL_BATCH : 1);
+  return elements * 4 * (lies_in_memory(s, v) ? 3 : is_view(v->def->op) ? 8 : 4);
+}
+
+static void mark_live(split *s) {
+  for (int i = 0; i < s->n_outs; i++) s->live[s->outs[i]->id] = true;
+  for (vtb_inst *inst = s->first_backward ? s->joint->last : NULL; inst; inst = inst->prev) {
+    bool used = false;
+    for (int r = 0; r < inst->n_results; r++) used |= s->live[inst->results[r]->id];
+    for (int k = 0; used && k < inst->n_operands; k++) s->live[inst->operands[k]->id] = true;
+    if (inst == s->first_backward) break;
+  }
+}
+
+/* Vertices are value ids. The adjoint code's own values and the seeds have no edges and do not
+ * matter. */
+static void choose_saved(split *s) {
+  int n = s->joint->n_values;
+  int64_t *weight = vtb_xcalloc((size_t)n + 1, sizeof *weight);
+  bool *source = vtb_xcalloc((size_t)n + 1, sizeof *source),
+       *sink = vtb_xcalloc((size_t)n + 1, sizeof *sink);
+  VTB_VEC(int) edges = {0};
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
+    for (int r = 0; r < inst->n_results; r++) {
+      int id = inst->results[r]->id;
+      weight[id] = save_cost(s, inst->results[r]);
+      sink[id] = s->live[id];
+      source[id] = !can_recompute(s, inst);
+      if (source[id]) continue;
+      for (int k = 0; k < inst->n_operands; k++) {
+        vtb_vec_push(&edges, inst->operands[k]->id);
+        vtb_vec_push(&edges, id);
+      }
+    }
+  }
+  vtb__min_vertex_cut(n, weight, source, sink, edges.at, (int)edges.n / 2, s->saved);
+  vtb_vec_free(&edges);
+  vtb_free(weight);
+  vtb_free(source);
+  vtb_free(sink);
+}
+
+/* ---- building the halves --------------------------------------------------------------------- */
+
+static void begin(split *s, const char *suffix) {
+  for (int i = 0; i < s->joint->n_values; i++) s->map[i] = NULL;
+  const char *name = vtb_arena_printf(&s->ad->arena, "%s_%s", s->fi->func->name, suffix);
+  vtb_func *f = vtb_func_new(s->ad->module, name, VTB_FUNC_PLAIN, s->fi->func->span);
+  s->b = (vtb_builder){.module = s->ad->module, .func = f};
+}
+
+static vtb_value *add_arg(split *s, const vtb_value *v, const vtb_arg_info *info) {
+  vtb_value *a = vtb_func_add_arg(s->b.func, v->name, v->type);
+  if (info) s->b.func->arg_info[a->index] = *info;
+  s->map[v->id] = a;
+  return a;
+}
+
+static vtb_inst *copy(split *s, const vtb_inst *inst) {
+  vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+  for (int k = 0; k < inst->n_operands; k++) operands[k] = s->map[inst->operands[k]->id];
+  s->b.span = inst->span;
+  vtb_inst *made = vtb_inst_clone(&s->b, inst, operands);
+  for (int r = 0; r < inst->n_results; r++) s->map[inst->results[r]->id] = made->results[r];
+  vtb_free(operands);
+  return made;
+}
+
+/* Forward values that returns or saved values need. */
+static bool *needed_forward(const split *s) {
+  bool *need = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *need);
+  for (int r = 0; r < s->joint->n_returns; r++) need[s->joint->returns[r]->id] = true;
+  for (int v = 0; v < s->joint->n_values; v++) need[v] |= s->saved[v];
+  vtb_inst *last = s->first_backward ? s->first_backward->prev : s->joint->last;
+  for (vtb_inst *inst = last; inst; inst = inst->prev) {
+    bool used = false;
+    for (int r = 0; r < inst->n_results; r++) used |= need[inst->results[r]->id];
+    for (int k = 0; used && k < inst->n_operands; k++) need[inst->operands[k]->id] = true;
+  }
+  return need;
+}
+
+/* fi->saved: for each saved value in program order its number among the results of the forward
+ * half. */
+static vtb_value **number_saved(split *s, int *n_further) {
+  vtb_value **further = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *further);
+  s->fi->saved = VTB_NEW_ARRAY(&s->ad->arena, int, s->joint->n_values + 1);
+  *n_further = 0;
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
+    for (int r = 0; r < inst->n_results; r++) {
+      vtb_value *v = inst->results[r];
+      int at;
+      if (!s->saved[v->id]) continue;
+      if (!is_return(s, v, &at)) {
+        at = s->joint->n_returns + *n_further;
+        further[(*n_further)++] = v;
+      }
+      s->fi->saved[s->fi->n_saved++] = at;
+    }
+  }
+  return further;
+}
+
+static void build_forward(split *s) {
+  vtb_func *f = s->fi->func;
+  int n_further;
+  vtb_value **further = number_saved(s, &n_further);
+  bool *need = needed_forward(s);
+  begin(s, "fwd");
+  for (int i = 0; i < f->n_args; i++) add_arg(s, s->joint->args[i], &f->arg_info[i]);
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
+    bool used = false;
+    for (int r = 0; r < inst->n_results; r++) used |= need[inst->results[r]->id];
+    if (used) copy(s, inst);
+  }
+  int n = f->n_returns + n_further;
+  vtb_value **returns = vtb_xcalloc((size_t)n + 1, sizeof *returns);
+  const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
+  for (int r = 0; r < f->n_returns; r++) {
+    returns[r] = s->map[s->joint->returns[r]->id];
+    names[r] = f->return_names ? f->return_names[r] : NULL;
+  }
+  for (int i = 0; i < n_further; i++) returns[f->n_returns + i] = s->map[further[i]->id];
+  vtb_func_set_returns(s->b.func, returns, names, n);
+  s->fi->fwd = s->b.func;
+  if (n_further == 0) { /* nothing is added: the function itself serves */
+    s->fi->fwd = f;
+    vtb_module_remove(s->ad->module, s->b.func);
+  }
+  vtb_free(returns);
+  vtb_free(names);
+  vtb_free(need);
+  vtb_free(further);
+}
+
+/* Puts a copy of a forward value into the backward half where it is not an argument there. */
+static void recompute(split *s, const vtb_value *v) {
+  if (s->map[v->id]) return;
+  vtb_check(v->def && can_recompute(s, v->def), "%%%s of @%s is neither saved nor recomputed",
+            v->name, s->joint->name);
+  for (int k = 0; k < v->def->n_operands; k++) recompute(s, v->def->operands[k]);
+  if (v->def->op == VTB_OP_tap)
+    s->map[v->id] = s->map[v->def->operands[0]->id];
+  else
+    copy(s, v->def);
+}
+
+/* Marks the arguments of the function that the backward half reads, directly or to recompute
+ * something. */
+static void mark_args(const split *s, const vtb_value *v, bool *seen) {
+  if (seen[v->id]) return;
+  seen[v->id] = true;
+  if (!v->def || s->saved[v->id]) return;
+  for (int k = 0; k < v->def->n_operands; k++) mark_args(s, v->def->operands[k], seen);
+}
+
+static void add_backward_args(split *s) {
+  vtb_func *f = s->fi->func;
+  bool *seen = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *seen);
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      if (s->live[inst->results[r]->id]) mark_args(s, inst->results[r], seen);
+  s->fi->bwd_args = VTB_NEW_ARRAY(&s->ad->arena, int, f->n_args + 1);
+  for (int i = 0; i < f->n_args; i++) {
+    vtb_value *a = s->joint->args[i];
+    if (!seen[a->id] && !s->live[a->id]) continue;
+    s->fi->bwd_args[s->fi->n_bwd_args++] = i;
+    add_arg(s, a, NULL);
+  }
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      if (s->saved[inst->results[r]->id]) add_arg(s, inst->results[r], NULL);
+  for (int i = f->n_args; i < s->joint->n_args; i++)
+    add_arg(s, s->joint->args[i], &s->joint->arg_info[i]);
+  vtb_free(seen);
+}
+
+static void build_backward(split *s) {
+  begin(s, "bwd");
+  add_backward_args(s);
+  for (vtb_inst *inst = s->first_backward; inst; inst = inst->next) {
+    bool used = false;
+    for (int r = 0; r < inst->n_results; r++) used |= s->live[inst->results[r]->id];
+    if (!used) continue;
+    for (int k = 0; k < inst->n_operands; k++) recompute(s, inst->operands[k]);
+    copy(s, inst);
+  }
+  vtb_value **returns = vtb_xcalloc((size_t)s->n_outs + 1, sizeof *returns);
+  for (int i = 0; i < s->n_outs; i++) returns[i] = s->map[s->outs[i]->id];
+  vtb_func_set_returns(s->b.func, returns, NULL, s->n_outs);
+  s->fi->bwd = s->b.func;
+  vtb_free(returns);
+}
+
+void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,
+                   vtb_value *const *outs, int n_outs) {
+  split s = {.ad = ad, .fi = fi, .joint = joint, .outs = outs, .n_outs = n_outs};
+  s.first_backward = last_forward ? last_forward->next : joint->first;
+  s.live = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.live);
+  s.saved = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.saved);
+  s.behind = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.behind);
+  vtb_func_number(joint);
+  s.map = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.map);
+  mark_live(&s);
+  choose_saved(&s);
+  build_forward(&s);
+  build_backward(&s);
+  vtb_free(s.live);
+  vtb_free(s.saved);
+  vtb_free(s.behind);
+  vtb_free(s.map);
+}

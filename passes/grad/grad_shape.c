@@ -1,0 +1,176 @@
+/* Adjoints of reductions and of ops that move elements. d is the adjoint of the result. */
+#include "ir/path.h"
+#include "passes/grad/autodiff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RULE(name) void vtb__grad_##name(vtb__gradient *g, vtb_inst *inst)
+#define X (inst->operands[0])
+
+static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, inst->results[0]); }
+
+/* ---- reductions ------------------------------------------------------------------------------ */
+
+/* The operand's type with the reduced axes of size 1. */
+static vtb_type kept_type(const vtb_inst *inst) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  vtb_type t = inst->operands[0]->type;
+  for (int i = 0; i < n; i++) t.dim[axes[i]].size = 1;
+  return t;
+}
+
+static vtb_value *with_kept_axes(vtb__gradient *g, const vtb_inst *inst, vtb_value *v) {
+  vtb_type t = kept_type(inst);
+  return vtb_type_equal(&v->type, &t) ? v : vtb_b_reshape(&g->b, v, &t);
+}
+
+RULE(reduce_sum) {
+  vtb_value *d = with_kept_axes(g, inst, dr(g, inst));
+  vtb__contribute(g, X, vtb_b_broadcast(&g->b, d, &X->type));
+}
+
+/* How many samples the batch has, as a number. */
+static vtb_value *batch_size(vtb__gradient *g) {
+  const int64_t axis = 0;
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, NULL}}};
+  return vtb_b_reduce(&g->b, VTB_OP_reduce_sum, vtb_b_splat(&g->b, 1, &t), &axis, 1, false);
+}
+
+/* -(row-major index over the reduced axes), of a shape that broadcasts to x. Axes of the batch
+ * count slowest. */
+static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  vtb_value *total = NULL, *slow = NULL; /* slow: what an axis of the batch before multiplies */
+  int64_t stride = 1;
+  for (int pass = 0; pass < 2; pass++) {
+    for (int i = n - 1; i >= 0; i--) {
+      vtb_dim dim = inst->operands[0]->type.dim[axes[i]];
+      if ((dim.size == VTB_DYN) != (pass == 1)) continue;
+      vtb_type t = vtb_type_scalar();
+      t.rank = inst->operands[0]->type.rank;
+      for (int a = 0; a < t.rank; a++) t.dim[a] = (vtb_dim){1, NULL};
+      t.dim[axes[i]] = dim;
+      vtb_attr axis = VTB_A_INT("axis", axes[i]);
+      vtb_value *at = vtb_build_typed(&g->b, VTB_OP_iota, NULL, 0, &axis, 1, &t, 1)->results[0];
+      at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
+      if (slow) at = vtb_b_binary(&g->b, VTB_OP_mul, at, slow);
+      total = total ? vtb_b_binary(&g->b, VTB_OP_add, total, at) : at;
+      if (dim.size != VTB_DYN)
+        stride *= dim.size;
+      else
+        slow = slow ? vtb_b_binary(&g->b, VTB_OP_mul, slow, batch_size(g)) : batch_size(g);
+    }
+  }
+  return total;
+}
+
+/* To the first element that equals the maximum: mark the equal ones with their negated index, and
+ * keep the largest mark. */
+RULE(reduce_max) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  vtb_builder *b = &g->b;
+  vtb_value *d = with_kept_axes(g, inst, dr(g, inst));
+  if (n == 0) {
+    vtb__contribute(g, X, d);
+    return;
+  }
+  vtb_value *top = with_kept_axes(g, inst, inst->results[0]);
+  vtb_value *at = negated_index(g, inst);
+  vtb_value *mark =
+      vtb_b_select(b, vtb_b_binary(b, VTB_OP_eq, X, top), at, vtb_b_constant(b, -3e38));
+  vtb_value *first = vtb_b_reduce(b, VTB_OP_reduce_max, mark, axes, n, true);
+  vtb_value *chosen = vtb_b_binary(b, VTB_OP_eq, mark, first);
+  vtb__contribute(g, X, vtb_b_select(b, chosen, d, vtb_b_constant(b, 0.0)));
+}
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+RULE(reshape) { vtb__contribute(g, X, vtb_b_reshape(&g->b, dr(g, inst), &X->type)); }
+RULE(broadcast) { vtb__contribute(g, X, dr(g, inst)); }
+RULE(tap) { vtb__contribute(g, X, dr(g, inst)); }
+
+RULE(transpose) {
+  int n;
+  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
+  int64_t inverse[VTB_MAX_RANK] = {0};
+  for (int a = 0; a < n; a++) inverse[perm[a]] = a;
+  vtb__contribute(g, X, vtb_b_transpose(&g->b, dr(g, inst), inverse));
+}
+
+RULE(slice) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  int64_t start = vtb_attr_int(inst, "start", 0), limit = vtb_attr_int(inst, "limit", 0);
+  int64_t step = vtb_attr_int(inst, "step", 1), size = X->type.dim[axis].size;
+  int64_t count = inst->results[0]->type.dim[axis].size;
+  vtb_value *d = dr(g, inst);
+  if (step == 1)
+    vtb__contribute_slice(g, X, d, axis, start, limit);
+  else
+    vtb__contribute(
+        g, X, vtb__build_pad(&g->b, d, axis, start, size - start - (count - 1) * step - 1, step));
+}
+
+RULE(pad) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  int64_t low = vtb_attr_int(inst, "low", 0), step = vtb_attr_int(inst, "step", 1);
+  int64_t limit = low + (X->type.dim[axis].size - 1) * step + 1;
+  vtb__contribute(g, X, vtb_b_slice(&g->b, dr(g, inst), axis, low, limit, step));
+}
+
+RULE(concat) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  vtb_value *d = dr(g, inst);
+  int64_t at = 0;
+  for (int k = 0; k < inst->n_operands; k++) {
+    vtb_value *x = inst->operands[k];
+    int64_t size = x->type.dim[axis].size;
+    if (vtb__wants(x))
+      vtb__contribute(g, x,
+                      inst->n_operands == 1 ? d : vtb_b_slice(&g->b, d, axis, at, at + size, 1));
+    at += size;
+  }
+}
+
+RULE(permute) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  bool inverse = vtb_attr_int(inst, "inverse", 0) != 0;
+  vtb__contribute(
+      g, X, vtb_b_permute(&g->b, dr(g, inst), axis, vtb_attr_str(inst, "path", ""), !inverse));
+}
+
+/* The storage position of the step that has no predecessor: the first, or with by < 0 the last. */
+static int64_t open_end(const char *path, int64_t by, int64_t n) {
+  if (!path) return by > 0 ? 0 : n - 1;
+  vtb_path p;
+  vtb_error err = {0};
+  vtb_check(vtb_path_parse(path, &p, &err) == VTB_OK, "path %s: %s", path, err.text);
+  int64_t *perm = vtb_xcalloc((size_t)p.n, sizeof *perm);
+  vtb_path_indices(&p, perm);
+  int64_t at = perm[by > 0 ? 0 : p.n - 1];
+  vtb_free(perm);
+  vtb_path_free(&p);
+  return at;
+}
+
+/* dx is d shifted back with zeros; the operand that filled the open end gets d there. */
+RULE(shift) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  int64_t by = vtb_attr_int(inst, "by", 0);
+  const char *path = vtb_attr_str(inst, "path", NULL);
+  vtb_value *d = dr(g, inst);
+  if (vtb__wants(X)) {
+    vtb_attr attrs[3] = {VTB_A_INT("axis", axis), VTB_A_INT("by", -by)};
+    int n = 2;
+    if (path) attrs[n++] = VTB_A_STR("path", path);
+    vtb__contribute(g, X, vtb_build(&g->b, VTB_OP_shift, &d, 1, attrs, n)->results[0]);
+  }
+  if (inst->n_operands == 2 && by != 0 && vtb__wants(inst->operands[1])) {
+    int64_t at = open_end(path, by, X->type.dim[axis].size);
+    vtb_value *end = vtb_b_slice(&g->b, d, axis, at, at + 1, 1);
+    vtb__contribute(g, inst->operands[1], vtb_b_reshape(&g->b, end, &inst->operands[1]->type));
+  }
+}

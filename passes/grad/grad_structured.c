@@ -1,0 +1,226 @@
+/* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
+ * adjoint of the result. */
+#include "ir/recurrence.h"
+#include "passes/grad/autodiff.h"
+
+#include <string.h>
+
+#define RULE(name) void vtb__grad_##name(vtb__gradient *g, vtb_inst *inst)
+
+static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, inst->results[0]); }
+
+/* ---- einsum ---------------------------------------------------------------------------------- */
+
+typedef struct subscripts {
+  char of[3][VTB_MAX_RANK + 1]; /* operands and result */
+} subscripts;
+
+static subscripts parse_spec(const char *spec) {
+  subscripts s = {0};
+  int k = 0, n = 0;
+  for (const char *p = spec; *p; p++) {
+    if (*p == ',' || *p == '>')
+      k++, n = 0;
+    else if (*p >= 'A' && n < VTB_MAX_RANK)
+      s.of[k][n++] = *p;
+    vtb_check(k < 3, "einsum spec %s", spec);
+  }
+  return s;
+}
+
+/* d of operand `k` = einsum(d, other); axes that were summed in this operand alone are stretched
+ * afterwards. */
+static void einsum_operand(vtb__gradient *g, vtb_inst *inst, const subscripts *s, int k) {
+  vtb_value *x = inst->operands[k], *other = inst->operands[1 - k];
+  if (!vtb__wants(x)) return;
+  char spec[3 * VTB_MAX_RANK + 8], kept[VTB_MAX_RANK + 1];
+  vtb_type stretched = x->type;
+  int n = 0;
+  for (int a = 0; a < x->type.rank; a++) {
+    char letter = s->of[k][a];
+    if (strchr(s->of[2], letter) || strchr(s->of[1 - k], letter))
+      kept[n++] = letter;
+    else
+      stretched.dim[a].size = 1;
+  }
+  kept[n] = '\0';
+  snprintf(spec, sizeof spec, "%s,%s->%s", s->of[2], s->of[1 - k], kept);
+  vtb_value *d = vtb_b_einsum(&g->b, spec, dr(g, inst), other);
+  if (n < x->type.rank) d = vtb_b_broadcast(&g->b, vtb_b_reshape(&g->b, d, &stretched), &x->type);
+  vtb__contribute(g, x, d);
+}
+
+RULE(einsum) {
+  subscripts s = parse_spec(vtb_attr_str(inst, "spec", ""));
+  einsum_operand(g, inst, &s, 0);
+  einsum_operand(g, inst, &s, 1);
+  if (inst->n_operands == 3 && vtb__wants(inst->operands[2]))
+    vtb__contribute(g, inst->operands[2],
+                    vtb_b_reduce_to(&g->b, dr(g, inst), &inst->operands[2]->type));
+}
+
+/* ---- convolutions ---------------------------------------------------------------------------- */
+
+/* `op` on one or two operands with those attributes of `inst` that `keys` names, and one more. */
+static vtb_value *sibling(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
+                          vtb_value *y, const char *const *keys, int n_keys, const vtb_attr *more) {
+  vtb_attr attrs[8];
+  int n = 0;
+  for (int i = 0; i < n_keys; i++) {
+    const vtb_attr *a = vtb_attr_find(inst, keys[i]);
+    if (a) attrs[n++] = *a;
+  }
+  if (more) attrs[n++] = *more;
+  vtb_value *operands[2] = {x, y};
+  return vtb_build(&g->b, op, operands, y ? 2 : 1, attrs, n)->results[0];
+}
+
+static const char *const im2col_keys[] = {"kernel", "stride", "pad"};
+
+RULE(im2col) {
+  const vtb_type *t = &inst->operands[0]->type;
+  int64_t image[VTB_MAX_RANK];
+  for (int k = 1; k < t->rank; k++) image[k - 1] = t->dim[k].size;
+  vtb_attr more = VTB_A_INTS("image", image, t->rank - 1);
+  vtb__contribute(g, inst->operands[0],
+                  sibling(g, inst, VTB_OP_col2im, dr(g, inst), NULL, im2col_keys, 3, &more));
+}
+
+RULE(col2im) {
+  vtb__contribute(g, inst->operands[0],
+                  sibling(g, inst, VTB_OP_im2col, dr(g, inst), NULL, im2col_keys, 3, NULL));
+}
+
+/* dwconv is bilinear: with <u, conv(x, w)> = <dx(u, w), x> = <dw(x, u), w> each member's adjoints
+ * are the other two. */
+static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
+                       vtb_value *y, const vtb_type *w) {
+  static const char *const keys[] = {"grid", "pad", "path"};
+  int64_t kernel[VTB_MAX_RANK];
+  for (int k = 1; k < w->rank; k++) kernel[k - 1] = w->dim[k].size;
+  vtb_attr more = VTB_A_INTS("kernel", kernel, w->rank - 1);
+  return sibling(g, inst, op, x, y, keys, 3, op == VTB_OP_dwconv_dw ? &more : NULL);
+}
+
+RULE(dwconv) {
+  vtb_value *x = inst->operands[0], *w = inst->operands[1], *d = dr(g, inst);
+  if (vtb__wants(x)) vtb__contribute(g, x, conv(g, inst, VTB_OP_dwconv_dx, d, w, &w->type));
+  if (vtb__wants(w)) vtb__contribute(g, w, conv(g, inst, VTB_OP_dwconv_dw, x, d, &w->type));
+}
+
+RULE(dwconv_dx) {
+  vtb_value *u = inst->operands[0], *w = inst->operands[1], *d = dr(g, inst);
+  if (vtb__wants(u)) vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, d, w, &w->type));
+  if (vtb__wants(w)) vtb__contribute(g, w, conv(g, inst, VTB_OP_dwconv_dw, d, u, &w->type));
+}
+
+RULE(dwconv_dw) {
+  vtb_value *x = inst->operands[0], *u = inst->operands[1], *d = dr(g, inst);
+  if (vtb__wants(x)) vtb__contribute(g, x, conv(g, inst, VTB_OP_dwconv_dx, u, d, &d->type));
+  if (vtb__wants(u)) vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, x, d, &d->type));
+}
+
+enum { STARTS = 8 /* tokens */ };
+
+/* ---- scans ----------------------------------------------------------------------------------- */
+
+/* Whether the forward scan leaves states for its adjoint, which then walks back from them. */
+static bool leaves_starts(vtb__gradient *g, const vtb_inst *inst) {
+  vtb_scan s = vtb_scan_of(inst);
+  vtb_inst **readers;
+  if (!g->ad->starts || !s.decay->rates || s.init || s.K > 16 || s.K % 4 != 0) return false;
+  size_t n = vtb_value_readers(inst->results[1], &readers);
+  vtb_free(readers);
+  return n == 0 && s.n_tokens > STARTS;
+}
+
+/* Operands q, k, v, d, [S_0, [n_0]]; results y, S_T, [z, n_T]. Final states without an adjoint are
+ * left out. */
+RULE(linscan) {
+  bool normalizer = vtb_attr_int(inst, "normalizer", 0) != 0;
+  vtb_value **r = inst->results, *operands[11];
+  int n = inst->n_operands;
+  memcpy(operands, inst->operands, (size_t)n * sizeof *operands);
+  operands[n++] = vtb__adjoint_or_zeros(g, r[0]);
+  if (normalizer) operands[n++] = vtb__adjoint_or_zeros(g, r[2]);
+  bool dlast = vtb__adjoint(g, r[1]) || (normalizer && vtb__adjoint(g, r[3]));
+  if (dlast) operands[n++] = vtb__adjoint_or_zeros(g, r[1]);
+  if (dlast && normalizer) operands[n++] = vtb__adjoint_or_zeros(g, r[3]);
+  if (!dlast && leaves_starts(g, inst)) {
+    const vtb_type *s = &r[1]->type; /* [B, h, K, V] */
+    vtb_dim tokens = inst->operands[0]->type.dim[1];
+    tokens.size = (tokens.size - 1) / STARTS;
+    r[1]->type = (vtb_type){
+        .dtype = s->dtype, .rank = 5, .dim = {s->dim[0], tokens, s->dim[1], s->dim[2], s->dim[3]}};
+    vtb_attr_set(inst, VTB_A_INT("starts", STARTS));
+    operands[n++] = r[1];
+  }
+
+  static const char *const keys[] = {"class",  "mode",       "chunk", "path",
+                                     "starts", "normalizer", "init"};
+  vtb_attr attrs[9];
+  int n_attrs = 0;
+  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+    const vtb_attr *a = vtb_attr_find(inst, keys[i]);
+    if (a) attrs[n_attrs++] = *a;
+  }
+  if (dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
+  vtb_inst *grad = vtb_build(&g->b, VTB_OP_linscan_grad, operands, n, attrs, n_attrs);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb__contribute(g, inst->operands[i], grad->results[i]);
+}
+
+/* Operands q, k, v, [bias]; results y, lse. */
+RULE(attention) {
+  bool bias = inst->n_operands == 4, dlse = vtb__adjoint(g, inst->results[1]) != NULL;
+  bool dbias = bias && vtb__wants(inst->operands[3]);
+  vtb_value *operands[8];
+  int n = inst->n_operands;
+  memcpy(operands, inst->operands, (size_t)n * sizeof *operands);
+  operands[n++] = inst->results[0];
+  operands[n++] = inst->results[1];
+  operands[n++] = vtb__adjoint_or_zeros(g, inst->results[0]);
+  if (dlse) operands[n++] = vtb__adjoint(g, inst->results[1]);
+  vtb_attr attrs[5];
+  int n_attrs = 0;
+  const vtb_attr *scale = vtb_attr_find(inst, "scale"), *causal = vtb_attr_find(inst, "causal");
+  if (scale) attrs[n_attrs++] = *scale;
+  if (causal) attrs[n_attrs++] = *causal;
+  if (bias) attrs[n_attrs++] = VTB_A_INT("bias", 1);
+  if (dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
+  if (dbias) attrs[n_attrs++] = VTB_A_INT("dbias", 1);
+  vtb_inst *grad = vtb_build(&g->b, VTB_OP_attention_grad, operands, n, attrs, n_attrs);
+  for (int i = 0; i < 3 + dbias; i++) vtb__contribute(g, inst->operands[i], grad->results[i]);
+}
+
+/* Operands g, i, [m_0]. */
+RULE(maxplus) {
+  vtb_value *operands[5];
+  int n = inst->n_operands;
+  memcpy(operands, inst->operands, (size_t)n * sizeof *operands);
+  operands[n++] = inst->results[0];
+  operands[n++] = dr(g, inst);
+  vtb_attr attrs[2];
+  int n_attrs = 0;
+  const vtb_attr *path = vtb_attr_find(inst, "path");
+  if (path) attrs[n_attrs++] = *path;
+  if (inst->n_operands == 3) attrs[n_attrs++] = VTB_A_INT("init", 1);
+  vtb_inst *grad = vtb_build(&g->b, VTB_OP_maxplus_grad, operands, n, attrs, n_attrs);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb__contribute(g, inst->operands[i], grad->results[i]);
+}
+
+/* What is constant in pieces, the wrapping, has derivative 1. */
+RULE(prefix_sum) {
+  vtb_value *d = dr(g, inst);
+  vtb_attr attrs[4] = {VTB_A_INT("axis", (int)vtb_attr_int(inst, "axis", 0)),
+                       VTB_A_INT("reverse", !vtb_attr_int(inst, "reverse", 0))};
+  int n = 2;
+  static const char *const copied[] = {"path", "exclusive"};
+  for (int i = 0; i < 2; i++) {
+    const vtb_attr *a = vtb_attr_find(inst, copied[i]);
+    if (a) attrs[n++] = *a;
+  }
+  vtb__contribute(g, inst->operands[0],
+                  vtb_build(&g->b, VTB_OP_prefix_sum, &d, 1, attrs, n)->results[0]);
+}

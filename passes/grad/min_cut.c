@@ -1,0 +1,107 @@
+/* Minimum vertex cut by maximum flow (shortest augmenting paths). Graphs here have at most a few
+ * hundred vertices.
+ *
+ * Vertex v becomes an edge 2v -> 2v+1 of its weight; all other edges are unbounded. Among the
+ * minimum cuts the one nearest the sinks is taken: vertices whose outer half reaches a sink in the
+ * residual graph and whose inner half does not.
+ */
+#include "passes/grad/autodiff.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define UNBOUNDED (INT64_MAX / 4)
+
+typedef struct flow_edge {
+  int to, next;
+  int64_t room;
+} flow_edge;
+
+typedef struct network {
+  int n;
+  int *head;
+  VTB_VEC(flow_edge) edges; /* e and e^1 are each other's reverse */
+  int *via, *queue;
+} network;
+
+static void connect(network *w, int from, int to, int64_t room) {
+  flow_edge there = {to, w->head[from], room};
+  vtb_vec_push(&w->edges, there);
+  w->head[from] = (int)w->edges.n - 1;
+  flow_edge back = {from, w->head[to], 0};
+  vtb_vec_push(&w->edges, back);
+  w->head[to] = (int)w->edges.n - 1;
+}
+
+/* Breadth first along edges with room; via[v] is the edge that reached v, -1 if none did. */
+static bool find_path(network *w, int from, int to) {
+  for (int i = 0; i < w->n; i++) w->via[i] = -1;
+  int first = 0, last = 0;
+  w->queue[last++] = from;
+  while (first < last) {
+    int v = w->queue[first++];
+    for (int e = w->head[v]; e >= 0; e = w->edges.at[e].next) {
+      int u = w->edges.at[e].to;
+      if (w->edges.at[e].room == 0 || u == from || w->via[u] >= 0) continue;
+      w->via[u] = e;
+      if (u == to) return true;
+      w->queue[last++] = u;
+    }
+  }
+  return false;
+}
+
+static void augment(network *w, int from, int to) {
+  int64_t room = UNBOUNDED;
+  for (int v = to; v != from; v = w->edges.at[w->via[v] ^ 1].to)
+    if (w->edges.at[w->via[v]].room < room) room = w->edges.at[w->via[v]].room;
+  assert(room > 0 && room < UNBOUNDED); /* else a source is a sink and nothing parts them */
+  for (int v = to; v != from; v = w->edges.at[w->via[v] ^ 1].to) {
+    w->edges.at[w->via[v]].room -= room;
+    w->edges.at[w->via[v] ^ 1].room += room;
+  }
+}
+
+/* Marks the vertices from which `to` can be reached. */
+static void mark_reaching(network *w, int to, bool *reaches) {
+  int first = 0, last = 0;
+  reaches[to] = true;
+  w->queue[last++] = to;
+  while (first < last) {
+    int v = w->queue[first++];
+    for (int e = w->head[v]; e >= 0; e = w->edges.at[e].next) {
+      int u = w->edges.at[e].to;
+      if (reaches[u] || w->edges.at[e ^ 1].room == 0) continue;
+      reaches[u] = true;
+      w->queue[last++] = u;
+    }
+  }
+}
+
+void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
+                         const int *edge, int n_edges, bool *cut) {
+  network w = {.n = 2 * n + 2};
+  int from = 2 * n, to = 2 * n + 1;
+  w.head = vtb_xcalloc((size_t)w.n, sizeof *w.head);
+  w.via = vtb_xcalloc((size_t)w.n, sizeof *w.via);
+  w.queue = vtb_xcalloc((size_t)w.n, sizeof *w.queue);
+  bool *reaches = vtb_xcalloc((size_t)w.n, sizeof *reaches);
+  for (int i = 0; i < w.n; i++) w.head[i] = -1;
+  for (int v = 0; v < n; v++) {
+    assert(weight[v] >= 0);
+    connect(&w, 2 * v, 2 * v + 1, weight[v]);
+    if (source[v]) connect(&w, from, 2 * v, UNBOUNDED);
+    if (sink[v]) connect(&w, 2 * v + 1, to, UNBOUNDED);
+  }
+  for (int e = 0; e < 2 * n_edges; e++) assert(edge[e] >= 0 && edge[e] < n);
+  for (int e = 0; e < n_edges; e++)
+    connect(&w, 2 * edge[2 * e] + 1, 2 * edge[2 * e + 1], UNBOUNDED);
+  while (find_path(&w, from, to)) augment(&w, from, to);
+  mark_reaching(&w, to, reaches);
+  for (int v = 0; v < n; v++) cut[v] = reaches[2 * v + 1] && !reaches[2 * v];
+  vtb_vec_free(&w.edges);
+  vtb_free(w.head);
+  vtb_free(w.via);
+  vtb_free(w.queue);
+  vtb_free(reaches);
+}

@@ -1,0 +1,108 @@
+/* join_products: narrow products of one operand become one product.
+ *
+ *   %i = einsum %x, %wi {spec = "bnd,hd->bnh"}         %w = concat %wi, %wf {axis = 0}
+ *   %f = einsum %x, %wf {spec = "bnd,hd->bnh"}   =>    %y = einsum %x, %w {spec = "bnd,hd->bnh"}
+ *                                                      %i = slice %y ...   %f = slice %y ...
+ *
+ * A product with few columns takes as long as reading its large operand takes; the gates of a cell
+ * then read it once, and so do their adjoints. Before autodiff and before distribute. Declines wide
+ * products and second operands that are computed after the first product.
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_COLUMNS = 16 };
+
+/* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it
+ * is not the result's last, or if another letter of operand 1 is not summed. */
+static int column_axis(const vtb_inst *e) {
+  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1,
+             *out = strchr(spec, '>') + 1;
+  int rank = e->operands[1]->type.rank, axis = -1;
+  for (int a = 0; a < rank; a++) {
+    if (!strchr(out, second[a])) continue;
+    if (axis >= 0 || memchr(spec, second[a], (size_t)e->operands[0]->type.rank)) return -1;
+    axis = a;
+  }
+  return axis >= 0 && out[strlen(out) - 1] == second[axis] ? axis : -1;
+}
+
+static bool is_candidate(const vtb_inst *e, int *axis) {
+  if (e->op != VTB_OP_einsum || e->n_operands != 2) return false;
+  *axis = column_axis(e);
+  return *axis >= 0 && e->operands[1]->type.dim[*axis].size > 0 &&
+         e->operands[1]->type.dim[*axis].size <= MOST_COLUMNS / 2;
+}
+
+static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
+  const vtb_type *x = &first->operands[1]->type, *y = &e->operands[1]->type;
+  if (first->operands[0] != e->operands[0] || x->rank != y->rank || x->dtype != y->dtype)
+    return false;
+  if (!vtb_attr_equal(vtb_attr_find(first, "spec"), vtb_attr_find(e, "spec"))) return false;
+  for (int a = 0; a < x->rank; a++)
+    if (a != axis && x->dim[a].size != y->dim[a].size) return false;
+  return !e->operands[1]->def || e->operands[1]->def->order < first->order;
+}
+
+static void join(vtb_func *f, vtb_inst **group, int n, int axis) {
+  vtb_inst *first = group[0];
+  vtb_builder b = {.module = f->module, .func = f, .before = first, .span = first->span};
+  vtb_value *columns[MOST_COLUMNS];
+  for (int i = 0; i < n; i++) columns[i] = group[i]->operands[1];
+  vtb_value *w = vtb_b_concat(&b, columns, n, axis);
+  vtb_value *y = vtb_b_einsum(&b, vtb_attr_str(first, "spec", ""), first->operands[0], w);
+  int last = y->type.rank - 1;
+  int64_t at = 0;
+  for (int i = 0; i < n; i++) {
+    vtb_value *old = group[i]->results[0];
+    int64_t size = columns[i]->type.dim[axis].size;
+    vtb_value *part = vtb_b_slice(&b, y, last, at, at + size, 1);
+    vtb__swap_names(old, part);
+    vtb_replace_all(old, part);
+    at += size;
+  }
+  for (int i = 0; i < n; i++) vtb_inst_unlink(group[i]);
+}
+
+/* i and the products after it that can join it; how many. */
+static int find_group(vtb_inst *i, int axis, vtb_inst **group) {
+  int64_t columns = i->operands[1]->type.dim[axis].size;
+  vtb_inst **readers;
+  int other, n = 0;
+  size_t n_readers = vtb_value_readers(i->operands[0], &readers);
+  group[n++] = i;
+  for (size_t r = 0; r < n_readers; r++) {
+    vtb_inst *e = readers[r];
+    if (e->order <= i->order || !is_candidate(e, &other) || other != axis || !alike(i, e, axis))
+      continue;
+    columns += e->operands[1]->type.dim[axis].size;
+    if (columns > MOST_COLUMNS) break;
+    group[n++] = e;
+  }
+  vtb_free(readers);
+  return n;
+}
+
+static void visit(vtb_func *f) {
+  vtb_func_number(f);
+  for (vtb_inst *i = f->first, *next; i; i = next) {
+    vtb_inst *group[MOST_COLUMNS];
+    int axis;
+    next = i->next;
+    if (!is_candidate(i, &axis)) continue;
+    int n = find_group(i, axis, group);
+    if (n < 2) continue;
+    for (int k = 1; k < n; k++)
+      if (next == group[k]) next = next->next;
+    join(f, group, n, axis);
+  }
+}
+
+vtb_status vtb__pass_join_products(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    if (f->kind == VTB_FUNC_PLAIN) visit(f);
+  return VTB_OK;
+}

@@ -1,0 +1,438 @@
+/* path_fold: permutations of tokens sink through everything that treats tokens alike, into the ops
+ * that depend on order.
+ *
+ *   %p = permute %x {axis=1, path="cols@14x14"}         %g = gelu %x
+ *   %g = gelu %p                                   =>   %y = linscan %g, ... {path="cols@14x14"}
+ *   %y = linscan %g, ...
+ *   %z = permute %y {axis=1, inverse=1, path="cols@14x14"}      uses of %z read %y
+ *
+ * Walking forward, each value is known as "what the instruction now computes, visited in order o
+ * along axis a". A permutation only changes what is known. An op over operands known in one order
+ * computes on the values as stored and passes the order on; linscan, delta, maxplus, shift,
+ * recurrence and dwconv take it as their path (composed with one they have). Operands of other
+ * orders are permuted to fit. Ops that mix tokens in another way get real permutations in front:
+ * attention scores, slices of several tokens, concatenation of tokens. Calls with permuted
+ * arguments call a copy of the callee in which the permutation goes on sinking. Needs no other
+ * pass; runs on recurrences as well as on linscan.
+ */
+#include "passes/graph/path_order.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What is known of a value of the original function: `v` visited in `order` along `axis`; order
+ * NULL: v itself. */
+typedef struct known {
+  vtb_value *v;
+  const vtb__order *order;
+  int axis;
+  vtb_value *permuted; /* the permutation, once it had to be made */
+} known;
+
+typedef struct folder folder;
+
+/* A callee compiled for arguments in certain orders. */
+typedef struct variant {
+  const vtb_func *original;
+  char *signature;
+  vtb_func *func;
+  known *returns; /* order and axis only */
+} variant;
+
+struct folder {
+  vtb_module *module;
+  vtb__orders orders;
+  VTB_VEC(variant) variants;
+};
+
+/* One function being walked. */
+typedef struct walk {
+  folder *all;
+  vtb_func *func;
+  VTB_VEC(known) table; /* by value id */
+  vtb_builder b;
+} walk;
+
+static known *entry(walk *w, const vtb_value *v) {
+  while (w->table.n <= (size_t)v->id) vtb_vec_push(&w->table, ((known){0}));
+  known *k = &w->table.at[v->id];
+  if (!k->v) k->v = (vtb_value *)v;
+  return k;
+}
+
+/* v as the original function had it. */
+static vtb_value *as_written(walk *w, const vtb_value *v) {
+  known k = *entry(w, v);
+  if (!k.order) return k.v;
+  if (!k.permuted) {
+    k.permuted = vtb_b_permute(&w->b, k.v, k.axis, k.order->text, false);
+    *entry(w, v) = k;
+  }
+  return k.permuted;
+}
+
+/* A value that, visited in `order` along `axis`, is v. */
+static vtb_value *in_order(walk *w, const vtb_value *v, const vtb__order *order, int axis) {
+  const known *k = entry(w, v);
+  if (k->order == order && k->axis == axis) return k->v;
+  return vtb_b_permute(&w->b, as_written(w, v), axis, order->text, true);
+}
+
+static void know(walk *w, const vtb_value *v, vtb_value *as, const vtb__order *order, int axis) {
+  known *k = entry(w, v);
+  *k = (known){.v = as, .order = order && !order->identity ? order : NULL, .axis = axis};
+}
+
+/* ---- where an axis goes ---------------------------------------------------------------------- */
+
+enum { GONE = -1, MIXED = -2 }; /* summed over; the op does not treat positions alike */
+
+static bool has_axis(const vtb_inst *inst, int axis) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  for (int i = 0; i < n; i++)
+    if (axes[i] == axis) return true;
+  return false;
+}
+
+static int after_reduce(const vtb_inst *inst, int axis) {
+  if (has_axis(inst, axis)) return GONE;
+  if (vtb_attr_int(inst, "keep", 0)) return axis;
+  int out = axis;
+  for (int a = 0; a < axis; a++) out -= has_axis(inst, a);
+  return out;
+}
+
+static int64_t prefix_count(const vtb_type *t, int axis, int *n_dynamic) {
+  int64_t count = 1;
+  *n_dynamic = 0;
+  for (int a = 0; a < axis; a++) {
+    if (t->dim[a].size == VTB_DYN)
+      ++*n_dynamic;
+    else
+      count *= t->dim[a].size;
+  }
+  return count;
+}
+
+static int after_reshape(const vtb_type *from, const vtb_type *to, int axis) {
+  int dynamic, other;
+  int64_t before = prefix_count(from, axis, &dynamic);
+  for (int a = 0; a < to->rank; a++)
+    if (to->dim[a].size == from->dim[axis].size && prefix_count(to, a, &other) == before &&
+        other == dynamic)
+      return a;
+  return MIXED;
+}
+
+static int after_transpose(const vtb_inst *inst, int axis) {
+  int n;
+  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
+  for (int i = 0; i < n; i++)
+    if (perm[i] == axis) return i;
+  return MIXED;
+}
+
+/* The letters of operand i (0, 1) or of the result (2). */
+static const char *letters(const vtb_inst *inst, int i) {
+  const char *spec = vtb_attr_str(inst, "spec", ",->");
+  if (i == 0) return spec;
+  return i == 1 ? strchr(spec, ',') + 1 : strstr(spec, "->") + 2;
+}
+
+static int letter_axis(const vtb_inst *inst, int i, char c) {
+  const char *s = letters(inst, i);
+  for (int a = 0; s[a] && s[a] != ',' && s[a] != '-'; a++)
+    if (s[a] == c) return a;
+  return -1;
+}
+
+/* The axis of the result that `axis` of operand i becomes. */
+static int result_axis(const vtb_inst *inst, int i, int axis) {
+  const vtb_type *x = &inst->operands[i]->type, *y = &inst->results[0]->type;
+  switch (inst->op) {
+  case VTB_OP_reduce_sum:
+  case VTB_OP_reduce_max:
+    return after_reduce(inst, axis);
+  case VTB_OP_reshape:
+    return after_reshape(x, y, axis);
+  case VTB_OP_broadcast:
+    return axis + y->rank - x->rank;
+  case VTB_OP_transpose:
+    return after_transpose(inst, axis);
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_concat:
+    return vtb_attr_int(inst, "axis", 0) == axis ? MIXED : axis;
+  case VTB_OP_prefix_sum:
+    return vtb_attr_int(inst, "axis", 0) != axis ? axis : MIXED;
+  case VTB_OP_shift:
+    return i == 0 && vtb_attr_int(inst, "axis", 0) != axis && inst->n_operands == 1 ? axis : MIXED;
+  case VTB_OP_einsum:
+    return letter_axis(inst, 2, letters(inst, i)[axis]);
+  default:
+    return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE ? axis + y->rank - x->rank : MIXED;
+  }
+}
+
+/* The axis of operand j that moves together with `axis` of operand i; -1 if j has none. */
+static int partner_axis(const vtb_inst *inst, int i, int axis, int j) {
+  const vtb_type *y = &inst->operands[j]->type;
+  if (inst->op == VTB_OP_einsum) return letter_axis(inst, j, letters(inst, i)[axis]);
+  if (inst->op == VTB_OP_concat) return axis;
+  int a = axis - inst->operands[i]->type.rank + y->rank;
+  return a >= 0 && y->dim[a].size != 1 ? a : -1;
+}
+
+/* ---- ops that have a path -------------------------------------------------------------------- */
+
+/* Operands first..last have a token axis 1 and must be in one order. */
+static bool path_operands(const vtb_inst *inst, int *first, int *last) {
+  *first = 0;
+  switch (inst->op) {
+  case VTB_OP_recurrence:
+    *first = (int)vtb_attr_int(inst, "inits", 0);
+    *last = *first + (int)vtb_attr_int(inst, "seqs", 0) - 1;
+    return true;
+  case VTB_OP_delta:
+  case VTB_OP_linscan:
+    *last = vtb_streq(vtb_attr_str(inst, "class", ""), "constant") ? 2 : 3;
+    return true;
+  case VTB_OP_maxplus:
+    *last = 1;
+    return true;
+  case VTB_OP_shift:
+  case VTB_OP_prefix_sum:
+  case VTB_OP_dwconv:
+    *last = 0;
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool result_has_tokens(const vtb_inst *inst, int i) {
+  if (inst->op == VTB_OP_recurrence)
+    return i < inst->callee->n_returns - (int)vtb_attr_int(inst, "states", 0);
+  if (inst->op == VTB_OP_linscan) return i % 2 == 0;
+  return true;
+}
+
+static void set_path(walk *w, vtb_inst *inst, const vtb__order *order) {
+  const char *path = vtb_attr_str(inst, "path", NULL);
+  if (path)
+    order = vtb__order_compose(&w->all->orders, order, vtb__order_of(&w->all->orders, path, false));
+  if (order->identity)
+    vtb_attr_remove(inst, "path");
+  else
+    vtb_attr_set(inst, VTB_A_STR("path", order->text));
+}
+
+static bool fold_into_path(walk *w, vtb_inst *inst) {
+  bool named = inst->op == VTB_OP_shift || inst->op == VTB_OP_prefix_sum;
+  int first, last, axis = named ? (int)vtb_attr_int(inst, "axis", 0) : 1;
+  const vtb__order *order = NULL;
+  if (!path_operands(inst, &first, &last)) return false;
+  for (int i = first; i <= last && !order; i++) {
+    const known *k = entry(w, inst->operands[i]);
+    if (k->order && k->axis == axis) order = k->order;
+  }
+  if (!order) return false;
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb_inst_set_operand(inst, i,
+                         i >= first && i <= last ? in_order(w, inst->operands[i], order, axis)
+                                                 : as_written(w, inst->operands[i]));
+  set_path(w, inst, order);
+  for (int i = 0; i < inst->n_results; i++)
+    if (result_has_tokens(inst, i)) know(w, inst->results[i], inst->results[i], order, axis);
+  return true;
+}
+
+/* ---- other ops ------------------------------------------------------------------------------- */
+
+static void keep_as_written(walk *w, vtb_inst *inst) {
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb_inst_set_operand(inst, i, as_written(w, inst->operands[i]));
+}
+
+/* One token out of a permuted sequence is one token of the stored one. */
+static bool fold_token_slice(walk *w, vtb_inst *inst) {
+  const known *k = entry(w, inst->operands[0]);
+  int64_t start = vtb_attr_int(inst, "start", 0);
+  if (inst->op != VTB_OP_slice || vtb_attr_int(inst, "axis", 0) != k->axis ||
+      vtb_attr_int(inst, "limit", 0) != start + 1)
+    return false;
+  vtb_inst_set_operand(inst, 0, k->v);
+  vtb_attr_set(inst, VTB_A_INT("start", k->order->perm[start]));
+  vtb_attr_set(inst, VTB_A_INT("limit", k->order->perm[start] + 1));
+  return true;
+}
+
+/* The first operand known in some order that the op can pass on. */
+static int leading_operand(walk *w, const vtb_inst *inst, int *to) {
+  for (int i = 0; i < inst->n_operands; i++) {
+    const known *k = entry(w, inst->operands[i]);
+    if (!k->order) continue;
+    *to = result_axis(inst, i, k->axis);
+    if (*to != MIXED) return i;
+  }
+  return -1;
+}
+
+static void fold_through(walk *w, vtb_inst *inst) {
+  int to = MIXED, lead = inst->n_results == 1 ? leading_operand(w, inst, &to) : -1;
+  if (lead < 0) {
+    keep_as_written(w, inst);
+    return;
+  }
+  const known k = *entry(w, inst->operands[lead]);
+  vtb_value *x[2 + VTB_MAX_RANK], **operands = x;
+  if (inst->n_operands > 2 + VTB_MAX_RANK)
+    operands = vtb_xcalloc((size_t)inst->n_operands, sizeof *operands);
+  for (int j = 0; j < inst->n_operands; j++) {
+    int axis = j == lead ? k.axis : partner_axis(inst, lead, k.axis, j);
+    operands[j] =
+        axis < 0 ? as_written(w, inst->operands[j]) : in_order(w, inst->operands[j], k.order, axis);
+  }
+  for (int j = 0; j < inst->n_operands; j++) vtb_inst_set_operand(inst, j, operands[j]);
+  if (operands != x) vtb_free(operands);
+  if (to >= 0) know(w, inst->results[0], inst->results[0], k.order, to);
+}
+
+static void fold_permute(walk *w, vtb_inst *inst) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  const vtb__order *p = vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""),
+                                      vtb_attr_int(inst, "inverse", 0) != 0);
+  known k = *entry(w, inst->operands[0]);
+  if (k.order && k.axis != axis) k = (known){.v = as_written(w, inst->operands[0])};
+  const vtb__order *o = k.order ? vtb__order_compose(&w->all->orders, k.order, p) : p;
+  know(w, inst->results[0], k.v, o, axis);
+  vtb_inst_unlink(inst);
+}
+
+/* The tap shows what the user wrote; those who read on read the stored value. */
+static void fold_tap(walk *w, vtb_inst *inst) {
+  known k = *entry(w, inst->operands[0]);
+  vtb_inst_set_operand(inst, 0, as_written(w, inst->operands[0]));
+  if (k.order) know(w, inst->results[0], k.v, k.order, k.axis);
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void fold_function(folder *all, vtb_func *f, const known *args, known *returns);
+
+static char *signature_of(walk *w, const vtb_inst *call) {
+  vtb_strbuf s = {0};
+  for (int i = 0; i < call->n_operands; i++) {
+    const known *k = entry(w, call->operands[i]);
+    if (k->order) vtb_strbuf_printf(&s, "%d:%d:%d;", i, k->order->index, k->axis);
+  }
+  return s.at; /* NULL if all are as written */
+}
+
+static const variant *variant_for(walk *w, const vtb_inst *call, char *signature) {
+  folder *all = w->all;
+  for (size_t i = 0; i < all->variants.n; i++) {
+    if (all->variants.at[i].original != call->callee ||
+        !vtb_streq(all->variants.at[i].signature, signature))
+      continue;
+    vtb_free(signature);
+    return &all->variants.at[i];
+  }
+  variant v = {.original = call->callee, .signature = signature};
+  known *args = vtb_xcalloc((size_t)call->n_operands + 1, sizeof *args);
+  for (int i = 0; i < call->n_operands; i++) args[i] = *entry(w, call->operands[i]);
+  v.func = vtb_func_clone(call->callee, all->module, call->callee->name);
+  v.returns = vtb_xcalloc((size_t)call->callee->n_returns + 1, sizeof *v.returns);
+  fold_function(all, v.func, args, v.returns);
+  vtb_free(args);
+  vtb_vec_push(&all->variants, v);
+  return &all->variants.at[all->variants.n - 1];
+}
+
+static void fold_call(walk *w, vtb_inst *inst) {
+  char *signature = signature_of(w, inst);
+  if (!signature) {
+    keep_as_written(w, inst);
+    return;
+  }
+  const variant *v = variant_for(w, inst, signature);
+  for (int i = 0; i < inst->n_operands; i++)
+    vtb_inst_set_operand(inst, i, entry(w, inst->operands[i])->v);
+  inst->callee = v->func;
+  for (int i = 0; i < inst->n_results; i++)
+    know(w, inst->results[i], inst->results[i], v->returns[i].order, v->returns[i].axis);
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static bool all_as_written(walk *w, const vtb_inst *inst) {
+  for (int i = 0; i < inst->n_operands; i++)
+    if (entry(w, inst->operands[i])->order) return false;
+  return true;
+}
+
+static void fold_inst(walk *w, vtb_inst *inst) {
+  w->b.before = inst, w->b.span = inst->span;
+  if (inst->op == VTB_OP_permute)
+    fold_permute(w, inst);
+  else if (all_as_written(w, inst))
+    keep_as_written(w, inst); /* also renames operands */
+  else if (inst->op == VTB_OP_tap)
+    fold_tap(w, inst);
+  else if (inst->op == VTB_OP_call)
+    fold_call(w, inst);
+  else if (!fold_into_path(w, inst) && !fold_token_slice(w, inst))
+    fold_through(w, inst);
+}
+
+/* args: in which orders the arguments arrive (NULL: as written); returns: takes the orders of the
+ * results (NULL: as written). */
+static void fold_function(folder *all, vtb_func *f, const known *args, known *returns) {
+  walk w = {.all = all, .func = f, .b = {.module = all->module, .func = f}};
+  for (int i = 0; args && i < f->n_args; i++)
+    know(&w, f->args[i], f->args[i], args[i].order, args[i].axis);
+  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
+    next = inst->next;
+    fold_inst(&w, inst);
+  }
+  w.b.before = NULL, w.b.span = f->span;
+  for (int i = 0; i < f->n_returns; i++) {
+    if (returns) returns[i] = *entry(&w, f->returns[i]);
+    f->returns[i] = returns ? returns[i].v : as_written(&w, f->returns[i]);
+  }
+  vtb_vec_free(&w.table);
+}
+
+static void report(const vtb_func *f) {
+  for (const vtb_inst *inst = f->first; inst; inst = inst->next)
+    if (inst->op == VTB_OP_permute)
+      vtb_log("path_fold: @%s keeps permute %%%s along %s", f->name, inst->results[0]->name,
+              vtb_attr_str(inst, "path", ""));
+}
+
+vtb_status vtb__pass_path_fold(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  folder all = {.module = c->module};
+  vtb_arena_init(&all.orders.arena);
+  VTB_VEC(vtb_func *) funcs = {0};
+  if (c->module->entry) {
+    vtb_func **order;
+    size_t n = vtb_module_post_order(c->module->entry, &order);
+    for (size_t i = 0; i < n; i++) vtb_vec_push(&funcs, order[i]);
+    vtb_free(order);
+  } else {
+    for (vtb_func *f = c->module->first; f; f = f->next) vtb_vec_push(&funcs, f);
+  }
+  for (size_t i = 0; i < funcs.n; i++)
+    if (funcs.at[i]->kind == VTB_FUNC_PLAIN) fold_function(&all, funcs.at[i], NULL, NULL);
+  for (vtb_func *f = c->module->first; f; f = f->next) report(f);
+  for (size_t i = 0; i < all.variants.n; i++) {
+    vtb_free(all.variants.at[i].signature);
+    vtb_free(all.variants.at[i].returns);
+  }
+  vtb_vec_free(&all.variants);
+  vtb_vec_free(&funcs);
+  vtb__orders_free(&all.orders);
+  return VTB_OK;
+}

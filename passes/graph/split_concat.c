@@ -1,0 +1,95 @@
+/* split_concat: a product that sums over a concatenated axis becomes a sum of products of the
+ * pieces.
+ *
+ *   %g = concat %q, %k, %v {axis = 2}
+ *   %y = einsum %g, %w {spec = "bnd,ed->bne"}
+ *   =>
+ *   %w0 = slice %w ... %w1 = ... %w2 = ...
+ *   %y = einsum %q, %w0 + einsum %k, %w1 + einsum %v, %w2
+ *
+ * The slices of the weight are views, so nothing is copied in either direction of training, where
+ * the concatenation would be written and read forward, and its adjoint written and cut backward.
+ * Before autodiff. Declines unless every use of the concatenation is such a product, and the
+ * product's result is small beside the concatenation (gates, heads): for wide results one product
+ * is faster.
+ */
+#include "passes/passes_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Number of operand `which`'s letter at `axis` if it is summed, else 0. */
+static char summed_letter(const vtb_inst *e, int which, int axis) {
+  const char *spec = vtb_attr_str(e, "spec", ""), *out = strchr(spec, '>') + 1;
+  char letter = (which ? strchr(spec, ',') + 1 : spec)[axis];
+  return strchr(out, letter) ? 0 : letter;
+}
+
+static int axis_of(const vtb_inst *e, int which, char letter) {
+  const char *spec = vtb_attr_str(e, "spec", ""), *in = which ? strchr(spec, ',') + 1 : spec;
+  for (int a = 0; a < e->operands[which]->type.rank; a++)
+    if (in[a] == letter) return a;
+  return -1;
+}
+
+static bool fits(const vtb_inst *e, const vtb_inst *concat, int axis) {
+  if (e->op != VTB_OP_einsum || e->n_operands != 2) return false;
+  int which = e->operands[0] == concat->results[0] ? 0 : 1;
+  if (e->operands[1 - which] == concat->results[0]) return false;
+  char letter = summed_letter(e, which, axis);
+  if (!letter || axis_of(e, 1 - which, letter) < 0) return false;
+  return vtb_type_count(&e->results[0]->type) * 8 <= vtb_type_count(&concat->results[0]->type);
+}
+
+static bool every_use_fits(const vtb_func *f, const vtb_inst *concat, int axis) {
+  const vtb_value *v = concat->results[0];
+  bool fit = true;
+  vtb_inst **readers;
+  for (int r = 0; r < f->n_returns; r++)
+    if (f->returns[r] == v) return false;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) fit &= fits(readers[r], concat, axis);
+  vtb_free(readers);
+  return fit && n > 0;
+}
+
+static void distribute(vtb_func *f, vtb_inst *e, const vtb_inst *concat, int axis) {
+  int which = e->operands[0] == concat->results[0] ? 0 : 1;
+  char letter = summed_letter(e, which, axis);
+  int other_axis = axis_of(e, 1 - which, letter);
+  vtb_builder b = {.module = f->module, .func = f, .before = e, .span = e->span};
+  vtb_value *sum = NULL;
+  int64_t at = 0;
+  for (int k = 0; k < concat->n_operands; k++) {
+    int64_t size = concat->operands[k]->type.dim[axis].size;
+    vtb_value *part = vtb_b_slice(&b, e->operands[1 - which], other_axis, at, at + size, 1);
+    vtb_value *x = which ? part : concat->operands[k], *y = which ? concat->operands[k] : part;
+    vtb_value *product = vtb_b_einsum(&b, vtb_attr_str(e, "spec", ""), x, y);
+    if (k == concat->n_operands - 1) b.name_hint = e->results[0]->name;
+    sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, product) : product;
+    at += size;
+  }
+  vtb_replace_all(e->results[0], sum);
+  vtb_inst_unlink(e);
+}
+
+vtb_status vtb__pass_split_concat(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    vtb_func_number(f);
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (i->op != VTB_OP_concat) continue;
+      int axis = (int)vtb_attr_int(i, "axis", 0);
+      if (!every_use_fits(f, i, axis)) continue;
+      vtb_inst **readers;
+      size_t n = vtb_value_readers(i->results[0], &readers);
+      for (size_t r = 0; r < n; r++) distribute(f, readers[r], i, axis);
+      vtb_free(readers);
+      next = i->next;
+      vtb_inst_unlink(i);
+    }
+  }
+  return VTB_OK;
+}

@@ -1,0 +1,72 @@
+/* Batched values of a recurrence: their axes, and what is done with those alone. */
+#include "passes/recurrence/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The axes of r->batch, r->tokens, r->heads that `lead` stands for, then dims. */
+vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank) {
+  vtb_type t = {.dtype = VTB_F32};
+  if (lead == 3) t.dim[t.rank++] = r->batch, t.dim[t.rank++] = r->tokens;
+  if (lead >= 1) t.dim[t.rank++] = r->heads;
+  for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
+  return t;
+}
+
+/* The leading axes of x as they are (the head axis may be missing its size), then dims. */
+vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
+  vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
+  memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
+  for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
+  return vtb_type_equal(&t, &x.v->type) ? x.v : vtb_b_reshape(&r->b, x.v, &t);
+}
+
+/* Step axes of size 1 in front, up to `rank`. */
+vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x, int rank) {
+  vtb_dim dims[VTB_MAX_RANK];
+  if (x.rank >= rank) return x;
+  int extra = rank - x.rank;
+  for (int a = 0; a < rank; a++)
+    dims[a] = a < extra ? (vtb_dim){.size = 1} : x.v->type.dim[x.lead + a - extra];
+  x.v = vtb__rec_reshape(r, x, dims, rank);
+  x.rank = rank;
+  return x;
+}
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y) {
+  int rank = larger(x.rank, y.rank);
+  x = vtb__rec_to_rank(r, x, rank), y = vtb__rec_to_rank(r, y, rank);
+  return (vtb__lifted){vtb_b_binary(&r->b, op, x.v, y.v), larger(x.lead, y.lead), rank, 0};
+}
+
+vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
+  x = vtb__rec_to_rank(r, x, rank);
+  vtb_type t = vtb__rec_type(r, 3, dims, rank);
+  return vtb_type_equal(&t, &x.v->type) ? x.v : vtb_b_broadcast(&r->b, x.v, &t);
+}
+
+vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first) {
+  vtb_attr attrs[4] = {VTB_A_INT("axis", 1), VTB_A_INT("by", by)};
+  int n = 2;
+  if (!first && fill != 0) attrs[n++] = VTB_A_FLOAT("fill", fill);
+  if (r->path) attrs[n++] = VTB_A_STR("path", r->path);
+  vtb_value *operands[] = {x, first};
+  return vtb_build(&r->b, VTB_OP_shift, operands, first ? 2 : 1, attrs, n)->results[0];
+}
+
+int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]) {
+  const vtb_attr *path = vtb_attr_find(r->inst, "path"), *layout = vtb_attr_find(r->inst, "layout");
+  int n = 0;
+  if (path) attrs[n++] = *path;
+  if (layout) attrs[n++] = *layout;
+  return n;
+}
+
+vtb_value *vtb__rec_largest(vtb__rec *r, vtb_value *x, int lead) {
+  int64_t axes[VTB_MAX_RANK];
+  int n = 0;
+  for (int a = lead; a < x->type.rank; a++) axes[n++] = a;
+  return n ? vtb_b_reduce(&r->b, VTB_OP_reduce_max, x, axes, n, false) : x;
+}

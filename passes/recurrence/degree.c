@@ -1,0 +1,229 @@
+/* Degrees: how a batched value depends on the running scales. The true value is e^(sum of degree m)
+ * times the one kept, one number a scale.
+ *
+ *   products, quotients              add and subtract degrees
+ *   sums, maxima, comparisons        lift the operand of lower degree by e^(-m) a degree; where
+ *                                    neither is lower, both to a scale of their own, the larger of
+ *                                    theirs
+ *   |x|, -x, relu                    keep the degree
+ *   log x                            gains degree * m
+ *   moving elements, sums over axes  first bring scales that vary over axes of the state to their
+ *                                    largest
+ *   any other function               takes the true value
+ */
+#include "passes/recurrence/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The largest exponent that float32 takes. */
+#define LARGEST_EXPONENT 88.0
+
+/* ---- vectors --------------------------------------------------------------------------------- */
+
+double vtb__degree_in(const double *d, int scale) { return d ? d[scale] : 0; }
+
+/* x + c y */
+static const double *combined(vtb__rec *r, const double *x, double c, const double *y) {
+  double *sum = VTB_NEW_ARRAY(&r->arena, double, VTB__MAX_SCALES);
+  bool any = false;
+  for (int k = 0; k < VTB__MAX_SCALES; k++) {
+    sum[k] = vtb__degree_in(x, k) + c * vtb__degree_in(y, k);
+    any |= sum[k] != 0;
+  }
+  return any ? sum : NULL;
+}
+
+const double *vtb__degree_one(vtb__rec *r, int scale) {
+  if (scale < 0) return NULL;
+  double *one = VTB_NEW_ARRAY(&r->arena, double, VTB__MAX_SCALES);
+  one[scale] = 1;
+  return one;
+}
+
+static const double *times(vtb__rec *r, const double *x, double c) {
+  return combined(r, NULL, c, x);
+}
+
+const double *vtb__degree_sum(vtb__rec *r, const vtb__lifted x[2]) {
+  return combined(r, x[0].degree, 1, x[1].degree);
+}
+
+/* ---- lifting --------------------------------------------------------------------------------- */
+
+/* The exponent sum of p m; NULL if p is. */
+static vtb__lifted exponent(vtb__rec *r, const double *p) {
+  vtb__lifted sum = {0};
+  for (int k = 0; k < (int)r->scales.n; k++) {
+    double c = vtb__degree_in(p, k);
+    if (c == 0) continue;
+    vtb__lifted m = r->scales.at[k].m;
+    if (c != 1)
+      m.v = c == -1 ? vtb_b_unary(&r->b, VTB_OP_neg, m.v)
+                    : vtb_b_binary(&r->b, VTB_OP_mul, m.v, vtb_b_constant(&r->b, c));
+    sum = sum.v ? vtb__rec_binary(r, VTB_OP_add, sum, m) : m;
+  }
+  return sum;
+}
+
+static bool any_below(const double *p) {
+  for (int k = 0; p && k < VTB__MAX_SCALES; k++)
+    if (p[k] < 0) return true;
+  return false;
+}
+
+vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, const double *p) {
+  vtb__lifted e = exponent(r, p);
+  if (!e.v) return x;
+  if (any_below(p))
+    e.v = vtb_b_binary(&r->b, VTB_OP_min, e.v, vtb_b_constant(&r->b, LARGEST_EXPONENT));
+  e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
+  const double *degree = x.degree;
+  x = vtb__rec_binary(r, VTB_OP_mul, x, e);
+  x.degree = degree;
+  return x;
+}
+
+vtb__lifted vtb__rec_true_value(vtb__rec *r, vtb__lifted x) {
+  x = vtb__rec_times_scale(r, x, x.degree);
+  x.degree = NULL;
+  return x;
+}
+
+/* x times e^(from - to), an exponent that is at most 0. */
+static vtb__lifted brought(vtb__rec *r, vtb__lifted x, vtb__lifted from, vtb__lifted to) {
+  vtb__lifted e = vtb__rec_binary(r, VTB_OP_sub, from, to);
+  e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
+  const double *degree = x.degree;
+  x = vtb__rec_binary(r, VTB_OP_mul, x, e);
+  x.degree = degree;
+  return x;
+}
+
+/* ---- scales made of others ------------------------------------------------------------------- */
+
+static int new_scale(vtb__rec *r, vtb__lifted m) {
+  if (r->scales.n >= VTB__MAX_SCALES) return -1;
+  vtb_vec_push(&r->scales, ((vtb__scale){.m = m, .flat = -1}));
+  return (int)r->scales.n - 1;
+}
+
+int vtb__rec_flat_scale(vtb__rec *r, int scale) {
+  vtb__scale s = r->scales.at[scale];
+  if (s.m.rank == 0 || s.flat >= 0) return s.m.rank == 0 ? scale : s.flat;
+  vtb__lifted m = {.v = vtb__rec_largest(r, s.m.v, 3), .lead = 3};
+  int flat = new_scale(r, m);
+  if (flat >= 0) r->scales.at[flat].prev = vtb__rec_largest(r, s.prev, 3);
+  r->scales.at[scale].flat = flat;
+  return flat;
+}
+
+vtb__lifted vtb__rec_flatten(vtb__rec *r, vtb__lifted x) {
+  for (int k = 0; x.degree && k < (int)r->scales.n; k++) {
+    double p = vtb__degree_in(x.degree, k);
+    if (p == 0 || r->scales.at[k].m.rank == 0) continue;
+    const double *part = times(r, vtb__degree_one(r, k), p);
+    int flat = p > 0 ? vtb__rec_flat_scale(r, k) : -1;
+    if (flat >= 0)
+      x = brought(r, x, exponent(r, part), exponent(r, times(r, vtb__degree_one(r, flat), p)));
+    else
+      x = vtb__rec_times_scale(r, x, part);
+    x.degree = combined(r, x.degree, -1, part);
+    if (flat >= 0) x.degree = combined(r, x.degree, p, vtb__degree_one(r, flat));
+  }
+  return x;
+}
+
+/* ---- one degree for several ------------------------------------------------------------------ */
+
+static const double *highest(vtb__rec *r, const vtb__lifted *x, int first, int n) {
+  double *top = VTB_NEW_ARRAY(&r->arena, double, VTB__MAX_SCALES);
+  for (int k = 0; k < VTB__MAX_SCALES; k++) {
+    top[k] = vtb__degree_in(x[first].degree, k);
+    for (int i = first; i < n; i++)
+      if (vtb__degree_in(x[i].degree, k) > top[k]) top[k] = vtb__degree_in(x[i].degree, k);
+  }
+  return combined(r, top, 0, NULL);
+}
+
+/* All operands to the largest of their exponents. */
+static const double *to_largest(vtb__rec *r, vtb__lifted *x, int first, int n) {
+  vtb__lifted all = {0};
+  vtb__lifted *own = VTB_NEW_ARRAY(&r->arena, vtb__lifted, n);
+  for (int i = first; i < n; i++) {
+    own[i] = exponent(r, x[i].degree);
+    if (!own[i].v) own[i].v = vtb_b_constant(&r->b, 0);
+    all = all.v ? vtb__rec_binary(r, VTB_OP_max, all, own[i]) : own[i];
+  }
+  int made = new_scale(r, all);
+  const double *to = vtb__degree_one(r, made);
+  for (int i = first; i < n; i++) {
+    x[i] = made >= 0 ? brought(r, x[i], own[i], all) : vtb__rec_true_value(r, x[i]);
+    x[i].degree = to;
+  }
+  return to;
+}
+
+const double *vtb__rec_same_degree(vtb__rec *r, vtb__lifted *x, int first, int n) {
+  const double *top = highest(r, x, first, n);
+  bool reached = false;
+  for (int i = first; i < n; i++) reached |= !combined(r, top, -1, x[i].degree);
+  if (!reached) return to_largest(r, x, first, n);
+  for (int i = first; i < n; i++) {
+    x[i] = vtb__rec_times_scale(r, x[i], combined(r, x[i].degree, -1, top));
+    x[i].degree = top;
+  }
+  return top;
+}
+
+/* ---- ops ------------------------------------------------------------------------------------- */
+
+/* log(e^(pm) x) = log x + p m */
+vtb__lifted vtb__rec_log(vtb__rec *r, vtb__lifted x) {
+  vtb__lifted m = exponent(r, x.degree);
+  x.v = vtb_b_unary(&r->b, VTB_OP_log, x.v);
+  x.degree = NULL;
+  return m.v ? vtb__rec_binary(r, VTB_OP_add, x, m) : x;
+}
+
+const double *vtb__rec_settle(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
+  double power;
+  switch (inst->op) {
+  case VTB_OP_neg:
+  case VTB_OP_abs:
+  case VTB_OP_relu:
+  case VTB_OP_stop_gradient:
+    return x[0].degree;
+  case VTB_OP_sign:
+    return NULL;
+  case VTB_OP_sqrt:
+    return times(r, x[0].degree, 0.5);
+  case VTB_OP_rsqrt:
+    return times(r, x[0].degree, -0.5);
+  case VTB_OP_square:
+    return times(r, x[0].degree, 2);
+  case VTB_OP_mul:
+    return combined(r, x[0].degree, 1, x[1].degree);
+  case VTB_OP_div:
+    return combined(r, x[0].degree, -1, x[1].degree);
+  case VTB_OP_add:
+  case VTB_OP_sub:
+  case VTB_OP_max:
+  case VTB_OP_min:
+    return vtb__rec_same_degree(r, x, 0, 2);
+  case VTB_OP_gt:
+  case VTB_OP_ge:
+  case VTB_OP_eq:
+    vtb__rec_same_degree(r, x, 0, 2);
+    return NULL;
+  case VTB_OP_select:
+    return vtb__rec_same_degree(r, x, 1, 3);
+  case VTB_OP_pow:
+    if (vtb__splat(inst->operands[1], &power)) return times(r, x[0].degree, power);
+    break;
+  default:
+    break;
+  }
+  for (int i = 0; i < inst->n_operands; i++) x[i] = vtb__rec_true_value(r, x[i]);
+  return NULL;
+}

@@ -1,0 +1,302 @@
+/* Corrections: updates that read their own state by sums over its key axis.
+ *
+ *   S = exp(g) * S;  S = S + outer(beta * k, v - dot(k, S))
+ *   =>
+ *   w = beta v + S^T b,  b = -beta exp(g) k        an argument of the step, made by op delta
+ *   S = exp(g) * S + outer(k, w)                   linear like any other
+ *
+ * The update is evaluated on forms instead of numbers: what a value is as a sum over the old state
+ * (delta.h). Micro-steps, corrections of corrections and any arrangement of them come
+ * out as rows of one normal form, all of which read the state before the token. Contractions of
+ * states in between, which yields may read, are rewritten as reads of the old state. A state that
+ * does not fit keeps its update, and the reason is kept for diagnostics.
+ *
+ * source  Yang et al. 2024, arXiv 2406.06484; several rows: Siems et al. 2025, arXiv 2502.10297
+ */
+#include "passes/recurrence/delta.h"
+
+#include <string.h>
+
+/* ---- operands and axes ----------------------------------------------------------------------- */
+
+static vtb__form *operand_form(vtb__finder *d, vtb_value *v, const vtb_value *user) {
+  const vtb__form *x = vtb__form_of(d, v);
+  if (!x) return NULL;
+  vtb__form *y = vtb__form_copy(d, x);
+  int shift = user->type.rank - v->type.rank;
+  if (y->key >= 0) y->key += shift;
+  if (y->value >= 0) y->value += shift;
+  return y;
+}
+
+static bool is_free(vtb__finder *d, const vtb_value *v) {
+  return vtb__rec_given(d->r, d->state, v);
+}
+
+static vtb__term term_of(vtb__finder *d, vtb_value *v, int sign, const int *axis) {
+  vtb__term t = {.coef = 1};
+  vtb__rec_multiply(d->r, &t, v, sign, axis);
+  return t;
+}
+
+/* Axis maps of an operand that broadcasts to `user`. */
+static void aligned(const vtb_value *user, const vtb_value *operand, int *axis) {
+  int identity[VTB_MAX_RANK];
+  for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
+  vtb__rec_align(user, identity, operand, axis);
+}
+
+static vtb__form *scaled(vtb__finder *d, vtb_inst *inst, vtb_value *x, vtb_value *by, int sign) {
+  int axis[VTB_MAX_RANK];
+  vtb__form *form = operand_form(d, x, inst->results[0]);
+  if (!form) return NULL;
+  aligned(inst->results[0], by, axis);
+  vtb__term t = term_of(d, by, sign, axis);
+  return vtb__form_scale(d, form, &t, inst) ? form : NULL;
+}
+
+/* ---- sums, products, selections -------------------------------------------------------------- */
+
+/* form += coef * v, v an operand of inst. */
+static bool add_operand(vtb__finder *d, vtb__form *form, vtb_inst *inst, vtb_value *v,
+                        const vtb__term *by) {
+  int axis[VTB_MAX_RANK];
+  if (is_free(d, v)) {
+    aligned(inst->results[0], v, axis);
+    return vtb__form_add_free(d, form, v, by, axis, inst);
+  }
+  vtb__form *other = operand_form(d, v, inst->results[0]);
+  return other && vtb__form_scale(d, other, by, inst) && vtb__form_add(d, form, other, inst);
+}
+
+/* sum of by[i] * operands[first + i]; the first that reads the state gives the sum its axes. */
+static vtb__form *sum(vtb__finder *d, vtb_inst *inst, int first, const vtb__term *by) {
+  int lead = is_free(d, inst->operands[first]) ? 1 : 0;
+  vtb__form *form = operand_form(d, inst->operands[first + lead], inst->results[0]);
+  bool good = form && vtb__form_scale(d, form, &by[lead], inst) &&
+              add_operand(d, form, inst, inst->operands[first + 1 - lead], &by[1 - lead]);
+  return good ? form : NULL;
+}
+
+static vtb__form *difference(vtb__finder *d, vtb_inst *inst) {
+  vtb__term by[2] = {{.coef = 1}, {.coef = inst->op == VTB_OP_sub ? -1 : 1}};
+  return sum(d, inst, 0, by);
+}
+
+/* select(c, x, y) is c x + (1 - c) y. */
+static vtb__form *selection(vtb__finder *d, vtb_inst *inst) {
+  if (!is_free(d, inst->operands[0])) return vtb__form_fail(d, inst, "decides by the state");
+  vtb_value *one = vtb_b_constant(&d->b, 1), *zero = vtb_b_constant(&d->b, 0);
+  vtb__term by[2];
+  for (int i = 0; i < 2; i++) {
+    int axis[VTB_MAX_RANK];
+    vtb_value *mask = vtb_b_select(&d->b, inst->operands[0], i ? zero : one, i ? one : zero);
+    aligned(inst->results[0], mask, axis);
+    by[i] = term_of(d, mask, 1, axis);
+  }
+  return sum(d, inst, 1, by);
+}
+
+/* ---- moves ----------------------------------------------------------------------------------- */
+
+/* Where an axis that is not of size 1 goes; of size 1, to the same place from the end. */
+static int through_reshape(const vtb_type *from, const vtb_type *to, int axis) {
+  if (axis < 0) return -1;
+  int nth = 0;
+  for (int a = 0; a < axis; a++) nth += from->dim[a].size != 1;
+  if (from->dim[axis].size == 1) {
+    int at = axis + to->rank - from->rank;
+    return at >= 0 && to->dim[at].size == 1 ? at : -1;
+  }
+  for (int a = 0; a < to->rank; a++)
+    if (to->dim[a].size != 1 && nth-- == 0) return a;
+  return -1;
+}
+
+static vtb__form *reshaped(vtb__finder *d, vtb_inst *inst) {
+  const vtb_type *from = &inst->operands[0]->type, *to = &inst->results[0]->type;
+  const vtb__form *x = vtb__form_of(d, inst->operands[0]);
+  if (!x) return NULL;
+  if (!vtb__unit_reshape(from, to))
+    return vtb__form_fail(d, inst, "cuts the state's elements into other rows");
+  vtb__form *y = vtb__form_copy(d, x);
+  y->key = through_reshape(from, to, x->key), y->value = through_reshape(from, to, x->value);
+  return y;
+}
+
+static vtb__form *broadcasted(vtb__finder *d, vtb_inst *inst) {
+  const vtb_value *x = inst->operands[0], *y = inst->results[0];
+  vtb__form *form = operand_form(d, inst->operands[0], y);
+  int shift = y->type.rank - x->type.rank;
+  for (int a = 0; form && a < y->type.rank; a++) {
+    int64_t before = a < shift ? 1 : x->type.dim[a - shift].size;
+    if (before == y->type.dim[a].size) continue;
+    if (form->matrix) return vtb__form_fail(d, inst, "repeats the state");
+    vtb__form_spread(d, form, a);
+  }
+  return form;
+}
+
+static vtb__form *transposed(vtb__finder *d, vtb_inst *inst) {
+  int n;
+  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
+  const vtb__form *x = vtb__form_of(d, inst->operands[0]);
+  if (!x) return NULL;
+  vtb__form *y = vtb__form_copy(d, x);
+  for (int a = 0; a < n; a++) {
+    if (perm[a] == x->key) y->key = a;
+    if (perm[a] == x->value) y->value = a;
+  }
+  return y;
+}
+
+/* ---- contractions ---------------------------------------------------------------------------- */
+
+const char vtb__reads_both_ways[] = "reads the state along both of its axes";
+
+/* Sums over axes of size 1 change nothing. */
+static vtb__form *summed(vtb__finder *d, vtb_inst *inst) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  bool keep = vtb_attr_int(inst, "keep", 0) != 0, gone[VTB_MAX_RANK] = {false};
+  const vtb__form *x = vtb__form_of(d, inst->operands[0]);
+  if (!x) return NULL;
+  for (int i = 0; i < n; i++) gone[axes[i]] = true;
+  if (x->value >= 0 && gone[x->value]) return vtb__form_fail(d, inst, vtb__reads_both_ways);
+  int value = x->value, key = x->key;
+  for (int a = 0; a < VTB_MAX_RANK && !keep; a++) {
+    value -= gone[a] && a < x->value;
+    key -= gone[a] && a < x->key;
+  }
+  if (x->matrix && x->key >= 0 && gone[x->key]) return vtb__form_contract(d, x, NULL, value);
+  vtb__form *y = vtb__form_copy(d, x);
+  y->key = key, y->value = value;
+  return y;
+}
+
+/* Letters of an einsum's operand that holds the state, of the other one, and of the result. */
+typedef struct letters {
+  const char *mine, *other, *out;
+  int n_mine, n_other, n_out;
+} letters;
+
+static letters letters_of(const vtb_inst *inst, int holder) {
+  const char *spec = vtb_attr_str(inst, "spec", ",->"), *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
+  letters l = {.out = arrow + 2, .n_out = (int)strlen(arrow + 2)};
+  int n0 = (int)(comma - spec), n1 = (int)(arrow - comma - 1);
+  l.mine = holder ? comma + 1 : spec, l.n_mine = holder ? n1 : n0;
+  l.other = holder ? spec : comma + 1, l.n_other = holder ? n0 : n1;
+  return l;
+}
+
+static int find(const char *in, int n, char c) {
+  const char *at = memchr(in, c, (size_t)n);
+  return at ? (int)(at - in) : -1;
+}
+
+/* The axis of the result that axis `a` of the operand with the state is; -1: summed over. */
+static int place(const letters *l, int a) {
+  return a < 0 ? -1 : find(l->out, l->n_out, l->mine[a]);
+}
+
+/* An einsum that keeps all axes is a product. */
+static vtb__form *outer_product(vtb__finder *d, vtb_inst *inst, const letters *l,
+                                const vtb__form *x, vtb_value *other) {
+  vtb__form *y = vtb__form_copy(d, x);
+  int axis[VTB_MAX_RANK];
+  y->key = place(l, x->key), y->value = place(l, x->value);
+  for (int a = 0; a < l->n_other; a++) {
+    int at = find(l->out, l->n_out, l->other[a]);
+    axis[a] = other->type.dim[a].size == 1 ? -1 : at;
+    if (at < 0 && other->type.dim[a].size != 1)
+      return vtb__form_fail(d, inst, "sums over an axis that the state does not have");
+  }
+  vtb__term t = term_of(d, other, 1, axis);
+  return vtb__form_scale(d, y, &t, inst) ? y : NULL;
+}
+
+static vtb__form *einsum(vtb__finder *d, vtb_inst *inst) {
+  int holder = is_free(d, inst->operands[0]) ? 1 : 0;
+  vtb_value *other = inst->operands[1 - holder];
+  if (!is_free(d, other)) return vtb__form_fail(d, inst, "multiplies the state by itself");
+  const vtb__form *x = vtb__form_of(d, inst->operands[holder]);
+  if (!x) return NULL;
+  letters l = letters_of(inst, holder);
+  if (x->value >= 0 && place(&l, x->value) < 0)
+    return vtb__form_fail(d, inst, vtb__reads_both_ways);
+  if (!x->matrix || place(&l, x->key) >= 0) return outer_product(d, inst, &l, x, other);
+  for (int a = 0; a < l.n_other; a++)
+    if (other->type.dim[a].size != 1 && l.other[a] != l.mine[x->key])
+      return vtb__form_fail(d, inst, "reads the state by a matrix");
+  bool by_ones = find(l.other, l.n_other, l.mine[x->key]) < 0;
+  vtb__form *line = vtb__form_contract(d, x, by_ones ? NULL : other, place(&l, x->value));
+  int none[VTB_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  vtb__term number = {.coef = 1};
+  if (by_ones) number = term_of(d, other, 1, none);
+  return vtb__form_scale(d, line, &number, inst) ? line : NULL;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static vtb__form *of_product(vtb__finder *d, vtb_inst *inst) {
+  bool first = !is_free(d, inst->operands[0]), second = !is_free(d, inst->operands[1]);
+  if (second && inst->op == VTB_OP_div) return vtb__form_fail(d, inst, "divides by the state");
+  if (first && second) return vtb__form_fail(d, inst, "multiplies the state by itself");
+  return scaled(d, inst, inst->operands[second], inst->operands[!second],
+                inst->op == VTB_OP_div ? -1 : 1);
+}
+
+static vtb__form *of_inst(vtb__finder *d, vtb_inst *inst) {
+  vtb__term minus = {.coef = -1};
+  vtb__form *x;
+  switch (inst->op) {
+  case VTB_OP_add:
+  case VTB_OP_sub:
+    return difference(d, inst);
+  case VTB_OP_neg:
+    x = operand_form(d, inst->operands[0], inst->results[0]);
+    return x && vtb__form_scale(d, x, &minus, inst) ? x : NULL;
+  case VTB_OP_mul:
+  case VTB_OP_div:
+    return of_product(d, inst);
+  case VTB_OP_select:
+    return selection(d, inst);
+  case VTB_OP_reshape:
+    return reshaped(d, inst);
+  case VTB_OP_broadcast:
+    return broadcasted(d, inst);
+  case VTB_OP_transpose:
+    return transposed(d, inst);
+  case VTB_OP_reduce_sum:
+    return summed(d, inst);
+  case VTB_OP_einsum:
+    return einsum(d, inst);
+  case VTB_OP_tap:
+    return operand_form(d, inst->operands[0], inst->results[0]);
+  case VTB_OP_state_scale:
+    return vtb__form_fail(d, inst, "reads the running scale of the states");
+  default:
+    return vtb__form_fail(d, inst,
+                          vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE
+                              ? "is not linear in the state"
+                              : "moves the state's elements");
+  }
+}
+
+vtb__form *vtb__form_of(vtb__finder *d, vtb_value *v) {
+  const vtb__state *s = &d->r->states[d->state];
+  if (v->id >= d->n_memo) return vtb__form_fail(d, v->def, "cannot be followed");
+  if (d->tried[v->id]) return d->memo[v->id];
+  d->tried[v->id] = true;
+  vtb__form *x = NULL;
+  if (v == s->old) {
+    x = vtb__form_new(d, true, d->key, d->value);
+    x->a = vtb_b_constant(&d->b, 1);
+  } else if (v->def) {
+    x = of_inst(d, v->def);
+  } else {
+    vtb__form_fail(d, s->now->def, "reads another state, which reads this one");
+  }
+  return d->memo[v->id] = x;
+}

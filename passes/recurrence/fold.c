@@ -1,0 +1,102 @@
+/* A recurrence that is not linear in its state: a fold of its step, one token after the other.
+ *
+ *   %h = recurrence @lstm(%x, %R) {states=2, ...}
+ *   =>
+ *   @lstm_step(%c: f32[B, h, K], ..., %x: f32[B, 1, h, 4, K], %R: ...)
+ *   %zero = constant {value = 0} : f32[B, h, K]
+ *   %h, %c_last, ... = fold @lstm_step(%zero, ..., %x, %R) {states=2, ...}
+ *
+ * The callee is the step function lifted to all samples and heads of one token, an ordinary
+ * function: products with the state are matrix products over the batch, the rest becomes kernels,
+ * and reverse mode differentiates it like any other (grad_fold.c).
+ */
+#include "ir/fold.h"
+#include "passes/recurrence/recurrence.h"
+
+#include <string.h>
+
+/* [B, h, X...]: the type of a state, and [h, X...] or [X...] of a constant, with one head axis. */
+static vtb_type state_type(const vtb__rec *r, const vtb_type *step) {
+  vtb_type t = {.dtype = step->dtype, .rank = 2 + step->rank, .dim = {r->batch, r->heads}};
+  memcpy(t.dim + 2, step->dim, (size_t)step->rank * sizeof *t.dim);
+  return t;
+}
+
+static vtb_value *reshaped(vtb_builder *b, vtb_value *v, const vtb_type *t) {
+  return vtb_type_equal(t, &v->type) ? v : vtb_b_reshape(b, v, t);
+}
+
+static void set_lifted(vtb__rec *r, const vtb_value *arg, vtb_value *v, int lead) {
+  static const vtb__lifted nothing = {0};
+  while (r->lifted.n <= (size_t)arg->id) vtb_vec_push(&r->lifted, nothing);
+  r->lifted.at[arg->id] = (vtb__lifted){v, lead, arg->type.rank, 0};
+}
+
+/* The operands of the fold, and the callee's arguments for them as the lifted arguments of the
+ * step. `r` builds inside the callee, where sequences have one token; `outer` beside the
+ * recurrence. */
+static void make_operands(vtb__rec *r, vtb_builder *outer, int64_t tokens, vtb_value **operands) {
+  for (int i = 0; i < r->step->n_args; i++) {
+    const vtb_value *arg = r->step->args[i];
+    bool is_state = i < r->n_states, is_seq = !is_state && i < r->n_states + r->n_seqs;
+    vtb_value *given = is_state && !r->n_inits
+                           ? NULL
+                           : r->inst->operands[is_state ? i : r->n_inits + i - r->n_states];
+    int lead = is_state || is_seq ? 3 : given->type.rank == arg->type.rank ? 0 : 1;
+    vtb_type one = is_state ? state_type(r, &arg->type)
+                            : vtb__rec_type(r, lead, arg->type.dim, arg->type.rank),
+             all;
+    one.dtype = arg->type.dtype;
+    all = one;
+    if (is_seq) all.dim[1].size = tokens;
+    operands[i] = given ? reshaped(outer, given, &all) : vtb_b_splat(outer, 0, &all);
+    vtb_value *inner = vtb_func_add_arg(r->b.func, arg->name, one);
+    vtb_type lifted = vtb__rec_type(r, lead, arg->type.dim, arg->type.rank);
+    lifted.dtype = one.dtype;
+    set_lifted(r, arg, reshaped(&r->b, inner, &lifted), lead);
+  }
+}
+
+static void make_returns(vtb__rec *r, int n_states) {
+  const vtb_func *step = r->step;
+  vtb_value **at = VTB_NEW_ARRAY(&r->arena, vtb_value *, step->n_returns);
+  for (int i = 0; i < step->n_returns; i++) {
+    vtb_value *v = step->returns[i];
+    at[i] = vtb__rec_full(r, vtb__rec_lift(r, v), v->type.dim, v->type.rank);
+    vtb_type t = state_type(r, &v->type);
+    if (i < n_states) at[i] = reshaped(&r->b, at[i], &t);
+  }
+  vtb_func_set_returns(r->b.func, at, NULL, step->n_returns);
+}
+
+static void replace(vtb__rec *r, vtb_builder *outer, vtb_inst *fold) {
+  vtb_inst *inst = r->inst;
+  for (int i = 0; i < inst->n_results; i++) {
+    const vtb_type *t = &inst->results[i]->type;
+    bool is_scale = i == inst->n_results - 1; /* log scale 0 */
+    vtb_value *v = is_scale ? vtb_b_splat(outer, 0, t) : reshaped(outer, fold->results[i], t);
+    vtb__swap_names(v, inst->results[i]);
+    vtb_replace_all(inst->results[i], v);
+  }
+  vtb_inst_unlink(inst);
+}
+
+void vtb__rec_emit_fold(vtb__rec *r) {
+  vtb_builder outer = r->b;
+  vtb_module *m = outer.module;
+  int64_t tokens = r->tokens.size;
+  int n_states = r->n_states;
+  vtb_value **operands = VTB_NEW_ARRAY(&r->arena, vtb_value *, r->step->n_args);
+  const char *name = vtb_arena_printf(&r->arena, "%s_step", r->inst->callee->name);
+  r->b = (vtb_builder){
+      .module = m, .func = vtb_func_new(m, name, VTB_FUNC_PLAIN, r->inst->span), .span = r->b.span};
+  r->tokens.size = 1;
+  make_operands(r, &outer, tokens, operands);
+  r->n_states = 0; /* from here on states are arguments like others */
+  make_returns(r, n_states);
+  vtb_attr attrs[4] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", r->n_seqs)};
+  int n_attrs = 2 + vtb__rec_order(r, attrs + 2);
+  vtb_inst *fold =
+      vtb_build_call(&outer, VTB_OP_fold, r->b.func, operands, r->step->n_args, attrs, n_attrs);
+  replace(r, &outer, fold);
+}

@@ -1,0 +1,278 @@
+/* fold_tile: a step that keeps samples apart runs for a few samples at a time.
+ *
+ *   %y, %s = fold @f(%s0, %x, %w) {states=1, seqs=1}           @f: f32[B, 1, 8] -> ...
+ *   =>
+ *   %y, %s = fold @f_tile(%s0, %x, %w) {states=1, seqs=1, tile=8}    @f_tile: f32[8, 1, 8] -> ...
+ *
+ * Tiles need nothing of each other: each is one task of one thread, or a block of a GPU, that runs
+ * all its steps while states and what is between the instructions of the step stay in its caches.
+ * How many samples: a divisor of the batch, `samples` of the target's row at most. Before bind: the
+ * symbolic batch is how samples are told from other axes. Calls in the step are expanded. Weights
+ * that the step multiplies by are laid out once, before the loop, as rows along the result's last
+ * axis: a product of so few samples has no time to turn them.
+ *
+ * Declines a step that mixes samples (a sum over them, a state without them), and few tiles of much
+ * work, for which threads share every step instead.
+ */
+#include <string.h>
+
+#include "ir/fold.h"
+#include "passes/recurrence/widen.h"
+
+/* ---- whether samples are apart --------------------------------------------------------------- */
+
+/* Aligned from the end, as broadcasting is. */
+static bool aligned(const vtb_inst *i) {
+  const vtb_type *out = &i->results[0]->type;
+  int tail = out->rank - vtb__batch_axis(out);
+  for (int k = 0; k < i->n_operands; k++) {
+    const vtb_type *t = &i->operands[k]->type;
+    if (vtb_type_is_dynamic(t) && t->rank - vtb__batch_axis(t) != tail) return false;
+  }
+  return true;
+}
+
+static bool einsum_keeps(const vtb_inst *i) {
+  const char *spec = vtb_attr_str(i, "spec", ""), *second = strchr(spec, ',') + 1;
+  const char *out = strchr(spec, '>') + 1, *letters[] = {spec, second};
+  char batch = out[vtb__batch_axis(&i->results[0]->type)];
+  for (int k = 0; k < 2; k++) {
+    const vtb_type *t = &i->operands[k]->type;
+    if (vtb_type_is_dynamic(t) && letters[k][vtb__batch_axis(t)] != batch) return false;
+  }
+  return i->n_operands == 2;
+}
+
+static bool op_keeps(const vtb_inst *i) {
+  const vtb_type *out = &i->results[0]->type, *in = i->n_operands ? &i->operands[0]->type : out;
+  int axis = vtb__batch_axis(out);
+  switch (i->op) {
+  case VTB_OP_constant:
+    return !vtb_attr_find(i, "data");
+  case VTB_OP_reshape:
+    for (int a = 0; a <= axis; a++)
+      if (a >= in->rank || in->dim[a].size != out->dim[a].size) return false;
+    return true;
+  case VTB_OP_transpose:
+  case VTB_OP_reduce_sum:
+  case VTB_OP_reduce_max:
+    return true;
+  case VTB_OP_broadcast:
+    return aligned(i);
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_concat:
+  case VTB_OP_permute:
+    return vtb_attr_int(i, "axis", 0) != axis;
+  case VTB_OP_einsum:
+    return einsum_keeps(i);
+  default:
+    return vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE && aligned(i);
+  }
+}
+
+/* Everything with a batch axis gives values with one. */
+static bool keeps_samples_apart(const vtb_func *f) {
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    bool batch = false;
+    for (int k = 0; k < i->n_operands; k++) batch |= vtb_type_is_dynamic(&i->operands[k]->type);
+    for (int r = 0; r < i->n_results; r++) batch |= vtb_type_is_dynamic(&i->results[r]->type);
+    if (!batch) continue;
+    if (i->n_results != 1 || vtb__batch_axis(&i->results[0]->type) < 0) return false;
+    for (int k = 0; k < i->n_operands; k++)
+      if (vtb_type_is_dynamic(&i->operands[k]->type) && vtb__batch_axis(&i->operands[k]->type) < 0)
+        return false;
+    if (!op_keeps(i)) return false;
+  }
+  return true;
+}
+
+static bool begins_with_batch(const vtb_value *v) { return vtb__batch_axis(&v->type) == 0; }
+
+static bool has_samples(const vtb_inst *fold) {
+  vtb_fold p = vtb_fold_of(fold);
+  for (int i = 0; i < fold->n_operands; i++) {
+    const vtb_value *v = fold->operands[i];
+    if (i < p.states + p.seqs ? !begins_with_batch(v) : vtb_type_is_dynamic(&v->type)) return false;
+  }
+  for (int i = 0; i < fold->n_results; i++)
+    if (!begins_with_batch(fold->results[i])) return false;
+  return true;
+}
+
+/* ---- one kernel of CUDA ---------------------------------------------------------------------- */
+
+/* Different ones. */
+static int letters_of(const vtb_inst *einsum) {
+  const char *spec = vtb_attr_str(einsum, "spec", "");
+  int n = 0;
+  for (const char *p = spec; *p && *p != '-'; p++)
+    n += *p != ',' && !memchr(spec, *p, (size_t)(p - spec));
+  return n;
+}
+
+static int64_t shared_bytes(const vtb_value *v) {
+  return (vtb_type_count(&v->type) * 4 + 15) / 16 * 16;
+}
+
+int64_t vtb_fold_step_bytes(const vtb_func *step, int states) {
+  int64_t sum = 0;
+  for (int i = 0; i < states; i++) sum += 2 * shared_bytes(step->args[i]);
+  for (const vtb_inst *i = step->first; i; i = i->next) {
+    bool product = i->op == VTB_OP_einsum;
+    if (!product && vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE) continue;
+    sum += shared_bytes(i->results[0]);
+    for (int k = 0; product && k < i->n_operands; k++)
+      if (i->operands[k]->def) sum += shared_bytes(i->operands[k]);
+  }
+  return sum;
+}
+
+/* Whether every op has a place in such a body. */
+static bool has_body(const vtb_func *step) {
+  for (const vtb_inst *i = step->first; i; i = i->next) {
+    vtb_op_class klass = vtb_op_get(i->op)->klass;
+    bool body = klass == VTB_CLASS_ELEMENTWISE || klass == VTB_CLASS_REDUCE ||
+                klass == VTB_CLASS_SHAPE || i->op == VTB_OP_einsum;
+    if (!body || i->n_results != 1 || i->op == VTB_OP_random) return false;
+    if (i->op == VTB_OP_einsum && letters_of(i) > VTB_MAX_RANK) return false;
+  }
+  return true;
+}
+
+/* ---- how many -------------------------------------------------------------------------------- */
+
+static int64_t divisor(int64_t n, int64_t most) {
+  for (int64_t d = most < n ? most : n; d > 1; d--)
+    if (n % d == 0) return d;
+  return 1;
+}
+
+/* Samples of a tile; 0: no tiles. */
+static int64_t tile_of(const vtb_pass_context *c, const vtb_func *step, int states) {
+  const vtb_fold_costs *costs = &c->target->costs.fold;
+  int64_t tile = divisor(c->batch, costs->samples);
+  if (costs->one_body &&
+      (!has_body(step) || tile * vtb_fold_step_bytes(step, states) > VTB_FOLD_SHARED))
+    return 0;
+  double work = vtb_func_cost(step, tile).flops;
+  return c->batch / tile < costs->tiles && work > costs->work ? 0 : tile;
+}
+
+/* ---- weights --------------------------------------------------------------------------------- */
+
+typedef struct tiled {
+  vtb_inst *fold;
+  vtb_func *step;
+  VTB_VEC(vtb_value *) operands;
+  vtb_builder outer; /* beside the fold */
+} tiled;
+
+/* Where letter `l` of weights comes: of both and the result, summed, of the result; -1: nowhere. */
+static int order_of(char l, const char *other, int n_other, const char *out) {
+  const char *in_other = memchr(other, l, (size_t)n_other), *in_out = strchr(out, l);
+  if (in_other) return (in_out ? 0 : VTB_MAX_RANK) + (int)(in_other - other);
+  return in_out ? 2 * VTB_MAX_RANK + (int)(in_out - out) : -1;
+}
+
+/* The order of the axes of weights w that puts the result's last letter last. */
+static bool row_order(const vtb_inst *e, int w, int64_t *perm) {
+  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1;
+  const char *out = strchr(spec, '>') + 1, *own = w ? second : spec, *other = w ? spec : second;
+  int rank = e->operands[w]->type.rank, key[VTB_MAX_RANK];
+  bool moved = false;
+  for (int a = 0; a < rank; a++) {
+    key[a] = order_of(own[a], other, e->operands[1 - w]->type.rank, out);
+    if (key[a] < 0) return false;
+    int at = a;
+    for (; at > 0 && key[perm[at - 1]] > key[a]; at--) perm[at] = perm[at - 1];
+    perm[at] = a;
+    moved |= at != a;
+  }
+  return moved && rank > 0 && own[perm[rank - 1]] == out[strlen(out) - 1];
+}
+
+/* The argument for operand `w` with its axes in that order: equal ones are one. */
+static vtb_value *turned_argument(tiled *t, const vtb_value *w, const int64_t *perm) {
+  vtb_value *given = vtb_b_transpose(&t->outer, t->operands.at[w->index], perm);
+  for (size_t i = (size_t)t->fold->n_operands; i < t->operands.n; i++) {
+    const vtb_inst *known = t->operands.at[i]->def;
+    if (vtb_attr_equal(vtb_attr_find(known, "perm"), vtb_attr_find(given->def, "perm")) &&
+        known->operands[0] == given->def->operands[0]) {
+      vtb_inst_unlink(given->def);
+      return t->step->args[i];
+    }
+  }
+  vtb_vec_push(&t->operands, given);
+  return vtb_func_add_arg(t->step, w->name, given->type);
+}
+
+static void turn_weights(tiled *t, vtb_inst *e, int w) {
+  int64_t perm[VTB_MAX_RANK];
+  const vtb_value *weights = e->operands[w];
+  vtb_fold p = vtb_fold_of(t->fold);
+  if (weights->def || weights->index < p.states + p.seqs || !row_order(e, w, perm)) return;
+  const char *spec = vtb_attr_str(e, "spec", "");
+  char turned[VTB_SPEC_SIZE];
+  snprintf(turned, sizeof turned, "%s", spec);
+  size_t from = w ? (size_t)(strchr(spec, ',') + 1 - spec) : 0;
+  for (int a = 0; a < weights->type.rank; a++)
+    turned[from + (size_t)a] = spec[from + (size_t)perm[a]];
+  vtb_inst_set_operand(e, w, turned_argument(t, weights, perm));
+  vtb_attr_set(e, VTB_A_STR("spec", vtb_intern(t->step->module, turned)));
+}
+
+/* Weights that are read in their other order only. */
+static void drop_unused(tiled *t) {
+  vtb_fold p = vtb_fold_of(t->fold);
+  int *uses = vtb_count_uses(t->step);
+  for (int i = t->step->n_args; i-- > p.states + p.seqs;) {
+    if (uses[t->step->args[i]->id]) continue;
+    vtb_func_remove_arg(t->step, i);
+    t->operands.n--;
+    memmove(t->operands.at + i, t->operands.at + i + 1,
+            (t->operands.n - (size_t)i) * sizeof *t->operands.at);
+  }
+  vtb_free(uses);
+}
+
+static void tile_fold(vtb_inst *fold, vtb_func *step, int64_t tile) {
+  tiled t = {.fold = fold, .step = step};
+  t.outer =
+      (vtb_builder){.module = step->module, .func = fold->func, .before = fold, .span = fold->span};
+  for (int i = 0; i < fold->n_operands; i++) vtb_vec_push(&t.operands, fold->operands[i]);
+  for (vtb_inst *e = step->first; e; e = e->next)
+    for (int w = 0; w < 2 && e->op == VTB_OP_einsum; w++) turn_weights(&t, e, w);
+  drop_unused(&t);
+  vtb__bind_func(step, tile);
+  vtb_attr_set(fold, VTB_A_INT("tile", tile));
+  vtb__replace_call(fold, step, t.operands.at, (int)t.operands.n, NULL);
+  vtb_vec_free(&t.operands);
+}
+
+static void visit(const vtb_pass_context *c, vtb_inst *fold) {
+  if (!has_samples(fold)) return;
+  vtb_module *m = fold->func->module;
+  const char *name = vtb_arena_printf(&m->arena, "%s_tile", fold->callee->name);
+  vtb_func *step = vtb_func_clone(fold->callee, m, name);
+  vtb__expand_calls(step);
+  int states = (int)vtb_attr_int(fold, "states", 0);
+  int64_t tile = keeps_samples_apart(step) ? tile_of(c, step, states) : 0;
+  if (tile && c->target->costs.fold.one_body) step->kind = VTB_FUNC_KERNEL;
+  if (tile)
+    tile_fold(fold, step, tile);
+  else
+    vtb_module_remove(m, step);
+}
+
+vtb_status vtb__pass_fold_tile(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  if (!c->target || !c->target->costs.fold.samples) return VTB_OK;
+  VTB_VEC(vtb_inst *) folds = {0};
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    for (vtb_inst *i = f->first; i; i = i->next)
+      if (i->op == VTB_OP_fold) vtb_vec_push(&folds, i);
+  for (size_t i = 0; i < folds.n; i++) visit(c, folds.at[i]);
+  vtb_vec_free(&folds);
+  return VTB_OK;
+}

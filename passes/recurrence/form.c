@@ -1,0 +1,372 @@
+/* The normal form of a recurrence: every state's update as s' = a * s + u.
+ *
+ *   C = exp(log_sigmoid(f)) * C + exp(i) * outer(k, v)
+ *   a: {exp(log_sigmoid(f))}      u: {exp(i), k on axis 0, v on axis 1}
+ *
+ * The update is expanded as a polynomial in the states as far as sums, products with what no state
+ * enters, and selections by such a condition go; everything else that reads the state is named in a
+ * diagnostic. A state that reads another one, which does not read it back, takes that as an input.
+ */
+#include "passes/recurrence/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_EXPANSIONS = 10000 };
+
+/* ---- diagnostics ----------------------------------------------------------------------------- */
+
+void vtb__recurrent_only_help(vtb_diags *d) {
+  vtb_diag_help(d, "such a recurrence runs step after step, in mode recurrent or auto; for the "
+                   "other modes every update must be a factor times the state, plus terms that no "
+                   "state enters, plus outer products of what is read of it along one axis");
+}
+
+static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
+  vtb_diag_error(r->diags, VTB_DIAG_NOT_LINEAR, inst->span,
+                 "the update of state %s is not linear: `%s` %s", r->states[state].old->name,
+                 vtb__rec_text(r, inst), what);
+  vtb__recurrent_only_help(r->diags);
+  return false;
+}
+
+static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
+  const vtb__state *s = &r->states[state];
+  if (s->why && s->blame) inst = s->blame, what = s->why;
+  vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, inst->span,
+                 "the update of state %s is not diagonal: `%s` %s", r->states[state].old->name,
+                 vtb__rec_text(r, inst), what);
+  vtb__recurrent_only_help(r->diags);
+  return false;
+}
+
+static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
+  if (other < state && (r->reach[other] >> state & 1))
+    return false; /* said when the other one was looked at */
+  vtb_diag_error(r->diags, VTB_DIAG_STATES_COUPLED, span, "states %s and %s read each other",
+                 r->states[state].old->name, r->states[other].old->name);
+  vtb__recurrent_only_help(r->diags);
+  return false;
+}
+
+static bool too_long(vtb__rec *r, const vtb__state *s) {
+  if (r->exploded) return false; /* said before */
+  r->exploded = true;
+  vtb_diag_error(
+      r->diags, VTB_DIAG_STEP_TOO_COMPLEX, s->now->def ? s->now->def->span : r->inst->span,
+      "the update of state %s has too many terms when it is multiplied out", s->old->name);
+  vtb_diag_help(r->diags, "write it as a factor times the state plus one term");
+  return false;
+}
+
+/* ---- expansion ------------------------------------------------------------------------------- */
+
+typedef VTB_VEC(vtb__term) terms;
+
+/* A polynomial of degree one in one state: the sum of `factors` times the state, plus the sum of
+ * `rest`. */
+typedef struct expansion {
+  int state;
+  terms factors, rest;
+} expansion;
+
+/* What the update of `state` may take as given: no state that depends on `state`. */
+bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v) {
+  uint64_t d = vtb__rec_deps(r, v);
+  if (d & VTB__DEP_SCALE) return false;
+  for (int j = 0; j < r->n_states; j++)
+    if ((d >> j & 1) && (j == state || (r->reach[j] >> state & 1))) return false;
+  return true;
+}
+
+static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e);
+
+static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__term *by, int sign,
+                           expansion *e) {
+  vtb_value *other = inst->operands[1 - reads];
+  int axis[VTB_MAX_RANK], identity[VTB_MAX_RANK];
+  for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
+  vtb__rec_align(inst->results[0], identity, other, axis);
+  vtb__term t = vtb__term_copy(r, by);
+  vtb__rec_multiply(r, &t, other, sign, axis);
+  return expand(r, inst->operands[reads], &t, e);
+}
+
+/* A branch of select(cond, x, y): the other branch's zero as a factor of one and zero. */
+static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__term *by,
+                          expansion *e) {
+  vtb_builder b = {.module = r->step->module, .func = r->step, .span = inst->span};
+  vtb_value *one = vtb_b_constant(&b, 1), *zero = vtb_b_constant(&b, 0);
+  vtb_value *mask =
+      vtb_b_select(&b, inst->operands[0], branch == 1 ? one : zero, branch == 1 ? zero : one);
+  vtb__factor f = {.v = mask, .sign = 1};
+  int identity[VTB_MAX_RANK];
+  for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
+  vtb__rec_align(inst->results[0], identity, mask, f.axis);
+  vtb__term t = vtb__term_copy(r, by);
+  vtb__term_push(r, &t, f);
+  return expand(r, inst->operands[branch], &t, e);
+}
+
+static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expansion *e) {
+  bool first = inst->n_operands > 0 && !vtb__rec_given(r, e->state, inst->operands[0]);
+  bool second = inst->n_operands > 1 && !vtb__rec_given(r, e->state, inst->operands[1]);
+  vtb__term minus = vtb__term_copy(r, by);
+  minus.coef = -minus.coef;
+  switch (inst->op) {
+  case VTB_OP_add:
+  case VTB_OP_sub:
+    return expand(r, inst->operands[0], by, e) &&
+           expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
+  case VTB_OP_neg:
+    return expand(r, inst->operands[0], &minus, e);
+  case VTB_OP_mul:
+    if (first && second) return nonlinear(r, inst, e->state, "multiplies two states");
+    return expand_product(r, inst, first ? 0 : 1, by, 1, e);
+  case VTB_OP_div:
+    if (second) return nonlinear(r, inst, e->state, "divides by a state");
+    return expand_product(r, inst, 0, by, -1, e);
+  case VTB_OP_select:
+    if (first) return nonlinear(r, inst, e->state, "decides by a state");
+    return expand_branch(r, inst, 1, by, e) && expand_branch(r, inst, 2, by, e);
+  case VTB_OP_reshape:
+  case VTB_OP_broadcast:
+    if (vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type))
+      return expand(r, inst->operands[0], by, e);
+    return not_diagonal(r, inst, e->state, "moves the state's elements");
+  case VTB_OP_square:
+    return nonlinear(r, inst, e->state, "multiplies two states");
+  case VTB_OP_state_scale:
+    return nonlinear(r, inst, e->state, "reads the running scale of the states");
+  default:
+    break;
+  }
+  if (vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE) {
+    const char *what =
+        vtb_arena_printf(&r->arena, "applies %s to a state", vtb_op_get(inst->op)->name);
+    return nonlinear(r, inst, e->state, what);
+  }
+  if (inst->op == VTB_OP_einsum && first && second)
+    return nonlinear(r, inst, e->state, "multiplies two states");
+  return not_diagonal(r, inst, e->state, "mixes the state's elements");
+}
+
+/* ---- sums that no state enters --------------------------------------------------------------- */
+
+static bool is_sum(const vtb_inst *d) { return d->op == VTB_OP_add || d->op == VTB_OP_sub; }
+
+/* True if a gain that a running scale may have to carry is a factor of some part of a sum in v. One
+ * that is at most 1 and varies over an axis of the state never is: a feature like max(k, 0) +
+ * exp(min(k, 0)) stays one factor. */
+static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
+  const vtb_inst *d = v->def;
+  if (!d || r->budget-- <= 0 || vtb__rec_new_state(r, v) >= 0 ||
+      !(vtb__rec_deps(r, v) & VTB__DEP_SEQ))
+    return false;
+  if (d->op == VTB_OP_exp)
+    return in_sum && (vtb_type_count(&v->type) == 1 || !vtb__rec_is_bounded(d->operands[0]));
+  if (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast || d->op == VTB_OP_div ||
+      (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))
+    return hides_gain(r, d->operands[0], in_sum);
+  if (d->op != VTB_OP_mul && !is_sum(d)) return false;
+  in_sum = in_sum || is_sum(d);
+  return hides_gain(r, d->operands[0], in_sum) || hides_gain(r, d->operands[1], in_sum);
+}
+
+static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out);
+
+static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis,
+                             terms *out) {
+  const vtb_inst *d = v->def;
+  int first[VTB_MAX_RANK], second[VTB_MAX_RANK];
+  terms left = {0};
+  vtb__rec_align(v, axis, d->operands[0], first);
+  vtb__rec_align(v, axis, d->operands[1], second);
+  add_free(r, d->operands[0], by, first, &left);
+  for (size_t i = 0; i < left.n; i++) {
+    if (d->op == VTB_OP_mul) {
+      add_free(r, d->operands[1], &left.at[i], second, out);
+    } else {
+      vtb__rec_multiply(r, &left.at[i], d->operands[1], -1, second);
+      vtb_vec_push(out, left.at[i]);
+    }
+  }
+  vtb_vec_free(&left);
+}
+
+/* Appends the terms of by * v; sums are taken apart only where gains are inside, so that these can
+ * be told apart. */
+static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out) {
+  vtb__term t = vtb__term_copy(r, by);
+  int inner[VTB_MAX_RANK];
+  if (!hides_gain(r, v, false)) {
+    vtb__rec_multiply(r, &t, v, 1, axis);
+    vtb_vec_push(out, t);
+    return;
+  }
+  const vtb_inst *d = v->def;
+  if (d->op == VTB_OP_mul || d->op == VTB_OP_div) {
+    add_free_product(r, v, by, axis, out);
+    return;
+  }
+  if (d->op == VTB_OP_reshape)
+    vtb__rec_through_reshape(v, axis, d->operands[0], inner);
+  else
+    vtb__rec_align(v, axis, d->operands[0], inner);
+  if (d->op == VTB_OP_neg) t.coef = -t.coef;
+  add_free(r, d->operands[0], &t, inner, out);
+  if (!is_sum(d)) return;
+  if (d->op == VTB_OP_sub) t.coef = -t.coef;
+  vtb__rec_align(v, axis, d->operands[1], inner);
+  add_free(r, d->operands[1], &t, inner, out);
+}
+
+/* Adds by * v to the expansion. */
+static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e) {
+  vtb__state *s = &r->states[e->state];
+  if (r->expansions++ >= MAX_EXPANSIONS) return too_long(r, s);
+  if (v == s->old) {
+    vtb_vec_push(&e->factors, vtb__term_copy(r, by));
+    return true;
+  }
+  if (vtb__rec_given(r, e->state, v)) {
+    int axis[VTB_MAX_RANK], shift = s->type->rank - v->type.rank;
+    for (int a = 0; a < v->type.rank; a++) axis[a] = v->type.dim[a].size == 1 ? -1 : a + shift;
+    add_free(r, v, by, axis, &e->rest);
+    return true;
+  }
+  if (!v->def)
+    return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->state, v->index);
+  int other = vtb__rec_new_state(r, v);
+  if (other >= 0 && other != e->state) return cross_state(r, v->def->span, e->state, other);
+  /* Along the way to the state only its own shape may occur: anything else spreads or sums its
+   * elements. */
+  if (!vtb_type_equal(&v->type, s->type))
+    return not_diagonal(r, v->def, e->state, "does not have the state's shape");
+  return expand_inst(r, v->def, by, e);
+}
+
+/* ---- sums of several terms ------------------------------------------------------------------- */
+
+static bool same_factor(const vtb__factor *x, const vtb__factor *y) {
+  return x->v == y->v && x->sign == y->sign &&
+         memcmp(x->axis, y->axis, (size_t)x->v->type.rank * sizeof(int)) == 0;
+}
+
+static bool take_factor(vtb__term *t, const vtb__factor *f) {
+  for (int i = 0; i < t->n; i++) {
+    if (!same_factor(&t->at[i], f)) continue;
+    memmove(&t->at[i], &t->at[i + 1], (size_t)(t->n - i - 1) * sizeof *t->at);
+    t->n--;
+    return true;
+  }
+  return false;
+}
+
+/* A factor on the axes of the frame, so that it broadcasts against the others. */
+static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
+  vtb_type t = {.dtype = f->v->type.dtype, .rank = rank};
+  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
+  for (int a = 0; a < f->v->type.rank; a++)
+    if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
+  return vtb_b_reshape(b, f->v, &t);
+}
+
+/* A value of the step function that is the product. */
+static vtb_value *product_in_step(vtb_builder *b, const vtb__term *t, int rank) {
+  vtb_value *v = vtb_b_constant(b, t->coef);
+  for (int i = 0; i < t->n; i++)
+    v = vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v,
+                     on_frame(b, &t->at[i], rank));
+  return v;
+}
+
+static vtb__term gains_of(vtb__rec *r, const vtb__term *t) {
+  vtb__term gains = {.coef = 1};
+  for (int i = 0; i < t->n; i++)
+    if (vtb__is_gain(r, &t->at[i])) vtb__term_push(r, &gains, t->at[i]);
+  return gains;
+}
+
+static bool same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
+  vtb__term gx = gains_of(r, x), gy = gains_of(r, y);
+  for (int i = 0; i < gx.n; i++)
+    if (!take_factor(&gy, &gx.at[i])) return false;
+  return gy.n == 0;
+}
+
+static bool all_same_gains(vtb__rec *r, const terms *all) {
+  for (size_t i = 1; i < all->n; i++)
+    if (!same_gains(r, &all->at[0], &all->at[i])) return false;
+  return true;
+}
+
+/* The sum of terms as one term: gains that all of them have stay factors, the rest becomes one
+ * value. */
+static vtb__term join(vtb__rec *r, const terms *all, int rank) {
+  if (all->n == 1) return all->at[0];
+  vtb__term joined = {.coef = 1};
+  if (all_same_gains(r, all)) joined = gains_of(r, &all->at[0]);
+  vtb_builder b = {.module = r->step->module, .func = r->step, .span = r->inst->span};
+  vtb_value *sum = NULL;
+  for (size_t j = 0; j < all->n; j++) {
+    vtb__term rest = vtb__term_copy(r, &all->at[j]);
+    for (int i = 0; i < joined.n; i++) take_factor(&rest, &joined.at[i]);
+    vtb_value *v = product_in_step(&b, &rest, rank);
+    sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, v) : v;
+  }
+  vtb__factor f = {.v = sum, .sign = 1};
+  for (int a = 0; a < sum->type.rank; a++)
+    f.axis[a] = sum->type.dim[a].size == 1 ? -1 : a + rank - sum->type.rank;
+  vtb__term_push(r, &joined, f);
+  return joined;
+}
+
+/* One term for each set of gains, in order of first occurrence; a zero term if there is none. */
+static int join_all(vtb__rec *r, const terms *all, int rank, vtb__term **out) {
+  *out = VTB_NEW_ARRAY(&r->arena, vtb__term, all->n + 1);
+  int n = 0;
+  bool *done = VTB_NEW_ARRAY(&r->arena, bool, all->n + 1);
+  for (size_t i = 0; i < all->n; i++) {
+    if (done[i]) continue;
+    terms group = {0};
+    for (size_t j = i; j < all->n; j++) {
+      if (done[j] || !same_gains(r, &all->at[i], &all->at[j])) continue;
+      done[j] = true;
+      vtb_vec_push(&group, all->at[j]);
+    }
+    (*out)[n++] = join(r, &group, rank);
+    vtb_vec_free(&group);
+  }
+  if (n == 0) (*out)[n++] = (vtb__term){.coef = 0};
+  return n;
+}
+
+void vtb__rec_find_reach(vtb__rec *r) {
+  r->reach = VTB_NEW_ARRAY(&r->arena, uint64_t, r->n_states + 1);
+  for (int i = 0; i < r->n_states; i++)
+    r->reach[i] = vtb__rec_deps(r, r->states[i].now) & VTB__DEP_STATES;
+  for (int k = 0; k < r->n_states; k++)
+    for (int i = 0; i < r->n_states; i++)
+      if (r->reach[i] >> k & 1) r->reach[i] |= r->reach[k];
+}
+
+bool vtb__rec_normal_form(vtb__rec *r) {
+  bool good = true;
+  vtb__rec_find_reach(r);
+  for (int i = 0; i < r->n_states; i++) {
+    vtb__state *s = &r->states[i];
+    expansion e = {.state = i};
+    vtb__term one = {.coef = 1};
+    if (s->delta) continue;
+    if (expand(r, s->now, &one, &e)) {
+      s->a = e.factors.n ? join(r, &e.factors, s->type->rank) : (vtb__term){.coef = 0};
+      s->n_u = join_all(r, &e.rest, s->type->rank, &s->u);
+    } else {
+      good = false;
+    }
+    vtb_vec_free(&e.factors);
+    vtb_vec_free(&e.rest);
+  }
+  return good;
+}

@@ -1,0 +1,262 @@
+/* Step values to batched values: a value of step shape [X...] becomes one of [B, N, h, X...], or
+ * [h, X...] or [X...] if it is made of constants alone. With running scales each value has
+ * degrees (degree.c).
+ */
+#include "passes/recurrence/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const vtb__lifted nothing = {0};
+
+static int larger(int a, int b) { return a > b ? a : b; }
+
+/* A factor on the output frame: its axes that are not of size 1 at their places, ones elsewhere. */
+static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to, int rank) {
+  vtb__lifted x = vtb__rec_lift(r, f->v);
+  vtb_dim dims[VTB_MAX_RANK];
+  for (int a = 0; a < rank; a++) dims[a] = (vtb_dim){.size = 1};
+  for (int a = 0; a < x.rank; a++)
+    if (f->axis[a] >= 0) dims[to ? to[f->axis[a]] : f->axis[a]] = x.v->type.dim[x.lead + a];
+  x.v = vtb__rec_reshape(r, x, dims, rank);
+  x.rank = rank;
+  return x;
+}
+
+vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
+                             int rank) {
+  vtb__lifted x = nothing;
+  for (int i = 0; i < t->n; i++) {
+    if (vtb__factor_axes(&t->at[i]) & ~axes) continue;
+    vtb__lifted f = place_factor(r, &t->at[i], to, rank);
+    if (!x.v && t->at[i].sign > 0) {
+      x = f;
+      continue;
+    }
+    if (!x.v) x.v = vtb_b_constant(&r->b, 1);
+    x = vtb__rec_binary(r, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, x, f);
+  }
+  if (x.v && t->coef == 1) return x;
+  vtb__lifted c = {.v = vtb_b_constant(&r->b, t->coef)};
+  return vtb__rec_to_rank(r, x.v ? vtb__rec_binary(r, VTB_OP_mul, x, c) : c, rank);
+}
+
+/* ---- arguments ------------------------------------------------------------------------------- */
+
+/* The operand with one head axis: [B, N, h, X...], [h, X...], or [X...] if it has none. */
+static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
+  int operand = r->n_inits + arg->index - r->n_states;
+  vtb_value *v = r->inst->operands[operand];
+  bool seq = arg->index < r->n_states + r->n_seqs;
+  int rank = arg->type.rank, lead = seq ? 3 : v->type.rank == rank ? 0 : 1;
+  vtb_type t = vtb__rec_type(r, lead, arg->type.dim, rank);
+  t.dtype = v->type.dtype;
+  if (!vtb_type_equal(&t, &v->type)) v = vtb_b_reshape(&r->b, v, &t);
+  return (vtb__lifted){v, lead, rank, 0};
+}
+
+static vtb__lifted lift_scale(vtb__rec *r, const vtb_inst *inst) {
+  bool log = vtb_attr_int(inst, "log", 0) != 0;
+  vtb__lifted x = {.v = vtb_b_constant(&r->b, log ? 0 : 1)};
+  if (r->scaled && log) x = r->scales.at[0].m;
+  if (r->scaled && !log) x.degree = vtb__degree_one(r, 0);
+  return vtb__rec_to_rank(r, x, inst->results[0]->type.rank);
+}
+
+/* ---- instructions ---------------------------------------------------------------------------- */
+
+static void name_after(vtb__rec *r, const vtb_inst *inst) {
+  r->b.name_hint = inst->results[0]->name;
+}
+
+static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
+  if (inst->op == VTB_OP_log) return vtb__rec_log(r, x[0]);
+  const double *degree = vtb__rec_settle(r, inst, x);
+  vtb_value *v[3];
+  int lead = 0, rank = inst->results[0]->type.rank;
+  for (int i = 0; i < inst->n_operands; i++) {
+    x[i] = vtb__rec_to_rank(r, x[i], rank);
+    v[i] = x[i].v;
+    lead = larger(lead, x[i].lead);
+  }
+  name_after(r, inst);
+  vtb_inst *made = vtb_build(&r->b, inst->op, v, inst->n_operands, inst->attrs, inst->n_attrs);
+  return (vtb__lifted){made->results[0], lead, rank, degree};
+}
+
+static vtb__lifted lift_reduce(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  int64_t moved[VTB_MAX_RANK];
+  for (int i = 0; i < n; i++) moved[i] = axes[i] + x.lead;
+  name_after(r, inst);
+  vtb_value *v = vtb_b_reduce(&r->b, inst->op, x.v, moved, n, vtb_attr_int(inst, "keep", 0) != 0);
+  return (vtb__lifted){v, x.lead, inst->results[0]->type.rank, x.degree};
+}
+
+static vtb__lifted lift_transpose(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
+  int n;
+  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
+  int64_t moved[VTB_MAX_RANK];
+  for (int i = 0; i < x.lead; i++) moved[i] = i;
+  for (int i = 0; i < n; i++) moved[i + x.lead] = perm[i] + x.lead;
+  x.v = vtb_b_transpose(&r->b, x.v, moved);
+  return x;
+}
+
+/* slice, pad: the same attributes on the moved axis. */
+static vtb__lifted lift_on_axis(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
+  vtb_attr attrs[8];
+  int n = 0;
+  for (int i = 0; i < inst->n_attrs && n < 8; i++) {
+    attrs[n] = inst->attrs[i];
+    if (vtb_streq(attrs[n].key, "axis")) attrs[n].i += x.lead;
+    n++;
+  }
+  x.v = vtb_build(&r->b, inst->op, &x.v, 1, attrs, n)->results[0];
+  return x;
+}
+
+static vtb__lifted with_lead(vtb__rec *r, vtb__lifted x, int lead) {
+  if (x.lead == lead && (lead == 0 || x.v->type.dim[lead - 1].size == r->heads.size)) return x;
+  vtb_type t = vtb__rec_type(r, lead, x.v->type.dim + x.lead, x.rank);
+  t.dtype = x.v->type.dtype;
+  x.v = vtb_b_broadcast(&r->b, x.v, &t);
+  x.lead = lead;
+  return x;
+}
+
+static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
+  int lead = 0, n = inst->n_operands;
+  vtb_value **v = VTB_NEW_ARRAY(&r->arena, vtb_value *, n);
+  const double *degree = vtb__rec_same_degree(r, x, 0, n);
+  for (int i = 0; i < n; i++) lead = larger(lead, x[i].lead);
+  for (int i = 0; i < n; i++) v[i] = with_lead(r, x[i], lead).v;
+  name_after(r, inst);
+  vtb_value *joined = vtb_b_concat(&r->b, v, n, (int)vtb_attr_int(inst, "axis", 0) + lead);
+  return (vtb__lifted){joined, lead, inst->results[0]->type.rank, degree};
+}
+
+/* Letters for batch, tokens and heads that the spec does not use. */
+static void lead_letters(const char *spec, char out[4]) {
+  static const char wishes[] = "bnhzyxwutsrqpomljigfedcakv";
+  int n = 0;
+  for (const char *c = wishes; *c && n < 3; c++)
+    if (!strchr(spec, *c)) out[n++] = *c;
+  out[n] = 0;
+}
+
+static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
+  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
+  char free_letters[4];
+  lead_letters(spec, free_letters);
+  int lead = larger(x[0].lead, x[1].lead);
+  const char *prefix[4] = {"", &free_letters[2], "", free_letters};
+  char *batched =
+      vtb_arena_printf(&r->arena, "%.*s%.*s,%.*s%.*s->%.*s%s", x[0].lead, prefix[x[0].lead],
+                       (int)(comma - spec), spec, x[1].lead, prefix[x[1].lead],
+                       (int)(arrow - comma - 1), comma + 1, lead, prefix[lead], arrow + 2);
+  name_after(r, inst);
+  vtb_value *v = vtb_b_einsum(&r->b, batched, x[0].v, x[1].v);
+  return (vtb__lifted){v, lead, inst->results[0]->type.rank, vtb__degree_sum(r, x)};
+}
+
+static vtb__lifted lift_broadcast(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
+  const vtb_type *want = &inst->results[0]->type;
+  x = vtb__rec_to_rank(r, x, want->rank);
+  vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
+  memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
+  for (int a = 0; a < want->rank; a++) t.dim[t.rank++] = want->dim[a];
+  x.v = vtb_b_broadcast(&r->b, x.v, &t);
+  return x;
+}
+
+static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
+  const vtb__read *read = vtb__rec_read_of(r, inst);
+  const vtb_type *t = &inst->results[0]->type;
+  if (read && !r->states[read->state].whole) return vtb__rec_emit_read(r, read);
+  if (inst->op == VTB_OP_state_scale) return lift_scale(r, inst);
+  if (inst->n_operands == 0)
+    return (vtb__lifted){vtb_inst_clone(&r->b, inst, NULL)->results[0], 0, t->rank, 0};
+  vtb__lifted *x = VTB_NEW_ARRAY(&r->arena, vtb__lifted, inst->n_operands);
+  bool aligned =
+      vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE || inst->op == VTB_OP_broadcast;
+  for (int i = 0; i < inst->n_operands; i++) {
+    x[i] = vtb__rec_lift(r, inst->operands[i]);
+    if (!aligned) x[i] = vtb__rec_flatten(r, x[i]);
+  }
+  switch (inst->op) {
+  case VTB_OP_reduce_sum:
+  case VTB_OP_reduce_max:
+    return lift_reduce(r, inst, x[0]);
+  case VTB_OP_reshape:
+    return (vtb__lifted){vtb__rec_reshape(r, x[0], t->dim, t->rank), x[0].lead, t->rank,
+                         x[0].degree};
+  case VTB_OP_broadcast:
+    return lift_broadcast(r, inst, x[0]);
+  case VTB_OP_transpose:
+    return lift_transpose(r, inst, x[0]);
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+    return lift_on_axis(r, inst, x[0]);
+  case VTB_OP_concat:
+    return lift_concat(r, inst, x);
+  case VTB_OP_einsum:
+    return lift_einsum(r, inst, x);
+  case VTB_OP_tap:
+    return x[0];
+  default:
+    return lift_elementwise(r, inst, x);
+  }
+}
+
+vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v) {
+  while (r->lifted.n <= (size_t)v->id) vtb_vec_push(&r->lifted, nothing);
+  if (r->lifted.at[v->id].v) return r->lifted.at[v->id];
+  vtb_span outer = r->b.span;
+  int now = vtb__rec_new_state(r, v), old = vtb__rec_old_state(r, v);
+  vtb__lifted x;
+  if (v->def && v->def->span.source) r->b.span = v->def->span;
+  if (now >= 0)
+    x = vtb__rec_whole(r, now, false);
+  else if (old >= 0)
+    x = vtb__rec_whole(r, old, true);
+  else if (!v->def)
+    x = lift_argument(r, v);
+  else
+    x = lift_inst(r, v->def);
+  r->b.span = outer;
+  while (r->lifted.n <= (size_t)v->id) vtb_vec_push(&r->lifted, nothing);
+  return r->lifted.at[v->id] = x;
+}
+
+bool vtb__rec_can_lift(vtb__rec *r) {
+  for (vtb_inst *inst = r->step->first; inst; inst = inst->next) {
+    const vtb_op_info *op = vtb_op_get(inst->op);
+    bool good = op->klass == VTB_CLASS_ELEMENTWISE || op->klass == VTB_CLASS_REDUCE;
+    switch (inst->op) {
+    case VTB_OP_constant:
+    case VTB_OP_iota:
+    case VTB_OP_reshape:
+    case VTB_OP_broadcast:
+    case VTB_OP_transpose:
+    case VTB_OP_slice:
+    case VTB_OP_pad:
+    case VTB_OP_concat:
+    case VTB_OP_einsum:
+    case VTB_OP_state_scale:
+    case VTB_OP_tap:
+      good = true;
+      break;
+    default:
+      break;
+    }
+    if (good) continue;
+    vtb_diag_error(r->diags, VTB_DIAG_STEP_TOO_COMPLEX, inst->span,
+                   "`%s` cannot stand in the step of a recurrence", vtb__rec_text(r, inst));
+    vtb_diag_help(r->diags, "compute it before the recurrence and hand it in as a per-step input");
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,286 @@
+/* Pairs of states that turn each other: a complex state written as two real ones.
+ *
+ *   re' = p re - q im + x       p = rho cos(theta)
+ *   im' = q re + p im + y       q = rho sin(theta)
+ *
+ * Both updates are multiplied out in the two states. A pair it is when what multiplies a state in
+ * its own update is the same for both and what multiplies the other differs in the sign alone, in
+ * any order of factors and terms. Where p and q are one magnitude times the cosine and sine of one
+ * angle, these are taken as written, so that a magnitude exp(.) stays a logarithm and may have any
+ * sign. Otherwise rho = sqrt(p^2 + q^2) and theta = atan2(q, p), where p = q = 0 gives 0 and no
+ * gradient.
+ */
+#include "passes/recurrence/recurrence.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* p^2 + q^2 from here down counts as 0: the root's slope stays a number. */
+#define SMALLEST_SQUARE 1e-30
+
+enum { MAX_PAIR_TERMS = 64 };
+
+typedef VTB_VEC(vtb__term) terms;
+
+/* An update: terms that multiply re, terms that multiply im, and those that no state of the pair
+ * enters. */
+typedef struct update {
+  terms by[3];
+} update;
+
+typedef struct finder {
+  vtb__rec *r;
+  int state[2];
+} finder;
+
+static void axes_in_frame(const vtb_value *v, int rank, int *axis) {
+  for (int a = 0; a < v->type.rank; a++)
+    axis[a] = v->type.dim[a].size == 1 ? -1 : a + rank - v->type.rank;
+}
+
+/* ---- multiplying out ------------------------------------------------------------------------- */
+
+/* What the pair may take as given: nothing that depends on either. */
+static bool given(const finder *f, const vtb_value *v) {
+  uint64_t d = vtb__rec_deps(f->r, v);
+  for (int j = 0; j < f->r->n_states; j++)
+    for (int k = 0; k < 2; k++)
+      if ((d >> j & 1) && (j == f->state[k] || (f->r->reach[j] >> f->state[k] & 1))) return false;
+  return !(d & VTB__DEP_SCALE);
+}
+
+static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *out);
+
+static bool product(finder *f, vtb_inst *d, int of_state, const vtb__term *by, update *out) {
+  vtb_value *other = d->operands[1 - of_state];
+  int axis[VTB_MAX_RANK];
+  if (!given(f, other)) return false;
+  axes_in_frame(other, d->results[0]->type.rank, axis);
+  vtb__term t = vtb__term_copy(f->r, by);
+  vtb__rec_multiply(f->r, &t, other, d->op == VTB_OP_div ? -1 : 1, axis);
+  return multiply_out(f, d->operands[of_state], &t, out);
+}
+
+static bool free_term(finder *f, vtb_value *v, const vtb__term *by, update *out) {
+  int axis[VTB_MAX_RANK];
+  vtb__term t = vtb__term_copy(f->r, by);
+  axes_in_frame(v, f->r->states[f->state[0]].type->rank, axis);
+  vtb__rec_multiply(f->r, &t, v, 1, axis);
+  vtb_vec_push(&out->by[2], t);
+  return true;
+}
+
+/* Adds by * v. */
+static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *out) {
+  vtb_inst *d = v->def;
+  int old = vtb__rec_old_state(f->r, v);
+  if (out->by[0].n + out->by[1].n + out->by[2].n > MAX_PAIR_TERMS) return false;
+  if (given(f, v)) return free_term(f, v, by, out);
+  for (int k = 0; k < 2; k++)
+    if (old == f->state[k]) {
+      vtb_vec_push(&out->by[k], vtb__term_copy(f->r, by));
+      return true;
+    }
+  if (!d || !vtb_type_equal(&v->type, f->r->states[f->state[0]].type)) return false;
+  vtb__term minus = vtb__term_copy(f->r, by);
+  minus.coef = -minus.coef;
+  switch (d->op) {
+  case VTB_OP_add:
+  case VTB_OP_sub:
+    return multiply_out(f, d->operands[0], by, out) &&
+           multiply_out(f, d->operands[1], d->op == VTB_OP_sub ? &minus : by, out);
+  case VTB_OP_neg:
+    return multiply_out(f, d->operands[0], &minus, out);
+  case VTB_OP_mul:
+    return product(f, d, given(f, d->operands[0]) ? 1 : 0, by, out);
+  case VTB_OP_div:
+    return product(f, d, 0, by, out);
+  case VTB_OP_reshape:
+  case VTB_OP_broadcast:
+    return multiply_out(f, d->operands[0], by, out);
+  default:
+    return false;
+  }
+}
+
+/* ---- comparing ------------------------------------------------------------------------------- */
+
+static bool take(vtb__term *t, const vtb__factor *f) {
+  for (int i = 0; i < t->n; i++) {
+    if (t->at[i].v != f->v || t->at[i].sign != f->sign ||
+        vtb__factor_axes(&t->at[i]) != vtb__factor_axes(f))
+      continue;
+    memmove(&t->at[i], &t->at[i + 1], (size_t)(t->n - i - 1) * sizeof *t->at);
+    t->n--;
+    return true;
+  }
+  return false;
+}
+
+static bool same_factors(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
+  vtb__term rest = vtb__term_copy(r, y);
+  for (int i = 0; i < x->n; i++)
+    if (!take(&rest, &x->at[i])) return false;
+  return rest.n == 0;
+}
+
+/* The sums are x and sign times the same. */
+static bool same_sums(vtb__rec *r, const terms *x, const terms *y, int sign) {
+  bool used[MAX_PAIR_TERMS + 1] = {false};
+  if (x->n != y->n || x->n == 0 || x->n > MAX_PAIR_TERMS) return false;
+  for (size_t i = 0; i < x->n; i++) {
+    size_t j = 0;
+    while (j < y->n && (used[j] || x->at[i].coef != sign * y->at[j].coef ||
+                        !same_factors(r, &x->at[i], &y->at[j])))
+      j++;
+    if (j == y->n) return false;
+    used[j] = true;
+  }
+  return true;
+}
+
+/* Moves the factors that all terms of both sums have into the result. */
+static vtb__term take_common(vtb__rec *r, terms *x, terms *y) {
+  vtb__term common = {.coef = 1};
+  const vtb__term *some = x->n ? &x->at[0] : y->n ? &y->at[0] : NULL;
+  vtb__term wanted = some ? vtb__term_copy(r, some) : common;
+  for (int i = 0; i < wanted.n; i++) {
+    bool everywhere = true;
+    for (size_t j = 0; j < x->n + y->n && everywhere; j++) {
+      vtb__term t = vtb__term_copy(r, j < x->n ? &x->at[j] : &y->at[j - x->n]);
+      everywhere = take(&t, &wanted.at[i]);
+    }
+    if (!everywhere) continue;
+    for (size_t j = 0; j < x->n + y->n; j++)
+      take(j < x->n ? &x->at[j] : &y->at[j - x->n], &wanted.at[i]);
+    vtb__term_push(r, &common, wanted.at[i]);
+  }
+  return common;
+}
+
+/* ---- values of the step ---------------------------------------------------------------------- */
+
+static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
+  vtb_type t = {.dtype = f->v->type.dtype, .rank = rank};
+  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
+  for (int a = 0; a < f->v->type.rank; a++)
+    if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
+  return vtb_type_equal(&t, &f->v->type) ? f->v : vtb_b_reshape(b, f->v, &t);
+}
+
+/* NULL for an empty sum. */
+static vtb_value *sum_of(vtb_builder *b, const terms *x, int rank) {
+  vtb_value *sum = NULL;
+  for (size_t i = 0; i < x->n; i++) {
+    const vtb__term *t = &x->at[i];
+    vtb_value *v = t->coef != 1 || t->n == 0 ? vtb_b_constant(b, t->coef) : NULL;
+    for (int k = 0; k < t->n; k++) {
+      vtb_value *f = on_frame(b, &t->at[k], rank);
+      if (!v && t->at[k].sign < 0) v = vtb_b_constant(b, 1);
+      v = !v ? f : vtb_b_binary(b, t->at[k].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
+    }
+    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, v) : v;
+  }
+  return sum;
+}
+
+static vtb__factor whole_factor(vtb_value *v, int rank) {
+  vtb__factor f = {.v = v, .sign = 1};
+  axes_in_frame(v, rank, f.axis);
+  return f;
+}
+
+/* ---- magnitude and angle --------------------------------------------------------------------- */
+
+/* The operand of op without its sign. */
+static vtb_value *angle_of(const vtb__factor *f, vtb_op op, double *sign) {
+  if (!f->v->def || f->v->def->op != op || f->sign < 0) return NULL;
+  vtb_value *x = f->v->def->operands[0];
+  while (x->def && x->def->op == VTB_OP_neg) x = x->def->operands[0], *sign = -*sign;
+  return x;
+}
+
+/* p = M cos(x), q = +-M sin(x). */
+static bool as_written(finder *f, vtb_builder *b, const vtb__term *p, const vtb__term *q,
+                       vtb__pair *out) {
+  for (int i = 0; i < p->n; i++)
+    for (int k = 0; k < q->n; k++) {
+      double sign = 1, even = 1;
+      vtb_value *x = angle_of(&p->at[i], VTB_OP_cos, &even),
+                *y = angle_of(&q->at[k], VTB_OP_sin, &sign);
+      if (!x || x != y || vtb__factor_axes(&p->at[i]) != vtb__factor_axes(&q->at[k]) ||
+          fabs(p->coef) != fabs(q->coef))
+        continue;
+      vtb__term m = vtb__term_copy(f->r, p), rest = vtb__term_copy(f->r, q);
+      take(&m, &p->at[i]), take(&rest, &q->at[k]);
+      if (!same_factors(f->r, &m, &rest)) continue;
+      vtb__factor angle = {.v = x, .sign = 1};
+      memcpy(angle.axis, p->at[i].axis, sizeof angle.axis);
+      out->rho = m;
+      out->angle = on_frame(b, &angle, out->rank);
+      if (sign * q->coef / p->coef < 0) out->angle = vtb_b_unary(b, VTB_OP_neg, out->angle);
+      return true;
+    }
+  return false;
+}
+
+/* rho = sqrt(p^2 + q^2), theta = atan2(q, p), times what all terms share. */
+static void by_magnitude(finder *f, vtb_builder *b, terms *p, terms *q, vtb__pair *out) {
+  out->rho = take_common(f->r, p, q);
+  vtb_value *x = sum_of(b, p, out->rank), *y = sum_of(b, q, out->rank);
+  vtb_value *zero = vtb_b_constant(b, 0), *one = vtb_b_constant(b, 1);
+  vtb_value *square = vtb_b_binary(b, VTB_OP_add, vtb_b_unary(b, VTB_OP_square, x),
+                                   vtb_b_unary(b, VTB_OP_square, y));
+  vtb_value *some = vtb_b_binary(b, VTB_OP_gt, square, vtb_b_constant(b, SMALLEST_SQUARE));
+  vtb_value *rho = vtb_b_unary(b, VTB_OP_sqrt, vtb_b_select(b, some, square, one));
+  rho = vtb_b_select(b, some, rho, zero);
+  vtb__term_push(f->r, &out->rho, whole_factor(rho, out->rank));
+  out->angle =
+      vtb_b_binary(b, VTB_OP_atan2, vtb_b_select(b, some, y, zero), vtb_b_select(b, some, x, one));
+}
+
+/* ---- finding --------------------------------------------------------------------------------- */
+
+static bool free_of_states(vtb__rec *r, const terms *x) {
+  for (size_t i = 0; i < x->n; i++)
+    for (int k = 0; k < x->at[i].n; k++)
+      if (vtb__rec_deps(r, x->at[i].at[k].v) & (VTB__DEP_STATES | VTB__DEP_SCALE)) return false;
+  return true;
+}
+
+static bool describe(finder *f, update *re, update *im, vtb__pair *out) {
+  vtb__rec *r = f->r;
+  terms *p = &re->by[0], *q = &im->by[0];
+  if (!same_sums(r, p, &im->by[1], 1) || !same_sums(r, q, &re->by[1], -1) ||
+      !free_of_states(r, p) || !free_of_states(r, q))
+    return false;
+  vtb_builder b = {.module = r->step->module, .func = r->step, .span = r->inst->span};
+  *out = (vtb__pair){.re = f->state[0], .im = f->state[1]};
+  out->rank = r->states[out->re].type->rank;
+  if (p->n != 1 || q->n != 1 || !as_written(f, &b, &p->at[0], &q->at[0], out))
+    by_magnitude(f, &b, p, q, out);
+  out->common = take_common(r, &re->by[2], &im->by[2]);
+  out->x_re = sum_of(&b, &re->by[2], out->rank);
+  out->x_im = sum_of(&b, &im->by[2], out->rank);
+  return true;
+}
+
+static bool try_pair(vtb__rec *r, int i, int j, vtb__pair *out) {
+  finder f = {r, {i, j}};
+  update u[2] = {{{{0}}}};
+  vtb__term one = {.coef = 1};
+  bool good = vtb_type_equal(r->states[i].type, r->states[j].type);
+  for (int k = 0; k < 2 && good; k++)
+    good = multiply_out(&f, r->states[k ? j : i].now, &one, &u[k]);
+  good = good && describe(&f, &u[0], &u[1], out);
+  for (int k = 0; k < 6; k++) vtb_vec_free(&u[k / 3].by[k % 3]);
+  return good;
+}
+
+bool vtb__rec_find_pair(vtb__rec *r, vtb__pair *out) {
+  for (int i = 0; i < r->n_states; i++)
+    for (int j = i + 1; j < r->n_states; j++)
+      if ((r->reach[i] >> j & 1) && (r->reach[j] >> i & 1) && try_pair(r, i, j, out)) return true;
+  return false;
+}

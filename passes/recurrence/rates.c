@@ -1,0 +1,37 @@
+/* A full decay as step sizes times rates, so that no decay is ever stored.
+ *
+ *   h = exp(delta * A) * h + ...     delta [E] an input, A [E, N] a constant
+ *   =>                               d = delta [B, N, h, E], A [h, N, E]
+ *
+ * Taken where the decay is one exponential, its exponent is a product, what depends on per-step
+ * inputs in it does not vary over the key axis, and the rest is constant in time. Everything else
+ * stays class full.
+ */
+#include "passes/recurrence/recurrence.h"
+
+/* The factors of `t` that change from step to step, or the others with the coefficient. */
+static vtb__term pick(vtb__rec *r, const vtb__term *t, bool changing) {
+  vtb__term out = {.coef = changing ? 1 : t->coef};
+  for (int i = 0; i < t->n; i++)
+    if ((vtb__rec_deps(r, t->at[i].v) & ~VTB__DEP_KNOWN) ? changing : !changing)
+      vtb__term_push(r, &out, t->at[i]);
+  return out;
+}
+
+bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_value **rates) {
+  static const int to[VTB_MAX_RANK] = {0};
+  const vtb__factor *f = s->a.at;
+  if (s->a.n != 1 || s->a.coef != 1 || !f->v->def || f->v->def->op != VTB_OP_exp) return false;
+  vtb__term log = {.coef = f->sign};
+  vtb__rec_multiply(r, &log, f->v->def->operands[0], 1, f->axis);
+  vtb__term changing = pick(r, &log, true), constant = pick(r, &log, false);
+  for (int i = 0; i < changing.n; i++)
+    if (vtb__factor_axes(&changing.at[i]) & 1u << s->key) return false;
+  *steps =
+      vtb__rec_full(r, vtb__rec_product(r, &changing, ~0u, to, 1), &s->type->dim[1 - s->key], 1);
+  vtb__lifted a = vtb__rec_product(r, &constant, ~0u, NULL, 2);
+  vtb_type t = vtb__rec_type(r, 1, s->type->dim, 2);
+  *rates = vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
+  if (s->key == 1) *rates = vtb_b_transpose(&r->b, *rates, (int64_t[]){0, 2, 1});
+  return true;
+}

@@ -1,0 +1,217 @@
+/* How the yields of a recurrence read its states: by contractions, or whole.
+ *
+ *   dot(q, C)    einsum "k,kv->v", or reduce_sum over     C keeps its two axes, K is the
+ *                one axis of a product with C             contracted one
+ *   abs(n), C    any other use of a state                 all its elements become the V axis, K = 1
+ *
+ * A matrix state whose update is not an outer product is read whole as well. A vector state that
+ * decays like a matrix state, is fed by the same key and is read by the same queries becomes its
+ * normalizer.
+ */
+#include "passes/recurrence/recurrence.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- contractions ---------------------------------------------------------------------------- */
+
+static bool free_of_states(vtb__rec *r, const vtb_value *v) {
+  return !(vtb__rec_deps(r, v) & (VTB__DEP_STATES | VTB__DEP_SCALE));
+}
+
+/* Notes that v is a state, new or old; at most one. */
+static bool take_state(vtb__rec *r, vtb__read *read, const vtb_value *v) {
+  int now = vtb__rec_new_state(r, v), old = vtb__rec_old_state(r, v);
+  if ((now < 0 && old < 0) || read->state >= 0) return false;
+  read->state = now >= 0 ? now : old;
+  read->old = now < 0;
+  return true;
+}
+
+/* v as a product of factors and one state that has v's shape. */
+static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v, const vtb_type *frame) {
+  if (take_state(r, read, v)) return vtb_type_equal(&v->type, frame);
+  if (free_of_states(r, v)) {
+    int axis[VTB_MAX_RANK], shift = frame->rank - v->type.rank;
+    for (int a = 0; a < v->type.rank; a++) axis[a] = v->type.dim[a].size == 1 ? -1 : a + shift;
+    vtb__rec_multiply(r, &read->factors, v, 1, axis);
+    return true;
+  }
+  vtb_inst *d = v->def;
+  if (!d || vtb__rec_new_state(r, v) >= 0) return false;
+  if (d->op == VTB_OP_neg) {
+    read->factors.coef = -read->factors.coef;
+    return collect(r, read, d->operands[0], frame);
+  }
+  if (d->op == VTB_OP_mul)
+    return collect(r, read, d->operands[0], frame) && collect(r, read, d->operands[1], frame);
+  if (d->op != VTB_OP_div || !free_of_states(r, d->operands[1])) return false;
+  int axis[VTB_MAX_RANK], shift = frame->rank - d->operands[1]->type.rank;
+  for (int a = 0; a < d->operands[1]->type.rank; a++)
+    axis[a] = d->operands[1]->type.dim[a].size == 1 ? -1 : a + shift;
+  vtb__rec_multiply(r, &read->factors, d->operands[1], -1, axis);
+  return collect(r, read, d->operands[0], frame);
+}
+
+/* True if no factor joins the two axes of a matrix, and the key axis can be `key`. */
+static bool separable(const vtb__term *t) {
+  for (int i = 0; i < t->n; i++) {
+    unsigned axes = vtb__factor_axes(&t->at[i]);
+    if (axes & (axes - 1)) return false;
+  }
+  return true;
+}
+
+static bool match_reduce(vtb__rec *r, vtb__read *read) {
+  vtb_value *x = read->inst->operands[0];
+  int n;
+  const int64_t *axes = vtb_attr_ints(read->inst, "axes", &n);
+  if (x->type.rank > 2 || n < 1 || !collect(r, read, x, &x->type) || read->state < 0) return false;
+  read->sum_value = n == 2;
+  read->key = n == 2 ? -1 : (int)axes[0];
+  return separable(&read->factors);
+}
+
+/* Letters of the operand that holds the state, of the other one, and of the result. */
+static bool match_einsum(vtb__rec *r, vtb__read *read) {
+  const char *spec = vtb_attr_str(read->inst, "spec", ""), *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
+  if (!comma || !arrow) return false;
+  int holder = free_of_states(r, read->inst->operands[0]) ? 1 : 0;
+  vtb_value *x = read->inst->operands[holder], *y = read->inst->operands[1 - holder];
+  const char *in_x = holder ? comma + 1 : spec, *in_y = holder ? spec : comma + 1, *out = arrow + 2;
+  if (x->type.rank > 2 || !free_of_states(r, y) || !collect(r, read, x, &x->type) ||
+      read->state < 0)
+    return false;
+  int axis[VTB_MAX_RANK], kept = (int)strlen(out);
+  for (int a = 0; a < y->type.rank; a++) {
+    const char *at = memchr(in_x, in_y[a], (size_t)x->type.rank);
+    if (!at) return false;
+    axis[a] = y->type.dim[a].size == 1 ? -1 : (int)(at - in_x);
+  }
+  if (y->type.rank > 1) return false;
+  vtb__rec_multiply(r, &read->factors, y, 1, axis);
+  if (kept == x->type.rank) return false;
+  read->sum_value = x->type.rank == 2 && kept == 0;
+  read->key = read->sum_value ? -1 : 0;
+  if (x->type.rank == 2 && kept == 1) read->key = in_x[0] == out[0] ? 1 : 0;
+  return separable(&read->factors);
+}
+
+bool vtb__rec_match_read(vtb__rec *r, vtb_inst *inst, vtb__read *read) {
+  *read = (vtb__read){.inst = inst, .state = -1, .factors = {.coef = 1}};
+  if (inst->op == VTB_OP_reduce_sum) return match_reduce(r, read);
+  if (inst->op == VTB_OP_einsum) return match_einsum(r, read);
+  return false;
+}
+
+const vtb__read *vtb__rec_read_of(const vtb__rec *r, const vtb_inst *inst) {
+  for (size_t i = 0; i < r->reads.n; i++)
+    if (r->reads.at[i].inst == inst) return &r->reads.at[i];
+  return NULL;
+}
+
+/* ---- finding them ---------------------------------------------------------------------------- */
+
+static void walk(vtb__rec *r, vtb_value *v, bool *seen) {
+  if (seen[v->id]) return;
+  seen[v->id] = true;
+  int now = vtb__rec_new_state(r, v), old = vtb__rec_old_state(r, v);
+  if (now >= 0 || old >= 0) {
+    r->states[now >= 0 ? now : old].whole = true;
+    return;
+  }
+  vtb__read read;
+  if (!v->def || free_of_states(r, v)) return;
+  if (vtb__rec_match_read(r, v->def, &read)) {
+    vtb_vec_push(&r->reads, read);
+    return;
+  }
+  for (int i = 0; i < v->def->n_operands; i++) walk(r, v->def->operands[i], seen);
+}
+
+static void walk_term(vtb__rec *r, const vtb__term *t, bool *seen) {
+  for (int i = 0; i < t->n; i++) walk(r, t->at[i].v, seen);
+}
+
+/* What op delta takes stands behind arguments of the step. */
+static void walk_corrections(vtb__rec *r, const vtb__delta *delta, bool *seen) {
+  for (int i = 0; i < delta->n_rows; i++) {
+    walk_term(r, &delta->rows[i].key, seen);
+    if (delta->rows[i].c) walk(r, delta->rows[i].c, seen);
+    if (delta->rows[i].b) walk(r, delta->rows[i].b, seen);
+  }
+}
+
+/* The key axis of a matrix state, or whole if its readouts do not agree. */
+static void choose_key(vtb__rec *r, int state) {
+  vtb__state *s = &r->states[state];
+  int key = -1;
+  for (size_t i = 0; i < r->reads.n; i++) {
+    const vtb__read *read = &r->reads.at[i];
+    if (read->state != state || read->key < 0) continue;
+    if (key >= 0 && key != read->key) s->whole = true;
+    key = read->key;
+  }
+  s->key = key < 0 ? 0 : key;
+  if (!s->delta && (s->n_u > 1 || !separable(&s->u[0]))) s->whole = true;
+}
+
+static vtb__term key_side(vtb__rec *r, const vtb__term *t, int key) {
+  vtb__term side = {.coef = t->coef};
+  for (int i = 0; i < t->n; i++)
+    if (!(vtb__factor_axes(&t->at[i]) & ~(1u << key))) vtb__term_push(r, &side, t->at[i]);
+  return side;
+}
+
+/* Every query of the vector state n is also one of the matrix state's. */
+static bool queries_match(vtb__rec *r, int matrix, int n) {
+  for (size_t i = 0; i < r->reads.n; i++) {
+    const vtb__read *x = &r->reads.at[i];
+    if (x->state != n) continue;
+    bool found = false;
+    for (size_t j = 0; j < r->reads.n && !found; j++) {
+      const vtb__read *y = &r->reads.at[j];
+      if (y->state != matrix || y->old != x->old) continue;
+      vtb__term q = key_side(r, &y->factors, r->states[matrix].key);
+      found = vtb__terms_match(&q, r->states[matrix].key, &x->factors, 0);
+    }
+    if (!found) return false;
+  }
+  return true;
+}
+
+static void find_leader(vtb__rec *r, int n) {
+  vtb__state *s = &r->states[n];
+  for (int i = 0; i < r->n_states && s->leader < 0; i++) {
+    vtb__state *c = &r->states[i];
+    if (i == n || c->type->rank != 2 || c->whole || c->normalizer >= 0 || c->n_u != 1) continue;
+    if (c->type->dim[c->key].size != s->type->dim[0].size) continue;
+    vtb__term k = key_side(r, &c->u[0], c->key);
+    if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 ||
+        !vtb__terms_match(&k, c->key, &s->u[0], 0))
+      continue;
+    if (!queries_match(r, i, n)) continue;
+    s->leader = i;
+    c->normalizer = n;
+  }
+  if (s->leader < 0) s->whole = true;
+}
+
+void vtb__rec_find_reads(vtb__rec *r) {
+  bool *seen = vtb_xcalloc((size_t)r->step->n_values + 1, sizeof *seen);
+  for (int i = 0; i < r->n_yields; i++) walk(r, r->step->returns[r->n_states + i], seen);
+  for (int i = 0; i < r->n_states; i++) {
+    walk_term(r, &r->states[i].a, seen);
+    for (int k = 0; k < r->states[i].n_u; k++) walk_term(r, &r->states[i].u[k], seen);
+    if (r->states[i].delta) walk_corrections(r, r->states[i].delta, seen);
+  }
+  vtb_free(seen);
+  for (int i = 0; i < r->n_states; i++) {
+    r->states[i].leader = r->states[i].normalizer = -1;
+    if (r->states[i].type->rank == 2) choose_key(r, i);
+    if (r->states[i].type->rank == 0 || r->states[i].type->rank > 2) r->states[i].whole = true;
+  }
+  for (int i = 0; i < r->n_states; i++)
+    if (r->states[i].type->rank == 1 && !r->states[i].whole) find_leader(r, i);
+}

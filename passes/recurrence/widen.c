@@ -1,0 +1,338 @@
+/* See widen.h. */
+#include "passes/recurrence/widen.h"
+
+#include <string.h>
+
+int vtb__batch_axis(const vtb_type *t) {
+  int found = -1;
+  for (int a = 0; a < t->rank; a++) {
+    if (t->dim[a].size != VTB_DYN) continue;
+    if (found >= 0) return -1;
+    found = a;
+  }
+  return found;
+}
+
+static int from_end(const vtb_type *t, int axis) { return t->rank - 1 - axis; }
+
+static vtb_type with_axis(const vtb_type *t, int at, vtb_dim dim) {
+  vtb_type r = *t;
+  r.rank = t->rank + 1;
+  for (int a = t->rank; a > at; a--) r.dim[a] = t->dim[a - 1];
+  r.dim[at] = dim;
+  return r;
+}
+
+/* ---- what can be widened --------------------------------------------------------------------- */
+
+static bool prefix_stays(const vtb_type *x, const vtb_type *y, int n) {
+  if (x->rank < n || y->rank < n) return false;
+  for (int a = 0; a < n; a++)
+    if (x->dim[a].size != y->dim[a].size) return false;
+  return true;
+}
+
+static bool aligned(const vtb_inst *inst, const bool *varies) {
+  const vtb_type *out = &inst->results[0]->type;
+  int p = vtb__batch_axis(out);
+  for (int i = 0; i < inst->n_operands; i++) {
+    const vtb_type *t = &inst->operands[i]->type;
+    if (varies[inst->operands[i]->id] && from_end(t, vtb__batch_axis(t)) != from_end(out, p))
+      return false;
+  }
+  return true;
+}
+
+static bool other_axis(const vtb_inst *inst) {
+  return vtb_attr_int(inst, "axis", 0) != vtb__batch_axis(&inst->results[0]->type);
+}
+
+static bool einsum_has_room(const vtb_inst *inst) {
+  const char *spec = vtb_attr_str(inst, "spec", "");
+  return inst->n_operands == 2 && strlen(spec) + 4 < VTB_SPEC_SIZE;
+}
+
+static bool op_widens(const vtb_inst *inst, const bool *varies) {
+  const vtb_type *out = &inst->results[0]->type;
+  switch (inst->op) {
+  case VTB_OP_reshape:
+    return prefix_stays(&inst->operands[0]->type, out, vtb__batch_axis(out) + 1);
+  case VTB_OP_broadcast:
+    return aligned(inst, varies);
+  case VTB_OP_transpose:
+  case VTB_OP_reduce_sum:
+  case VTB_OP_reduce_max:
+    return true;
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_concat:
+  case VTB_OP_permute:
+    return other_axis(inst);
+  case VTB_OP_einsum:
+    return einsum_has_room(inst);
+  default:
+    return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE && aligned(inst, varies);
+  }
+}
+
+bool vtb__can_widen(const vtb_inst *inst, const bool *varies) {
+  if (inst->n_results != 1 || vtb__batch_axis(&inst->results[0]->type) < 0) return false;
+  if (inst->results[0]->type.rank == VTB_MAX_RANK) return false;
+  for (int i = 0; i < inst->n_operands; i++) {
+    const vtb_type *t = &inst->operands[i]->type;
+    if (varies[inst->operands[i]->id] && (vtb__batch_axis(t) < 0 || t->rank == VTB_MAX_RANK))
+      return false;
+  }
+  return op_widens(inst, varies);
+}
+
+/* ---- widening -------------------------------------------------------------------------------- */
+
+static vtb_value *fixed_value(vtb__widen *w, vtb_value *v) {
+  vtb_value *operands[3 * VTB_MAX_RANK];
+  const vtb_inst *inst = v->def;
+  vtb_check(inst && inst->n_operands <= 3 * VTB_MAX_RANK, "%%%s is not given", v->name);
+  for (int i = 0; i < inst->n_operands; i++) operands[i] = vtb__widen_value(w, inst->operands[i]);
+  return vtb_inst_clone(&w->b, inst, operands)->results[v->index];
+}
+
+/* An operand of an op that broadcasts to a result whose batch has `tail` axes behind it: what does
+ * not vary gets a 1 where the tokens are. */
+static vtb_value *beside(vtb__widen *w, vtb_value *v, int tail) {
+  vtb_value *x = vtb__widen_value(w, v);
+  if (w->varies[v->id] || v->type.rank <= tail) return x;
+  vtb_type t = with_axis(&v->type, v->type.rank - tail, (vtb_dim){.size = 1});
+  return vtb_b_reshape(&w->b, x, &t);
+}
+
+static vtb_value *widen_reduce(vtb__widen *w, const vtb_inst *inst, vtb_value *x) {
+  int n, p = vtb__batch_axis(&inst->operands[0]->type);
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  int64_t moved[VTB_MAX_RANK];
+  for (int i = 0; i < n; i++) moved[i] = axes[i] + (axes[i] > p);
+  return vtb_b_reduce(&w->b, inst->op, x, moved, n, vtb_attr_int(inst, "keep", 0) != 0);
+}
+
+static vtb_value *widen_transpose(vtb__widen *w, const vtb_inst *inst, vtb_value *x) {
+  int n, p = vtb__batch_axis(&inst->operands[0]->type), to = 0;
+  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
+  int64_t moved[VTB_MAX_RANK];
+  for (int i = 0; i < n; i++) {
+    moved[to++] = perm[i] + (perm[i] > p);
+    if (perm[i] == p) moved[to++] = p + 1;
+  }
+  return vtb_b_transpose(&w->b, x, moved);
+}
+
+/* slice, pad, permute, concat: the axis moves. */
+static vtb_value *widen_along(vtb__widen *w, const vtb_inst *inst) {
+  VTB_VEC(vtb_value *) at = {0};
+  int p = vtb__batch_axis(&inst->results[0]->type), tail = from_end(&inst->results[0]->type, p);
+  int64_t axis = vtb_attr_int(inst, "axis", 0);
+  for (int i = 0; i < inst->n_operands; i++) {
+    vtb_value *x = beside(w, inst->operands[i], tail);
+    vtb_type t = with_axis(&inst->operands[i]->type, p + 1, w->tokens);
+    vtb_vec_push(&at, w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t));
+  }
+  vtb_attr attrs[4];
+  vtb_check(inst->n_attrs <= 4, "%s has %d attributes", vtb_op_get(inst->op)->name, inst->n_attrs);
+  for (int i = 0; i < inst->n_attrs; i++) {
+    attrs[i] = inst->attrs[i];
+    if (vtb_streq(attrs[i].key, "axis")) attrs[i].i = axis + (axis > p);
+  }
+  vtb_inst *made = vtb_build(&w->b, inst->op, at.at, (int)at.n, attrs, inst->n_attrs);
+  vtb_vec_free(&at);
+  return made->results[0];
+}
+
+static vtb_value *widen_scalar(vtb__widen *w, const vtb_inst *inst) {
+  vtb_value *at[VTB_MAX_RANK];
+  const vtb_type *out = &inst->results[0]->type;
+  int tail = from_end(out, vtb__batch_axis(out));
+  for (int i = 0; i < inst->n_operands; i++) at[i] = beside(w, inst->operands[i], tail);
+  return vtb_build(&w->b, inst->op, at, inst->n_operands, inst->attrs, inst->n_attrs)->results[0];
+}
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* One side of a product: its letters without axes of size 1, the tokens' letter behind the
+ * batch's. */
+static vtb_value *product_side(vtb__widen *w, vtb_value *v, const char **spec, char token,
+                               vtb_strbuf *out) {
+  vtb_value *x = vtb__widen_value(w, v);
+  vtb_type t = {.dtype = v->type.dtype};
+  for (int a = 0; a < v->type.rank; a++, ++*spec) {
+    if (v->type.dim[a].size == 1) continue;
+    t.dim[t.rank++] = v->type.dim[a];
+    vtb_strbuf_putc(out, **spec);
+    if (!w->varies[v->id] || v->type.dim[a].size != VTB_DYN) continue;
+    t.dim[t.rank++] = w->tokens;
+    vtb_strbuf_putc(out, token);
+  }
+  return vtb_type_equal(&t, &x->type) ? x : vtb_b_reshape(&w->b, x, &t);
+}
+
+static char free_letter(const char *spec) {
+  for (char c = 'a'; c <= 'z'; c++)
+    if (!strchr(spec, c)) return c;
+  return 'Z';
+}
+
+/* With `total`, summed over tokens. */
+static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) {
+  const char *spec = vtb_attr_str(inst, "spec", ""), *p = spec;
+  const vtb_type *type = &inst->results[0]->type;
+  char token = free_letter(spec);
+  vtb_strbuf made = {0};
+  vtb_value *x = product_side(w, inst->operands[0], &p, token, &made);
+  p++;
+  vtb_strbuf_putc(&made, ',');
+  vtb_value *y = product_side(w, inst->operands[1], &p, token, &made);
+  vtb_strbuf_puts(&made, "->");
+  p += 2;
+  vtb_type full = *type;
+  for (int a = 0; a < type->rank; a++, p++) {
+    if (type->dim[a].size == 1) continue;
+    vtb_strbuf_putc(&made, *p);
+    if (type->dim[a].size == VTB_DYN && !total) {
+      vtb_strbuf_putc(&made, token);
+      full = with_axis(type, a + 1, w->tokens);
+    }
+  }
+  vtb_value *r = vtb_b_einsum(&w->b, made.at, x, y);
+  vtb_strbuf_free(&made);
+  return vtb_type_equal(&full, &r->type) ? r : vtb_b_reshape(&w->b, r, &full);
+}
+
+static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
+  const vtb_type *out = &inst->results[0]->type;
+  int p = vtb__batch_axis(out);
+  vtb_type all = with_axis(out, p + 1, w->tokens);
+  switch (inst->op) {
+  case VTB_OP_reshape:
+    return vtb_b_reshape(&w->b, vtb__widen_value(w, inst->operands[0]), &all);
+  case VTB_OP_broadcast:
+    return vtb_b_broadcast(&w->b, beside(w, inst->operands[0], from_end(out, p)), &all);
+  case VTB_OP_transpose:
+    return widen_transpose(w, inst, vtb__widen_value(w, inst->operands[0]));
+  case VTB_OP_reduce_sum:
+  case VTB_OP_reduce_max:
+    return widen_reduce(w, inst, vtb__widen_value(w, inst->operands[0]));
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_concat:
+  case VTB_OP_permute:
+    return widen_along(w, inst);
+  case VTB_OP_einsum:
+    return widen_einsum(w, inst, false);
+  default:
+    return widen_scalar(w, inst);
+  }
+}
+
+vtb_value *vtb__widen_value(vtb__widen *w, vtb_value *v) {
+  vtb_value **outer = &w->outer[v->id];
+  if (*outer) return *outer;
+  vtb_value *made = w->varies[v->id] ? widen_inst(w, v->def) : fixed_value(w, v);
+  return w->outer[v->id] = made;
+}
+
+/* ---- sums over tokens ------------------------------------------------------------------------ */
+
+/* The one operand that varies, if the op is linear in it; NULL else. */
+static vtb_value *linear_operand(const vtb_inst *inst, const bool *varies) {
+  switch (inst->op) {
+  case VTB_OP_reshape:
+  case VTB_OP_transpose:
+  case VTB_OP_broadcast:
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_neg:
+    return inst->operands[0];
+  case VTB_OP_mul:
+    if (varies[inst->operands[0]->id] && varies[inst->operands[1]->id]) return NULL;
+    return inst->operands[varies[inst->operands[0]->id] ? 0 : 1];
+  default:
+    return NULL;
+  }
+}
+
+static bool is_sum(const vtb_inst *inst) {
+  return (inst->op == VTB_OP_add || inst->op == VTB_OP_sub) &&
+         vtb_type_equal(&inst->operands[0]->type, &inst->operands[1]->type);
+}
+
+static bool reads_batches(const vtb_inst *inst, const bool *varies) {
+  for (int i = 0; i < inst->n_operands; i++) {
+    const vtb_value *v = inst->operands[i];
+    if (varies[v->id] ? vtb__batch_axis(&v->type) < 0 : vtb_type_is_dynamic(&v->type)) return false;
+  }
+  return true;
+}
+
+bool vtb__can_total(const vtb_value *v, const bool *varies, vtb__has_outer leaf, void *user) {
+  if (!varies[v->id]) return true;
+  if (vtb__batch_axis(&v->type) >= 0) return leaf(user, v);
+  const vtb_inst *inst = v->def;
+  if (!inst || inst->n_results != 1) return false;
+  if (is_sum(inst))
+    return vtb__can_total(inst->operands[0], varies, leaf, user) &&
+           vtb__can_total(inst->operands[1], varies, leaf, user);
+  if (inst->op == VTB_OP_reduce_sum || (inst->op == VTB_OP_einsum && einsum_has_room(inst))) {
+    bool fits = reads_batches(inst, varies);
+    for (int i = 0; i < inst->n_operands; i++)
+      if (varies[inst->operands[i]->id]) fits = fits && leaf(user, inst->operands[i]);
+    return fits;
+  }
+  const vtb_value *x = linear_operand(inst, varies);
+  return x && vtb__batch_axis(&x->type) < 0 && vtb__can_total(x, varies, leaf, user);
+}
+
+void vtb__total_leaves(vtb_value *v, const bool *varies, void (*see)(void *, vtb_value *),
+                       void *user) {
+  if (!varies[v->id]) return;
+  if (vtb__batch_axis(&v->type) >= 0) {
+    see(user, v);
+    return;
+  }
+  for (int i = 0; i < v->def->n_operands; i++) {
+    vtb_value *x = v->def->operands[i];
+    vtb__total_leaves(x, varies, see, user);
+  }
+}
+
+static vtb_value *sum_tokens(vtb__widen *w, vtb_value *v) {
+  int64_t axis = vtb__batch_axis(&v->type) + 1;
+  return vtb_b_reduce(&w->b, VTB_OP_reduce_sum, vtb__widen_value(w, v), &axis, 1, false);
+}
+
+/* The batch is among the axes, and the tokens with it. */
+static vtb_value *total_reduce(vtb__widen *w, const vtb_inst *inst) {
+  int n, p = vtb__batch_axis(&inst->operands[0]->type);
+  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
+  int64_t moved[VTB_MAX_RANK];
+  for (int i = 0; i < n; i++) moved[i] = axes[i] + (axes[i] > p);
+  moved[n] = p + 1;
+  vtb_value *x = vtb__widen_value(w, inst->operands[0]);
+  vtb_value *r = vtb_b_reduce(&w->b, VTB_OP_reduce_sum, x, moved, n + 1, false);
+  const vtb_type *t = &inst->results[0]->type;
+  return vtb_type_equal(t, &r->type) ? r : vtb_b_reshape(&w->b, r, t);
+}
+
+vtb_value *vtb__total(vtb__widen *w, vtb_value *v) {
+  if (!w->varies[v->id])
+    return vtb_b_binary(&w->b, VTB_OP_mul, vtb__widen_value(w, v),
+                        vtb_b_constant(&w->b, (double)w->tokens.size));
+  if (vtb__batch_axis(&v->type) >= 0) return sum_tokens(w, v);
+  vtb_inst *inst = v->def;
+  if (inst->op == VTB_OP_einsum) return widen_einsum(w, inst, true);
+  if (inst->op == VTB_OP_reduce_sum && vtb__batch_axis(&inst->operands[0]->type) >= 0)
+    return total_reduce(w, inst);
+  vtb_value *at[2];
+  for (int i = 0; i < inst->n_operands; i++) {
+    vtb_value *x = inst->operands[i];
+    bool factor = inst->op == VTB_OP_mul && !w->varies[x->id];
+    at[i] = factor ? vtb__widen_value(w, x) : vtb__total(w, x);
+  }
+  return vtb_inst_clone(&w->b, inst, at)->results[0];
+}
