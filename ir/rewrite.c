@@ -1,5 +1,6 @@
-/* Rewriting: linking, moving, replacing, copying instructions. */
+/* Rewriting: linking, moving, replacing, copying instructions; what rewrites ask. */
 #include "ir/internal.h"
+#include "ir/rewrite.h"
 
 #include <assert.h>
 
@@ -130,4 +131,59 @@ vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const 
   vtb__shape_free(&s);
   vtb_vec_free(&given);
   return copy;
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
+int vtb_return_of(const vtb_value *v) {
+  for (int r = 0; r < v->func->n_returns; r++)
+    if (v->func->returns[r] == v) return r;
+  return -1;
+}
+
+bool vtb_is_returned(const vtb_value *v) { return vtb_return_of(v) >= 0; }
+
+/* The first instruction that reads v and is not `but`, NULL: none. */
+static vtb_inst *a_reader(const vtb_value *v, const vtb_inst *but) {
+  for (int r = 0; r < v->n_readers; r++)
+    if (v->readers[r] != but && reads(v->readers[r], v)) return v->readers[r];
+  return NULL;
+}
+
+int vtb_reader_count(const vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  vtb_free(readers);
+  return (int)n;
+}
+
+bool vtb_is_read(const vtb_value *v) { return a_reader(v, NULL) || vtb_is_returned(v); }
+
+vtb_inst *vtb_only_reader(const vtb_value *v) {
+  vtb_inst *one = a_reader(v, NULL);
+  return one && !a_reader(v, one) && !vtb_is_returned(v) ? one : NULL;
+}
+
+bool vtb_made_before(const vtb_value *v, const vtb_inst *i) {
+  return !v->def || v->def->order < i->order;
+}
+
+bool vtb_read_by(const vtb_value *v, const vtb_inst *i) {
+  for (int r = 0; r < v->n_readers; r++)
+    if (v->readers[r]->order <= i->order && reads(v->readers[r], v)) return true;
+  return false;
+}
+
+bool vtb_is_view(vtb_op op) {
+  return op == VTB_OP_reshape || op == VTB_OP_transpose || op == VTB_OP_broadcast ||
+         op == VTB_OP_slice;
+}
+
+bool vtb_is_free(vtb_op op) {
+  return vtb_op_get(op)->klass == VTB_CLASS_SHAPE && op != VTB_OP_random && op != VTB_OP_concat;
+}
+
+vtb_value *vtb_behind_reshapes(const vtb_value *v) {
+  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+  return (vtb_value *)v;
 }

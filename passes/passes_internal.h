@@ -4,6 +4,7 @@
 #define VTB_PASSES_INTERNAL_H
 
 #include "ir/diag_codes.h"
+#include "ir/rewrite.h"
 #include "passes/passes.h"
 
 #define X(name, summary) vtb_status vtb__pass_##name(vtb_pass_context *c, vtb_error *err);

@@ -78,8 +78,7 @@ typedef struct vtb_target {
   vtb_places places;
   vtb_costs costs;
   vtb_speeds speeds;
-  bool
-      memory_bound; /* kernels take in all they can (passes/fuse): launches share no caches */
+  bool memory_bound;    /* kernels take in all they can (passes/fuse): launches share no caches */
   bool tells_gradients; /* runs tell when gradients are whole, for whoever sums them over ranks */
   bool in_double;       /* computes in double precision: equal to the reference but for order */
 } vtb_target;

@@ -22,12 +22,10 @@ static void sign(const vtb_func *f, vtb_strbuf *out) {
   }
 }
 
-static bool is_view(const vtb_inst *i) { return vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE; }
-
 void graph_block_kind(const vtb_func *f, vtb_strbuf *out) {
   graph_block_name(f, out);
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    if (is_view(i)) continue;
+    if (vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE) continue;
     vtb_strbuf_printf(out, " %s", vtb_op_get(i->op)->name);
     if (i->op == VTB_OP_call) graph_block_kind(i->callee, out);
   }

@@ -1,4 +1,5 @@
 #include "frontend/cli/graph_part.h"
+#include "ir/rewrite.h"
 
 #include <string.h>
 
@@ -14,11 +15,6 @@ typedef struct reader {
 static bool is_parameter(const vtb_value *v) {
   const vtb_arg_info *info = &v->func->arg_info[v->index];
   return info->role != VTB_ROLE_INPUT && info->role != VTB_ROLE_GRAD && info->official;
-}
-
-static bool is_view(const vtb_inst *i) {
-  return i->op == VTB_OP_reshape || i->op == VTB_OP_transpose || i->op == VTB_OP_broadcast ||
-         i->op == VTB_OP_slice;
 }
 
 static bool is_convolution(vtb_op op) {
@@ -95,7 +91,7 @@ static void read_inst(reader *r, const vtb_inst *i) {
   int from = HIDDEN;
   for (int k = 0; k < i->n_operands && from == HIDDEN; k++) from = r->source[i->operands[k]->id];
   int made = from;
-  if (from != HIDDEN && !is_view(i)) {
+  if (from != HIDDEN && !vtb_is_view(i->op)) {
     made = (int)r->part->units.n;
     graph_unit *u = add_unit(r->part, kind_of(i));
     u->main = i;

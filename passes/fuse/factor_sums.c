@@ -48,21 +48,12 @@ static bool over_depth(const vtb_inst *sum, const vtb_inst *einsum, int which) {
   return true;
 }
 
-static bool read_behind(const vtb_inst *i, const vtb_inst *place) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(i->results[0], &readers);
-  bool all = true;
-  for (size_t k = 0; k < n; k++) all &= readers[k]->order > place->order;
-  vtb_free(readers);
-  return all;
-}
-
 static vtb_inst *find_sum(const vtb_inst *einsum, int which) {
   vtb_inst **readers, *found = NULL;
   size_t n = vtb_value_readers(einsum->operands[which], &readers);
   for (size_t k = 0; k < n && !found; k++) {
     const vtb_inst *sum = sum_in(readers[k]);
-    if (sum && over_depth(sum, einsum, which) && read_behind(readers[k], einsum))
+    if (sum && over_depth(sum, einsum, which) && !vtb_read_by(readers[k]->results[0], einsum))
       found = readers[k];
   }
   vtb_free(readers);

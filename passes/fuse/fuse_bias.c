@@ -40,11 +40,6 @@ static int adjoint_of(const vtb_inst *i, int64_t *channels) {
   return vtb_type_count(x) / *channels >= LEAST_ROWS ? 0 : -1;
 }
 
-static vtb_value *behind_reshapes(vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v;
-}
-
 /* Over all axes but those that make up the channels. */
 static bool sums_rows(const vtb_inst *i, int64_t channels) {
   int n;
@@ -65,14 +60,6 @@ static vtb_inst *find_sum(vtb_value *dy, int64_t channels) {
   }
   vtb_free(readers);
   return found;
-}
-
-static bool read_before(const vtb_value *v, const vtb_inst *i) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool before = n > 0 && readers[0]->order < i->order;
-  vtb_free(readers);
-  return before;
 }
 
 static vtb_inst *join(vtb_func *f, vtb_inst *weight, vtb_inst *sum, int dy) {
@@ -109,8 +96,8 @@ vtb_status vtb__pass_fuse_bias(vtb_pass_context *c, vtb_error *err) {
       int dy = adjoint_of(i, &channels);
       next = i->next;
       if (dy < 0) continue;
-      vtb_inst *sum = find_sum(behind_reshapes(i->operands[dy]), channels);
-      if (!sum || read_before(sum->order < i->order ? sum->results[0] : i->results[0],
+      vtb_inst *sum = find_sum(vtb_behind_reshapes(i->operands[dy]), channels);
+      if (!sum || vtb_read_by(sum->order < i->order ? sum->results[0] : i->results[0],
                               sum->order < i->order ? i : sum))
         continue;
       if (next == sum) next = sum->next;

@@ -33,15 +33,11 @@ static bool is_elementwise(const vtb_inst *i) {
 }
 
 static vtb_inst *maker_of(const vtb_value *dy, const vtb_inst *reader) {
-  vtb_inst *i = dy->def, **all;
+  vtb_inst *i = dy->def;
   if (!i || i->op != VTB_OP_fused || i->n_results != 1 || !is_elementwise(i)) return NULL;
   vtb_kernel_kind kind = vtb_kernel_kind_of(i);
   if (kind != VTB_KERNEL_LOOP && kind != VTB_KERNEL_LOCAL) return NULL;
-  size_t n = vtb_value_readers(dy, &all);
-  bool only = n == 1 && all[0] == reader;
-  vtb_free(all);
-  for (int r = 0; r < dy->func->n_returns; r++) only &= dy->func->returns[r] != dy;
-  return only ? i : NULL;
+  return vtb_only_reader(dy) == reader ? i : NULL;
 }
 
 /* Nothing of the kernel but the adjoints themselves reads dy. */

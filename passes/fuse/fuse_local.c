@@ -122,15 +122,6 @@ static bool same_elements(const vtb_type *x, const vtb_type *y) {
 
 /* ---- whether two may join -------------------------------------------------------------------- */
 
-static bool is_view(const vtb_inst *i) {
-  return i->op == VTB_OP_reshape || i->op == VTB_OP_slice || i->op == VTB_OP_transpose;
-}
-
-static const vtb_value *behind_reshapes(const vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v;
-}
-
 /* The first instruction but views and `except` that reads v or a view of it: its order; INT_MAX:
  * none. *read: whether there is one, or v is returned. */
 static int first_reader(const vtb_func *f, const vtb_value *v, const vtb_inst *except, bool *read) {
@@ -140,26 +131,28 @@ static int first_reader(const vtb_func *f, const vtb_value *v, const vtb_inst *e
   for (size_t r = 0; r < n; r++) {
     int order = readers[r]->order;
     if (readers[r] == except) continue;
-    if (is_view(readers[r]))
+    if (vtb_is_view(readers[r]->op))
       order = first_reader(f, readers[r]->results[0], except, read);
     else
       *read = true;
     if (order < first) first = order;
   }
-  for (int r = 0; r < f->n_returns; r++) *read |= f->returns[r] == v;
+  *read |= vtb_is_returned(v);
   vtb_free(readers);
   return first;
 }
 
-static bool feeds(const vtb_inst *p, const vtb_value *v) { return behind_reshapes(v)->def == p; }
+static bool feeds(const vtb_inst *p, const vtb_value *v) {
+  return vtb_behind_reshapes(v)->def == p;
+}
 
 /* v, or what it is a view of, is computed before `place`, or is all that p makes of a result: of a
  * part of one, c would wait for itself. */
 static bool is_there(const vtb_value *v, const vtb_inst *p, const vtb_inst *place) {
   const vtb_value *base = v;
-  while (base->def && is_view(base->def)) base = base->def->operands[0];
+  while (base->def && vtb_is_view(base->def->op)) base = base->def->operands[0];
   if (base->def == p) return feeds(p, v);
-  return !v->def || v->def->order < place->order;
+  return vtb_made_before(v, place);
 }
 
 /* Where p and c, which comes behind it, may stand as one: where c does or, if something between
@@ -183,7 +176,7 @@ static void move_views(const vtb_value *v, vtb_inst *place, int order) {
   vtb_inst **readers;
   size_t n = vtb_value_readers(v, &readers);
   for (size_t r = n; r-- > 0;) {
-    if (!is_view(readers[r])) continue;
+    if (!vtb_is_view(readers[r]->op)) continue;
     move_views(readers[r]->results[0], place, order);
     if (readers[r]->order < order) vtb_inst_move_before(readers[r], place->next);
   }
@@ -224,7 +217,7 @@ static bool takes_share(const vtb_func *f, const vtb_inst *p, const vtb_inst *c)
   if (has_shares(p) != (c->n_operands == 3) || (c->n_operands == 3 && !feeds(p, c->operands[2])))
     return false;
   if (!feeds(p, c->operands[0]) &&
-      behind_reshapes(c->operands[0]) != behind_reshapes(p->operands[0]))
+      vtb_behind_reshapes(c->operands[0]) != vtb_behind_reshapes(p->operands[0]))
     return false;
   first_reader(f, p->results[0], c, &read);
   return read && place_of(f, p, (vtb_inst *)c) != NULL;
@@ -248,18 +241,18 @@ static bool may_join(vtb_func *f, const vtb_inst *p, vtb_inst *c) {
 /* Something before c that c can join: first what feeds it, then what reads the same. */
 static vtb_inst *partner_of(vtb_func *f, vtb_inst *c) {
   for (int o = 0; o < c->n_operands; o++) {
-    vtb_inst *p = behind_reshapes(c->operands[o])->def;
+    vtb_inst *p = vtb_behind_reshapes(c->operands[o])->def;
     if (p && p->order < c->order && (is_core(p) || is_loop(p)) && may_join(f, p, c)) return p;
   }
   if (!is_core(c)) return NULL;
   for (int o = 0; o < c->n_operands; o++) {
-    const vtb_value *v = behind_reshapes(c->operands[o]);
+    const vtb_value *v = vtb_behind_reshapes(c->operands[o]);
     if (vtb_type_count(&v->type) * 2 < vtb_type_count(&c->results[0]->type)) continue;
     vtb_inst **readers, *found = NULL;
     size_t n = vtb_value_readers(v, &readers);
     for (size_t r = 0; r < n && !found; r++) {
       vtb_inst *p = readers[r], **again = NULL;
-      size_t m = is_view(p) ? vtb_value_readers(p->results[0], &again) : 1;
+      size_t m = vtb_is_view(p->op) ? vtb_value_readers(p->results[0], &again) : 1;
       for (size_t k = 0; k < m && !found; k++) {
         vtb_inst *q = again ? again[k] : p;
         if (q->order < c->order && is_core(q) && may_join(f, q, c)) found = q;
@@ -298,7 +291,7 @@ static vtb_value *known(const joining *j, const vtb_value *outer) {
 static vtb_value *inside(joining *j, vtb_value *v) {
   vtb_value *inner = known(j, v);
   if (inner) return inner;
-  const vtb_value *base = behind_reshapes(v);
+  const vtb_value *base = vtb_behind_reshapes(v);
   inner = known(j, base);
   if (inner && inner->def) return vtb_b_reshape(&j->b, inner, &v->type);
   inner = vtb_func_add_arg(j->kernel, v->name, v->type);
@@ -309,9 +302,10 @@ static vtb_value *inside(joining *j, vtb_value *v) {
 
 /* What a share multiplies, as a reshape of what the kernel has, be it the convolution's input. */
 static vtb_value *factor_inside(joining *j, vtb_value *v) {
-  const vtb_value *base = behind_reshapes(v);
+  const vtb_value *base = vtb_behind_reshapes(v);
   for (int i = 0; i < j->n; i++)
-    if (behind_reshapes(j->outer[i]) == base) return vtb_b_reshape(&j->b, j->inner[i], &v->type);
+    if (vtb_behind_reshapes(j->outer[i]) == base)
+      return vtb_b_reshape(&j->b, j->inner[i], &v->type);
   return inside(j, v);
 }
 
@@ -357,7 +351,7 @@ static void remove_dead_views(const vtb_func *f, const vtb_value *v) {
   size_t n = vtb_value_readers(v, &readers);
   for (size_t r = 0; r < n; r++) {
     bool read = false;
-    if (!is_view(readers[r])) continue;
+    if (!vtb_is_view(readers[r]->op)) continue;
     remove_dead_views(f, readers[r]->results[0]);
     first_reader(f, readers[r]->results[0], NULL, &read);
     if (!read) vtb_inst_unlink(readers[r]);

@@ -119,16 +119,6 @@ static bool take_readers(mixer *m, const vtb_value *v) {
 
 /* ---- matrices before the scan ---------------------------------------------------------------- */
 
-static const vtb_inst *only_reader(const vtb_value *v) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  const vtb_inst *only = n == 1 ? readers[0] : NULL;
-  vtb_free(readers);
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) only = NULL;
-  return only;
-}
-
 bool vtb__is_gain_loop(const vtb_inst *loop) {
   if (vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP || loop->n_operands != 2) return false;
   const vtb_inst *mul = loop->callee->first;
@@ -163,12 +153,12 @@ bool vtb__is_map_of_fours(const vtb_inst *i) {
 
 bool vtb__mixer_takes(const vtb_inst *einsum) {
   if (!vtb__is_map_of_fours(einsum)) return false;
-  const vtb_inst *view = only_reader(einsum->results[0]);
+  const vtb_inst *view = vtb_only_reader(einsum->results[0]);
   if (!view || view->op != VTB_OP_reshape) return false;
   const vtb_value *v = view->results[0];
-  const vtb_inst *scan = only_reader(v);
+  const vtb_inst *scan = vtb_only_reader(v);
   bool gain = scan && vtb__is_gain_loop(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
-  if (gain) v = scan->results[0], scan = only_reader(v);
+  if (gain) v = scan->results[0], scan = vtb_only_reader(v);
   if (!scan || scan->op != VTB_OP_linscan || !is_parallel(scan)) return false;
   if (v->type.rank != 4 || v->type.dim[3].size % 4 != 0) return false; /* a head ends in a block */
   int o = 0;
@@ -195,9 +185,8 @@ bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o
     *g = before;
     return false;
   }
-  vtb_value *x = einsum->operands[0], *rows = x;
+  vtb_value *x = einsum->operands[0], *rows = vtb_behind_reshapes(x);
   vtb_builder b = {.module = f->module, .func = f, .before = einsum, .span = einsum->span};
-  while (rows->def && rows->def->op == VTB_OP_reshape) rows = rows->def->operands[0];
   if (!vtb_type_equal(&rows->type, &v->type)) rows = vtb_b_reshape(&b, rows, &v->type);
   vtb_value *groups = vtb_b_reshape(&b, rows, &x->type);
   vtb_inst_set_operand(einsum, 0, groups);

@@ -28,25 +28,6 @@ typedef struct readers {
   vtb_value *weights, *bias;
 } readers;
 
-static vtb_value *behind_reshapes(vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v;
-}
-
-static bool is_returned(const vtb_value *v) {
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  return false;
-}
-
-static vtb_inst *only_reader(const vtb_value *v) {
-  vtb_inst **all;
-  size_t n = vtb_value_readers(v, &all);
-  vtb_inst *only = n == 1 && !is_returned(v) ? all[0] : NULL;
-  vtb_free(all);
-  return only;
-}
-
 /* ---- what there is --------------------------------------------------------------------------- */
 
 static bool is_last_summed(const vtb_inst *map) {
@@ -71,14 +52,14 @@ static bool take_sums(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
   vtb_value *d = kernel && !of->operands[0]->def ? i->operands[of->operands[0]->index] : NULL,
             *x = kernel && !of->operands[1]->def ? i->operands[of->operands[1]->index] : NULL;
   if (!kernel) d = of->operands[0], x = of->operands[1];
-  if (!d || !x || behind_reshapes(d) != way->d ||
-      behind_reshapes(x) != behind_reshapes(way->map->operands[0]) ||
+  if (!d || !x || vtb_behind_reshapes(d) != way->d ||
+      vtb_behind_reshapes(x) != vtb_behind_reshapes(way->map->operands[0]) ||
       !vtb_type_equal(&d->type, &way->map->results[0]->type))
     return false;
   r->sums = i;
   for (int n = 0; n < i->n_results; n++) {
     bool weights = !kernel || i->callee->returns[n] == of->results[0];
-    const vtb_value *from = kernel ? behind_reshapes(i->callee->returns[n]) : NULL;
+    const vtb_value *from = kernel ? vtb_behind_reshapes(i->callee->returns[n]) : NULL;
     if (!weights && (!from->def || from->def->op != VTB_OP_reduce_sum)) return false;
     *(weights ? &r->weights : &r->bias) = i->results[n];
   }
@@ -87,7 +68,7 @@ static bool take_sums(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
 
 static bool take_reader(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
   if (!vtb__is_product_of_fours(i)) return take_sums(way, i, r);
-  if (r->rows || behind_reshapes(i->operands[0]) != way->d ||
+  if (r->rows || vtb_behind_reshapes(i->operands[0]) != way->d ||
       i->operands[1] != way->map->operands[1] || is_last_summed(i) == is_last_summed(way->map) ||
       !vtb_type_equal(&i->operands[0]->type, &way->map->results[0]->type))
     return false;
@@ -99,7 +80,7 @@ static bool take_reader(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
 static bool take_readers(const vtb__mixer_way *way, const vtb_value *v, readers *r) {
   vtb_inst **all;
   size_t n = vtb_value_readers(v, &all);
-  bool taken = !is_returned(v);
+  bool taken = !vtb_is_returned(v);
   for (size_t i = 0; i < n && taken; i++)
     taken = all[i]->op == VTB_OP_reshape ? take_readers(way, all[i]->results[0], r)
                                          : take_reader(way, all[i], r);
@@ -115,7 +96,7 @@ static int chain_of(const vtb__group *g, const vtb_value *v, vtb_inst **chain) {
   int n = 0;
   while (n < MOST_CHAIN) {
     vtb_inst *i = v->def;
-    if (!i || vtb__group_has(g, i) || !only_reader(v) ||
+    if (!i || vtb__group_has(g, i) || !vtb_only_reader(v) ||
         (i->op != VTB_OP_reshape && i->op != VTB_OP_einsum))
       return 0;
     chain[n++] = i;
@@ -160,23 +141,23 @@ static void begin_with(const vtb__group *g, vtb_func *f, vtb_inst *last, vtb_val
 /* What a kernel that reads v, the sum of products behind the matrices, adds it to: a product with a
  * start value that is there before `made`; that value is the sum's then. NULL: nothing. */
 static vtb_value *take_addend(vtb_func *f, const vtb_value *v, const vtb_inst *made) {
-  vtb_inst *loop = only_reader(v);
-  while (loop && loop->op == VTB_OP_reshape) v = loop->results[0], loop = only_reader(v);
+  vtb_inst *loop = vtb_only_reader(v);
+  while (loop && loop->op == VTB_OP_reshape) v = loop->results[0], loop = vtb_only_reader(v);
   if (!loop || vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP) return NULL;
   vtb_value *other = NULL;
   for (int o = 0; o < loop->n_operands; o++) {
-    const vtb_inst *add = loop->operands[o] == v ? only_reader(loop->callee->args[o]) : NULL;
+    const vtb_inst *add = loop->operands[o] == v ? vtb_only_reader(loop->callee->args[o]) : NULL;
     if (!add || add->op != VTB_OP_add) continue;
     const vtb_value *arg = add->operands[add->operands[0] == loop->callee->args[o]];
-    if (!arg->def && only_reader(arg) && vtb_type_equal(&arg->type, &v->type))
+    if (!arg->def && vtb_only_reader(arg) && vtb_type_equal(&arg->type, &v->type))
       other = loop->operands[arg->index];
   }
-  vtb_inst *product = other ? behind_reshapes(other)->def : NULL;
-  if (!product || product->op != VTB_OP_einsum || product->n_operands != 3 || !only_reader(other) ||
-      !only_reader(product->results[0]))
+  vtb_inst *product = other ? vtb_behind_reshapes(other)->def : NULL;
+  if (!product || product->op != VTB_OP_einsum || product->n_operands != 3 ||
+      !vtb_only_reader(other) || !vtb_only_reader(product->results[0]))
     return NULL;
-  vtb_value *start = behind_reshapes(product->operands[2]);
-  if ((start->def && start->def->order >= made->order) || start->type.dtype != VTB_F32 ||
+  vtb_value *start = vtb_behind_reshapes(product->operands[2]);
+  if (!vtb_made_before(start, made) || start->type.dtype != VTB_F32 ||
       vtb_type_count(&start->type) != vtb_type_count(&v->type))
     return NULL;
   vtb_builder b = {.module = f->module, .func = f, .before = product, .span = product->span};
@@ -221,11 +202,9 @@ static void drop_views(const vtb_value *v) {
   vtb_inst **all;
   size_t n = vtb_value_readers(v, &all);
   for (size_t i = 0; i < n; i++)
-    if (all[i]->op == VTB_OP_reshape && !is_returned(all[i]->results[0])) {
+    if (all[i]->op == VTB_OP_reshape && !vtb_is_returned(all[i]->results[0])) {
       drop_views(all[i]->results[0]);
-      vtb_inst **left;
-      if (!vtb_value_readers(all[i]->results[0], &left)) vtb_inst_unlink(all[i]);
-      vtb_free(left);
+      if (!vtb_is_read(all[i]->results[0])) vtb_inst_unlink(all[i]);
     }
   vtb_free(all);
 }
@@ -286,7 +265,7 @@ static bool can_begin(const vtb__group *g, const vtb_inst *rows) {
 
 static bool begins_with(const vtb_inst *rows, const vtb_inst *other) {
   return rows->n_operands == 3 && rows->operands[2] == other->results[0] &&
-         only_reader(other->results[0]) != NULL;
+         vtb_only_reader(other->results[0]) != NULL;
 }
 
 void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]) {
@@ -295,7 +274,8 @@ void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]) {
   for (int o = 0; o < 3; o++)
     there[o] = way[o].map && take_readers(&way[o], way[o].d, &of[o]) && of[o].rows;
   if (there[0] && there[1] &&
-      behind_reshapes(way[0].map->operands[0]) == behind_reshapes(way[1].map->operands[0])) {
+      vtb_behind_reshapes(way[0].map->operands[0]) ==
+          vtb_behind_reshapes(way[1].map->operands[0])) {
     int first = begins_with(of[0].rows, of[1].rows) ? 1 : 0;
     if (begins_with(of[1 - first].rows, of[first].rows) && can_begin(g, of[first].rows)) {
       take_back(g, f, (vtb__mixer_way *const[]){&way[first], &way[1 - first]},

@@ -62,8 +62,7 @@ static bool is_read_well(const vtb__group *g, const vtb_inst *gates, int r, cons
   for (int m = 0; m < g->n; m++) {
     const vtb_inst *i = g->at[m];
     for (int o = 0; o < i->n_operands; o++) {
-      const vtb_value *x = i->operands[o];
-      while (x->def && x->def->op == VTB_OP_reshape) x = x->def->operands[0];
+      const vtb_value *x = vtb_behind_reshapes(i->operands[o]);
       if (x != v || i->op == VTB_OP_reshape) continue;
       bool decay = i == scan && o == 3 && i->operands[o] == v;
       bool gain = scan->operands[1]->def == i && vtb__is_gain_loop(i);

@@ -51,7 +51,7 @@ static bool is_number_a_row(const vtb_type *t, const vtb_type *k) {
 
 /* The loop that makes the scan's keys, alone: of two operands, of which *gain is a row's number. */
 static vtb_inst *keys_loop(const vtb_inst *scan, const vtb_value **keys, const vtb_value **gain) {
-  vtb_inst *loop = scan->operands[1]->def, **readers;
+  vtb_inst *loop = scan->operands[1]->def;
   const vtb_type *k = &scan->operands[1]->type;
   if (!loop || vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP || loop->n_operands != 2) return NULL;
   const vtb_inst *mul = loop->callee->first;
@@ -60,17 +60,13 @@ static vtb_inst *keys_loop(const vtb_inst *scan, const vtb_value **keys, const v
   if (mul->next || !is_product(mul, loop->callee->args[0], loop->callee->args[1]) ||
       !is_number_a_row(&(*gain)->type, k) || vtb_type_count(&(*keys)->type) != vtb_type_count(k))
     return NULL;
-  bool alone = vtb_value_readers(loop->results[0], &readers) == 1;
-  vtb_free(readers);
-  return alone ? loop : NULL;
+  return vtb_only_reader(loop->results[0]) ? loop : NULL;
 }
 
 /* The row behind dk, with nothing but both products and the second's sum. */
 static vtb_inst *adjoint_row(const vtb_inst *scan, const vtb_value *keys, const vtb_value *gain) {
   const vtb_value *dk = scan->results[1];
-  vtb_inst **readers, *row = NULL;
-  if (vtb_value_readers(dk, &readers) == 1) row = readers[0];
-  vtb_free(readers);
+  vtb_inst *row = vtb_only_reader(dk);
   if (!row || vtb_kernel_kind_of(row) != VTB_KERNEL_ROW || row->n_results != 2) return NULL;
   const vtb_value *of = argument_of(row, dk), *k = argument_of(row, keys),
                   *g = argument_of(row, gain);
@@ -90,12 +86,6 @@ static vtb_inst *adjoint_row(const vtb_inst *scan, const vtb_value *keys, const 
   return scaled && summed ? row : NULL;
 }
 
-static bool is_returned(const vtb_value *v) {
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  return false;
-}
-
 /* The scan that v is an operand of, as it is or times a number a row. */
 static const vtb_inst *scan_behind(const vtb_value *v) {
   vtb_inst **readers;
@@ -105,10 +95,8 @@ static const vtb_inst *scan_behind(const vtb_value *v) {
     const vtb_inst *r = readers[i];
     if (r->op == VTB_OP_linscan_grad) scan = r;
     if (!vtb__is_gain_loop(r)) continue;
-    vtb_inst **of_loop;
-    if (vtb_value_readers(r->results[0], &of_loop) == 1 && of_loop[0]->op == VTB_OP_linscan_grad)
-      scan = of_loop[0];
-    vtb_free(of_loop);
+    const vtb_inst *behind = vtb_only_reader(r->results[0]);
+    if (behind && behind->op == VTB_OP_linscan_grad) scan = behind;
   }
   vtb_free(readers);
   return scan;
@@ -117,14 +105,12 @@ static const vtb_inst *scan_behind(const vtb_value *v) {
 static bool takes(const vtb_inst *einsum) {
   if (!vtb__is_map_of_fours(einsum)) return false;
   vtb_inst **readers;
-  const vtb_inst *view = NULL;
-  if (vtb_value_readers(einsum->results[0], &readers) == 1) view = readers[0];
-  vtb_free(readers);
-  if (!view || view->op != VTB_OP_reshape || is_returned(einsum->results[0])) return false;
+  const vtb_inst *view = vtb_only_reader(einsum->results[0]);
+  if (!view || view->op != VTB_OP_reshape) return false;
   const vtb_value *v = view->results[0], *keys = NULL, *gain;
   const vtb_inst *scan = scan_behind(v);
   if (!scan || !is_short(scan) || v->type.rank != 4 || v->type.dim[3].size % 4 != 0 ||
-      is_returned(v))
+      vtb_is_returned(v))
     return false;
   const vtb_inst *loop = keys_loop(scan, &keys, &gain);
   const vtb_inst *row = loop && keys == v ? adjoint_row(scan, keys, gain) : NULL;

@@ -45,12 +45,6 @@ const vtb_inst *vtb__einsum_of(const vtb_inst *product) {
   return vtb_kernel_kind_of(product) == VTB_KERNEL_PRODUCT ? product->callee->first : NULL;
 }
 
-static bool is_returned(const vtb_value *v) {
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  return false;
-}
-
 static bool has_plain_epilogue(const vtb_inst *product) {
   const vtb_inst *einsum = vtb__einsum_of(product);
   for (const vtb_inst *i = einsum->next; einsum != product && i; i = i->next)
@@ -103,7 +97,7 @@ static bool takes_norm(const fusing *s, const vtb_inst *product, const vtb_value
 bool vtb__norm_rows_taken(const fusing *s, const vtb_value *normed) {
   const vtb_type *t = &normed->type;
   const int64_t width = t->dim[t->rank - 1].size;
-  if (is_returned(normed) || width % VTB_ROW_PART || width == VTB_ROW_PART ||
+  if (vtb_is_returned(normed) || width % VTB_ROW_PART || width == VTB_ROW_PART ||
       t->rank + 1 > VTB_MAX_RANK)
     return false;
   vtb_inst **readers;
@@ -499,10 +493,7 @@ static bool has_bias(const fusing *s, const vtb_inst *product, const vtb_value *
   if (!shifts || einsum->n_operands < 3 || !is_prepared(s, product->operands[2]) ||
       !vtb_type_equal(&product->operands[2]->type, &shifts->type))
     return false;
-  vtb_inst **readers;
-  size_t n = einsum == product ? 1 : vtb_value_readers(product->callee->args[2], &readers);
-  if (einsum != product) vtb_free(readers);
-  return n == 1;
+  return einsum == product || vtb_reader_count(product->callee->args[2]) == 1;
 }
 
 static vtb_value *sum_of(vtb_inst *before, vtb_value *x, vtb_value *y) {

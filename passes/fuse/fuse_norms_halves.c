@@ -37,15 +37,6 @@ void vtb__join_stream_arguments(fusing *s) {
     if (s->funcs[g] != s->module->entry) join_arguments(s, s->funcs[g]);
 }
 
-static bool is_used(const vtb_value *v) {
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  vtb_free(readers);
-  return n > 0;
-}
-
 /* A product's operand that it adds: to its sum, or in its epilogue. */
 static bool adds(const vtb_inst *product, int o, const vtb_value *x) {
   const vtb_inst *einsum = vtb__einsum_of(product);
@@ -60,7 +51,7 @@ static bool reads_halves(const fusing *s, const vtb_inst *i, const vtb_value *x)
   for (int o = 0; can && o < i->n_operands; o++) {
     if (i->operands[o] != x) continue;
     const vtb_value *arg = i->op == VTB_OP_call ? i->callee->args[o] : NULL;
-    if (arg) can = vtb__source_of(s, arg) || !is_used(arg);
+    if (arg) can = vtb__source_of(s, arg) || !vtb_is_read(arg);
     if (vtb__einsum_of(i)) can = adds(i, o, x);
   }
   return can;
@@ -79,7 +70,6 @@ bool vtb__can_halve(fusing *s) {
     n = s->sources.n;
     want_results(s);
   }
-  const vtb_func *entry = s->module->entry;
   bool can = true;
   for (size_t k = 0; k < s->sources.n && can; k++) {
     const vtb_value *x = s->sources.at[k].x;
@@ -87,7 +77,7 @@ bool vtb__can_halve(fusing *s) {
     size_t n = vtb_value_readers(x, &readers);
     for (size_t i = 0; i < n && can; i++) can = reads_halves(s, readers[i], x);
     vtb_free(readers);
-    for (int r = 0; r < entry->n_returns; r++) can &= entry->returns[r] != x;
+    can &= x->func != s->module->entry || !vtb_is_returned(x);
   }
   return can;
 }
@@ -147,7 +137,7 @@ static void read_both(fusing *s, vtb_inst *reader, const row_source *x) {
 static void drop_results(fusing *s, vtb_inst *product) {
   const vtb_func *body = product->callee;
   int n = 0;
-  for (int r = 0; r < product->n_results; r++) n += is_used(product->results[r]);
+  for (int r = 0; r < product->n_results; r++) n += vtb_is_read(product->results[r]);
   if (n == product->n_results || n == 0) return;
   vtb_func *k = vtb__kernel_new(product);
   vtb_builder b = {.module = k->module, .func = k, .span = product->span};
@@ -157,13 +147,13 @@ static void drop_results(fusing *s, vtb_inst *product) {
     inside[body->args[a]->id] = vtb__kernel_argument(k, product->operands[a]);
   vtb__copy_body(&b, body, inside);
   for (int r = 0, at = 0; r < product->n_results; r++)
-    if (is_used(product->results[r])) returns[at++] = inside[body->returns[r]->id];
+    if (vtb_is_read(product->results[r])) returns[at++] = inside[body->returns[r]->id];
   vtb_func_set_returns(k, returns, NULL, n);
   vtb_inst *now = vtb__call_kernel(product->func, product, k, VTB_KERNEL_PRODUCT, product->operands,
                                    product->n_operands);
   int *map = vtb_xcalloc((size_t)product->n_results + 1, sizeof *map);
   for (int r = 0, at = 0; r < product->n_results; r++)
-    map[r] = is_used(product->results[r]) ? at++ : -1;
+    map[r] = vtb_is_read(product->results[r]) ? at++ : -1;
   vtb__replace_kernel(s, product, now, map);
   vtb_free(map);
   vtb_free(inside);

@@ -141,13 +141,7 @@ static void copy_loop(merging *m, vtb_builder *b, const vtb_inst *product, const
 }
 
 static bool others_read(const vtb_value *v, const vtb_inst *loop) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool any = false;
-  for (size_t k = 0; k < n; k++) any |= readers[k] != loop;
-  for (int r = 0; r < v->func->n_returns; r++) any |= v->func->returns[r] == v;
-  vtb_free(readers);
-  return any;
+  return vtb_is_read(v) && vtb_only_reader(v) != loop;
 }
 
 /* Orders with room between them for what is made. */

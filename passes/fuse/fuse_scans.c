@@ -58,9 +58,8 @@ bool vtb_scan_takes_body(const vtb_inst *scan) {
 
 static bool has(const group *g, const vtb_inst *i) { return vtb__group_has(&g->of, i); }
 
-static bool is_view(const vtb_inst *i) {
-  return i->op == VTB_OP_reshape || i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
-}
+/* A slice is no part of a kernel whose threads have whole rows. */
+static bool is_whole_view(const vtb_inst *i) { return vtb_is_view(i->op) && i->op != VTB_OP_slice; }
 
 static bool is_elementwise(const vtb_inst *i) {
   if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;
@@ -117,7 +116,7 @@ static void take_before(group *g) {
   for (int m = 0; m < g->of.n; m++)
     for (int o = 0; o < g->of.at[m]->n_operands; o++) {
       vtb_inst *def = g->of.at[m]->operands[o]->def;
-      bool alone = def && !has(g, def) && (is_view(def) || is_elementwise(def));
+      bool alone = def && !has(g, def) && (is_whole_view(def) || is_elementwise(def));
       for (int r = 0, first = INT32_MAX; alone && r < def->n_results; r++)
         alone = !vtb__group_is_read(&g->of, def->results[r], &first);
       if (alone && g->ops + ops_of(def) <= MOST_OPS) add(g, def);
@@ -134,8 +133,8 @@ static bool takes_body(const vtb_inst *i) { return is_scan(i) && vtb_scan_takes_
 static bool is_behind(const vtb_inst *i, int depth) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = i->operands[o]->def;
-    if (def && (takes_body(def) ||
-                (depth > 0 && (is_view(def) || is_elementwise(def)) && is_behind(def, depth - 1))))
+    if (def && (takes_body(def) || (depth > 0 && (is_whole_view(def) || is_elementwise(def)) &&
+                                    is_behind(def, depth - 1))))
       return true;
   }
   return false;
@@ -145,11 +144,10 @@ static bool is_behind(const vtb_inst *i, int depth) {
 static bool is_for_scans(const vtb_value *v, int depth) {
   vtb_inst **readers;
   size_t n = vtb_value_readers(v, &readers);
-  bool all = n > 0;
-  for (int r = 0; r < v->func->n_returns; r++) all = all && v->func->returns[r] != v;
+  bool all = n > 0 && !vtb_is_returned(v);
   for (size_t i = 0; i < n && all; i++) {
     const vtb_inst *r = readers[i];
-    bool around = is_view(r) || is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
+    bool around = is_whole_view(r) || is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
     all = takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
     for (int k = 0; k < r->n_results && all && !takes_body(r) && !is_behind(r, NEAR); k++)
       all = is_for_scans(r->results[k], depth - 1);
@@ -161,16 +159,12 @@ static bool is_for_scans(const vtb_value *v, int depth) {
 /* A cheap kernel of few rows, read by scans and around them. */
 static bool is_worth_copies(const vtb_inst *i) {
   int large = 0;
-  if (!is_view(i) && (!is_elementwise(i) || ops_of(i) > CHEAP_OPS)) return false;
+  if (!is_whole_view(i) && (!is_elementwise(i) || ops_of(i) > CHEAP_OPS)) return false;
   int64_t count = vtb_type_count(&i->results[0]->type);
   for (int o = 0; o < i->n_operands; o++)
     large += vtb_type_count(&i->operands[o]->type) * 8 > count;
-  for (int r = 0; r < i->n_results; r++) {
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(i->results[r], &readers);
-    vtb_free(readers);
-    if (n > 0 && !is_for_scans(i->results[r], NEAR)) return false;
-  }
+  for (int r = 0; r < i->n_results; r++)
+    if (vtb_reader_count(i->results[r]) && !is_for_scans(i->results[r], NEAR)) return false;
   return large <= MOST_INPUTS;
 }
 
@@ -212,18 +206,14 @@ static void copy_around_scans(vtb_func *f) {
   }
 }
 
-static const vtb_value *source_of(const vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v;
-}
-
 /* Whether all of many elements that the kernel reads is read by the group, too. */
 static bool reads_likewise(const group *g, const vtb_inst *i, int64_t count) {
   for (int o = 0; o < i->n_operands; o++) {
     bool read = vtb_type_count(&i->operands[o]->type) * 8 <= count;
     for (int m = 0; m < g->of.n && !read; m++)
       for (int n = 0; n < g->of.at[m]->n_operands; n++)
-        read |= source_of(g->of.at[m]->operands[n]) == source_of(i->operands[o]);
+        read |=
+            vtb_behind_reshapes(g->of.at[m]->operands[n]) == vtb_behind_reshapes(i->operands[o]);
     if (!read) return false;
   }
   return true;
@@ -283,7 +273,7 @@ static void take_scans(group *g, const vtb_inst *kernel) {
 static void take_beside(group *g, int64_t count) {
   for (int m = 0; m < g->of.n; m++)
     for (int o = 0; o < g->of.at[m]->n_operands; o++) {
-      const vtb_value *v = source_of(g->of.at[m]->operands[o]);
+      const vtb_value *v = vtb_behind_reshapes(g->of.at[m]->operands[o]);
       vtb_inst **readers;
       if (vtb_type_count(&v->type) != count || (v->def && has(g, v->def))) continue;
       size_t n = vtb_value_readers(v, &readers);

@@ -159,18 +159,13 @@ static bool may_be_epilogue(vtb__fuser *f, int group) {
   return false;
 }
 
-static const vtb_inst *behind_views(const vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v->def;
-}
-
 /* Whether the group reads the result of a scan that takes it in, with the sums of what it makes
  * (fuse_scans.c). */
 static bool is_behind_scan(vtb__fuser *f, int group) {
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
     for (int o = 0; o < inst->n_operands; o++) {
-      const vtb_inst *made = behind_views(inst->operands[o]);
+      const vtb_inst *made = vtb_behind_reshapes(inst->operands[o])->def;
       int other = made && made->n_results ? f->node_of[made->results[0]->id] : -1;
       if (made && made->op == VTB_OP_linscan_grad && vtb_scan_takes_body(made)) return true;
       /* or of a loop that does */
@@ -301,7 +296,7 @@ static bool is_wanted(vtb__fuser *f, int group) {
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
     for (int o = 0; o < inst->n_operands; o++)
-      if (takes_others(behind_views(inst->operands[o]))) return true;
+      if (takes_others(vtb_behind_reshapes(inst->operands[o])->def)) return true;
     if (is_read_by_taker(f, i)) return true;
   }
   return false;

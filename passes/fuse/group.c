@@ -20,16 +20,10 @@ bool vtb__group_add(vtb__group *g, vtb_inst *i) {
   return true;
 }
 
-static bool is_returned(const vtb_value *v) {
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  return false;
-}
-
 bool vtb__group_is_read(const vtb__group *g, const vtb_value *v, int *first) {
   vtb_inst **readers;
   size_t n = vtb_value_readers(v, &readers);
-  bool any = is_returned(v);
+  bool any = vtb_is_returned(v);
   for (size_t i = 0; i < n; i++) {
     if (vtb__group_has(g, readers[i])) continue;
     any = true;

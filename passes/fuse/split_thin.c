@@ -42,14 +42,9 @@ static bool is_thin(const vtb_inst *i) {
          s[9] == s[1] && s[10] == s[4] && y->rank == 3 && y->dim[2].size <= MOST_OUTPUTS;
 }
 
-static const vtb_value *behind_reshapes(const vtb_value *v) {
-  while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
-  return v;
-}
-
 /* The convolution of whose result, element by element, v is made. */
 static const vtb_inst *made_of(const vtb_value *v, int depth) {
-  const vtb_inst *i = behind_reshapes(v)->def;
+  const vtb_inst *i = vtb_behind_reshapes(v)->def;
   if (!i || depth == 0) return NULL;
   if (i->op == VTB_OP_dwconv) return i;
   if (vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE) return NULL;
@@ -63,9 +58,9 @@ static const vtb_inst *made_of(const vtb_value *v, int depth) {
 
 /* One that reads v. */
 static const vtb_inst *reader_of(const vtb_func *f, const vtb_value *v) {
-  const vtb_value *base = behind_reshapes(v);
+  const vtb_value *base = vtb_behind_reshapes(v);
   for (const vtb_inst *i = f->first; i; i = i->next)
-    if (i->op == VTB_OP_dwconv && behind_reshapes(i->operands[0]) == base) return i;
+    if (i->op == VTB_OP_dwconv && vtb_behind_reshapes(i->operands[0]) == base) return i;
   return NULL;
 }
 
@@ -82,19 +77,11 @@ static bool has_factor(const vtb_func *f, const vtb_inst *i, const vtb_inst **co
   return true;
 }
 
-static bool read_once(const vtb_value *v) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  vtb_free(readers);
-  for (int r = 0; r < v->func->n_returns; r++) n += v->func->returns[r] == v;
-  return n == 1;
-}
-
 static void collect(const vtb_func *f, vtb_inst *i, chain *c) {
   while (c->n < VTB_MOST_SHARES && is_thin(i) && has_factor(f, i, &c->conv, &c->made[c->n])) {
     c->at[c->n++] = i;
     c->start = i->n_operands == 3 ? i->operands[2] : NULL;
-    if (!c->start || !c->start->def || !read_once(c->start)) return;
+    if (!c->start || !c->start->def || !vtb_only_reader(c->start)) return;
     if (!vtb_type_equal(&c->start->type, &i->results[0]->type)) return;
     i = c->start->def;
   }
@@ -110,15 +97,11 @@ static int64_t shares_of(const chain *c) {
   return 0;
 }
 
-static bool is_before(const vtb_value *v, const vtb_inst *i) {
-  return !v->def || v->def->order < i->order;
-}
-
 /* v as of another shape, before `conv` if it is there, since the convolution's kernel will stand
  * before all that reads what it makes. */
 static vtb_value *shaped(vtb_builder b, vtb_value *v, const vtb_type *t, const vtb_inst *conv) {
-  vtb_value *base = (vtb_value *)behind_reshapes(v);
-  if (is_before(base, conv)) b.before = (vtb_inst *)conv;
+  vtb_value *base = vtb_behind_reshapes(v);
+  if (vtb_made_before(base, conv)) b.before = (vtb_inst *)conv;
   return vtb_b_reshape(&b, base, t);
 }
 
@@ -176,9 +159,8 @@ static void split(vtb_func *f, const chain *c, int64_t shares) {
       if (c->made[k] == !input) parts = product_of(&b, c->at[k], shares, parts, c->conv);
   vtb_inst **readers;
   size_t n = vtb_value_readers(last->results[0], &readers);
-  bool read = n == 0;
+  bool read = n == 0 || vtb_is_returned(last->results[0]);
   for (size_t r = 0; r < n; r++) read |= !is_columns(readers[r], c->start);
-  for (int r = 0; r < f->n_returns; r++) read |= f->returns[r] == last->results[0];
   for (size_t r = 0; r < n && !read; r++) {
     b.before = readers[r];
     vtb__stand_in(readers[r]->results[0], sum_of(&b, parts, shares, c->start, readers[r]));

@@ -72,18 +72,8 @@ static bool can_recompute(const split *s, const vtb_inst *inst) {
          is_in_scan(s, inst);
 }
 
-static bool is_view(vtb_op op) {
-  return op == VTB_OP_reshape || op == VTB_OP_transpose || op == VTB_OP_slice ||
-         op == VTB_OP_broadcast || op == VTB_OP_tap;
-}
-
-static bool is_return(const split *s, const vtb_value *v, int *at) {
-  for (int r = 0; r < s->joint->n_returns; r++)
-    if (s->joint->returns[r] == v) {
-      *at = r;
-      return true;
-    }
-  return false;
+static bool is_seen_elsewhere(const vtb_value *v) {
+  return vtb_is_view(v->def->op) || v->def->op == VTB_OP_tap;
 }
 
 static bool is_whole_op(const vtb_inst *i) {
@@ -95,7 +85,7 @@ static bool is_whole_op(const vtb_inst *i) {
  * call: behind[] holds one number for what depends on it, the next for what does so through one. */
 static bool is_read_again(split *s, const vtb_value *v) {
   vtb_inst **readers;
-  if (!v->def || is_whole_op(v->def) || is_view(v->def->op)) return false;
+  if (!v->def || is_whole_op(v->def) || is_seen_elsewhere(v)) return false;
   size_t n = vtb_value_readers(v, &readers);
   const vtb_inst *last = NULL; /* in the forward half */
   for (size_t r = 0; r < n; r++)
@@ -121,16 +111,15 @@ static bool is_read_again(split *s, const vtb_value *v) {
 }
 
 static bool lies_in_memory(split *s, const vtb_value *v) {
-  int at;
   bool product = v->def->op == VTB_OP_linscan && vtb_scan_is_product(v->def);
-  return is_return(s, v, &at) || product || is_read_again(s, v);
+  return vtb_is_returned(v) || product || is_read_again(s, v);
 }
 
 static bool is_factor_of_both(const split *s, const vtb_value *v) {
   vtb_inst **readers;
   bool ahead = false, back = false;
   if (!s->ad->keeps || !s->first_backward || !vtb_type_is_dynamic(&v->type)) return false;
-  if (is_view(v->def->op)) return false;
+  if (is_seen_elsewhere(v)) return false;
   size_t n = vtb_value_readers(v, &readers);
   for (size_t r = 0; r < n; r++) {
     const vtb_inst *i = readers[r];
@@ -146,7 +135,7 @@ static bool is_factor_of_both(const split *s, const vtb_value *v) {
 static int64_t save_cost(split *s, const vtb_value *v) {
   if (is_factor_of_both(s, v)) return 0;
   int64_t elements = vtb_type_count(&v->type) * (vtb_type_is_dynamic(&v->type) ? NOMINAL_BATCH : 1);
-  return elements * 4 * (lies_in_memory(s, v) ? 3 : is_view(v->def->op) ? 8 : 4);
+  return elements * 4 * (lies_in_memory(s, v) ? 3 : is_seen_elsewhere(v) ? 8 : 4);
 }
 
 static void mark_live(split *s) {
@@ -236,9 +225,9 @@ static vtb_value **number_saved(split *s, int *n_further) {
   for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
     for (int r = 0; r < inst->n_results; r++) {
       vtb_value *v = inst->results[r];
-      int at;
       if (!s->saved[v->id]) continue;
-      if (!is_return(s, v, &at)) {
+      int at = vtb_return_of(v);
+      if (at < 0) {
         at = s->joint->n_returns + *n_further;
         further[(*n_further)++] = v;
       }

@@ -1,6 +1,7 @@
 /* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
  * adjoint of the result. */
 #include "ir/recurrence.h"
+#include "ir/rewrite.h"
 #include "passes/grad/autodiff.h"
 
 #include <string.h>
@@ -127,11 +128,8 @@ enum { STARTS = 8 /* tokens */ };
 /* Whether the forward scan leaves states for its adjoint, which then walks back from them. */
 static bool leaves_starts(vtb__gradient *g, const vtb_inst *inst) {
   vtb_scan s = vtb_scan_of(inst);
-  vtb_inst **readers;
   if (!g->ad->starts || !s.decay->rates || s.init || s.K > 16 || s.K % 4 != 0) return false;
-  size_t n = vtb_value_readers(inst->results[1], &readers);
-  vtb_free(readers);
-  return n == 0 && s.n_tokens > STARTS;
+  return vtb_reader_count(inst->results[1]) == 0 && s.n_tokens > STARTS;
 }
 
 /* Operands q, k, v, d, [S_0, [n_0]]; results y, S_T, [z, n_T]. Final states without an adjoint are

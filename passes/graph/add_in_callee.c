@@ -43,13 +43,8 @@ static bool is_before(const vtb_value *v, const vtb_inst *call) {
 
 /* The sum that alone reads the value, of it and of what is there before the call; or NULL. */
 static vtb_inst *sum_of(const vtb_value *v, const vtb_inst *call) {
-  vtb_inst **readers, *sum = NULL;
-  size_t n = vtb_value_readers(v, &readers);
-  if (n == 1 && readers[0]->op == VTB_OP_add) sum = readers[0];
-  vtb_free(readers);
-  for (int r = 0; r < call->func->n_returns; r++)
-    if (call->func->returns[r] == v) sum = NULL;
-  if (!sum || sum->operands[0] == sum->operands[1]) return NULL;
+  vtb_inst *sum = vtb_only_reader(v);
+  if (!sum || sum->op != VTB_OP_add || sum->operands[0] == sum->operands[1]) return NULL;
   const vtb_value *other = other_of(sum, v);
   return vtb_type_equal(&other->type, &v->type) && is_before(other, call) ? sum : NULL;
 }

@@ -59,10 +59,6 @@ static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *
   return true;
 }
 
-static bool defined_before(const vtb_value *v, const vtb_inst *i) {
-  return !v->def || v->def->order < i->order;
-}
-
 /* Whether operand `which` of the sum can take the other one; *start is where it goes in, of type
  * *shape. */
 static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst **start,
@@ -73,7 +69,7 @@ static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst *
   if (!*start || other == own || !vtb_type_equal(&own->type, type)) return false;
   const vtb_value *last = own->def->op == VTB_OP_reshape ? own->def->operands[0] : own;
   if (!start_shape(&other->type, type, &last->type, shape)) return false;
-  return (*start)->results[0] == last || defined_before(other, *start);
+  return (*start)->results[0] == last || vtb_made_before(other, *start);
 }
 
 /* ---- rewriting; `uses` is kept right -------------------------------------------------------- */

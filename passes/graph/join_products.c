@@ -43,7 +43,7 @@ static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
   if (!vtb_attr_equal(vtb_attr_find(first, "spec"), vtb_attr_find(e, "spec"))) return false;
   for (int a = 0; a < x->rank; a++)
     if (a != axis && x->dim[a].size != y->dim[a].size) return false;
-  return !e->operands[1]->def || e->operands[1]->def->order < first->order;
+  return vtb_made_before(e->operands[1], first);
 }
 
 static void join(vtb_func *f, vtb_inst **group, int n, int axis) {

@@ -41,12 +41,11 @@ static bool fits(const vtb_inst *e, const vtb_inst *concat, int axis) {
   return vtb_type_count(&e->results[0]->type) * 8 <= vtb_type_count(&concat->results[0]->type);
 }
 
-static bool every_use_fits(const vtb_func *f, const vtb_inst *concat, int axis) {
+static bool every_use_fits(const vtb_inst *concat, int axis) {
   const vtb_value *v = concat->results[0];
   bool fit = true;
   vtb_inst **readers;
-  for (int r = 0; r < f->n_returns; r++)
-    if (f->returns[r] == v) return false;
+  if (vtb_is_returned(v)) return false;
   size_t n = vtb_value_readers(v, &readers);
   for (size_t r = 0; r < n; r++) fit &= fits(readers[r], concat, axis);
   vtb_free(readers);
@@ -82,7 +81,7 @@ vtb_status vtb__pass_split_concat(vtb_pass_context *c, vtb_error *err) {
       next = i->next;
       if (i->op != VTB_OP_concat) continue;
       int axis = (int)vtb_attr_int(i, "axis", 0);
-      if (!every_use_fits(f, i, axis)) continue;
+      if (!every_use_fits(i, axis)) continue;
       vtb_inst **readers;
       size_t n = vtb_value_readers(i->results[0], &readers);
       for (size_t r = 0; r < n; r++) distribute(f, readers[r], i, axis);

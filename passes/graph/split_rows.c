@@ -106,8 +106,7 @@ static void mark_region(splitter *s, vtb_inst *reduction) {
 static bool only_for_columns(const vtb_inst *e) {
   vtb_inst **readers;
   bool only = true;
-  for (int r = 0; r < e->func->n_returns; r++)
-    if (e->func->returns[r] == e->results[0]) return false;
+  if (vtb_is_returned(e->results[0])) return false;
   size_t n = vtb_value_readers(e->results[0], &readers);
   for (size_t r = 0; r < n; r++)
     only &= vtb_op_get(readers[r]->op)->klass == VTB_CLASS_REDUCE && !reduces_rows(readers[r]);

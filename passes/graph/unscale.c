@@ -21,13 +21,8 @@ static vtb_value *factor_of(const vtb_inst *mul, vtb_value **x) {
 
 /* v, or the reshape that alone reads it: there the factor is beside what follows. */
 static vtb_value *readout_of(vtb_value *v) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool only = n == 1 && readers[0]->op == VTB_OP_reshape;
-  for (int r = 0; r < v->func->n_returns; r++) only &= v->func->returns[r] != v;
-  vtb_value *out = only ? readers[0]->results[0] : v;
-  vtb_free(readers);
-  return out;
+  const vtb_inst *only = vtb_only_reader(v);
+  return only && only->op == VTB_OP_reshape ? only->results[0] : v;
 }
 
 static void unscale(vtb_func *f, vtb_inst *scan) {

@@ -24,25 +24,18 @@ typedef struct gatherer {
                         itself included; -1: it stays */
 } gatherer;
 
-/* Takes no launch. */
-static bool is_view(const vtb_inst *i) {
-  if (i->op == VTB_OP_constant) return true;
-  return vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE && i->op != VTB_OP_random &&
-         i->op != VTB_OP_concat;
-}
-
 static bool is_update(const vtb_inst *i) {
   return i->op == VTB_OP_verdict || i->op == VTB_OP_update;
 }
 
 static bool is_small(const vtb_inst *i) {
   int64_t bytes = 0;
-  if (!is_view(i) && i->op != VTB_OP_fused && i->op != VTB_OP_einsum && i->op != VTB_OP_concat &&
-      vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE)
+  if (!vtb_is_free(i->op) && i->op != VTB_OP_fused && i->op != VTB_OP_einsum &&
+      i->op != VTB_OP_concat && vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE)
     return false;
   for (int o = 0; o < i->n_operands; o++) bytes += vtb_type_bytes(&i->operands[o]->type);
   for (int r = 0; r < i->n_results; r++) bytes += vtb_type_bytes(&i->results[r]->type);
-  return bytes <= MOST_BYTES || (is_view(i) && bytes <= 4 * MOST_BYTES);
+  return bytes <= MOST_BYTES || (vtb_is_free(i->op) && bytes <= 4 * MOST_BYTES);
 }
 
 static bool is_parameter(const vtb_value *v) {
@@ -59,7 +52,7 @@ static void find_early(gatherer *g) {
       int before = is_parameter(v) ? 0 : v->def ? g->early[v->def->order] : -1;
       level = before < 0 ? -1 : before > level ? before : level;
     }
-    g->early[i->order] = level < 0 || is_view(i) ? level : level + 1;
+    g->early[i->order] = level < 0 || vtb_is_free(i->op) ? level : level + 1;
   }
 }
 
@@ -75,7 +68,7 @@ static void find_late(gatherer *g, const vtb_inst *update) {
       }
       vtb_free(readers);
     }
-    g->late[i->order] = level < 0 || is_view(i) ? level : level + 1;
+    g->late[i->order] = level < 0 || vtb_is_free(i->op) ? level : level + 1;
   }
 }
 

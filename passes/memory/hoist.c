@@ -27,11 +27,6 @@ static bool *ready_in(const hoister *h, const vtb_func *f) {
   vtb_bug("function @%s is not in the program", f->name);
 }
 
-static bool is_view(const vtb_inst *i) {
-  return vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE && i->op != VTB_OP_random &&
-         i->op != VTB_OP_concat;
-}
-
 static bool is_work(const vtb_inst *i) {
   return i->op == VTB_OP_fused || i->op == VTB_OP_einsum || i->op == VTB_OP_concat ||
          vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE ||
@@ -40,7 +35,7 @@ static bool is_work(const vtb_inst *i) {
 
 static void mark(const vtb_func *f, bool *ready) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    bool all = is_view(i) || is_work(i);
+    bool all = vtb_is_free(i->op) || is_work(i);
     for (int o = 0; o < i->n_operands; o++) all &= ready[i->operands[o]->id];
     for (int r = 0; r < i->n_results; r++) ready[i->results[r]->id] = all;
   }

@@ -11,6 +11,7 @@
  * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
 #include "ir/attention.h"
 #include "ir/recurrence.h"
+#include "ir/rewrite.h"
 #include "passes/memory/plan_check.h"
 
 #include "ir/checks.h"
@@ -220,10 +221,9 @@ static bool stores_anywhere(const vtb_inst *i, const vtb_places *places) {
  * reshapes; NULL if that value cannot be written there. */
 static const vtb_value *part_of(const vtb_inst *i, int o, int axis, int64_t start,
                                 const int *return_of, const vtb_places *places, vtb_slot *s) {
-  const vtb_value *v = i->operands[o], *base = v;
+  const vtb_value *v = i->operands[o], *base = vtb_behind_reshapes(v);
   int64_t whole[VTB_MAX_RANK];
   row_major(&i->results[0]->type, whole);
-  while (base->def && base->def->op == VTB_OP_reshape) base = base->def->operands[0];
   if (!stores_anywhere(base->def, places) || return_of[base->id] >= 0 ||
       vtb_type_count(&base->type) == 0)
     return NULL;

@@ -240,9 +240,7 @@ static void note_mixer(storage *s, const vtb_inst *whole) {
     const vtb_value *arg = whole->callee->args[o];
     bool factor = false;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) factor |= rows[i] == arg;
-    vtb_inst **readers;
-    bool only = vtb_value_readers(arg, &readers) == 1;
-    vtb_free(readers);
+    bool only = vtb_reader_count(arg) == 1;
     note(s, whole->operands[o], factor && only && rounds ? FACTOR : READ);
   }
   for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);

@@ -4,6 +4,7 @@
  * that what they exclude is never read.
  */
 #include "codegen/cuda/loop/expr.h"
+#include "ir/rewrite.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -187,8 +188,7 @@ static int64_t elements_read(const vtb_body *b, const vtb_value *v) {
   if (b->inst && !body && b->inst->op == VTB_OP_slice)
     return vtb_type_count(&b->inst->results[0]->type);
   if (!body || v->def) return all;
-  for (int r = 0; r < body->n_returns; r++)
-    if (body->returns[r] == v) return all;
+  if (vtb_is_returned(v)) return all;
   for (const vtb_inst *i = body->first; i; i = i->next)
     for (int o = 0; o < i->n_operands; o++)
       if (i->operands[o] == v)

@@ -15,6 +15,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "ir/fold.h"
+#include "ir/rewrite.h"
 
 enum { LEAST_THREADS = 64, MOST_THREADS = 512 };
 
@@ -253,8 +254,7 @@ static bool same_space(const vtb_value *x, const vtb_value *y) {
 /* What a factor of a product is a view of. */
 static const vtb_value *stored(steps *s, const vtb_value *v) {
   while (v->def && !vtb__leaf_find(&s->e.body, v) && v->def->n_operands == 1 &&
-         (v->def->op == VTB_OP_reshape || v->def->op == VTB_OP_transpose ||
-          v->def->op == VTB_OP_broadcast || v->def->op == VTB_OP_slice))
+         vtb_is_view(v->def->op))
     v = v->def->operands[0];
   return v;
 }

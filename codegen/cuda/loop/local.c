@@ -11,6 +11,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "ir/kernels.h"
+#include "ir/rewrite.h"
 
 enum { THREADS = 128, FULL = 2112, MOST_EACH = 32 };
 
@@ -28,8 +29,7 @@ static bool is_share(const vtb_value *v) { return v->def && vtb_is_share(v->def)
 /* Factor `number` of the thin products beside a convolution: a line that keeps it. */
 static void keep_factor(vtb_cuda_expr *e, const local *l, const vtb_inst *share,
                         const vtb_index *index, int number) {
-  const vtb_value *x = share->operands[0];
-  while (x->def && x->def->op == VTB_OP_reshape) x = x->def->operands[0];
+  const vtb_value *x = vtb_behind_reshapes(share->operands[0]);
   vtb_index at[VTB_MAX_RANK] = {{0}};
   vtb__reshape_index(&e->body, l->type, index, &x->type, at);
   const char *value = vtb__cuda_eval(e, x, at);

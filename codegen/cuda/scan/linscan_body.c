@@ -8,6 +8,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/scan/linscan.h"
+#include "ir/rewrite.h"
 
 enum { MOST_MORE = 4 };
 
@@ -84,12 +85,7 @@ static bool is_at_hand(const scan_body *b, int pass, const vtb_value *v) {
 static const vtb_value *find_kept(const scan_body *b, int pass) {
   const vtb_value *v = y_of(b, pass);
   for (;;) {
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(v, &readers);
-    const vtb_inst *next = n == 1 ? readers[0] : NULL;
-    vtb_free(readers);
-    for (int r = 0; r < b->fused->callee->n_returns; r++)
-      if (b->fused->callee->returns[r] == v) next = NULL;
+    const vtb_inst *next = vtb_only_reader(v);
     for (int o = 0; next && o < next->n_operands; o++)
       if (next->operands[o] != v && !is_at_hand(b, pass, next->operands[o])) next = NULL;
     if (!next || next->n_results != 1) return v;

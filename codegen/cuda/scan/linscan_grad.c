@@ -5,6 +5,7 @@
  * classes: linscan_steps_grad.c; few tokens in 16 bits: linscan_grad_short.c. */
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
+#include "ir/rewrite.h"
 
 #define THREADS 128
 
@@ -89,22 +90,13 @@ static void add_parts(vtb__cuda_scan *s, int part) {
 }
 
 /* Constant decays are often fixed numbers of a model whose adjoint nobody reads. */
-static bool is_read(const vtb_value *v) {
-  for (const vtb_inst *i = v->func->first; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++)
-      if (i->operands[o] == v) return true;
-  for (int r = 0; r < v->func->n_returns; r++)
-    if (v->func->returns[r] == v) return true;
-  return false;
-}
-
 /* Of any direction: results are those of the instruction being emitted. */
 static bool decays_are_read(const vtb__cuda_scan *s) {
   const vtb_inst *inst = s->c->unit.inst;
   bool read = false;
   for (int d = 0; d < s->n_dirs; d++)
     read = read ||
-           (s->dir_at[d].dd >= 0 && is_read(inst->results[s->dir_at[d].dd - inst->n_operands]));
+           (s->dir_at[d].dd >= 0 && vtb_is_read(inst->results[s->dir_at[d].dd - inst->n_operands]));
   return read;
 }
 

@@ -5,6 +5,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
+#include "ir/rewrite.h"
 
 enum { MOST_TOKENS = 256, MOST_WARPS = 16, ROOM = 163 * 1024, HOPPER_ROOM = 227 * 1024 };
 
@@ -154,9 +155,8 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
 }
 
 static int result_of(const vtb_inst *fused, const vtb_value *v) {
-  for (int r = 0; v && r < fused->n_results; r++)
-    if (fused->callee->returns[r] == v) return fused->n_operands + r;
-  return -1;
+  int r = v ? vtb_return_of(v) : -1;
+  return r < 0 ? -1 : fused->n_operands + r;
 }
 
 /* The tensor of a view of v. */

@@ -6,6 +6,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/scan/linscan.h"
+#include "ir/rewrite.h"
 #include "ir/scalar.h"
 
 /* Tensors as long as y that its rows are computed of, or stored to. */
@@ -17,8 +18,7 @@ static int row_accesses(const vtb__cuda_scan *s) {
   for (const vtb_inst *i = s->mixer->callee->first; i; i = i->next) {
     if (!vtb_scalar_get(i->op) || i->results[0] == s->inst->operands[1]) continue;
     for (int o = 0; o < i->n_operands; o++) {
-      const vtb_value *v = i->operands[o];
-      while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
+      const vtb_value *v = vtb_behind_reshapes(i->operands[o]);
       n += !v->def && vtb_type_count(&v->type) == all;
     }
   }

@@ -9,6 +9,7 @@
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/plan/update.h"
+#include "ir/rewrite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -103,9 +104,7 @@ static bool meets_elements(const phase *h, const vtb_value *number) {
     for (int k = 0; (adds || elements) && k < i->n_operands; k++)
       if (i->operands[k] == number) return true;
   }
-  for (int k = 0; is_last(h) && k < f->n_returns; k++)
-    if (f->returns[k] == number) return true;
-  return false;
+  return is_last(h) && vtb_is_returned(number);
 }
 
 /* $, @ and # are the operands. */

@@ -1,0 +1,40 @@
+/* What rewrites ask of a function before they change it: who reads a value, what it is a view of,
+ * what stands before what. Order is that of vtb_func_number(), which the caller has called; readers
+ * are those of the value's own function. Nothing is allocated; answers hold until the next change.
+ */
+#ifndef VTB_REWRITE_H
+#define VTB_REWRITE_H
+
+#include "ir/ir.h"
+
+/* ---- who reads a value ----------------------------------------------------------------------- */
+
+/* The first return of its function that v is; -1: none. */
+int vtb_return_of(const vtb_value *v);
+bool vtb_is_returned(const vtb_value *v);
+/* Instructions that read v, each counted once. */
+int vtb_reader_count(const vtb_value *v);
+/* An instruction reads v, or it is returned. */
+bool vtb_is_read(const vtb_value *v);
+/* The one instruction that reads v; NULL if none does, if several do, or if v is returned. */
+vtb_inst *vtb_only_reader(const vtb_value *v);
+
+/* ---- before and behind ----------------------------------------------------------------------- */
+
+/* v is there where i stands: an argument, or made by an instruction before it. */
+bool vtb_made_before(const vtb_value *v, const vtb_inst *i);
+/* i or an instruction before it reads v. */
+bool vtb_read_by(const vtb_value *v, const vtb_inst *i);
+
+/* ---- views ----------------------------------------------------------------------------------- */
+
+/* Shows elements of its one operand in other places, each as it is: reshape, transpose, broadcast,
+ * slice. */
+bool vtb_is_view(vtb_op op);
+/* Moves elements or has known ones, and is no kernel of its own: what is of class SHAPE but for
+ * concatenations and random numbers. */
+bool vtb_is_free(vtb_op op);
+/* What v is behind reshapes: the same elements in the same order; v itself if it is none. */
+vtb_value *vtb_behind_reshapes(const vtb_value *v);
+
+#endif
