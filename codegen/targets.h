@@ -34,6 +34,9 @@ typedef struct vtb_backend {
   /* A program of such a plan that needs no code beside it; takes the plan, also on failure. NULL:
    * plans run by code that was compiled of them (runtime/artefact). */
   vtb_status (*run_plan)(vtb_launch_plan *plan, vtb_program **program, vtb_error *err);
+  /* Who answers what the kernels that code would get take (passes/cost/ask.h); NULL: nobody. The
+   * options' texts outlive it. */
+  vtb_asker *(*asker)(const vtb_codegen_options *o);
   const vtb_backend_text *texts; /* ends with stage NULL */
 } vtb_backend;
 const vtb_backend *vtb_backend_of(const vtb_target *t); /* NULL: interpreted */

@@ -9,6 +9,7 @@
 #define VTB_PASSES_H
 
 #include "ir/ir.h"
+#include "passes/cost/ask.h"
 #include "passes/fuse/choice.h"
 #include "passes/cost/gpu.h"
 #include "passes/target.h"
@@ -26,6 +27,7 @@ typedef struct vtb_pass_context {
   vtb_gpu gpu;              /* of targets that are one; without a name: the default */
   vtb_precision precision;  /* of products there */
   bool library;             /* large products are by the vendor's library */
+  vtb_asker *asker;         /* what its kernels take; NULL: fusions follow the rules alone */
   bool updates;             /* runs change the parameters */
   int ranks;                /* processes that share a batch out; 0: 1 */
   bool pieces;              /* runs have pieces of a batch, of which each begins at some row */

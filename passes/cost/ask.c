@@ -1,0 +1,11 @@
+/* See ask.h. */
+#include "passes/cost/ask.h"
+
+vtb_answer vtb_ask(vtb_asker *a, const vtb_inst *inst) {
+  if (!a) return (vtb_answer){.takes = true};
+  return a->ask(a, inst);
+}
+
+void vtb_asker_free(vtb_asker *a) {
+  if (a) a->free(a);
+}
