@@ -1,6 +1,7 @@
 /* The table of what makes code, a row a target. */
 #include "codegen/targets.h"
 
+#include "codegen/ask.h"
 #include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/cuda/compile/report.h"
 #include "codegen/emulator/audit.h"
@@ -223,6 +224,10 @@ static vtb_status print_launches(vtb_module *m, vtb_func *f, const vtb_codegen_o
   return status;
 }
 
+static vtb_asker *asker(const vtb_codegen_options *o) {
+  return vtb_asker_of_plans(vtb_cuda_plan, o);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 static const vtb_backend_text native[] = {{"llvm", print_llvm}, {"asm", print_asm}, {0}};
@@ -240,11 +245,13 @@ static const vtb_backend table[] = {
      .library = cublaslt_is_there,
      .program = on_device,
      .plan = checked_plan,
+     .asker = asker,
      .texts = cuda},
     {.target = "cuda-emulated",
      .program = emulated,
      .plan = checked_plan,
      .run_plan = emulate_plan,
+     .asker = asker,
      .texts = cuda},
 };
 enum { N_BACKENDS = sizeof table / sizeof *table };
@@ -253,6 +260,11 @@ const vtb_backend *vtb_backend_of(const vtb_target *t) {
   for (size_t i = 0; i < N_BACKENDS; i++)
     if (t && vtb_streq(table[i].target, t->name)) return &table[i];
   return NULL;
+}
+
+vtb_asker *vtb_backend_asker(const vtb_target *t, const vtb_codegen_options *o) {
+  const vtb_backend *b = vtb_backend_of(t);
+  return b && b->asker ? b->asker(o) : NULL;
 }
 
 bool vtb_target_runs(const vtb_target *t) {

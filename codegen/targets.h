@@ -40,6 +40,8 @@ typedef struct vtb_backend {
   const vtb_backend_text *texts; /* ends with stage NULL */
 } vtb_backend;
 const vtb_backend *vtb_backend_of(const vtb_target *t); /* NULL: interpreted */
+/* Of its row; NULL: it has none, or there is none. */
+vtb_asker *vtb_backend_asker(const vtb_target *t, const vtb_codegen_options *o);
 /* Whether something runs on the target: it is interpreted, or programs are made for it. */
 bool vtb_target_runs(const vtb_target *t);
 /* NULL: the target has no such stage. */

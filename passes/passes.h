@@ -176,6 +176,14 @@ int64_t vtb_fold_step_bytes(const vtb_func *step, int states);
 /* What such a kernel may take: the GPUs of today have 99 KiB a block or more. */
 enum { VTB_FOLD_SHARED = 96 << 10 };
 
+/* ---- storage (passes/memory/storage.c) ------------------------------------------------------- */
+
+/* Gives values of a function that is part of a program, arguments and results among them, the types
+ * that memory would have if the rest of the program were as usual: of 16 bits where they are
+ * products' factors, or where all products round and they are as large as the largest. For
+ * estimates alone. */
+void vtb_storage_guess(vtb_func *f, vtb_precision precision);
+
 /* ---- memory plan (passes/memory/memory_plan.c)
  * ------------------------------------------------------ */
 

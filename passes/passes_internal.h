@@ -71,6 +71,9 @@ VTB_MUST_USE vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f,
  * `views`: reshapes of what the group reads are inside, too. */
 vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
                           bool views);
+/* What that `fused` would take, if it was; nothing is changed. */
+vtb_answer vtb__group_ask(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
+                          bool views, vtb_asker *asker);
 
 /* fuse_mixer_gates.c: adds the kernel of a maxplus that makes the decays of a mixer's scan, if the
  * group is all that reads it. */

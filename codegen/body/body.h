@@ -101,6 +101,8 @@ typedef struct vtb_body_target {
   void *(*load)(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index);
   /* structured ops inside a body; NULL: there are none */
   void *(*structured)(vtb_body *b, const vtb_value *v, const vtb_index *index);
+  /* what an op that no body has is instead, and why there is no kernel; NULL: a bug */
+  void *(*unknown)(vtb_body *b, const vtb_value *v);
   void *(*number)(vtb_body *b, vtb_dtype d, double v);
   void *(*table)(vtb_body *b, vtb_dtype d, const int32_t *bits, size_t n, const vtb_index *at);
   void *(*position)(vtb_body *b, vtb_dtype d, const vtb_index *x); /* the index as a number */

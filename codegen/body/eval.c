@@ -205,6 +205,12 @@ static void *eval_moved(vtb_body *b, const vtb_value *v, const vtb_index *index)
   return choose(b, t, condition, &c);
 }
 
+/* An op that is none of a body's, or has no value there. */
+static void *unknown(vtb_body *b, const vtb_value *v) {
+  if (b->target->unknown) return b->target->unknown(b, v);
+  vtb_bug("op %s inside a kernel body", vtb_op_get(v->def->op)->name);
+}
+
 static void *eval_shape(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   const vtb_inst *i = v->def;
   vtb_index at[VTB_MAX_RANK] = {{0}};
@@ -239,7 +245,7 @@ static void *eval_shape(vtb_body *b, const vtb_value *v, const vtb_index *index)
   case VTB_OP_shift:
     return eval_moved(b, v, index);
   default:
-    vtb_bug("op %s inside a kernel body", vtb_op_get(i->op)->name);
+    return unknown(b, v);
   }
   return vtb__body_eval(b, i->operands[0], at);
 }
@@ -272,15 +278,14 @@ static void *eval_new(vtb_body *b, const vtb_leaf *leaf, const vtb_value *v,
   case VTB_CLASS_SHAPE:
     return eval_shape(b, v, index);
   case VTB_CLASS_REDUCE:
-    vtb_check(b->reduce != NULL, "reduction %%%s is not computed yet", v->name);
-    return b->reduce(b, v, index);
+    return b->reduce ? b->reduce(b, v, index) : unknown(b, v);
   case VTB_CLASS_STRUCTURED:
     if (b->target->structured) return b->target->structured(b, v, index);
     break;
   default:
     break;
   }
-  vtb_bug("op %s inside a kernel body", vtb_op_get(v->def->op)->name);
+  return unknown(b, v);
 }
 
 static bool same_place(const vtb_body *b, const vtb_value *v, const vtb_index *x,

@@ -113,8 +113,24 @@ int64_t vtb_cuda_formula(const char *f, int64_t x);
  * (>= 1). */
 void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks);
 
-/* Stops compilation with a message: an op, class or shape that has no kernel. */
-void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why);
+/* Whether text/<file> takes these numbers, as far as they are given: what it requires and, unless
+ * shared_bytes is NULL, room for its arrays, all of whose numbers are then among them. Types are
+ * `type`. For emitters that have several texts to choose from. */
+bool vtb_cuda_takes(vtb_cuda *c, const char *file, const char *type, const vtb_cuda_number *numbers,
+                    size_t n, int64_t *shared_bytes);
+#define VTB_CUDA_TAKES(c, file, type, shared_bytes, ...)                                           \
+  vtb_cuda_takes(c, file, type, (const vtb_cuda_number[]){__VA_ARGS__},                            \
+                 sizeof((const vtb_cuda_number[]){__VA_ARGS__}) / sizeof(vtb_cuda_number),         \
+                 shared_bytes)
+/* Shared memory of a block, at most: of kernels for the machine at hand alone if there may be such,
+ * else what every architecture has. */
+int64_t vtb_cuda_shared_room(const vtb_cuda *c);
+
+/* Stops compilation with a sentence and the instruction's place: an op, class or shape that has no
+ * kernel (VTB_E_INPUT). What is emitted after it is not looked at, so that an emitter may go on;
+ * the first sentence stays. inst NULL: no instruction's. A kernel that its text or the machine does
+ * not take does it by itself, in vtb_cuda_launch(). */
+void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why, ...) VTB_PRINTF(3, 4);
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 

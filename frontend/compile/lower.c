@@ -222,14 +222,17 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   read_tuning(c, &context, code, &lowered->tuning);
   context.tuning = &lowered->tuning;
   context.threads = vtb_tuning_threads(&c->options, target);
+  context.asker = vtb_backend_asker(target, code);
   fill_context(&c->options, &context);
   if (!pipeline)
     checked = vtb__choose_fusions(c->module, c->func, &context, code, &lowered->choices,
                                   &c->report->error);
-  if (checked != VTB_OK) return checked;
   context.declined = lowered->choices.declined;
+  if (checked == VTB_OK) checked = run(lowered, context, pipeline);
+  vtb_asker_free(context.asker);
+  context.asker = NULL;
   lowered->context = context;
-  return run(lowered, context, pipeline);
+  return checked;
 }
 
 vtb_status vtb_compilation_lower(const vtb_compilation *c, const vtb_target *target,

@@ -127,8 +127,10 @@ static vtb_status compile_form(const vtb_tune *t, const vtb_inst *inst, const vt
                               .batch = 1,
                               .target = t->target,
                               .precision = t->code.precision,
+                              .asker = vtb_backend_asker(t->target, &t->code),
                               .library = t->code.library};
   vtb_status status = vtb_run_pipeline(&context, &(vtb_pipeline_options){0}, err);
+  vtb_asker_free(context.asker);
   if (status == VTB_OK)
     status = vtb_backend_of(t->target)->program(m, m->entry, &t->code, program, err);
   vtb_diags_free(&diags);

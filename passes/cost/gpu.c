@@ -95,6 +95,10 @@ enum {
 /* Bytes that a warp has under way: two loads of 16 bytes a lane. */
 #define WARP_BYTES 1024.0
 
+double vtb_gpu_block_shared(const vtb_gpu *g, int blocks) {
+  return floor(g->shared_bytes / blocks) - SYSTEM_SHARED;
+}
+
 static double smaller(double a, double b) { return a < b ? a : b; }
 static double larger(double a, double b) { return a > b ? a : b; }
 

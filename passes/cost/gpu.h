@@ -55,6 +55,9 @@ const vtb_gpu *vtb_gpu_default(void);
 /* The default if g has no name. */
 const vtb_gpu *vtb_gpu_or_default(const vtb_gpu *g);
 
+/* Shared memory that each of so many blocks can have that are to share a multiprocessor. */
+double vtb_gpu_block_shared(const vtb_gpu *g, int blocks);
+
 /* What a launch does. Zero is the default of every field; nothing is known of registers at 0. */
 typedef struct vtb_work {
   double blocks;

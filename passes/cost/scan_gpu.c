@@ -52,24 +52,3 @@ double vtb_gpu_scan_seconds(const vtb_gpu *g, const vtb_gpu_scan *s, int64_t chu
   add_product(&walk, s->precision, scans * rows * 2 * TILE * k * v);
   return seconds + directions * vtb_gpu_time(g, &walk).seconds;
 }
-
-/* ---- short ones ------------------------------------------------------------------------------ */
-
-/* Of arrays as the text declares them, with a little more for the small ones. */
-static int64_t short_bytes(const vtb_scan *s, bool same) {
-  enum { MASK = 32 * 24 * 2 };
-  int64_t depth = (s->K + 15) / 16 * 16, columns = (s->V + 15) / 16 * 16;
-  int64_t along = (2 * depth + 31) / 32 * 16 + 8, across = columns + 8;
-  int64_t strips = (s->n_tokens + 15) / 16, warps = (strips + 1) / 2;
-  int64_t stage = 32 * (!same && along > across ? along : across);
-  if (stage < MASK) stage = MASK;
-  return 2 * s->n_tokens * (along + across) + warps * (stage + 72) + 28 * depth + 20 * columns +
-         4 * 5 * 16 * strips + 4 * strips + 128;
-}
-
-bool vtb_gpu_scan_is_short(const vtb_scan *s, bool same) {
-  enum { MOST_TOKENS = 256, WIDEST = 128, ROOM = (228 / 2 - 1) * 1024 };
-  return !s->grad && !s->init && !s->last && s->chunk >= s->n_tokens &&
-         s->n_tokens <= MOST_TOKENS && s->K <= WIDEST && s->V <= WIDEST &&
-         short_bytes(s, same) <= ROOM;
-}

@@ -16,9 +16,4 @@ typedef struct vtb_gpu_scan {
 /* Seconds of its launches if chunks have so many tokens; 0: one chunk, the form without states. */
 double vtb_gpu_scan_seconds(const vtb_gpu *g, const vtb_gpu_scan *s, int64_t chunk);
 
-/* Whether a mixer's scan by products is of few tokens and narrow heads, without states: keys and
- * values of a sequence fit twice into a multiprocessor, and a block owns one
- * (codegen/cuda/text/linscan_short.cu). `same`: queries are made of the keys' rows. */
-bool vtb_gpu_scan_is_short(const vtb_scan *s, bool same);
-
 #endif

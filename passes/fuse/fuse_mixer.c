@@ -218,7 +218,17 @@ static bool saves(const mixer *m) {
   return reads;
 }
 
-static bool visit(vtb_func *f, vtb_inst *scan) {
+/* Gates too, if there is a kernel that takes them. */
+static bool take_gates(mixer *m, vtb_asker *asker) {
+  const mixer before = *m;
+  if (!is_parallel(m->scan) || !vtb__group_take_gates(&m->of, m->scan)) return false;
+  const char *kind = vtb_kernel_kind_name(VTB_KERNEL_MIXER);
+  if (vtb__group_ask(&m->of, m->func, m->scan, kind, false, asker).takes) return true;
+  *m = before;
+  return false;
+}
+
+static bool visit(vtb_func *f, vtb_inst *scan, vtb_asker *asker) {
   mixer m = {.func = f, .scan = scan};
   vtb_func_number(f);
   vtb__group_add(&m.of, scan);
@@ -229,7 +239,7 @@ static bool visit(vtb_func *f, vtb_inst *scan) {
   bool gain = take_gain(&m);
   bool maps = false;
   for (int o = 0; o < 3; o++) maps |= vtb__group_take_map(&m.of, f, scan, o, vtb__mixer_takes);
-  bool gates = is_parallel(scan) && vtb__group_take_gates(&m.of, scan);
+  bool gates = take_gates(&m, asker);
   if ((!gain && !maps && !gates && !saves(&m)) || !vtb__group_stands(&m.of)) return false;
   vtb__group_join(&m.of, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER), false);
   return true;
@@ -241,7 +251,7 @@ vtb_status vtb__pass_fuse_mixer(vtb_pass_context *c, vtb_error *err) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     for (vtb_inst *i = f->first, *next; i; i = next) {
       next = i->next;
-      if (has_whole_rows(i) && visit(f, i)) next = f->first;
+      if (has_whole_rows(i) && visit(f, i, c->asker)) next = f->first;
     }
   }
   return VTB_OK;

@@ -6,12 +6,11 @@
  *   =>
  *   %out = fused @read(%q, %k, %v, %i, %f) {kind = "mixer"}
  *
- * Where a block owns a whole sequence (vtb_gpu_scan_is_short), which it walks once for the maximum.
- * Rows may read the maximum. Declines what others read too, as the way back does, other paths, and
- * bodies that read other tokens than the one before.
+ * Where a block owns a whole sequence, which it walks once for the maximum: the kernel says whether
+ * it does (passes/cost/ask.h). Rows may read the maximum. Declines what others read too, as the way
+ * back does, other paths, and bodies that read other tokens than the one before.
  */
 #include "passes/passes_internal.h"
-#include "passes/cost/scan_gpu.h"
 
 #include "ir/kernels.h"
 #include "ir/recurrence.h"
@@ -79,8 +78,8 @@ bool vtb__group_take_gates(vtb__group *g, const vtb_inst *scan) {
   vtb_inst *gates = scan->operands[3]->def;
   const vtb_inst *maximum = maxplus_of(gates);
   vtb_scan s = vtb_scan_of(scan);
-  if (!maximum || !s.decay->by_step || !vtb_gpu_scan_is_short(&s, false) ||
-      !vtb_streq(path_of(maximum), path_of(scan)) || !is_of_token(gates, maximum) ||
+  if (!maximum || !s.decay->by_step || !vtb_streq(path_of(maximum), path_of(scan)) ||
+      !is_of_token(gates, maximum) ||
       !vtb_type_equal(&maximum->results[0]->type, &scan->operands[3]->type))
     return false;
   bool ok = vtb__group_add(g, gates);

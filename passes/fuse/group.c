@@ -121,35 +121,72 @@ vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f, vtb_error *e
                   "a group of @%s has no place between what it reads and what reads it", f->name);
 }
 
-vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
-                          bool views) {
-  vtb_error err = {0};
-  if (vtb_checks()) vtb_check(vtb__group_check(g, f, &err) == VTB_OK, "%s", err.text);
+/* The kernel of a group, and what its call reads and makes. */
+typedef struct joined {
+  vtb_func *func;
+  vtb_value **inputs, **outputs;
+  int n_inputs, n_outputs;
+} joined;
+
+static joined make_kernel(vtb__group *g, vtb_func *f, const vtb_inst *named, bool views) {
   qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
   kernel k = {.func = vtb__kernel_new(named)};
   k.b = (vtb_builder){.module = f->module, .func = k.func, .span = named->span};
   k.inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inside);
   k.inputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inputs);
-  vtb_value **outputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *outputs);
+  joined j = {.func = k.func, .outputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *j.outputs)};
   vtb_value **returns = vtb_xcalloc((size_t)f->n_values + 1, sizeof *returns);
-  int n = 0;
   for (int m = 0; m < g->n; m++) copy_member(&k, g->at[m], views);
   for (int m = 0; m < g->n; m++)
     for (int r = 0, first = 0; r < g->at[m]->n_results; r++) {
       if (!vtb__group_is_read(g, g->at[m]->results[r], &first)) continue;
-      outputs[n] = g->at[m]->results[r];
-      returns[n++] = k.inside[g->at[m]->results[r]->id];
+      j.outputs[j.n_outputs] = g->at[m]->results[r];
+      returns[j.n_outputs++] = k.inside[g->at[m]->results[r]->id];
     }
-  vtb_func_set_returns(k.func, returns, NULL, n);
+  vtb_func_set_returns(k.func, returns, NULL, j.n_outputs);
+  j.inputs = k.inputs;
+  j.n_inputs = k.n_inputs;
+  vtb_free(k.inside);
+  vtb_free(returns);
+  return j;
+}
+
+static void free_joined(joined *j) {
+  vtb_free(j->inputs);
+  vtb_free(j->outputs);
+}
+
+vtb_answer vtb__group_ask(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
+                          bool views, vtb_asker *asker) {
+  if (!asker) return vtb_ask(NULL, named);
+  joined j = make_kernel(g, f, named, views);
+  vtb_attr attr = VTB_A_STR("kind", kind);
+  vtb_inst call = {.op = VTB_OP_fused,
+                   .n_operands = j.n_inputs,
+                   .n_results = j.n_outputs,
+                   .n_attrs = 1,
+                   .operands = j.inputs,
+                   .results = j.outputs,
+                   .attrs = &attr,
+                   .callee = j.func,
+                   .func = f};
+  vtb_answer a = vtb_ask(asker, &call);
+  vtb_module_remove(f->module, j.func);
+  free_joined(&j);
+  return a;
+}
+
+vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
+                          bool views) {
+  vtb_error err = {0};
+  if (vtb_checks()) vtb_check(vtb__group_check(g, f, &err) == VTB_OK, "%s", err.text);
+  joined j = make_kernel(g, f, named, views);
   vtb_builder outer = {
       .module = f->module, .func = f, .before = at_order(f, place_of(g)), .span = named->span};
   vtb_attr attr = VTB_A_STR("kind", kind);
-  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs, k.n_inputs, &attr, 1);
-  for (int r = 0; r < n; r++) vtb__stand_in(outputs[r], fused->results[r]);
+  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, j.func, j.inputs, j.n_inputs, &attr, 1);
+  for (int r = 0; r < j.n_outputs; r++) vtb__stand_in(j.outputs[r], fused->results[r]);
   for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
-  vtb_free(k.inside);
-  vtb_free(k.inputs);
-  vtb_free(outputs);
-  vtb_free(returns);
+  free_joined(&j);
   return fused;
 }

@@ -43,6 +43,7 @@ typedef struct storage {
   vtb_factors half; /* how products round that read 16 bits */
   vtb_dtype dtype;
   bool trusts; /* all products round: whoever asks for it wants speed */
+  bool part;   /* the entry is a part of a program: its arguments and results are its values */
   vtb_func **funcs;
   size_t n_funcs;
   int *first, n_values; /* of each function's values */
@@ -385,9 +386,11 @@ static void note_inst(storage *s, const vtb_inst *i) {
 
 static void note_func(storage *s, const vtb_func *f) {
   for (int a = 0; a < f->n_args; a++)
-    if (f->args[a]->type.dtype != VTB_F32 || (f == s->entry && !is_param(s, f->args[a])))
+    if (f->args[a]->type.dtype != VTB_F32 ||
+        (f == s->entry && !s->part && !is_param(s, f->args[a])))
       note(s, f->args[a], BARRED);
-  for (int r = 0; r < f->n_returns && f == s->entry; r++) note(s, f->returns[r], BARRED);
+  for (int r = 0; r < f->n_returns && f == s->entry && !s->part; r++)
+    note(s, f->returns[r], BARRED);
   for (const vtb_inst *i = f->first; i; i = i->next) {
     note_inst(s, i);
     for (int r = 0; r < i->n_results; r++)
@@ -539,19 +542,23 @@ static void free_all(storage *s) {
   vtb_free(s->narrow);
 }
 
-vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
+static storage storage_of(const vtb_func *entry, vtb_precision precision) {
   static const struct {
     vtb_factors half;
     vtb_dtype dtype;
   } by_precision[VTB_N_PRECISIONS] = {[VTB_PRECISION_BF16] = {VTB_FACTORS_BF16, VTB_BF16},
                                       [VTB_PRECISION_BF16_ALL] = {VTB_FACTORS_BF16, VTB_BF16},
                                       [VTB_PRECISION_FP16] = {VTB_FACTORS_FP16, VTB_F16}};
+  return (storage){.entry = entry,
+                   .half = by_precision[precision].half,
+                   .dtype = by_precision[precision].dtype,
+                   .trusts = precision == VTB_PRECISION_BF16_ALL};
+}
+
+vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   vtb_func *entry = c->module->entry;
-  storage s = {.entry = entry,
-               .half = by_precision[c->precision].half,
-               .dtype = by_precision[c->precision].dtype,
-               .trusts = c->precision == VTB_PRECISION_BF16_ALL};
+  storage s = storage_of(entry, c->precision);
   if (!vtb_is_half(s.dtype)) return VTB_OK;
   vtb_inst **copies = vtb_xcalloc((size_t)entry->n_args + 1, sizeof *copies);
   for (int a = 0; a < entry->n_args; a++)
@@ -564,4 +571,32 @@ vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
   vtb_free(copies);
   free_all(&s);
   return VTB_OK;
+}
+
+/* ---- of a part of a program ------------------------------------------------------------------ */
+
+/* What comes in is narrow if that is usual: as large as other things, where all products round. */
+static void assume(storage *s, const vtb_func *f) {
+  const vtb_value *largest = f->returns[0];
+  for (int a = 0; a < f->n_args; a++)
+    if (vtb_type_count(&f->args[a]->type) > vtb_type_count(&largest->type)) largest = f->args[a];
+  for (int a = 0; a < f->n_args; a++)
+    s->narrow[number_of(s, f->args[a])] =
+        s->trusts && f->args[a]->type.dtype == VTB_F32 && is_much(f->args[a], largest);
+}
+
+void vtb_storage_guess(vtb_func *f, vtb_precision precision) {
+  storage s = storage_of(f, precision);
+  if (!vtb_is_half(s.dtype) || !f->n_returns) return;
+  s.part = true;
+  begin(&s);
+  assume(&s, f);
+  note_program(&s);
+  for (int a = 0; a < f->n_args; a++) {
+    int number = number_of(&s, f->args[a]);
+    s.narrow[number] &= !(s.facts[root_of(&s, number)] & (BARRED | MADE));
+    set(&s, f->args[a]);
+  }
+  set_func(&s, f);
+  free_all(&s);
 }

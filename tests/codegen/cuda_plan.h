@@ -4,7 +4,7 @@
 #define VTB_TEST_CUDA_PLAN_H
 
 #include "ir/update.h"
-#include "codegen/codegen.h"
+#include "codegen/targets.h"
 
 #include <string.h>
 
@@ -14,11 +14,14 @@ static inline vtb_status cuda_lower(vtb_module *m, vtb_func *f, const vtb_codege
                         .target = vtb_target_find("cuda"),
                         .precision = o->precision,
                         .library = o->library,
+                        .asker = vtb_backend_asker(vtb_target_find("cuda"), o),
                         .updates = vtb_has_update(f)};
   const char *behind = strstr(c.target->pipeline, "fuse,") + strlen("fuse,");
   m->entry = f;
-  return vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = behind, .verify_each = true},
-                          err);
+  vtb_status status =
+      vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = behind, .verify_each = true}, err);
+  vtb_asker_free(c.asker);
+  return status;
 }
 
 static inline vtb_status cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,

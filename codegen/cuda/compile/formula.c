@@ -83,7 +83,7 @@ static int64_t constant(reader *r, vtb__declaration *d) {
   reader of = {.s = d->text, .text = r->text, .err = r->err, .depth = r->depth + 1};
   d->number = choice(&of);
   d->open = false;
-  d->filled = true;
+  d->filled = r->err->status == VTB_OK; /* else perhaps later */
   return d->number;
 }
 

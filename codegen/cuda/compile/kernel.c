@@ -2,8 +2,10 @@
  * See cuda.h. */
 #include <string.h>
 
+#include "codegen/cuda/cost.h"
 #include "codegen/cuda/plan/program.h"
 #include "codegen/label.h"
+#include "runtime/launch/launch_check.h"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -12,12 +14,17 @@ const char *vtb_cuda_library(void) { return vtb__text_find("library.cuh"); }
 
 /* ---- a kernel -------------------------------------------------------------------------------- */
 
+enum { MOST_THREADS = 1024 };
+
 vtb_cuda_kernel *vtb_cuda_begin(vtb_cuda *c, const char *kind, int threads) {
-  vtb_check(threads > 0 && threads <= 1024 && threads % 32 == 0, "a block of %d threads", threads);
+  vtb_check(threads > 0 && threads % 32 == 0, "a block of %d threads", threads);
+  if (threads > MOST_THREADS)
+    vtb_cuda_unsupported(c, c->unit.inst, "%s: blocks of %d threads, and %d are the most", kind,
+                         threads, MOST_THREADS);
   vtb_cuda_kernel *k = VTB_NEW(&c->arena, vtb_cuda_kernel);
   k->c = c;
   k->kind = vtb_arena_strdup(&c->arena, kind);
-  k->threads = threads;
+  k->threads = threads < MOST_THREADS ? threads : MOST_THREADS;
   k->indent = 1;
   return k;
 }
@@ -245,7 +252,7 @@ void vtb_cuda_fill(vtb_cuda_kernel *k, const char *name, const char *fmt, ...) {
 int64_t vtb_cuda_value(vtb_cuda_kernel *k, const char *name) {
   vtb_error err = {0};
   int64_t value = vtb__text_value(&k->of, name, &err);
-  vtb_check(err.status == VTB_OK, "%s", err.text);
+  vtb_check(err.status == VTB_OK || k->c->failed, "%s", err.text);
   return value;
 }
 
@@ -267,6 +274,63 @@ static void write_text(vtb_cuda_kernel *k) {
   vtb_error err = {0};
   vtb_status status = vtb__text_write(&k->of, &k->body, &k->shared_bytes, &err);
   vtb_check(status == VTB_OK, "%s", err.text);
+}
+
+/* ---- what is taken --------------------------------------------------------------------------- */
+
+/* A block's, of the machine at hand where the kernel is for it alone, else of every one. */
+static int64_t shared_room(const vtb_cuda *c, bool hopper) {
+  int64_t room = (int64_t)vtb_gpu_block_shared(vtb_cuda_gpu(c), 1);
+  for (int i = 0; i < vtb_n_archs; i++)
+    if ((!hopper || vtb_streq(vtb_archs[i].name, "sm_90a")) && vtb_archs[i].shared_bytes < room)
+      room = vtb_archs[i].shared_bytes;
+  return room;
+}
+
+int64_t vtb_cuda_shared_room(const vtb_cuda *c) { return shared_room(c, vtb_cuda_is_hopper(c)); }
+
+bool vtb_cuda_takes(vtb_cuda *c, const char *file, const char *type, const vtb_cuda_number *numbers,
+                    size_t n, int64_t *shared_bytes) {
+  vtb__text t;
+  vtb_error err = {0};
+  vtb__text_arrays arrays = {0};
+  vtb_status status = vtb__text_parse(file, vtb__text_find(file), &c->arena, &t, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
+  for (size_t i = 0; i < t.all.n; i++)
+    if (t.all.at[i].kind == VTB__TEXT_TYPE) vtb__text_fill(&t, t.all.at[i].name, type);
+  for (size_t i = 0; i < n; i++) vtb__text_fill_number(&t, numbers[i].name, numbers[i].number);
+  bool takes = !vtb__text_refusal(&t, &c->arena);
+  if (takes && shared_bytes) {
+    status = vtb__text_layout(&t, &arrays, shared_bytes, &err);
+    vtb_check(status == VTB_OK, "%s", err.text);
+    takes = *shared_bytes <= vtb_cuda_shared_room(c);
+  }
+  vtb_vec_free(&arrays);
+  vtb__text_free(&t);
+  return takes;
+}
+
+/* Whether the kernel can be, of so many blocks; else it is unsupported. */
+static bool is_taken(vtb_cuda_kernel *k, int64_t blocks) {
+  vtb_cuda *c = k->c;
+  const char *why = k->of.file ? vtb__text_refusal(&k->of, &c->arena) : NULL;
+  if (c->failed) return false;
+  if (!why && (blocks < 1 || blocks > INT32_MAX))
+    why = vtb_arena_printf(&c->arena, "%s: %lld blocks, and %d are the most", k->kind,
+                           (long long)blocks, INT32_MAX);
+  if (why) vtb_cuda_unsupported(c, c->unit.inst, "%s", why);
+  return !why;
+}
+
+/* When its text is whole. What only the machine at hand has room for is for it alone. */
+static bool has_room(vtb_cuda_kernel *k) {
+  int64_t room = vtb_cuda_shared_room(k->c);
+  if (k->shared_bytes > shared_room(k->c, false) && k->shared_bytes <= room) k->arch = 90;
+  if (k->shared_bytes <= room) return true;
+  vtb_cuda_unsupported(
+      k->c, k->c->unit.inst, "%s: %lld bytes of shared memory a block, and there are %lld",
+      k->of.file ? k->of.file : k->kind, (long long)k->shared_bytes, (long long)room);
+  return false;
 }
 
 /* ---- launches -------------------------------------------------------------------------------- */
@@ -324,10 +388,17 @@ static void add_step(vtb_cuda *c, vtb_cuda_kernel *k, const vtb_cuda_kernel *par
 
 void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
   vtb_cuda *c = k->c;
-  vtb_check(blocks >= 1 && blocks <= INT32_MAX && k->indent == 1,
-            "launch of %s: %lld blocks, indentation %d", k->kind, (long long)blocks, k->indent);
   vtb_strbuf text = {0}, key = {0};
+  if (!is_taken(k, blocks)) {
+    free_text(k);
+    return;
+  }
+  vtb_check(k->indent == 1, "launch of %s: indentation %d", k->kind, k->indent);
   if (k->of.file) write_text(k);
+  if (!has_room(k)) {
+    free_text(k);
+    return;
+  }
   vtb_strbuf_printf(&text, "(%s) {\n%s%s}\n", k->signature.at ? k->signature.at : "",
                     k->shared.at ? k->shared.at : "", k->body.at ? k->body.at : "");
   vtb_check(k->cluster < 2 || blocks % k->cluster == 0, "%lld blocks in clusters of %d",

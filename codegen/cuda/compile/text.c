@@ -330,6 +330,61 @@ vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *e
   return VTB_OK;
 }
 
+/* ---- refusals -------------------------------------------------------------------------------- */
+
+/* Of "A && B && C" the next of these, without the operator; all of what has another operator
+ * outside of parentheses, too. *s moves behind it. */
+static const char *next_part(const char **s, vtb_arena *arena) {
+  const char *begin = *s + strspn(*s, " "), *end = begin;
+  for (int depth = 0; *end && (depth || !vtb_starts_with(end, "&&")); end++)
+    depth += (*end == '(') - (*end == ')');
+  *s = *end ? end + 2 : end;
+  while (end > begin && end[-1] == ' ') end--;
+  return vtb_arena_strndup(arena, begin, (size_t)(end - begin));
+}
+
+static bool has_alternatives(const char *s) {
+  int depth = 0;
+  for (; *s; s++) {
+    depth += (*s == '(') - (*s == ')');
+    if (!depth && (vtb_starts_with(s, "||") || *s == '?')) return true;
+  }
+  return false;
+}
+
+/* "linscan_tiles.cu requires DEPTH <= 512: DEPTH is 640" */
+static const char *refusal_of(vtb__text *t, const char *part, vtb_arena *arena) {
+  vtb_strbuf s = {0};
+  int n = 0;
+  vtb_strbuf_printf(&s, "%s requires %s", t->file, part);
+  for (size_t i = 0; i < t->all.n; i++) {
+    const vtb__declaration *d = &t->all.at[i];
+    vtb_error err = {0};
+    if ((d->kind != VTB__TEXT_NUMBER && d->kind != VTB__TEXT_CONSTANT) || !has_word(part, d->name))
+      continue;
+    int64_t value = vtb__text_value(t, d->name, &err);
+    if (err.status == VTB_OK)
+      vtb_strbuf_printf(&s, "%s %s is %lld", n++ ? "," : ":", d->name, (long long)value);
+  }
+  const char *text = vtb_arena_strdup(arena, s.at);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+const char *vtb__text_refusal(vtb__text *t, vtb_arena *arena) {
+  for (size_t i = 0; i < t->all.n; i++) {
+    const char *all = t->all.at[i].name;
+    if (t->all.at[i].kind != VTB__TEXT_REQUIRE) continue;
+    for (const char *s = all; *s;) {
+      const char *part = has_alternatives(all) ? (s = "", all) : next_part(&s, arena);
+      vtb_error err = {0};
+      if (!vtb__text_value(t, part, &err) && err.status == VTB_OK)
+        return refusal_of(t, part, arena);
+    }
+  }
+  return NULL;
+}
+
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static vtb_status check_filled(vtb__text *t, vtb_error *err) {

@@ -76,6 +76,11 @@ int64_t vtb__text_bytes_of(const vtb__text *t, const char *type);
 /* Value of an expression of numbers and constants; 0 and *err for what cannot be evaluated. */
 int64_t vtb__text_value(vtb__text *t, const char *expression, vtb_error *err);
 
+/* Why the text does not take the numbers that are filled: "linscan_tiles.cu requires DEPTH <= 512:
+ * DEPTH is 640", the arena's; NULL: it does. What is required of numbers that are not filled is not
+ * asked. */
+const char *vtb__text_refusal(vtb__text *t, vtb_arena *arena);
+
 /* What a block of the kernel does, as its text declares it:
  *   tensor, wide     operations of tensor cores, multiply and add, by warps (mma.sync) and by what
  *                    is larger (wgmma, tcgen05), with numbers of one part

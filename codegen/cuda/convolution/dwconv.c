@@ -228,15 +228,29 @@ static bool convolve_shares(vtb_cuda *c, const vtb_inst *fused, int n, bool four
   return true;
 }
 
+static void refuse_body(vtb_cuda *c, const vtb_inst *fused) {
+  vtb_cuda_unsupported(c, fused,
+                       "a convolution of %lld channels with a body that is not of four "
+                       "neighbouring ones, or of one",
+                       (long long)vtb_cuda_tensor_of(c, 0)->type->dim[2].size);
+}
+
 static void convolve(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused) {
   int n = 0;
   for (const vtb_inst *i = fused ? inst : NULL; i; i = i->next) n += vtb_is_share(i);
-  if (n > 0) {
-    bool four = fits_registers(c, inst) || mixes_channels(fused);
-    if (!convolve_shares(c, fused, n, four)) convolve_shares(c, fused, n, !four);
+  bool done;
+  if (n > VTB_MOST_SHARES) {
+    vtb_cuda_unsupported(c, fused, "%d products of shares, and %d are the most", n,
+                         VTB_MOST_SHARES);
     return;
   }
-  if (!convolve_with(c, inst, fused, true)) convolve_with(c, inst, fused, false);
+  if (n > 0) {
+    bool four = fits_registers(c, inst) || mixes_channels(fused);
+    done = convolve_shares(c, fused, n, four) || convolve_shares(c, fused, n, !four);
+  } else {
+    done = convolve_with(c, inst, fused, true) || convolve_with(c, inst, fused, false);
+  }
+  if (!done) refuse_body(c, fused);
 }
 
 void vtb__cuda_dwconv(vtb_cuda *c, const vtb_inst *inst) { convolve(c, inst, NULL); }
@@ -318,7 +332,13 @@ void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
 /* With the bias' gradient, which is dy's sum: a `fused` of kind "sums". */
 void vtb__cuda_dwconv_sums(vtb_cuda *c, const vtb_inst *fused) {
   dwconv g = take_apart(c, fused->callee->first);
-  sum_strips(&g, true);
+  if (g.taps <= VTB_MOST_TAPS)
+    sum_strips(&g, true);
+  else
+    vtb_cuda_unsupported(c, fused,
+                         "the gradients of a kernel of %lld taps and of its bias: %d are "
+                         "the most",
+                         (long long)g.taps, VTB_MOST_TAPS);
 }
 
 /* ---- all adjoints at once -------------------------------------------------------------------- */
@@ -401,6 +421,6 @@ static bool adjoints_with(vtb_cuda *c, const vtb_inst *fused, bool four) {
 void vtb__cuda_local_convolution(vtb_cuda *c, const vtb_inst *fused) {
   if (!op_of(fused, VTB_OP_dwconv_dw))
     convolve(c, fused->callee->first, fused);
-  else if (!adjoints_with(c, fused, true))
-    adjoints_with(c, fused, false);
+  else if (!adjoints_with(c, fused, true) && !adjoints_with(c, fused, false))
+    refuse_body(c, fused);
 }

@@ -486,12 +486,18 @@ static void *einsum(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   return as_handle(declare(e, lanes ? 'v' : 's', sum));
 }
 
+static void *unknown(vtb_body *b, const vtb_value *v) {
+  vtb_cuda *c = vtb__cuda_expr_of(b)->c;
+  vtb_cuda_unsupported(c, c->unit.inst, "%%%s, a %s, is not known where a kernel's body reads it",
+                       v->name, vtb_op_get(v->def->op)->name);
+  return as_handle("0.0f");
+}
+
 /* A convolution is known where the body is evaluated; only probing, whose indices are not split
  * yet, may not find it there. */
 static void *structured(vtb_body *b, const vtb_value *v, const vtb_index *index) {
   if (v->def->op == VTB_OP_einsum) return einsum(b, v, index);
-  vtb_check(b->probing, "op %s inside a kernel body", vtb_op_get(v->def->op)->name);
-  return as_handle("0.0f");
+  return b->probing ? as_handle("0.0f") : unknown(b, v);
 }
 
 /* ---- the target ------------------------------------------------------------------------------ */
@@ -507,6 +513,7 @@ static const vtb_body_target target = {.most_together = 8,
                                        .clamp = no_clamp,
                                        .load = load_leaf,
                                        .structured = structured,
+                                       .unknown = unknown,
                                        .number = number,
                                        .table = load_table,
                                        .position = position,

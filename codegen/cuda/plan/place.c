@@ -1,17 +1,24 @@
 /* Where pointers point, and the instruction at hand: the ground that emitters stand on. */
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"
 
-void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why) {
-  vtb_strbuf text = {0};
+void vtb_cuda_unsupported(vtb_cuda *c, const vtb_inst *inst, const char *why, ...) {
+  vtb_strbuf what = {0}, reason = {0};
   char place[160] = "";
-  vtb_inst_print(inst, &text);
-  vtb_span_text(inst->span, place, sizeof place);
-  vtb_fail(c->err, VTB_E_INTERNAL, "no CUDA kernel for %s%s%s: %s", text.at, place[0] ? " at " : "",
-           place, why);
-  vtb_strbuf_free(&text);
+  va_list ap;
+  if (c->failed) return;
+  va_start(ap, why);
+  vtb_strbuf_vprintf(&reason, why, ap);
+  va_end(ap);
+  if (inst) vtb_inst_print(inst, &what);
+  if (inst) vtb_span_text(inst->span, place, sizeof place);
+  vtb_fail(c->err, VTB_E_INPUT, "%s (no CUDA kernel for %s%s%s)", reason.at,
+           inst ? what.at : c->unit.what, place[0] ? " at " : "", place);
+  vtb_strbuf_free(&reason);
+  vtb_strbuf_free(&what);
   c->failed = true;
 }
 

@@ -299,8 +299,10 @@ void vtb__cuda_blocks_sums(vtb_cuda *c, const vtb_inst *fused) {
   vtb_inst inst = *fused->callee->first; /* its operands are the kernel's */
   blocks p = {.c = c, .inst = &inst, .bias = 1};
   read_letters(&p);
-  vtb_check(emit_sum(&p), "einsum \"%s\" with the sum of a factor",
-            vtb_attr_str(&inst, "spec", ""));
+  if (!emit_sum(&p))
+    vtb_cuda_unsupported(c, fused,
+                         "the gradients of blocks of %lld x %lld over %lld rows and of their bias",
+                         (long long)p.of[M].size, (long long)p.of[N].size, (long long)p.of[K].size);
 }
 
 bool vtb__cuda_blocks(vtb_cuda *c, const vtb_inst *inst) {

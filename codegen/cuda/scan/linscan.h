@@ -162,7 +162,7 @@ void vtb__cuda_scan_find_rows(vtb__cuda_scan *s);
 
 /* linscan_grad_short.c: dq, dk and dv in one launch, with dd, if `decays` are asked for, or, of
  * class constant, temporary `part` of a number a scan (else -1). */
-bool vtb__cuda_scan_is_short_grad(const vtb__cuda_scan *s);
+bool vtb__cuda_scan_is_short_grad(const vtb__cuda_scan *s, bool decays);
 void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part);
 
 /* All of an instruction's kernels: linscan_products.c, linscan_grad.c; token by token:

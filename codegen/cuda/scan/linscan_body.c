@@ -7,6 +7,7 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
+#include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "ir/rewrite.h"
 
@@ -338,6 +339,34 @@ vtb__scan_codes vtb__scan_grad_codes_make(vtb__cuda_scan *s, const vtb_inst *fus
   return codes;
 }
 
+/* ---- what there is code for ------------------------------------------------------------------ */
+
+static bool are_alike(const vtb__cuda_scan *s, const vtb_inst *other) {
+  vtb_scan a = vtb_scan_of(s->inst), b = vtb_scan_of(other);
+  return a.decay == b.decay && a.grad == b.grad && a.n_batch == b.n_batch &&
+         a.n_tokens == b.n_tokens && a.n_heads == b.n_heads && a.K == b.K && a.V == b.V;
+}
+
+/* Why a body with these recurrences has no code; NULL: it may have. */
+static const char *refusal(const vtb__cuda_scan *s, const vtb_inst *fused) {
+  vtb_decay_axes axes = s->decay->axes;
+  int sums = 0;
+  for (int r = 0; r < fused->n_results; r++) sums += is_sum(fused->callee->returns[r]);
+  if (!s->by_steps || s->normalizer)
+    return "a body with a recurrence that does not run token by token, or has a normalizer";
+  for (int p = 1; p < s->n_passes; p++)
+    if (!are_alike(s, s->dir[p])) return "a body with recurrences of several shapes";
+  if (!s->decay->rates && (s->grad || (axes != VTB_ALONG_KEY && axes != VTB_ALONG_VALUE)))
+    return "a body with a recurrence of another class of decays";
+  if (s->n_passes > 1 && (s->init || s->last || s->grad))
+    return "a body with several recurrences that have states at their ends or are adjoints";
+  if (s->grad && (s->init || s->dlast)) return "a body with an adjoint of states";
+  if (sums > (s->grad ? VTB_MAX_SCAN_SUMS : 0))
+    return vtb_arena_printf(&s->c->arena, "a body with %d sums over tokens, and %d are the most",
+                            sums, s->grad ? VTB_MAX_SCAN_SUMS : 0);
+  return NULL;
+}
+
 void vtb__cuda_scan_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb__cuda_scan s = {0};
   for (const vtb_inst *i = inst->callee->first; i; i = i->next) {
@@ -347,10 +376,17 @@ void vtb__cuda_scan_body(vtb_cuda *c, const vtb_inst *inst) {
     }
     if (i->op != VTB_OP_linscan && i->op != VTB_OP_linscan_grad) continue;
     if (!s.n_passes) s = vtb__cuda_scan_make(c, i);
-    vtb_check(s.n_passes < VTB__SCAN_DIRS, "so many scans in a kernel");
-    s.dir[s.n_passes++] = i;
+    if (s.n_passes < VTB__SCAN_DIRS) s.dir[s.n_passes] = i;
+    s.n_passes++;
   }
-  if (s.grad)
+  const char *why = !s.n_passes ? "a body without a recurrence"
+                    : s.n_passes > VTB__SCAN_DIRS
+                        ? vtb_arena_printf(&c->arena, "%d recurrences, and %d are the most",
+                                           s.n_passes, VTB__SCAN_DIRS)
+                        : refusal(&s, inst);
+  if (why)
+    vtb_cuda_unsupported(c, inst, "%s", why);
+  else if (s.grad)
     vtb__cuda_scan_rates_grad(&s, inst);
   else
     vtb__cuda_scan_steps_body(&s, inst);

@@ -120,18 +120,18 @@ static void by_products(vtb__cuda_scan *s) {
   if (t.part >= 0) add_parts(s, t.part);
 }
 
-static void in_one(vtb__cuda_scan *s) {
-  bool decays = decays_are_read(s);
+static void in_one(vtb__cuda_scan *s, bool decays) {
   int part = decays && !s->decay->by_step ? floats(s, s->n) : -1;
   vtb__cuda_scan_short_grad(s, decays, part);
   if (part >= 0) add_parts(s, part);
 }
 
 void vtb__cuda_scan_grad(vtb__cuda_scan *s) {
+  bool decays = decays_are_read(s);
   if (s->by_steps)
     vtb__cuda_scan_steps_grad(s);
-  else if (vtb__cuda_scan_is_short_grad(s))
-    in_one(s);
+  else if (vtb__cuda_scan_is_short_grad(s, decays))
+    in_one(s, decays);
   else
     by_products(s);
 }

@@ -7,43 +7,37 @@
 #include "codegen/cuda/plan/program.h"
 #include "ir/rewrite.h"
 
-enum { MOST_TOKENS = 256, MOST_WARPS = 16, ROOM = 163 * 1024, HOPPER_ROOM = 227 * 1024 };
-
 typedef struct shape {
   int64_t tiles, groups, warps, slab, stages;
-  bool hopper; /* no other architecture has the room */
 } shape;
-
-/* Of arrays as the text declares them, with a little more for the small ones. */
-static int64_t bytes_of(const shape *p, int64_t passes, bool folds) {
-  int64_t rows = 16 * p->tiles, triangle = p->tiles * (p->tiles + 1) / 2;
-  int64_t sums = 4 * (triangle * 17 + (p->tiles + 3) / 4 * rows + p->tiles * 272 + 2 * rows);
-  int64_t stage = 4 * rows * vtb_cuda_formula("vtb_pitch_of_halves", p->slab);
-  int64_t work = folds && stage > 512 * triangle ? stage : 512 * triangle;
-  if (passes == 1 && stage < sums) stage = sums;
-  return 512 * triangle + work + p->stages * stage + 24 * rows + 4 * p->tiles * p->tiles + 512 +
-         (passes > 1 ? sums : 0);
-}
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
-static bool fits(const vtb__cuda_scan *s, shape *p) {
+static bool takes(const vtb__cuda_scan *s, bool decays, const shape *p) {
+  int64_t bytes;
+  return VTB_CUDA_TAKES(
+      s->c, "linscan_grad_short.cu", vtb__cuda_tile_type(s->c), &bytes, {"N", s->N}, {"K", s->K},
+      {"V", s->V}, {"SLAB", p->slab}, {"STAGES", p->stages}, {"THREADS", 32 * p->warps},
+      {"FACTORS", vtb__cuda_factors(s->c)}, {"GAIN", s->gain >= 0}, {"DECAYS", decays},
+      {"Q_FOLD", s->back[0].rows != NULL}, {"K_FOLD", s->back[1].rows != NULL},
+      {"V_FOLD", s->back[2].rows != NULL}, {"JOINT", s->joint});
+}
+
+static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {
   static const struct {
     int slab, stages;
   } choices[] = {{64, 2}, {48, 2}, {32, 3}, {32, 2}, {16, 2}};
+  enum { MOST_WARPS = 16 };
   int64_t depth = (at_most(s->K > s->V ? s->K : s->V, 64) + 15) / 16 * 16, pieces;
   bool maps = s->map[0] || s->map[1] || s->map[2]; /* which need registers, too */
-  bool folds = s->back[0].rows || s->back[1].rows;
   *p = (shape){.tiles = (s->N + 15) / 16};
   p->groups = (p->tiles + 1) / 2;
   pieces = vtb_cuda_formula("vtb_triangle_pieces", p->groups);
   p->warps = at_most(pieces > 2 * p->groups ? pieces : 2 * p->groups, MOST_WARPS);
   for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
     p->slab = at_most(choices[i].slab, depth), p->stages = choices[i].stages;
-    int64_t bytes = bytes_of(p, (pieces + p->warps - 1) / p->warps, folds);
-    p->hopper = bytes > ROOM;
     if (maps != (p->slab == 48) && p->slab >= 48) continue;
-    if (bytes <= (vtb_cuda_is_hopper(s->c) ? HOPPER_ROOM : ROOM)) return true;
+    if (takes(s, decays, p)) return true;
   }
   return false;
 }
@@ -116,16 +110,19 @@ static void fill_rows(vtb__cuda_scan *s) {
                    {"DY_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_DY)});
 }
 
-bool vtb__cuda_scan_is_short_grad(const vtb__cuda_scan *s) {
+bool vtb__cuda_scan_is_short_grad(const vtb__cuda_scan *s, bool decays) {
   shape p;
-  return s->half && s->N <= MOST_TOKENS && s->n_chunks == 1 && !s->init && !s->dlast && fits(s, &p);
+  return s->half && s->n_chunks == 1 && !s->init && !s->dlast && fits(s, decays, &p);
 }
 
 void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
   shape p;
-  vtb_check(fits(s, &p), "adjoint of %lld tokens in one kernel", (long long)s->N);
+  if (!fits(s, decays, &p)) {
+    vtb_cuda_unsupported(s->c, s->c->unit.inst, "an adjoint of %lld tokens has no one kernel",
+                         (long long)s->N);
+    return;
+  }
   vtb__scan_begin(s, "linscan_grad", "linscan_grad_short.cu", (int)(32 * p.warps));
-  if (p.hopper) s->k->arch = 90;
   fill_rows(s);
   fill_result(s, &s->at.dq, "dq", "DQ_FOUR");
   fill_result(s, &s->at.dk, "dk", "DK_FOUR");
@@ -201,7 +198,13 @@ void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *fused) {
       s.dgain = fused->n_operands + r;
   }
   find_folds(&s, fused);
-  vtb_check(s.gain >= 0 && vtb__cuda_scan_is_short_grad(&s), "an adjoint for one kernel");
   s.dir_at[0] = s.at;
-  vtb__cuda_scan_grad(&s);
+  if (s.gain >= 0 && vtb__cuda_scan_is_short_grad(&s, true))
+    vtb__cuda_scan_grad(&s);
+  else if (!c->failed)
+    vtb_cuda_unsupported(c, fused,
+                         "adjoints of a mixer with %s for %lld tokens and heads of %lld x %lld, "
+                         "which have no block for a sequence of %lld bytes of shared memory",
+                         s.gain >= 0 ? "a gain" : "no gain", (long long)s.N, (long long)s.K,
+                         (long long)s.V, (long long)vtb_cuda_shared_room(c));
 }

@@ -5,6 +5,7 @@
 
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
+#include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "ir/rewrite.h"
 #include "ir/scalar.h"
@@ -34,7 +35,10 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
   int threads = 32, n = 1 + s->normalizer;
   if (s->gates) near[n++] = near[2];
   const char *rows = vtb__cuda_row_text(s->k, s->mixer, number, near, n, &threads);
-  vtb_check(rows != NULL, "a mixer whose body is not of rows");
+  if (!rows) {
+    vtb_cuda_unsupported(s->c, s->mixer, "a mixer computes something that is not of rows");
+    return;
+  }
   vtb_cuda_fill(s->k, "row_body", "%s", rows);
   VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"ROW_LANES", threads},
                    {"ROW_ACCESSES", row_accesses(s)});
@@ -47,8 +51,10 @@ void vtb__cuda_scan_find_rows(vtb__cuda_scan *s) {
   int *const at[] = {&s->at.q, &s->at.k, &s->at.v};
   for (int o = 0; o < 3; o++) {
     const vtb_value *gain, *rows = vtb_mixer_rows(s->inst, o, &gain, &s->map[o]);
-    vtb_check(!rows->def && (!gain || (o == 1 && (s->gates || !gain->def))),
-              "a mixer's rows are arguments");
+    if (rows->def || (gain && (o != 1 || (!s->gates && gain->def)))) {
+      vtb_cuda_unsupported(s->c, s->c->unit.inst, "rows of a mixer that are computed in it");
+      return;
+    }
     if (gain && s->gates)
       s->gain_value = gain;
     else if (gain)
@@ -95,13 +101,20 @@ void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names) {
 
 void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
   vtb__cuda_scan s = vtb__cuda_scan_make(c, vtb_mixer_scan(fused));
-  vtb_check(s.half, "a mixer of wide factors");
   s.mixer = fused;
-  vtb__cuda_scan_find_rows(&s);
-  if (vtb__cuda_scan_is_short(&s))
+  if (s.half) vtb__cuda_scan_find_rows(&s);
+  if (!s.half)
+    vtb_cuda_unsupported(c, fused,
+                         "a mixer of heads of %lld x %lld numbers and %s factors: kernels have "
+                         "factors of 16 bits and what linscan_tiles.cu requires",
+                         (long long)s.K, (long long)s.V, vtb_factors_names[vtb__cuda_factors(c)]);
+  else if (!c->failed && vtb__cuda_scan_is_short(&s))
     vtb__cuda_scan_short(&s);
-  else {
-    vtb_check(!s.gates, "gates of a mixer of long sequences");
+  else if (s.gates)
+    vtb_cuda_unsupported(c, fused,
+                         "gates in a mixer of %lld tokens and heads of %lld x %lld, which has no "
+                         "block for a sequence",
+                         (long long)s.N, (long long)s.K, (long long)s.V);
+  else if (!c->failed)
     vtb__cuda_scan_forward(&s);
-  }
 }

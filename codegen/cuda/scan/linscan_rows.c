@@ -45,11 +45,12 @@ static vtb__cuda_scan make_delta(vtb_cuda *c, const vtb_inst *inst) {
                           .dir_at = {at}};
 }
 
+/* All of its products are on tiles of 16 bits, either way round. */
 static bool is_half(const vtb__cuda_scan *s) {
-  enum { WIDEST = 512 };
-  vtb_factors factors = vtb__cuda_factors(s->c);
-  return !s->by_steps && (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) &&
-         s->K <= WIDEST && s->V <= WIDEST;
+  return !s->by_steps &&
+         VTB_CUDA_TAKES(s->c, "linscan_tiles.cu", vtb__cuda_tile_type(s->c), NULL,
+                        {"DEPTH", s->K > s->V ? s->K : s->V}, {"WIDTH", s->K > s->V ? s->K : s->V},
+                        {"FACTORS", vtb__cuda_factors(s->c)});
 }
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {

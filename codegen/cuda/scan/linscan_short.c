@@ -1,14 +1,27 @@
 /* Mixers of few tokens and narrow heads, of factors that round to 16 bits, without states: one
  * kernel, text/linscan_short.cu, whose blocks keep the keys and values of a sequence in shared
- * memory. It takes what leaves a multiprocessor room for two blocks; else linscan_tiles.c does. */
+ * memory. It takes what leaves a multiprocessor room for two blocks, and all gates; else
+ * linscan_tiles.c does. */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
-#include "passes/cost/scan_gpu.h"
+#include "codegen/cuda/cost.h"
+
+static int threads_of(const vtb__cuda_scan *s) {
+  int64_t strips = (s->N + 15) / 16;
+  return (int)(32 * ((strips + 1) / 2));
+}
 
 bool vtb__cuda_scan_is_short(const vtb__cuda_scan *s) {
-  vtb_scan of = vtb_scan_of(s->inst);
-  return s->mixer && s->half && s->n_dirs == 1 && vtb_gpu_scan_is_short(&of, s->at.q == s->at.k);
+  int64_t bytes;
+  bool whole = s->n_dirs == 1 && s->n_chunks == 1 && !s->grad && !s->init && !s->last;
+  return s->mixer && s->half && whole && s->N <= INT32_MAX / 2 &&
+         VTB_CUDA_TAKES(s->c, "linscan_short.cu", vtb__cuda_tile_type(s->c), &bytes, {"N", s->N},
+                        {"DEPTH", s->K}, {"WIDTH", s->V}, {"FACTORS", vtb__cuda_factors(s->c)},
+                        {"THREADS", threads_of(s)}, {"SAME", s->at.q == s->at.k},
+                        {"A_MAP", s->map[0] != NULL}, {"B_MAP", s->map[1] != NULL},
+                        {"C_MAP", s->map[2] != NULL}, {"GATED", s->gates != NULL}) &&
+         (s->gates || (double)bytes <= vtb_gpu_block_shared(vtb_cuda_gpu(s->c), 2));
 }
 
 /* Decays and gains: as they are, or of gates. */
@@ -30,8 +43,7 @@ static void fill_weights(vtb__cuda_scan *s) {
 }
 
 void vtb__cuda_scan_short(vtb__cuda_scan *s) {
-  int64_t strips = (s->N + 15) / 16;
-  vtb__scan_begin(s, "linscan", "linscan_short.cu", (int)(32 * ((strips + 1) / 2)));
+  vtb__scan_begin(s, "linscan", "linscan_short.cu", threads_of(s));
   fill_weights(s);
   vtb__fill_source(s, VTB__ROW_Q, "a");
   vtb__fill_source(s, VTB__ROW_K, "b");

@@ -205,6 +205,11 @@ void vtb__cuda_scan_steps(vtb__cuda_scan *s) {
 void vtb__cuda_scan_steps_body(vtb__cuda_scan *s, const vtb_inst *fused) {
   steps_shape p = make_shape(s, FORWARD_KEYS);
   bool rates = s->decay->rates, by_key = s->decay->axes == VTB_ALONG_KEY;
+  if (p.key_tiles > 1) { /* whose sums others add */
+    vtb_cuda_unsupported(s->c, fused, "a body with a recurrence of %lld keys, and %d are the most",
+                         (long long)s->K, FORWARD_KEYS);
+    return;
+  }
   vtb__scan_codes codes;
   vtb_dtype kept = vtb__scan_kept_type(fused);
   int64_t waits = (s->n_passes - 1) * s->N * 32 * vtb_dtype_bytes(kept);

@@ -25,6 +25,7 @@ require FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH && LEFT >= 0 && LEFT < 
 constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + ROWS * (5 * PER + 8) + 39;
 cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 84) + 16 * SUMS + 100);
 cost registers = 52 + PER * (3 * TAPS + 1);
+require 52 + PER * (3 * TAPS + 1) <= 255; /* registers */
 shared value chunk[CHUNK * THREADS];
 const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG, ch = column * PER;
 const int share = vtb_block() / TILES, end = vtb_min_int(SHARE * (share + 1), ALL);

@@ -25,6 +25,7 @@ constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + KH *
 cost issue = THREADS / 32 * (TURNS * (GW * (TOKEN + MADE) + 100) + KH * GW * MADE / LANES + 16 * SUMS + 100);
 cost wavefronts = THREADS / 32 * TURNS * GW * (KH + 1) * PER;
 cost registers = 52 + PER * (3 * TAPS + 1);
+require 52 + PER * (3 * TAPS + 1) <= 255; /* registers */
 shared value chunk[CHUNK * THREADS];
 shared value ring[RING * GW * ALONG];
 const int lane = vtb_tid() / ALONG, at = vtb_tid() % ALONG, column = vtb_block() % TILES * ALONG + at, ch = column * PER;

@@ -62,7 +62,7 @@ constexpr int TOGETHER = vtb_max_int(WARPS / (SLAB / 8), 1); /* warps of eight c
 constexpr int PAIRS = SLAB / 16, PER = vtb_max_int(WARPS / PAIRS, 1); /* sixteen columns; warps of them */
 require !FOLD || (GAIN && WARPS >= 2 * GROUPS && (!Q_FOLD || DQ_FOUR) && (!K_FOLD || JOINT || DK_FOUR) && (!V_FOLD || DV_FOUR));
 require !JOINT || (Q_FOLD && K_FOLD);
-require SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
+require N <= 256 && SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
 constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
 constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V * PASSES) * TILES * 7 / 4; /* 28 for a tile of 16 x 16 */
 cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
