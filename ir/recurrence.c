@@ -171,8 +171,9 @@ const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **g
     *gain = v->def->operands[by];
     v = v->def->operands[1 - by];
   }
-  if (!v->def) return v;
-  *map = v->def->operands[0]->def; /* behind a reshape, and of one */
+  const vtb_inst *of = v->def && v->def->op == VTB_OP_reshape ? v->def->operands[0]->def : NULL;
+  if (!of || of->op != VTB_OP_einsum) return v; /* the rows, or what kernels do not make */
+  *map = of;                                    /* behind a reshape, and of one */
   return (*map)->operands[0]->def ? (*map)->operands[0]->def->operands[0] : (*map)->operands[0];
 }
 

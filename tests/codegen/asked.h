@@ -7,10 +7,11 @@
 #include "ir/ir.h"
 #include "tests/test.h"
 
-/* $N is the number, all else itself. */
-static inline char *ask_text(const char *kernel, const int64_t *of) {
+/* $N is the number, all else itself; a kernel's body as a plain function. */
+static inline char *ask_text(const char *kernel, bool plain, const int64_t *of) {
   char *out = malloc(strlen(kernel) * 4 + 64), *to = out;
   to += sprintf(to, "module \"asked\"\n");
+  if (plain) to += sprintf(to, "func"), kernel += strlen("kernel");
   for (; *kernel; kernel++)
     if (*kernel == '$')
       to += sprintf(to, "%lld", (long long)of[(int)*++kernel]);
@@ -20,14 +21,14 @@ static inline char *ask_text(const char *kernel, const int64_t *of) {
   return out;
 }
 
-/* A module whose entry calls the kernel and returns all its results, or is the function; NULL, with
- * a failed check, if it does not parse. */
+/* A module whose entry calls the kernel and returns all its results, or is the function, or,
+ * without a kind, its body; NULL, with a failed check, if it does not parse. */
 static inline vtb_module *ask_module(const char *kernel, const char *kind, int64_t B, int64_t N,
                                      int64_t h, int64_t K, int64_t V) {
   const int64_t of[128] = {['B'] = B,         ['N'] = N,     ['h'] = h,     ['K'] = K,
                            ['V'] = V,         ['C'] = h * V, ['D'] = h * K, ['F'] = h * V / 4,
                            ['G'] = h * K / 4, ['P'] = K / 2, ['T'] = N * N};
-  char *text = ask_text(kernel, of);
+  char *text = ask_text(kernel, !kind, of);
   vtb_source source = {.path = "asked.ir", .text = text, .n = strlen(text)};
   vtb_diags diags = {0};
   vtb_module *m = vtb_module_parse(&source, &diags);

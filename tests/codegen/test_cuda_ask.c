@@ -133,19 +133,51 @@ TEST(machines) {
   vtb_module_free(m);
 }
 
+static int count(const vtb_func *f, vtb_kernel_kind kind) {
+  int n = 0;
+  for (const vtb_inst *i = f->first; i; i = i->next) n += vtb_kernel_kind_of(i) == kind;
+  return n;
+}
+
+/* Where no block has room for a sequence the maximum of gates stays outside. */
+TEST(passes_ask) {
+  for (int64_t tokens = 256; tokens <= 257; tokens++) {
+    vtb_module *m = ask_module(ask_gates, NULL, 2, tokens, 2, 64, 64);
+    vtb_codegen_options o = {.precision = VTB_PRECISION_BF16_ALL};
+    vtb_diags diags = {0};
+    vtb_error err = {0};
+    vtb_pass_context c = {.module = m,
+                          .diags = &diags,
+                          .target = vtb_target_find("cuda"),
+                          .precision = o.precision,
+                          .asker = vtb_backend_asker(vtb_target_find("cuda"), &o)};
+    const vtb_pipeline_options p = {.pipeline = "fuse,fuse_scans,fuse_mixer,dce",
+                                    .verify_each = true};
+    CHECK_MSG(vtb_run_pipeline(&c, &p, &err) == VTB_OK, "%s", err.text);
+    CHECK(count(m->entry, VTB_KERNEL_MIXER) == 1);
+    CHECK(count(m->entry, VTB_KERNEL_SCAN) == (tokens > 256));
+    CHECK_MSG(planned(m, &o, true, &err) > 0, "%s", err.text);
+    vtb_asker_free(c.asker);
+    vtb_diags_free(&diags);
+    vtb_module_free(m);
+  }
+}
+
 /* Neither names nor places are part of a question; types and numbers are. Without an asker
  * everything is taken. */
 TEST(questions) {
   vtb_codegen_options o = {.precision = VTB_PRECISION_BF16_ALL};
   vtb_asker *asker = vtb_backend_asker(vtb_target_find("cuda"), &o);
-  const int64_t tokens[] = {64, 64, 65};
-  for (int i = 0; i < 3; i++) {
+  const int64_t tokens[] = {64, 64, 65, 64};
+  for (int i = 0; i < 4; i++) {
     vtb_module *m = ask_module(ask_scan, "scan", 1, tokens[i], 1, 16, 64);
-    if (i == 1) vtb_value_rename(m->entry->first->callee->args[0], "other");
+    vtb_func *body = m->entry->first->callee;
+    if (i == 1) vtb_value_rename(body->args[0], "other");
+    if (i == 3) body->first->op = VTB_OP_add; /* of a mul */
     CHECK(vtb_ask(asker, m->entry->first).takes && vtb_ask(NULL, m->entry->first).takes);
     vtb_module_free(m);
   }
-  CHECK(asker->asked == 3 && asker->made == 2);
+  CHECK(asker->asked == 4 && asker->made == 3);
   vtb_asker_free(asker);
   CHECK(!vtb_backend_asker(vtb_target_find("cpu"), &o));
 }
@@ -154,6 +186,7 @@ int main(void) {
   RUN(limits);
   RUN(widths);
   RUN(machines);
+  RUN(passes_ask);
   RUN(questions);
   return test_done();
 }

@@ -203,7 +203,6 @@ void vtb__cuda_local(vtb_cuda *c, const vtb_inst *fused) {
     }
     if (i->op == VTB_OP_einsum && (!product || matrix_axes(i) > matrix_axes(product))) product = i;
   }
-  vtb_check(product != NULL, "a local kernel without a convolution and without a product");
   vtb_cuda_expr e;
   const vtb_type *type = &product->results[0]->type;
   local l = {.fused = fused, .type = type, .n_rows = type->rank + 1 - matrix_axes(product)};

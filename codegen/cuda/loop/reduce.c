@@ -245,8 +245,12 @@ static bool takes_four(vtb_cuda_expr *e, const reduction *d) {
 void vtb__cuda_emit_reduce(vtb_body *b, const vtb_root *roots, int n) {
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   reduction d = {0};
-  vtb_check(n <= (int)(sizeof d.to / sizeof *d.to), "too many reductions in one kernel");
-  vtb_check(!vtb_attr_int(roots[0].value->def, "parts", 0), "a sum in parts that has no rows");
+  int most = (int)(sizeof d.to / sizeof *d.to);
+  if (n > most || vtb_attr_int(roots[0].value->def, "parts", 0)) {
+    vtb_cuda_unsupported(e->c, e->c->unit.inst, "%d sums in one kernel, and %d are the most%s", n,
+                         most, n > most ? "" : "; or sums in parts, without their rows");
+    return;
+  }
   vtb__reduction_begin(b, &d.of, roots, n);
   b->vec = b->n_groups - 1;
   sort_groups(e, &d);

@@ -461,8 +461,11 @@ static void find_sum(product *p) {
   for (int r = 0; r < body->n_returns; r++) {
     const vtb_inst *i = body->returns[r]->def;
     if (!i || i->op != VTB_OP_reduce_sum || (p->parts.of && r == p->parts.squares)) continue;
-    vtb_check(!p->sum && !i->operands[0]->def && i->operands[0]->index < 2,
-              "a product's body sums something else than a factor");
+    if (p->sum || i->operands[0]->def || i->operands[0]->index > 1) {
+      vtb_cuda_unsupported(p->c, p->fused,
+                           "a product whose body sums something else than a factor");
+      return;
+    }
     p->sum = i;
     p->sum_of = i->operands[0]->index;
     p->sum_result = r;
@@ -474,7 +477,6 @@ void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused) {
                .einsum = fused->callee->first,
                .fused = fused,
                .parts = vtb_row_parts_of(fused->callee)};
-  vtb_check(p.einsum->op == VTB_OP_einsum, "the body of a product begins with another op");
   find_sum(&p);
-  emit(&p);
+  if (!c->failed) emit(&p);
 }

@@ -165,7 +165,8 @@ static void declare_statistics(product *p, vtb_cuda_kernel *k) {
             squares = p->fused->n_operands + p->parts.squares;
   for (int i = 0; i < 2; i++) {
     const vtb_cuda_tensor *t = vtb_cuda_tensor_of(p->c, i ? squares : mean);
-    vtb_check(vtb__is_dense(t->type, t->stride), "statistics of rows are not dense");
+    if (!vtb__is_dense(t->type, t->stride))
+      vtb_cuda_unsupported(p->c, p->fused, "statistics of rows that are not dense");
   }
   vtb_cuda_out(k, mean, "mean_to");
   vtb_cuda_out(k, squares, "squares_to");
