@@ -113,10 +113,14 @@ char *vtb_arena_printf(vtb_arena *a, const char *fmt, ...) {
   va_list ap, again;
   va_start(ap, fmt);
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
+  char shorter[200]; /* than most are */
+  int n = vsnprintf(shorter, sizeof shorter, fmt, ap);
   va_end(ap);
   char *s = vtb_arena_alloc(a, (size_t)n + 1);
-  vsnprintf(s, (size_t)n + 1, fmt, again);
+  if ((size_t)n < sizeof shorter)
+    memcpy(s, shorter, (size_t)n + 1);
+  else
+    vsnprintf(s, (size_t)n + 1, fmt, again);
   va_end(again);
   return s;
 }
@@ -174,10 +178,15 @@ void vtb_strbuf_puts(vtb_strbuf *s, const char *text) { vtb_strbuf_write(s, text
 void vtb_strbuf_vprintf(vtb_strbuf *s, const char *fmt, va_list ap) {
   va_list again;
   va_copy(again, ap);
-  int n = vsnprintf(NULL, 0, fmt, ap);
-  if (strbuf_reserve(s, (size_t)n)) {
+  size_t room = s->failed ? 0 : s->cap - s->n; /* most fits: counting what does takes as long */
+  int n = vsnprintf(room ? s->at + s->n : NULL, room, fmt, ap);
+  if ((size_t)n < room) {
+    s->n += (size_t)n;
+  } else if (strbuf_reserve(s, (size_t)n)) {
     vsnprintf(s->at + s->n, (size_t)n + 1, fmt, again);
     s->n += (size_t)n;
+  } else if (room) {
+    s->at[s->n] = 0;
   }
   va_end(again);
 }

@@ -30,8 +30,8 @@ static int64_t wrong(reader *r, const char *what, const char *name) {
 }
 
 static bool take(reader *r, const char *token) {
-  r->s += strspn(r->s, " \n");
-  if (!vtb_starts_with(r->s, token)) return false;
+  while (*r->s == ' ' || *r->s == '\n') r->s++;
+  if (*r->s != *token || !vtb_starts_with(r->s, token)) return false;
   r->s += strlen(token);
   return true;
 }
@@ -39,7 +39,9 @@ static bool take(reader *r, const char *token) {
 static void take_name(reader *r, char name[64]) {
   size_t n = 0;
   while (isalnum((unsigned char)r->s[n]) || r->s[n] == '_') n++;
-  snprintf(name, 64, "%.*s", (int)n, r->s);
+  size_t kept = n < 63 ? n : 63;
+  memcpy(name, r->s, kept);
+  name[kept] = 0;
   r->s += n;
 }
 

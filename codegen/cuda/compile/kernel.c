@@ -399,12 +399,15 @@ void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks) {
     free_text(k);
     return;
   }
-  vtb_strbuf_printf(&text, "(%s) {\n%s%s}\n", k->signature.at ? k->signature.at : "",
-                    k->shared.at ? k->shared.at : "", k->body.at ? k->body.at : "");
+  vtb_strbuf_printf(&text, "(%s) {\n%s", k->signature.at ? k->signature.at : "",
+                    k->shared.at ? k->shared.at : "");
+  vtb_strbuf_write(&text, k->body.at ? k->body.at : "", k->body.n);
+  vtb_strbuf_puts(&text, "}\n");
   vtb_check(k->cluster < 2 || blocks % k->cluster == 0, "%lld blocks in clusters of %d",
             (long long)blocks, k->cluster);
-  vtb_strbuf_printf(&key, "%s %d %d %lld %s", k->kind, k->threads, k->cluster,
-                    (long long)k->shared_bytes, text.at);
+  vtb_strbuf_printf(&key, "%s %d %d %lld ", k->kind, k->threads, k->cluster,
+                    (long long)k->shared_bytes);
+  vtb_strbuf_write(&key, text.at, text.n);
   vtb_cuda_kernel *known = vtb_map_get(&c->kernels, key.at);
   if (!known) {
     known = k;

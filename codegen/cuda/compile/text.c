@@ -29,8 +29,8 @@ static bool fails(parser *p, const char *what) {
 
 static void skip_space(parser *p) {
   for (;;) {
-    p->s += strspn(p->s, " \n");
-    const char *end = vtb_starts_with(p->s, "/*") ? strstr(p->s, "*/") : NULL;
+    while (*p->s == ' ' || *p->s == '\n') p->s++;
+    const char *end = *p->s == '/' && p->s[1] == '*' ? strstr(p->s, "*/") : NULL;
     if (!end) return;
     p->s = end + 2;
   }
@@ -38,7 +38,7 @@ static void skip_space(parser *p) {
 
 static bool take(parser *p, const char *token) {
   skip_space(p);
-  if (!vtb_starts_with(p->s, token)) return false;
+  if (*p->s != *token || !vtb_starts_with(p->s, token)) return false;
   p->s += strlen(token);
   return true;
 }

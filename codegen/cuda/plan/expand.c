@@ -132,8 +132,10 @@ static void end_source(vtb_launch_plan *p, vtb_strbuf *text) {
 
 static void fill_common(const vtb_cuda *c, vtb_launch_plan *p) {
   vtb_strbuf text = {0};
-  for (size_t i = 0; i < c->includes.n; i++)
-    vtb_strbuf_printf(&text, "%s\n", (const char *)c->includes.at[i].value);
+  for (size_t i = 0; i < c->includes.n; i++) {
+    vtb_strbuf_puts(&text, c->includes.at[i].value);
+    vtb_strbuf_putc(&text, '\n');
+  }
   p->common = vtb_arena_strdup(&p->arena, text.n ? text.at : "");
   vtb_strbuf_free(&text);
 }
@@ -159,12 +161,13 @@ static const char *function_name(const vtb_cuda_kernel *k, vtb_map *taken, vtb_a
 static void put_kernel(const vtb_cuda_kernel *k, const char *name, vtb_strbuf *out) {
   char clusters[40] = "";
   if (k->cluster > 1) snprintf(clusters, sizeof clusters, "; clusters of %d blocks", k->cluster);
-  vtb_strbuf_printf(out, "%s/* %s: %s%s%s%s */\n%s(%d, %s)%s", out->n ? "\n" : "", k->label, k->ops,
+  vtb_strbuf_printf(out, "%s/* %s: %s%s%s%s */\n%s(%d, %s)", out->n ? "\n" : "", k->label, k->ops,
                     k->origin[0] ? ": " : "", k->origin, clusters,
                     k->arch     ? "VTB_KERNEL_ROOMY"
                     : k->paired ? "VTB_KERNEL_PAIRED"
                                 : "VTB_KERNEL",
-                    k->threads, name, k->text);
+                    k->threads, name);
+  vtb_strbuf_puts(out, k->text);
 }
 
 static void fill_kernels(const vtb_cuda *c, vtb_launch_plan *p) {

@@ -169,7 +169,8 @@ static vtb_cuda_kernel *kernel_of(vtb_cuda *c, const steps *jobs) {
     vtb_strbuf_printf(&ops, "%s%s", j ? "; " : "", one->ops);
   }
   write_text(jobs, &text);
-  vtb_strbuf_printf(&key, "jobs %d %lld %s", k->threads, (long long)k->shared_bytes, text.at);
+  vtb_strbuf_printf(&key, "jobs %d %lld ", k->threads, (long long)k->shared_bytes);
+  vtb_strbuf_write(&key, text.at, text.n);
   vtb_cuda_kernel *known = vtb_map_get(&c->kernels, key.at);
   if (known) {
     known->label = vtb_label_merge(known->label, k->label, &c->arena);
