@@ -44,18 +44,21 @@ vtb_attr vtb__attr_copy(vtb_module *m, vtb_attr a) {
   return a;
 }
 
-void vtb_attr_set(vtb_inst *inst, vtb_attr attr) {
-  vtb_module *m = inst->func->module;
-  attr = vtb__attr_copy(m, attr);
+static void set(vtb_inst *inst, vtb_attr attr) {
   for (int i = 0; i < inst->n_attrs; i++) {
     if (strcmp(inst->attrs[i].key, attr.key) != 0) continue;
     inst->attrs[i] = attr;
     return;
   }
-  vtb_attr *wider = VTB_NEW_ARRAY(&m->arena, vtb_attr, inst->n_attrs + 1);
+  vtb_attr *wider = VTB_NEW_ARRAY(&inst->func->module->arena, vtb_attr, inst->n_attrs + 1);
   for (int i = 0; i < inst->n_attrs; i++) wider[i] = inst->attrs[i];
   wider[inst->n_attrs++] = attr;
   inst->attrs = wider;
+}
+
+void vtb_attr_set(vtb_inst *inst, vtb_attr attr) {
+  set(inst, vtb__attr_copy(inst->func->module, attr));
+  if (inst->op == VTB_OP_einsum) vtb__product_read(inst);
 }
 
 void vtb_attr_remove(vtb_inst *inst, const char *key) {
@@ -66,19 +69,6 @@ void vtb_attr_remove(vtb_inst *inst, const char *key) {
 }
 
 /* ---- equality -------------------------------------------------------------------------------- */
-
-const char *vtb_attr_text(const vtb_attr *a, char buf[VTB_SPEC_SIZE]) {
-  if (strcmp(a->key, "spec") != 0 || strlen(a->s) >= VTB_SPEC_SIZE) return a->s;
-  char now[256] = {0}, next = 'a';
-  size_t n = 0;
-  for (const char *p = a->s; *p; p++) {
-    bool letter = (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z');
-    if (letter && !now[(unsigned char)*p]) now[(unsigned char)*p] = next++;
-    buf[n++] = letter ? now[(unsigned char)*p] : *p;
-  }
-  buf[n] = 0;
-  return buf;
-}
 
 /* The value's bytes; of a text `buf` may hold them. */
 static const void *bytes_of(const vtb_attr *a, char buf[VTB_SPEC_SIZE], size_t *n) {

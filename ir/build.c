@@ -15,6 +15,7 @@ vtb_inst *vtb__inst_new(vtb_func *f, vtb_op op, vtb_func *callee, vtb_value *con
   inst->n_attrs = n_attrs;
   inst->attrs = VTB_NEW_ARRAY(&m->arena, vtb_attr, n_attrs);
   for (int i = 0; i < n_attrs; i++) inst->attrs[i] = vtb__attr_copy(m, attrs[i]);
+  if (op == VTB_OP_einsum) vtb__product_read(inst);
   return inst;
 }
 
@@ -166,11 +167,6 @@ vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, in
 vtb_value *vtb_b_concat(vtb_builder *b, vtb_value *const *xs, int n, int axis) {
   vtb_attr attr = VTB_A_INT("axis", axis);
   return first(vtb_build(b, VTB_OP_concat, xs, n, &attr, 1));
-}
-
-vtb_value *vtb_b_einsum(vtb_builder *b, const char *spec, vtb_value *x, vtb_value *y) {
-  vtb_attr attr = VTB_A_STR("spec", spec);
-  return first(vtb_build(b, VTB_OP_einsum, (vtb_value *[]){x, y}, 2, &attr, 1));
 }
 
 vtb_value *vtb_b_permute(vtb_builder *b, vtb_value *x, int axis, const char *path, bool inverse) {

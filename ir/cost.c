@@ -3,6 +3,7 @@
 #include "ir/convolution.h"
 #include "ir/fold.h"
 #include "ir/internal.h"
+#include "ir/product.h"
 #include "ir/recurrence.h"
 #include "ir/scalar.h"
 #include "ir/update.h"
@@ -55,13 +56,11 @@ static vtb_cost vtb__cost_input(const vtb_inst *inst, int64_t batch) {
 }
 
 static vtb_cost vtb__cost_einsum(const vtb_inst *inst, int64_t batch) {
-  vtb__einsum e;
-  if (vtb__einsum_parse(vtb_attr_str(inst, "spec", ""), &e)) return of_flops(inst, batch, 0);
-  double n = count(&inst->operands[0]->type, batch);
-  for (int i = 0; i < e.rank[1]; i++)
-    if (!memchr(e.in[0], e.in[1][i], (size_t)e.rank[0]))
-      n *= size_at(&inst->operands[1]->type, i, batch);
-  return of_flops(inst, batch, 2 * n);
+  vtb_product p = vtb_product_of(inst);
+  double n = 2;
+  for (int l = 0; l < p.n; l++)
+    n *= (double)(p.letters[l].size == VTB_DYN ? batch : p.letters[l].size);
+  return of_flops(inst, batch, n);
 }
 
 /* Taps of the kernel an output element; the borders are counted as if the padding were data. */

@@ -7,6 +7,7 @@
 #include "ir/ir.h"
 #include "ir/narrow.h"
 #include "ir/path.h"
+#include "ir/product.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ typedef struct vtb__module {
   vtb_map interned;  /* string -> the copy in the arena */
   vtb_map functions; /* name -> function; NULL once removed */
   vtb_map suffixes;  /* name -> the lowest number that may be free behind it */
+  vtb_map products;  /* an einsum's spec -> its letters (product.c) */
 } vtb__module;
 
 /* ---- names and values ------------------------------------------------------------------------ */
@@ -135,12 +137,12 @@ bool vtb__shape_tap(vtb__shape *s);
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
-/* "bnd,ed->bne" taken apart. Letters point into the spec. */
-typedef struct vtb__einsum {
-  const char *in[2], *out;
-  int rank[2], out_rank;
-} vtb__einsum;
-/* NULL when well formed, else what is wrong. */
-const char *vtb__einsum_parse(const char *spec, vtb__einsum *e);
+/* NULL when well formed, else what is wrong. Sizes are 1. */
+const char *vtb__product_parse(const char *spec, vtb_product *p);
+/* Takes the spec of an einsum apart, which is new. */
+void vtb__product_read(vtb_inst *einsum);
+/* "bnd,ed->bne"; as the attribute of an einsum. */
+const char *vtb__spec_text(const vtb_spec *s, char buf[VTB_SPEC_SIZE]);
+vtb_attr vtb__spec_attr(const char *text);
 
 #endif

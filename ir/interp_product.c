@@ -1,46 +1,24 @@
 /* Interpreter: einsum, patches, depthwise convolutions. */
 #include "ir/convolution.h"
 #include "ir/interp_internal.h"
+#include "ir/product.h"
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
-/* Letters by where they occur: in both operands and the result (batch), in one and the result, in
- * both and summed. Letters of one operand only that are summed are summed while that operand is
- * brought into order. */
-typedef struct letters {
-  char name[4][VTB_MAX_RANK * 2];
-  int n[4];
-} letters;
-enum { BATCH, LEFT, RIGHT, SUMMED };
-
+/* Letters by role, those of the result in its order, those that are summed in the first factor's.
+ * What one factor alone has is summed while that is brought into order. */
 typedef struct contraction {
-  vtb__einsum spec;
-  letters by;
-  int64_t size[128];
+  vtb_product p;
+  const vtb_letter *by[VTB_LETTER_ROLES][VTB_MOST_LETTERS];
+  int n[VTB_LETTER_ROLES];
 } contraction;
 
-static bool in_operand(const contraction *c, int k, char letter) {
-  return memchr(c->spec.in[k], letter, (size_t)c->spec.rank[k]) != NULL;
-}
-
-static void add_letter(contraction *c, int group, char letter) {
-  c->by.name[group][c->by.n[group]++] = letter;
-}
-
 static void classify(contraction *c) {
-  for (int i = 0; i < c->spec.out_rank; i++) {
-    char l = c->spec.out[i];
-    add_letter(c,
-               in_operand(c, 0, l) && in_operand(c, 1, l) ? BATCH
-               : in_operand(c, 0, l)                      ? LEFT
-                                                          : RIGHT,
-               l);
-  }
-  for (int i = 0; i < c->spec.rank[0]; i++) {
-    char l = c->spec.in[0][i];
-    if (in_operand(c, 1, l) && !memchr(c->spec.out, l, (size_t)c->spec.out_rank))
-      add_letter(c, SUMMED, l);
-  }
+  for (int place = VTB_IN_RESULT; place >= 0; place -= VTB_IN_RESULT)
+    for (int axis = 0; axis < c->p.rank[place]; axis++) {
+      const vtb_letter *l = vtb_product_at(&c->p, place, axis);
+      if (place == VTB_IN_RESULT || l->role == VTB_LETTER_SUM) c->by[l->role][c->n[l->role]++] = l;
+    }
 }
 
 /* Factors as a product takes them. */
@@ -49,36 +27,34 @@ static void round_factors(double *x, int64_t n, vtb_factors factors) {
   for (int64_t i = 0; i < n; i++) x[i] = vtb_round_factor(x[i], factors);
 }
 
-static int64_t product(const contraction *c, int group) {
-  int64_t n = 1;
-  for (int i = 0; i < c->by.n[group]; i++) n *= c->size[(unsigned char)c->by.name[group][i]];
-  return n;
+static int64_t size_of(const contraction *c, vtb_letter_role role) {
+  return vtb_product_size(&c->p, role, 0);
 }
 
-static int64_t stride_of(const char *spec, const vtb_type *t, char letter) {
+static int64_t stride_of(const vtb_letter *l, int place, const vtb_type *t) {
   int64_t strides[VTB_MAX_RANK];
-  const char *at = memchr(spec, letter, (size_t)t->rank);
   vtb__strides(t, strides);
-  return at ? strides[at - spec] : 0;
+  return l->at[place] < 0 ? 0 : strides[l->at[place]];
 }
 
-/* The operand as a contiguous array over the letters of the three groups, other letters summed
+/* The operand as a contiguous array over the letters of the three roles, other letters summed
  * away. */
-static double *ordered(const contraction *c, int k, const vtb_tensor *x, const int groups[3]) {
+static double *ordered(const contraction *c, int k, const vtb_tensor *x,
+                       const vtb_letter_role roles[3]) {
   int64_t size[3 * VTB_MAX_RANK], from[3 * VTB_MAX_RANK], n = 1;
   int rank = 0;
   for (int g = 0; g < 3; g++)
-    for (int i = 0; i < c->by.n[groups[g]]; i++) {
-      char l = c->by.name[groups[g]][i];
-      size[rank] = c->size[(unsigned char)l];
-      from[rank++] = stride_of(c->spec.in[k], &x->type, l);
+    for (int i = 0; i < c->n[roles[g]]; i++) {
+      const vtb_letter *l = c->by[roles[g]][i];
+      size[rank] = l->size;
+      from[rank++] = stride_of(l, k, &x->type);
     }
   vtb__loops solo = {.n_streams = 1};
-  for (int i = 0; i < c->spec.rank[k]; i++) {
-    char l = c->spec.in[k][i];
-    if (in_operand(c, !k, l) || memchr(c->spec.out, l, (size_t)c->spec.out_rank)) continue;
-    solo.size[solo.rank] = c->size[(unsigned char)l];
-    solo.stride[0][solo.rank++] = stride_of(c->spec.in[k], &x->type, l);
+  for (int i = 0; i < c->p.rank[k]; i++) {
+    const vtb_letter *l = vtb_product_at(&c->p, k, i);
+    if (l->role != VTB_LETTER_ALONE) continue;
+    solo.size[solo.rank] = l->size;
+    solo.stride[0][solo.rank++] = stride_of(l, k, &x->type);
   }
   int64_t to[3 * VTB_MAX_RANK];
   for (int i = rank - 1; i >= 0; i--) {
@@ -132,26 +108,28 @@ static void add_broadcast(vtb_tensor *y, const vtb_tensor *x) {
 }
 
 vtb_status vtb__interp_einsum(vtb__eval *e) {
-  contraction c = {0};
-  vtb__einsum_parse(vtb_attr_str(e->inst, "spec", ""), &c.spec);
-  for (int k = 0; k < 2; k++)
-    for (int i = 0; i < c.spec.rank[k]; i++)
-      c.size[(unsigned char)c.spec.in[k][i]] = e->in[k]->type.dim[i].size;
+  contraction c = {.p = vtb_product_of(e->inst)};
+  for (int k = 0; k < 2; k++) /* the batch is that of the values */
+    for (int i = 0; i < c.p.rank[k]; i++)
+      c.p.letters[c.p.of[k][i]].size = e->in[k]->type.dim[i].size;
   classify(&c);
-  double *a = ordered(&c, 0, e->in[0], (const int[]){BATCH, LEFT, SUMMED});
-  double *b = ordered(&c, 1, e->in[1], (const int[]){BATCH, SUMMED, RIGHT});
-  int64_t nb = product(&c, BATCH), m = product(&c, LEFT), n = product(&c, RIGHT),
-          k = product(&c, SUMMED);
+  double *a = ordered(&c, 0, e->in[0],
+                      (const vtb_letter_role[]){VTB_LETTER_BATCH, VTB_LETTER_ROWS, VTB_LETTER_SUM});
+  double *b =
+      ordered(&c, 1, e->in[1],
+              (const vtb_letter_role[]){VTB_LETTER_BATCH, VTB_LETTER_SUM, VTB_LETTER_COLUMNS});
+  int64_t nb = size_of(&c, VTB_LETTER_BATCH), m = size_of(&c, VTB_LETTER_ROWS),
+          n = size_of(&c, VTB_LETTER_COLUMNS), k = size_of(&c, VTB_LETTER_SUM);
   round_factors(a, nb * m * k, vtb_factors_of(e->inst));
   round_factors(b, nb * n * k, vtb_factors_of(e->inst));
   double *y = vtb_xcalloc((size_t)(nb * m * n), sizeof *y);
   for (int64_t i = 0; i < nb; i++) matmul(m, n, k, a + i * m * k, b + i * k * n, y + i * m * n);
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK], stride = 1;
   int rank = 0;
-  for (int g = BATCH; g <= RIGHT; g++)
-    for (int i = 0; i < c.by.n[g]; i++) {
-      size[rank] = c.size[(unsigned char)c.by.name[g][i]];
-      to[rank++] = stride_of(c.spec.out, &e->out[0]->type, c.by.name[g][i]);
+  for (int g = VTB_LETTER_BATCH; g <= VTB_LETTER_COLUMNS; g++)
+    for (int i = 0; i < c.n[g]; i++) {
+      size[rank] = c.by[g][i]->size;
+      to[rank++] = stride_of(c.by[g][i], VTB_IN_RESULT, &e->out[0]->type);
     }
   for (int i = rank - 1; i >= 0; i--) {
     from[i] = stride;

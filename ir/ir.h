@@ -101,7 +101,9 @@ struct vtb_inst {
   vtb_value **results;
   vtb_attr *attrs;
   vtb_func *callee; /* call, fused, recurrence, update; else NULL */
-  vtb_span span;    /* the .vtb text it came from */
+  /* of an einsum with a well-formed spec its letters, without sizes (ir/product.h); else NULL */
+  const struct vtb_product *product;
+  vtb_span span; /* the .vtb text it came from */
   vtb_inst *prev, *next;
   vtb_func *func;
   int order; /* set by vtb_func_number() */

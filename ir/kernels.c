@@ -1,7 +1,6 @@
 /* See kernels.h. */
 #include "ir/kernels.h"
-
-#include <string.h>
+#include "ir/product.h"
 
 enum { DENSE, ANYWHERE, ANYTHING = 0, ROWS };
 
@@ -40,9 +39,17 @@ bool vtb_kernel_reads_rows(vtb_kernel_kind k) {
 }
 
 bool vtb_is_share(const vtb_inst *i) {
-  if (i->op != VTB_OP_einsum || i->operands[1]->type.rank != 3) return false;
-  const char *x = vtb_attr_str(i, "spec", ""), *w = strchr(x, ',') + 1, *y = strchr(x, '>') + 1;
-  size_t n = (size_t)i->operands[0]->type.rank;
-  if (n < 3 || strlen(y) != n || w[1] != x[n - 2] || w[2] != x[n - 1]) return false;
-  return y[0] == x[n - 2] && memcmp(y + 1, x, n - 2) == 0 && y[n - 1] == w[0];
+  if (i->op != VTB_OP_einsum) return false;
+  vtb_product p = vtb_product_of(i);
+  const vtb_letter *share = vtb_product_only(&p, VTB_LETTER_BATCH),
+                   *channel = vtb_product_only(&p, VTB_LETTER_SUM),
+                   *column = vtb_product_only(&p, VTB_LETTER_COLUMNS);
+  int n = p.rank[0];
+  if (!share || !channel || !column || p.count[VTB_LETTER_ALONE] || n < 3 ||
+      p.rank[VTB_IN_RESULT] != n || share->at[0] != n - 2 || channel->at[0] != n - 1)
+    return false;
+  for (int a = 0; a < n - 2; a++)
+    if (p.of[0][a] != p.of[VTB_IN_RESULT][a + 1]) return false;
+  return share->at[VTB_IN_RESULT] == 0 && share->at[1] == 1 && channel->at[1] == 2 &&
+         column->at[VTB_IN_RESULT] == n - 1;
 }

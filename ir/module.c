@@ -15,6 +15,7 @@ void vtb_module_free(vtb_module *m) {
   vtb_map_free(&full->interned);
   vtb_map_free(&full->functions);
   vtb_map_free(&full->suffixes);
+  vtb_map_free(&full->products);
   vtb_arena_free(&m->arena);
   vtb_free(full);
 }

@@ -2,6 +2,7 @@
  * share. */
 #include "ir/internal.h"
 #include "ir/kernels.h"
+#include "ir/product.h"
 #include "ir/recurrence.h"
 
 static const vtb_decay decays[] = {
@@ -193,13 +194,14 @@ static const vtb_value *adjoint_of_rows(const vtb_inst *scan, int o) {
 vtb_mixer_back vtb_mixer_back_of(const vtb_inst *scan, int o) {
   const vtb_value *d = adjoint_of_rows(scan, o);
   vtb_mixer_back back = {NULL, NULL, NULL};
+  vtb_blocks blocks;
   for (const vtb_inst *i = scan->next; d && i; i = i->next) {
     const vtb_inst *view = i->n_operands ? i->operands[0]->def : NULL;
     if (!view || view->op != VTB_OP_reshape || view->operands[0] != d) continue;
     if (i->op == VTB_OP_reduce_sum)
       back.bias = i;
     else if (i->op == VTB_OP_einsum)
-      *(strncmp(vtb_attr_str(i, "spec", ""), "bngo,bngi", 9) == 0 ? &back.weights : &back.rows) = i;
+      *(vtb_blocks_of(i, &blocks) ? &back.rows : &back.weights) = i;
   }
   return back;
 }

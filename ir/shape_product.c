@@ -1,4 +1,4 @@
-/* Shape rules of einsum, patches and depthwise convolutions; taking an einsum spec apart. */
+/* Shape rules of einsum, patches and depthwise convolutions. */
 #include "ir/convolution.h"
 #include "ir/internal.h"
 
@@ -6,52 +6,21 @@
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
-/* Reads letters, no letter twice. Returns their number, -1 if there are too many or one comes
- * twice. */
-static int read_letters(const char **p) {
-  const char *begin = *p;
-  while ((**p >= 'a' && **p <= 'z') || (**p >= 'A' && **p <= 'Z')) (*p)++;
-  int n = (int)(*p - begin < 100 ? *p - begin : 100);
-  if (n > VTB_MAX_RANK) return -1;
-  for (int i = 0; i < n; i++)
-    if (memchr(begin + i + 1, begin[i], (size_t)(n - i - 1))) return -1;
-  return n;
-}
-
-const char *vtb__einsum_parse(const char *spec, vtb__einsum *e) {
-  const char *p = spec;
-  e->in[0] = p;
-  e->rank[0] = read_letters(&p);
-  if (*p++ != ',') return "want \"ab,bc->ac\"";
-  e->in[1] = p;
-  e->rank[1] = read_letters(&p);
-  if (p[0] != '-' || p[1] != '>') return "want \"ab,bc->ac\"";
-  p += 2;
-  e->out = p;
-  e->out_rank = read_letters(&p);
-  if (*p) return "want \"ab,bc->ac\"";
-  if (e->rank[0] < 0 || e->rank[1] < 0 || e->out_rank < 0)
-    return "a letter comes twice in one place, or too many letters";
-  for (int i = 0; i < e->out_rank; i++)
-    if (!memchr(e->in[0], e->out[i], (size_t)e->rank[0]) &&
-        !memchr(e->in[1], e->out[i], (size_t)e->rank[1]))
-      return "a letter of the result is in no operand";
-  return NULL;
-}
-
-static bool bind_letters(vtb__shape *s, const vtb__einsum *e, int which, vtb_dim *letters) {
-  const vtb_type *x = vtb__shape_operand(s, which);
-  const char *spec = vtb_attr_str(s->inst, "spec", "");
-  if (x->rank != e->rank[which])
+static bool bind_letters(vtb__shape *s, int place, vtb_dim *letters) {
+  const vtb_product *p = s->inst->product;
+  const vtb_type *x = vtb__shape_operand(s, place);
+  const char *spec = vtb_einsum_text(s->inst);
+  if (x->rank != p->rank[place])
     return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM,
-                           "einsum \"%s\": operand %d is %s, which has %d axes", spec, which + 1,
+                           "einsum \"%s\": operand %d is %s, which has %d axes", spec, place + 1,
                            vtb__shape_text(s, x), x->rank);
   for (int i = 0; i < x->rank; i++) {
-    vtb_dim *d = &letters[(unsigned char)e->in[which][i]];
+    int l = p->of[place][i];
+    vtb_dim *d = &letters[l];
     if (d->size && d->size != x->dim[i].size)
       return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\" of %s and %s: %c has two sizes",
                              spec, vtb__shape_text(s, vtb__shape_operand(s, 0)),
-                             vtb__shape_text(s, vtb__shape_operand(s, 1)), e->in[which][i]);
+                             vtb__shape_text(s, vtb__shape_operand(s, 1)), p->letters[l].name);
     d->size = x->dim[i].size;
     if (!d->name) d->name = x->dim[i].name;
   }
@@ -59,15 +28,18 @@ static bool bind_letters(vtb__shape *s, const vtb__einsum *e, int which, vtb_dim
 }
 
 bool vtb__shape_einsum(vtb__shape *s) {
-  const char *spec = vtb_attr_str(s->inst, "spec", "");
-  vtb__einsum e;
-  const char *wrong = vtb__einsum_parse(spec, &e);
-  if (wrong) return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\": %s", spec, wrong);
-  vtb_dim letters[128] = {0};
-  if (!vtb__shape_f32(s) || !bind_letters(s, &e, 0, letters) || !bind_letters(s, &e, 1, letters))
+  const char *spec = vtb_einsum_text(s->inst);
+  const vtb_product *p = s->inst->product;
+  if (!p) {
+    vtb_product none;
+    return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\": %s", spec,
+                           vtb__product_parse(spec, &none));
+  }
+  vtb_dim letters[VTB_MOST_LETTERS] = {0};
+  if (!vtb__shape_f32(s) || !bind_letters(s, 0, letters) || !bind_letters(s, 1, letters))
     return false;
-  vtb_type t = {.dtype = VTB_F32, .rank = e.out_rank};
-  for (int i = 0; i < e.out_rank; i++) t.dim[i] = letters[(unsigned char)e.out[i]];
+  vtb_type t = {.dtype = VTB_F32, .rank = p->rank[VTB_IN_RESULT]};
+  for (int i = 0; i < t.rank; i++) t.dim[i] = letters[p->of[VTB_IN_RESULT][i]];
   if (s->inst->n_operands == 3) {
     const vtb_type *init = vtb__shape_operand(s, 2);
     vtb_type sum;

@@ -13,9 +13,8 @@
  */
 #include "passes/passes_internal.h"
 
-#include <string.h>
-
 #include "ir/kernels.h"
+#include "ir/product.h"
 #include "passes/fuse/product.h"
 
 /* The sum that is all of `i`, or NULL. */
@@ -37,13 +36,10 @@ static bool is_summed(const vtb_inst *sum, int axis) {
 
 /* Whether the sum is over those axes of factor `which` that the product sums over. */
 static bool over_depth(const vtb_inst *sum, const vtb_inst *einsum, int which) {
-  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  const vtb_type *t = &einsum->operands[which]->type;
-  for (int axis = 0; axis < t->rank; axis++) {
-    char letter = (which ? second : spec)[axis];
-    if (t->dim[axis].size != 1 && is_summed(sum, axis) == (strchr(out, letter) != NULL))
-      return false;
+  vtb_product p = vtb_product_of(einsum);
+  for (int axis = 0; axis < p.rank[which]; axis++) {
+    const vtb_letter *l = vtb_product_at(&p, which, axis);
+    if (l->size != 1 && is_summed(sum, axis) == (l->at[VTB_IN_RESULT] >= 0)) return false;
   }
   return true;
 }

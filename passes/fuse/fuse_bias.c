@@ -14,9 +14,9 @@
 
 #include "ir/convolution.h"
 #include "ir/kernels.h"
+#include "ir/product.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_BLOCK = 8, LEAST_ROWS = 64 };
 
@@ -28,12 +28,9 @@ static int adjoint_of(const vtb_inst *i, int64_t *channels) {
     *channels = d.channels;
     return d.kernel[0] * d.kernel[1] * d.kernel[2] <= VTB_MOST_TAPS ? 1 : -1;
   }
-  if (i->op != VTB_OP_einsum || i->n_operands != 2 || i->results[0]->type.rank != 3) return -1;
-  const char *a = vtb_attr_str(i, "spec", ""), *b = strchr(a, ',') + 1, *out = strchr(a, '>') + 1;
+  if (!vtb_is_blocks_gradient(i) || i->n_operands != 2) return -1;
   const vtb_type *x = &i->operands[0]->type, *y = &i->operands[1]->type;
   int n = x->rank;
-  if (n < 3 || y->rank != n || memcmp(a, b, (size_t)n - 1) != 0 || a[n - 1] == b[n - 1]) return -1;
-  if (out[0] != a[n - 2] || out[1] != a[n - 1] || out[2] != b[n - 1]) return -1;
   int64_t size = x->dim[n - 1].size, groups = x->dim[n - 2].size;
   if (size > MOST_BLOCK || y->dim[n - 1].size > MOST_BLOCK || size < 2 || groups < 2) return -1;
   *channels = groups * size;

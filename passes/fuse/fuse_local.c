@@ -19,10 +19,10 @@
 #include "passes/passes_internal.h"
 
 #include "ir/kernels.h"
+#include "ir/product.h"
 
 #include <limits.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { BLOCK = 4, MOST_PRODUCTS = 4, MOST_OPS = 64, MOST_VALUES = 96 };
 
@@ -34,18 +34,9 @@ static bool is_convolution(const vtb_inst *i) {
 
 /* "bngi,goi->bngo" with the letters of the matrix in any order. */
 static bool is_block(const vtb_inst *i) {
-  if (i->op != VTB_OP_einsum) return false;
-  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  const vtb_type *x = &i->operands[0]->type, *m = &i->operands[1]->type;
-  int n = x->rank;
-  if (n < 3 || m->rank != 3 || i->results[0]->type.rank != n) return false;
-  if (memcmp(spec, out, (size_t)n - 1) != 0 || spec[n - 1] == out[n - 1]) return false;
-  const char letters[] = {spec[n - 2], spec[n - 1], out[n - 1]};
-  for (int l = 0; l < 3; l++)
-    if (!memchr(w, letters[l], 3)) return false;
-  if (i->n_operands == 3 && vtb_type_is_dynamic(&i->operands[2]->type)) return false;
-  return x->dim[n - 1].size == BLOCK && i->results[0]->type.dim[n - 1].size == BLOCK &&
+  vtb_blocks b;
+  if (!vtb_blocks_of(i, &b) || b.inner != BLOCK || b.outer != BLOCK) return false;
+  return (i->n_operands == 2 || !vtb_type_is_dynamic(&i->operands[2]->type)) &&
          !vtb__mixer_takes(i);
 }
 
@@ -53,14 +44,10 @@ static bool is_block(const vtb_inst *i) {
  * channels. */
 static bool is_thin(const vtb_inst *i) {
   if (i->op != VTB_OP_einsum) return false;
-  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  const vtb_type *x = &i->operands[0]->type, *y = &i->results[0]->type;
-  int n = x->rank;
-  if (n < 2 || i->operands[1]->type.rank != 2 || y->rank != n) return false;
-  if (memcmp(spec, out, (size_t)n - 1) != 0 || spec[n - 1] == out[n - 1]) return false;
-  if (!memchr(w, spec[n - 1], 2) || !memchr(w, out[n - 1], 2)) return false;
-  return x->dim[n - 1].size <= VTB_SHORT_SUM && y->dim[n - 1].size % BLOCK == 0;
+  vtb_product p = vtb_product_of(i);
+  return p.rank[1] == 2 && vtb_product_keeps_rows(&p) && p.rank[0] >= 2 &&
+         vtb_product_only(&p, VTB_LETTER_SUM)->size <= VTB_SHORT_SUM &&
+         vtb_product_only(&p, VTB_LETTER_COLUMNS)->size % BLOCK == 0;
 }
 
 static bool is_product(const vtb_inst *i) { return is_block(i) || is_thin(i); }

@@ -20,9 +20,8 @@
 
 #include "ir/kernels.h"
 #include "ir/narrow.h"
+#include "ir/product.h"
 #include "ir/recurrence.h"
-
-#include <string.h>
 
 enum { MOST_OPS = 64, WIDEST = 512 };
 
@@ -136,15 +135,9 @@ static bool is_parallel(const vtb_inst *scan) {
 }
 
 bool vtb__is_product_of_fours(const vtb_inst *i) {
-  if (i->op != VTB_OP_einsum || i->n_operands < 2) return false;
-  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',');
-  const vtb_type *x = &i->operands[0]->type, *m = &i->operands[1]->type;
-  if (x->rank != 4 || m->rank != 3 || m->dim[1].size != 4 || m->dim[2].size != 4 || w != spec + 4 ||
-      strlen(spec) != 14)
-    return false;
-  const char *out = spec + 10;
-  if (memcmp(spec, out, 3) != 0 || w[1] != spec[2] || x->dim[3].size != 4) return false;
-  return (w[2] == spec[3] && w[3] == out[3]) || (w[3] == spec[3] && w[2] == out[3]);
+  vtb_blocks b;
+  return vtb_blocks_of(i, &b) && i->operands[0]->type.rank == 4 && b.inner == 4 && b.outer == 4 &&
+         b.at_group == 0;
 }
 
 bool vtb__is_map_of_fours(const vtb_inst *i) {

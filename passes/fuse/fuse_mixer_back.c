@@ -16,9 +16,8 @@
 #include "passes/passes_internal.h"
 
 #include "ir/kernels.h"
+#include "ir/product.h"
 #include "ir/recurrence.h"
-
-#include <string.h>
 
 enum { MOST_CHAIN = 8 };
 
@@ -31,17 +30,13 @@ typedef struct readers {
 /* ---- what there is --------------------------------------------------------------------------- */
 
 static bool is_last_summed(const vtb_inst *map) {
-  const char *spec = vtb_attr_str(map, "spec", "");
-  return spec[7] == spec[3];
+  vtb_blocks b;
+  return vtb_blocks_of(map, &b) && b.at_inner == 2;
 }
 
-/* "bngo,bngi->goi" of the adjoint and the rows. */
+/* Of the adjoint and the rows. */
 static bool is_gradient(const vtb_inst *i) {
-  if (i->op != VTB_OP_einsum || i->n_operands != 2) return false;
-  const char *spec = vtb_attr_str(i, "spec", "");
-  return strlen(spec) == 14 && i->operands[0]->type.rank == 4 && i->operands[1]->type.rank == 4 &&
-         memcmp(spec, spec + 5, 3) == 0 && spec[3] != spec[8] && spec[11] == spec[2] &&
-         spec[12] == spec[3] && spec[13] == spec[8];
+  return vtb_is_blocks_gradient(i) && i->n_operands == 2 && i->operands[0]->type.rank == 4;
 }
 
 /* Gradients of the matrix and its bias, as an einsum or a kernel of both. */

@@ -27,6 +27,7 @@
  * parameters alone, what the library takes, and norms no product makes the rows of. Behind
  * fuse_products, before storage.
  */
+#include "ir/product.h"
 #include "passes/fuse/fuse_norms.h"
 
 #include <stdlib.h>
@@ -72,14 +73,18 @@ static bool is_prepared(const fusing *s, const vtb_value *v) {
   return true;
 }
 
-/* The specification is "..k,..k->....": the rows as they are, then the weight's. */
+/* "..k,..k->....": the rows as they are, then the weight's. */
 static bool is_linear(const vtb_inst *einsum) {
-  const char *spec = vtb_attr_str(einsum, "spec", ""), *w = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  int rows = einsum->operands[0]->type.rank - 1, columns = einsum->operands[1]->type.rank - 1;
-  return rows >= 0 && columns >= 0 && spec[rows] == w[columns] && !strchr(out, spec[rows]) &&
-         (int)strlen(out) == rows + columns && !memcmp(out, spec, (size_t)rows) &&
-         !memcmp(out + rows, w, (size_t)columns);
+  vtb_product p = vtb_product_of(einsum);
+  int rows = p.rank[0] - 1, columns = p.rank[1] - 1;
+  const vtb_letter *k = vtb_product_only(&p, VTB_LETTER_SUM);
+  bool linear =
+      k && k->at[0] == rows && k->at[1] == columns && p.rank[VTB_IN_RESULT] == rows + columns;
+  for (int l = 0; linear && l < p.n; l++) {
+    const int *at = p.letters[l].at;
+    if (&p.letters[l] != k) linear = at[VTB_IN_RESULT] == (at[0] >= 0 ? at[0] : rows + at[1]);
+  }
+  return linear;
 }
 
 static bool takes_norm(const fusing *s, const vtb_inst *product, const vtb_value *normed) {

@@ -3,28 +3,17 @@
  * there are. */
 #include "passes/fuse/product.h"
 
-#include <string.h>
-
+#include "ir/product.h"
 #include "ir/recurrence.h"
 
 enum { NOMINAL_BATCH = 32 }; /* for a batch that is not bound yet */
 
 bool vtb__product_sizes(const vtb_inst *einsum, int64_t size[3]) {
-  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  size[0] = size[1] = size[2] = 1;
-  for (int which = 0; which < 2; which++)
-    for (const char *s = which == 0 ? spec : second; *s != ',' && *s != '-'; s++) {
-      int64_t n = einsum->operands[which]->type.dim[s - (which == 0 ? spec : second)].size;
-      const char *in_other =
-          which == 0 ? strchr(second, *s) : memchr(spec, *s, (size_t)(second - spec));
-      bool both = in_other && in_other < out - 2, kept = strchr(out, *s);
-      if (n < 0) n = NOMINAL_BATCH;
-      if (n == 1 || (both && kept) || (both && which == 1)) continue;
-      if (!both && !kept) return false;
-      size[both ? 2 : which] *= n;
-    }
-  return true;
+  vtb_product p = vtb_product_of(einsum);
+  size[0] = vtb_product_size(&p, VTB_LETTER_ROWS, NOMINAL_BATCH);
+  size[1] = vtb_product_size(&p, VTB_LETTER_COLUMNS, NOMINAL_BATCH);
+  size[2] = vtb_product_size(&p, VTB_LETTER_SUM, NOMINAL_BATCH);
+  return vtb_product_size(&p, VTB_LETTER_ALONE, NOMINAL_BATCH) == 1;
 }
 
 /* Else tiles are mostly empty in both directions. */
@@ -40,9 +29,10 @@ bool vtb_scan_is_product(const vtb_inst *scan) {
 }
 
 bool vtb_ends_in_parameter(const vtb_inst *einsum) {
-  const char *spec = vtb_attr_str(einsum, "spec", ""), *second = strchr(spec, ','),
-             *out = strchr(spec, '>');
-  return second && out && spec[0] != ',' && second[1] == spec[0] && !strchr(out, spec[0]);
+  vtb_product p = vtb_product_of(einsum);
+  if (!p.rank[0]) return false;
+  const vtb_letter *first = vtb_product_at(&p, 0, 0);
+  return first->role == VTB_LETTER_SUM && first->at[1] == 0;
 }
 
 /* The mean of of[.., C], and the sum of the squares of what it is off it. */

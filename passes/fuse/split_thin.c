@@ -18,9 +18,8 @@
  */
 #include "passes/passes_internal.h"
 
-#include <string.h>
-
 #include "ir/kernels.h"
+#include "ir/product.h"
 
 enum { MOST_OUTPUTS = 16, MOST_CHANNELS = 512, LEAST_CHANNELS = 64, MOST_PARTS = 8, DEPTH = 8 };
 
@@ -34,12 +33,11 @@ typedef struct chain {
 
 /* "bnd,ed->bne". */
 static bool is_thin(const vtb_inst *i) {
-  if (i->op != VTB_OP_einsum || i->operands[0]->type.rank != 3) return false;
-  const char *s = vtb_attr_str(i, "spec", "");
-  if (i->operands[1]->type.rank != 2 || strlen(s) != 11) return false;
-  const vtb_type *y = &i->results[0]->type;
-  return s[5] == s[2] && s[4] != s[0] && s[4] != s[1] && s[4] != s[2] && s[8] == s[0] &&
-         s[9] == s[1] && s[10] == s[4] && y->rank == 3 && y->dim[2].size <= MOST_OUTPUTS;
+  if (i->op != VTB_OP_einsum) return false;
+  vtb_product p = vtb_product_of(i);
+  return p.rank[0] == 3 && p.rank[1] == 2 && vtb_product_keeps_rows(&p) &&
+         vtb_product_only(&p, VTB_LETTER_SUM)->at[1] == 1 &&
+         vtb_product_only(&p, VTB_LETTER_COLUMNS)->size <= MOST_OUTPUTS;
 }
 
 /* The convolution of whose result, element by element, v is made. */
@@ -113,10 +111,9 @@ static vtb_value *product_of(vtb_builder *b, const vtb_inst *i, int64_t shares, 
   x.dim[2] = w.dim[1] = (vtb_dim){.size = shares};
   w.dim[2] = x.dim[3];
   b->span = i->span;
-  vtb_value *operands[] = {shaped(*b, i->operands[0], &x, conv),
-                           shaped(*b, i->operands[1], &w, conv), start};
-  vtb_attr spec = VTB_A_STR("spec", "bnsc,esc->sbne");
-  return vtb_build(b, VTB_OP_einsum, operands, start ? 3 : 2, &spec, 1)->results[0];
+  vtb_value *factor = shaped(*b, i->operands[0], &x, conv),
+            *weights = shaped(*b, i->operands[1], &w, conv);
+  return vtb_b_einsum_from(b, "bnsc,esc->sbne", factor, weights, start);
 }
 
 /* A slice of the sum's columns, which can as well be the sum of slices: then whatever reads it adds

@@ -1,5 +1,6 @@
 /* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
  * adjoint of the result. */
+#include "ir/product.h"
 #include "ir/recurrence.h"
 #include "ir/rewrite.h"
 #include "passes/grad/autodiff.h"
@@ -12,49 +13,32 @@ static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, 
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
 
-typedef struct subscripts {
-  char of[3][VTB_MAX_RANK + 1]; /* operands and result */
-} subscripts;
-
-static subscripts parse_spec(const char *spec) {
-  subscripts s = {0};
-  int k = 0, n = 0;
-  for (const char *p = spec; *p; p++) {
-    if (*p == ',' || *p == '>')
-      k++, n = 0;
-    else if (*p >= 'A' && n < VTB_MAX_RANK)
-      s.of[k][n++] = *p;
-    vtb_check(k < 3, "einsum spec %s", spec);
-  }
-  return s;
-}
-
 /* d of operand `k` = einsum(d, other); axes that were summed in this operand alone are stretched
  * afterwards. */
-static void einsum_operand(vtb__gradient *g, vtb_inst *inst, const subscripts *s, int k) {
+static void einsum_operand(vtb__gradient *g, vtb_inst *inst, int k) {
   vtb_value *x = inst->operands[k], *other = inst->operands[1 - k];
   if (!vtb__wants(x)) return;
-  char spec[3 * VTB_MAX_RANK + 8], kept[VTB_MAX_RANK + 1];
+  vtb_product p = vtb_product_of(inst);
+  vtb_spec of = vtb_spec_of(&p), adjoint = {0};
   vtb_type stretched = x->type;
-  int n = 0;
+  memcpy(adjoint.of[0], of.of[VTB_IN_RESULT], sizeof adjoint.of[0]);
+  memcpy(adjoint.of[1], of.of[1 - k], sizeof adjoint.of[1]);
   for (int a = 0; a < x->type.rank; a++) {
-    char letter = s->of[k][a];
-    if (strchr(s->of[2], letter) || strchr(s->of[1 - k], letter))
-      kept[n++] = letter;
+    const vtb_letter *l = vtb_product_at(&p, k, a);
+    if (l->role != VTB_LETTER_ALONE)
+      vtb_spec_put(&adjoint, VTB_IN_RESULT, l->name);
     else
       stretched.dim[a].size = 1;
   }
-  kept[n] = '\0';
-  snprintf(spec, sizeof spec, "%s,%s->%s", s->of[2], s->of[1 - k], kept);
-  vtb_value *d = vtb_b_einsum(&g->b, spec, dr(g, inst), other);
-  if (n < x->type.rank) d = vtb_b_broadcast(&g->b, vtb_b_reshape(&g->b, d, &stretched), &x->type);
+  vtb_value *d = vtb_b_einsum_of(&g->b, &adjoint, dr(g, inst), other);
+  if (d->type.rank < x->type.rank)
+    d = vtb_b_broadcast(&g->b, vtb_b_reshape(&g->b, d, &stretched), &x->type);
   vtb__contribute(g, x, d);
 }
 
 RULE(einsum) {
-  subscripts s = parse_spec(vtb_attr_str(inst, "spec", ""));
-  einsum_operand(g, inst, &s, 0);
-  einsum_operand(g, inst, &s, 1);
+  einsum_operand(g, inst, 0);
+  einsum_operand(g, inst, 1);
   if (inst->n_operands == 3 && vtb__wants(inst->operands[2]))
     vtb__contribute(g, inst->operands[2],
                     vtb_b_reduce_to(&g->b, dr(g, inst), &inst->operands[2]->type));

@@ -16,8 +16,9 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/product.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_COLUMNS = 32, MOST_MATRIX = 64, MOST_TERMS = 16 };
 
@@ -44,19 +45,15 @@ typedef struct term {
 } term;
 
 static bool parse_narrow(vtb_inst *e, narrow *out) {
-  if (e->op != VTB_OP_einsum || e->n_operands != 2 || e->operands[1]->type.rank != 2) return false;
-  const char *spec = vtb_attr_str(e, "spec", ""), *w = strchr(spec, ',') + 1,
-             *y = strchr(spec, '>') + 1;
-  int last = e->operands[0]->type.rank - 1;
-  if (last < 1 || strncmp(spec, y, (size_t)last) != 0 || strchr(y, spec[last])) return false;
-  char column = y[last];
-  if (e->results[0]->type.rank != last + 1 || memchr(spec, column, (size_t)last + 1)) return false;
-  bool first = w[0] == column && w[1] == spec[last];
-  if (!first && !(w[1] == column && w[0] == spec[last])) return false;
+  if (e->op != VTB_OP_einsum || e->n_operands != 2) return false;
+  vtb_product p = vtb_product_of(e);
+  int last = p.rank[0] - 1;
+  if (last < 1 || p.rank[1] != 2 || !vtb_product_keeps_rows(&p)) return false;
+  const vtb_letter *column = vtb_product_only(&p, VTB_LETTER_COLUMNS);
   *out = (narrow){.inst = e,
-                  .columns = e->results[0]->type.dim[last].size,
-                  .width = e->operands[0]->type.dim[last].size,
-                  .columns_first = first};
+                  .columns = column->size,
+                  .width = vtb_product_only(&p, VTB_LETTER_SUM)->size,
+                  .columns_first = column->at[1] == 0};
   int64_t tokens = 1;
   for (int a = 0; a < last; a++) {
     int64_t size = e->results[0]->type.dim[a].size;
@@ -95,20 +92,14 @@ static vtb_value *without_bias(vtb_value *v, int64_t width, vtb_value **bias) {
 /* e as x [..., g, i] times w; x may be read where its last axis is still one. */
 static bool parse_blocks(const vtb_inst *e, int64_t width, source *out) {
   if (!e || e->op != VTB_OP_einsum || e->n_operands != 2) return false;
-  const char *spec = vtb_attr_str(e, "spec", ""), *w = strchr(spec, ',') + 1,
-             *y = strchr(spec, '>') + 1;
-  int rank = e->operands[0]->type.rank, lead = rank - 2;
-  if (lead < 1 || e->operands[1]->type.rank != 3 || e->results[0]->type.rank != rank) return false;
-  if (strncmp(spec, y, (size_t)lead + 1) != 0) return false; /* tokens and groups */
-  char g = spec[lead], i = spec[lead + 1], o = y[lead + 1];
-  if (strchr(y, i) || memchr(spec, o, (size_t)rank)) return false;
-  for (int a = 0; a < 3; a++) {
-    int64_t size = e->operands[1]->type.dim[a].size;
-    if (memchr(spec, w[a], (size_t)lead) || (w[a] != g && w[a] != i && w[a] != o)) return false;
-    out->letters[a] = w[a] == g ? 'g' : w[a] == i ? 'i' : 'o';
-    *(w[a] == g ? &out->groups : w[a] == i ? &out->from : &out->to) = size;
-  }
+  vtb_blocks b;
+  int rank = e->operands[0]->type.rank;
+  if (!vtb_blocks_of(e, &b)) return false;
+  out->letters[b.at_group] = 'g';
+  out->letters[b.at_inner] = 'i';
+  out->letters[b.at_outer] = 'o';
   out->letters[3] = '\0';
+  out->groups = b.groups, out->from = b.inner, out->to = b.outer;
   out->x = e->operands[0];
   out->w = e->operands[1];
   if (out->x->def && out->x->def->op == VTB_OP_reshape &&
@@ -235,8 +226,8 @@ static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weigh
     for (int k = t; k < n; k++)
       if (together(&terms[t], &terms[k])) w = plus(&b, w, compose(&b, &terms[k]));
     if (w != terms[t].product.inst->operands[1]) vtb_vec_push(made, w);
-    const char *spec = vtb_attr_str(terms[t].product.inst, "spec", "");
-    sum = plus(&b, sum, vtb_b_einsum(&b, spec, operand(&b, &terms[t]), w));
+    vtb_value *x = operand(&b, &terms[t]);
+    sum = plus(&b, sum, vtb_b_einsum_like(&b, terms[t].product.inst, x, w));
   }
   sum = plus(&b, sum, constant);
   if (constant) vtb_vec_push(made, constant);

@@ -10,23 +10,19 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/product.h"
+
 #include <stdlib.h>
-#include <string.h>
 
 enum { MOST_COLUMNS = 16 };
 
 /* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it
  * is not the result's last, or if another letter of operand 1 is not summed. */
 static int column_axis(const vtb_inst *e) {
-  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1,
-             *out = strchr(spec, '>') + 1;
-  int rank = e->operands[1]->type.rank, axis = -1;
-  for (int a = 0; a < rank; a++) {
-    if (!strchr(out, second[a])) continue;
-    if (axis >= 0 || memchr(spec, second[a], (size_t)e->operands[0]->type.rank)) return -1;
-    axis = a;
-  }
-  return axis >= 0 && out[strlen(out) - 1] == second[axis] ? axis : -1;
+  vtb_product p = vtb_product_of(e);
+  const vtb_letter *column = vtb_product_only(&p, VTB_LETTER_COLUMNS);
+  bool last = column && column->at[VTB_IN_RESULT] == p.rank[VTB_IN_RESULT] - 1;
+  return last && !p.count[VTB_LETTER_BATCH] ? column->at[1] : -1;
 }
 
 static bool is_candidate(const vtb_inst *e, int *axis) {
@@ -40,7 +36,7 @@ static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
   const vtb_type *x = &first->operands[1]->type, *y = &e->operands[1]->type;
   if (first->operands[0] != e->operands[0] || x->rank != y->rank || x->dtype != y->dtype)
     return false;
-  if (!vtb_attr_equal(vtb_attr_find(first, "spec"), vtb_attr_find(e, "spec"))) return false;
+  if (!vtb_einsum_alike(first, e)) return false;
   for (int a = 0; a < x->rank; a++)
     if (a != axis && x->dim[a].size != y->dim[a].size) return false;
   return vtb_made_before(e->operands[1], first);
@@ -52,7 +48,7 @@ static void join(vtb_func *f, vtb_inst **group, int n, int axis) {
   vtb_value *columns[MOST_COLUMNS];
   for (int i = 0; i < n; i++) columns[i] = group[i]->operands[1];
   vtb_value *w = vtb_b_concat(&b, columns, n, axis);
-  vtb_value *y = vtb_b_einsum(&b, vtb_attr_str(first, "spec", ""), first->operands[0], w);
+  vtb_value *y = vtb_b_einsum_like(&b, first, first->operands[0], w);
   int last = y->type.rank - 1;
   int64_t at = 0;
   for (int i = 0; i < n; i++) {

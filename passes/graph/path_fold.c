@@ -15,10 +15,10 @@
  * arguments call a copy of the callee in which the permutation goes on sinking. Needs no other
  * pass; runs on recurrences as well as on linscan.
  */
+#include "ir/product.h"
 #include "passes/graph/path_order.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* What is known of a value of the original function: `v` visited in `order` along `axis`; order
  * NULL: v itself. */
@@ -133,18 +133,10 @@ static int after_transpose(const vtb_inst *inst, int axis) {
   return MIXED;
 }
 
-/* The letters of operand i (0, 1) or of the result (2). */
-static const char *letters(const vtb_inst *inst, int i) {
-  const char *spec = vtb_attr_str(inst, "spec", ",->");
-  if (i == 0) return spec;
-  return i == 1 ? strchr(spec, ',') + 1 : strstr(spec, "->") + 2;
-}
-
-static int letter_axis(const vtb_inst *inst, int i, char c) {
-  const char *s = letters(inst, i);
-  for (int a = 0; s[a] && s[a] != ',' && s[a] != '-'; a++)
-    if (s[a] == c) return a;
-  return -1;
+/* The axis that has, in another place, the letter of `axis` there: an operand, or the result. */
+static int letter_axis(const vtb_inst *inst, int place, int axis, int other) {
+  vtb_product p = vtb_product_of(inst);
+  return vtb_product_at(&p, place, axis)->at[other];
 }
 
 /* The axis of the result that `axis` of operand i becomes. */
@@ -169,7 +161,7 @@ static int result_axis(const vtb_inst *inst, int i, int axis) {
   case VTB_OP_shift:
     return i == 0 && vtb_attr_int(inst, "axis", 0) != axis && inst->n_operands == 1 ? axis : MIXED;
   case VTB_OP_einsum:
-    return letter_axis(inst, 2, letters(inst, i)[axis]);
+    return letter_axis(inst, i, axis, VTB_IN_RESULT);
   default:
     return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE ? axis + y->rank - x->rank : MIXED;
   }
@@ -178,7 +170,7 @@ static int result_axis(const vtb_inst *inst, int i, int axis) {
 /* The axis of operand j that moves together with `axis` of operand i; -1 if j has none. */
 static int partner_axis(const vtb_inst *inst, int i, int axis, int j) {
   const vtb_type *y = &inst->operands[j]->type;
-  if (inst->op == VTB_OP_einsum) return letter_axis(inst, j, letters(inst, i)[axis]);
+  if (inst->op == VTB_OP_einsum) return letter_axis(inst, i, axis, j);
   if (inst->op == VTB_OP_concat) return axis;
   int a = axis - inst->operands[i]->type.rank + y->rank;
   return a >= 0 && y->dim[a].size != 1 ? a : -1;

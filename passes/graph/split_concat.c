@@ -15,29 +15,22 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/product.h"
+
 #include <stdlib.h>
-#include <string.h>
 
-/* Number of operand `which`'s letter at `axis` if it is summed, else 0. */
-static char summed_letter(const vtb_inst *e, int which, int axis) {
-  const char *spec = vtb_attr_str(e, "spec", ""), *out = strchr(spec, '>') + 1;
-  char letter = (which ? strchr(spec, ',') + 1 : spec)[axis];
-  return strchr(out, letter) ? 0 : letter;
-}
-
-static int axis_of(const vtb_inst *e, int which, char letter) {
-  const char *spec = vtb_attr_str(e, "spec", ""), *in = which ? strchr(spec, ',') + 1 : spec;
-  for (int a = 0; a < e->operands[which]->type.rank; a++)
-    if (in[a] == letter) return a;
-  return -1;
+/* The axis of the other operand that operand `which` is summed along `axis` with; -1: none. */
+static int other_axis_of(const vtb_inst *e, int which, int axis) {
+  vtb_product p = vtb_product_of(e);
+  const vtb_letter *l = vtb_product_at(&p, which, axis);
+  return l->role == VTB_LETTER_SUM ? l->at[1 - which] : -1;
 }
 
 static bool fits(const vtb_inst *e, const vtb_inst *concat, int axis) {
   if (e->op != VTB_OP_einsum || e->n_operands != 2) return false;
   int which = e->operands[0] == concat->results[0] ? 0 : 1;
   if (e->operands[1 - which] == concat->results[0]) return false;
-  char letter = summed_letter(e, which, axis);
-  if (!letter || axis_of(e, 1 - which, letter) < 0) return false;
+  if (other_axis_of(e, which, axis) < 0) return false;
   return vtb_type_count(&e->results[0]->type) * 8 <= vtb_type_count(&concat->results[0]->type);
 }
 
@@ -54,8 +47,7 @@ static bool every_use_fits(const vtb_inst *concat, int axis) {
 
 static void distribute(vtb_func *f, vtb_inst *e, const vtb_inst *concat, int axis) {
   int which = e->operands[0] == concat->results[0] ? 0 : 1;
-  char letter = summed_letter(e, which, axis);
-  int other_axis = axis_of(e, 1 - which, letter);
+  int other_axis = other_axis_of(e, which, axis);
   vtb_builder b = {.module = f->module, .func = f, .before = e, .span = e->span};
   vtb_value *sum = NULL;
   int64_t at = 0;
@@ -63,7 +55,7 @@ static void distribute(vtb_func *f, vtb_inst *e, const vtb_inst *concat, int axi
     int64_t size = concat->operands[k]->type.dim[axis].size;
     vtb_value *part = vtb_b_slice(&b, e->operands[1 - which], other_axis, at, at + size, 1);
     vtb_value *x = which ? part : concat->operands[k], *y = which ? concat->operands[k] : part;
-    vtb_value *product = vtb_b_einsum(&b, vtb_attr_str(e, "spec", ""), x, y);
+    vtb_value *product = vtb_b_einsum_like(&b, e, x, y);
     if (k == concat->n_operands - 1) b.name_hint = e->results[0]->name;
     sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, product) : product;
     at += size;

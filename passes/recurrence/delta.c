@@ -13,9 +13,8 @@
  *
  * source  Yang et al. 2024, arXiv 2406.06484; several rows: Siems et al. 2025, arXiv 2502.10297
  */
+#include "ir/product.h"
 #include "passes/recurrence/delta.h"
-
-#include <string.h>
 
 /* ---- operands and axes ----------------------------------------------------------------------- */
 
@@ -174,40 +173,20 @@ static vtb__form *summed(vtb__finder *d, vtb_inst *inst) {
   return y;
 }
 
-/* Letters of an einsum's operand that holds the state, of the other one, and of the result. */
-typedef struct letters {
-  const char *mine, *other, *out;
-  int n_mine, n_other, n_out;
-} letters;
-
-static letters letters_of(const vtb_inst *inst, int holder) {
-  const char *spec = vtb_attr_str(inst, "spec", ",->"), *comma = strchr(spec, ','),
-             *arrow = strstr(spec, "->");
-  letters l = {.out = arrow + 2, .n_out = (int)strlen(arrow + 2)};
-  int n0 = (int)(comma - spec), n1 = (int)(arrow - comma - 1);
-  l.mine = holder ? comma + 1 : spec, l.n_mine = holder ? n1 : n0;
-  l.other = holder ? spec : comma + 1, l.n_other = holder ? n0 : n1;
-  return l;
-}
-
-static int find(const char *in, int n, char c) {
-  const char *at = memchr(in, c, (size_t)n);
-  return at ? (int)(at - in) : -1;
-}
-
-/* The axis of the result that axis `a` of the operand with the state is; -1: summed over. */
-static int place(const letters *l, int a) {
-  return a < 0 ? -1 : find(l->out, l->n_out, l->mine[a]);
+/* The axis of the result that axis `a` of an operand is; -1: summed over. */
+static int place(const vtb_product *p, int operand, int a) {
+  return a < 0 ? -1 : vtb_product_at(p, operand, a)->at[VTB_IN_RESULT];
 }
 
 /* An einsum that keeps all axes is a product. */
-static vtb__form *outer_product(vtb__finder *d, vtb_inst *inst, const letters *l,
-                                const vtb__form *x, vtb_value *other) {
+static vtb__form *outer_product(vtb__finder *d, vtb_inst *inst, const vtb_product *p, int holder,
+                                const vtb__form *x) {
+  vtb_value *other = inst->operands[1 - holder];
   vtb__form *y = vtb__form_copy(d, x);
   int axis[VTB_MAX_RANK];
-  y->key = place(l, x->key), y->value = place(l, x->value);
-  for (int a = 0; a < l->n_other; a++) {
-    int at = find(l->out, l->n_out, l->other[a]);
+  y->key = place(p, holder, x->key), y->value = place(p, holder, x->value);
+  for (int a = 0; a < p->rank[1 - holder]; a++) {
+    int at = place(p, 1 - holder, a);
     axis[a] = other->type.dim[a].size == 1 ? -1 : at;
     if (at < 0 && other->type.dim[a].size != 1)
       return vtb__form_fail(d, inst, "sums over an axis that the state does not have");
@@ -222,15 +201,16 @@ static vtb__form *einsum(vtb__finder *d, vtb_inst *inst) {
   if (!is_free(d, other)) return vtb__form_fail(d, inst, "multiplies the state by itself");
   const vtb__form *x = vtb__form_of(d, inst->operands[holder]);
   if (!x) return NULL;
-  letters l = letters_of(inst, holder);
-  if (x->value >= 0 && place(&l, x->value) < 0)
+  vtb_product p = vtb_product_of(inst);
+  if (x->value >= 0 && place(&p, holder, x->value) < 0)
     return vtb__form_fail(d, inst, vtb__reads_both_ways);
-  if (!x->matrix || place(&l, x->key) >= 0) return outer_product(d, inst, &l, x, other);
-  for (int a = 0; a < l.n_other; a++)
-    if (other->type.dim[a].size != 1 && l.other[a] != l.mine[x->key])
+  if (!x->matrix || place(&p, holder, x->key) >= 0) return outer_product(d, inst, &p, holder, x);
+  const vtb_letter *key = vtb_product_at(&p, holder, x->key);
+  for (int a = 0; a < p.rank[1 - holder]; a++)
+    if (other->type.dim[a].size != 1 && vtb_product_at(&p, 1 - holder, a) != key)
       return vtb__form_fail(d, inst, "reads the state by a matrix");
-  bool by_ones = find(l.other, l.n_other, l.mine[x->key]) < 0;
-  vtb__form *line = vtb__form_contract(d, x, by_ones ? NULL : other, place(&l, x->value));
+  bool by_ones = key->at[1 - holder] < 0;
+  vtb__form *line = vtb__form_contract(d, x, by_ones ? NULL : other, place(&p, holder, x->value));
   int none[VTB_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
   vtb__term number = {.coef = 1};
   if (by_ones) number = term_of(d, other, 1, none);

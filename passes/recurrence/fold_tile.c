@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "ir/fold.h"
+#include "ir/product.h"
 #include "passes/recurrence/widen.h"
 
 /* ---- whether samples are apart --------------------------------------------------------------- */
@@ -33,12 +34,11 @@ static bool aligned(const vtb_inst *i) {
 }
 
 static bool einsum_keeps(const vtb_inst *i) {
-  const char *spec = vtb_attr_str(i, "spec", ""), *second = strchr(spec, ',') + 1;
-  const char *out = strchr(spec, '>') + 1, *letters[] = {spec, second};
-  char batch = out[vtb__batch_axis(&i->results[0]->type)];
+  vtb_product p = vtb_product_of(i);
+  int batch = p.of[VTB_IN_RESULT][vtb__batch_axis(&i->results[0]->type)];
   for (int k = 0; k < 2; k++) {
     const vtb_type *t = &i->operands[k]->type;
-    if (vtb_type_is_dynamic(t) && letters[k][vtb__batch_axis(t)] != batch) return false;
+    if (vtb_type_is_dynamic(t) && p.of[k][vtb__batch_axis(t)] != batch) return false;
   }
   return i->n_operands == 2;
 }
@@ -102,15 +102,6 @@ static bool has_samples(const vtb_inst *fold) {
 
 /* ---- one kernel of CUDA ---------------------------------------------------------------------- */
 
-/* Different ones. */
-static int letters_of(const vtb_inst *einsum) {
-  const char *spec = vtb_attr_str(einsum, "spec", "");
-  int n = 0;
-  for (const char *p = spec; *p && *p != '-'; p++)
-    n += *p != ',' && !memchr(spec, *p, (size_t)(p - spec));
-  return n;
-}
-
 static int64_t shared_bytes(const vtb_value *v) {
   return (vtb_type_count(&v->type) * 4 + 15) / 16 * 16;
 }
@@ -135,7 +126,7 @@ static bool has_body(const vtb_func *step) {
     bool body = klass == VTB_CLASS_ELEMENTWISE || klass == VTB_CLASS_REDUCE ||
                 klass == VTB_CLASS_SHAPE || i->op == VTB_OP_einsum;
     if (!body || i->n_results != 1 || i->op == VTB_OP_random) return false;
-    if (i->op == VTB_OP_einsum && letters_of(i) > VTB_MAX_RANK) return false;
+    if (i->op == VTB_OP_einsum && vtb_product_of(i).n > VTB_MAX_RANK) return false;
   }
   return true;
 }
@@ -168,28 +159,28 @@ typedef struct tiled {
   vtb_builder outer; /* beside the fold */
 } tiled;
 
-/* Where letter `l` of weights comes: of both and the result, summed, of the result; -1: nowhere. */
-static int order_of(char l, const char *other, int n_other, const char *out) {
-  const char *in_other = memchr(other, l, (size_t)n_other), *in_out = strchr(out, l);
-  if (in_other) return (in_out ? 0 : VTB_MAX_RANK) + (int)(in_other - other);
-  return in_out ? 2 * VTB_MAX_RANK + (int)(in_out - out) : -1;
+/* Where a letter of weights w comes: of both and the result, summed, of the result; -1: nowhere. */
+static int order_of(const vtb_letter *l, int w) {
+  int other = l->at[1 - w], out = l->at[VTB_IN_RESULT];
+  if (other >= 0) return (out >= 0 ? 0 : VTB_MAX_RANK) + other;
+  return out >= 0 ? 2 * VTB_MAX_RANK + out : -1;
 }
 
 /* The order of the axes of weights w that puts the result's last letter last. */
 static bool row_order(const vtb_inst *e, int w, int64_t *perm) {
-  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ',') + 1;
-  const char *out = strchr(spec, '>') + 1, *own = w ? second : spec, *other = w ? spec : second;
-  int rank = e->operands[w]->type.rank, key[VTB_MAX_RANK];
+  vtb_product p = vtb_product_of(e);
+  int rank = p.rank[w], key[VTB_MAX_RANK];
   bool moved = false;
   for (int a = 0; a < rank; a++) {
-    key[a] = order_of(own[a], other, e->operands[1 - w]->type.rank, out);
+    key[a] = order_of(vtb_product_at(&p, w, a), w);
     if (key[a] < 0) return false;
     int at = a;
     for (; at > 0 && key[perm[at - 1]] > key[a]; at--) perm[at] = perm[at - 1];
     perm[at] = a;
     moved |= at != a;
   }
-  return moved && rank > 0 && own[perm[rank - 1]] == out[strlen(out) - 1];
+  int last = p.rank[VTB_IN_RESULT] - 1;
+  return moved && last >= 0 && vtb_product_at(&p, VTB_IN_RESULT, last)->at[w] == perm[rank - 1];
 }
 
 /* The argument for operand `w` with its axes in that order: equal ones are one. */
@@ -210,16 +201,13 @@ static vtb_value *turned_argument(tiled *t, const vtb_value *w, const int64_t *p
 static void turn_weights(tiled *t, vtb_inst *e, int w) {
   int64_t perm[VTB_MAX_RANK];
   const vtb_value *weights = e->operands[w];
-  vtb_fold p = vtb_fold_of(t->fold);
-  if (weights->def || weights->index < p.states + p.seqs || !row_order(e, w, perm)) return;
-  const char *spec = vtb_attr_str(e, "spec", "");
-  char turned[VTB_SPEC_SIZE];
-  snprintf(turned, sizeof turned, "%s", spec);
-  size_t from = w ? (size_t)(strchr(spec, ',') + 1 - spec) : 0;
-  for (int a = 0; a < weights->type.rank; a++)
-    turned[from + (size_t)a] = spec[from + (size_t)perm[a]];
+  vtb_fold fold = vtb_fold_of(t->fold);
+  if (weights->def || weights->index < fold.states + fold.seqs || !row_order(e, w, perm)) return;
+  vtb_product p = vtb_product_of(e);
+  vtb_spec turned = vtb_spec_of(&p);
+  for (int a = 0; a < p.rank[w]; a++) turned.of[w][a] = vtb_product_at(&p, w, (int)perm[a])->name;
   vtb_inst_set_operand(e, w, turned_argument(t, weights, perm));
-  vtb_attr_set(e, VTB_A_STR("spec", vtb_intern(t->step->module, turned)));
+  vtb_einsum_set(e, &turned);
 }
 
 /* Weights that are read in their other order only. */

@@ -2,6 +2,7 @@
  * [h, X...] or [X...] if it is made of constants alone. With running scales each value has
  * degrees (degree.c).
  */
+#include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <stdlib.h>
@@ -137,29 +138,21 @@ static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
   return (vtb__lifted){joined, lead, inst->results[0]->type.rank, degree};
 }
 
-/* Letters for batch, tokens and heads that the spec does not use. */
-static void lead_letters(const char *spec, char out[4]) {
-  static const char wishes[] = "bnhzyxwutsrqpomljigfedcakv";
-  int n = 0;
-  for (const char *c = wishes; *c && n < 3; c++)
-    if (!strchr(spec, *c)) out[n++] = *c;
-  out[n] = 0;
-}
-
 static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
-             *arrow = strstr(spec, "->");
-  char free_letters[4];
-  lead_letters(spec, free_letters);
-  int lead = larger(x[0].lead, x[1].lead);
-  const char *prefix[4] = {"", &free_letters[2], "", free_letters};
-  char *batched =
-      vtb_arena_printf(&r->arena, "%.*s%.*s,%.*s%.*s->%.*s%s", x[0].lead, prefix[x[0].lead],
-                       (int)(comma - spec), spec, x[1].lead, prefix[x[1].lead],
-                       (int)(arrow - comma - 1), comma + 1, lead, prefix[lead], arrow + 2);
+  /* of batch, tokens and heads; the heads alone, or all of them, are in front */
+  char leading[4];
+  vtb_product p = vtb_product_of(inst);
+  vtb_unused_letters(&p, "bnhzyxwutsrqpomljigfedcakv", 3, leading);
+  int lead[VTB_LETTER_PLACES] = {x[0].lead, x[1].lead, larger(x[0].lead, x[1].lead)};
+  vtb_spec batched = {0};
+  for (int place = 0; place < VTB_LETTER_PLACES; place++) {
+    for (int l = 3 - lead[place]; l < 3; l++) vtb_spec_put(&batched, place, leading[l]);
+    for (int a = 0; a < p.rank[place]; a++)
+      vtb_spec_put(&batched, place, vtb_product_at(&p, place, a)->name);
+  }
   name_after(r, inst);
-  vtb_value *v = vtb_b_einsum(&r->b, batched, x[0].v, x[1].v);
-  return (vtb__lifted){v, lead, inst->results[0]->type.rank, vtb__degree_sum(r, x)};
+  vtb_value *v = vtb_b_einsum_of(&r->b, &batched, x[0].v, x[1].v);
+  return (vtb__lifted){v, lead[VTB_IN_RESULT], inst->results[0]->type.rank, vtb__degree_sum(r, x)};
 }
 
 static vtb__lifted lift_broadcast(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {

@@ -8,10 +8,10 @@
  * decays like a matrix state, is fed by the same key and is read by the same queries becomes its
  * normalizer.
  */
+#include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- contractions ---------------------------------------------------------------------------- */
 
@@ -72,29 +72,26 @@ static bool match_reduce(vtb__rec *r, vtb__read *read) {
   return separable(&read->factors);
 }
 
-/* Letters of the operand that holds the state, of the other one, and of the result. */
 static bool match_einsum(vtb__rec *r, vtb__read *read) {
-  const char *spec = vtb_attr_str(read->inst, "spec", ""), *comma = strchr(spec, ','),
-             *arrow = strstr(spec, "->");
-  if (!comma || !arrow) return false;
   int holder = free_of_states(r, read->inst->operands[0]) ? 1 : 0;
   vtb_value *x = read->inst->operands[holder], *y = read->inst->operands[1 - holder];
-  const char *in_x = holder ? comma + 1 : spec, *in_y = holder ? spec : comma + 1, *out = arrow + 2;
   if (x->type.rank > 2 || !free_of_states(r, y) || !collect(r, read, x, &x->type) ||
       read->state < 0)
     return false;
-  int axis[VTB_MAX_RANK], kept = (int)strlen(out);
+  vtb_product p = vtb_product_of(read->inst);
+  int axis[VTB_MAX_RANK], kept = p.rank[VTB_IN_RESULT];
   for (int a = 0; a < y->type.rank; a++) {
-    const char *at = memchr(in_x, in_y[a], (size_t)x->type.rank);
-    if (!at) return false;
-    axis[a] = y->type.dim[a].size == 1 ? -1 : (int)(at - in_x);
+    int at = vtb_product_at(&p, 1 - holder, a)->at[holder];
+    if (at < 0) return false;
+    axis[a] = y->type.dim[a].size == 1 ? -1 : at;
   }
   if (y->type.rank > 1) return false;
   vtb__rec_multiply(r, &read->factors, y, 1, axis);
   if (kept == x->type.rank) return false;
   read->sum_value = x->type.rank == 2 && kept == 0;
   read->key = read->sum_value ? -1 : 0;
-  if (x->type.rank == 2 && kept == 1) read->key = in_x[0] == out[0] ? 1 : 0;
+  if (x->type.rank == 2 && kept == 1)
+    read->key = vtb_product_at(&p, VTB_IN_RESULT, 0)->at[holder] == 0 ? 1 : 0;
   return separable(&read->factors);
 }
 

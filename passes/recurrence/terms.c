@@ -1,6 +1,7 @@
 /* Terms of a recurrence's normal form, and what values of its step depend on: the ground under
  * form.c and the files after it.
  */
+#include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <stdlib.h>
@@ -70,16 +71,15 @@ void vtb__rec_through_reshape(const vtb_value *user, const int *axis, const vtb_
   }
 }
 
-/* Axis maps of the operand of an einsum whose letters, in order, are all in the result; false
+/* Axis maps of an operand of an einsum whose letters, in order, are all in the result; false
  * otherwise. */
-static bool through_letters(const vtb_value *operand, const char *letters, const char *out,
-                            const int *axis, int *to) {
+static bool through_letters(const vtb_product *p, int operand, const int *axis, int *to) {
   int last = -1;
-  for (int a = 0; a < operand->type.rank; a++) {
-    const char *at = strchr(out, letters[a]);
-    if (!at || (int)(at - out) < last) return false;
-    last = (int)(at - out);
-    to[a] = operand->type.dim[a].size == 1 ? -1 : axis[last];
+  for (int a = 0; a < p->rank[operand]; a++) {
+    const vtb_letter *l = vtb_product_at(p, operand, a);
+    if (l->at[VTB_IN_RESULT] < last || l->at[VTB_IN_RESULT] < 0) return false;
+    last = l->at[VTB_IN_RESULT];
+    to[a] = l->size == 1 ? -1 : axis[last];
   }
   return true;
 }
@@ -87,12 +87,9 @@ static bool through_letters(const vtb_value *operand, const char *letters, const
 /* An einsum that sums over nothing is a product. */
 static bool multiply_outer(vtb__rec *r, vtb__term *t, const vtb_inst *inst, int sign,
                            const int *axis) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *comma = strchr(spec, ','),
-             *arrow = strstr(spec, "->");
+  vtb_product p = vtb_product_of(inst);
   int x[VTB_MAX_RANK], y[VTB_MAX_RANK];
-  if (!comma || !arrow || !through_letters(inst->operands[0], spec, arrow + 2, axis, x) ||
-      !through_letters(inst->operands[1], comma + 1, arrow + 2, axis, y))
-    return false;
+  if (!through_letters(&p, 0, axis, x) || !through_letters(&p, 1, axis, y)) return false;
   vtb__rec_multiply(r, t, inst->operands[0], sign, x);
   vtb__rec_multiply(r, t, inst->operands[1], sign, y);
   return true;

@@ -1,7 +1,6 @@
 /* See widen.h. */
+#include "ir/product.h"
 #include "passes/recurrence/widen.h"
-
-#include <string.h>
 
 int vtb__batch_axis(const vtb_type *t) {
   int found = -1;
@@ -47,11 +46,6 @@ static bool other_axis(const vtb_inst *inst) {
   return vtb_attr_int(inst, "axis", 0) != vtb__batch_axis(&inst->results[0]->type);
 }
 
-static bool einsum_has_room(const vtb_inst *inst) {
-  const char *spec = vtb_attr_str(inst, "spec", "");
-  return inst->n_operands == 2 && strlen(spec) + 4 < VTB_SPEC_SIZE;
-}
-
 static bool op_widens(const vtb_inst *inst, const bool *varies) {
   const vtb_type *out = &inst->results[0]->type;
   switch (inst->op) {
@@ -69,7 +63,7 @@ static bool op_widens(const vtb_inst *inst, const bool *varies) {
   case VTB_OP_permute:
     return other_axis(inst);
   case VTB_OP_einsum:
-    return einsum_has_room(inst);
+    return inst->n_operands == 2;
   default:
     return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE && aligned(inst, varies);
   }
@@ -157,50 +151,41 @@ static vtb_value *widen_scalar(vtb__widen *w, const vtb_inst *inst) {
 
 /* One side of a product: its letters without axes of size 1, the tokens' letter behind the
  * batch's. */
-static vtb_value *product_side(vtb__widen *w, vtb_value *v, const char **spec, char token,
-                               vtb_strbuf *out) {
-  vtb_value *x = vtb__widen_value(w, v);
+static vtb_value *product_side(vtb__widen *w, const vtb_inst *inst, int side, char token,
+                               vtb_spec *out) {
+  vtb_value *v = inst->operands[side], *x = vtb__widen_value(w, v);
   vtb_type t = {.dtype = v->type.dtype};
-  for (int a = 0; a < v->type.rank; a++, ++*spec) {
+  vtb_product p = vtb_product_of(inst);
+  for (int a = 0; a < v->type.rank; a++) {
     if (v->type.dim[a].size == 1) continue;
     t.dim[t.rank++] = v->type.dim[a];
-    vtb_strbuf_putc(out, **spec);
+    vtb_spec_put(out, side, vtb_product_at(&p, side, a)->name);
     if (!w->varies[v->id] || v->type.dim[a].size != VTB_DYN) continue;
     t.dim[t.rank++] = w->tokens;
-    vtb_strbuf_putc(out, token);
+    vtb_spec_put(out, side, token);
   }
   return vtb_type_equal(&t, &x->type) ? x : vtb_b_reshape(&w->b, x, &t);
 }
 
-static char free_letter(const char *spec) {
-  for (char c = 'a'; c <= 'z'; c++)
-    if (!strchr(spec, c)) return c;
-  return 'Z';
-}
-
 /* With `total`, summed over tokens. */
 static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *p = spec;
+  vtb_product p = vtb_product_of(inst);
   const vtb_type *type = &inst->results[0]->type;
-  char token = free_letter(spec);
-  vtb_strbuf made = {0};
-  vtb_value *x = product_side(w, inst->operands[0], &p, token, &made);
-  p++;
-  vtb_strbuf_putc(&made, ',');
-  vtb_value *y = product_side(w, inst->operands[1], &p, token, &made);
-  vtb_strbuf_puts(&made, "->");
-  p += 2;
+  vtb_spec made = {0};
+  char token[2];
+  vtb_unused_letters(&p, "abcdefghijklmnopqrstuvwxyz", 1, token);
+  vtb_value *x = product_side(w, inst, 0, token[0], &made);
+  vtb_value *y = product_side(w, inst, 1, token[0], &made);
   vtb_type full = *type;
-  for (int a = 0; a < type->rank; a++, p++) {
+  for (int a = 0; a < type->rank; a++) {
     if (type->dim[a].size == 1) continue;
-    vtb_strbuf_putc(&made, *p);
+    vtb_spec_put(&made, VTB_IN_RESULT, vtb_product_at(&p, VTB_IN_RESULT, a)->name);
     if (type->dim[a].size == VTB_DYN && !total) {
-      vtb_strbuf_putc(&made, token);
+      vtb_spec_put(&made, VTB_IN_RESULT, token[0]);
       full = with_axis(type, a + 1, w->tokens);
     }
   }
-  vtb_value *r = vtb_b_einsum(&w->b, made.at, x, y);
-  vtb_strbuf_free(&made);
+  vtb_value *r = vtb_b_einsum_of(&w->b, &made, x, y);
   return vtb_type_equal(&full, &r->type) ? r : vtb_b_reshape(&w->b, r, &full);
 }
 
@@ -278,7 +263,7 @@ bool vtb__can_total(const vtb_value *v, const bool *varies, vtb__has_outer leaf,
   if (is_sum(inst))
     return vtb__can_total(inst->operands[0], varies, leaf, user) &&
            vtb__can_total(inst->operands[1], varies, leaf, user);
-  if (inst->op == VTB_OP_reduce_sum || (inst->op == VTB_OP_einsum && einsum_has_room(inst))) {
+  if (inst->op == VTB_OP_reduce_sum || (inst->op == VTB_OP_einsum && inst->n_operands == 2)) {
     bool fits = reads_batches(inst, varies);
     for (int i = 0; i < inst->n_operands; i++)
       if (varies[inst->operands[i]->id]) fits = fits && leaf(user, inst->operands[i]);

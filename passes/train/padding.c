@@ -16,6 +16,8 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/product.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,10 +40,10 @@ static unsigned summed_axes(const vtb_inst *i, int o) {
     for (int k = 0; k < n; k++)
       if (t->dim[axes[k]].size == VTB_DYN) found |= 1u << axes[k];
   } else if (i->op == VTB_OP_einsum && o < 2) {
-    const char *in = vtb_attr_str(i, "spec", ""), *out = strstr(in, "->");
-    if (o == 1) in = strchr(in, ',') + 1;
+    vtb_product p = vtb_product_of(i);
     for (int a = 0; a < t->rank; a++)
-      if (t->dim[a].size == VTB_DYN && !strchr(out, in[a])) found |= 1u << a;
+      if (t->dim[a].size == VTB_DYN && vtb_product_at(&p, o, a)->at[VTB_IN_RESULT] < 0)
+        found |= 1u << a;
   }
   return found;
 }

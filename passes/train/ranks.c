@@ -25,6 +25,7 @@
  * partial: its attribute `partial` has their numbers.
  */
 #include "ir/fold.h"
+#include "ir/product.h"
 #include "ir/update.h"
 #include "passes/passes_internal.h"
 
@@ -249,10 +250,10 @@ static void visit_random(sharing *s, vtb_inst *i) {
 
 /* ---- products -------------------------------------------------------------------------------- */
 
-/* The letter of the batch in an operand's part of the specification, 0: none. */
-static char batch_letter(const char *part, const vtb_value *v) {
-  int axis = batch_axis(v);
-  return axis < 0 ? 0 : part[axis];
+/* The letter of the batch in an operand; NULL: none. */
+static const vtb_letter *batch_letter(const vtb_product *p, const vtb_inst *i, int operand) {
+  int axis = batch_axis(i->operands[operand]);
+  return axis < 0 ? NULL : vtb_product_at(p, operand, axis);
 }
 
 /* Only of an operand that is neither summed over the batch nor multiplied by what has rows. */
@@ -264,12 +265,10 @@ static bool stays_partial(const sharing *s, const vtb_inst *i) {
 }
 
 static void visit_einsum(sharing *s, vtb_inst *i) {
-  const char *spec = vtb_attr_str(i, "spec", ""), *second = strchr(spec, ',') + 1,
-             *out = strstr(spec, "->") + 2;
-  char a = batch_letter(spec, i->operands[0]), b = batch_letter(second, i->operands[1]);
-  char letter = a ? a : b;
+  vtb_product p = vtb_product_of(i);
+  const vtb_letter *a = batch_letter(&p, i, 0), *b = batch_letter(&p, i, 1), *letter = a ? a : b;
   if (a && b && a != b) refuse(s, i, "it pairs the rows of a batch with one another");
-  bool summed = letter && !strchr(out, letter);
+  bool summed = letter && letter->at[VTB_IN_RESULT] < 0;
   if (!stays_partial(s, i)) sum_operands(s, i);
   if (summed && s->c->ranks > 1 && i->n_operands == 3 && share_of(s, i->operands[2]) != PARTIAL) {
     vtb_builder at = {.module = s->c->module, .func = s->f, .before = i, .span = i->span};
