@@ -173,7 +173,7 @@ bool vtb_is_scans(const vtb_inst *inst);
 /* The scan of a `fused` of kind "mixer", or "mixer_grad". */
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
 /* The argument that operand o (q, k or v) of a mixer's scan is made of: itself, multiplied by
- * *gain, a number a token and head [B, N, h, 1], behind *map, an einsum of matrices of 4 x 4. NULL:
+ * *gain, a number a token and head [B, N, h, 1], behind *map, an einsum of small matrices. NULL:
  * not so. */
 const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **gain,
                                 const vtb_inst **map);

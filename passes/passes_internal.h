@@ -47,7 +47,7 @@ void vtb__stand_in(vtb_value *old, vtb_value *with);
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map);
 
-/* fuse_mixer.c: of matrices of 4 x 4 a group of channels, which nothing reads but a scan whose
+/* fuse_mixer.c: of small matrices a group of channels, which nothing reads but a scan whose
  * kernel multiplies its rows by them. */
 bool vtb__mixer_takes(const vtb_inst *einsum);
 
@@ -91,9 +91,11 @@ typedef struct vtb__mixer_way {
   vtb_value *d;
 } vtb__mixer_way;
 void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]);
-/* "bngi,goi->bngo" or with the matrix turned round, four by four; and a bias at most is added. */
-bool vtb__is_product_of_fours(const vtb_inst *i);
-bool vtb__is_map_of_fours(const vtb_inst *i);
+/* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32; and a bias at most is
+ * added. */
+bool vtb__is_small_product(const vtb_inst *i);
+bool vtb__is_small_map(const vtb_inst *i);
+int64_t vtb__small_map_size(const vtb_inst *map);
 /* A loop that multiplies rows [B, N, h, K] by a number each and nothing else. */
 bool vtb__is_gain_loop(const vtb_inst *loop);
 

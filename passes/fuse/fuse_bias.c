@@ -18,7 +18,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_BLOCK = 8, LEAST_ROWS = 64 };
+enum { MOST_BLOCK = 32, LEAST_ROWS = 64 };
 
 /* Number of the operand that is dy, behind whose leading axes are `channels`; -1: none. */
 static int adjoint_of(const vtb_inst *i, int64_t *channels) {

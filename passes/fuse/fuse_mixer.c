@@ -12,7 +12,7 @@
  * among it, needs nothing else: y is stored only where others read it. After `fuse`, for factors
  * of 16 bits. Takes loops and rows that read y or the normalizer, of as many elements, and what
  * reads those; reductions go over the head's columns. Where no states are made of keys and values,
- * takes a gain of keys, matrices of 4 x 4 before q, k and v, and, where a block has a whole
+ * takes a gain of keys, small matrices a group of columns before q, k and v, and, where a block has a whole
  * sequence, what makes decays and gains of gates (fuse_mixer_gates.c). Declines several directions,
  * recurrences whose last state is wanted, and groups of nothing that is worth it.
  */
@@ -134,18 +134,21 @@ static bool is_parallel(const vtb_inst *scan) {
   return has_whole_rows(scan) && !s.init && s.chunk >= s.n_tokens;
 }
 
-bool vtb__is_product_of_fours(const vtb_inst *i) {
+int64_t vtb__small_map_size(const vtb_inst *i) { return i->operands[1]->type.dim[1].size; }
+
+bool vtb__is_small_product(const vtb_inst *i) {
+  enum { LARGEST = 32 };
   vtb_blocks b;
-  return vtb_blocks_of(i, &b) && i->operands[0]->type.rank == 4 && b.inner == 4 && b.outer == 4 &&
-         b.at_group == 0;
+  return vtb_blocks_of(i, &b) && i->operands[0]->type.rank == 4 && b.inner == b.outer &&
+         b.inner >= 2 && LARGEST % b.inner == 0 && b.at_group == 0;
 }
 
-bool vtb__is_map_of_fours(const vtb_inst *i) {
-  return vtb__is_product_of_fours(i) && (i->n_operands == 2 || i->operands[2]->type.rank == 2);
+bool vtb__is_small_map(const vtb_inst *i) {
+  return vtb__is_small_product(i) && (i->n_operands == 2 || i->operands[2]->type.rank == 2);
 }
 
 bool vtb__mixer_takes(const vtb_inst *einsum) {
-  if (!vtb__is_map_of_fours(einsum)) return false;
+  if (!vtb__is_small_map(einsum)) return false;
   const vtb_inst *view = vtb_only_reader(einsum->results[0]);
   if (!view || view->op != VTB_OP_reshape) return false;
   const vtb_value *v = view->results[0];
@@ -153,13 +156,22 @@ bool vtb__mixer_takes(const vtb_inst *einsum) {
   bool gain = scan && vtb__is_gain_loop(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
   if (gain) v = scan->results[0], scan = vtb_only_reader(v);
   if (!scan || scan->op != VTB_OP_linscan || !is_parallel(scan)) return false;
-  if (v->type.rank != 4 || v->type.dim[3].size % 4 != 0) return false; /* a head ends in a block */
+  if (v->type.rank != 4 || v->type.dim[3].size % vtb__small_map_size(einsum) != 0)
+    return false; /* a head ends in a block */
   int o = 0;
   while (o < 4 && scan->operands[o] != v) o++;
   if (o > 2 || (gain && o != 1)) return false;
   for (int p = 0; p < scan->n_operands; p++)
     if (p != o && scan->operands[p] == v) return false;
   return o < 2 || einsum->n_operands == 2 || vtb_scan_of(scan).normalizer;
+}
+
+/* The maps that are in have its size: a kernel has one. */
+static bool is_of_size(const vtb__group *g, const vtb_inst *map) {
+  for (int i = 0; i < g->n; i++)
+    if (vtb__is_small_map(g->at[i]) && vtb__small_map_size(g->at[i]) != vtb__small_map_size(map))
+      return false;
+  return true;
 }
 
 bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o,
@@ -173,8 +185,8 @@ bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o
         break;
       }
   vtb_inst *view = v->def, *einsum = view && view->n_operands == 1 ? view->operands[0]->def : NULL;
-  if (!einsum || !takes(einsum) || !vtb__group_add(g, view) || !vtb__group_add(g, einsum) ||
-      !vtb__group_stands(g)) {
+  if (!einsum || !takes(einsum) || !is_of_size(g, einsum) || !vtb__group_add(g, view) ||
+      !vtb__group_add(g, einsum) || !vtb__group_stands(g)) {
     *g = before;
     return false;
   }

@@ -62,7 +62,7 @@ static bool take_sums(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
 }
 
 static bool take_reader(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
-  if (!vtb__is_product_of_fours(i)) return take_sums(way, i, r);
+  if (!vtb__is_small_product(i)) return take_sums(way, i, r);
   if (r->rows || vtb_behind_reshapes(i->operands[0]) != way->d ||
       i->operands[1] != way->map->operands[1] || is_last_summed(i) == is_last_summed(way->map) ||
       !vtb_type_equal(&i->operands[0]->type, &way->map->results[0]->type))

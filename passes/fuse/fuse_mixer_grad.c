@@ -1,4 +1,4 @@
-/* fuse_mixer_grad: keys that are multiplied by a number a token, and matrices of 4 x 4 that make
+/* fuse_mixer_grad: keys that are multiplied by a number a token, and small matrices that make
  * queries, keys and values, on the way back.
  *
  *   %kg = fused @k(%k, %gain) {kind = "loop"}                     a mul
@@ -103,14 +103,14 @@ static const vtb_inst *scan_behind(const vtb_value *v) {
 }
 
 static bool takes(const vtb_inst *einsum) {
-  if (!vtb__is_map_of_fours(einsum)) return false;
+  if (!vtb__is_small_map(einsum)) return false;
   vtb_inst **readers;
   const vtb_inst *view = vtb_only_reader(einsum->results[0]);
   if (!view || view->op != VTB_OP_reshape) return false;
   const vtb_value *v = view->results[0], *keys = NULL, *gain;
   const vtb_inst *scan = scan_behind(v);
-  if (!scan || !is_short(scan) || v->type.rank != 4 || v->type.dim[3].size % 4 != 0 ||
-      vtb_is_returned(v))
+  if (!scan || !is_short(scan) || v->type.rank != 4 ||
+      v->type.dim[3].size % vtb__small_map_size(einsum) != 0 || vtb_is_returned(v))
     return false;
   const vtb_inst *loop = keys_loop(scan, &keys, &gain);
   const vtb_inst *row = loop && keys == v ? adjoint_row(scan, keys, gain) : NULL;

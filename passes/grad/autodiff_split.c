@@ -13,7 +13,7 @@
  * by products makes, and what is read again behind an op that is no part of a kernel with others (a
  * residual stream). Equal costs are decided towards the later value. Where memory is the limit
  * (`keeps`), what products of both halves read costs nothing: either half stores it anyway; and
- * matrices of 4 x 4 a group of channels run again where a scan's kernels, both ways, take them.
+ * small matrices a group of channels run again where a scan's kernels, both ways, take them.
  */
 #include "passes/grad/autodiff.h"
 
@@ -40,11 +40,11 @@ typedef struct split {
 
 /* ---- what to save ---------------------------------------------------------------------------- */
 
-/* Matrices of 4 x 4 a group of channels that make rows of a scan of few tokens: its kernels, both
+/* Small matrices a group of channels that make rows of a scan of few tokens: its kernels, both
  * ways, take what they multiply (fuse_mixer.c, fuse_mixer_grad.c). */
 static bool is_in_scan(const split *s, const vtb_inst *inst) {
   enum { MOST_TOKENS = 208, MOST_STEPS = 8 };
-  if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_map_of_fours(inst)) return false;
+  if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_small_map(inst)) return false;
   for (int step = 0; step < MOST_STEPS; step++) {
     vtb_inst **readers, *next = NULL;
     int n = 0;

@@ -119,8 +119,8 @@ typedef struct cuda_cases {
   vtb_func *f;
   vtb_builder b;
   unsigned long long seed;
-  vtb_tensor args[256];
-  vtb_value *returns[256];
+  vtb_tensor args[512];
+  vtb_value *returns[512];
   int n_returns, n_cases;
   const char *pipeline; /* passes over all of it, before code is made; or NULL */
 } cuda_cases;

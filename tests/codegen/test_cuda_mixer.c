@@ -6,39 +6,56 @@
 #include "ir/kernels.h"
 #include "ir/recurrence.h"
 
+#include <math.h>
+
 typedef struct mixer_case {
   vtb_decay_class decay;
   const char *mode, *path;
   int64_t chunk, B, N, h, K, V;
   bool normalizer, norm, narrow, also; /* narrow: rows of 16 bits; also: others are wanted, too */
-  bool gain, maps; /* keys are multiplied by one a token; rows are made by matrices of 4 x 4 */
-  bool same;       /* queries and keys are made of the same rows */
-  bool gates;      /* decays and gains are made of gates, by their running maximum */
+  bool gain;                           /* keys are multiplied by one a token */
+  int64_t maps; /* rows are made by matrices of so many columns; 0: as they are */
+  bool same;    /* queries and keys are made of the same rows */
+  bool gates;   /* decays and gains are made of gates, by their running maximum */
 } mixer_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const mixer_case cases[] = {
-    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, true, false,
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, 4, false, false},
+    {SCALAR, "parallel", "cols~@11x9", 0, 1, 99, 2, 48, 24, true, true, false, false, true, 4, true,
      false},
-    {SCALAR, "parallel", "cols~@11x9", 0, 1, 99, 2, 48, 24, true, true, false, false, true, true,
-     true, false},
-    {SCALAR, "parallel", "rows~@10x17", 0, 1, 170, 2, 20, 28, true, true, false, false, true, true,
+    {SCALAR, "parallel", "rows~@10x17", 0, 1, 170, 2, 20, 28, true, true, false, false, true, 4,
      false, true},
-    {SCALAR, "parallel", NULL, 0, 1, 33, 2, 8, 12, true, false, false, false, false, true, false,
+    {SCALAR, "parallel", NULL, 0, 1, 33, 2, 8, 12, true, false, false, false, false, 4, false,
      true},
-    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, true,
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, 4,
      false, false},
-    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, false,
+    {SCALAR, "chunkwise", "cols@5x15", 16, 1, 75, 2, 8, 12, true, true, false, true, false, 0,
      false, false},
-    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, true, false,
+    {CONSTANT, "parallel", NULL, 0, 2, 67, 3, 16, 8, false, true, true, false, false, 4, false,
      false},
-    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, false,
+    {CONSTANT, "parallel", "cols~@3x7", 0, 1, 21, 1, 5, 7, false, false, false, true, true, 0,
      false, false},
-    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false,
-     false, false, false},
-    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, false, false,
+    {SCALAR, "chunkwise", "snake@6x11", 64, 1, 66, 1, 136, 260, true, false, true, false, false, 0,
+     false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 1, 1, 1, 2, true, true, false, false, false, 0, false, false},
+    {SCALAR, "parallel", "rows~@10x17", 0, 1, 170, 2, 20, 28, true, true, false, false, true, 2,
+     false, true},
+    {SCALAR, "parallel", NULL, 0, 2, 70, 2, 24, 40, true, true, true, false, true, 8, false, true},
+    {SCALAR, "parallel", "cols~@11x9", 0, 1, 99, 2, 48, 32, true, true, false, false, true, 16,
+     true, false},
+    {SCALAR, "parallel", NULL, 0, 1, 50, 2, 64, 96, true, true, true, false, true, 32, true, true},
+    {CONSTANT, "parallel", NULL, 0, 1, 40, 2, 32, 64, false, true, false, false, false, 32, false,
+     false},
+    {SCALAR, "parallel", "rows~@10x15", 0, 1, 150, 2, 40, 136, true, true, true, true, true, 8,
+     false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 81, 1, 48, 208, true, true, true, false, true, 16, false,
+     false},
+    {SCALAR, "parallel", NULL, 0, 1, 70, 2, 320, 160, true, true, false, false, true, 32, true,
+     false},
+    {SCALAR, "parallel", NULL, 0, 1, 70, 1, 140, 132, true, true, false, false, true, 2, true,
      false},
 };
 
@@ -66,14 +83,15 @@ static vtb_value *row_sum(cuda_cases *c, vtb_value *x) {
   return vtb_build(&c->b, VTB_OP_reduce_sum, &x, 1, attrs, 2)->results[0];
 }
 
-/* Groups of four columns of x times a matrix each, turned round or not, and a bias. */
+/* Groups of columns of x times a matrix each, turned round or not, and a bias. */
 static vtb_value *map(cuda_cases *c, const mixer_case *s, vtb_value *x, int o) {
   vtb_type type = x->type, groups = x->type;
-  int64_t n = s->h * type.dim[3].size / 4;
-  groups.dim[2].size = n, groups.dim[3].size = 4;
-  vtb_value *operands[] = {vtb_b_reshape(&c->b, x, &groups),
-                           cuda_arg(c, shape(3, n, 4, 4, 0), 0.5, 0),
-                           cuda_arg(c, shape(2, n, 4, 0, 0), 0.3, 0)};
+  int64_t n = s->h * type.dim[3].size / s->maps;
+  groups.dim[2].size = n, groups.dim[3].size = s->maps;
+  vtb_value *operands[] = {
+      vtb_b_reshape(&c->b, x, &groups),
+      cuda_arg(c, shape(3, n, s->maps, s->maps, 0), 1 / sqrt((double)s->maps), 0),
+      cuda_arg(c, shape(2, n, s->maps, 0, 0), 0.3, 0)};
   vtb_attr spec = VTB_A_STR("spec", o == 1 ? "bngi,gio->bngo" : "bngi,goi->bngo");
   int with_bias = o < 2 || s->normalizer ? 3 : 2;
   x = vtb_build(&c->b, VTB_OP_einsum, operands, with_bias, &spec, 1)->results[0];

@@ -1,5 +1,5 @@
 /* Adjoints of a recurrence by products whose keys have a number a token, as one kernel
- * (passes/fuse/fuse_mixer_grad.c), and of rows that matrices of 4 x 4 make, through these and to
+ * (passes/fuse/fuse_mixer_grad.c), and of rows that small matrices make, through these and to
  * the sums for them (passes/fuse/fuse_mixer_back.c): emulated CUDA against the interpreter, at
  * ragged shapes, along paths, with gains that hide tokens and decays of 0 and 1.
  */
@@ -15,25 +15,32 @@ typedef struct grad_case {
   const char *path;
   int64_t B, N, h, K, V;
   bool normalizer, extreme;
-  int maps;                           /* rows that matrices of 4 x 4 make: bits of q, k, v */
+  int maps;                           /* rows that matrices make: bits of q, k, v */
   int backs;                          /* whose adjoints go through them */
   enum { APART, SHARED, BEGUN } rows; /* of q and k; the sum of their adjoints begins with one */
+  int64_t size;                       /* columns of a matrix */
 } grad_case;
 
 #define CONSTANT VTB_DECAY_CONSTANT
 #define SCALAR VTB_DECAY_SCALAR
 
 static const grad_case cases[] = {
-    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false, 0, 0, APART},
-    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true, 7, 7, SHARED},
-    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true, 2, 2, APART},
-    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false, 5, 5, APART},
-    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true, 0, 0, APART},
-    {SCALAR, "cols~@5x7", 2, 35, 3, 100, 76, true, false, 7, 7, BEGUN},
-    {SCALAR, NULL, 4, 21, 1, 12, 20, true, false, 3, 3, BEGUN},
-    {SCALAR, NULL, 3, 50, 1, 20, 52, true, false, 7, 6, APART},
-    {CONSTANT, NULL, 4, 16, 2, 4, 4, false, true, 7, 7, SHARED},
-    {SCALAR, NULL, 2, 65, 1, 64, 12, true, false, 7, 0, SHARED},
+    {SCALAR, NULL, 1, 17, 1, 5, 33, true, false, 0, 0, APART, 4},
+    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true, 7, 7, SHARED, 4},
+    {SCALAR, "rows~@14x14", 1, 196, 1, 48, 72, true, true, 2, 2, APART, 4},
+    {CONSTANT, NULL, 2, 33, 2, 24, 16, false, false, 5, 5, APART, 4},
+    {SCALAR, NULL, 1, 100, 2, 16, 8, false, true, 0, 0, APART, 4},
+    {SCALAR, "cols~@5x7", 2, 35, 3, 100, 76, true, false, 7, 7, BEGUN, 4},
+    {SCALAR, NULL, 4, 21, 1, 12, 20, true, false, 3, 3, BEGUN, 4},
+    {SCALAR, NULL, 3, 50, 1, 20, 52, true, false, 7, 6, APART, 4},
+    {CONSTANT, NULL, 4, 16, 2, 4, 4, false, true, 7, 7, SHARED, 4},
+    {SCALAR, NULL, 2, 65, 1, 64, 12, true, false, 7, 0, SHARED, 4},
+    {SCALAR, "snake@7x7", 2, 49, 2, 40, 24, true, true, 7, 7, SHARED, 2},
+    {SCALAR, "cols~@5x7", 2, 35, 3, 104, 72, true, false, 7, 7, BEGUN, 8},
+    {SCALAR, NULL, 1, 100, 1, 48, 80, true, false, 7, 7, SHARED, 16},
+    {SCALAR, NULL, 2, 50, 1, 48, 32, true, false, 7, 6, APART, 16},
+    {SCALAR, NULL, 2, 65, 2, 64, 32, true, false, 7, 7, BEGUN, 32},
+    {SCALAR, NULL, 2, 33, 1, 96, 64, false, false, 5, 5, APART, 32},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -59,14 +66,14 @@ static void wanted(cuda_cases *c, vtb_value *v) {
   c->returns[c->n_returns++] = v;
 }
 
-/* Groups of four columns of x times a matrix each, turned round or not, and a bias. */
-static vtb_value *map(cuda_cases *c, vtb_value *x, bool turned, vtb_value **matrix) {
+/* Groups of columns of x times a matrix each, turned round or not, and a bias. */
+static vtb_value *map(cuda_cases *c, int64_t size, vtb_value *x, bool turned, vtb_value **matrix) {
   vtb_type type = x->type, groups = x->type;
-  int64_t n = type.dim[2].size * type.dim[3].size / 4;
-  groups.dim[2].size = n, groups.dim[3].size = 4;
-  *matrix = cuda_arg(c, shape(3, n, 4, 4, 0), 0.5, 0);
+  int64_t n = type.dim[2].size * type.dim[3].size / size;
+  groups.dim[2].size = n, groups.dim[3].size = size;
+  *matrix = cuda_arg(c, shape(3, n, size, size, 0), 1 / sqrt((double)size), 0);
   vtb_value *operands[] = {vtb_b_reshape(&c->b, x, &groups), *matrix,
-                           cuda_arg(c, shape(2, n, 4, 0, 0), 0.3, 0)};
+                           cuda_arg(c, shape(2, n, size, 0, 0), 0.3, 0)};
   vtb_attr spec = VTB_A_STR("spec", turned ? "bngi,gio->bngo" : "bngi,goi->bngo");
   x = vtb_build(&c->b, VTB_OP_einsum, operands, turned ? 2 : 3, &spec, 1)->results[0];
   return vtb_b_reshape(&c->b, x, &type);
@@ -77,7 +84,7 @@ static vtb_value *map(cuda_cases *c, vtb_value *x, bool turned, vtb_value **matr
 static vtb_value *back(cuda_cases *c, vtb_value *d, vtb_value *x, vtb_value *matrix, bool turned,
                        bool bias, vtb_value *start) {
   vtb_type groups = d->type;
-  groups.dim[2].size = matrix->type.dim[0].size, groups.dim[3].size = 4;
+  groups.dim[2].size = matrix->type.dim[0].size, groups.dim[3].size = matrix->type.dim[1].size;
   vtb_value *fours = vtb_b_reshape(&c->b, d, &groups);
   vtb_value *operands[] = {fours, matrix, start};
   vtb_attr spec = VTB_A_STR("spec", turned ? "bngo,gio->bngi" : "bngo,goi->bngi");
@@ -115,7 +122,8 @@ static void add(cuda_cases *c, const grad_case *s) {
   vtb_value *start = s->rows == BEGUN ? cuda_arg(c, keys, 1, 0) : NULL;
   vtb_value *dy = cuda_arg(c, values, 1, 0), *of[3], *matrix[3];
   vtb_value *d = fractions(c, s->decay == SCALAR ? by_token : by_head, s->extreme);
-  for (int o = 0; o < 3; o++) of[o] = s->maps >> o & 1 ? map(c, x[o], turned[o], &matrix[o]) : x[o];
+  for (int o = 0; o < 3; o++)
+    of[o] = s->maps >> o & 1 ? map(c, s->size, x[o], turned[o], &matrix[o]) : x[o];
   vtb_value *kg = vtb_b_binary(&c->b, VTB_OP_mul, of[1], gain);
   vtb_value *operands[] = {of[0], kg, of[2],
                            d,     dy, s->normalizer ? cuda_arg(c, by_token, 1, 0) : NULL};

@@ -157,6 +157,7 @@ void vtb__cuda_scan_short(vtb__cuda_scan *s);
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
 /* Of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three letters. */
 void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);
+int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s); /* of each */
 /* What a mixer's scan is of: rows as they are before what multiplies them. */
 void vtb__cuda_scan_find_rows(vtb__cuda_scan *s);
 

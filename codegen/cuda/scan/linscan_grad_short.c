@@ -20,7 +20,9 @@ static bool takes(const vtb__cuda_scan *s, bool decays, const shape *p) {
       {"V", s->V}, {"SLAB", p->slab}, {"STAGES", p->stages}, {"THREADS", 32 * p->warps},
       {"FACTORS", vtb__cuda_factors(s->c)}, {"GAIN", s->gain >= 0}, {"DECAYS", decays},
       {"Q_FOLD", s->back[0].rows != NULL}, {"K_FOLD", s->back[1].rows != NULL},
-      {"V_FOLD", s->back[2].rows != NULL}, {"JOINT", s->joint});
+      {"V_FOLD", s->back[2].rows != NULL}, {"JOINT", s->joint}, {"Q_MAP", s->map[0] != NULL},
+      {"K_MAP", s->map[1] != NULL}, {"V_MAP", s->map[2] != NULL},
+      {"GROUP", vtb__cuda_scan_map_size(s)});
 }
 
 static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {

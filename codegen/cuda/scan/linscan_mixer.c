@@ -64,27 +64,27 @@ void vtb__cuda_scan_find_rows(vtb__cuda_scan *s) {
   s->dir_at[0] = s->at;
 }
 
-/* Row e of the matrix of group g, and four biases. */
+/* Element i of row e of the matrix of group g, and its bias at e. */
 static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
   vtb_arena *arena = &s->c->arena;
   const vtb_inst *map = s->map[o];
   const char *w = vtb_arena_printf(arena, "%s_w", name),
              *add = vtb_arena_printf(arena, "%s_b", name);
-  const char *matrix = "vtb_splat(0.0f)", *bias = "vtb_splat(0.0f)";
+  const char *matrix = "0.0f", *bias = "0.0f";
   bool last = false;
   if (map) {
     const char *spec = vtb_attr_str(map, "spec", ""), *letters = strchr(spec, ',') + 1;
     int at = map->operands[1]->index;
     last = letters[2] == spec[map->operands[0]->type.rank - 1];
     vtb_cuda_in(s->k, at, w);
-    matrix = vtb_arena_printf(arena, "vtb_load4(%s, %s)", w,
-                              vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", NULL}));
+    matrix = vtb_arena_printf(arena, "%s[%s]", w,
+                              vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", "i"}));
   }
   if (map && map->n_operands == 3) {
     int at = map->operands[2]->index;
     vtb_cuda_in(s->k, at, add);
-    bias = vtb_arena_printf(arena, "vtb_load4(%s, %s)", add,
-                            vtb_cuda_offset(s->c, at, (const char *const[]){"g", NULL}));
+    bias = vtb_arena_printf(arena, "%s[%s]", add,
+                            vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e"}));
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_matrix", name), "%s", matrix);
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_bias", name), "%s", bias);
@@ -92,11 +92,19 @@ static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
                    {vtb_arena_printf(arena, "%c_LAST_SUMMED", flag), last});
 }
 
+int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s) {
+  int64_t size = 4; /* of nothing */
+  for (int o = 0; o < 3; o++)
+    if (s->map[o]) size = s->map[o]->operands[1]->type.dim[1].size;
+  return size;
+}
+
 void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names) {
   for (int o = 0; o < 3; o++) {
     const char name[] = {names[o], '\0'};
     fill_map(s, o, vtb_arena_printf(&s->c->arena, "%s", name), (char)(names[o] - 'a' + 'A'));
   }
+  VTB_CUDA_NUMBERS(s->k, {"GROUP", vtb__cuda_scan_map_size(s)});
 }
 
 void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {

@@ -20,7 +20,8 @@ bool vtb__cuda_scan_is_short(const vtb__cuda_scan *s) {
                         {"DEPTH", s->K}, {"WIDTH", s->V}, {"FACTORS", vtb__cuda_factors(s->c)},
                         {"THREADS", threads_of(s)}, {"SAME", s->at.q == s->at.k},
                         {"A_MAP", s->map[0] != NULL}, {"B_MAP", s->map[1] != NULL},
-                        {"C_MAP", s->map[2] != NULL}, {"GATED", s->gates != NULL}) &&
+                        {"C_MAP", s->map[2] != NULL}, {"GROUP", vtb__cuda_scan_map_size(s)},
+                        {"GATED", s->gates != NULL}) &&
          (s->gates || (double)bytes <= vtb_gpu_block_shared(vtb_cuda_gpu(s->c), 2));
 }
 

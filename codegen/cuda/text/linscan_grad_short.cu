@@ -6,7 +6,7 @@
  * again for the results, 32 tokens and SLAB channels a warp. W = P o (dY V^T + dz) is what the decays multiply: d_r gets the
  * sum over t >= r > j, from sums that never take anything away, over d_r. Tiles are made 2 x 4 a warp.
  *
- * Where rows are first multiplied by matrices of 4 x 4, their adjoints can go through them, too (FOLD): a slab of dV, then
+ * Where rows are first multiplied by small matrices, their adjoints can go through them, too (FOLD): a slab of dV, then
  * of dQ and dK, is put in shared memory in 16 bits, where those of the rows before the matrices and sums over the tokens for
  * the matrices and their biases are made of it. */
 #include "products.cuh"
@@ -21,9 +21,10 @@ hole type T;                     /* of tiles */
 hole bool Q_EIGHT, K_EIGHT, V_EIGHT, DY_EIGHT; /* rows can be copied eight elements at a time */
 hole bool DQ_FOUR, DK_FOUR, DV_FOUR; /* four can be stored */
 hole bool GAIN;                  /* keys are multiplied by a number a token: scores are, and dV's rows */
-/* Rows are first multiplied by matrices of 4 x 4, a group of columns; LAST_SUMMED: the matrix's last axis is summed. */
+/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns; LAST_SUMMED: the matrix's last axis is summed. */
+hole int GROUP;
 hole bool Q_MAP, K_MAP, V_MAP, Q_LAST_SUMMED, K_LAST_SUMMED, V_LAST_SUMMED;
-hole expr q_matrix, k_matrix, v_matrix, q_bias, k_bias, v_bias; /* row e of group g; four of group g */
+hole expr q_matrix, k_matrix, v_matrix, q_bias, k_bias, v_bias; /* element i of row e of group g; e of group g */
 hole bool Q_FOLD, K_FOLD, V_FOLD; /* dq, dk and dv are those of rows before the matrices */
 hole bool JOINT, ADDEND;         /* queries and keys are made of the same rows, whose adjoint is dq; begins with these */
 hole bool ADD_EIGHT;
@@ -58,13 +59,15 @@ constexpr int SUMS = TRIANGLE * 17 + PARTS * ROWS + TILES * 16 * PI + 2 * ROWS;
 constexpr int STAGE = vtb_max_int(2 * ROWS * PA, SUMMED && PASSES == 1 ? 2 * SUMS : 0);
 constexpr int SUMS_AT = PASSES == 1 ? (SCORED - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
 constexpr int OTHER = ROWS * PA, WORK = vtb_max_int(256 * TRIANGLE, QK_FOLD ? 2 * OTHER : 0); /* of a slab's second rows */
-constexpr int TOGETHER = vtb_max_int(WARPS / (SLAB / 8), 1); /* warps of eight columns */
+constexpr int SPAN = vtb_map_span(GROUP), NEAR = GROUP > 8 ? 2 * SPAN : 1; /* sixteens of columns that a matrix has; eights that one is made of */
+constexpr int UNIT = GROUP > 8 ? 16 * SPAN : 8, TOGETHER = vtb_max_int(WARPS / (SLAB / UNIT), 1); /* columns that are multiplied at a time; warps of these */
 constexpr int PAIRS = SLAB / 16, PER = vtb_max_int(WARPS / PAIRS, 1); /* sixteen columns; warps of them */
 require !FOLD || (GAIN && WARPS >= 2 * GROUPS && (!Q_FOLD || DQ_FOUR) && (!K_FOLD || JOINT || DK_FOUR) && (!V_FOLD || DV_FOUR));
 require !JOINT || (Q_FOLD && K_FOLD);
+require GROUP >= 2 && 32 % GROUP == 0 && (SLAB % GROUP == 0 || !(Q_MAP || K_MAP || V_MAP)) && (!(Q_MAP || K_MAP) || K % GROUP == 0) && (!V_MAP || V % GROUP == 0);
 require N <= 256 && SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
 constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
-constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V * PASSES) * TILES * 7 / 4; /* 28 for a tile of 16 x 16 */
+constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V * PASSES) * (TILES * 7 / 4 + (GROUP > 8 ? GROUP * TOGETHER / 6 : 0)); /* 28 for a tile of 16 x 16; a warp's large matrices */
 cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
 cost issue = MAPPED + WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) + (SUMMED ? 2500 : 1500)) + (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) + RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
 cost wavefronts = MAPPED / 8 + GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) + ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
@@ -145,48 +148,67 @@ struct factor {
   vtb_u32 of[2];
   float left, right;
 };
-auto group_of = [&](int width) { return vtb_block() / DIRS % HEADS * (width / 4); }; /* h is not kept for this */
-auto factor_of = [&](auto of_along, auto of_width, int x, auto matrix, auto bias) -> factor {
-  constexpr int WIDTH = decltype(of_width)::value, COUNT = WIDTH / 4;
+auto group_of = [&](int width) { return vtb_block() / DIRS % HEADS * (width / GROUP); }; /* h is not kept for this */
+auto factor_of = [&](auto of_along, auto of_width, int x, int from, auto matrix, auto bias) -> factor { /* of columns from x on, made of those from `from` on */
+  constexpr int WIDTH = decltype(of_width)::value;
   factor f;
-  const int g0 = group_of(WIDTH), g = x / 4 + lane % 4 / 2;
-  vtb_group_factor<decltype(of_along)::value, HALF, COUNT>(f.of, x / 4, [&](int g, int e) { return matrix(g0 + g, e); });
-  const vtb_f4 add = g < COUNT ? bias(g0 + g) : vtb_splat(0.0f);
-  f.left = lane % 2 ? add.z : add.x;
-  f.right = lane % 2 ? add.w : add.y;
+  const int g0 = group_of(WIDTH), n = x + 2 * (lane % 4);
+  vtb_group_factor<GROUP, decltype(of_along)::value, HALF, WIDTH>(f.of, x, from, [&](int g, int e, int i) { return matrix(g0 + g, e, i); });
+  f.left = n < WIDTH ? bias(g0 + n / GROUP, n % GROUP) : 0.0f;
+  f.right = n < WIDTH ? bias(g0 + n / GROUP, n % GROUP + 1) : 0.0f;
   return f;
 };
-auto q_row = [&](int g, int e) -> vtb_f4 { return ${q_matrix}; };
-auto k_row = [&](int g, int e) -> vtb_f4 { return ${k_matrix}; };
-auto v_row = [&](int g, int e) -> vtb_f4 { return ${v_matrix}; };
-auto q_add = [&](int g) -> vtb_f4 { return ${q_bias}; };
-auto k_add = [&](int g) -> vtb_f4 { return ${k_bias}; };
-auto v_add = [&](int g) -> vtb_f4 { return ${v_bias}; };
-auto no_add = [](int) -> vtb_f4 { return vtb_splat(0.0f); };
+auto q_row = [&](int g, int e, int i) -> float { return ${q_matrix}; };
+auto k_row = [&](int g, int e, int i) -> float { return ${k_matrix}; };
+auto v_row = [&](int g, int e, int i) -> float { return ${v_matrix}; };
+auto q_add = [&](int g, int e) -> float { return ${q_bias}; };
+auto k_add = [&](int g, int e) -> float { return ${k_bias}; };
+auto v_add = [&](int g, int e) -> float { return ${v_bias}; };
+auto no_add = [](int, int) -> float { return 0.0f; };
+auto put_rows = [&](auto to, int r, int x, const float(&y)[4]) { /* of eight columns of 16 rows */
+  const auto at = to + ((r + lane / 4) * PA + x + 2 * (lane % 4));
+  vtb_store2(at, 0, y[0], y[1]);
+  vtb_store2(at, 8 * PA, y[2], y[3]);
+};
 auto multiply = [&](auto from, auto to, auto factor_at) { /* a slab of all tokens; it may stay where it is */
-  VTB_NO_UNROLL for (int o = vtb_warp() / TOGETHER; o < SLAB / 8; o += WARPS / TOGETHER) {
-    const factor f = factor_at(8 * o);
-    VTB_NO_UNROLL for (int r = vtb_warp() % TOGETHER * 32; r < ROWS; r += TOGETHER * 32) { /* two tiles, or the last */
-      vtb_u32 x[4];
-      vtb_ldmatrix_x4(x, from + ((vtb_min_int(r + lane / 16 * 16, ROWS - 16) + lane % 16) * PA + 8 * o));
-      vtb_sync_warp();
-      VTB_UNROLL for (int i = 0; i < 2; i++) {
-        if (r + 16 * i >= ROWS) break;
-        const vtb_u32 twice[4] = {x[2 * i], x[2 * i + 1], x[2 * i], x[2 * i + 1]};
-        float y[4] = {f.left, f.right, f.left, f.right};
-        vtb_mma_16<HALF>(y, twice, f.of);
-        const auto at = to + ((r + 16 * i + lane / 4) * PA + 8 * o + 2 * (lane % 4));
-        vtb_store2(at, 0, y[0], y[1]);
-        vtb_store2(at, 8 * PA, y[2], y[3]);
+  VTB_NO_UNROLL for (int o = vtb_warp() / TOGETHER; o < SLAB / UNIT; o += WARPS / TOGETHER) {
+    factor f[NEAR][NEAR];
+    VTB_UNROLL for (int i = 0; i < NEAR; i++) VTB_UNROLL for (int j = 0; j < NEAR; j++) f[i][j] = factor_at(UNIT * o + 8 * i, UNIT * o + 8 * j);
+    if constexpr (GROUP > 8) {
+      VTB_NO_UNROLL for (int r = vtb_warp() % TOGETHER * 16; r < ROWS; r += TOGETHER * 16) {
+        vtb_u32 x[SPAN][4];
+        VTB_UNROLL for (int s = 0; s < SPAN; s++) vtb_ldmatrix_x4(x[s], from + ((r + lane % 16) * PA + UNIT * o + 16 * s + lane / 16 * 8));
+        vtb_sync_warp();
+        VTB_UNROLL for (int i = 0; i < NEAR; i++) {
+          float y[4] = {f[i][0].left, f[i][0].right, f[i][0].left, f[i][0].right};
+          VTB_UNROLL for (int s = 0; s < SPAN; s++) {
+            const vtb_u32 w[2] = {f[i][vtb_min_int(2 * s, NEAR - 1)].of[0], f[i][vtb_min_int(2 * s + 1, NEAR - 1)].of[0]};
+            vtb_mma_16<HALF>(y, x[s], w);
+          }
+          put_rows(to, r, UNIT * o + 8 * i, y);
+        }
+      }
+    } else {
+      VTB_NO_UNROLL for (int r = vtb_warp() % TOGETHER * 32; r < ROWS; r += TOGETHER * 32) { /* two tiles, or the last */
+        vtb_u32 x[4];
+        vtb_ldmatrix_x4(x, from + ((vtb_min_int(r + lane / 16 * 16, ROWS - 16) + lane % 16) * PA + 8 * o));
+        vtb_sync_warp();
+        VTB_UNROLL for (int i = 0; i < 2; i++) {
+          if (r + 16 * i >= ROWS) break;
+          const vtb_u32 twice[4] = {x[2 * i], x[2 * i + 1], x[2 * i], x[2 * i + 1]};
+          float y[4] = {f[0][0].left, f[0][0].right, f[0][0].left, f[0][0].right};
+          vtb_mma_16<HALF>(y, twice, f[0][0].of);
+          put_rows(to, r + 16 * i, 8 * o, y);
+        }
       }
     }
   }
 };
 auto map_rows = [&](auto from, auto q_to, auto k_to, int slab) { /* queries and keys of a slab that has come */
   if constexpr (K_MAP)
-    multiply(from + (JOINT ? 0 : OTHER), k_to, [&](int x) { return factor_of(vtb_flag<K_LAST_SUMMED>(), vtb_int<K>(), slab * SLAB + x, k_row, k_add); });
+    multiply(from + (JOINT ? 0 : OTHER), k_to, [&](int x, int y) { return factor_of(vtb_flag<K_LAST_SUMMED>(), vtb_int<K>(), slab * SLAB + x, slab * SLAB + y, k_row, k_add); });
   if constexpr (Q_MAP)
-    multiply(from, q_to, [&](int x) { return factor_of(vtb_flag<Q_LAST_SUMMED>(), vtb_int<K>(), slab * SLAB + x, q_row, q_add); });
+    multiply(from, q_to, [&](int x, int y) { return factor_of(vtb_flag<Q_LAST_SUMMED>(), vtb_int<K>(), slab * SLAB + x, slab * SLAB + y, q_row, q_add); });
   if constexpr (Q_MAP || K_MAP) vtb_sync();
 };
 auto map_keys = [&](int at, int slab) -> int {
@@ -196,7 +218,7 @@ auto map_keys = [&](int at, int slab) -> int {
 auto map_values = [&](int at, int slab) -> int {
   if constexpr (V_MAP) {
     const auto to = ring + at + OTHER;
-    multiply(to, to, [&](int x) { return factor_of(vtb_flag<V_LAST_SUMMED>(), vtb_int<V>(), slab * SLAB + x, v_row, v_add); });
+    multiply(to, to, [&](int x, int y) { return factor_of(vtb_flag<V_LAST_SUMMED>(), vtb_int<V>(), slab * SLAB + x, slab * SLAB + y, v_row, v_add); });
     vtb_sync();
   }
   return at;
@@ -497,18 +519,28 @@ auto store = [&](auto of_four, auto of_whole, auto of_gain, int group, int x0, i
 auto back = [&](auto of_two, auto from, int x0, int width, auto factor_at, auto more, auto put) {
   constexpr bool TWO = decltype(of_two)::value;
   VTB_NO_UNROLL for (int pair = vtb_warp() / PER; pair < PAIRS; pair += WARPS / PER) {
-    factor f[TWO ? 2 : 1][2];
-    VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) VTB_UNROLL for (int i = 0; i < 2; i++) f[m][i] = factor_at(m, x0 + 16 * pair + 8 * i);
+    const int first = 16 * (pair / SPAN * SPAN); /* columns that these are made of */
+    factor f[TWO ? 2 : 1][2][NEAR];
+    VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int j = 0; j < NEAR; j++)
+        f[m][i][j] = factor_at(m, x0 + 16 * pair + 8 * i, x0 + (GROUP > 8 ? first + 8 * j : 16 * pair + 8 * i));
     const int x = 16 * pair + vtb_four_column();
     VTB_NO_UNROLL for (int r = vtb_warp() % PER * 16; r < ROWS; r += PER * 16) {
       float y[2][4];
       vtb_u32 d[4];
       vtb_clear(y);
-      if constexpr (TWO) {
+      if constexpr (GROUP > 8) {
+        VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) VTB_UNROLL for (int s = 0; s < SPAN; s++) {
+          vtb_ldmatrix_x4(d, from + (m * OTHER + (r + lane % 16) * PA + first + 16 * s + lane / 16 * 8));
+          VTB_UNROLL for (int i = 0; i < 2; i++) {
+            const vtb_u32 w[2] = {f[m][i][vtb_min_int(2 * s, NEAR - 1)].of[0], f[m][i][vtb_min_int(2 * s + 1, NEAR - 1)].of[0]};
+            vtb_mma_16<HALF>(y[i], d, w);
+          }
+        }
+      } else if constexpr (TWO) {
         VTB_UNROLL for (int i = 0; i < 2; i++) {
           vtb_ldmatrix_x4(d, from + ((r + lane % 16) * PA + lane / 16 * OTHER + 16 * pair + 8 * i));
           VTB_UNROLL for (int p = 0; p < (HALF ? 1 : 2); p++) {
-            const vtb_u32 w[2] = {f[0][i].of[p], f[1][i].of[p]};
+            const vtb_u32 w[2] = {f[0][i][0].of[p], f[TWO ? 1 : 0][i][0].of[p]};
             vtb_mma_16<HALF>(y[i], d, w);
           }
         }
@@ -516,7 +548,7 @@ auto back = [&](auto of_two, auto from, int x0, int width, auto factor_at, auto 
         vtb_ldmatrix_x4(d, from + ((r + lane % 16) * PA + 16 * pair + lane / 16 * 8));
         VTB_UNROLL for (int i = 0; i < 2; i++) {
           const vtb_u32 twice[4] = {d[2 * i], d[2 * i + 1], d[2 * i], d[2 * i + 1]};
-          vtb_mma_16<HALF>(y[i], twice, f[0][i].of);
+          vtb_mma_16<HALF>(y[i], twice, f[0][i][0].of);
         }
       }
       VTB_UNROLL for (int e = 0; e < 4; e += 2) {
@@ -529,9 +561,11 @@ auto back = [&](auto of_two, auto from, int x0, int width, auto factor_at, auto 
 };
 auto weigh = [&](auto of_two, auto from, auto rows, int x0, int width, auto put_weights, auto put_bias) {
   constexpr bool TWO = decltype(of_two)::value;
-  VTB_NO_UNROLL for (int x = 8 * (WARPS - 1 - vtb_warp()); x < SLAB && x0 + x < width; x += 8 * WARPS) {
+  VTB_NO_UNROLL for (int unit = WARPS - 1 - vtb_warp(); unit < SLAB / 8 * NEAR; unit += WARPS) {
+    const int x = unit / NEAR * 8, other = GROUP > 8 ? x / UNIT * UNIT + unit % NEAR * 8 : x; /* eights of both factors */
+    if (x0 + x >= width) break;
     const auto d_of = from + ((lane % 8 + lane / 16 * 8) * PA + (TWO ? lane / 8 % 2 * OTHER : 0) + x);
-    const auto x_of = rows + (lane % 16 * PA + x);
+    const auto x_of = rows + (lane % 16 * PA + other);
     const vtb_u32 one = vtb_pack<HALF>(1.0f, 1.0f), ones[2] = {one, one};
     float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f}, bias[4] = {0.0f, 0.0f, 0.0f, 0.0f};
     VTB_NO_UNROLL for (int r = 0; r < ROWS; r += 32) { /* two tiles, or the last */
@@ -545,11 +579,11 @@ auto weigh = [&](auto of_two, auto from, auto rows, int x0, int width, auto put_
         vtb_mma_16<HALF>(bias, d, ones);
       }
     }
-    const int g = (x0 + x) / 4 + lane / 16, o = lane / 4 % 4, i = lane % 2 * 2;
-    if (4 * g >= width) continue;
+    const int to = x0 + x + lane / 4, of = x0 + other + 2 * (lane % 4), g = group_of(width) + to / GROUP;
+    if (to >= width) continue;
     VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) {
-      if (lane % 4 / 2 == lane / 16) put_weights(m, group_of(width) + g, o, i, sum[2 * m], sum[2 * m + 1]);
-      if (lane % 4 == 0) put_bias(m, group_of(width) + g, o, bias[2 * m]);
+      if (to / GROUP == of / GROUP) put_weights(m, g, to % GROUP, of % GROUP, sum[2 * m], sum[2 * m + 1]);
+      if (lane % 4 == 0 && unit % NEAR == 0) put_bias(m, g, to % GROUP, bias[2 * m]);
     }
   }
 };
@@ -594,7 +628,7 @@ VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
     vtb_sync();
     back(
         vtb_flag<false>(), ring + at, x0, V,
-        [&](int, int x) { return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), x, v_row, no_add); }, as_is, put_dv);
+        [&](int, int x, int y) { return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), x, y, v_row, no_add); }, as_is, put_dv);
     weigh(
         vtb_flag<false>(), ring + at, ring + at + OTHER, x0, V,
         [&](int, int g, int o, int i, float first, float second) { weights_of_v(g, o, i, first, second); },
@@ -639,12 +673,12 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
     if (Q_FOLD && unit < GROUPS) keep(unit, p_tiles + 0);
     if (K_FOLD && unit >= GROUPS && unit < 2 * GROUPS) keep(unit - GROUPS, p_tiles + OTHER);
     vtb_sync();
-    auto queries = [&](int x) { return factor_of(vtb_flag<!Q_LAST_SUMMED>(), vtb_int<K>(), x, q_row, no_add); };
-    auto keys = [&](int x) { return factor_of(vtb_flag<!K_LAST_SUMMED>(), vtb_int<K>(), x, k_row, no_add); };
+    auto queries = [&](int x, int y) { return factor_of(vtb_flag<!Q_LAST_SUMMED>(), vtb_int<K>(), x, y, q_row, no_add); };
+    auto keys = [&](int x, int y) { return factor_of(vtb_flag<!K_LAST_SUMMED>(), vtb_int<K>(), x, y, k_row, no_add); };
     if constexpr (JOINT) {
       const auto begun = ring + at + OTHER;
       back(
-          vtb_flag<true>(), p_tiles + 0, x0, K, [&](int m, int x) { return m ? keys(x) : queries(x); },
+          vtb_flag<true>(), p_tiles + 0, x0, K, [&](int m, int x, int y) { return m ? keys(x, y) : queries(x, y); },
           [&](vtb_f4 four, int at) -> vtb_f4 {
             if constexpr (ADDEND)
               return four + vtb_load4(begun, at);
@@ -658,14 +692,14 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
           [&](int m, int g, int o, float value) { m ? bias_of_k(g, o, value) : bias_of_q(g, o, value); });
     } else {
       if constexpr (Q_FOLD) {
-        back(vtb_flag<false>(), p_tiles + 0, x0, K, [&](int, int x) { return queries(x); }, as_is, put_dq);
+        back(vtb_flag<false>(), p_tiles + 0, x0, K, [&](int, int x, int y) { return queries(x, y); }, as_is, put_dq);
         weigh(
             vtb_flag<false>(), p_tiles + 0, ring + at, x0, K,
             [&](int, int g, int o, int i, float first, float second) { weights_of_q(g, o, i, first, second); },
             [&](int, int g, int o, float value) { bias_of_q(g, o, value); });
       }
       if constexpr (K_FOLD) {
-        back(vtb_flag<false>(), p_tiles + OTHER, x0, K, [&](int, int x) { return keys(x); }, as_is, put_dk);
+        back(vtb_flag<false>(), p_tiles + OTHER, x0, K, [&](int, int x, int y) { return keys(x, y); }, as_is, put_dk);
         weigh(
             vtb_flag<false>(), p_tiles + OTHER, ring + at + OTHER, x0, K,
             [&](int, int g, int o, int i, float first, float second) { weights_of_k(g, o, i, first, second); },

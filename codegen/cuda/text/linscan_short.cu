@@ -27,10 +27,11 @@ hole expr gain;                  /* at pos */
 hole bool GATED;
 hole code gate, entry;           /* return them at pos */
 hole code weigh;                 /* of t, pos, gate_t, entry_t, m and before: step and gain */
-/* Rows are first multiplied by matrices of 4 x 4, a group of columns: A's and B's, turned round, by one that is made of both,
- * B's bias being a number a row; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's and B's, turned round, by one that is made of
+ * both, B's bias being a number a row; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+hole int GROUP;
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
-hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* row e of group g; four of group g */
+hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* element i of row e of group g; e of group g */
 hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
 hole code row_body;              /* what they make of the row at pos: done_row[x], z_row[0], m_row[0] */
@@ -40,18 +41,21 @@ constexpr int STEPS = DEPTHS / 16, PAIRS = COLUMNS / 16; /* steps of 16; pairs o
 constexpr int PB = vtb_pitch_along(DEPTHS, 2), PC = vtb_pitch_across(COLUMNS), PD = 24;
 constexpr int STAGE = vtb_max_int(16 * vtb_max_int(SAME ? 0 : PB, PC), 32 * PD); /* a warp's: rows of A, decays of its strip, rows of the result */
 constexpr bool MAP = A_MAP || B_MAP, HALF = FACTORS == VTB_FP16;
-constexpr int PARTS = FACTORS == 3 ? 1 : 2; /* of a matrix's numbers: bf16 has few bits */
+constexpr int PARTS = vtb_map_parts(FACTORS == 3, GROUP), SPAN = vtb_map_span(GROUP);
+constexpr bool C_KEPT = C_MAP && GROUP <= 8; /* larger ones of the result are read again by each strip */
+constexpr int WORDS = GROUP > 8 ? 4 : 2 * PARTS, QUADS = WORDS * (GROUP > 8 ? 32 * SPAN : 4 * GROUP); /* of a lane that has numbers; for 16 columns */
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
 require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 128 && WIDTH <= 128 && FACTORS >= 2 && FACTORS <= 3;
+require GROUP >= 2 && 32 % GROUP == 0 && (!MAP || DEPTH % GROUP == 0) && (!C_MAP || WIDTH % GROUP == 0);
 cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (PARTS + B_MAP) + C_MAP * PAIRS * PARTS);
-cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? 600 : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 27 : 3) + PAIRS * (C_MAP ? 41 : 26)) + ROW_ACCESSES * N * WIDTH / 14;
+cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * GROUP * (GROUP + 8)) : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 27 : 3) + PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : SPAN * 24) : 26)) + ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = 128;
 shared T b_tile[ROWS * PB];
 shared T c_tile[ROWS * PC];
 shared T stages[WARPS * STAGE];
 shared float masks[WARPS * STAGE / 2] over stages;
-shared float ab_maps[MAP ? 4 * DEPTHS : 0], c_maps[C_MAP ? 4 * COLUMNS : 0], dots[B_MAP ? DEPTHS : 0]; /* bits of pairs */
+shared float ab_maps[MAP ? STEPS * QUADS : 0], c_maps[C_KEPT ? PAIRS * QUADS : 0], dots[B_MAP ? DEPTHS : 0]; /* bits of pairs */
 shared float ab_add[MAP ? DEPTHS : 0], across[B_MAP ? DEPTHS : 0], c_add[C_MAP ? COLUMNS : 0];
 shared float steps[16 * STRIPS], gains[16 * STRIPS], through[16 * STRIPS], leaving[16 * STRIPS], all_of[STRIPS], z_rows[16 * WARPS];
 shared float maxima[GATED ? 16 * STRIPS : 0], warp_sums[GATED ? WARPS : 0], warp_tops[GATED ? WARPS : 0];
@@ -116,75 +120,123 @@ vtb_cp_commit();
   }
 }
 
-/* Matrices as second factors: of 16 columns' block-diagonal ones half of the lanes have numbers, two of each tile of eight. */
 auto element = [](vtb_f4 v, int i) -> float { return i < 2 ? (i == 0 ? v.x : v.y) : i == 2 ? v.z : v.w; };
-auto put_row = [&](VTB_PTR(float) to, int g, int e, const float(&m)[4]) { /* row e of group g */
-  VTB_UNROLL for (int pair = 0; pair < 2; pair++) {
-    vtb_u32 parts[2];
-    vtb_two_parts<HALF>(parts, m[2 * pair], m[2 * pair + 1]);
-    const int at = g / 4 * 64 + ((g % 2 * 4 + e) * 2 + pair) * 4 + g / 2 % 2 * 2;
-    to[at] = vtb_float(parts[0]);
-    to[at + 1] = vtb_float(parts[1]);
+/* Matrices as second factors: of 16 columns of rows and 16 of the result four words a lane, both eights' numbers of both. Of
+ * those of at most 8 x 8 the eights of the same columns alone, in as many parts as they have, of the lanes that have any. */
+const int quad = lane / 4, c_lane = 2 * (lane % 4);
+auto quads_at = [&](int t, int s) -> int { return t * QUADS + WORDS * (GROUP > 8 ? s * 32 + lane : (quad * GROUP + c_lane % GROUP) / 2); };
+const bool mine = GROUP > 8 || c_lane / GROUP == quad / GROUP;
+auto make_quad = [&](vtb_u32(&w)[2][2], int t, int s, auto fill) { /* fill(x, y, m): m[i][j] of column x + 8 i of the result, columns y + 8 j of rows and one more */
+  float m[2][2][2];
+  fill(16 * t + quad, 16 * (t / SPAN * SPAN + s) + c_lane, m);
+  VTB_UNROLL for (int i = 0; i < 2; i++) {
+    if constexpr (GROUP > 8)
+      VTB_UNROLL for (int j = 0; j < 2; j++) w[i][j] = vtb_pack<HALF>(m[i][j][0], m[i][j][1]);
+    else
+      vtb_two_parts<HALF>(w[i], m[i][i][0], m[i][i][1]);
   }
 };
+auto put_quads = [&](auto maps, int tiles, auto fill) {
+  VTB_NO_UNROLL for (int unit = warp; unit < tiles * SPAN; unit += WARPS) {
+    vtb_u32 w[2][2];
+    if (!mine) continue;
+    make_quad(w, unit / SPAN, unit % SPAN, fill);
+    VTB_UNROLL for (int i = 0; i < WORDS; i++) maps[quads_at(unit / SPAN, unit % SPAN) + i] = vtb_float(w[i * 2 / WORDS][i % (WORDS / 2)]);
+  }
+};
+auto each_of_quad = [](auto f) { /* f(i, j, e) of those numbers that are kept */
+  VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int j = 0; j < 2; j++) VTB_UNROLL for (int e = 0; e < 2; e++)
+    if (GROUP > 8 || i == j) f(i, j, e);
+};
+constexpr int AT_ONCE = vtb_min_int(GROUP, 8); /* terms of a sum */
 if constexpr (MAP) {
-  constexpr int GROUPS = DEPTH / 4 > 0 ? DEPTH / 4 : 1;
+  const int g0 = h * (DEPTH / GROUP);
+  auto a_at = [&](int o, int y) -> float { /* of column o of what A's matrix makes of column y, of one group */
+    const int g = g0 + o / GROUP, e = A_LAST_SUMMED ? o % GROUP : y % GROUP, i = A_LAST_SUMMED ? y % GROUP : o % GROUP;
+    return !A_MAP ? (o == y ? 1.0f : 0.0f) : ${a_matrix};
+  };
+  auto b_at = [&](int o, int x) -> float {
+    const int g = g0 + o / GROUP, e = B_LAST_SUMMED ? o % GROUP : x % GROUP, i = B_LAST_SUMMED ? x % GROUP : o % GROUP;
+    return !B_MAP ? (o == x ? 1.0f : 0.0f) : ${b_matrix};
+  };
+  auto a_add = [&](int o) -> float { const int g = g0 + o / GROUP, e = o % GROUP; return A_MAP ? ${a_bias} : 0.0f; };
+  auto b_add = [&](int o) -> float { const int g = g0 + o / GROUP, e = o % GROUP; return B_MAP ? ${b_bias} : 0.0f; };
+  put_quads(ab_maps, STEPS, [&](int x, int y, float(&m)[2][2][2]) {
+    each_of_quad([&](int i, int j, int e) { m[i][j][e] = 0.0f; });
+    VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE) VTB_UNROLL for (int n = 0; n < AT_ONCE; n++)
+        each_of_quad([&](int i, int j, int e) {
+          const int o = (x + 8 * i) / GROUP * GROUP + from + n;
+          if (DEPTH == DEPTHS || o < DEPTH) m[i][j][e] += b_at(o, x + 8 * i) * a_at(o, y + 8 * j + e);
+        });
+  });
   VTB_NO_UNROLL for (int i = tid; i < (DEPTHS + 31) / 32 * 32; i += THREADS) {
-    const int group = i / 4, e = i % 4, g = h * GROUPS + group;
-    float m[4] = {0.0f, 0.0f, 0.0f, 0.0f}, add = 0.0f, dot = 0.0f, both = 0.0f;
-    if (group < GROUPS) {
-      auto a_row = [&](int e) -> vtb_f4 { return ${a_matrix}; };
-      auto b_row = [&](int e) -> vtb_f4 { return ${b_matrix}; };
-      const vtb_f4 a_add = A_MAP ? ${a_bias} : vtb_splat(0.0f), b_add = B_MAP ? ${b_bias} : vtb_splat(0.0f);
-      VTB_UNROLL for (int o = 0; o < 4; o++) {
-        const float w = !B_MAP ? (o == e ? 1.0f : 0.0f) : B_LAST_SUMMED ? element(b_row(o), e) : element(b_row(e), o);
-        VTB_UNROLL for (int j = 0; j < 4; j++) {
-          const float x = !A_MAP ? (o == j ? 1.0f : 0.0f) : A_LAST_SUMMED ? element(a_row(o), j) : element(a_row(j), o);
-          m[j] += w * x;
-          if (j == e) dot += element(b_add, o) * x;
-        }
-        add += w * element(a_add, o);
+    float add = 0.0f, dot = 0.0f, both = 0.0f;
+    if (i < DEPTH) {
+      VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE) VTB_UNROLL for (int n = 0; n < AT_ONCE; n++) {
+        const int o = i / GROUP * GROUP + from + n;
+        add += b_at(o, i) * a_add(o);
+        dot += b_add(o) * a_at(o, i);
       }
-      both = element(a_add, e) * element(b_add, e);
+      both = a_add(i) * b_add(i);
     }
     const float other = vtb_shfl_xor(dot, 1);
     if (i < DEPTHS) {
-      put_row(ab_maps, group, e, m);
       ab_add[i] = add;
       if constexpr (B_MAP) {
         across[i] = both;
         vtb_u32 parts[2];
         vtb_two_parts<HALF>(parts, dot, other);
-        if (e % 2 == 0) VTB_UNROLL for (int p = 0; p < 2; p++) dots[i / 16 * 16 + p * 8 + i % 8 / 2 * 2 + i / 8 % 2] = vtb_float(parts[p]);
+        if (i % 2 == 0) VTB_UNROLL for (int p = 0; p < 2; p++) dots[i / 16 * 16 + p * 8 + i % 8 / 2 * 2 + i / 8 % 2] = vtb_float(parts[p]);
       }
     }
   }
 }
+auto c_at = [&](int x, int y) -> float {
+  const int g = h * (WIDTH / GROUP) + x / GROUP, e = C_LAST_SUMMED ? x % GROUP : y % GROUP, i = C_LAST_SUMMED ? y % GROUP : x % GROUP;
+  return WIDTH < COLUMNS && x >= WIDTH ? 0.0f : ${c_matrix};
+};
+auto fill_c = [&](int x, int y, float(&m)[2][2][2]) {
+  each_of_quad([&](int i, int j, int e) { m[i][j][e] = c_at(x + 8 * i, y + 8 * j + e); });
+};
 if constexpr (C_MAP) {
-  constexpr int GROUPS = WIDTH / 4 > 0 ? WIDTH / 4 : 1;
-  VTB_NO_UNROLL for (int i = tid; i < COLUMNS; i += THREADS) {
-    const int group = i / 4, e = i % 4, g = h * GROUPS + group;
-    float m[4] = {0.0f, 0.0f, 0.0f, 0.0f}, add = 0.0f;
-    if (group < GROUPS) {
-      auto c_row = [&](int e) -> vtb_f4 { return ${c_matrix}; };
-      VTB_UNROLL for (int j = 0; j < 4; j++) m[j] = C_LAST_SUMMED ? element(c_row(e), j) : element(c_row(j), e);
-      add = element(${c_bias}, e);
-    }
-    put_row(c_maps, group, e, m);
-    c_add[i] = add;
+  const int g0 = h * (WIDTH / GROUP);
+  if constexpr (C_KEPT)
+    put_quads(c_maps, PAIRS, fill_c);
+  VTB_NO_UNROLL for (int x = tid; x < COLUMNS; x += THREADS) {
+    const int g = g0 + x / GROUP, e = x % GROUP;
+    c_add[x] = x < WIDTH ? ${c_bias} : 0.0f;
   }
 }
 vtb_cp_wait<0>();
 vtb_sync();
 
-/* x times 16 columns' matrix: two tiles of eight, added to y. */
-auto times_map = [&](float (&y)[2][4], const vtb_u32(&x)[4], VTB_PTR(float) maps, int k) {
-  const bool mine = lane / 16 == lane / 2 % 2;
-  const vtb_f4 w = mine ? vtb_load4(maps, k * 64 + (lane / 4 * 2 + lane % 2) * 4) : vtb_splat(0.0f);
-  VTB_UNROLL for (int p = 0; p < PARTS; p++) {
-    vtb_mma_8<HALF>(y[0], x[0], x[1], vtb_bits(p ? w.y : w.x));
-    vtb_mma_8<HALF>(y[1], x[2], x[3], vtb_bits(p ? w.w : w.z));
+/* x, of the steps that one matrix has, times 16 columns' numbers of it: two tiles of eight, added to y. */
+auto times_map = [&](float (&y)[2][4], const vtb_u32(&x)[SPAN][4], int k, auto load) {
+  VTB_UNROLL for (int s = 0; s < SPAN; s++) {
+    vtb_u32 w[2][2] = {{0, 0}, {0, 0}};
+    if (mine) load(w, k, s);
+    VTB_UNROLL for (int i = 0; i < 2; i++) {
+      if constexpr (GROUP > 8)
+        vtb_mma_16<HALF>(y[i], x[s], w[i]);
+      else
+        VTB_UNROLL for (int p = 0; p < PARTS; p++) vtb_mma_8<HALF>(y[i], x[0][2 * i], x[0][2 * i + 1], w[i][p]);
+    }
   }
+};
+auto load_quad = [&](vtb_u32(&w)[2][2], VTB_PTR(float) maps, int k, int s) {
+  if constexpr (WORDS == 4) {
+    const vtb_f4 four = vtb_load4(maps, quads_at(k, s));
+    w[0][0] = vtb_bits(four.x), w[0][1] = vtb_bits(four.y), w[1][0] = vtb_bits(four.z), w[1][1] = vtb_bits(four.w);
+  } else {
+    VTB_UNROLL for (int i = 0; i < 2; i++) w[i][0] = vtb_bits(maps[quads_at(k, s) + i]);
+  }
+};
+auto load_ab = [&](vtb_u32(&w)[2][2], int k, int s) { load_quad(w, ab_maps, k, s); };
+auto load_c = [&](vtb_u32(&w)[2][2], int k, int s) {
+  if constexpr (C_KEPT)
+    load_quad(w, c_maps, k, s);
+  else
+    make_quad(w, k, s, fill_c);
 };
 float both = 0.0f; /* of both biases */
 if constexpr (B_MAP) {
@@ -194,7 +246,6 @@ if constexpr (B_MAP) {
 const auto stage = stages + warp * STAGE;
 const auto mask = masks + warp * (STAGE / 2);
 const auto z_row_of = z_rows + warp * 16;
-const int quad = lane / 4, c_lane = 2 * (lane % 4);
 VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
   const int strip = turn == 0 ? STRIPS - 1 - warp : warp, t0 = 16 * strip, n_rows = vtb_min_int(N - t0, 16);
   if (turn == 1 && strip == STRIPS - 1 - warp) break;
@@ -226,8 +277,11 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
   float side[2] = {0.0f, 0.0f};
   if constexpr (MAP) {
     float dot[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+    vtb_u32 rows[SPAN][4]; /* before the matrix, of the steps that one has */
     VTB_UNROLL for (int k = 0; k < STEPS; k++) {
+      const int first = k / SPAN * SPAN;
       float y[2][4];
+      if (k == first) VTB_UNROLL for (int s = 0; s < SPAN; s++) VTB_UNROLL for (int i = 0; i < 4; i++) rows[s][i] = x[vtb_min_int(first + s, STEPS - 1)][i];
       VTB_UNROLL for (int i = 0; i < 2; i++) {
         y[i][0] = y[i][2] = ab_add[16 * k + 8 * i + c_lane];
         y[i][1] = y[i][3] = ab_add[16 * k + 8 * i + c_lane + 1];
@@ -235,9 +289,9 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
       if constexpr (B_MAP) {
         const auto from = dots + (k * 16 + lane % 8 * 2);
         const vtb_u32 w[2] = {lane < 8 ? vtb_bits(from[0]) : 0, lane < 8 ? vtb_bits(from[1]) : 0};
-        vtb_mma_16<HALF>(dot, x[k], w);
+        vtb_mma_16<HALF>(dot, rows[k - first], w);
       }
-      times_map(y, x[k], ab_maps, k);
+      times_map(y, rows, k, load_ab);
       VTB_UNROLL for (int i = 0; i < 2; i++) {
         x[k][2 * i] = vtb_pack<HALF>(y[i][0], y[i][1]);
         x[k][2 * i + 1] = vtb_pack<HALF>(y[i][2], y[i][3]);
@@ -313,15 +367,18 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     if (lane % 4 == 0) z_row_of[quad + 8 * i] = zs[i];
   }
   vtb_sync_warp();
+  vtb_u32 sums[SPAN][4];
   VTB_UNROLL for (int k = 0; k < PAIRS; k++) {
     float y[2][4];
     VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) y[i][e] = out[2 * k + i][e];
     if constexpr (C_MAP) {
-      const vtb_u32 of[4] = {vtb_pack<HALF>(y[0][0], y[0][1]), vtb_pack<HALF>(y[0][2], y[0][3]),
-                             vtb_pack<HALF>(y[1][0], y[1][1]), vtb_pack<HALF>(y[1][2], y[1][3])};
+      if (k % SPAN == 0) VTB_UNROLL for (int s = 0; s < SPAN; s++) VTB_UNROLL for (int i = 0; i < 4; i++) {
+        const int e = i % 2 * 2, at = vtb_min_int(2 * (k + s) + i / 2, 2 * PAIRS - 1);
+        sums[s][i] = vtb_pack<HALF>(out[at][e], out[at][e + 1]);
+      }
       VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++)
           y[i][e] = Z ? c_add[16 * k + 8 * i + c_lane + e % 2] * zs[e / 2] : 0.0f;
-      times_map(y, of, c_maps, k);
+      times_map(y, sums, k, load_c);
     }
     VTB_UNROLL for (int i = 0; i < 2; i++) {
       const int at = quad * PC + 16 * k + 8 * i + c_lane;

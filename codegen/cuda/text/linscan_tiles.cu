@@ -38,10 +38,11 @@ hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
 hole expr result, result_at;     /* its pointer; offset for pos and x */
 hole bool GAIN;                  /* keys are multiplied by a number a token: scores are */
 hole expr gain;                  /* at pos */
-/* Rows are first multiplied by matrices of 4 x 4, a group of columns: A's in its tile; B's turned round, in A's tile too,
- * their bias being extra; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's in its tile; B's turned round, in A's tile
+ * too, their bias being extra; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+hole int GROUP;
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
-hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* row e of group g; four of group g */
+hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* element i of row e of group g; e of group g */
 hole bool BODY;                  /* rows of the result go through code instead */
 hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
@@ -59,11 +60,12 @@ constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
 constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
-require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF);
+require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 && WIDTH % GROUP == 0);
+require GROUP >= 2 && 32 % GROUP == 0;
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
-cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + 6 * MAPS + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 90 for 16 columns, 28 a strip of them; rows: ten for four elements, beside row_body's ops */
+cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -190,12 +192,11 @@ vtb_clear(out);
 VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) zs[i] = 0.0f;
 
 if constexpr (A_MAP || B_MAP) {
-  constexpr int GROUPS = DEPTH / 4 > 0 ? DEPTH / 4 : 1;
-  const int g0 = h * GROUPS;
-  auto a_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${a_matrix}; };
-  auto b_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${b_matrix}; };
-  auto a_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${a_bias}; };
-  auto b_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${b_bias}; };
+  const int g0 = h * (DEPTH / GROUP);
+  auto a_row = [&](int group, int e, int i) -> float { const int g = g0 + group; return ${a_matrix}; };
+  auto b_row = [&](int group, int e, int i) -> float { const int g = g0 + group; return ${b_matrix}; };
+  auto a_add = [&](int x) -> float { const int g = g0 + x / GROUP, e = x % GROUP; return ${a_bias}; };
+  auto b_add = [&](int x) -> float { const int g = g0 + x / GROUP, e = x % GROUP; return ${b_bias}; };
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
   constexpr bool FP16 = FACTORS == VTB_FP16;
@@ -203,10 +204,10 @@ if constexpr (A_MAP || B_MAP) {
   vtb_clear(parts_of);
   auto once = [](int) { return 1.0f; };
   if constexpr (A_MAP)
-    vtb_map_groups<A_LAST_SUMMED, FP16, false, GROUPS, DEPTHS, PA, THREADS>(a_tile, n_rows, a_row, a_add, once, parts_of);
+    vtb_map_groups<GROUP, A_LAST_SUMMED, FP16, false, DEPTH, DEPTHS, PA, THREADS>(a_tile, n_rows, a_row, a_add, once, parts_of);
   if constexpr (B_MAP) {
     vtb_sync();
-    vtb_map_groups<!B_LAST_SUMMED, FP16, true, GROUPS, DEPTHS, PA, THREADS>(a_tile, n_rows, b_row, b_add, once, parts_of);
+    vtb_map_groups<GROUP, !B_LAST_SUMMED, FP16, true, DEPTH, DEPTHS, PA, THREADS>(a_tile, n_rows, b_row, b_add, once, parts_of);
     VTB_UNROLL for (int i = 0; i < 8; i++)
       if (lane % 4 == 0) dots[vtb_warp() * 64 + 8 * i + lane / 4] = parts_of[i / 2][i % 2 * 2];
     vtb_sync();
@@ -397,13 +398,12 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   }
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
   if constexpr (C_MAP) {
-    constexpr int GROUPS = WIDTH / 4 > 0 ? WIDTH / 4 : 1;
-    const int g0 = h * GROUPS;
-    auto c_row = [&](int group, int e) -> vtb_f4 { const int g = g0 + group; return ${c_matrix}; };
-    auto c_add = [&](int group) -> vtb_f4 { const int g = g0 + group; return ${c_bias}; };
+    const int g0 = h * (WIDTH / GROUP);
+    auto c_row = [&](int group, int e, int i) -> float { const int g = g0 + group; return ${c_matrix}; };
+    auto c_add = [&](int x) -> float { const int g = g0 + x / GROUP, e = x % GROUP; return ${c_bias}; };
     auto z_of = [&](int r) { return Z ? sums[r] : 0.0f; };
     float none[4][4];
-    vtb_map_groups<C_LAST_SUMMED, FACTORS == VTB_FP16, false, GROUPS, TILE, PO, THREADS>(done, n_rows, c_row, c_add, z_of, none);
+    vtb_map_groups<GROUP, C_LAST_SUMMED, FACTORS == VTB_FP16, false, WIDTH, TILE, PO, THREADS>(done, n_rows, c_row, c_add, z_of, none);
     vtb_sync();
   }
   if constexpr (BODY) {

@@ -65,59 +65,67 @@ template <bool HALF> VTB_FN void vtb_two_parts(vtb_u32 (&to)[2], float first, fl
   }
 }
 
-/* Two elements of a block-diagonal matrix of 4 x 4, as a lane holds a second factor of eight columns from that of `group`
- * on: row e of group g is matrix(g, e); ALONG: what lies along it is summed. */
-template <bool ALONG, bool HALF, int GROUPS, class W>
-VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int group, W matrix) {
-  const int o = vtb_lane() / 4, i = vtb_lane() % 4 * 2, g = group + o / 4;
+/* Numbers that an element of a matrix of `group` x `group` is kept as: those of few are cheap to keep whole. */
+VTB_FN constexpr int vtb_map_parts(int half, int group) { return half || group >= 8 ? 1 : 2; }
+VTB_FN constexpr int vtb_map_set_up(int group) { return 2 + (group > 8 ? group : 8) / 2; } /* instructions for a column */
+VTB_FN constexpr int vtb_map_span(int group) { return group > 16 ? group / 16 : 1; } /* sixteens of columns that one has */
+
+/* Two elements of a block-diagonal matrix of G x G, as a lane holds a second factor of eight columns from n0 on, of a depth
+ * of eight from k0 on: element (e, i) of group g is matrix(g, e, i); ALONG: what lies along i is summed. */
+template <int G, bool ALONG, bool HALF, int WIDTH, class W>
+VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int n0, int k0, W matrix) {
+  const int n = n0 + vtb_lane() / 4, k = k0 + vtb_lane() % 4 * 2, g = n / G;
   float first = 0.0f, second = 0.0f;
-  if (o / 4 == i / 4 && g < GROUPS) {
-    if constexpr (ALONG) {
-      const vtb_f4 w = matrix(g, o % 4);
-      first = i % 4 ? w.z : w.x, second = i % 4 ? w.w : w.y;
-    } else {
-      const vtb_f4 v = matrix(g, i % 4), w = matrix(g, i % 4 + 1);
-      first = o % 4 < 2 ? (o % 2 ? v.y : v.x) : o % 2 ? v.w : v.z;
-      second = o % 4 < 2 ? (o % 2 ? w.y : w.x) : o % 2 ? w.w : w.z;
-    }
+  if (g == k / G && n < WIDTH) {
+    first = ALONG ? matrix(g, n % G, k % G) : matrix(g, k % G, n % G);
+    second = ALONG ? matrix(g, n % G, k % G + 1) : matrix(g, k % G + 1, n % G);
   }
   vtb_two_parts<HALF>(to, first, second);
 }
 
-/* Groups of four columns of n_rows of the 64 rows of a tile times such a matrix, plus bias(g) * times(row). DOTTED: the
+/* Groups of G columns of n_rows of the 64 rows of a tile times such a matrix, plus bias(column) * times(row). DOTTED: the
  * bias is not added; what the rows' products with it are is, as a first factor's lanes have rows, twice, added to dots.
- * COLUMNS are the tile's, zeros beyond its groups; a warp has some of them. Between two vtb_sync(). */
-template <bool ALONG, bool HALF, bool DOTTED, int GROUPS, int COLUMNS, int PITCH, int THREADS, class P, class W, class B, class M>
+ * COLUMNS are the tile's, zeros beyond the first WIDTH, which end in a group; a warp has some of them. Between two vtb_sync(). */
+template <int G, bool ALONG, bool HALF, bool DOTTED, int WIDTH, int COLUMNS, int PITCH, int THREADS, class P, class W, class B, class M>
 VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float (&dots)[4][4]) {
-  VTB_NO_UNROLL for (int x0 = vtb_warp() * 16; x0 < COLUMNS; x0 += THREADS / 2) {
+  constexpr int PARTS = vtb_map_parts(HALF, G), SPAN = vtb_map_span(G), NEAR = G > 8 ? 2 * SPAN : 1; /* eights that one is made of */
+  VTB_NO_UNROLL for (int x0 = vtb_warp() * 16 * SPAN; x0 < WIDTH; x0 += THREADS / 2 * SPAN) {
     const bool both = COLUMNS % 16 == 0 || x0 + 8 < COLUMNS;
-    constexpr int PARTS = HALF ? 1 : 2;
-    vtb_u32 factors[2][2], dot[2][2];
-    VTB_UNROLL for (int i = 0; i < 2; i++) vtb_group_factor<ALONG, HALF, GROUPS>(factors[i], x0 / 4 + 2 * i, matrix);
-    float adds[2][2];
-    VTB_UNROLL for (int i = 0; i < 2; i++) {
-      const int g = x0 / 4 + 2 * i + vtb_lane() % 4 / 2;
-      const vtb_f4 add = g < GROUPS ? bias(g) : vtb_splat(0.0f);
-      adds[i][0] = vtb_lane() % 2 ? add.z : add.x;
-      adds[i][1] = vtb_lane() % 2 ? add.w : add.y;
+    vtb_u32 factors[2 * SPAN][NEAR][2], dot[2 * SPAN][2];
+    float adds[2 * SPAN][2];
+    VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
+      VTB_UNROLL for (int j = 0; j < NEAR; j++)
+        vtb_group_factor<G, ALONG, HALF, WIDTH>(factors[i][j], x0 + 8 * i, x0 + 8 * (NEAR > 1 ? j : i), matrix);
+      VTB_UNROLL for (int e = 0; e < 2; e++) {
+        const int x = x0 + 8 * i + vtb_lane() % 4 * 2 + e;
+        adds[i][e] = x < WIDTH ? bias(x) : 0.0f;
+      }
       vtb_two_parts<HALF>(dot[i], adds[i][0], adds[i][1]);
     }
     VTB_UNROLL for (int s = 0; s < 4; s++) {
       if (16 * s >= n_rows) break;
-      vtb_u32 x[4];
-      vtb_ldmatrix_x4(x, tile + ((16 * s + vtb_lane() % 16) * PITCH + x0 + (both ? vtb_lane() / 16 * 8 : 0)));
+      vtb_u32 x[SPAN][4];
+      VTB_UNROLL for (int k = 0; k < SPAN; k++)
+          vtb_ldmatrix_x4(x[k], tile + ((16 * s + vtb_lane() % 16) * PITCH + x0 + 16 * k + (both ? vtb_lane() / 16 * 8 : 0)));
       vtb_sync_warp();
-      if (!both) x[2] = x[3] = 0;
-      VTB_UNROLL for (int p = 0; p < (DOTTED ? PARTS : 0); p++) {
-        const vtb_u32 w[2] = {dot[0][p], dot[1][p]};
-        vtb_mma_16<HALF>(dots[s], x, w);
+      if (!both) x[0][2] = x[0][3] = 0;
+      VTB_UNROLL for (int k = 0; k < (DOTTED ? SPAN : 0); k++) VTB_UNROLL for (int p = 0; p < (HALF ? 1 : 2); p++) {
+        const vtb_u32 w[2] = {dot[2 * k][p], dot[2 * k + 1][p]};
+        vtb_mma_16<HALF>(dots[s], x[k], w);
       }
       const int row = 16 * s + vtb_lane() / 4, column = x0 + vtb_lane() % 4 * 2;
-      VTB_UNROLL for (int i = 0; i < 2; i++) {
+      VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
         float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
         if constexpr (!DOTTED)
           VTB_UNROLL for (int e = 0; e < 4; e++) y[e] = adds[i][e % 2] * times(row + e / 2 * 8);
-        VTB_UNROLL for (int p = 0; p < PARTS; p++) vtb_mma_8<HALF>(y, x[2 * i], x[2 * i + 1], factors[i][p]);
+        if constexpr (NEAR > 1) {
+          VTB_UNROLL for (int k = 0; k < SPAN; k++) {
+            const vtb_u32 w[2] = {factors[i][2 * k][0], factors[i][2 * k + 1][0]};
+            vtb_mma_16<HALF>(y, x[k], w);
+          }
+        } else {
+          VTB_UNROLL for (int p = 0; p < PARTS; p++) vtb_mma_8<HALF>(y, x[0][2 * i], x[0][2 * i + 1], factors[i][0][p]);
+        }
         if (i && !both) break;
         vtb_store2(tile, row * PITCH + column + 8 * i, y[0], y[1]);
         vtb_store2(tile, (row + 8) * PITCH + column + 8 * i, y[2], y[3]);
