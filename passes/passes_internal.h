@@ -91,8 +91,8 @@ typedef struct vtb__mixer_way {
   vtb_value *d;
 } vtb__mixer_way;
 void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]);
-/* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32; and a bias at most is
- * added. */
+/* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32; and a bias at most
+ * is added. */
 bool vtb__is_small_product(const vtb_inst *i);
 bool vtb__is_small_map(const vtb_inst *i);
 int64_t vtb__small_map_size(const vtb_inst *map);

@@ -12,9 +12,9 @@
  * among it, needs nothing else: y is stored only where others read it. After `fuse`, for factors
  * of 16 bits. Takes loops and rows that read y or the normalizer, of as many elements, and what
  * reads those; reductions go over the head's columns. Where no states are made of keys and values,
- * takes a gain of keys, small matrices a group of columns before q, k and v, and, where a block has a whole
- * sequence, what makes decays and gains of gates (fuse_mixer_gates.c). Declines several directions,
- * recurrences whose last state is wanted, and groups of nothing that is worth it.
+ * takes a gain of keys, small matrices a group of columns before q, k and v, and, where a block has
+ * a whole sequence, what makes decays and gains of gates (fuse_mixer_gates.c). Declines several
+ * directions, recurrences whose last state is wanted, and groups of nothing that is worth it.
  */
 #include "passes/passes_internal.h"
 

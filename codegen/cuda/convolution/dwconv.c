@@ -20,6 +20,7 @@
 #define THREADS 128
 #define STRIP 16
 #define WINDOW 64      /* taps times channels of a thread that may sit in registers */
+#define ROW_TAPS 8     /* of a thread of four channels, beside the sums of a strip */
 #define SUMS 25        /* taps of dw a thread sums at once */
 #define DW_WINDOW 36   /* of dw: those that a thread of four channels has */
 #define DW_BLOCKS 1024 /* about as many for dw, so that all of a GPU works */
@@ -110,10 +111,8 @@ static bool mixes_channels(const vtb_inst *fused) {
   return false;
 }
 
-/* Whether a thread of four channels has all taps. */
-static bool fits_registers(vtb_cuda *c, const vtb_inst *inst) {
-  return take_apart(c, inst).taps * 4 <= WINDOW;
-}
+/* Whether a thread of four channels has all taps, or those of a row and the sums of a strip. */
+static bool fits_fours(const dwconv *g) { return g->taps * 4 <= WINDOW || g->kw <= ROW_TAPS; }
 
 /* With a body behind it, or without. False: it cannot have fours. */
 static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused, bool four) {
@@ -121,7 +120,7 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
   dwconv g = take_apart(c, inst);
   if (turned) g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
   bool aligned = vtb_cuda_rows_of_four(c, 0) && (fused || vtb_cuda_rows_of_four(c, 2));
-  bool wanted = aligned && g.taps * 4 <= WINDOW;
+  bool wanted = aligned && fits_fours(&g);
   four = four && g.C % 4 == 0 && (wanted || (fused && mixes_channels(fused)));
   int64_t per = four ? 4 : 1, threads = g.B * g.gt * g.gh * g.strips * (g.C / per);
   vtb_cuda_kernel *k =
@@ -245,7 +244,8 @@ static void convolve(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fused) {
     return;
   }
   if (n > 0) {
-    bool four = fits_registers(c, inst) || mixes_channels(fused);
+    const dwconv g = take_apart(c, inst);
+    bool four = fits_fours(&g) || mixes_channels(fused);
     done = convolve_shares(c, fused, n, four) || convolve_shares(c, fused, n, !four);
   } else {
     done = convolve_with(c, inst, fused, true) || convolve_with(c, inst, fused, false);

@@ -4,8 +4,8 @@
  * near(a, e) is the input for row a and column e of the kernel. KEPT: weights, which take(w) brings, and a window of inputs
  * sit in registers, an input's place being its column modulo KW, so that nothing moves: the strip is unrolled. load(a, c)
  * reads the input for row a of the kernel at column c of the strip, zero beyond the row's ends, and take(w) leaves zeros
- * for rows beyond the grid, for which load may give any of the window's. Else weight(a, e) is read, and load gives zeros
- * there as well. */
+ * for rows beyond the grid, for which load may give any of the window's. Else weight(a, e) is read, and load gives zeros there as
+ * well: the strip's sums sit in registers, and a row of the kernel after another, unless it is long, adds to them. */
 template <int ROWS, int KW, bool KEPT, int STRIP, bool WHOLE, class V, class Load, class Weight, class Take, class Store>
 VTB_FN void vtb_convolve(int length, int left, Load load, Weight weight, Take take, Store store) {
   if constexpr (KEPT) {
@@ -21,6 +21,21 @@ VTB_FN void vtb_convolve(int length, int left, Load load, Weight weight, Take ta
         VTB_UNROLL for (int e = 0; e < KW; e++) sum = sum + w[a][e] * window[a][(c + e) % KW];
       }
       store(c, sum, [&](int a, int e) -> V { return window[a][(c + e) % KW]; });
+    }
+  } else if constexpr (KW <= 16) {
+    V sums[STRIP];
+    VTB_UNROLL for (int c = 0; c < STRIP; c++) sums[c] = V{};
+    VTB_NO_UNROLL for (int a = 0; a < ROWS; a++) {
+      V w[KW];
+      VTB_UNROLL for (int e = 0; e < KW; e++) w[e] = weight(a, e);
+      VTB_UNROLL for (int x = 0; x < STRIP + KW - 1; x++) {
+        const V in = load(a, x - left);
+        VTB_UNROLL for (int c = vtb_max_int(x - KW + 1, 0); c < vtb_min_int(x + 1, STRIP); c++) sums[c] = sums[c] + w[x - c] * in;
+      }
+    }
+    VTB_UNROLL for (int c = 0; c < STRIP; c++) {
+      if (!WHOLE && c >= length) continue;
+      store(c, sums[c], [&](int a, int e) -> V { return load(a, c + e - left); });
     }
   } else {
     for (int c = 0; c < length; c++) {

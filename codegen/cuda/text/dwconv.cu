@@ -22,7 +22,8 @@ constexpr bool IN_REGISTERS = OWN && ROWS * KW * PER <= WINDOW;
 constexpr int SLOTS = COLUMNS < THREADS ? COLUMNS : THREADS, PITCH = TAPS + 1 - TAPS % 2; /* odd: no bank twice */
 constexpr bool STAGED = PER == 1 && W_FLAT && TAPS > 1 && SLOTS * PITCH <= 16384;
 require C % PER == 0;
-constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : TAPS * (12 + 3 * PER); /* of a token */
+constexpr int BY_ROWS = (ROWS * (STRIP + KW - 1) * (PER + 2) + 2 * TAPS * PER) / STRIP;
+constexpr int EFFORT = TAPS * PER + (IN_REGISTERS ? ROWS * (PER + 2) : KW <= 16 ? BY_ROWS : TAPS * (12 + 2 * PER)); /* of a token */
 cost issue = THREADS / 32 * (STRIP * (EFFORT + 6) + TAPS * (PER == 4 ? 8 : 5) + 80);
 shared float taps[STAGED ? SLOTS * PITCH : 1]; /* of slot s: those of the channel of thread s */
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();

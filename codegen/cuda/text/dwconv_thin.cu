@@ -32,7 +32,8 @@ constexpr int WIDE = 8 * NI, PIECE = EACH == 8 ? 8 : 4;
 constexpr int PIECES = DEPTH / PIECE, AT_ONCE = THREADS / PIECES; /* of a row of factors; rows copied at a time */
 require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16 && AT_ONCE > 0;
 cost tensor = 32 * WIDE * DEPTH * PRODUCTS;
-constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : TAPS * (12 + 3 * PER); /* of a token */
+constexpr int BY_ROWS = (ROWS * (STRIP + KW - 1) * (PER + 2) + 2 * TAPS * PER) / STRIP;
+constexpr int EFFORT = TAPS * PER + (IN_REGISTERS ? ROWS * (PER + 2) : KW <= 16 ? BY_ROWS : TAPS * (12 + 2 * PER)); /* of a token */
 cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + 2 * TAPS * PER + 180 + 5 * PRODUCTS * WIDE / AT_ONCE) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
