@@ -17,9 +17,8 @@ typedef struct vtb_codegen_options {
   /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
   const char *cpu;
   const char *arch; /* of texts for GPUs: "compute_80", "sm_90a"; NULL: a default */
-  int opt_level;    /* 0..3, default 3 when 0 is not asked by `no_opt` */
-  bool no_opt;
-  bool profile;            /* emit the kernel_begin / kernel_end calls */
+  bool no_opt;      /* compiles in a fifth of the time, runs longer; VTB_OPTIMISE=off: always */
+  bool profile;     /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
   bool library;            /* large products by the vendor's library instead of generated kernels */
   /* Of tests: products by wgmma, clusters, indices of 64 bits wherever they can be, not where they

@@ -16,6 +16,12 @@ says '@vil_block(%x.2, %x.2, %blocks.0.rowwise_from_top_left.*)'
 expect 0 "$VERTEBRA" dump vil_nano --params; says '%blocks.0.rowwise_from_top_left.norm.weight: f32[64] param "'; silent_about ".*"
 expect 0 "$VERTEBRA" dump vil_nano --stage plan; says "peak workspace"
 expect 0 "$VERTEBRA" dump vil_nano --stage asm --cpu x86-64-v4; says "zmm"
+# VTB_OPTIMISE=off leaves out LLVM's passes, and what its code generator does for speed.
+lines() { expect 0 env $1 "$VERTEBRA" dump vil_nano --stage $2; wc -l <"$work/out"; }
+for stage in llvm asm; do
+  optimised=$(lines -uVTB_OPTIMISE $stage) quick=$(lines VTB_OPTIMISE=off $stage)
+  [ $((10 * quick)) -gt $((12 * optimised)) ] || fail "$stage: $quick lines with VTB_OPTIMISE=off, $optimised without"
+done
 # A target's dumps show what runs there: casts and attributes with fewer bits, the library, every pass.
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused; silent_about "bf16"; first=$out
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --precision bf16-all; says 'precision = "bf16"'; says "= cast"; says ": bf16["

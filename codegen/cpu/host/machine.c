@@ -3,6 +3,7 @@
 
 #include <llvm-c/Core.h>
 #include <llvm-c/Target.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/codegen.h"
@@ -55,12 +56,7 @@ static vtb_status choose_cpu(const char *wanted, vtb_machine *t, vtb_error *err)
                   wanted);
 }
 
-static LLVMCodeGenOptLevel opt_level(const vtb_codegen_options *o) {
-  if (o->no_opt) return LLVMCodeGenLevelNone;
-  return o->opt_level == 1 ? LLVMCodeGenLevelLess : LLVMCodeGenLevelDefault;
-}
-
-static vtb_status make_machine(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
+static vtb_status make_machine(vtb_machine *t, vtb_error *err) {
   LLVMTargetRef target;
   char *message = NULL;
   t->triple = LLVMGetDefaultTargetTriple();
@@ -70,7 +66,8 @@ static vtb_status make_machine(const vtb_codegen_options *o, vtb_machine *t, vtb
     LLVMDisposeMessage(message);
     return status;
   }
-  t->machine = LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features, opt_level(o),
+  t->machine = LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features,
+                                       t->optimise ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
                                        LLVMRelocPIC, LLVMCodeModelDefault);
   if (t->machine) return VTB_OK;
   return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
@@ -80,13 +77,13 @@ static void undo_open(void *t) { vtb__machine_close(t); }
 
 vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
   vtb_status status = VTB_OK;
-  *t = (vtb_machine){0};
+  *t = (vtb_machine){.optimise = !o->no_opt && !vtb_streq(getenv("VTB_OPTIMISE"), "off")};
   vtb_defer(undo_open, t);
   if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
       LLVMInitializeNativeAsmParser())
     status = vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
   if (status == VTB_OK) status = choose_cpu(o->cpu, t, err);
-  if (status == VTB_OK) status = make_machine(o, t, err);
+  if (status == VTB_OK) status = make_machine(t, err);
   if (status != VTB_OK) vtb__machine_close(t);
   return status;
 }

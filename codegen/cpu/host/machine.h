@@ -11,6 +11,7 @@ typedef struct vtb_machine {
   char *triple, *cpu, *features; /* LLVM messages */
   int width;                     /* f32 lanes */
   bool runs_here;                /* this machine has the instructions */
+  bool optimise;
 } vtb_machine;
 
 VTB_MUST_USE vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t,

@@ -17,13 +17,11 @@ vtb_status vtb__llvm_status(LLVMErrorRef e, const char *what, vtb_error *err) {
 
 /* Our loops are vectors already: the loop and SLP vectorisers would only cost compile time. */
 static vtb_status optimise(vtb_host *h, const vtb_machine *t, vtb_error *err) {
-  const vtb_codegen_options *o = h->options;
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
   LLVMPassBuilderOptionsSetLoopVectorization(options, 0);
   LLVMPassBuilderOptionsSetSLPVectorization(options, 0);
   LLVMPassBuilderOptionsSetLoopUnrolling(options, 0);
-  char passes[32];
-  snprintf(passes, sizeof passes, "default<O%d>", o->no_opt ? 0 : o->opt_level ? o->opt_level : 3);
+  const char *passes = t->optimise ? "default<O3>" : "default<O0>";
   vtb_status status = vtb__llvm_status(LLVMRunPasses(h->cpu.module, passes, t->machine, options),
                                        "optimisation", err);
   LLVMDisposePassBuilderOptions(options);
