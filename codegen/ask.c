@@ -1,4 +1,6 @@
-/* Questions are kept by their text: the op, its attributes, the types, and the same of the body. */
+/* Questions are kept by their text: the op, its attributes, the types, and the same of the body.
+ * What is taken has a plan for every architecture, too: a module is decided once and built for
+ * all. */
 #include "codegen/ask.h"
 
 #include <string.h>
@@ -151,7 +153,13 @@ static vtb_answer answer(planner *p, const vtb_inst *i) {
   vtb_error err = {0};
   vtb_answer a = {0};
   if (p->head.narrow) vtb_storage_guess(f, p->code.precision);
-  if (p->plan(m, f, &p->code, &plan, &err) == VTB_OK) {
+  vtb_codegen_options every = p->code;
+  every.arch = NULL;
+  vtb_status status = p->code.arch ? p->plan(m, f, &every, &plan, &err) : VTB_OK;
+  vtb_launch_plan_free(plan);
+  plan = NULL;
+  if (status == VTB_OK) status = p->plan(m, f, &p->code, &plan, &err);
+  if (status == VTB_OK) {
     vtb_estimate e = vtb_estimate_plan(plan, &p->gpu, NULL);
     a = (vtb_answer){
         .takes = true, .seconds = e.seconds, .bytes = e.bytes, .launches = (int)e.launches};

@@ -23,7 +23,7 @@
 #include "ir/product.h"
 #include "ir/recurrence.h"
 
-enum { MOST_OPS = 64, WIDEST = 512 };
+enum { MOST_OPS = 64, WIDEST = 768 };
 
 typedef struct mixer {
   vtb__group of;

@@ -18,7 +18,7 @@
 #include "ir/narrow.h"
 #include "ir/recurrence.h"
 
-enum { MOST_TOKENS = 208, WIDEST = 512 }; /* what every architecture has room for */
+enum { MOST_TOKENS = 208, WIDEST = 768 }; /* what every architecture has room for */
 
 static bool is_short(const vtb_inst *i) {
   if (i->op != VTB_OP_linscan_grad || !vtb_scan_is_product(i)) return false;

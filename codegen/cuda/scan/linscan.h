@@ -158,6 +158,7 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
 /* Of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three letters. */
 void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);
 int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s); /* of each */
+int vtb__cuda_scan_tile_threads(int64_t width);           /* of a block of text/linscan_tiles.cu */
 /* What a mixer's scan is of: rows as they are before what multiplies them. */
 void vtb__cuda_scan_find_rows(vtb__cuda_scan *s);
 

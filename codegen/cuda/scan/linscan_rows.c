@@ -47,10 +47,14 @@ static vtb__cuda_scan make_delta(vtb_cuda *c, const vtb_inst *inst) {
 
 /* All of its products are on tiles of 16 bits, either way round. */
 static bool is_half(const vtb__cuda_scan *s) {
+  int64_t bytes, widest = s->K > s->V ? s->K : s->V;
+  bool outside = s->n_chunks > 1 || s->init || s->dlast;
   return !s->by_steps &&
-         VTB_CUDA_TAKES(s->c, "linscan_tiles.cu", vtb__cuda_tile_type(s->c), NULL,
-                        {"DEPTH", s->K > s->V ? s->K : s->V}, {"WIDTH", s->K > s->V ? s->K : s->V},
-                        {"FACTORS", vtb__cuda_factors(s->c)});
+         VTB_CUDA_TAKES(s->c, "linscan_tiles.cu", vtb__cuda_tile_type(s->c), &bytes,
+                        {"DEPTH", widest}, {"WIDTH", widest}, {"FACTORS", vtb__cuda_factors(s->c)},
+                        {"OUTSIDE", outside}, {"STATE_ACROSS", true}, {"HALF", true},
+                        {"GAIN", true}, {"B_MAP", false},
+                        {"THREADS", vtb__cuda_scan_tile_threads(widest)});
 }
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
@@ -77,10 +81,10 @@ vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {
                       .n_dirs = 1,
                       .dir = {inst},
                       .dir_at = {of.at}};
-  s.half = is_half(&s);
-  s.state_pitch = s.half ? (s.V + 7) / 8 * 8 : (s.V1 + 3) / 4 * 4;
   s.chunk = of.recurrent && of.chunk > 64 ? 64 : of.chunk;
   s.n_chunks = (s.N + s.chunk - 1) / s.chunk;
+  s.half = is_half(&s);
+  s.state_pitch = s.half ? (s.V + 7) / 8 * 8 : (s.V1 + 3) / 4 * 4;
   int64_t rest = s.N - (s.n_chunks - 1) * s.chunk;
   s.row_tiles = (s.n_chunks - 1) * ((s.chunk + 63) / 64) + (rest + 63) / 64;
   return s;

@@ -5,7 +5,11 @@
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
-enum { STATE_THREADS = 256, NARROW = 128 };
+enum { STATE_THREADS = 256, NARROW = 128, WIDE = 512 };
+
+int vtb__cuda_scan_tile_threads(int64_t width) {
+  return width > WIDE ? 512 : width > NARROW ? 256 : 128;
+}
 
 /* The widest tiles of the state that still make a block a multiprocessor. */
 static int64_t value_tile(const vtb__cuda_scan *s, int64_t tile_k) {
@@ -88,7 +92,7 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   const vtb__scan_shape *shape = &vtb__scan_shapes[p];
   int64_t width = shape->by_values ? s->K : s->V;
   bool extra = s->normalizer && shape->by_values, outside = states.states >= 0;
-  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", width > NARROW ? 256 : 128);
+  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", vtb__cuda_scan_tile_threads(width));
   vtb__fill_decay(s);
   vtb__fill_source(s, shape->a, "a");
   vtb__fill_source(s, shape->b, "b");

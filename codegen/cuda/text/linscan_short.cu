@@ -45,12 +45,12 @@ constexpr int PARTS = vtb_map_parts(FACTORS == 3, GROUP), SPAN = vtb_map_span(GR
 constexpr bool C_KEPT = C_MAP && GROUP <= 8; /* larger ones of the result are read again by each strip */
 constexpr int WORDS = GROUP > 8 ? 4 : 2 * PARTS, QUADS = WORDS * (GROUP > 8 ? 32 * SPAN : 4 * GROUP); /* of a lane that has numbers; for 16 columns */
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
-require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 128 && WIDTH <= 128 && FACTORS >= 2 && FACTORS <= 3;
+require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 192 && WIDTH <= 192 && FACTORS >= 2 && FACTORS <= 3;
 require GROUP >= 2 && 32 % GROUP == 0 && (!MAP || DEPTH % GROUP == 0) && (!C_MAP || WIDTH % GROUP == 0);
 cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (PARTS + B_MAP) + C_MAP * PAIRS * PARTS);
 cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * GROUP * (GROUP + 8)) : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 27 : 3) + PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : SPAN * 24) : 26)) + ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
-cost registers = 128;
+cost registers = vtb_max_int(128, 56 + 4 * STEPS + 8 * PAIRS);
 shared T b_tile[ROWS * PB];
 shared T c_tile[ROWS * PC];
 shared T stages[WARPS * STAGE];

@@ -48,35 +48,38 @@ hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
 hole code row_body;                  /* what they make of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
-constexpr bool WIDE = WIDTH > 128;
-constexpr int STRIPS = WIDE ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
+constexpr bool WIDE = WIDTH > 128, WIDEST = WIDTH > 512; /* twice the warps, with half of the registers each */
+constexpr int STRIPS = WIDE && !WIDEST ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
 constexpr int TILES_ACROSS = 8 / COLUMN_WARPS; /* of scores, a warp */
 constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8, TILE = WARP_WIDTH * COLUMN_WARPS;
 constexpr int SLABS = (DEPTH + 127) / 128, SLAB = ((DEPTH + SLABS - 1) / SLABS + 15) / 16 * 16, DEPTHS = SLABS * SLAB;
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
 constexpr int PA = vtb_pitch_along(DEPTHS, 2), PB = vtb_pitch_along(SLAB, 2), PC = vtb_pitch_across(TILE);
 constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb_pitch_across(TILE);
+constexpr int C_ROWS = WIDEST ? 16 : 32; /* of a slab of C */
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
-constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, 32 * PC), STATE_SLAB);
+constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, C_ROWS * PC), STATE_SLAB);
 constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
 constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
 require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 && WIDTH % GROUP == 0);
 require GROUP >= 2 && 32 % GROUP == 0;
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
-require THREADS == (WIDE ? 256 : 128) && DEPTH <= 512 && WIDTH <= 512 && FACTORS >= 2 && FACTORS <= 3;
+require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
+require !WIDEST || !OUTSIDE;
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
 cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
-cost registers = WIDE ? 240 : 168;
+cost registers = WIDEST ? 128 : WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
-shared T ring[STAGES * STAGE];
-shared T done[HALF ? 64 * PO : 0] over ring; /* when the ring has been read; a mixer's is always half */
+shared T ring[vtb_max_int(STAGES * STAGE, WIDEST && HALF ? 64 * (PO - PA) : 0)];
+shared T done[HALF ? 64 * PO : 0] over WIDEST ? a_tile : ring; /* when these have been read; a mixer's is always half */
 shared T scores[WIDE ? 64 * PP : 0];
 shared float near[512], gaps[64], in[64], out_of[64];
 shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[128], all_of[2], parts[32];
 shared float sums[WIDE ? 256 : 64], gains[GAIN ? 64 : 0]; /* of the rows' own tile */
-shared float dots[B_MAP ? 2 * THREADS : 0]; /* of rows and the bias of keys, a warp's columns each */
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
+shared float behind[0];
+shared float dots[B_MAP ? 2 * THREADS : 0] over WIDE ? scores : behind; /* of rows and the bias of keys, a warp's columns each */
 const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
 const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * STRIPS * (vtb_warp() / COLUMN_WARPS);
@@ -111,8 +114,8 @@ const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64; 
 auto first_of = [&](int step) { return EARLIER ? i0 - 64 * step : i0 + 64 * step; };
 const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 
-/* The ring: slabs of the state, then, of each tile of columns, slabs of B and two of C. */
-constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, PER_STEP = SLABS + 2;
+/* The ring: slabs of the state, then, of each tile of columns, slabs of B and of C. */
+constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, C_SLABS = 64 / C_ROWS, PER_STEP = SLABS + C_SLABS;
 int to_slot = 0, slot = 0, current = (STAGES - 1) * STAGE; /* where a slab is brought to, comes from next, and came from */
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
 auto bring = [&](int step, int part) { /* of the last tile's next nothing */
@@ -122,8 +125,8 @@ auto bring = [&](int step, int part) { /* of the last tile's next nothing */
     const int x0 = part * SLAB;
     vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS, true>(to, n, DEPTH - x0, b_of + x0, b_stride, [&](int r) { return column_at[at + r]; });
   } else if (step < n_steps) {
-    const int r0 = (part - SLABS) * 32;
-    vtb_bring_rows<C_EIGHT, 32, TILE, PC, THREADS, true>(to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
+    const int r0 = (part - SLABS) * C_ROWS;
+    vtb_bring_rows<C_EIGHT, C_ROWS, TILE, PC, THREADS, true>(to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
   }
   vtb_cp_commit();
 };
@@ -342,7 +345,7 @@ auto meet = [&](int step, auto on_diagonal) {
     if constexpr (WIDE) vtb_store2(scores, t * PP + c, v, w);
   });
   if (!diagonal) between *= all_of[step % 2];
-  VTB_UNROLL for (int part = 0; part < 2; part++) {
+  VTB_UNROLL for (int part = 0; part < C_SLABS; part++) {
     const int at = arrive(), ahead = SLABS + part + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (part == 0 && vtb_warp() == 1 && n_next > 0) { /* on their way while the products go on */
@@ -353,8 +356,8 @@ auto meet = [&](int step, auto on_diagonal) {
       if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }
     const auto c_stage = ring + (at + o0 + vtb_lane_across<PC, WARP_WIDTH>());
-    VTB_UNROLL for (int k = 0; k < 32; k += 16) {
-      const int k0 = 32 * part + k;
+    VTB_UNROLL for (int k = 0; k < C_ROWS; k += 16) {
+      const int k0 = C_ROWS * part + k;
       if (!live || k0 >= n_columns || (diagonal && (EARLIER ? k0 >= row + 16 * STRIPS : k0 + 16 <= row))) continue;
       const auto c_lane = c_stage + k * PC;
       if constexpr (WIDE)
