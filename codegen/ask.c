@@ -153,12 +153,11 @@ static vtb_answer answer(planner *p, const vtb_inst *i) {
   vtb_error err = {0};
   vtb_answer a = {0};
   if (p->head.narrow) vtb_storage_guess(f, p->code.precision);
+  vtb_launch_plan *other = NULL;
   vtb_codegen_options every = p->code;
   every.arch = NULL;
-  vtb_status status = p->code.arch ? p->plan(m, f, &every, &plan, &err) : VTB_OK;
-  vtb_launch_plan_free(plan);
-  plan = NULL;
-  if (status == VTB_OK) status = p->plan(m, f, &p->code, &plan, &err);
+  vtb_status status = p->plan(m, f, &p->code, &plan, &err);
+  if (status == VTB_OK && p->code.arch) status = p->plan(m, f, &every, &other, &err);
   if (status == VTB_OK) {
     vtb_estimate e = vtb_estimate_plan(plan, &p->gpu, NULL);
     a = (vtb_answer){
@@ -167,6 +166,7 @@ static vtb_answer answer(planner *p, const vtb_inst *i) {
     a.why = reason(p, err.text);
   }
   vtb_launch_plan_free(plan);
+  vtb_launch_plan_free(other);
   vtb_module_free(m);
   return a;
 }
