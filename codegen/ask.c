@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codegen/estimate.h"
+#include "ir/rewrite.h"
 
 typedef struct planner {
   vtb_asker head;
@@ -77,68 +78,90 @@ static void put_body(const vtb_func *f, vtb_strbuf *out) {
   vtb_free(number);
 }
 
-/* The first operand that is the same value. */
-static int first_of(const vtb_inst *i, int o) {
-  int first = 0;
-  while (i->operands[first] != i->operands[o]) first++;
-  return first;
+/* ---- the instructions as a function ---------------------------------------------------------- */
+
+/* What is asked about: instructions in their order, and what their values are in the function. */
+typedef struct asked {
+  const vtb_inst *const *insts;
+  int n;
+  vtb_builder b;
+  VTB_VEC(const vtb_value *) outer;
+  VTB_VEC(vtb_value *) inner;
+} asked;
+
+static bool is_asked(const asked *q, const vtb_inst *i) {
+  for (int n = 0; n < q->n; n++)
+    if (q->insts[n] == i) return true;
+  return false;
 }
 
-static bool is_read(const vtb_value *v) {
+/* Somebody else reads v; *any: somebody at all. */
+static bool is_read(const asked *q, const vtb_value *v, bool *any) {
   vtb_inst **readers;
-  bool read = vtb_value_readers(v, &readers) > 0;
+  size_t n = vtb_value_readers(v, &readers);
+  bool read = vtb_is_returned(v);
+  for (size_t r = 0; r < n; r++) read |= !is_asked(q, readers[r]);
+  *any |= n > 0 || read;
   vtb_free(readers);
-  for (int r = 0; r < v->func->n_returns; r++) read |= v->func->returns[r] == v;
   return read;
 }
 
 /* Kernels may leave out what nobody reads beside results that are read. Of an instruction that
  * stands nowhere yet all are wanted, but for states that are not computed. */
-static bool is_wanted(const vtb_inst *i, int r) {
-  bool any = false;
-  for (int n = 0; n < i->n_results && !any; n++) any = is_read(i->results[n]);
-  if (any) return is_read(i->results[r]);
-  return i->op != VTB_OP_linscan || vtb_attr_int(i, "last", 1) || r % 2 == 0;
+static bool is_wanted(const asked *q, const vtb_inst *i, int r) {
+  bool any = false, read = is_read(q, i->results[r], &any);
+  for (int n = 0; n < i->n_results; n++) is_read(q, i->results[n], &any);
+  return any ? read : i->op != VTB_OP_linscan || vtb_attr_int(i, "last", 1) || r % 2 == 0;
 }
 
-static const char *question_of(planner *p, const vtb_inst *i) {
-  vtb_strbuf *out = &p->question;
-  out->n = 0;
-  vtb_strbuf_puts(out, p->head.narrow ? "narrow " : "");
-  for (int o = 0; o < i->n_operands; o++) {
-    vtb_strbuf_printf(out, "%d", first_of(i, o));
-    put_type(&i->operands[o]->type, out);
+static vtb_value *find_value(const asked *q, const vtb_value *v) {
+  for (size_t i = 0; i < q->outer.n; i++)
+    if (q->outer.at[i] == v) return q->inner.at[i];
+  return NULL;
+}
+
+static vtb_value *know(asked *q, const vtb_value *v, vtb_value *inner) {
+  vtb_vec_push(&q->outer, v);
+  vtb_vec_push(&q->inner, inner);
+  return inner;
+}
+
+/* A view of what is made here is one here. */
+static vtb_value *value_of(asked *q, const vtb_value *v) {
+  const vtb_value *base = vtb_behind_reshapes(v);
+  vtb_value *known = find_value(q, v), *made = base == v ? NULL : find_value(q, base);
+  if (known) return known;
+  if (made && made->def) return know(q, v, vtb_b_reshape(&q->b, made, &v->type));
+  return know(q, v, vtb_func_add_arg(q->b.func, "x", v->type));
+}
+
+/* A function of the instructions alone. */
+static vtb_func *function_of(vtb_module *m, const vtb_inst *const *insts, int n_insts) {
+  vtb_func *f = vtb_func_new(m, "asked", VTB_FUNC_PLAIN, VTB_NO_SPAN);
+  asked q = {.insts = insts, .n = n_insts, .b = {.module = m, .func = f}};
+  VTB_VEC(vtb_value *) returns = {0};
+  for (int n = 0; n < n_insts; n++) {
+    const vtb_inst *i = insts[n];
+    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+    for (int o = 0; o < i->n_operands; o++) operands[o] = value_of(&q, i->operands[o]);
+    vtb_inst *copy = vtb_inst_clone(&q.b, i, operands);
+    if (i->callee) copy->callee = vtb_func_clone(i->callee, m, "body");
+    for (int r = 0; r < i->n_results; r++) {
+      copy->results[r]->type = i->results[r]->type;
+      know(&q, i->results[r], copy->results[r]);
+      if (is_wanted(&q, i, r)) vtb_vec_push(&returns, copy->results[r]);
+    }
+    vtb_free(operands);
   }
-  for (int r = 0; r < i->n_results; r++) vtb_strbuf_putc(out, is_wanted(i, r) ? '+' : '-');
-  put_op(i, out);
-  return out->at;
+  vtb_func_set_returns(f, returns.at, NULL, (int)returns.n);
+  m->entry = f;
+  vtb_vec_free(&returns);
+  vtb_vec_free(&q.outer);
+  vtb_vec_free(&q.inner);
+  return f;
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
-
-/* A function of the instruction alone. */
-static vtb_func *function_of(vtb_module *m, const vtb_inst *i) {
-  vtb_func *f = vtb_func_new(m, "asked", VTB_FUNC_PLAIN, VTB_NO_SPAN);
-  vtb_builder b = {.module = m, .func = f};
-  vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-  vtb_value **returns = vtb_xcalloc((size_t)i->n_results + 1, sizeof *returns);
-  int n = 0;
-  for (int o = 0; o < i->n_operands; o++) {
-    int first = first_of(i, o);
-    operands[o] = first < o ? operands[first] : vtb_func_add_arg(f, "x", i->operands[o]->type);
-  }
-  vtb_inst *copy = vtb_inst_clone(&b, i, operands);
-  if (i->callee) copy->callee = vtb_func_clone(i->callee, m, "body");
-  for (int r = 0; r < i->n_results; r++) {
-    copy->results[r]->type = i->results[r]->type;
-    if (is_wanted(i, r)) returns[n++] = copy->results[r];
-  }
-  vtb_func_set_returns(f, returns, NULL, n);
-  m->entry = f;
-  vtb_free(operands);
-  vtb_free(returns);
-  return f;
-}
 
 /* What plans' errors say of a refusal, without the instruction, which whoever asks knows. */
 static const char *reason(planner *p, const char *text) {
@@ -146,18 +169,15 @@ static const char *reason(planner *p, const char *text) {
   return vtb_arena_strndup(&p->arena, text, end ? (size_t)(end - text) : strlen(text));
 }
 
-static vtb_answer answer(planner *p, const vtb_inst *i) {
-  vtb_module *m = vtb_module_new("asked");
-  vtb_func *f = function_of(m, i);
-  vtb_launch_plan *plan = NULL;
+static vtb_answer answer(planner *p, vtb_module *m) {
+  vtb_launch_plan *plan = NULL, *other = NULL;
+  vtb_codegen_options every = p->code;
   vtb_error err = {0};
   vtb_answer a = {0};
-  if (p->head.narrow) vtb_storage_guess(f, p->code.precision);
-  vtb_launch_plan *other = NULL;
-  vtb_codegen_options every = p->code;
+  if (p->head.narrow) vtb_storage_guess(m->entry, p->code.precision);
   every.arch = NULL;
-  vtb_status status = p->plan(m, f, &p->code, &plan, &err);
-  if (status == VTB_OK && p->code.arch) status = p->plan(m, f, &every, &other, &err);
+  vtb_status status = p->plan(m, m->entry, &p->code, &plan, &err);
+  if (status == VTB_OK && p->code.arch) status = p->plan(m, m->entry, &every, &other, &err);
   if (status == VTB_OK) {
     vtb_estimate e = vtb_estimate_plan(plan, &p->gpu, NULL);
     a = (vtb_answer){
@@ -167,20 +187,24 @@ static vtb_answer answer(planner *p, const vtb_inst *i) {
   }
   vtb_launch_plan_free(plan);
   vtb_launch_plan_free(other);
-  vtb_module_free(m);
   return a;
 }
 
-static vtb_answer ask(vtb_asker *a, const vtb_inst *inst) {
+static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
   planner *p = (planner *)a;
-  const char *question = question_of(p, inst);
-  vtb_answer *known = vtb_map_get(&p->known, question);
+  vtb_module *m = vtb_module_new("asked");
+  p->question.n = 0;
+  vtb_strbuf_puts(&p->question, p->head.narrow ? "narrow " : "");
+  put_body(function_of(m, insts, n), &p->question);
+  vtb_answer *known = vtb_map_get(&p->known, p->question.at);
   a->asked++;
-  if (known) return *known;
-  a->made++;
-  known = VTB_NEW(&p->arena, vtb_answer);
-  *known = answer(p, inst);
-  vtb_map_set(&p->known, question, known);
+  if (!known) {
+    a->made++;
+    known = VTB_NEW(&p->arena, vtb_answer);
+    *known = answer(p, m);
+    vtb_map_set(&p->known, p->question.at, known);
+  }
+  vtb_module_free(m);
   return *known;
 }
 

@@ -115,22 +115,9 @@ vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made,
   return made == VTB_OK && vtb_checks() ? verify(m, when, err) : made;
 }
 
-static size_t count_instructions(const vtb_module *m) {
-  size_t n = 0;
-  for (const vtb_func *f = m->first; f; f = f->next)
-    for (const vtb_inst *i = f->first; i; i = i->next) n++;
-  return n;
-}
-
-/* A fusion always has another number of instructions than what it is made of. */
-static vtb_status run_pass(vtb_pass_context *c, const vtb_pass *pass, vtb_error *err) {
-  int choice = vtb_choice_find(pass->name);
-  if (choice < 0) return pass->run(c, err);
-  if (c->declined >> choice & 1) return VTB_OK;
-  size_t before = count_instructions(c->module);
-  vtb_status status = pass->run(c, err);
-  if (count_instructions(c->module) != before) c->formed |= 1u << choice;
-  return status;
+bool vtb__fusion_declined(const vtb_pass_context *c, const char *name) {
+  int fusion = vtb_fusion_find(name);
+  return c->decisions && fusion >= 0 && c->decisions->declined >> fusion & 1;
 }
 
 static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, stage *s,
@@ -139,7 +126,7 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
   int errors_before = c->diags ? c->diags->n_errors : 0;
   double start = vtb_now();
   c->options = s->options;
-  vtb_status status = run_pass(c, s->pass, err);
+  vtb_status status = vtb__fusion_declined(c, s->pass->name) ? VTB_OK : s->pass->run(c, err);
   c->options = outer;
   s->seconds = vtb_now() - start;
   if (!status && c->diags && c->diags->n_errors > errors_before)

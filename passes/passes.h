@@ -36,8 +36,7 @@ typedef struct vtb_pass_context {
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */
   int threads;              /* that runs will have, as far as that decides modes; 0: 1 */
   bool keep_taps;
-  unsigned declined; /* fusions that are not wanted: a set of choices (passes/fuse/choice.h) */
-  unsigned formed;   /* choices whose passes have changed something */
+  vtb_decisions *decisions; /* what is wanted, and what was decided; NULL: anything */
 } vtb_pass_context;
 
 typedef vtb_status (*vtb_pass_fn)(vtb_pass_context *c, vtb_error *err);
@@ -152,7 +151,7 @@ enum { VTB_MOST_TAPS = 49 };
 bool vtb_is_product(const vtb_inst *einsum);
 bool vtb_scan_is_product(const vtb_inst *scan);
 /* Whether the kernel of a scan on CUDA can hold elementwise ops before and behind it
- * (fuse_scans.c). */
+ * (fuse/words_scans.c). */
 bool vtb_scan_takes_body(const vtb_inst *scan);
 /* What a product's body keeps of the rows that it stores, for the norm that reads them: the mean of
  * `of` over its last axis, and the sum of the squares of what it is off it, as results of these

@@ -47,57 +47,14 @@ void vtb__stand_in(vtb_value *old, vtb_value *with);
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map);
 
-/* fuse_mixer.c: of small matrices a group of channels, which nothing reads but a scan whose
- * kernel multiplies its rows by them. */
-bool vtb__mixer_takes(const vtb_inst *einsum);
-
-/* ---- groups that become a kernel (group.c) --------------------------------------------------- */
-
-enum { VTB__GROUP_MOST = 48 };
-typedef struct vtb__group {
-  vtb_inst *at[VTB__GROUP_MOST]; /* of one function that is numbered, in any order */
-  int n;
-} vtb__group;
-bool vtb__group_has(const vtb__group *g, const vtb_inst *i);
-bool vtb__group_add(vtb__group *g, vtb_inst *i); /* false: there is no room */
-/* Whether something outside the group reads v; *first: the order of the first, if it is less. */
-bool vtb__group_is_read(const vtb__group *g, const vtb_value *v, int *first);
-/* There is a place behind all that the group reads and before all that reads it. */
-bool vtb__group_stands(const vtb__group *g);
-/* VTB_E_INTERNAL if the group is not one that can be joined in f; vtb__group_join() asks where
- * checks are wanted (ir/checks.h). */
-VTB_MUST_USE vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f, vtb_error *err);
-/* The members as one `fused` there, called as `named` is; its results are what is read outside.
- * `views`: reshapes of what the group reads are inside, too. */
-vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
-                          bool views);
-/* What that `fused` would take, if it was; nothing is changed. */
-vtb_answer vtb__group_ask(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
-                          bool views, vtb_asker *asker);
-
-/* fuse_mixer_gates.c: adds the kernel of a maxplus that makes the decays of a mixer's scan, if the
- * group is all that reads it. */
-bool vtb__group_take_gates(vtb__group *g, const vtb_inst *scan);
-
-/* fuse_mixer.c: adds the matrices that make operand o of a member, as `takes` has them, times its
- * gain, if that is a member; of rows as the scan would have them. */
-bool vtb__group_take_map(vtb__group *g, vtb_func *f, const vtb_inst *scan, int o,
-                         bool (*takes)(const vtb_inst *));
-/* fuse_mixer_back.c: d, the adjoint of rows that the matrices of `map` made, goes through them to
- * those before, and to sums for the matrices, in a group that has a scan's adjoint: what it makes
- * of them is built behind `made`, which makes d, and takes the place of what did. */
-typedef struct vtb__mixer_way {
-  vtb_inst *map, *made;
-  vtb_value *d;
-} vtb__mixer_way;
-void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]);
-/* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32; and a bias at most
- * is added. */
-bool vtb__is_small_product(const vtb_inst *i);
+/* A product of small matrices, "bngi,goi->bngo" or with the matrix turned round, of a size that
+ * divides 32, to which a bias at most is added, that kernels of recurrences can make of rows
+ * (passes/fuse/words_mixer.c). */
 bool vtb__is_small_map(const vtb_inst *i);
 int64_t vtb__small_map_size(const vtb_inst *map);
-/* A loop that multiplies rows [B, N, h, K] by a number each and nothing else. */
-bool vtb__is_gain_loop(const vtb_inst *loop);
+
+/* Somebody does not want the fusion of that name (pass.c). */
+bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 /* ---- parts of passes used by others ---------------------------------------------------------- */
 

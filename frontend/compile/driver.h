@@ -51,7 +51,7 @@ typedef struct vtb_compilation {
   struct vtb_compilation *rule; /* whose optimiser is behind the training step; NULL: none */
   vtb_tuning tuning;            /* of one that is lowered: what its modes were decided by */
   vtb_pass_context context;     /* likewise: how it was lowered, for vtb_mode_reason() */
-  vtb_choices choices;          /* likewise: fusions that were decided by the estimate */
+  vtb_decisions decisions;      /* likewise: about fusions */
 } vtb_compilation;
 
 /* more: overrides before the options', shapes of a block's inputs, whether it is training; may
@@ -117,14 +117,6 @@ VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vt
 /* Of the options' target; the module stays as it is. */
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);
-
-/* Which fusions the module has as lowered in the context, for what a plan of the target takes on
- * the options' GPU; of targets without plans none is decided. VTB_FUSIONS decides instead. The
- * module stays as it is (choose.c). */
-VTB_MUST_USE vtb_status vtb__choose_fusions(const vtb_module *m, const char *func,
-                                            const vtb_pass_context *context,
-                                            const vtb_codegen_options *code, vtb_choices *out,
-                                            vtb_error *err);
 
 /* ---- targets (program.c) --------------------------------------------------------------------- */
 

@@ -256,6 +256,7 @@ void vtb_compilation_free(vtb_compilation *c) {
   vtb_vec_free(&c->settings);
   vtb_free(c->entry);
   vtb_tuning_free(&c->tuning);
+  vtb_decisions_free(&c->decisions);
   if (c->rule) vtb_compilation_free(c->rule);
   vtb_free(c->rule);
   *c = (vtb_compilation){0};

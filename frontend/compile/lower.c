@@ -223,14 +223,15 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   context.tuning = &lowered->tuning;
   context.threads = vtb_tuning_threads(&c->options, target);
   context.asker = vtb_backend_asker(target, code);
+  if (context.asker) context.asker->narrow = true;
   fill_context(&c->options, &context);
-  if (!pipeline)
-    checked = vtb__choose_fusions(c->module, c->func, &context, code, &lowered->choices,
-                                  &c->report->error);
-  context.declined = lowered->choices.declined;
+  context.decisions = &lowered->decisions;
+  const char *said = context.asker ? getenv("VTB_FUSIONS") : NULL;
+  if (said && *said) checked = vtb_decisions_parse(said, &lowered->decisions, &c->report->error);
   if (checked == VTB_OK) checked = run(lowered, context, pipeline);
   vtb_asker_free(context.asker);
   context.asker = NULL;
+  context.decisions = NULL;
   lowered->context = context;
   return checked;
 }

@@ -38,7 +38,7 @@ static vtb_status write_plan(const vtb_compilation *c, vtb_strbuf *out, vtb_erro
 
 static vtb_status write_decisions(const vtb_compilation *c, vtb_strbuf *out, vtb_error *err) {
   (void)err;
-  vtb_choices_print(&c->choices, vtb_gpu_or_default(&c->context.gpu)->name, out);
+  vtb_decisions_print(&c->decisions, vtb_gpu_or_default(&c->context.gpu)->name, out);
   return VTB_OK;
 }
 

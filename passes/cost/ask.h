@@ -29,7 +29,7 @@ typedef struct vtb_answer {
 
 typedef struct vtb_asker vtb_asker;
 struct vtb_asker {
-  vtb_answer (*ask)(vtb_asker *a, const vtb_inst *inst);
+  vtb_answer (*ask)(vtb_asker *a, const vtb_inst *const *insts, int n);
   void (*free)(vtb_asker *a);
   bool narrow;         /* see above; may be changed between questions */
   int64_t asked, made; /* questions, and those that were not answered from memory */
@@ -37,6 +37,9 @@ struct vtb_asker {
 
 /* Of no asker (a target that has none): it takes everything, in no time. */
 vtb_answer vtb_ask(vtb_asker *a, const vtb_inst *inst);
+/* Of several, as one program that runs them in this order: what one leaves in L2 is there for the
+ * next. One that refuses refuses all. */
+vtb_answer vtb_ask_all(vtb_asker *a, const vtb_inst *const *insts, int n);
 void vtb_asker_free(vtb_asker *a); /* NULL is fine */
 
 #endif

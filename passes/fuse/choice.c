@@ -3,57 +3,46 @@
 
 #include <string.h>
 
-/* Those that stand on others come first: without it they would be asked about twice. */
-const char *const vtb_choice_names[VTB_N_CHOICES] = {
-    "fuse_mixer_grad", "fuse_mixer", "fuse_conv_take", "fuse_conv_grad", "split_thin",
-    "fuse_local",      "fuse_norms", "fuse_scans",     "fuse_products"};
+static const char *const names[] = {
+    "fuse_mixer_grad",
+    "split_thin",
+    "fuse_norms",
+#define VTB_FUSION(name, ...) name,
+#include "ir/kernels.def"
+#undef VTB_FUSION
+};
+enum { N = sizeof names / sizeof *names };
 
-int vtb_choice_find(const char *pass) {
-  for (int i = 0; i < VTB_N_CHOICES; i++)
-    if (strcmp(vtb_choice_names[i], pass) == 0) return i;
+size_t vtb_fusion_names(const char *const **out) {
+  *out = names;
+  return N;
+}
+
+int vtb_fusion_find(const char *name) {
+  for (int i = 0; i < N; i++)
+    if (strcmp(names[i], name) == 0) return i;
   return -1;
 }
 
-vtb_status vtb_choose(vtb_choice_price price, void *user, vtb_choices *out, vtb_error *err) {
-  unsigned formed = 0;
-  double best = 0;
-  *out = (vtb_choices){0};
-  vtb_status status = price(user, 0, &formed, &best, err);
-  for (int i = 0; i < VTB_N_CHOICES && status == VTB_OK; i++) {
-    unsigned also = 0;
-    if (!(formed >> i & 1)) continue;
-    vtb_choice c = {.pass = i, .with = best};
-    status = price(user, out->declined | 1u << i, &also, &c.without, err);
-    if (status != VTB_OK) return status;
-    c.fused = c.without >= (1 - VTB_CHOICE_MARGIN) * c.with;
-    out->at[out->n++] = c;
-    if (c.fused) continue;
-    out->declined |= 1u << i;
-    best = c.without;
-    formed |= also; /* what it took away from others */
-  }
-  return status;
-}
+void vtb_decisions_free(vtb_decisions *d) { vtb_vec_free(&d->at); }
 
 static vtb_status unknown(const char *name, size_t n, vtb_error *err) {
-  vtb_strbuf names = {0};
-  for (int i = 0; i < VTB_N_CHOICES; i++)
-    vtb_strbuf_printf(&names, "%s%s", i ? ", " : "", vtb_choice_names[i]);
+  vtb_strbuf all = {0};
+  for (int i = 0; i < N; i++) vtb_strbuf_printf(&all, "%s%s", i ? ", " : "", names[i]);
   vtb_fail(err, VTB_E_USAGE, "'%.*s' names no fusion: say all, or -NAME of %s", (int)n, name,
-           names.at);
-  vtb_strbuf_free(&names);
+           all.at);
+  vtb_strbuf_free(&all);
   return VTB_E_USAGE;
 }
 
-vtb_status vtb_choices_parse(const char *text, vtb_choices *out, vtb_error *err) {
-  *out = (vtb_choices){.asked = true};
+vtb_status vtb_decisions_parse(const char *text, vtb_decisions *out, vtb_error *err) {
+  *out = (vtb_decisions){.all = true};
   if (strcmp(text, "all") == 0) return VTB_OK;
   for (const char *at = text;;) {
     size_t n = strcspn(at, ",");
     int found = -1;
-    for (int i = 0; i < VTB_N_CHOICES && *at == '-'; i++)
-      if (strlen(vtb_choice_names[i]) == n - 1 && !strncmp(vtb_choice_names[i], at + 1, n - 1))
-        found = i;
+    for (int i = 0; i < N && *at == '-'; i++)
+      if (strlen(names[i]) == n - 1 && !strncmp(names[i], at + 1, n - 1)) found = i;
     if (found < 0) return unknown(at, n, err);
     out->declined |= 1u << found;
     if (!at[n]) return VTB_OK;
@@ -61,26 +50,25 @@ vtb_status vtb_choices_parse(const char *text, vtb_choices *out, vtb_error *err)
   }
 }
 
-static void print_asked(const vtb_choices *c, vtb_strbuf *out) {
-  vtb_strbuf_puts(out, "VTB_FUSIONS decides: all fusions that the rules allow\n");
-  for (int i = 0; i < VTB_N_CHOICES; i++)
-    if (c->declined >> i & 1) vtb_strbuf_printf(out, "but %s\n", vtb_choice_names[i]);
-}
-
-void vtb_choices_print(const vtb_choices *c, const char *machine, vtb_strbuf *out) {
-  if (c->asked) {
-    print_asked(c, out);
+void vtb_decisions_print(const vtb_decisions *d, const char *machine, vtb_strbuf *out) {
+  static const char *const words[] = {
+      [VTB_FUSED] = "fused", [VTB_FUSED_IN_PART] = "in part", [VTB_LEFT_OUT] = "left out"};
+  if (d->all) {
+    vtb_strbuf_puts(out, "VTB_FUSIONS decides: all fusions that kernels take\n");
+    for (int i = 0; i < N; i++)
+      if (d->declined >> i & 1) vtb_strbuf_printf(out, "but %s\n", names[i]);
+  }
+  if (!d->at.n) {
+    if (!d->all) vtb_strbuf_puts(out, "nothing to decide: no kernel could take in others\n");
     return;
   }
-  vtb_strbuf_printf(out, "fusion            ms with    without        by  is (%.0f %% decides)\n",
-                    100 * VTB_CHOICE_MARGIN);
-  for (int i = 0; i < c->n; i++) {
-    const vtb_choice *d = &c->at[i];
-    vtb_strbuf_printf(out, "%-16s %8.3f   %8.3f   %+6.1f %%  %s\n", vtb_choice_names[d->pass],
-                      1e3 * d->with, 1e3 * d->without, 100 * (d->without / d->with - 1),
-                      d->fused ? "fused" : "left out");
+  vtb_strbuf_printf(out, "%-16s %-24s %8s %8s  is\n", "fusion", "at", "ms apart", "ms fused");
+  for (size_t i = 0; i < d->at.n; i++) {
+    const vtb_decision *x = &d->at.at[i];
+    vtb_strbuf_printf(out, "%-16s %-24.24s %8.4f %8.4f  %s\n", x->fusion, x->place, 1e3 * x->apart,
+                      1e3 * x->fused, words[x->verdict]);
+    if (*x->why) vtb_strbuf_printf(out, "  %.76s\n", x->why);
   }
-  if (!c->n)
-    vtb_strbuf_puts(out, "nothing to decide: no fusion that could cost more than it saves\n");
-  vtb_strbuf_printf(out, "by the estimate on %s, each beside the decisions above it\n", machine);
+  vtb_strbuf_printf(out, "by the estimate on %.20s; what costs up to %.0f %% more stays fused\n",
+                    machine, 100 * VTB_FUSION_MARGIN);
 }

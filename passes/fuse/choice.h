@@ -1,53 +1,53 @@
-/* Fusions that a plan of launches may have or not: each saves bytes and launches, and makes another
- * kernel longer. Which of them a module gets on a GPU is decided by what all its launches take
- * together (gpu.h), not by shapes alone.
+/* Fusions that a module gets or not, decided place by place: each saves bytes and launches, and
+ * makes another kernel longer. A place is taken if its kernel takes no longer than its members by
+ * themselves, as the target answers (passes/cost/ask.h); a kernel that refuses all of them may take
+ * some.
  *
- *   price(declined 0)              0.880 ms, formed: fuse_products, fuse_mixer_grad
- *   price(declined fuse_products)  0.902 ms: it stays
- *   price(declined fuse_mixer_grad)  0.841 ms: it is left out
+ *   products         attn.proj.einsum          0.0204   0.0138  fused
+ *   filter_adjoints  conv.d_x                  0.0310   0.0402  left out
+ *   mixers           mlstm.y                   0.0523   0.0301  in part
+ *     heads of 520 columns: linscan_tiles.cu requires VALUES <= 512
  *
- * One after the other, in the order of the table; what was left out stays so. A fusion that saves
- * or costs less than VTB_CHOICE_MARGIN stays, since it moves fewer bytes. So the plan is never
- * slower, by the estimate, than the one with all fusions. One that formed nothing is not asked
- * about.
+ * A fusion that costs less than VTB_FUSION_MARGIN more stays: it moves fewer bytes, which is
+ * certain, and the estimate of one kernel is not better than that.
  */
 #ifndef VTB_CHOICE_H
 #define VTB_CHOICE_H
 
-#include "runtime/base/base.h"
+#include "ir/ir.h"
 
-/* Passes by the order in which they are asked about; bit i of a set is number i. */
-enum { VTB_N_CHOICES = 9 };
-extern const char *const vtb_choice_names[VTB_N_CHOICES];
-int vtb_choice_find(const char *pass); /* -1: it has no choice */
+#define VTB_FUSION_MARGIN 0.1
 
-#define VTB_CHOICE_MARGIN 0.01
+/* Fusions by name: passes, and rows of ir/kernels.def; bit i of a set is number i. */
+size_t vtb_fusion_names(const char *const **names);
+int vtb_fusion_find(const char *name); /* -1: none has it */
 
-typedef struct vtb_choice {
-  int pass;             /* number of its name */
-  bool fused;           /* it stays */
-  double with, without; /* seconds of a run, beside the decisions before */
-} vtb_choice;
+typedef enum vtb_verdict {
+  VTB_FUSED,
+  VTB_FUSED_IN_PART, /* without what the kernel refuses, or what costs more than it saves */
+  VTB_LEFT_OUT       /* it would cost more than it saves, or no part is taken */
+} vtb_verdict;
 
-typedef struct vtb_choices {
-  vtb_choice at[VTB_N_CHOICES];
-  int n;
-  unsigned declined; /* a set: what the module is made without */
-  bool asked;        /* nothing was decided: vtb_choices_parse() */
-} vtb_choices;
+typedef struct vtb_decision {
+  const char *fusion;
+  char place[64];
+  double apart, fused; /* seconds: of the members by themselves, of the kernel and what is left */
+  vtb_verdict verdict;
+  char why[120]; /* what the kernel said where it refused all of it; empty */
+} vtb_decision;
 
-/* Seconds of a run of the plan that is made without the declined; *formed: the choices whose passes
- * changed something on the way. A failure ends the choosing. */
-typedef vtb_status (*vtb_choice_price)(void *user, unsigned declined, unsigned *formed,
-                                       double *seconds, vtb_error *err);
-VTB_MUST_USE vtb_status vtb_choose(vtb_choice_price price, void *user, vtb_choices *out,
-                                   vtb_error *err);
+typedef struct vtb_decisions {
+  VTB_VEC(vtb_decision) at;
+  unsigned declined; /* a set: fusions that are not wanted */
+  bool all;          /* all others that kernels take, whatever they cost */
+} vtb_decisions;
+void vtb_decisions_free(vtb_decisions *d);
 
-/* "all": every fusion that the rules allow; "-fuse_norms,-fuse_bias": those but these. VTB_E_USAGE
- * with the names there are. */
-VTB_MUST_USE vtb_status vtb_choices_parse(const char *text, vtb_choices *out, vtb_error *err);
+/* "all": every fusion that kernels take; "-fuse_norms,-local": those but these. VTB_E_USAGE with
+ * the names there are. */
+VTB_MUST_USE vtb_status vtb_decisions_parse(const char *text, vtb_decisions *out, vtb_error *err);
 
 /* A line a decision, of at most 80 columns. machine: whose seconds they are. */
-void vtb_choices_print(const vtb_choices *c, const char *machine, vtb_strbuf *out);
+void vtb_decisions_print(const vtb_decisions *d, const char *machine, vtb_strbuf *out);
 
 #endif

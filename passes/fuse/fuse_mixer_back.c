@@ -13,11 +13,9 @@
  * something that was there before is their start value. A start value that was not becomes that of
  * what made it. Declines adjoints that others read, and gradients stored as input by output.
  */
-#include "passes/passes_internal.h"
-
-#include "ir/kernels.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
+#include "passes/fuse/words.h"
 
 enum { MOST_CHAIN = 8 };
 
@@ -177,9 +175,9 @@ static void put_total(vtb_func *f, vtb_inst *sums, vtb_value *parts, vtb_value *
   } else {
     vtb_replace_all(old, total);
   }
-  vtb__group alone = {.at = {total->def}, .n = 1};
   vtb_func_number(f);
-  vtb__group_join(&alone, f, total->def, vtb_kernel_kind_name(VTB_KERNEL_COL), false);
+  vtb__group alone = vtb__group_round(f, total->def);
+  vtb__group_join(&alone, NULL, VTB_KERNEL_COL);
 }
 
 static void put_sums(vtb__group *g, vtb_func *f, vtb_builder *b, const vtb__mixer_way *way,
@@ -263,7 +261,8 @@ static bool begins_with(const vtb_inst *rows, const vtb_inst *other) {
          vtb_only_reader(other->results[0]) != NULL;
 }
 
-void vtb__group_take_back(vtb__group *g, vtb_func *f, vtb__mixer_way way[3]) {
+void vtb__group_take_back(vtb__group *g, vtb__mixer_way way[3]) {
+  vtb_func *f = g->func;
   readers of[3] = {0};
   bool there[3];
   for (int o = 0; o < 3; o++)

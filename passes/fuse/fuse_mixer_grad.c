@@ -12,21 +12,18 @@
  * beside those of the decays' adjoint: neither product is in memory. After `fuse`, for factors of
  * 16 bits. Declines several directions, states at the ends, chunks, and products that others read.
  */
-#include "passes/passes_internal.h"
+#include <math.h>
 
-#include "ir/kernels.h"
 #include "ir/narrow.h"
 #include "ir/recurrence.h"
-
-enum { MOST_TOKENS = 208, WIDEST = 768 }; /* what every architecture has room for */
+#include "passes/fuse/words.h"
 
 static bool is_short(const vtb_inst *i) {
   if (i->op != VTB_OP_linscan_grad || !vtb_scan_is_product(i)) return false;
   vtb_factors factors = vtb_factors_of(i);
   vtb_scan s = vtb_scan_of(i);
-  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && s.K <= WIDEST &&
-         s.V <= WIDEST && s.K > 1 && s.n_tokens <= MOST_TOKENS && s.chunk >= s.n_tokens &&
-         !s.init && !s.dlast && !s.recurrent;
+  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && s.K > 1 &&
+         s.chunk >= s.n_tokens && !s.init && !s.dlast && !s.recurrent;
 }
 
 /* [B, N, h, K], and [B, N, h, 1] of it. */
@@ -107,7 +104,7 @@ static bool takes(const vtb_inst *einsum) {
   vtb_inst **readers;
   const vtb_inst *view = vtb_only_reader(einsum->results[0]);
   if (!view || view->op != VTB_OP_reshape) return false;
-  const vtb_value *v = view->results[0], *keys = NULL, *gain;
+  const vtb_value *v = view->results[0], *keys = NULL, *gain = NULL;
   const vtb_inst *scan = scan_behind(v);
   if (!scan || !is_short(scan) || v->type.rank != 4 ||
       v->type.dim[3].size % vtb__small_map_size(einsum) != 0 || vtb_is_returned(v))
@@ -126,35 +123,59 @@ static bool takes(const vtb_inst *einsum) {
   return only && loop && adjoint_row(scan, keys, gain);
 }
 
-static bool visit(vtb_func *f, vtb_inst *scan) {
-  const vtb_value *keys, *gain;
-  vtb_inst *loop = keys_loop(scan, &keys, &gain);
+/* The matrices that make operand o, or what its gain multiplies. */
+static vtb_inst *take_map(vtb__group *g, const vtb_value *rows) {
+  vtb_inst *view = rows->def, *map = view && view->n_operands == 1 ? view->operands[0]->def : NULL;
+  vtb__group before = *g;
+  if (!map || view->op != VTB_OP_reshape || !takes(map) || !vtb__maps_are_alike(g, map))
+    return NULL;
+  vtb__map_reads_rows(g->func, map, &rows->type);
+  if (vtb__group_add(g, map) && vtb__group_add(g, map->operands[0]->def) && vtb__group_is_whole(g))
+    return map;
+  *g = before;
+  return NULL;
+}
+
+/* Whether a kernel of the group takes it and pays, beside what is left of `all`. */
+static bool pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *all, vtb__group *g) {
+  vtb_answer a = vtb__group_ask(g, VTB_KERNEL_MIXER_GRAD, all, c->asker);
+  d->apart = vtb__group_ask_apart(all, c->asker).seconds;
+  d->fused = a.takes ? a.seconds : INFINITY;
+  if (!a.takes && a.why) snprintf(d->why, sizeof d->why, "%s", a.why);
+  return vtb__group_pays(c, d, g);
+}
+
+static bool visit(vtb_pass_context *c, vtb_func *f, vtb_inst *scan) {
+  const vtb_value *keys = NULL, *gain = NULL;
+  vtb_inst *loop = keys_loop(scan, &keys, &gain), *maps[3] = {NULL};
   vtb_inst *row = loop ? adjoint_row(scan, keys, gain) : NULL;
-  vtb__group g = {.n = 0};
-  int first = INT32_MAX;
   if (!row) return false;
   vtb_func_number(f);
+  vtb__group g = vtb__group_round(f, scan);
   vtb__group_add(&g, loop);
-  vtb__group_add(&g, scan);
   vtb__group_add(&g, row);
-  if (!vtb__group_stands(&g) || vtb__group_is_read(&g, loop->results[0], &first) ||
-      vtb__group_is_read(&g, scan->results[1], &first) ||
-      !vtb__group_is_read(&g, scan->results[0], &first) ||
-      !vtb__group_is_read(&g, scan->results[2], &first) ||
-      !vtb__group_is_read(&g, row->results[0], &first) ||
-      !vtb__group_is_read(&g, row->results[1], &first))
+  if (!vtb__group_is_whole(&g) || vtb__group_is_read(&g, loop->results[0]) ||
+      vtb__group_is_read(&g, scan->results[1]) || !vtb__group_is_read(&g, scan->results[0]) ||
+      !vtb__group_is_read(&g, scan->results[2]) || !vtb__group_is_read(&g, row->results[0]) ||
+      !vtb__group_is_read(&g, row->results[1]))
     return false;
+  vtb__group all = g;
+  vtb_decision d = {.fusion = "fuse_mixer_grad"};
+  for (int o = 0; o < 3; o++) maps[o] = take_map(&all, o == 1 ? keys : scan->operands[o]);
+  bool with_maps = pays(c, &d, &all, &all), taken = with_maps || pays(c, &d, &all, &g);
+  if (taken && !with_maps) d.verdict = VTB_FUSED_IN_PART;
+  vtb__group_decided(c, &d);
+  if (!taken) return false;
+  if (with_maps) g = all;
   vtb__mixer_way ways[3] = {0};
-  for (int o = 0; o < 3; o++) {
-    if (!vtb__group_take_map(&g, f, scan, o, takes)) continue;
-    int sum = row->results[0]->type.dim[3].size == 1;
-    const vtb_value *rows = o == 1 ? keys : scan->operands[o];
-    ways[o] = (vtb__mixer_way){.map = rows->def->operands[0]->def,
-                               .made = o == 1 ? row : scan,
-                               .d = o == 1 ? row->results[sum] : scan->results[o]};
-  }
-  vtb__group_take_back(&g, f, ways);
-  vtb__group_join(&g, f, scan, vtb_kernel_kind_name(VTB_KERNEL_MIXER_GRAD), false);
+  int sum = row->results[0]->type.dim[3].size == 1;
+  for (int o = 0; o < 3 && with_maps; o++)
+    if (maps[o])
+      ways[o] = (vtb__mixer_way){.map = maps[o],
+                                 .made = o == 1 ? row : scan,
+                                 .d = o == 1 ? row->results[sum] : scan->results[o]};
+  vtb__group_take_back(&g, ways);
+  vtb__group_join(&g, NULL, VTB_KERNEL_MIXER_GRAD);
   return true;
 }
 
@@ -164,7 +185,7 @@ vtb_status vtb__pass_fuse_mixer_grad(vtb_pass_context *c, vtb_error *err) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     for (vtb_inst *i = f->first, *next; i; i = next) {
       next = i->next;
-      if (is_short(i) && visit(f, i)) next = f->first;
+      if (is_short(i) && visit(c, f, i)) next = f->first;
     }
   }
   return VTB_OK;

@@ -25,7 +25,7 @@
  * Declines where the norms' launches take less by the model of gpu.h than what stands for them: of
  * few rows, one more launch decides. And norms that anything else reads, weights not made of
  * parameters alone, what the library takes, and norms no product makes the rows of. Behind
- * fuse_products, before storage.
+ * the products have grown, before storage.
  */
 #include "ir/product.h"
 #include "passes/fuse/fuse_norms.h"
@@ -588,7 +588,7 @@ static vtb_status fuse_all(fusing *s, vtb_pass_context *c, vtb_error *err) {
   return status;
 }
 
-/* With the option "split" it comes before fuse_products, and only takes rows' sums from their
+/* With the option "split" it comes before products grow, and only takes rows' sums from their
  * norms. */
 vtb_status vtb__pass_fuse_norms(vtb_pass_context *c, vtb_error *err) {
   vtb_status status = VTB_OK;

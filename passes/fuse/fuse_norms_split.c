@@ -1,4 +1,4 @@
-/* Before fuse_products: sums of rows and their norms are two kernels, so that a product takes the
+/* Before products grow: sums of rows and their norms are two kernels, so that a product takes the
  * sum and keeps what the norm needs.
  *
  *   %p = einsum %y, %w {spec = "bnc,ec->bne"}
@@ -59,7 +59,7 @@ static vtb_inst *part_of(vtb_inst *row, const bool *results, const vtb_value *x,
   return call;
 }
 
-/* A sum and the norm of its rows as a loop, which a product takes (fuse_products), and the norm. */
+/* A sum and the norm of its rows as a loop, which a product takes (grow.c), and the norm. */
 static void split(vtb_inst *row, int normed, const vtb__norm *form) {
   bool *results = vtb_xcalloc((size_t)row->n_results + 1, sizeof *results);
   for (int r = 0; r < row->n_results; r++) results[r] = r != normed;

@@ -9,7 +9,7 @@
  * Where memory is the limit a kernel that walks the same rows keeps the sums of its columns: what
  * they read is not read again, and %y need not be stored. A strip is a block's rows; the parts are
  * added in order by one kernel for all sums of a function. Declines kernels that will be epilogues
- * of products (fuse_products.c), which have no rows, and ops that move elements.
+ * of products (grow.c), which have no rows, and ops that move elements.
  *
  * Other column sums over the same space that read a value in common are one kernel, and so are
  * loops and rows, unless a later pass may have better use for one of them, and those that make
@@ -60,7 +60,7 @@ static bool is_given_to_scan(const vtb_value *v) {
   return given;
 }
 
-/* Whether the sums will stand beside a scan's adjoint (fuse_scans.c). */
+/* Whether the sums will stand beside a scan's adjoint (grow.c). */
 static bool is_beside_scan(vtb__fuser *f, int group) {
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
@@ -160,7 +160,7 @@ static bool may_be_epilogue(vtb__fuser *f, int group) {
 }
 
 /* Whether the group reads the result of a scan that takes it in, with the sums of what it makes
- * (fuse_scans.c). */
+ * (grow.c). */
 static bool is_behind_scan(vtb__fuser *f, int group) {
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;

@@ -1,11 +1,16 @@
-/* Instructions of a function that are to become one kernel: what reads them, where the kernel can
- * stand, and the kernel. */
-#include "passes/passes_internal.h"
+/* See group.h. */
+#include "passes/fuse/group.h"
 
 #include "ir/checks.h"
-#include "ir/kernels.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+vtb__group vtb__group_round(vtb_func *f, vtb_inst *anchor) {
+  vtb__group g = {.func = f, .anchor = anchor, .at = {anchor}, .n = 1};
+  g.ops = vtb__group_ops(anchor);
+  return g;
+}
 
 bool vtb__group_has(const vtb__group *g, const vtb_inst *i) {
   for (int m = 0; m < g->n; m++)
@@ -13,42 +18,137 @@ bool vtb__group_has(const vtb__group *g, const vtb_inst *i) {
   return false;
 }
 
+int vtb__group_ops(const vtb_inst *i) {
+  int n = 1;
+  for (const vtb_inst *x = i->callee ? i->callee->first : NULL; x; x = x->next) n++;
+  return n;
+}
+
 bool vtb__group_add(vtb__group *g, vtb_inst *i) {
   if (vtb__group_has(g, i)) return true;
-  if (g->n == VTB__GROUP_MOST) return false;
+  if (g->n == VTB__GROUP_MOST || g->ops + vtb__group_ops(i) > VTB__GROUP_MOST_OPS) return false;
   g->at[g->n++] = i;
+  g->ops += vtb__group_ops(i);
   return true;
 }
 
-bool vtb__group_is_read(const vtb__group *g, const vtb_value *v, int *first) {
+/* ---- readers --------------------------------------------------------------------------------- */
+
+static bool is_view(const vtb__group *g, const vtb_inst *i) {
+  return i->op == VTB_OP_reshape && !vtb__group_has(g, i);
+}
+
+bool vtb__group_is_read(const vtb__group *g, const vtb_value *v) {
   vtb_inst **readers;
   size_t n = vtb_value_readers(v, &readers);
   bool any = vtb_is_returned(v);
-  for (size_t i = 0; i < n; i++) {
-    if (vtb__group_has(g, readers[i])) continue;
-    any = true;
-    if (readers[i]->order < *first) *first = readers[i]->order;
-  }
+  for (size_t r = 0; r < n && !any; r++)
+    any = is_view(g, readers[r]) ? vtb__group_is_read(g, readers[r]->results[0])
+                                 : !vtb__group_has(g, readers[r]);
   vtb_free(readers);
   return any;
 }
 
-static int place_of(const vtb__group *g) {
-  int place = 0;
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++) {
-      const vtb_inst *def = g->at[m]->operands[o]->def;
-      if (def && !vtb__group_has(g, def) && def->order + 1 > place) place = def->order + 1;
-    }
-  return place;
+bool vtb__group_reads_alone(const vtb__group *g, const vtb_inst *i) {
+  for (int r = 0; r < i->n_results; r++)
+    if (vtb__group_is_read(g, i->results[r])) return false;
+  return true;
 }
 
-bool vtb__group_stands(const vtb__group *g) {
-  int first = INT32_MAX;
+bool vtb__group_needs(const vtb__group *g, const vtb_inst *i) {
   for (int m = 0; m < g->n; m++)
-    for (int r = 0; r < g->at[m]->n_results; r++)
-      vtb__group_is_read(g, g->at[m]->results[r], &first);
-  return place_of(g) <= first;
+    for (int o = 0; o < g->at[m]->n_operands; o++)
+      if (vtb_behind_reshapes(g->at[m]->operands[o])->def == i) return true;
+  return false;
+}
+
+/* ---- where it stands ------------------------------------------------------------------------- */
+
+static vtb_inst *first_member(const vtb__group *g) {
+  vtb_inst *first = g->at[0];
+  for (int m = 1; m < g->n; m++)
+    if (g->at[m]->order < first->order) first = g->at[m];
+  return first;
+}
+
+static vtb_inst *last_member(const vtb__group *g) {
+  vtb_inst *last = g->at[0];
+  for (int m = 1; m < g->n; m++)
+    if (g->at[m]->order > last->order) last = g->at[m];
+  return last;
+}
+
+/* By order from `first` on: whether an instruction outside is computed of what members make. */
+typedef struct dependents {
+  int first, n;
+  bool *on;
+} dependents;
+
+static dependents find_dependents(const vtb__group *g) {
+  vtb_inst *from = first_member(g);
+  int last = last_member(g)->order;
+  dependents d = {.first = from->order, .n = last + 1 - from->order};
+  d.on = vtb_xcalloc((size_t)d.n + 1, sizeof *d.on);
+  for (const vtb_inst *i = from; i && i->order <= last; i = i->next)
+    for (int o = 0; o < i->n_operands; o++) {
+      const vtb_inst *def = i->operands[o]->def;
+      if (def && def->order >= d.first && (d.on[def->order - d.first] || vtb__group_has(g, def)))
+        d.on[i->order - d.first] = true;
+    }
+  return d;
+}
+
+static bool depends(const dependents *d, const vtb_inst *i) {
+  return i && i->order >= d->first && i->order < d->first + d->n && d->on[i->order - d->first];
+}
+
+/* What v is a view of inside: of what a member makes, of what the anchor reads or, with `views`, of
+ * whatever it is; v itself: of nothing. */
+static const vtb_value *source_of(const vtb__group *g, const vtb_value *v) {
+  const vtb_value *base = v, *found = v;
+  if (v->def && vtb__group_has(g, v->def)) return v;
+  while (base->def && is_view(g, base->def)) base = base->def->operands[0];
+  if (g->views || (base->def && vtb__group_has(g, base->def))) return base;
+  for (int o = g->anchor->n_operands; o-- > 0 && !g->factors;) {
+    const vtb_value *read = g->anchor->operands[o];
+    if (read == v) return v;
+    if (vtb_behind_reshapes(read) == base) found = read;
+  }
+  return found;
+}
+
+bool vtb__group_is_whole(const vtb__group *g) {
+  dependents d = find_dependents(g);
+  bool whole = true;
+  for (int m = 0; m < g->n && whole; m++)
+    for (int o = 0; o < g->at[m]->n_operands && whole; o++) {
+      const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
+      whole = !def || vtb__group_has(g, def) || !depends(&d, def);
+    }
+  vtb_free(d.on);
+  return whole;
+}
+
+/* Right behind what the group reads: before which instruction. */
+static vtb_inst *place_of(const vtb__group *g) {
+  const vtb_inst *last = NULL;
+  for (int m = 0; m < g->n; m++)
+    for (int o = 0; o < g->at[m]->n_operands; o++) {
+      const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
+      if (def && !vtb__group_has(g, def) && (!last || def->order > last->order)) last = def;
+    }
+  return last ? last->next : g->func->first;
+}
+
+/* What depends on the group and stands before its kernel moves behind it. */
+static void move_dependents(const vtb__group *g, const dependents *d, const vtb_inst *kernel,
+                            vtb_inst *behind) {
+  vtb_inst *from = first_member(g);
+  if (from->order >= kernel->order) return;
+  for (vtb_inst *i = from, *next; i != kernel; i = next) {
+    next = i->next;
+    if (!vtb__group_has(g, i) && depends(d, i)) vtb_inst_move_before(i, behind);
+  }
 }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
@@ -57,52 +157,94 @@ static int by_order(const void *x, const void *y) {
   return (*(vtb_inst *const *)x)->order - (*(vtb_inst *const *)y)->order;
 }
 
-typedef struct kernel {
-  vtb_func *func;
-  vtb_builder b;
-  vtb_value **inside; /* by id of the plain function's values */
-  vtb_value **inputs;
-  int n_inputs;
-} kernel;
-
-/* A view of what comes from outside is one inside, too: views of one value are one argument. */
-static vtb_value *value_inside(kernel *k, vtb_value *v, bool views) {
-  if (!k->inside[v->id] && views && v->def && v->def->op == VTB_OP_reshape) {
-    vtb_value *source = value_inside(k, v->def->operands[0], views);
-    k->inside[v->id] = vtb_inst_clone(&k->b, v->def, &source)->results[0];
-  } else if (!k->inside[v->id]) {
-    k->inputs[k->n_inputs++] = v;
-    k->inside[v->id] = vtb_func_add_arg(k->func, v->name, v->type);
-  }
-  return k->inside[v->id];
+/* What the anchor needs, the anchor, and what is left: each in order. */
+static void sort_members(vtb__group *g) {
+  bool need[VTB__GROUP_MOST] = {false};
+  vtb_inst *sorted[VTB__GROUP_MOST];
+  int n = 0, at = 0;
+  qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
+  while (g->at[at] != g->anchor) at++;
+  need[at] = true;
+  for (int m = at; m >= 0; m--)
+    for (int o = 0; need[m] && o < g->at[m]->n_operands; o++)
+      for (int k = 0; k < m; k++) need[k] |= source_of(g, g->at[m]->operands[o])->def == g->at[k];
+  for (int m = 0; m < g->n; m++)
+    if (need[m]) sorted[n++] = g->at[m];
+  for (int m = 0; m < g->n; m++)
+    if (!need[m]) sorted[n++] = g->at[m];
+  for (int m = 0; m < g->n; m++) g->at[m] = sorted[m];
 }
 
-static void copy_member(kernel *k, vtb_inst *i, bool views) {
+/* A value of the function, and what it is inside. */
+typedef struct known {
+  const vtb_value *outer;
+  vtb_value *inner;
+} known;
+
+typedef struct kernel {
+  const vtb__group *g;
+  vtb_func *func;
+  vtb_builder b;
+  VTB_VEC(known) inside;
+  VTB_VEC(vtb_value *) inputs;
+} kernel;
+
+static vtb_value *find_inside(const kernel *k, const vtb_value *v) {
+  for (size_t i = 0; i < k->inside.n; i++)
+    if (k->inside.at[i].outer == v) return k->inside.at[i].inner;
+  return NULL;
+}
+
+static vtb_value *know(kernel *k, const vtb_value *outer, vtb_value *inner) {
+  vtb_vec_push(&k->inside, ((known){outer, inner}));
+  return inner;
+}
+
+static vtb_value *argument(kernel *k, vtb_value *v) {
+  vtb_vec_push(&k->inputs, v);
+  return vtb_func_add_arg(k->func, v->name, v->type);
+}
+
+static vtb_value *value_inside(kernel *k, vtb_value *v) {
+  vtb_value *inside = find_inside(k, v), *source = (vtb_value *)source_of(k->g, v);
+  if (inside) return inside;
+  if (source == v) return know(k, v, argument(k, v));
+  inside = value_inside(k, source);
+  return know(k, v, vtb_b_reshape(&k->b, inside, &v->type));
+}
+
+/* Operand o of a member. */
+static vtb_value *operand_inside(kernel *k, const vtb_inst *i, int o) {
+  vtb_value *v = i->operands[o];
+  if (!k->g->factors || i != k->g->anchor) return value_inside(k, v);
+  vtb_value *factor = argument(k, v);
+  if (k->g->shared && !find_inside(k, v)) know(k, v, factor);
+  return factor;
+}
+
+static void copy_member(kernel *k, const vtb_inst *i) {
   vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-  for (int o = 0; o < i->n_operands; o++) operands[o] = value_inside(k, i->operands[o], views);
+  for (int o = 0; o < i->n_operands; o++) operands[o] = operand_inside(k, i, o);
   if (i->op == VTB_OP_fused) {
     const vtb_func *f = i->callee;
     vtb_value **body = vtb_xcalloc((size_t)f->n_values + 1, sizeof *body);
     for (int a = 0; a < f->n_args; a++) body[f->args[a]->id] = operands[a];
     vtb__copy_body(&k->b, f, body);
-    for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = body[f->returns[r]->id];
+    for (int r = 0; r < i->n_results; r++) know(k, i->results[r], body[f->returns[r]->id]);
     vtb_free(body);
   } else {
     const vtb_inst *copy = vtb_inst_clone(&k->b, i, operands);
-    for (int r = 0; r < i->n_results; r++) k->inside[i->results[r]->id] = copy->results[r];
+    for (int r = 0; r < i->n_results; r++) know(k, i->results[r], copy->results[r]);
   }
   vtb_free(operands);
 }
 
-static vtb_inst *at_order(const vtb_func *f, int order) {
-  for (vtb_inst *i = f->first; i; i = i->next)
-    if (i->order == order) return i;
-  return NULL;
-}
-
-vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f, vtb_error *err) {
+vtb_status vtb__group_check(const vtb__group *g, vtb_error *err) {
+  const vtb_func *f = g->func;
   if (g->n < 1 || g->n > VTB__GROUP_MOST)
     return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has %d members", f->name, g->n);
+  if (!vtb__group_has(g, g->anchor))
+    return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s is without its anchor", f->name);
   for (int m = 0; m < g->n; m++) {
     const vtb_inst *i = g->at[m];
     const char *op = vtb_op_get(i->op)->name;
@@ -116,77 +258,153 @@ vtb_status vtb__group_check(const vtb__group *g, const vtb_func *f, vtb_error *e
       if (g->at[k] == i)
         return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s twice", f->name, op);
   }
-  if (vtb__group_stands(g)) return VTB_OK;
+  if (vtb__group_is_whole(g)) return VTB_OK;
   return vtb_fail(err, VTB_E_INTERNAL,
                   "a group of @%s has no place between what it reads and what reads it", f->name);
 }
 
-/* The kernel of a group, and what its call reads and makes. */
-typedef struct joined {
-  vtb_func *func;
-  vtb_value **inputs, **outputs;
-  int n_inputs, n_outputs;
-} joined;
+/* Reshapes of v that nothing outside reads. */
+static void drop_views(const vtb__group *g, const vtb_value *v) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  for (size_t r = 0; r < n; r++) {
+    if (!is_view(g, readers[r])) continue;
+    drop_views(g, readers[r]->results[0]);
+    if (!vtb__group_is_read(g, readers[r]->results[0])) vtb_inst_unlink(readers[r]);
+  }
+  vtb_free(readers);
+}
 
-static joined make_kernel(vtb__group *g, vtb_func *f, const vtb_inst *named, bool views) {
-  qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
-  kernel k = {.func = vtb__kernel_new(named)};
-  k.b = (vtb_builder){.module = f->module, .func = k.func, .span = named->span};
-  k.inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inside);
-  k.inputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *k.inputs);
-  joined j = {.func = k.func, .outputs = vtb_xcalloc((size_t)f->n_values + 1, sizeof *j.outputs)};
-  vtb_value **returns = vtb_xcalloc((size_t)f->n_values + 1, sizeof *returns);
-  for (int m = 0; m < g->n; m++) copy_member(&k, g->at[m], views);
+/* The body; what is read outside goes to `results`. */
+typedef VTB_VEC(vtb_value *) value_list;
+static void fill(kernel *k, vtb__group *g, value_list *results) {
+  value_list returns = {0};
+  sort_members(g);
+  for (int m = 0; m < g->n; m++) copy_member(k, g->at[m]);
   for (int m = 0; m < g->n; m++)
-    for (int r = 0, first = 0; r < g->at[m]->n_results; r++) {
-      if (!vtb__group_is_read(g, g->at[m]->results[r], &first)) continue;
-      j.outputs[j.n_outputs] = g->at[m]->results[r];
-      returns[j.n_outputs++] = k.inside[g->at[m]->results[r]->id];
+    for (int r = 0; r < g->at[m]->n_results; r++) {
+      if (!vtb__group_is_read(g, g->at[m]->results[r])) continue;
+      vtb_vec_push(results, g->at[m]->results[r]);
+      vtb_vec_push(&returns, find_inside(k, g->at[m]->results[r]));
     }
-  vtb_func_set_returns(k.func, returns, NULL, j.n_outputs);
-  j.inputs = k.inputs;
-  j.n_inputs = k.n_inputs;
-  vtb_free(k.inside);
-  vtb_free(returns);
-  return j;
+  vtb_func_set_returns(k->func, returns.at, NULL, (int)returns.n);
+  vtb_vec_free(&returns);
 }
 
-static void free_joined(joined *j) {
-  vtb_free(j->inputs);
-  vtb_free(j->outputs);
+/* Whoever read the results reads the kernel's; the members are gone, and the orders, of which there
+ * are enough, hold again. */
+static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
+  const vtb_inst *end = last_member(g)->next;
+  vtb_inst *first = first_member(g), *before = first->prev;
+  int order = first->order < fused->order ? first->order : fused->order;
+  bool leads = first->order >= fused->order;
+  for (int m = 0; m < g->n; m++)
+    for (int r = 0; r < g->at[m]->n_results; r++) drop_views(g, g->at[m]->results[r]);
+  for (size_t r = 0; r < results->n; r++) vtb__stand_in(results->at[r], fused->results[r]);
+  for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
+  vtb_inst *i = leads ? fused : before ? before->next : g->func->first;
+  for (; i && i != end; i = i->next) i->order = order++;
 }
 
-vtb_answer vtb__group_ask(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
-                          bool views, vtb_asker *asker) {
-  if (!asker) return vtb_ask(NULL, named);
-  joined j = make_kernel(g, f, named, views);
-  vtb_attr attr = VTB_A_STR("kind", kind);
-  vtb_inst call = {.op = VTB_OP_fused,
-                   .n_operands = j.n_inputs,
-                   .n_results = j.n_outputs,
-                   .n_attrs = 1,
-                   .operands = j.inputs,
-                   .results = j.outputs,
-                   .attrs = &attr,
-                   .callee = j.func,
-                   .func = f};
-  vtb_answer a = vtb_ask(asker, &call);
-  vtb_module_remove(f->module, j.func);
-  free_joined(&j);
+static kernel make_kernel(vtb__group *g, const vtb_inst *named, value_list *results) {
+  kernel k = {.g = g, .func = vtb__kernel_new(named)};
+  k.b = (vtb_builder){.module = g->func->module, .func = k.func, .span = named->span};
+  fill(&k, g, results);
+  return k;
+}
+
+static void free_kernel(kernel *k, value_list *results) {
+  vtb_vec_free(&k->inside);
+  vtb_vec_free(&k->inputs);
+  vtb_vec_free(results);
+}
+
+/* The members of `all` that are not in g, in order; how many. */
+static int list_others(const vtb__group *all, const vtb__group *g, vtb_inst **out) {
+  int n = 0;
+  for (int m = 0; m < all->n; m++)
+    if (!g || !vtb__group_has(g, all->at[m])) out[n++] = all->at[m];
+  qsort(out, (size_t)n, sizeof *out, by_order);
+  return n;
+}
+
+/* The kernel right before the group that makes something it reads: that lies in L2. NULL: none. */
+static const vtb_inst *maker_before(const vtb__group *g) {
+  const vtb_inst *first = first_member(g), *last = NULL;
+  for (int m = 0; m < g->n; m++)
+    for (int o = 0; o < g->at[m]->n_operands; o++) {
+      const vtb_inst *def = vtb_behind_reshapes(g->at[m]->operands[o])->def;
+      if (def && def->order < first->order && !vtb_is_free(def->op) && def->op != VTB_OP_call &&
+          (!last || def->order > last->order))
+        last = def;
+    }
+  return last;
+}
+
+/* Behind what makes what the group reads, whose own time is left out. */
+static vtb_answer ask_behind(const vtb__group *all, const vtb_inst **asked, int n,
+                             vtb_asker *asker) {
+  const vtb_inst *maker = maker_before(all);
+  if (!maker) return vtb_ask_all(asker, asked, n);
+  memmove(asked + 1, asked, (size_t)n * sizeof *asked);
+  asked[0] = maker;
+  vtb_answer a = vtb_ask_all(asker, asked, n + 1), own = vtb_ask(asker, maker);
+  if (own.takes) a.seconds -= own.seconds;
   return a;
 }
 
-vtb_inst *vtb__group_join(vtb__group *g, vtb_func *f, const vtb_inst *named, const char *kind,
-                          bool views) {
+vtb_answer vtb__group_ask_apart(const vtb__group *g, vtb_asker *asker) {
+  vtb_inst *members[VTB__GROUP_MOST];
+  const vtb_inst *asked[VTB__GROUP_MOST + 2];
+  int n = list_others(g, NULL, members);
+  for (int m = 0; m < n; m++) asked[m] = members[m];
+  return ask_behind(g, asked, n, asker);
+}
+
+vtb_answer vtb__group_ask(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
+                          vtb_asker *asker) {
+  value_list results = {0};
+  vtb_inst *others[VTB__GROUP_MOST];
+  const vtb_inst *asked[VTB__GROUP_MOST + 2], *place = place_of(g);
+  int n_others = list_others(all, g, others), n = 0, at = 0;
+  if (!asker) return vtb_ask(NULL, g->anchor);
+  kernel k = make_kernel(g, g->anchor, &results);
+  vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));
+  const vtb_inst call = {.op = VTB_OP_fused,
+                         .n_operands = (int)k.inputs.n,
+                         .n_results = (int)results.n,
+                         .n_attrs = 1,
+                         .operands = k.inputs.at,
+                         .results = results.at,
+                         .attrs = &attr,
+                         .callee = k.func,
+                         .func = g->func};
+  while (at < n_others && place && others[at]->order < place->order) asked[n++] = others[at++];
+  asked[n++] = &call;
+  while (at < n_others) asked[n++] = others[at++];
+  vtb_answer a = ask_behind(all, asked, n, asker);
+  vtb_module_remove(g->func->module, k.func);
+  free_kernel(&k, &results);
+  return a;
+}
+
+vtb_inst *vtb__group_join(vtb__group *g, const vtb_inst *named, vtb_kernel_kind kind) {
   vtb_error err = {0};
-  if (vtb_checks()) vtb_check(vtb__group_check(g, f, &err) == VTB_OK, "%s", err.text);
-  joined j = make_kernel(g, f, named, views);
-  vtb_builder outer = {
-      .module = f->module, .func = f, .before = at_order(f, place_of(g)), .span = named->span};
-  vtb_attr attr = VTB_A_STR("kind", kind);
-  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, j.func, j.inputs, j.n_inputs, &attr, 1);
-  for (int r = 0; r < j.n_outputs; r++) vtb__stand_in(j.outputs[r], fused->results[r]);
-  for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
-  free_joined(&j);
+  vtb_func *f = g->func;
+  value_list results = {0};
+  if (vtb_checks()) vtb_check(vtb__group_check(g, &err) == VTB_OK, "%s", err.text);
+  if (!named) named = g->anchor;
+  kernel k = make_kernel(g, named, &results);
+  dependents d = find_dependents(g);
+  vtb_inst *place = place_of(g);
+  vtb_builder outer = {.module = f->module, .func = f, .before = place, .span = named->span};
+  vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));
+  vtb_inst *fused =
+      vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs.at, (int)k.inputs.n, &attr, 1);
+  fused->order = place ? place->order : INT32_MAX;
+  move_dependents(g, &d, fused, place);
+  replace(g, fused, &results);
+  vtb_free(d.on);
+  free_kernel(&k, &results);
   return fused;
 }

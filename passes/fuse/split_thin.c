@@ -10,7 +10,7 @@
  *   %g.1 = einsum %x.1, %v.1, %p.1 {spec = "bnsc,esc->sbne"}
  *   %g = slice %g.1 [0] + slice %g.1 [1] + %bias
  *
- * A block of the convolution's kernel has all channels of a share, so that fuse_local can give it
+ * A block of the convolution's kernel has all channels of a share, so that `grow` can give it
  * the products (gates, say), which then read nothing from memory; the few numbers a token and share
  * are added by whatever reads the sum. Behind add_in_product, before fuse. Declines results that
  * are not narrow beside the channels (the shares would be more than what is saved), channels that

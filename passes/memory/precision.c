@@ -25,7 +25,7 @@
  * Convolutions (im2col) are in this table for the sake of the relu that follows most of them: its
  * derivative jumps where its argument changes sign, however small the error.
  *
- * Needs a bound batch, modes of recurrences, and einsums that stand alone (before fuse_products).
+ * Needs a bound batch, modes of recurrences, and einsums that stand alone (before grow).
  * Declines what is no product: sums a thread, scans that run step by step. docs/cuda.md has the
  * errors that are left.
  */

@@ -152,7 +152,7 @@ TEST(passes_ask) {
                           .target = vtb_target_find("cuda"),
                           .precision = o.precision,
                           .asker = vtb_backend_asker(vtb_target_find("cuda"), &o)};
-    const vtb_pipeline_options p = {.pipeline = "fuse,fuse_scans,fuse_mixer,dce",
+    const vtb_pipeline_options p = {.pipeline = "fuse,grow{maxima+mixers},dce",
                                     .verify_each = true};
     CHECK_MSG(vtb_run_pipeline(&c, &p, &err) == VTB_OK, "%s", err.text);
     CHECK(count(m->entry, VTB_KERNEL_MIXER) == 1);

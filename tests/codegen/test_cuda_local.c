@@ -15,8 +15,8 @@ static void check_kind(const char *what, const char *text, vtb_kernel_kind kind,
   CHECK_MSG(m != NULL, "%s does not parse", what);
   if (!m) return;
   vtb_func *f = m->entry = vtb_module_find(m, "f");
-  cuda_passes(m, "add_in_product,simplify,split_thin,fuse_bias,fuse,fuse_local,fuse_conv_grad,fuse_"
-                 "conv_take,dce");
+  cuda_passes(m, "add_in_product,simplify,split_thin,grow{row_gradients},fuse,"
+                 "grow{local+filter_gradients+filter_adjoints},dce");
   vtb_error err = {0};
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   int left = 0;

@@ -1,6 +1,6 @@
 /* Linear recurrences by products with what is computed of their rows as one kernel
- * (passes/fuse/fuse_mixer.c): emulated CUDA against the interpreter, at ragged shapes, along paths,
- * with and without normalizer and norms, all that a body may store. */
+ * (passes/fuse/words_mixer.c): emulated CUDA against the interpreter, at ragged shapes, along
+ * paths, with and without normalizer and norms, all that a body may store. */
 #include "tests/codegen/cuda_check.h"
 
 #include "ir/kernels.h"
@@ -194,7 +194,7 @@ TEST(rows_are_computed_where_they_are) {
   for (c.n_cases = 0; c.n_cases < N; c.n_cases++) add(&c, &cases[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "fuse,fuse_scans,fuse_mixer,dce");
+  cuda_passes(c.m, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima+mixers},dce");
   int kernels = 0, others = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     bool mixer = vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER;

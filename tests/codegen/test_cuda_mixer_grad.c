@@ -158,7 +158,7 @@ TEST(adjoints_are_one_kernel) {
   for (c.n_cases = 0; c.n_cases < N_CASES; c.n_cases++) add(&c, &cases[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "fuse_bias,fuse,fuse_mixer_grad,dce");
+  cuda_passes(c.m, "grow{row_gradients},fuse,fuse_mixer_grad,dce");
   int kernels = 0, others = 0, begun = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER_GRAD;

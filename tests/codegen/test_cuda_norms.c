@@ -249,7 +249,7 @@ static int wide_streams_of(const block *b, bool fast, const char *from, const ch
   vtb_module *m = parse_ir(text);
   vtb_pass_context c = context_of(m, fast);
   fuse(m, false);
-  CHECK(run_passes_in(&c, "precision,fuse_products,fuse_norms"));
+  CHECK(run_passes_in(&c, "precision,grow{products},fuse_norms"));
   int n = wide_streams(m);
   vtb_module_free(m);
   free(text);
@@ -311,7 +311,7 @@ static bool is_taken(const char *text, vtb_precision precision) {
   vtb_module *m = parse_ir(text);
   vtb_pass_context c = {.module = m, .target = vtb_target_find("cuda"), .precision = precision};
   fuse(m, false);
-  CHECK(run_passes_in(&c, "precision,fuse_products,fuse_norms"));
+  CHECK(run_passes_in(&c, "precision,grow{products},fuse_norms"));
   bool taken = false;
   for (const vtb_func *f = m->first; f; f = f->next) taken |= vtb_row_parts_of(f).of != NULL;
   vtb_module_free(m);

@@ -1,6 +1,6 @@
-/* Recurrences with elementwise ops before and behind them as one kernel (passes/fuse/fuse_scans.c):
- * emulated CUDA against the interpreter, at ragged shapes, along paths, one and two recurrences,
- * all that a body may store. */
+/* Recurrences with elementwise ops before and behind them as one kernel
+ * (passes/fuse/words_scans.c): emulated CUDA against the interpreter, at ragged shapes, along
+ * paths, one and two recurrences, all that a body may store. */
 #include "tests/codegen/cuda_check.h"
 
 #include "ir/kernels.h"
@@ -164,7 +164,7 @@ static void check_bodies(const body_case *all, int n,
   for (c.n_cases = 0; c.n_cases < n; c.n_cases++) build(&c, &all[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "fuse,fuse_scans,dce");
+  cuda_passes(c.m, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima},dce");
   int kernels = 0, others = 0;
   for (const vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
@@ -237,7 +237,7 @@ static void check_maxima(void (*build)(cuda_cases *, const max_case *), const ch
   for (c.n_cases = 0; c.n_cases < n; c.n_cases++) build(&c, &maxima[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "fuse,fuse_scans,dce");
+  cuda_passes(c.m, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima},dce");
   for (const vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
     others += i->op != VTB_OP_reshape && i->op != VTB_OP_slice;
@@ -274,7 +274,7 @@ static void check_text(const char *what, const char *text, int kernels) {
   vtb_func *f = m->entry = vtb_module_find(m, "f");
   vtb_tensor args[8];
   unsigned long long seed = 5;
-  cuda_passes(m, "fuse,fuse_scans,dce");
+  cuda_passes(m, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima},dce");
   for (const vtb_inst *i = f->first; i; i = i->next)
     kernels -= vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
   CHECK_MSG(kernels == 0, "%s: %d kernels are missing", what, kernels);

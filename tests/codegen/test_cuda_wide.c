@@ -79,7 +79,8 @@ static vtb_launch_plan *plan_of(const shape *s, int tile, vtb_module **m) {
   *m = module_of(s);
   vtb_pass_context context = {.module = *m, .target = vtb_target_find("cuda")};
   vtb_status status = vtb_run_pipeline(
-      &context, &(vtb_pipeline_options){.pipeline = s->sum ? "factor_sums,fuse" : "fuse"}, &err);
+      &context, &(vtb_pipeline_options){.pipeline = s->sum ? "grow{factor_sums},fuse" : "fuse"},
+      &err);
   if (status == VTB_OK) status = cuda_lower(*m, (*m)->entry, &o, &err);
   for (vtb_func *f = (*m)->first; f; f = f->next)
     for (vtb_inst *i = f->first; i; i = i->next)

@@ -1,124 +1,129 @@
-/* Which fusions a plan has: asked about in order, each beside the decisions before, and only where
- * it forms something; told in lines of 80 columns. */
+/* Which fusions a module has, place by place: what costs more than it saves is left out, what a
+ * kernel refuses is taken in part, and both are told in lines of 80 columns. */
 #include "passes/fuse/choice.h"
-#include "tests/test.h"
+#include "tests/passes/pass_check.h"
 
-enum { ALL = (1u << VTB_N_CHOICES) - 1, MOST_CALLS = 2 * VTB_N_CHOICES };
+#include "ir/kernels.h"
 
-/* A plan that takes 1 s, and as much more as the fusions that are left out save. */
-typedef struct plan {
-  double saves[VTB_N_CHOICES];
-  unsigned formed;
-  unsigned needs[VTB_N_CHOICES]; /* forms something only if these are left out */
-  unsigned calls[MOST_CALLS];
-  int n, fails_at;
-} plan;
+/* Prices: kernels of a kind, and all else, a launch each. */
+typedef struct prices {
+  vtb_asker head;
+  vtb_kernel_kind kind;
+  double kernel, other;
+  int most_results; /* of the kernel: more are refused */
+} prices;
 
-static vtb_status price(void *user, unsigned declined, unsigned *formed, double *seconds,
-                        vtb_error *err) {
-  plan *p = user;
-  if (p->n == p->fails_at) return vtb_fail(err, VTB_E_INTERNAL, "no such plan");
-  if (p->n < MOST_CALLS) p->calls[p->n++] = declined;
-  *seconds = 1;
-  *formed = 0;
-  for (int i = 0; i < VTB_N_CHOICES; i++) {
-    bool forms = p->formed >> i & 1 && (p->needs[i] & declined) == p->needs[i];
-    if (forms && !(declined >> i & 1)) *formed |= 1u << i;
-    if (forms && declined >> i & 1) *seconds += p->saves[i];
+static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
+  const prices *p = (const prices *)a;
+  vtb_answer sum = {.takes = true, .launches = n};
+  for (int i = 0; i < n; i++) {
+    bool kernel = vtb_kernel_kind_of(insts[i]) == p->kind;
+    sum.seconds += kernel ? p->kernel : p->other;
+    if (!kernel || insts[i]->n_results <= p->most_results) continue;
+    sum.takes = false;
+    sum.why = "more results than it has room for";
   }
-  return VTB_OK;
+  return sum;
 }
 
-TEST(what_costs_more_than_it_saves_is_left_out) {
-  plan p = {.fails_at = -1, .formed = ALL & ~(1u << 3), .saves = {0.5, -0.1, 0.5, 0, -0.005, -0.2}};
-  vtb_choices c;
+static const char text[] =
+    "entry func @f(%x: f32[5, 6], %w: f32[6, 7], %r: f32[5, 7]) -> (f32[5, 7], f32[5, 7]) {\n"
+    "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+    "  %y = mul %p, %r : f32[5, 7]\n"
+    "  %q = einsum %x, %w {spec = \"ab,bc->ac\", library = 1} : f32[5, 7]\n"
+    "  %e = exp %q : f32[5, 7]\n"
+    "  %o = mul %e, %r : f32[5, 7]\n"
+    "  return %y, %o\n}\n";
+
+/* Kernels of kind product; *made: what was decided. */
+static int products(prices p, vtb_decisions *made) {
+  vtb_module *m = parse_ir(text);
   vtb_error err = {0};
-  CHECK(vtb_choose(price, &p, &c, &err) == VTB_OK);
-  CHECK(c.declined == (1u << 1 | 1u << 5) && c.n == VTB_N_CHOICES - 1 && !c.asked);
-  CHECK(p.n == VTB_N_CHOICES); /* once with all, and once without each that forms something */
-  CHECK(p.calls[0] == 0 && p.calls[1] == 1u << 0);
-  CHECK(p.calls[p.n - 1] == (c.declined | 1u << (VTB_N_CHOICES - 1)));
-  for (int i = 0; i < c.n; i++) CHECK(c.at[i].fused == !(c.declined >> c.at[i].pass & 1));
-  CHECK(c.at[1].with == 1 && c.at[1].without == 0.9 && c.at[2].with == 0.9);
-  /* half a percent is no reason */
-  CHECK(c.at[3].pass == 4 && c.at[3].fused && c.at[3].without < c.at[3].with);
+  p.head.ask = ask;
+  p.kind = VTB_KERNEL_PRODUCT;
+  vtb_pass_context c = {.module = m, .asker = &p.head, .decisions = made};
+  vtb_pipeline_options o = {.pipeline = "fuse,grow{products}", .verify_each = true};
+  CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
+  int n = 0;
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    n += vtb_kernel_kind_of(i) == VTB_KERNEL_PRODUCT;
+  vtb_module_free(m);
+  return n;
 }
 
-/* What one fusion had taken in is another's to form when that is left out. */
-TEST(what_becomes_free_is_asked_about_too) {
-  plan p = {.fails_at = -1, .formed = 1u << 0 | 1u << 6, .saves = {-0.3, 0, 0, 0, 0, 0, -0.3}};
-  p.needs[6] = 1u << 0;
-  vtb_choices c;
+TEST(a_place_is_taken_by_what_its_kernel_costs) {
+  vtb_decisions d = {0};
+  /* the sibling goes with it: three launches or one */
+  CHECK(products((prices){.kernel = 2.9, .other = 1, .most_results = 9}, &d) == 1);
+  CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_FUSED && d.at.at[0].apart == 3 &&
+        d.at.at[0].fused == 2.9 && vtb_streq(d.at.at[0].fusion, "products"));
+  CHECK(vtb_streq(d.at.at[0].place, "p"));
+  d.at.n = 0;
+  CHECK(products((prices){.kernel = 3.2, .other = 1, .most_results = 9}, &d) == 1); /* nearly */
+  CHECK(products((prices){.kernel = 3.4, .other = 1, .most_results = 9}, &d) == 0);
+  CHECK(d.at.n == 2 && d.at.at[1].verdict == VTB_LEFT_OUT);
+  vtb_decisions_free(&d);
+  d = (vtb_decisions){.all = true}; /* whatever it costs */
+  CHECK(products((prices){.kernel = 9, .other = 1, .most_results = 9}, &d) == 1);
+  vtb_decisions_free(&d);
+}
+
+TEST(what_is_refused_is_taken_in_part) {
+  vtb_decisions d = {0};
+  vtb_strbuf out = {0};
+  CHECK(products((prices){.kernel = 1, .other = 1, .most_results = 1}, &d) == 1);
+  CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_FUSED_IN_PART && d.at.at[0].fused == 2);
+  vtb_decisions_print(&d, "h200", &out);
+  CHECK_MSG(strstr(out.at, "  in part\n  more results than it has room for\n"), "%s", out.at);
+  out.n = 0;
+  d.at.n = 0;
+  CHECK(products((prices){.kernel = 1, .other = 1, .most_results = 0}, &d) == 0);
+  CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_LEFT_OUT);
+  vtb_decisions_free(&d);
+  d = (vtb_decisions){.all = true};
+  CHECK(products((prices){.kernel = 1, .other = 1, .most_results = 0}, &d) == 0);
+  vtb_decisions_free(&d);
+  vtb_strbuf_free(&out);
+}
+
+TEST(somebody_may_say_which) {
+  vtb_decisions d;
   vtb_error err = {0};
-  CHECK(vtb_choose(price, &p, &c, &err) == VTB_OK);
-  CHECK(c.n == 2 && c.declined == (1u << 0 | 1u << 6) && c.at[1].pass == 6);
-  p = (plan){.fails_at = -1, .formed = 0};
-  CHECK(vtb_choose(price, &p, &c, &err) == VTB_OK);
-  CHECK(c.n == 0 && c.declined == 0 && p.n == 1);
-}
-
-TEST(a_plan_that_cannot_be_made_ends_it) {
-  for (int n = 0; n < 4; n++) {
-    plan p = {.fails_at = n, .formed = ALL};
-    vtb_choices c;
-    vtb_error err = {0};
-    CHECK(vtb_choose(price, &p, &c, &err) == VTB_E_INTERNAL && p.n == n);
-    CHECK_STR(err.text, "no such plan");
-  }
-}
-
-TEST(choices_can_be_asked_for) {
-  vtb_choices c;
-  vtb_error err = {0};
-  CHECK(vtb_choices_parse("all", &c, &err) == VTB_OK && !c.declined && c.asked);
-  CHECK(vtb_choices_parse("-fuse_norms,-fuse_mixer", &c, &err) == VTB_OK);
-  CHECK(c.declined == (1u << vtb_choice_find("fuse_norms") | 1u << vtb_choice_find("fuse_mixer")));
-  static const char *const wrong[] = {"fuse_norms",   "-fuse",           "-fuse_normss", "-",
-                                      "-fuse_norms,", "all,-fuse_norms", ",-fuse_norms", "-dce"};
+  CHECK(vtb_decisions_parse("all", &d, &err) == VTB_OK && d.all && d.declined == 0);
+  CHECK(vtb_decisions_parse("-fuse_norms,-products", &d, &err) == VTB_OK);
+  CHECK(d.declined == (1u << vtb_fusion_find("fuse_norms") | 1u << vtb_fusion_find("products")));
+  CHECK(products((prices){.kernel = 1, .other = 1, .most_results = 9}, &d) == 0);
+  static const char *const wrong[] = {"", "fuse_norms", "-fuse", "-fuse_norms,", "all,-fuse_norms"};
   for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-    err = (vtb_error){0};
-    CHECK_MSG(vtb_choices_parse(wrong[i], &c, &err) == VTB_E_USAGE &&
-                  strstr(err.text, "names no fusion") && strstr(err.text, "fuse_products"),
-              "%s: %s", wrong[i], err.text);
+    CHECK(vtb_decisions_parse(wrong[i], &d, &err) == VTB_E_USAGE);
+    CHECK_MSG(strstr(err.text, "names no fusion") && strstr(err.text, "products"), "%s", err.text);
   }
-  CHECK(vtb_choice_find("fuse_mixer_grad") >= 0 && vtb_choice_find("fuse") < 0);
 }
 
-static size_t widest_line(const char *text) {
-  size_t most = 0;
-  for (const char *at = text; *at; at += strcspn(at, "\n") + 1) {
-    size_t n = strcspn(at, "\n");
-    if (n > most) most = n;
-    if (!at[n]) break;
+TEST(lines_have_80_columns) {
+  vtb_decisions d = {0};
+  vtb_strbuf out = {0};
+  const char *const *names;
+  size_t n = vtb_fusion_names(&names);
+  vtb_decisions_print(&d, "h200", &out);
+  CHECK(strstr(out.at, "nothing to decide") != NULL);
+  for (size_t i = 0; i < n; i++) {
+    vtb_decision x = {.fusion = names[i], .apart = 12.3456, .fused = 0.5, .verdict = VTB_LEFT_OUT};
+    memset(x.place, 'x', sizeof x.place - 1);
+    memset(x.why, 'y', sizeof x.why - 1);
+    vtb_vec_push(&d.at, x);
   }
-  return most;
-}
-
-TEST(decisions_are_lines) {
-  vtb_choices c = {.n = 2, .declined = 1};
-  vtb_strbuf text = {0};
-  c.at[0] = (vtb_choice){.pass = 0, .with = 4.5186e-3, .without = 4.2767e-3};
-  c.at[1] = (vtb_choice){.pass = 7, .fused = true, .with = 1.23456, .without = 9.99999};
-  vtb_choices_print(&c, "h200", &text);
-  CHECK_MSG(strstr(text.at, "4.519      4.277     -5.4 %  left out\n"), "%s", text.at);
-  CHECK(strstr(text.at, "fused\n") && strstr(text.at, "on h200"));
-  CHECK_MSG(widest_line(text.at) <= 80, "%s", text.at);
-  text.n = 0;
-  c = (vtb_choices){0};
-  vtb_choices_print(&c, "a100", &text);
-  CHECK(strstr(text.at, "nothing to decide") && widest_line(text.at) <= 80);
-  text.n = 0;
-  c = (vtb_choices){.asked = true, .declined = 1u << 2};
-  vtb_choices_print(&c, "a100", &text);
-  CHECK(strstr(text.at, "VTB_FUSIONS decides") && strstr(text.at, vtb_choice_names[2]));
-  vtb_strbuf_free(&text);
+  vtb_decisions_print(&d, "a machine of some name", &out);
+  for (const char *s = out.at; *s; s += strcspn(s, "\n") + 1)
+    CHECK_MSG(strcspn(s, "\n") <= 80, "%.*s", (int)strcspn(s, "\n"), s);
+  vtb_decisions_free(&d);
+  vtb_strbuf_free(&out);
 }
 
 int main(void) {
-  RUN(what_costs_more_than_it_saves_is_left_out);
-  RUN(what_becomes_free_is_asked_about_too);
-  RUN(a_plan_that_cannot_be_made_ends_it);
-  RUN(choices_can_be_asked_for);
-  RUN(decisions_are_lines);
+  RUN(a_place_is_taken_by_what_its_kernel_costs);
+  RUN(what_is_refused_is_taken_in_part);
+  RUN(somebody_may_say_which);
+  RUN(lines_have_80_columns);
   return test_done();
 }

@@ -24,40 +24,40 @@ static int results(const char *text, const char *passes) {
 
 TEST(sums_of_either_factor) {
   CHECK(results(MODULE("btc,btd->cd", "f32[20, 17]", "%x {axes = [0, 1]}", "f32[20]", ""),
-                "fuse,factor_sums") == 2);
+                "fuse,grow{factor_sums}") == 2);
   CHECK(results(MODULE("btc,btd->cd", "f32[20, 17]", "%y {axes = [0, 1], keep = 1}",
                        "f32[1, 1, 17]", ""),
-                "fuse,factor_sums") == 2);
+                "fuse,grow{factor_sums}") == 2);
   CHECK(results(MODULE("btc,btd->bcd", "f32[2, 20, 17]", "%x {axes = [1]}", "f32[2, 20]", ""),
-                "factor_sums") == 2);
+                "grow{factor_sums}") == 2);
 }
 
 TEST(sums_that_stay_alone) {
   CHECK(results(/* over less than the depth */
                 MODULE("btc,btd->cd", "f32[20, 17]", "%x {axes = [0]}", "f32[9, 20]", ""),
-                "fuse,factor_sums") == 0);
+                "fuse,grow{factor_sums}") == 0);
   CHECK(results(/* over more */
                 MODULE("btc,btd->bcd", "f32[2, 20, 17]", "%x {axes = [0, 1]}", "f32[20]", ""),
-                "fuse,factor_sums") == 0);
+                "fuse,grow{factor_sums}") == 0);
   CHECK(results(/* maxima */
                 "entry func @f(%x: f32[9, 20], %y: f32[9, 17]) -> (f32[20, 17], f32[20]) {\n"
                 "  %p = einsum %x, %y {spec = \"tc,td->cd\"} : f32[20, 17]\n"
                 "  %s = reduce_max %x {axes = [0]} : f32[20]\n"
                 "  return %p, %s\n}\n",
-                "fuse,factor_sums") == 0);
+                "fuse,grow{factor_sums}") == 0);
   CHECK(results(/* the library's */
                 "entry func @f(%x: f32[9, 20], %y: f32[9, 17]) -> (f32[20, 17], f32[20]) {\n"
                 "  %p = einsum %x, %y {spec = \"tc,td->cd\", library = 1} : f32[20, 17]\n"
                 "  %s = reduce_sum %x {axes = [0]} : f32[20]\n"
                 "  return %p, %s\n}\n",
-                "fuse,factor_sums") == 0);
+                "fuse,grow{factor_sums}") == 0);
   CHECK(results(/* needed before the product */
                 "entry func @f(%x: f32[9, 20], %y: f32[9, 20]) -> (f32[20, 20]) {\n"
                 "  %s = reduce_sum %x {axes = [0]} : f32[20]\n"
                 "  %z = mul %y, %s : f32[9, 20]\n"
                 "  %p = einsum %x, %z {spec = \"tc,td->cd\"} : f32[20, 20]\n"
                 "  return %p\n}\n",
-                "fuse,factor_sums") == 0);
+                "fuse,grow{factor_sums}") == 0);
 }
 
 int main(void) {

@@ -2,10 +2,10 @@
  * alone. */
 #include "tests/passes/pass_check.h"
 
-/* Kernels of kind "product" after fuse and fuse_products; the numbers must be those from before. */
+/* Kernels of kind "product" after fuse and grow{products}; the numbers must be those before. */
 static int products(const char *text) {
   vtb_module *before = parse_ir(text), *after = vtb_module_clone(before);
-  CHECK(run_passes(after, "fuse,fuse_products"));
+  CHECK(run_passes(after, "fuse,grow{products}"));
   CHECK(compare_modules(before, after, 3) < 1e-12);
   int n = 0;
   for (const vtb_inst *i = after->entry->first; i; i = i->next)
@@ -34,7 +34,7 @@ TEST(the_first_operand_is_read_again_by_the_epilogue) {
 /* How many instructions are left of what others read as well, or what reads the same. */
 static int instructions(const char *text) {
   vtb_module *before = parse_ir(text), *after = vtb_module_clone(before);
-  CHECK(run_passes(after, "fuse,fuse_products"));
+  CHECK(run_passes(after, "fuse,grow{products}"));
   CHECK(compare_modules(before, after, 3) < 1e-12);
   int n = 0;
   for (const vtb_inst *i = after->entry->first; i; i = i->next) n++;

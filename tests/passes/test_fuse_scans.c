@@ -34,7 +34,9 @@ static int kernels_by(const char *text, const char *pipeline) {
   return 100 * digits + others;
 }
 
-static int kernels(const char *text) { return kernels_by(text, "fuse,fuse_scans"); }
+static int kernels(const char *text) {
+  return kernels_by(text, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}");
+}
 
 #define FUNC(results, body, returned)                                                              \
   "entry func @f(" ARGS ") -> (" results ") {\n" body "  return " returned "\n}\n"
@@ -80,8 +82,10 @@ TEST(directions_part) {
   "  %z, %r = linscan %q, %q, %u, %p, %A {class = \"rates\", last = 0, path = \"rows~@1x2\"} : "   \
   "f32[" b ", 2, 1, 1], f32[" b ", 1, 1, 1]\n"                                                     \
   "  %o = add %y, %z : f32[" b ", 2, 1, 1]\n  return %o\n}\n"
-  CHECK(kernels_by(MANY("1060"), "directions,fuse,fuse_scans") == 200);
-  CHECK(kernels_by(MANY("1050"), "directions,fuse,fuse_scans") == 2);
+  CHECK(kernels_by(MANY("1060"),
+                   "directions,fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}") == 200);
+  CHECK(kernels_by(MANY("1050"),
+                   "directions,fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}") == 2);
 #undef MANY
 }
 
@@ -115,7 +119,7 @@ static int maxima(const char *body, const char *returned) {
   vtb_module *before = parse_ir(text);
   if (!before) return -1;
   vtb_module *after = vtb_module_clone(before);
-  CHECK(run_passes(after, "fuse,fuse_scans"));
+  CHECK(run_passes(after, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}"));
   CHECK(compare_modules(before, after, 3) < 1e-12);
   int n = 0;
   for (const vtb_inst *i = after->entry->first; i; i = i->next)

@@ -1,6 +1,7 @@
 /* The checker of memory plans: a sound plan passes, and with one field broken it says which rule
  * that breaks. */
 #include "passes/fuse/fuse_groups.h"
+#include "passes/fuse/group.h"
 #include "passes/passes_internal.h"
 #include "passes/memory/plan_check.h"
 #include "tests/passes/pass_check.h"
@@ -225,7 +226,7 @@ TEST(groups_of_fuse) {
   groups_refused("group 3 is placed before group ");
 }
 
-/* ---- groups that become a kernel (passes/passes_internal.h) ---------------------------------- */
+/* ---- groups that become a kernel (passes/fuse/group.h) --------------------------------------- */
 
 static vtb__group group;
 
@@ -240,14 +241,14 @@ static void make_group(void) {
                "  return %a\n}\n");
   vtb_func_number(m->entry);
   err = (vtb_error){0};
-  group = (vtb__group){0};
-  CHECK(vtb__group_add(&group, value("b")->def) && vtb__group_add(&group, value("c")->def));
-  CHECK_MSG(vtb__group_check(&group, m->entry, &err) == VTB_OK, "%s", err.text);
+  group = vtb__group_round(m->entry, value("b")->def);
+  CHECK(vtb__group_add(&group, value("c")->def));
+  CHECK_MSG(vtb__group_check(&group, &err) == VTB_OK, "%s", err.text);
 }
 
 static void group_refused(const char *why) {
   err = (vtb_error){0};
-  CHECK(vtb__group_check(&group, m->entry, &err) == VTB_E_INTERNAL);
+  CHECK(vtb__group_check(&group, &err) == VTB_E_INTERNAL);
   CHECK_MSG(strstr(err.text, why), "\"%s\", not \"%s\"", err.text, why);
   vtb_module_free(m);
 }
@@ -256,6 +257,9 @@ TEST(groups_of_a_kernel) {
   make_group();
   group.n = 0;
   group_refused("a group of @f has 0 members");
+  make_group();
+  group.anchor = value("a")->def;
+  group_refused("a group of @f is without its anchor");
   make_group();
   group.at[1] = m->entry->next->first;
   group_refused("a group of @f has a exp of @g");
@@ -267,7 +271,7 @@ TEST(groups_of_a_kernel) {
   vtb_inst_unlink(group.at[1]);
   group_refused("a group of @f has a exp that is not in it");
   make_group();
-  group.at[0] = value("a")->def; /* %b is between them */
+  group.anchor = group.at[0] = value("a")->def; /* %b is between them */
   group_refused("a group of @f has no place between what it reads and what reads it");
 }
 

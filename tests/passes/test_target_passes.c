@@ -89,9 +89,9 @@ TEST(the_library_gets_what_stands_alone) {
                              "  %v = einsum %w, %u {spec = \"ta,tb->ab\"} : f32[64, 64]\n"
                              "  %s = reduce_sum %w {axes = [0]} : f32[64]\n"
                              "  return %g, %z, %v, %s\n}\n";
-  says("fuse,fuse_products,factor_sums,library", (vtb_pass_context){.library = true}, both,
+  says("fuse,grow{products+factor_sums},library", (vtb_pass_context){.library = true}, both,
        "library = 1", 1);
-  says("fuse,fuse_products,factor_sums,library", (vtb_pass_context){.library = true}, both,
+  says("fuse,grow{products+factor_sums},library", (vtb_pass_context){.library = true}, both,
        "kind = \"product\"", 2);
 }
 

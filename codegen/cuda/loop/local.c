@@ -1,5 +1,5 @@
-/* Kernels of kind local (passes/fuse/fuse_local.c): bodies whose results are, for a token and a few
- * channels, made of that token and those channels alone.
+/* Kernels of kind local (passes/fuse/words_local.c): bodies whose results are, for a token and a
+ * few channels, made of that token and those channels alone.
  *
  * Behind a convolution the body is evaluated where the convolution has its sum, four channels at a
  * time. Without one a thread owns four neighbouring channels of a range of rows: what does not

@@ -179,7 +179,7 @@ void vtb__cuda_drop_kernels(vtb_cuda *c);
 void vtb__cuda_pixels(vtb_cuda *c, const vtb_launch_plan *p);
 vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry);
 
-/* A kernel of an einsum and elementwise ops on it (passes/fuse/fuse_products.c). */
+/* A kernel of an einsum and elementwise ops on it (passes/fuse/grow.c). */
 void vtb__cuda_product(vtb_cuda *c, const vtb_inst *fused);
 
 /* A product by the library: tensors[] are numbers of the unit's tensors, a, b, c and the bias (or

@@ -179,7 +179,7 @@ void vtb__cuda_scan_delta(vtb__cuda_scan *s);
 
 enum { VTB_MAX_SCAN_SUMS = 8 };
 /* Code of linscan_steps.cu where recurrences stand in a body of elementwise ops
- * (passes/fuse/fuse_scans.c). */
+ * (passes/fuse/words_scans.c). */
 typedef struct vtb__scan_codes {
   const char *q, *k, *decay_row, *values, *rate, *first, *put; /* as the text's holes */
   int more;

@@ -1,4 +1,4 @@
-/* Recurrences in a body of elementwise ops (a `fused` of kind "scan", passes/fuse/fuse_scans.c):
+/* Recurrences in a body of elementwise ops (a `fused` of kind "scan", passes/fuse/words_scans.c):
  * the body as code for the holes of linscan_steps.cu. What the recurrences read is computed where
  * it is read, what is behind them where a token's result sits in a register. Of several recurrences
  * each is a pass; of those before the last the block keeps one number a token and column: what can

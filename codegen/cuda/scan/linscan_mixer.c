@@ -1,4 +1,4 @@
-/* Mixers (a `fused` of kind "mixer", passes/fuse/fuse_mixer.c): a linear recurrence by products
+/* Mixers (a `fused` of kind "mixer", passes/fuse/words_mixer.c): a linear recurrence by products
  * whose blocks have whole rows of y and their normalizers, and evaluate there what is
  * computed of them. */
 #include <string.h>

@@ -1,6 +1,6 @@
 /* maxplus: m_t = max(m_{t-1} + g_t, i_t) along axis 1 in path order, and its adjoint:
  * text/maxplus.cu, maxplus_grad.cu; alone, or in a body of elementwise ops before and behind it (a
- * `fused` of kind "scan", passes/fuse/fuse_scans.c), which is evaluated at a token.
+ * `fused` of kind "scan", passes/fuse/words_scans.c), which is evaluated at a token.
  *
  * A sequence is one batch entry and one index of the axes after the tokens. A warp owns a sequence
  * and its lanes pieces of it: the maximum of a piece is known up to what enters it, so a scan over

@@ -1,0 +1,145 @@
+/* copy_for_scans: what scans that evaluate a body, and what stands around them, all read is made in
+ * each of their kernels.
+ *
+ *   %g = fused @silu(%x) {kind = "loop"}
+ *   %y = linscan ... %g ...           %dg = linscan_grad ... %g ...
+ *   =>
+ *   %g = fused @silu(%x) {kind = "loop"}     %g.1 = fused @silu(%x) {kind = "loop"}
+ *   %y = linscan ... %g ...           %dg = linscan_grad ... %g.1 ...
+ *
+ * Where a function has a scan and its adjoint, cheap kernels that both read are copied, so that the
+ * rows `grow` adds to each are not stored. Scans of a kernel that the pass `directions` made stand
+ * alone again, if there are enough columns for them to run one after the other.
+ */
+#include "ir/recurrence.h"
+#include "passes/fuse/words.h"
+
+enum { MANY_WARPS = 1056 };
+
+static bool is_scan(const vtb_inst *i) {
+  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
+}
+
+static bool is_view(const vtb_inst *i) {
+  return i->op == VTB_OP_reshape || i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
+}
+
+/* ---- copies ---------------------------------------------------------------------------------- */
+
+enum { NEAR = 4, CHEAP_OPS = 8, MOST_INPUTS = 2 };
+
+static bool takes_body(const vtb_inst *i) { return is_scan(i) && vtb_scan_takes_body(i); }
+
+/* Whether i is computed of what a scan makes, at most `depth` kernels before. */
+static bool is_behind(const vtb_inst *i, int depth) {
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_inst *def = i->operands[o]->def;
+    if (def && (takes_body(def) || (depth > 0 && (is_view(def) || vtb__is_elementwise(def)) &&
+                                    is_behind(def, depth - 1))))
+      return true;
+  }
+  return false;
+}
+
+/* Whether v is read by scans that take a body alone, or by what stands around them. */
+static bool is_for_scans(const vtb_value *v, int depth) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool all = n > 0;
+  for (int r = 0; r < v->func->n_returns; r++) all = all && v->func->returns[r] != v;
+  for (size_t i = 0; i < n && all; i++) {
+    const vtb_inst *r = readers[i];
+    bool around = is_view(r) || vtb__is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
+    all = takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
+    for (int k = 0; k < r->n_results && all && !takes_body(r) && !is_behind(r, NEAR); k++)
+      all = is_for_scans(r->results[k], depth - 1);
+  }
+  vtb_free(readers);
+  return all;
+}
+
+/* A cheap kernel of few rows, read by scans and around them. */
+static bool is_worth_copies(const vtb_inst *i) {
+  int large = 0;
+  if (!is_view(i) && (!vtb__is_elementwise(i) || vtb__group_ops(i) > CHEAP_OPS)) return false;
+  int64_t count = vtb_type_count(&i->results[0]->type);
+  for (int o = 0; o < i->n_operands; o++)
+    large += vtb_type_count(&i->operands[o]->type) * 8 > count;
+  for (int r = 0; r < i->n_results; r++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(i->results[r], &readers);
+    vtb_free(readers);
+    if (n > 0 && !is_for_scans(i->results[r], NEAR)) return false;
+  }
+  return large <= MOST_INPUTS;
+}
+
+/* A copy of i for each of its readers but one. */
+static bool copy_for_readers(vtb_func *f, vtb_inst *i) {
+  vtb_inst *kept = NULL;
+  bool any = false;
+  for (int r = 0; r < i->n_results; r++) {
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(i->results[r], &readers);
+    for (size_t k = 0; k < n; k++) {
+      if (!kept) kept = readers[k];
+      if (readers[k] == kept) continue;
+      vtb_builder b = {.module = f->module, .func = f, .before = i, .span = i->span};
+      const vtb_inst *copy = vtb_inst_clone(&b, i, i->operands);
+      any = true;
+      for (int o = 0; o < readers[k]->n_operands; o++)
+        for (int s = 0; s < i->n_results; s++)
+          if (readers[k]->operands[o] == i->results[s])
+            vtb_inst_set_operand(readers[k], o, copy->results[s]);
+    }
+    vtb_free(readers);
+  }
+  return any;
+}
+
+/* Where a function has a scan and its adjoint, what both compute of the same rows is made in either
+ * kernel instead of being stored: last kernels first, so that those before have copies as
+ * readers. */
+static void copy_around_scans(vtb_func *f) {
+  bool ahead = false, back = false;
+  for (const vtb_inst *i = f->first; i; i = i->next) {
+    ahead |= i->op == VTB_OP_linscan && takes_body(i);
+    back |= i->op == VTB_OP_linscan_grad && takes_body(i);
+  }
+  for (vtb_inst *i = f->last, *before; i && ahead && back; i = before) {
+    before = i->prev;
+    if (i->n_results > 0 && is_worth_copies(i) && copy_for_readers(f, i)) before = i->prev;
+  }
+}
+
+/* ---- directions ------------------------------------------------------------------------------ */
+
+static void part(vtb_inst *fused) {
+  const vtb_func *f = fused->callee;
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (!vtb_scan_takes_body(i)) return;
+  vtb_scan s = vtb_scan_of(f->first);
+  if (s.n_batch * s.n_heads * ((s.V + 31) / 32) < MANY_WARPS) return;
+  vtb_builder b = {
+      .module = fused->func->module, .func = fused->func, .before = fused, .span = fused->span};
+  vtb_value **inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *inside);
+  for (int a = 0; a < f->n_args; a++) inside[f->args[a]->id] = fused->operands[a];
+  vtb__copy_body(&b, f, inside);
+  for (int r = 0; r < fused->n_results; r++)
+    vtb_replace_all(fused->results[r], inside[f->returns[r]->id]);
+  vtb_inst_unlink(fused);
+  vtb_free(inside);
+}
+
+vtb_status vtb__pass_copy_for_scans(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    for (vtb_inst *i = f->first, *next; i; i = next) {
+      next = i->next;
+      if (vtb_is_scans(i)) part(i);
+    }
+    copy_around_scans(f);
+  }
+  return VTB_OK;
+}

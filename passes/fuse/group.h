@@ -1,0 +1,61 @@
+/* Instructions of a function that are to become one kernel: what is in, whether it can be, and the
+ * kernel. The rules that hold for all groups stand here:
+ *
+ *   order    the anchor stands first in the kernel, behind what it reads of the group; its operands
+ *            are the kernel's first arguments
+ *   readers  what somebody outside reads is a result, too
+ *   views    reshapes are no members: of what is inside they are made again inside; outside they
+ *            stay for who reads them there
+ *   place    no way leads out of the group and back in; what reads it and stands too early moves
+ *            behind it
+ */
+#ifndef VTB_GROUP_H
+#define VTB_GROUP_H
+
+#include "ir/kernels.h"
+#include "ir/rewrite.h"
+#include "passes/passes_internal.h"
+
+enum { VTB__GROUP_MOST = 48, VTB__GROUP_MOST_OPS = 128 };
+
+typedef struct vtb__group {
+  vtb_func *func; /* numbered */
+  vtb_inst *anchor;
+  vtb_inst *at[VTB__GROUP_MOST]; /* in any order; the anchor first */
+  int n, ops;
+  bool views;   /* reshapes of what the group reads are made inside, too */
+  bool factors; /* each operand of the anchor is an argument of its own */
+  bool shared;  /* and what others read of it, too */
+} vtb__group;
+
+vtb__group vtb__group_round(vtb_func *f, vtb_inst *anchor);
+bool vtb__group_has(const vtb__group *g, const vtb_inst *i);
+bool vtb__group_add(vtb__group *g, vtb_inst *i); /* false: there is no room */
+/* Ops of i and of its body. */
+int vtb__group_ops(const vtb_inst *i);
+/* Whether something outside the group reads v, a result of a member or not; reshapes count as what
+ * reads them. */
+bool vtb__group_is_read(const vtb__group *g, const vtb_value *v);
+/* Whether the group is all that reads results of i. */
+bool vtb__group_reads_alone(const vtb__group *g, const vtb_inst *i);
+/* Whether a member reads results of i, through reshapes. */
+bool vtb__group_needs(const vtb__group *g, const vtb_inst *i);
+bool vtb__group_is_whole(const vtb__group *g);
+/* VTB_E_INTERNAL if the group is not one that can be joined; vtb__group_join() asks where checks
+ * are wanted (ir/checks.h). */
+VTB_MUST_USE vtb_status vtb__group_check(const vtb__group *g, vtb_error *err);
+/* The members as one `fused`, called as `named` is (NULL: as the anchor); its results are what is
+ * read outside. The function's order holds. */
+vtb_inst *vtb__group_join(vtb__group *g, const vtb_inst *named, vtb_kernel_kind kind);
+/* What that `fused` would take, beside the members of `all` that are not in g, each by itself;
+ * nothing is changed. */
+vtb_answer vtb__group_ask(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
+                          vtb_asker *asker);
+/* What the members take by themselves. */
+vtb_answer vtb__group_ask_apart(const vtb__group *g, vtb_asker *asker);
+/* Whether the decision, whose seconds are filled in, is for a kernel round g's anchor; it gets its
+ * place and verdict. Then it is noted where somebody listens (vtb_pass_context.decisions). */
+bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *g);
+void vtb__group_decided(vtb_pass_context *c, const vtb_decision *d);
+
+#endif

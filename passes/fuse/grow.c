@@ -1,0 +1,221 @@
+/* grow: groups of instructions become kernels, by the rows VTB_FUSION of ir/kernels.def.
+ *
+ *   %p = einsum %x, %w {spec = "abc,dc->abd"}
+ *   %y = fused @gelu(%p, %r) {kind = "loop"}
+ *   =>
+ *   %y = fused @product(%x, %w, %r) {kind = "product"}
+ *
+ * A row has an anchor, and words for what may stand before, behind and beside it. Round each anchor
+ * a group grows, the words in their order, until none finds more; what leaves it whole (group.h)
+ * stays. Rows are tried in the order of the table, so that what two could have is the first's.
+ *
+ * Options: names of rows, joined by "+".
+ */
+#include "passes/fuse/words.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_WORDS = 4 };
+enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8 };
+
+typedef struct fusion {
+  const char *name;
+  vtb_kernel_kind kind;
+  vtb__anchor anchor;
+  vtb__word before[MOST_WORDS], behind[MOST_WORDS], beside[MOST_WORDS];
+  unsigned flags;
+} fusion;
+
+#define NOTHING                                                                                    \
+  { NULL }
+#define WORDS(...)                                                                                 \
+  { __VA_ARGS__ }
+#define W(word) vtb__word_##word
+static const fusion rows[] = {
+#define VTB_FUSION(row, KIND, anchored, before_words, behind_words, beside_words, set)             \
+  {.name = row,                                                                                    \
+   .kind = VTB_KERNEL_##KIND,                                                                      \
+   .anchor = vtb__anchor_##anchored,                                                               \
+   .before = before_words,                                                                         \
+   .behind = behind_words,                                                                         \
+   .beside = beside_words,                                                                         \
+   .flags = set},
+#include "ir/kernels.def"
+#undef VTB_FUSION
+};
+enum { N_FUSIONS = sizeof rows / sizeof *rows };
+
+/* A group under way; how many of the row's words it may use. */
+typedef struct growth {
+  vtb__group g;
+  const fusion *row;
+  int before, behind, beside;
+} growth;
+
+/* ---- taking ---------------------------------------------------------------------------------- */
+
+/* The first n words are asked. */
+static bool take(growth *w, const vtb__word *words, int n_words, vtb_inst *i, const vtb_value *at,
+                 const vtb_inst *member) {
+  for (int n = 0; n < n_words; n++) {
+    vtb__group before = w->g;
+    if (words[n](&w->g, i, at, member) && vtb__group_is_whole(&w->g)) return true;
+    w->g = before;
+  }
+  return false;
+}
+
+/* Readers of v, and of reshapes of it; what the group needs stands before it. */
+static bool take_readers(growth *w, const vtb__word *words, int n_words, const vtb_value *v,
+                         const vtb_inst *member) {
+  vtb_inst **readers;
+  size_t n = vtb_value_readers(v, &readers);
+  bool took = false;
+  for (size_t r = 0; r < n && !took; r++) {
+    vtb_inst *i = readers[r];
+    if (vtb__group_has(&w->g, i)) continue;
+    took = i->op == VTB_OP_reshape
+               ? take_readers(w, words, n_words, i->results[0], member)
+               : !vtb__group_needs(&w->g, i) && take(w, words, n_words, i, v, member);
+  }
+  vtb_free(readers);
+  return took;
+}
+
+static bool grow_behind(growth *w) {
+  for (int m = 0; m < w->g.n && w->behind; m++)
+    for (int r = 0; r < w->g.at[m]->n_results; r++)
+      if (take_readers(w, w->row->behind, w->behind, w->g.at[m]->results[r], w->g.at[m]))
+        return true;
+  return false;
+}
+
+static bool grow_before(growth *w) {
+  for (int m = 0; m < w->g.n && w->before; m++)
+    for (int o = 0; o < w->g.at[m]->n_operands; o++) {
+      const vtb_value *v = w->g.at[m]->operands[o];
+      vtb_inst *def = vtb_behind_reshapes(v)->def;
+      if (def && !vtb__group_has(&w->g, def) &&
+          take(w, w->row->before, w->before, def, v, w->g.at[m]))
+        return true;
+    }
+  return false;
+}
+
+static bool grow_beside(growth *w) {
+  for (int m = 0; m < w->g.n && w->beside; m++)
+    for (int o = 0; o < w->g.at[m]->n_operands; o++) {
+      const vtb_value *v = vtb_behind_reshapes(w->g.at[m]->operands[o]);
+      if (!(v->def && vtb__group_has(&w->g, v->def)) &&
+          take_readers(w, w->row->beside, w->beside, v, w->g.at[m]))
+        return true;
+    }
+  return false;
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+static int count(const vtb__word *words) {
+  int n = 0;
+  while (n < MOST_WORDS && words[n]) n++;
+  return n;
+}
+
+/* The group round i without the last `without` words: those before it go first, those behind it
+ * last. */
+static growth grow(vtb_func *f, const fusion *row, vtb_inst *i, int without) {
+  growth w = {.g = vtb__group_round(f, i), .row = row};
+  int *const words[] = {&w.before, &w.beside, &w.behind};
+  w.before = count(row->before);
+  w.behind = count(row->behind);
+  w.beside = count(row->beside);
+  for (int n = 0; n < 3; n++) {
+    int less = without < *words[n] ? without : *words[n];
+    *words[n] -= less;
+    without -= less;
+  }
+  w.g.views = row->flags & VIEWS;
+  w.g.factors = row->flags & FACTORS;
+  w.g.shared = row->flags & SHARED;
+  while (grow_behind(&w) || grow_before(&w) || grow_beside(&w)) continue;
+  return w;
+}
+
+bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *g) {
+  const vtb_inst *i = g->anchor;
+  bool free_choice = c->decisions && c->decisions->all;
+  bool pays = d->fused < INFINITY &&
+              (free_choice || !c->asker || d->fused <= (1 + VTB_FUSION_MARGIN) * d->apart);
+  d->verdict = pays ? VTB_FUSED : VTB_LEFT_OUT;
+  snprintf(d->place, sizeof d->place, "%s", i->n_results ? i->results[0]->name : "");
+  return pays;
+}
+
+void vtb__group_decided(vtb_pass_context *c, const vtb_decision *d) {
+  if (c->decisions && c->asker) vtb_vec_push(&c->decisions->at, *d);
+}
+
+/* Whether what is left of `all` beside a kernel of g pays. */
+static bool pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *all, growth *w) {
+  vtb_answer a = vtb__group_ask(&w->g, w->row->kind, all, c->asker);
+  d->fused = a.takes ? a.seconds : INFINITY;
+  if (!a.takes && !*d->why && a.why) snprintf(d->why, sizeof d->why, "%s", a.why);
+  return vtb__group_pays(c, d, &w->g);
+}
+
+/* The kernel that grew round i; NULL: none. Of what the words allow it is all that pays, or all but
+ * what some of the words bring. */
+static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_inst *i) {
+  growth all = grow(f, row, i, 0), some = all;
+  int words = all.before + all.behind + all.beside, size = all.g.n;
+  if (size == 1 && !(row->flags & ALONE)) return NULL;
+  vtb_decision d = {.fusion = row->name, .apart = vtb__group_ask_apart(&all.g, c->asker).seconds};
+  bool taken = pays(c, &d, &all.g, &some);
+  for (int without = 1; without < words && !taken; without++) {
+    some = grow(f, row, i, without);
+    if (some.g.n == 1) break;
+    if (some.g.n == size) continue;
+    size = some.g.n;
+    taken = pays(c, &d, &all.g, &some);
+    if (taken) d.verdict = VTB_FUSED_IN_PART;
+  }
+  vtb__group_decided(c, &d);
+  return taken ? vtb__group_join(&some.g, NULL, row->kind) : NULL;
+}
+
+/* ---- the pass -------------------------------------------------------------------------------- */
+
+typedef VTB_VEC(vtb_inst *) inst_list;
+
+static bool is_there(const vtb_func *f, const vtb_inst *i) {
+  return (i->prev ? i->prev->next : f->first) == i;
+}
+
+static void run_row(vtb_pass_context *c, const fusion *row) {
+  for (vtb_func *f = c->module->first; f; f = f->next) {
+    inst_list anchors = {0};
+    if (f->kind != VTB_FUNC_PLAIN) continue;
+    vtb_func_number(f);
+    for (vtb_inst *i = f->first; i; i = i->next)
+      if (row->anchor(i)) vtb_vec_push(&anchors, i);
+    for (size_t a = 0; a < anchors.n; a++) /* one may have been taken by another's group */
+      if (is_there(f, anchors.at[a]) && row->anchor(anchors.at[a])) visit(c, f, row, anchors.at[a]);
+    vtb_vec_free(&anchors);
+  }
+}
+
+static bool is_named(const char *names, const char *row) {
+  size_t n = strlen(row);
+  for (const char *s = names; s; s = strchr(s, '+') ? strchr(s, '+') + 1 : NULL)
+    if (strncmp(s, row, n) == 0 && (s[n] == '+' || s[n] == '\0')) return true;
+  return false;
+}
+
+vtb_status vtb__pass_grow(vtb_pass_context *c, vtb_error *err) {
+  (void)err;
+  for (int r = 0; r < N_FUSIONS; r++)
+    if (is_named(c->options, rows[r].name) && !vtb__fusion_declined(c, rows[r].name))
+      run_row(c, &rows[r]);
+  return VTB_OK;
+}

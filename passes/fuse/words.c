@@ -1,0 +1,145 @@
+/* Words of products and of what is elementwise: see words.h. */
+#include "passes/fuse/words.h"
+
+#include "ir/convolution.h"
+#include "ir/product.h"
+#include "passes/fuse/product.h"
+
+/* ---- what several ask ------------------------------------------------------------------------ */
+
+bool vtb__is_elementwise(const vtb_inst *i) {
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;
+  for (const vtb_inst *x = i->callee->first; x; x = x->next)
+    if (x->op == VTB_OP_constant ? vtb_attr_find(x, "data") != NULL
+                                 : vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE)
+      return false;
+  for (int r = 0; r < i->n_results; r++)
+    if (i->results[r]->type.dtype != VTB_F32) return false;
+  return true;
+}
+
+const vtb_inst *vtb__op_within(const vtb_inst *i, vtb_op op, vtb_kernel_kind kind) {
+  if (i->op == op) return i;
+  if (i->op != VTB_OP_fused || vtb_kernel_kind_of(i) != kind) return NULL;
+  for (const vtb_inst *k = i->callee->first; k; k = k->next)
+    if (k->op == op) return k;
+  return NULL;
+}
+
+static bool reads(const vtb_inst *i, const vtb_value *v) {
+  for (int o = 0; o < i->n_operands; o++)
+    if (i->operands[o] == v) return true;
+  return false;
+}
+
+/* ---- epilogues ------------------------------------------------------------------------------- */
+
+bool vtb__anchor_product(const vtb_inst *i) {
+  return i->op == VTB_OP_einsum && !vtb_attr_int(i, "library", 0);
+}
+
+static bool has_shape_of(const vtb_inst *i, const vtb_inst *anchor) {
+  const vtb_type *shape = &anchor->results[0]->type;
+  if (shape->dtype != VTB_F32 || !vtb__is_elementwise(i)) return false;
+  for (int r = 0; r < i->n_results; r++)
+    if (!vtb_type_equal(&i->results[r]->type, shape)) return false;
+  return true;
+}
+
+bool vtb__word_elementwise(vtb__group *g, vtb_inst *i, const vtb_value *at,
+                           const vtb_inst *member) {
+  (void)member;
+  return reads(i, at) && vtb_type_equal(&at->type, &g->anchor->results[0]->type) &&
+         has_shape_of(i, g->anchor) && vtb__group_add(g, i);
+}
+
+bool vtb__word_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+  return member != g->anchor && vtb__word_elementwise(g, i, at, member);
+}
+
+/* ---- sums of factors ------------------------------------------------------------------------- */
+
+bool vtb__anchor_tile_product(const vtb_inst *i) {
+  return vtb__anchor_product(i) && vtb_is_product(i);
+}
+
+/* The sum that is all of `i`, or NULL. */
+static const vtb_inst *sum_in(const vtb_inst *i) {
+  if (i->n_results != 1 || i->n_operands != 1) return NULL;
+  if (i->op == VTB_OP_reduce_sum) return i;
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_COL) return NULL;
+  const vtb_inst *only = i->callee->first;
+  return only && !only->next && only->op == VTB_OP_reduce_sum ? only : NULL;
+}
+
+static bool is_summed(const vtb_inst *sum, int axis) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(sum, "axes", &n);
+  for (int a = 0; a < n; a++)
+    if (axes[a] == axis) return true;
+  return false;
+}
+
+/* Whether the sum is over those axes of factor `which` that the product sums over. */
+static bool over_depth(const vtb_inst *sum, const vtb_inst *einsum, int which) {
+  vtb_product p = vtb_product_of(einsum);
+  for (int axis = 0; axis < p.rank[which]; axis++) {
+    const vtb_letter *l = vtb_product_at(&p, which, axis);
+    if (l->size != 1 && is_summed(sum, axis) == (l->at[VTB_IN_RESULT] >= 0)) return false;
+  }
+  return true;
+}
+
+bool vtb__word_factor_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+  const vtb_inst *sum = sum_in(i);
+  if (!sum || g->n > 1 || member != g->anchor) return false;
+  for (int which = 0; which < 2; which++)
+    if (g->anchor->operands[which] == at && over_depth(sum, g->anchor, which))
+      return vtb__group_add(g, i);
+  return false;
+}
+
+/* ---- sums over rows -------------------------------------------------------------------------- */
+
+/* Rows that are worth a kernel of sums; widths of small matrices, as blocks_sum.cu has them. */
+enum { MOST_BLOCK = 32, LEAST_ROWS = 64 };
+
+/* Number of the operand that is dy, behind whose leading axes are `channels`; -1: none. */
+static int adjoint_of(const vtb_inst *i, int64_t *channels) {
+  if (i->op == VTB_OP_dwconv_dw) {
+    vtb_depthwise d;
+    if (!vtb_depthwise_of(i, &d)) return -1;
+    *channels = d.channels;
+    return d.kernel[0] * d.kernel[1] * d.kernel[2] <= VTB_MOST_TAPS ? 1 : -1;
+  }
+  if (!vtb_is_blocks_gradient(i) || i->n_operands != 2) return -1;
+  const vtb_type *x = &i->operands[0]->type, *y = &i->operands[1]->type;
+  int n = x->rank;
+  int64_t size = x->dim[n - 1].size, groups = x->dim[n - 2].size;
+  if (size > MOST_BLOCK || y->dim[n - 1].size > MOST_BLOCK || size < 2 || groups < 2) return -1;
+  *channels = groups * size;
+  return vtb_type_count(x) / *channels >= LEAST_ROWS ? 0 : -1;
+}
+
+bool vtb__anchor_row_gradient(const vtb_inst *i) {
+  int64_t channels = 0;
+  return adjoint_of(i, &channels) >= 0;
+}
+
+/* Over all axes but those that make up the channels. */
+static bool sums_rows(const vtb_inst *i, int64_t channels) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(i, "axes", &n);
+  if (i->op != VTB_OP_reduce_sum || vtb_type_count(&i->results[0]->type) != channels) return false;
+  for (int a = 0; a < n; a++)
+    if (axes[a] != a) return false;
+  return true;
+}
+
+bool vtb__word_column_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+  int64_t channels = 0;
+  int dy = adjoint_of(g->anchor, &channels);
+  return g->n == 1 && member == g->anchor && sums_rows(i, channels) &&
+         vtb_behind_reshapes(at) == vtb_behind_reshapes(g->anchor->operands[dy]) &&
+         vtb__group_add(g, i);
+}

@@ -1,0 +1,125 @@
+/* The rules of all groups (passes/fuse/group.h): what is an argument, what a view is read as, what
+ * moves, and that no way leads out of a group and back in. */
+#include "tests/passes/pass_check.h"
+
+#include "ir/kernels.h"
+
+typedef struct grown {
+  int kernels, operands, results, reshapes; /* of the kernels of the kind together */
+  int others;                               /* instructions outside */
+} grown;
+
+/* The numbers must be those from before. */
+static grown grow(const char *text, const char *rows, vtb_kernel_kind kind) {
+  vtb_module *before = parse_ir(text), *after = vtb_module_clone(before);
+  char passes[100];
+  grown g = {0};
+  snprintf(passes, sizeof passes, "fuse,grow{%s}", rows);
+  CHECK(run_passes(after, passes));
+  CHECK(compare_modules(before, after, 3) < 1e-12);
+  for (const vtb_inst *i = after->entry->first; i; i = i->next) {
+    if (vtb_kernel_kind_of(i) != kind) {
+      g.others++;
+      continue;
+    }
+    g.kernels++;
+    g.operands += i->n_operands;
+    g.results += i->n_results;
+    for (const vtb_inst *k = i->callee->first; k; k = k->next)
+      g.reshapes += k->op == VTB_OP_reshape;
+  }
+  vtb_module_free(before);
+  vtb_module_free(after);
+  return g;
+}
+
+static grown product(const char *text) { return grow(text, "products", VTB_KERNEL_PRODUCT); }
+
+TEST(factors_are_arguments_of_their_own) {
+  grown g = product("entry func @f(%x: f32[5, 5], %w: f32[5, 5]) -> (f32[5, 5]) {\n"
+                    "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 5]\n"
+                    "  %y = mul %p, %x : f32[5, 5]\n"
+                    "  return %y\n}\n");
+  CHECK(g.kernels == 1 && g.operands == 3);
+  g = grow("entry func @f(%x: f32[9, 20], %y: f32[9, 17]) -> (f32[20, 17], f32[20]) {\n"
+           "  %p = einsum %x, %y {spec = \"tc,td->cd\"} : f32[20, 17]\n"
+           "  %s = reduce_sum %x {axes = [0]} : f32[20]\n"
+           "  return %p, %s\n}\n",
+           "factor_sums", VTB_KERNEL_PRODUCT);
+  CHECK(g.kernels == 1 && g.operands == 2 && g.results == 2);
+}
+
+TEST(views_of_others_are_read_as_they_are) {
+  grown g = product("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %r: f32[35]) -> (f32[5, 7]) {\n"
+                    "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                    "  %e = exp %r : f32[35]\n"
+                    "  %v = reshape %e {shape = [5, 7]} : f32[5, 7]\n"
+                    "  %y = add %p, %v : f32[5, 7]\n"
+                    "  return %y\n}\n");
+  CHECK(g.kernels == 1 && g.operands == 3 && g.reshapes == 0);
+}
+
+TEST(siblings_read_no_factor) {
+  grown g = product("entry func @f(%x: f32[5, 5], %w: f32[5, 5]) -> (f32[5, 5], f32[5, 5]) {\n"
+                    "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 5]\n"
+                    "  %y = gelu %p : f32[5, 5]\n"
+                    "  %s = silu %x : f32[5, 5]\n"
+                    "  return %y, %s\n}\n");
+  CHECK(g.kernels == 1 && g.results == 1 && g.others == 1);
+}
+
+TEST(readers_that_stand_too_early_move) {
+  grown g = product("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %v: f32[7, 5]) -> "
+                    "(f32[5, 5], f32[5, 7]) {\n"
+                    "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                    "  %q = einsum %p, %v {spec = \"ab,bc->ac\"} : f32[5, 5]\n"
+                    "  %r = einsum %x, %w {spec = \"ab,bc->ac\", library = 1} : f32[5, 7]\n"
+                    "  %y = mul %p, %r : f32[5, 7]\n"
+                    "  return %q, %y\n}\n");
+  CHECK(g.kernels == 1 && g.results == 2 && g.others == 2);
+}
+
+TEST(no_way_leads_out_and_back_in) {
+  grown g = product("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %v: f32[7, 7]) -> (f32[5, 7]) {\n"
+                    "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                    "  %q = einsum %p, %v {spec = \"ab,bc->ac\"} : f32[5, 7]\n"
+                    "  %y = mul %p, %q : f32[5, 7]\n"
+                    "  return %y\n}\n");
+  CHECK(g.kernels == 1 && g.others == 1); /* the second takes it, not the first */
+}
+
+/* A reshape is no member: its readers join, and it is made again inside. */
+TEST(reshapes_between_are_made_inside) {
+  grown g = grow("entry func @f(%x: f32[2, 6, 8], %w: f32[8, 3], %b: f32[2, 6, 2, 4]) -> "
+                 "(f32[2, 6, 2, 4]) {\n"
+                 "  %y = dwconv %x, %w {grid = [6], pad = [1]} : f32[2, 6, 8]\n"
+                 "  %v = reshape %y {shape = [2, 6, 2, 4]} : f32[2, 6, 2, 4]\n"
+                 "  %o = mul %v, %b : f32[2, 6, 2, 4]\n"
+                 "  return %o\n}\n",
+                 "local", VTB_KERNEL_LOCAL);
+  CHECK(g.kernels == 1 && g.reshapes == 1 && g.results == 1 && g.others == 0);
+}
+
+/* What a kernel reads may not be made of its own convolution's input alone. */
+TEST(nothing_of_a_local_kernel_feeds_its_convolution) {
+  grown g = grow("entry func @f(%x: f32[2, 6, 2, 4], %u: f32[2, 4, 4], %w: f32[8, 3]) -> "
+                 "(f32[2, 6, 8]) {\n"
+                 "  %a = einsum %x, %u {spec = \"bngi,goi->bngo\"} : f32[2, 6, 2, 4]\n"
+                 "  %v = reshape %a {shape = [2, 6, 8]} : f32[2, 6, 8]\n"
+                 "  %y = dwconv %v, %w {grid = [6], pad = [1]} : f32[2, 6, 8]\n"
+                 "  %z = silu %y : f32[2, 6, 8]\n"
+                 "  return %z\n}\n",
+                 "local", VTB_KERNEL_LOCAL);
+  CHECK(g.kernels == 1 && g.others == 2);
+}
+
+int main(void) {
+  RUN(factors_are_arguments_of_their_own);
+  RUN(views_of_others_are_read_as_they_are);
+  RUN(siblings_read_no_factor);
+  RUN(readers_that_stand_too_early_move);
+  RUN(no_way_leads_out_and_back_in);
+  RUN(reshapes_between_are_made_inside);
+  RUN(nothing_of_a_local_kernel_feeds_its_convolution);
+  return test_done();
+}
