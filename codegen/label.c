@@ -1,4 +1,5 @@
 #include "codegen/label.h"
+#include "ir/product.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -65,24 +66,13 @@ static const vtb_inst *core_of(const vtb_inst *inst) {
   return whole ? inst->callee->first : inst;
 }
 
-/* The product of the sizes of t's letters that are in `in` and not in `out`. */
-static int64_t width(const vtb_type *t, const char *letters, const char *in, size_t n_in,
-                     const char *out, size_t n_out) {
-  int64_t n = 1;
-  for (int a = 0; a < t->rank; a++)
-    if (memchr(in, letters[a], n_in) && !memchr(out, letters[a], n_out)) n *= t->dim[a].size;
-  return n;
-}
-
 /* " 64 -> 256" of x (..., 64) times weights (256, 64); nothing of sums over images. */
 static const char *widths(const vtb_inst *einsum, vtb_arena *arena) {
-  const char *x = vtb_attr_str(einsum, "spec", ""), *w = strchr(x, ',') + 1;
-  const char *out = strchr(w, '>') + 1;
-  const vtb_type *tx = &einsum->operands[0]->type, *tw = &einsum->operands[1]->type;
-  size_t n_x = (size_t)tx->rank, n_out = strlen(out);
-  if (!n_x || !memchr(out, x[0], n_out)) return "";
-  return vtb_arena_printf(arena, " %lld -> %lld", (long long)width(tw, w, x, n_x, out, n_out),
-                          (long long)width(tw, w, out, n_out, x, n_x));
+  vtb_product p = vtb_product_of(einsum);
+  if (!p.rank[0] || vtb_product_at(&p, 0, 0)->at[VTB_IN_RESULT] < 0) return "";
+  return vtb_arena_printf(arena, " %lld -> %lld",
+                          (long long)vtb_product_size(&p, VTB_LETTER_SUM, VTB_DYN),
+                          (long long)vtb_product_size(&p, VTB_LETTER_COLUMNS, VTB_DYN));
 }
 
 /* The result without what the path says already: "d_weight" of d_layer.proj_up.weight. */

@@ -273,10 +273,8 @@ void *vtb__reduction_operand(vtb_body *b, const vtb_reduction *d, int r);
 vtb_index vtb__reduction_result(vtb_body *b, const vtb_reduction *d); /* linear, dense */
 
 /* ---- products as bodies (einsum.c) ----------------------------------------------------------- */
-/* different ones; a body has room for VTB_MAX_RANK */
-int vtb__einsum_letters(const vtb_inst *inst);
 /* The product and sum of an einsum of x and y as ops, without what is added; `unroll`: the sum
- * written out. */
+ * written out. Of VTB_MAX_RANK letters at most. */
 vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y,
                            bool unroll);
 

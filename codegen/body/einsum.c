@@ -1,35 +1,19 @@
 /* A product and its sum as ops of a body: for products that are no work for a matrix kernel. */
 #include "codegen/body/body.h"
 
-#include <string.h>
+#include "ir/product.h"
 
-enum { MOST_LETTERS = 3 * VTB_MAX_RANK };
-
-/* The letters in the order of the loops: the result's, then the summed ones. */
-static int loop_order(const vtb_inst *inst, char *order) {
-  const char *spec = vtb_attr_str(inst, "spec", ""), *out = strchr(spec, '>') + 1;
-  int n = 0;
-  for (; *out; out++) order[n++] = *out;
-  for (const char *p = spec; *p && *p != '-'; p++)
-    if (*p != ',' && !memchr(order, *p, (size_t)n)) order[n++] = *p;
-  return n;
-}
-
-int vtb__einsum_letters(const vtb_inst *inst) {
-  char order[MOST_LETTERS];
-  return loop_order(inst, order);
-}
-
-/* `x` with one axis a letter of `order`, size 1 where x lacks it. */
-static vtb_value *spread(vtb_builder *b, vtb_value *x, const char *letters, const char *order,
+/* `x` with an axis for each of the first n letters of `order`, size 1 where it, factor `which`, has
+ * it not. */
+static vtb_value *spread(vtb_builder *b, vtb_value *x, int which, const vtb_letter *const *order,
                          int n) {
   int64_t perm[VTB_MAX_RANK];
   vtb_type shape = {.dtype = x->type.dtype, .rank = n};
   int rank = 0;
   for (int i = 0; i < n; i++) {
-    const char *at = memchr(letters, order[i], (size_t)x->type.rank);
-    shape.dim[i].size = at ? x->type.dim[at - letters].size : 1;
-    if (at) perm[rank++] = at - letters;
+    int at = order[i]->at[which];
+    shape.dim[i].size = at >= 0 ? x->type.dim[at].size : 1;
+    if (at >= 0) perm[rank++] = at;
   }
   return vtb_b_reshape(b, vtb_b_transpose(b, x, perm), &shape);
 }
@@ -54,13 +38,17 @@ static vtb_value *unrolled_sum(vtb_builder *b, vtb_value *x, vtb_value *y, int a
 
 vtb_value *vtb__einsum_sum(vtb_builder *b, const vtb_inst *inst, vtb_value *x, vtb_value *y,
                            bool unroll) {
-  char order[MOST_LETTERS];
-  const char *spec = vtb_attr_str(inst, "spec", "");
-  int n = loop_order(inst, order), n_out = inst->results[0]->type.rank;
+  vtb_product p = vtb_product_of(inst);
+  const vtb_letter *order[VTB_MOST_LETTERS]; /* of the loops: the result's, then the summed ones */
+  int n = 0, n_out = p.rank[VTB_IN_RESULT];
   int64_t axes[VTB_MAX_RANK];
-  vtb_check(n <= VTB_MAX_RANK, "einsum \"%s\" has more than %d letters", spec, VTB_MAX_RANK);
-  x = spread(b, x, spec, order, n);
-  y = spread(b, y, strchr(spec, ',') + 1, order, n);
+  for (int a = 0; a < n_out; a++) order[n++] = vtb_product_at(&p, VTB_IN_RESULT, a);
+  for (int l = 0; l < p.n; l++)
+    if (p.letters[l].at[VTB_IN_RESULT] < 0) order[n++] = &p.letters[l];
+  vtb_check(n <= VTB_MAX_RANK, "einsum \"%s\" has more than %d letters", vtb_einsum_text(inst),
+            VTB_MAX_RANK);
+  x = spread(b, x, 0, order, n);
+  y = spread(b, y, 1, order, n);
   if (unroll) return vtb_b_reshape(b, unrolled_sum(b, x, y, n_out, n), &inst->results[0]->type);
   for (int i = n_out; i < n; i++) axes[i - n_out] = i;
   vtb_value *r = vtb_b_binary(b, VTB_OP_mul, x, y);

@@ -1,5 +1,6 @@
 #include "frontend/cli/graph_fold.h"
 #include "frontend/cli/graph_label.h"
+#include "ir/product.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -15,7 +16,7 @@ static void put_type(vtb_strbuf *out, const vtb_type *t) {
 /* Ops and shapes; not the order that tokens are visited in. */
 static void sign(const vtb_func *f, vtb_strbuf *out) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    vtb_strbuf_printf(out, "%s(%s", vtb_op_get(i->op)->name, vtb_attr_str(i, "spec", ""));
+    vtb_strbuf_printf(out, "%s(%s", vtb_op_get(i->op)->name, vtb_einsum_text(i));
     for (int r = 0; r < i->n_results; r++) put_type(out, &i->results[r]->type);
     if (i->callee) sign(i->callee, out);
     vtb_strbuf_putc(out, ')');

@@ -1,4 +1,5 @@
 #include "frontend/cli/graph_label.h"
+#include "ir/product.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -123,24 +124,13 @@ static bool is_weight(const vtb_value *v) {
          v->func->arg_info[v->index].role != VTB_ROLE_INPUT;
 }
 
-/* Elements of the letters of operand 1 that the result has and operand 0 lacks, or that both have
- * and the result lacks; and of those that all three have, but the batch. */
+/* Elements of the letters of operand 1 that both factors have and the result lacks, or that the
+ * result has and operand 0 lacks; and of those that all three have. */
 static void sizes_of(const vtb_inst *e, int64_t *in, int64_t *out, int64_t *groups) {
-  const char *spec = vtb_attr_str(e, "spec", ""), *second = strchr(spec, ','),
-             *result = strstr(spec, "->");
-  *in = *out = *groups = 1;
-  if (!second || !result) return;
-  size_t n = (size_t)(second - spec);
-  for (const char *c = second + 1; c < result; c++) {
-    int64_t size = e->operands[1]->type.dim[c - second - 1].size;
-    bool first = memchr(spec, *c, n) != NULL, kept = strchr(result, *c) != NULL;
-    if (first && !kept)
-      *in *= size;
-    else if (!first && kept)
-      *out *= size;
-    else if (first)
-      *groups *= size;
-  }
+  vtb_product p = vtb_product_of(e);
+  *in = vtb_product_size(&p, VTB_LETTER_SUM, VTB_DYN);
+  *out = vtb_product_size(&p, VTB_LETTER_COLUMNS, VTB_DYN);
+  *groups = vtb_product_size(&p, VTB_LETTER_BATCH, VTB_DYN);
 }
 
 static void describe_convolution(const graph_unit *u, graph_lines *out) {
@@ -181,7 +171,7 @@ static void describe_product(const graph_unit *u, graph_lines *out) {
     if (u->ops.at[i]->op == VTB_OP_einsum) e = u->ops.at[i];
   if (e->op != VTB_OP_einsum) return;
   if (e->func == u->main->func && !is_weight(e->operands[1])) {
-    vtb_vec_push(out, vtb_strprintf("product %s", vtb_attr_str(e, "spec", "")));
+    vtb_vec_push(out, vtb_strprintf("product %s", vtb_einsum_text(e)));
     return;
   }
   sizes_of(e, &in, &to, &groups);

@@ -1,8 +1,7 @@
 /* Convolutions: im2col and dwconv as Conv. */
 #include "frontend/onnx/internal.h"
 #include "ir/convolution.h"
-
-#include <string.h>
+#include "ir/product.h"
 
 /* What Conv must be told; axes of the grid alone, the outermost first. */
 typedef struct conv {
@@ -66,10 +65,12 @@ static ox_value *unit_taps(ox *x, const vtb_patches *p, const conv *c) {
 
 /* "bnc,ec->bne" of the patches and a weight [E, C taps]. */
 static bool reads_as_conv(const vtb_inst *reader, const vtb_value *patches) {
-  const char *s = vtb_attr_str(reader, "spec", "");
-  return reader->op == VTB_OP_einsum && reader->operands[0] == patches &&
-         reader->operands[1] != patches && strlen(s) == 11 && s[3] == ',' && s[6] == '-' &&
-         s[8] == s[0] && s[9] == s[1] && s[10] == s[4] && s[5] == s[2];
+  if (reader->op != VTB_OP_einsum || reader->operands[0] != patches ||
+      reader->operands[1] == patches)
+    return false;
+  vtb_product p = vtb_product_of(reader);
+  return p.rank[0] == 3 && p.rank[1] == 2 && vtb_product_keeps_rows(&p) &&
+         vtb_product_only(&p, VTB_LETTER_SUM)->at[1] == 1;
 }
 
 bool vtb__ox_conv_of_einsum(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {

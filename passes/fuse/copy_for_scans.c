@@ -20,9 +20,8 @@ static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
 }
 
-static bool is_view(const vtb_inst *i) {
-  return i->op == VTB_OP_reshape || i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
-}
+/* A slice is no part of a kernel whose threads have whole rows. */
+static bool is_whole_view(const vtb_inst *i) { return vtb_is_view(i->op) && i->op != VTB_OP_slice; }
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
@@ -34,7 +33,7 @@ static bool takes_body(const vtb_inst *i) { return is_scan(i) && vtb_scan_takes_
 static bool is_behind(const vtb_inst *i, int depth) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = i->operands[o]->def;
-    if (def && (takes_body(def) || (depth > 0 && (is_view(def) || vtb__is_elementwise(def)) &&
+    if (def && (takes_body(def) || (depth > 0 && (is_whole_view(def) || vtb__is_elementwise(def)) &&
                                     is_behind(def, depth - 1))))
       return true;
   }
@@ -49,7 +48,8 @@ static bool is_for_scans(const vtb_value *v, int depth) {
   for (int r = 0; r < v->func->n_returns; r++) all = all && v->func->returns[r] != v;
   for (size_t i = 0; i < n && all; i++) {
     const vtb_inst *r = readers[i];
-    bool around = is_view(r) || vtb__is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
+    bool around =
+        is_whole_view(r) || vtb__is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
     all = takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
     for (int k = 0; k < r->n_results && all && !takes_body(r) && !is_behind(r, NEAR); k++)
       all = is_for_scans(r->results[k], depth - 1);
@@ -61,7 +61,7 @@ static bool is_for_scans(const vtb_value *v, int depth) {
 /* A cheap kernel of few rows, read by scans and around them. */
 static bool is_worth_copies(const vtb_inst *i) {
   int large = 0;
-  if (!is_view(i) && (!vtb__is_elementwise(i) || vtb__group_ops(i) > CHEAP_OPS)) return false;
+  if (!is_whole_view(i) && (!vtb__is_elementwise(i) || vtb__group_ops(i) > CHEAP_OPS)) return false;
   int64_t count = vtb_type_count(&i->results[0]->type);
   for (int o = 0; o < i->n_operands; o++)
     large += vtb_type_count(&i->operands[o]->type) * 8 > count;

@@ -60,14 +60,14 @@ bool vtb__word_body(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_i
 
 /* ---- before ---------------------------------------------------------------------------------- */
 
-static bool is_view(const vtb_inst *i) {
+static bool is_spread(const vtb_inst *i) {
   return i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
 }
 
 bool vtb__word_private_body(vtb__group *g, vtb_inst *i, const vtb_value *at,
                             const vtb_inst *member) {
   (void)at, (void)member;
-  return (is_view(i) || vtb__is_elementwise(i)) && vtb__group_reads_alone(g, i) &&
+  return (is_spread(i) || vtb__is_elementwise(i)) && vtb__group_reads_alone(g, i) &&
          vtb__group_add(g, i);
 }
 

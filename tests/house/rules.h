@@ -76,6 +76,23 @@ typedef struct house_function {
 } house_function;
 static const house_function long_functions[] = {{0}};
 
+/* Texts that code outside of tests writes in few files, so that nothing else depends on how a thing
+ * is spelt or does again what is done once: where, by spaces, and what to do instead. */
+typedef struct house_word {
+  const char *text, *files, *instead;
+} house_word;
+static const house_word words[] = {
+    {"\"spec\"", "ir/product.c frontend/lang/builtin_tensor.c",
+     "ask vtb_product_of() for roles and axes, build with vtb_b_einsum_of() (ir/product.h)"},
+    {"is_returned(const vtb_value", "ir/rewrite.h ir/rewrite.c", "ask ir/rewrite.h"},
+    {"only_reader(const vtb_value", "ir/rewrite.h ir/rewrite.c", "ask ir/rewrite.h"},
+    {"behind_reshapes(const vtb_value", "ir/rewrite.h ir/rewrite.c", "ask ir/rewrite.h"},
+    {"is_view(vtb_op", "ir/rewrite.h ir/rewrite.c", "ask ir/rewrite.h"},
+    {"is_view(const vtb_inst", "", "ask ir/rewrite.h for vtb_is_view() or vtb_is_free()"},
+    {"(v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0]", "ir/rewrite.c",
+     "call vtb_behind_reshapes()"},
+};
+
 /* Names of models that texts for people may hold, as examples. */
 typedef struct house_example {
   const char *file, *word;

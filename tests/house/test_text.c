@@ -1,5 +1,6 @@
 /* What can be read off the text: columns, lengths of files and functions, that no code knows a
- * model by its name, and that none ends a process without a word. */
+ * model by its name, that what is written in few places is not written again, and that nothing ends
+ * a process without a word. */
 #include <ctype.h>
 #include <dirent.h>
 
@@ -185,6 +186,43 @@ static void check_ends(const house_file *f, complaints *c) {
         complain(c, f->path, n, "%s) says nothing; vtb_bug() says what is wrong", silent[i]);
 }
 
+/* ---- what is written in few places ----------------------------------------------------------- */
+
+static bool listed(const char *files, const char *path) {
+  size_t n = strlen(path);
+  for (const char *at = files; (at = strstr(at, path)); at++)
+    if ((at == files || at[-1] == ' ') && (at[n] == ' ' || !at[n])) return true;
+  return false;
+}
+
+/* Not in comments, which f->code has blanks for. */
+static void check_words(const house_file *f, complaints *c) {
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+    const house_word *w = &words[i];
+    if (listed(w->files, f->path)) continue;
+    int line = 1;
+    for (const char *p = f->text, *at = p; (at = strstr(at, w->text)); at++) {
+      if (f->code[at - f->text] != *at) continue;
+      for (; p < at; p++) line += *p == '\n';
+      complain(c, f->path, line, "%s is not written here; %s", w->text, w->instead);
+    }
+  }
+}
+
+/* A file of `words` that has not the text, or is not there, goes from its row. */
+static void check_word_rows(const house_tree *t, complaints *c) {
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (const char *at = words[i].files; *at; at += strspn(at, " ")) {
+      char path[256];
+      snprintf(path, sizeof path, "%.*s", (int)strcspn(at, " "), at);
+      const house_file *f = tree_find(t, path);
+      if (!f || !strstr(f->text, words[i].text))
+        complain(c, "tests/house/rules.h", 0, "%s has no %s; take it out of the row", path,
+                 words[i].text);
+      at += strcspn(at, " ");
+    }
+}
+
 /* ---- the rules ------------------------------------------------------------------------------- */
 
 static void check_tree(const house_tree *t, complaints *c) {
@@ -198,6 +236,7 @@ static void check_tree(const house_tree *t, complaints *c) {
     measure_functions(f, &all, c);
     check_names(f, &names, c);
     check_ends(f, c);
+    check_words(f, c);
   }
   check_p90(&all, c);
   vtb_vec_free(&all);
@@ -218,15 +257,17 @@ TEST(planted_faults_are_found) {
   fill(&text, "    1,\n", 600);
   vtb_strbuf_puts(&text, "};\nconst char *s = \"vil_tiny\";\n// ");
   fill(&text, "0123456789", 10);
-  vtb_strbuf_puts(&text, "\nvoid silent(void) { abort(); }\n");
+  vtb_strbuf_puts(&text, "\nvoid silent(void) { abort(); }\n/* \"spec\" */\n");
+  vtb_strbuf_puts(&text, "const char *s = vtb_attr_str(i, \"spec\", \"\");\n");
   tree_add(&t, "ir/a.c", text.at);
   check_tree(&t, &c);
-  CHECK(c.n == 6);
+  CHECK(c.n == 7);
   CHECK(strstr(c.text.at, "ir/a.c:2: long_one has 93 lines"));
   CHECK(strstr(c.text.at, "ir/a.c:697: code knows the model \"vil\""));
   CHECK(strstr(c.text.at, "ir/a.c:698: 103 columns"));
-  CHECK(strstr(c.text.at, "ir/a.c: 699 lines"));
+  CHECK(strstr(c.text.at, "ir/a.c: 701 lines"));
   CHECK(strstr(c.text.at, "ir/a.c:699: abort() says nothing"));
+  CHECK(strstr(c.text.at, "ir/a.c:701: \"spec\" is not written here; ask vtb_product_of()"));
   CHECK(strstr(c.text.at, "one function in ten is longer"));
   vtb_strbuf_free(&text);
   vtb_strbuf_free(&c.text);
@@ -240,6 +281,7 @@ TEST(the_tree_keeps_the_rules) {
   CHECK(t.files.n > 100);
   check_tree(&t, &c);
   check_rows(&t, &c);
+  check_word_rows(&t, &c);
   CHECK_MSG(complaints_end(&c) == 0, "the tree breaks a rule");
   tree_free(&t);
 }

@@ -14,25 +14,12 @@
 
 /* ---- letters --------------------------------------------------------------------------------- */
 
-vtb_letter_class vtb__letter_class(const vtb_letter *l) {
-  if (l->in[EINSUM_A] && l->in[EINSUM_B]) return l->in[EINSUM_OUT] ? LETTER_BATCH : LETTER_K;
-  if (!l->in[EINSUM_OUT]) return LETTER_LONE;
-  return l->in[EINSUM_A] ? LETTER_M : LETTER_N;
-}
-
-static vtb_letter *find_letter(vtb_letters *l, char name) {
-  for (int i = 0; i < l->n; i++)
-    if (l->at[i].name == name) return &l->at[i];
-  l->at[l->n] = (vtb_letter){.name = name, .size = 1, .at = {-1, -1, -1}};
-  return &l->at[l->n++];
-}
-
 int vtb__einsum_tensor(const vtb_cpu *c, int which) {
   return which == EINSUM_OUT ? c->kernel->n_operands : which == EINSUM_ADD ? 2 : which;
 }
 
 /* ADD is broadcast to the result. */
-static void read_addend(vtb_cpu *c, vtb_letters *l) {
+static void read_addend(vtb_cpu *c, vtb__letters *l) {
   const vtb_type *add = c->kernel->types[2];
   int missing = c->kernel->types[vtb__einsum_tensor(c, EINSUM_OUT)]->rank - add->rank;
   for (int i = 0; i < l->n; i++) {
@@ -43,22 +30,21 @@ static void read_addend(vtb_cpu *c, vtb_letters *l) {
   }
 }
 
-void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb_letters *l) {
-  const char *p = vtb_attr_str(inst, "spec", "");
+void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb__letters *l) {
+  vtb_product p = vtb_product_of(inst);
   l->n = 0;
   l->adds = inst->n_operands == 3;
-  for (int which = 0; which <= EINSUM_OUT; which++) {
-    int tensor = vtb__einsum_tensor(c, which);
-    for (int axis = 0; (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z'); p++, axis++) {
-      int64_t size = c->kernel->types[tensor]->dim[axis].size;
-      if (size == 1) continue;
-      vtb_letter *x = find_letter(l, *p);
-      x->size = size;
-      x->in[which] = true;
-      x->at[which] = axis;
-      x->stride[which] = vtb_cpu_strides(c, tensor)[axis];
+  for (int i = 0; i < p.n; i++) {
+    const vtb_letter *from = &p.letters[i];
+    if (from->size == 1) continue;
+    vtb__letter *x = &l->at[l->n++];
+    *x = (vtb__letter){.role = from->role, .size = from->size};
+    for (int which = 0; which <= EINSUM_OUT; which++) {
+      x->at[which] = from->at[which];
+      x->in[which] = x->at[which] >= 0;
+      if (x->in[which])
+        x->stride[which] = vtb_cpu_strides(c, vtb__einsum_tensor(c, which))[x->at[which]];
     }
-    while (*p == ',' || *p == '-' || *p == '>') p++;
   }
   if (l->adds) read_addend(c, l);
 }
@@ -84,16 +70,16 @@ static void emit_generic(vtb_cpu *c, const vtb_inst *inst, bool unroll) {
 
 /* One short summed letter, and a long innermost letter that is contiguous where it occurs: bound by
  * memory, not by arithmetic, and no work for a matrix product. */
-static bool is_thin(const vtb_inst *inst, const vtb_letters *l) {
-  const vtb_letter *k = NULL, *inner = NULL;
+static bool is_thin(const vtb_inst *inst, const vtb__letters *l) {
+  const vtb__letter *k = NULL, *inner = NULL;
   for (int i = 0; i < l->n; i++) {
-    vtb_letter_class class = vtb__letter_class(&l->at[i]);
-    if (class == LETTER_LONE || (class == LETTER_K && k)) return false;
-    if (class == LETTER_K) k = &l->at[i];
+    vtb_letter_role class = l->at[i].role;
+    if (class == VTB_LETTER_ALONE || (class == VTB_LETTER_SUM && k)) return false;
+    if (class == VTB_LETTER_SUM) k = &l->at[i];
     if (l->at[i].in[EINSUM_OUT] && (!inner || l->at[i].at[EINSUM_OUT] > inner->at[EINSUM_OUT]))
       inner = &l->at[i];
   }
-  int n = vtb__einsum_letters(inst);
+  int n = vtb_product_of(inst).n;
   if (!k || !inner || k->size > 8 || inner->size < 32 || n > VTB_MAX_RANK ||
       n != inst->results[0]->type.rank + 1)
     return false;
@@ -111,25 +97,24 @@ static bool joins(const dim *outer, const dim *inner, int t, int u) {
          outer->stride[u] == inner->stride[u] * inner->size;
 }
 
-static dim dim_of(const vtb_letter *l) {
+static dim dim_of(const vtb__letter *l) {
   dim d = {.size = l->size};
   memcpy(d.stride, l->stride, sizeof d.stride);
   return d;
 }
 
 /* Letters of a class by their place in tensor `by`, outermost first. */
-static int letters_of(const product *p, vtb_letter_class class, int by, const vtb_letter **out) {
+static int letters_of(const product *p, vtb_letter_role class, int by, const vtb__letter **out) {
   int n = 0;
   for (int axis = 0; axis < VTB_MAX_RANK; axis++)
     for (int i = 0; i < p->l.n; i++)
-      if (vtb__letter_class(&p->l.at[i]) == class && p->l.at[i].at[by] == axis)
-        out[n++] = &p->l.at[i];
+      if (p->l.at[i].role == class && p->l.at[i].at[by] == axis) out[n++] = &p->l.at[i];
   return n;
 }
 
 /* Merges a class from its innermost letter outwards over tensors t and u; the rest become loops. */
-static dim merge_class(product *p, vtb_letter_class class, int by, int t, int u) {
-  const vtb_letter *letters[EINSUM_MOST_LETTERS];
+static dim merge_class(product *p, vtb_letter_role class, int by, int t, int u) {
+  const vtb__letter *letters[EINSUM_MOST_LETTERS];
   int n = letters_of(p, class, by, letters);
   dim d = {.size = 1};
   if (!n) return d;
@@ -165,8 +150,8 @@ static bool matrix(const dim *r, const dim *c, int t, bool *trans, int64_t *ld) 
 
 /* All k letters are one in both operands, in a's order; otherwise the operand at fault, or -1. */
 static int merge_k(product *p) {
-  const vtb_letter *letters[EINSUM_MOST_LETTERS];
-  int n = letters_of(p, LETTER_K, p->a, letters);
+  const vtb__letter *letters[EINSUM_MOST_LETTERS];
+  int n = letters_of(p, VTB_LETTER_SUM, p->a, letters);
   p->k = n ? dim_of(letters[--n]) : (dim){.size = 1};
   while (n--) {
     dim outer = dim_of(letters[n]);
@@ -179,12 +164,12 @@ static int merge_k(product *p) {
 
 /* Fills the plan; returns the tensor that must be copied into canonical order first, or -1. */
 static int analyse(product *p) {
-  vtb_letter_class row = p->a == EINSUM_A ? LETTER_M : LETTER_N,
-                   column = p->a == EINSUM_A ? LETTER_N : LETTER_M;
-  const vtb_letter *batch[EINSUM_MOST_LETTERS];
+  vtb_letter_role row = p->a == EINSUM_A ? VTB_LETTER_ROWS : VTB_LETTER_COLUMNS,
+                  column = p->a == EINSUM_A ? VTB_LETTER_COLUMNS : VTB_LETTER_ROWS;
+  const vtb__letter *batch[EINSUM_MOST_LETTERS];
   bool trans;
   p->n_loops = 0;
-  int n = letters_of(p, LETTER_BATCH, EINSUM_OUT, batch);
+  int n = letters_of(p, VTB_LETTER_BATCH, EINSUM_OUT, batch);
   for (int i = 0; i < n; i++) p->loops[p->n_loops++] = dim_of(batch[i]);
   p->m = merge_class(p, row, EINSUM_OUT, p->a, EINSUM_OUT);
   p->n = merge_class(p, column, EINSUM_OUT, p->b, EINSUM_OUT);
@@ -200,23 +185,24 @@ static int analyse(product *p) {
 
 /* The letters of tensor t in the order batch, its own class, k (operands) or batch, rows, columns
  * (result). */
-static int canonical(const product *p, int t, vtb_letter **out) {
-  static const vtb_letter_class orders[3][3] = {{LETTER_BATCH, LETTER_M, LETTER_K},
-                                                {LETTER_BATCH, LETTER_N, LETTER_K},
-                                                {LETTER_BATCH, LETTER_M, LETTER_N}};
+static int canonical(const product *p, int t, vtb__letter **out) {
+  static const vtb_letter_role orders[3][3] = {
+      {VTB_LETTER_BATCH, VTB_LETTER_ROWS, VTB_LETTER_SUM},
+      {VTB_LETTER_BATCH, VTB_LETTER_COLUMNS, VTB_LETTER_SUM},
+      {VTB_LETTER_BATCH, VTB_LETTER_ROWS, VTB_LETTER_COLUMNS}};
   int n = 0;
   for (int pass = 0; pass < 3; pass++) {
-    vtb_letter_class class = orders[t][pass];
+    vtb_letter_role class = orders[t][pass];
     if (t == EINSUM_OUT && p->a == EINSUM_B && pass) class = orders[t][3 - pass];
-    const vtb_letter *letters[EINSUM_MOST_LETTERS];
-    int count = letters_of(p, class, class == LETTER_K ? p->a : EINSUM_OUT, letters);
-    for (int i = 0; i < count; i++) out[n++] = (vtb_letter *)letters[i];
+    const vtb__letter *letters[EINSUM_MOST_LETTERS];
+    int count = letters_of(p, class, class == VTB_LETTER_SUM ? p->a : EINSUM_OUT, letters);
+    for (int i = 0; i < count; i++) out[n++] = (vtb__letter *)letters[i];
   }
   return n;
 }
 
 /* Type and strides of tensor t seen in canonical order. */
-static vtb_value reordered(int t, vtb_letter **letters, int n, int64_t *stride) {
+static vtb_value reordered(int t, vtb__letter **letters, int n, int64_t *stride) {
   vtb_value v = {.type = {.dtype = VTB_F32, .rank = n}, .name = "reordered"};
   for (int i = 0; i < n; i++) {
     v.type.dim[i].size = letters[i]->size;
@@ -225,7 +211,7 @@ static vtb_value reordered(int t, vtb_letter **letters, int n, int64_t *stride) 
   return v;
 }
 
-static void dense_in_order(vtb_letter **letters, int n, int t) {
+static void dense_in_order(vtb__letter **letters, int n, int t) {
   int64_t s = 1;
   for (int i = n; i-- > 0;) {
     letters[i]->stride[t] = s;
@@ -245,7 +231,7 @@ static void copy_between(vtb_cpu *c, const vtb_value *v, const vtb_leaf *leaf,
 }
 
 static void copy_operand(vtb_cpu *c, product *p, int t) {
-  vtb_letter *letters[EINSUM_MOST_LETTERS];
+  vtb__letter *letters[EINSUM_MOST_LETTERS];
   int64_t stride[EINSUM_MOST_LETTERS];
   int n = canonical(p, t, letters);
   vtb_value v = reordered(t, letters, n, stride);
@@ -258,7 +244,7 @@ static void copy_operand(vtb_cpu *c, product *p, int t) {
 
 /* The product goes to a temporary in canonical order; copy_result() brings it into place. */
 static void redirect_result(vtb_cpu *c, product *p) {
-  vtb_letter *letters[EINSUM_MOST_LETTERS];
+  vtb__letter *letters[EINSUM_MOST_LETTERS];
   int n = canonical(p, EINSUM_OUT, letters);
   int64_t count = 1;
   for (int i = 0; i < n; i++) count *= letters[i]->size;
@@ -286,23 +272,23 @@ static void copy_result(vtb_cpu *c, product *p) {
 
 /* The result's innermost letter decides which operand gives its columns. */
 static void choose_sides(product *p) {
-  const vtb_letter *inner = NULL;
+  const vtb__letter *inner = NULL;
   for (int i = 0; i < p->l.n; i++)
     if (p->l.at[i].in[EINSUM_OUT] && (!inner || p->l.at[i].at[EINSUM_OUT] > inner->at[EINSUM_OUT]))
       inner = &p->l.at[i];
-  bool swap = inner && vtb__letter_class(inner) == LETTER_M;
+  bool swap = inner && inner->role == VTB_LETTER_ROWS;
   p->a = swap ? EINSUM_B : EINSUM_A;
   p->b = swap ? EINSUM_A : EINSUM_B;
 }
 
-static bool is_product(const vtb_letters *l) {
+static bool is_product(const vtb__letters *l) {
   bool k = false;
   int64_t inner = 1, loops = 1;
   for (int i = 0; i < l->n; i++) {
-    vtb_letter_class class = vtb__letter_class(&l->at[i]);
-    if (class == LETTER_LONE) return false;
-    k |= class == LETTER_K;
-    *(class == LETTER_BATCH ? &loops : &inner) *= l->at[i].size;
+    vtb_letter_role class = l->at[i].role;
+    if (class == VTB_LETTER_ALONE) return false;
+    k |= class == VTB_LETTER_SUM;
+    *(class == VTB_LETTER_BATCH ? &loops : &inner) *= l->at[i].size;
   }
   return k && (inner >= 512 || loops <= 16); /* many tiny products are better generated */
 }
@@ -321,7 +307,7 @@ void vtb__cpu_einsum(vtb_cpu *c, const vtb_inst *inst) {
     int fault = analyse(&p);
     if (fault < 0) break;
     vtb_check(tries < 4 && p.temp[fault] < 0, "einsum \"%s\" finds no layout",
-              vtb_attr_str(inst, "spec", ""));
+              vtb_einsum_text(inst));
     if (fault == EINSUM_OUT)
       redirect_result(c, &p);
     else

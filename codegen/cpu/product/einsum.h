@@ -3,6 +3,7 @@
 #define VTB_CODEGEN_CPU_EINSUM_H
 
 #include "codegen/cpu/loop/expr.h"
+#include "ir/product.h"
 
 /* Tensors of an einsum. ADD, if the instruction has it, starts the sum; its letters are those of
  * the result. */
@@ -12,37 +13,27 @@ enum {
   EINSUM_OUT,
   EINSUM_ADD,
   EINSUM_TENSORS,
-  EINSUM_MOST_LETTERS = 3 * VTB_MAX_RANK
+  EINSUM_MOST_LETTERS = VTB_MOST_LETTERS
 };
 
-typedef struct vtb_letter {
-  char name;
+typedef struct vtb__letter {
+  vtb_letter_role role;
   int64_t size;
   bool in[EINSUM_TENSORS];
   int64_t stride[EINSUM_TENSORS]; /* elements; 0 where absent */
   int at[EINSUM_OUT + 1];         /* axis; -1 where absent */
-} vtb_letter;
+} vtb__letter;
 
 /* Letters of size 1 are left out: they move nothing. */
-typedef struct vtb_letters {
-  vtb_letter at[EINSUM_MOST_LETTERS];
+typedef struct vtb__letters {
+  vtb__letter at[EINSUM_MOST_LETTERS];
   int n;
   bool adds; /* there is an ADD */
-} vtb_letters;
-
-typedef enum vtb_letter_class {
-  LETTER_BATCH,
-  LETTER_M,
-  LETTER_N,
-  LETTER_K,
-  LETTER_LONE
-} vtb_letter_class;
-vtb_letter_class
-vtb__letter_class(const vtb_letter *l); /* m: in A and the result, n: in B and the result */
+} vtb__letters;
 
 /* Number of tensor `which` among the kernel's operands and results. */
 int vtb__einsum_tensor(const vtb_cpu *c, int which);
-void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb_letters *l);
+void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb__letters *l);
 
 /* Letters merged into one: a size, and a stride a tensor. */
 typedef struct vtb__dim {
@@ -50,7 +41,7 @@ typedef struct vtb__dim {
 } vtb__dim;
 
 typedef struct vtb__product {
-  vtb_letters l;
+  vtb__letters l;
   int a, b; /* which operand has the rows and which the columns of the result */
   vtb__dim m, n, k;
   vtb__dim loops[EINSUM_MOST_LETTERS];
@@ -68,6 +59,6 @@ void vtb__einsum_emit(vtb_cpu *c, vtb__product *p);
 
 /* Products of many small blocks, "bngi,goi->bngo" and its adjoints; false if it is not one (nothing
  * emitted). */
-bool vtb__einsum_blocks(vtb_cpu *c, const vtb_letters *l);
+bool vtb__einsum_blocks(vtb_cpu *c, const vtb__letters *l);
 
 #endif

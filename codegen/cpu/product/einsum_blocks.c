@@ -15,33 +15,33 @@
 enum { TOKENS = 64, TOKENS_SUMMED = 256, MOST_BLOCK = 16 };
 
 typedef struct block_form {
-  const vtb_letter *g, *in, *out; /* group; summed or inner letter; the other inner letter */
+  const vtb__letter *g, *in, *out; /* group; summed or inner letter; the other inner letter */
   int x, w, y; /* tensors: tokens in, weights, tokens out. For dw: y is the operand with `out` */
   int64_t size, width; /* of a block; of all blocks */
   /* token letters but for the merged innermost ones */
-  const vtb_letter *outer[EINSUM_MOST_LETTERS];
+  const vtb__letter *outer[EINSUM_MOST_LETTERS];
   int n_outer;
   bool adds;
   int64_t outer_size;
   int64_t tokens, step[EINSUM_TENSORS]; /* innermost token letters merged, and their strides */
 } block_form;
 
-static const vtb_letter *only_letter(const vtb_letters *l, vtb_letter_class class) {
-  const vtb_letter *found = NULL;
+static const vtb__letter *only_letter(const vtb__letters *l, vtb_letter_role class) {
+  const vtb__letter *found = NULL;
   for (int i = 0; i < l->n; i++) {
-    if (vtb__letter_class(&l->at[i]) != class) continue;
+    if (l->at[i].role != class) continue;
     if (found) return NULL;
     found = &l->at[i];
   }
   return found;
 }
 
-static bool blocks_are_adjacent(const block_form *f, const vtb_letter *inner, int tensor) {
+static bool blocks_are_adjacent(const block_form *f, const vtb__letter *inner, int tensor) {
   return inner->stride[tensor] == 1 && f->g->stride[tensor] == f->size;
 }
 
 /* Token letters by their place in x; those that join keep one stride in both tensors t and u. */
-static void gather_tokens(const vtb_letters *l, vtb_letter_class class, block_form *f, int t,
+static void gather_tokens(const vtb__letters *l, vtb_letter_role class, block_form *f, int t,
                           int u) {
   f->tokens = 1;
   f->outer_size = 1;
@@ -49,8 +49,8 @@ static void gather_tokens(const vtb_letters *l, vtb_letter_class class, block_fo
   bool open = true;
   for (int axis = VTB_MAX_RANK; axis-- > 0;)
     for (int i = 0; i < l->n; i++) {
-      const vtb_letter *x = &l->at[i];
-      if (vtb__letter_class(x) != class || x->at[t] != axis) continue;
+      const vtb__letter *x = &l->at[i];
+      if (x->role != class || x->at[t] != axis) continue;
       if (f->tokens == 1 && !f->n_outer) {
         memcpy(f->step, x->stride, sizeof f->step);
         f->tokens = x->size;
@@ -170,7 +170,7 @@ static void apply_column(vtb_cpu *c, const block_form *f, const span *s, LLVMVal
 /* w[in][g][out], dense. */
 static int64_t lay_out_weights(vtb_cpu *c, const block_form *f) {
   vtb_value v = {.type = {.dtype = VTB_F32, .rank = 3}, .name = "weights"};
-  const vtb_letter *order[] = {f->in, f->g, f->out};
+  const vtb__letter *order[] = {f->in, f->g, f->out};
   int64_t stride[3];
   for (int a = 0; a < 3; a++) {
     v.type.dim[a].size = order[a]->size;
@@ -196,12 +196,13 @@ static void emit_apply(vtb_cpu *c, const block_form *f) {
   vtb_cpu_task_end(c, t);
 }
 
-static bool match_apply(const vtb_cpu *c, const vtb_letters *l, block_form *f) {
-  f->g = only_letter(l, LETTER_BATCH);
-  f->in = only_letter(l, LETTER_K);
+static bool match_apply(const vtb_cpu *c, const vtb__letters *l, block_form *f) {
+  f->g = only_letter(l, VTB_LETTER_BATCH);
+  f->in = only_letter(l, VTB_LETTER_SUM);
   if (!f->g || !f->in) return false;
   for (int side = 0; side < 2; side++) { /* which operand is the weights */
-    vtb_letter_class own = side ? LETTER_N : LETTER_M, tokens = side ? LETTER_M : LETTER_N;
+    vtb_letter_role own = side ? VTB_LETTER_COLUMNS : VTB_LETTER_ROWS,
+                    tokens = side ? VTB_LETTER_ROWS : VTB_LETTER_COLUMNS;
     f->w = side ? EINSUM_B : EINSUM_A;
     f->x = side ? EINSUM_A : EINSUM_B;
     f->y = EINSUM_OUT;
@@ -243,7 +244,7 @@ static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t te
   vtb_value sum = {.type = {.dtype = VTB_F32, .rank = 3}, .name = "sum"};
   vtb_root root = {.value = &sum, .tensor = vtb__einsum_tensor(c, EINSUM_OUT)};
   int64_t stride[4] = {f->size * f->width}, axis = 0;
-  const vtb_letter *letters[] = {f->g, f->in, f->out};
+  const vtb__letter *letters[] = {f->g, f->in, f->out};
   const int64_t strides[] = {f->size, f->width, 1};
   int rank = 0;
   v.type.dim[0].size = parts;
@@ -285,10 +286,10 @@ static void emit_sum(vtb_cpu *c, const block_form *f) {
   sum_parts(c, f, parts, temp);
 }
 
-static bool match_sum(const vtb_cpu *c, const vtb_letters *l, block_form *f) {
-  f->g = only_letter(l, LETTER_BATCH);
-  f->out = only_letter(l, LETTER_M);
-  f->in = only_letter(l, LETTER_N);
+static bool match_sum(const vtb_cpu *c, const vtb__letters *l, block_form *f) {
+  f->g = only_letter(l, VTB_LETTER_BATCH);
+  f->out = only_letter(l, VTB_LETTER_ROWS);
+  f->in = only_letter(l, VTB_LETTER_COLUMNS);
   f->y = EINSUM_A;
   f->x = EINSUM_B;
   if (l->adds || !f->g || !f->out || !f->in || f->out->size != f->in->size ||
@@ -297,14 +298,14 @@ static bool match_sum(const vtb_cpu *c, const vtb_letters *l, block_form *f) {
   f->size = f->in->size;
   f->width = f->size * f->g->size;
   if (!blocks_are_adjacent(f, f->in, f->x) || !blocks_are_adjacent(f, f->out, f->y)) return false;
-  gather_tokens(l, LETTER_K, f, f->x, f->y);
+  gather_tokens(l, VTB_LETTER_SUM, f, f->x, f->y);
   return f->tokens * f->outer_size > 1 && f->outer_size <= 4096;
 }
 
-bool vtb__einsum_blocks(vtb_cpu *c, const vtb_letters *l) {
+bool vtb__einsum_blocks(vtb_cpu *c, const vtb__letters *l) {
   block_form f = {0};
   for (int i = 0; i < l->n; i++)
-    if (vtb__letter_class(&l->at[i]) == LETTER_LONE) return false;
+    if (l->at[i].role == VTB_LETTER_ALONE) return false;
   if (match_apply(c, l, &f)) {
     emit_apply(c, &f);
     return true;

@@ -4,6 +4,7 @@
  * that what they exclude is never read.
  */
 #include "codegen/cuda/loop/expr.h"
+#include "ir/product.h"
 #include "ir/rewrite.h"
 
 #include <math.h>
@@ -417,12 +418,11 @@ static void *random_value(vtb_body *b, void *seed, uint32_t stream, const vtb_in
  * `k` along what is summed. */
 static const char *factor_at(vtb_body *b, const vtb_inst *i, int which, const vtb_index *index,
                              const vtb_index *n, const vtb_index *k) {
-  const char *spec = vtb_attr_str(i, "spec", ""), *out = strchr(spec, '>') + 1;
-  const char *letters = which ? strchr(spec, ',') + 1 : spec;
+  vtb_product p = vtb_product_of(i);
   vtb_index at[VTB_MAX_RANK];
-  for (int a = 0; a < i->operands[which]->type.rank; a++) {
-    const char *there = strchr(out, letters[a]);
-    at[a] = !there ? *k : there[1] ? index[there - out] : *n;
+  for (int a = 0; a < p.rank[which]; a++) {
+    int there = vtb_product_at(&p, which, a)->at[VTB_IN_RESULT];
+    at[a] = there < 0 ? *k : there + 1 < p.rank[VTB_IN_RESULT] ? index[there] : *n;
   }
   return vtb__body_eval(b, i->operands[which], at);
 }
@@ -434,8 +434,9 @@ static const char *whole_product(vtb_body *b, const vtb_inst *i, const vtb_index
   static const char component[] = "xyzw";
   vtb_cuda_expr *e = vtb__cuda_expr_of(b);
   vtb_arena *arena = &e->c->arena;
-  const char *spec = vtb_attr_str(i, "spec", ""), *w = strchr(spec, ',') + 1, *part[4];
-  bool along_sum = !strchr(strchr(spec, '>'), w[i->operands[1]->type.rank - 1]);
+  const char *part[4];
+  vtb_product p = vtb_product_of(i);
+  bool along_sum = vtb_product_at(&p, 1, p.rank[1] - 1)->at[VTB_IN_RESULT] < 0;
   const char *x = vtb__cuda_widen(e, factor_at(b, i, 0, index, lanes, lanes));
   if (!vtb__cuda_is_vector(x)) x = declare(e, 'v', x);
   for (int k = 0; k < 4; k++) {

@@ -9,19 +9,18 @@
  * result. What has another order of memory, or is too large for registers, is left to loops and
  * reductions.
  */
-#include <string.h>
-
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/plan/program.h"
+#include "ir/product.h"
 
 enum { A, B, OUT, ADD, TENSORS };
 enum { GROUP, M, N, K, CLASSES };
-enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256, REGISTERS = 64, LEAST_ROWS = 64 };
+enum { MOST_LETTERS = VTB_MOST_LETTERS, THREADS = 256, REGISTERS = 64, LEAST_ROWS = 64 };
 enum { FULL = 1056 /* blocks: 8 on each of 132 multiprocessors */, MOST_EACH = 64 };
 
 typedef struct letter {
-  char name;
-  bool in[TENSORS];
+  vtb_letter_role role;
+  bool kept;                     /* in the result */
   int64_t size, stride[TENSORS]; /* elements; 0 where absent */
   int at;                        /* axis of the result, or of the first operand it is in */
 } letter;
@@ -52,32 +51,22 @@ static const vtb_cuda_tensor *tensor(const blocks *p, int t) {
   return vtb_cuda_tensor_of(p->c, number(p, t));
 }
 
-static letter *find(blocks *p, char name) {
-  for (int i = 0; i < p->n_letters; i++)
-    if (p->letters[i].name == name) return &p->letters[i];
-  p->letters[p->n_letters] = (letter){.name = name, .size = 1, .at = -1};
-  return &p->letters[p->n_letters++];
-}
-
 static void read_letters(blocks *p) {
-  const char *s = vtb_attr_str(p->inst, "spec", "");
+  vtb_product e = vtb_product_of(p->inst);
   p->adds = p->inst->n_operands == 3;
-  for (int t = A; t <= OUT; t++) {
-    const vtb_cuda_tensor *x = tensor(p, t);
-    for (int axis = 0; (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'); s++, axis++) {
-      if (x->type->dim[axis].size == 1) continue;
-      letter *l = find(p, *s);
-      l->size = x->type->dim[axis].size;
-      l->in[t] = true;
-      l->stride[t] = x->stride[axis];
-      if (t == OUT || l->at < 0) l->at = axis;
-    }
-    while (*s == ',' || *s == '-' || *s == '>') s++;
+  for (int i = 0; i < e.n; i++) {
+    const int *at = e.letters[i].at;
+    if (e.letters[i].size == 1) continue;
+    letter *l = &p->letters[p->n_letters++];
+    *l = (letter){.role = e.letters[i].role, .kept = at[OUT] >= 0, .size = e.letters[i].size};
+    for (int t = A; t <= OUT; t++)
+      if (at[t] >= 0) l->stride[t] = tensor(p, t)->stride[at[t]];
+    l->at = at[OUT] >= 0 ? at[OUT] : at[A] >= 0 ? at[A] : at[B];
   }
   int missing = p->adds ? tensor(p, OUT)->type->rank - tensor(p, ADD)->type->rank : 0;
   for (int i = 0; p->adds && i < p->n_letters; i++) {
     letter *l = &p->letters[i];
-    int axis = l->in[OUT] ? l->at - missing : -1;
+    int axis = l->kept ? l->at - missing : -1;
     if (axis >= 0 && tensor(p, ADD)->type->dim[axis].size > 1)
       l->stride[ADD] = tensor(p, ADD)->stride[axis];
   }
@@ -85,8 +74,18 @@ static void read_letters(blocks *p) {
 
 /* CLASSES: in one operand only. */
 static int class_of(const blocks *p, const letter *l) {
-  if (l->in[A] && l->in[B]) return l->in[OUT] ? GROUP : K;
-  return !l->in[OUT] ? CLASSES : l->in[p->a] ? M : N;
+  switch (l->role) {
+  case VTB_LETTER_BATCH:
+    return GROUP;
+  case VTB_LETTER_SUM:
+    return K;
+  case VTB_LETTER_ROWS:
+    return p->a == A ? M : N;
+  case VTB_LETTER_COLUMNS:
+    return p->a == A ? N : M;
+  default:
+    return CLASSES;
+  }
 }
 
 static bool joins(const letter *outer, const letter *inner) {

@@ -36,11 +36,10 @@ static int64_t stride_of(const product *p, int which, int axis) {
   return dense[axis];
 }
 
-static letter *find_letter(product *p, char name) {
-  for (int i = 0; i < p->n_letters; i++)
-    if (p->letters[i].name == name) return &p->letters[i];
-  p->letters[p->n_letters] = (letter){.name = name, .size = 1, .at = -1};
-  return &p->letters[p->n_letters++];
+static letter *find_letter(product *p, int number) {
+  letter *l = p->letters;
+  while (l->number != number) l++;
+  return l;
 }
 
 /* ADD is broadcast to the result. */
@@ -61,13 +60,12 @@ static void read_sum(product *p) {
   int n_axes, to = 0;
   const int64_t *axes = vtb_attr_ints(p->sum, "axes", &n_axes);
   bool keep = vtb_attr_int(p->sum, "keep", 0) != 0;
-  const char *s = vtb_attr_str(p->einsum, "spec", "");
-  if (p->sum_of == B) s = strchr(s, ',') + 1;
-  for (int axis = 0; axis < vtb__product_type(p, p->sum_of)->rank; axis++) {
+  vtb_product e = vtb_product_of(p->einsum);
+  for (int axis = 0; axis < e.rank[p->sum_of]; axis++) {
     bool summed = false;
     for (int a = 0; a < n_axes; a++) summed |= axes[a] == axis;
     if (!summed && vtb__product_type(p, p->sum_of)->dim[axis].size != 1) {
-      letter *l = find_letter(p, s[axis]);
+      letter *l = find_letter(p, e.of[p->sum_of][axis]);
       l->in[SUM] = true;
       l->stride[SUM] = stride_of(p, SUM, to);
     }
@@ -76,28 +74,36 @@ static void read_sum(product *p) {
 }
 
 static void read_letters(product *p) {
-  const char *s = vtb_attr_str(p->einsum, "spec", "");
+  vtb_product e = vtb_product_of(p->einsum);
   p->adds = p->einsum->n_operands == 3;
-  for (int which = A; which <= OUT; which++) {
-    const vtb_type *t = vtb__product_type(p, which);
-    for (int axis = 0; (*s >= 'a' && *s <= 'z') || (*s >= 'A' && *s <= 'Z'); s++, axis++) {
-      if (t->dim[axis].size == 1) continue;
-      letter *l = find_letter(p, *s);
-      l->size = t->dim[axis].size;
-      l->in[which] = true;
-      l->stride[which] = stride_of(p, which, axis);
-      if (which == OUT || l->at < 0) l->at = axis;
+  for (int i = 0; i < e.n; i++) {
+    const int *at = e.letters[i].at;
+    if (e.letters[i].size == 1) continue;
+    letter *l = &p->letters[p->n_letters++];
+    *l = (letter){.number = i, .role = e.letters[i].role, .size = e.letters[i].size};
+    for (int which = A; which <= OUT; which++) {
+      l->in[which] = at[which] >= 0;
+      if (l->in[which]) l->stride[which] = stride_of(p, which, at[which]);
     }
-    while (*s == ',' || *s == '-' || *s == '>') s++;
+    l->at = at[OUT] >= 0 ? at[OUT] : at[A] >= 0 ? at[A] : at[B];
   }
   if (p->adds) read_addend(p);
   if (p->sum) read_sum(p);
 }
 
 letter_class vtb__product_class(const product *p, const letter *l) {
-  if (l->in[A] && l->in[B]) return l->in[OUT] ? BATCH : K;
-  if (!l->in[OUT]) return LONE;
-  return l->in[p->a] ? M : N;
+  switch (l->role) {
+  case VTB_LETTER_BATCH:
+    return BATCH;
+  case VTB_LETTER_SUM:
+    return K;
+  case VTB_LETTER_ROWS:
+    return p->a == A ? M : N;
+  case VTB_LETTER_COLUMNS:
+    return p->a == A ? N : M;
+  default:
+    return LONE;
+  }
 }
 
 static bool joins(const letter *outer, const letter *inner) {
@@ -166,7 +172,7 @@ static void append_epilogue(vtb_builder *b, const product *p, vtb_value *sum, vt
 static void emit_generic(product *p, bool unroll) {
   vtb_cuda *c = p->c;
   const vtb_inst *inst = p->einsum, *whole = p->fused ? p->fused : p->einsum;
-  if (vtb__einsum_letters(inst) > VTB_MAX_RANK) {
+  if (vtb_product_of(inst).n > VTB_MAX_RANK) {
     vtb_cuda_unsupported(c, inst, "too many letters");
     return;
   }

@@ -5,13 +5,15 @@
 #include "codegen/cuda/cuda.h"
 #include "ir/ir.h"
 #include "ir/narrow.h"
+#include "ir/product.h"
 #include "passes/passes.h"
 
 enum { A, B, OUT, ADD, SUM, TENSORS };
-enum { MOST_LETTERS = 3 * VTB_MAX_RANK, THREADS = 256 };
+enum { MOST_LETTERS = VTB_MOST_LETTERS, THREADS = 256 };
 
 typedef struct letter {
-  char name;
+  int number; /* among those of the einsum */
+  vtb_letter_role role;
   int64_t size;
   bool in[TENSORS];
   int64_t stride[TENSORS]; /* elements; 0 where absent */

@@ -1,12 +1,11 @@
 /* Mixers (a `fused` of kind "mixer", passes/fuse/words_mixer.c): a linear recurrence by products
  * whose blocks have whole rows of y and their normalizers, and evaluate there what is
  * computed of them. */
-#include <string.h>
-
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/scan/linscan.h"
+#include "ir/product.h"
 #include "ir/rewrite.h"
 #include "ir/scalar.h"
 
@@ -73,9 +72,9 @@ static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
   const char *matrix = "0.0f", *bias = "0.0f";
   bool last = false;
   if (map) {
-    const char *spec = vtb_attr_str(map, "spec", ""), *letters = strchr(spec, ',') + 1;
+    vtb_blocks blocks;
     int at = map->operands[1]->index;
-    last = letters[2] == spec[map->operands[0]->type.rank - 1];
+    last = vtb_blocks_of(map, &blocks) && blocks.at_inner == 2;
     vtb_cuda_in(s->k, at, w);
     matrix = vtb_arena_printf(arena, "%s[%s]", w,
                               vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", "i"}));
