@@ -16,7 +16,8 @@
 #include "codegen/cuda/plan/program.h"
 
 #define THREADS 128
-#define SHORT_KEYS 256 /* 143 KB of shared memory at 64 columns */
+#define SHORT_KEYS 256      /* 143 KB of shared memory at 64 columns */
+#define SHORT_HALF_KEYS 288 /* of 16 bits: 103 KB; a grid of 16 x 16 and tokens beside it */
 #define SHORT_WIDTH 64
 #define SHORT_GRAD_BYTES 166912 /* of shared memory: sm_80's */
 #define BUSY_BLOCKS 264         /* two for each of 132 multiprocessors */
@@ -212,8 +213,10 @@ static void fill_results(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   vtb_cuda_fill(k, "lse_at", "%s", element_at(c, o->y + 1, "i", "head", NULL));
 }
 
-static bool is_short(const vtb_attention *a) {
-  return a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
+static bool is_short(const vtb_cuda *c, const operands *o) {
+  int64_t most = vtb_streq(tile_type(c, o, true), "float") ? SHORT_KEYS : SHORT_HALF_KEYS;
+  const vtb_attention *a = &o->a;
+  return a->n_keys <= most && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
 }
 
 /* Warps of a block of so many strips of 16 queries: each has as many strips as the others, if it
@@ -251,7 +254,7 @@ static void attend_short(vtb_cuda *c, const operands *o) {
 
 static void attend(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  if (is_short(a)) {
+  if (is_short(c, o)) {
     attend_short(c, o);
     return;
   }

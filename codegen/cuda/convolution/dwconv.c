@@ -298,13 +298,16 @@ static void sum_taps(dwconv *g) {
   add_shares(g, part, shares, taps, 2, -1);
 }
 
-/* All taps of one channel, or of four, sit in a thread's registers twice: inputs and sums. */
+/* All taps of one channel, or of four, sit in a thread's registers twice: inputs and sums; where
+ * those of four are too many, those of a row of the kernel. */
 static void sum_strips(dwconv *g, bool bias) {
   vtb_cuda *c = g->c;
-  bool four =
-      vtb_cuda_rows_of_four(c, 0) && vtb_cuda_rows_of_four(c, 1) && g->taps * 4 <= DW_WINDOW;
+  bool all = g->taps * 4 <= DW_WINDOW, four = vtb_cuda_rows_of_four(c, 0) &&
+                                              vtb_cuda_rows_of_four(c, 1) &&
+                                              (all || g->kw <= ROW_TAPS);
+  int64_t rows = g->kt * g->kh, groups = four && !all ? rows : 1;
   int64_t columns = g->C / (four ? 4 : 1), along = columns < 32 ? columns : 32;
-  int64_t strips = g->B * g->gt * g->gh * g->strips, tiles = ceil_div(columns, along);
+  int64_t strips = g->B * g->gt * g->gh * g->strips, tiles = ceil_div(columns, along) * groups;
   int64_t shares = ceil_div(DW_BLOCKS, tiles), most = ceil_div(strips * along, 256);
   if (shares > most) shares = most;
   int part = vtb_cuda_temp(c, shares * (g->taps + bias) * g->C * 4);
@@ -313,7 +316,8 @@ static void sum_strips(dwconv *g, bool bias) {
   vtb_cuda_in(k, 1, "dy_in");
   vtb_cuda_temp_out(k, part, "float", "part");
   fill_shape(k, g);
-  VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias});
+  VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias},
+                   {"EACH", rows / groups});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "x_at", "%s", token_at(g, 0));
   vtb_cuda_fill(k, "dy_at", "%s", token_at(g, 1));

@@ -1,6 +1,6 @@
-/* The adjoint of a depthwise convolution in its weights, and the sum of dy for a bias: a thread owns PER channels and
- * moves a window of inputs along strips of grid rows, as the convolution does; a block owns ALONG such columns and a share
- * of the strips, its threads every LANES-th of them, and their sums are added in order to part[share, tap, C], the last tap
+/* The adjoint of a depthwise convolution in its weights, and the sum of dy for a bias: a thread owns PER channels and EACH
+ * rows of the kernel, and moves a window of inputs along strips of grid rows, as the convolution does; a block owns ALONG
+ * such columns and a share of the strips, its threads every LANES-th of them, and their sums are added in order to part[share, tap, C], the last tap
  * that of the bias. */
 #include "convolve.cuh"
 hole int C, GT, GH, GW;     /* channels; grid */
@@ -9,6 +9,7 @@ hole int FRONT, TOP, LEFT;  /* padding */
 hole int STRIP, STRIPS;     /* columns of a strip; strips of a grid row */
 hole int ALONG;             /* columns of a block */
 hole int SHARES, ALL;       /* of the strips; all strips */
+hole int EACH;              /* rows of the kernel that a thread has */
 hole bool BIAS;
 hole int THREADS;
 hole type value;            /* of PER channels: float or vtb_f4 */
@@ -16,13 +17,15 @@ hole expr place;            /* of step t */
 hole expr x_at, dy_at;      /* offsets for b, pos and ch */
 constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER, LANES = THREADS / ALONG;
 constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) / SHARES;
-constexpr int ROWS = KT * KH, TAPS = ROWS * KW, SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
-require C % PER == 0 && ALONG <= THREADS;
-constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = TAPS * PER + ROWS * (5 * PER + 8) + 16;
+constexpr int ROWS = KT * KH, TAPS = ROWS * KW, GROUPS = ROWS / EACH, ALL_SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
+constexpr int SUMS = EACH * KW + (BIAS ? 1 : 0); /* of a thread */
+require C % PER == 0 && ALONG <= THREADS && ROWS % EACH == 0;
+constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = EACH * (KW * PER + 5 * PER + 8) + 16;
 cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 60) + 16 * SUMS + 60);
 shared value chunk[CHUNK * THREADS];
 const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG, ch = column * PER;
-const int share = vtb_block() / TILES, end = vtb_min_int(SHARE * (share + 1), ALL);
+const int share = vtb_block() / (TILES * GROUPS), first = vtb_block() / TILES % GROUPS * EACH; /* row of the kernel */
+const int end = vtb_min_int(SHARE * (share + 1), ALL);
 const bool works = lane < LANES && column < COLUMNS;
 auto place = [&](int t) -> int { return ${place}; };
 value sums[SUMS];
@@ -31,7 +34,7 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
   const int x0 = item % STRIPS * STRIP, x1 = vtb_min_int(x0 + STRIP, GW), y = item / STRIPS % GH;
   const int z = item / STRIPS / GH % GT, b = item / STRIPS / GH / GT;
   auto load = [&](int a, int at) -> value {
-    const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
+    const int frame = z + (first + a) / KH - FRONT, row = y + (first + a) % KH - TOP;
     if (frame < 0 || frame >= GT || row < 0 || row >= GH || at < 0 || at >= GW) return value{};
     const vtb_i64 pos = place((frame * GH + row) * GW + at);
     return vtb_read<value>(x_in, ${x_at});
@@ -40,12 +43,12 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
     const vtb_i64 pos = place((z * GH + y) * GW + at);
     return vtb_read<value>(dy_in, ${dy_at});
   };
-  value window[ROWS][KW];
-  VTB_UNROLL for (int a = 0; a < ROWS; a++)
+  value window[EACH][KW];
+  VTB_UNROLL for (int a = 0; a < EACH; a++)
     VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
   for (int x = x0; x < x1; x++) {
     const value dy = adjoint(x);
-    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+    VTB_UNROLL for (int a = 0; a < EACH; a++)
       VTB_UNROLL for (int e = 0; e < KW; e++) {
         window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - LEFT);
         sums[a * KW + e] = sums[a * KW + e] + dy * window[a][e];
@@ -54,5 +57,6 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
   }
 }
 vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {
-  vtb_write(part, (vtb_i64)(share * SUMS + i) * C + ch, sum);
+  const int tap = i < EACH * KW ? first * KW + i : TAPS;
+  if (tap < TAPS || first == 0) vtb_write(part, (vtb_i64)(share * ALL_SUMS + tap) * C + ch, sum);
 });
