@@ -16,10 +16,9 @@
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
   FEWER_READERS                                                                                    \
-  "," BOUND ",add_in_callee," BEFORE_FUSION ",split_thin,grow{row_gradients},fuse,precision,"      \
-  "fuse_mixer_grad,grow{local+filter_gradients+filter_adjoints},fuse_norms{split},"                \
-  "grow{products+factor_sums},library,fuse_norms,copy_for_scans,"                                  \
-  "grow{scans+scan_adjoints+maxima+mixers},storage,hoist,gather,prepare"
+  "," BOUND ",add_in_callee," BEFORE_FUSION ",split_thin,grow{of ops},fuse,precision,"             \
+  "fuse_mixer_grad,grow{of channels},fuse_norms{split},grow{of products},library,fuse_norms,"      \
+  "copy_for_scans,grow{of scans},storage,hoist,gather,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \

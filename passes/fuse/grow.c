@@ -9,7 +9,7 @@
  * a group grows, the words in their order, until none finds more; what leaves it whole (group.h)
  * stays. Rows are tried in the order of the table, so that what two could have is the first's.
  *
- * Options: names of rows, joined by "+".
+ * Options: a stage, "of products", or names of rows joined by "+".
  */
 #include "passes/fuse/words.h"
 
@@ -19,8 +19,12 @@
 enum { MOST_WORDS = 4 };
 enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8 };
 
+typedef enum stage { OPS, CHANNELS, PRODUCTS, SCANS } stage;
+static const char *const stages[] = {"ops", "channels", "products", "scans"};
+
 typedef struct fusion {
   const char *name;
+  stage stage;
   vtb_kernel_kind kind;
   vtb__anchor anchor;
   vtb__word before[MOST_WORDS], behind[MOST_WORDS], beside[MOST_WORDS];
@@ -33,8 +37,9 @@ typedef struct fusion {
   { __VA_ARGS__ }
 #define W(word) vtb__word_##word
 static const fusion rows[] = {
-#define VTB_FUSION(row, KIND, anchored, before_words, behind_words, beside_words, set)             \
+#define VTB_FUSION(row, STAGE, KIND, anchored, before_words, behind_words, beside_words, set)      \
   {.name = row,                                                                                    \
+   .stage = STAGE,                                                                                 \
    .kind = VTB_KERNEL_##KIND,                                                                      \
    .anchor = vtb__anchor_##anchored,                                                               \
    .before = before_words,                                                                         \
@@ -205,17 +210,20 @@ static void run_row(vtb_pass_context *c, const fusion *row) {
   }
 }
 
-static bool is_named(const char *names, const char *row) {
-  size_t n = strlen(row);
-  for (const char *s = names; s; s = strchr(s, '+') ? strchr(s, '+') + 1 : NULL)
-    if (strncmp(s, row, n) == 0 && (s[n] == '+' || s[n] == '\0')) return true;
+/* The options are the row's stage, "of products", or name it among others, "local+scans". */
+static bool is_wanted(const char *options, const fusion *row) {
+  size_t n = strlen(row->name);
+  if (!options || strncmp(options, "of ", 3) == 0)
+    return !options || strcmp(options + 3, stages[row->stage]) == 0;
+  for (const char *s = options; s; s = strchr(s, '+') ? strchr(s, '+') + 1 : NULL)
+    if (strncmp(s, row->name, n) == 0 && (s[n] == '+' || s[n] == '\0')) return true;
   return false;
 }
 
 vtb_status vtb__pass_grow(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   for (int r = 0; r < N_FUSIONS; r++)
-    if (is_named(c->options, rows[r].name) && !vtb__fusion_declined(c, rows[r].name))
+    if (is_wanted(c->options, &rows[r]) && !vtb__fusion_declined(c, rows[r].name))
       run_row(c, &rows[r]);
   return VTB_OK;
 }

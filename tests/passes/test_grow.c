@@ -2,6 +2,9 @@
  * moves, and that no way leads out of a group and back in. */
 #include "tests/passes/pass_check.h"
 
+#include <dirent.h>
+#include <string.h>
+
 #include "ir/kernels.h"
 
 typedef struct grown {
@@ -113,7 +116,43 @@ TEST(nothing_of_a_local_kernel_feeds_its_convolution) {
   CHECK(g.kernels == 1 && g.others == 2);
 }
 
+/* Whether a test of the folder names the row among those that grow. */
+static bool is_reached(const char *folder, const char *row) {
+  DIR *dir = opendir(folder);
+  bool reached = false;
+  CHECK(dir != NULL);
+  for (struct dirent *e; dir && !reached && (e = readdir(dir));) {
+    char path[512], *text = NULL, *at;
+    vtb_error err = {0};
+    size_t n;
+    snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+    if (e->d_name[0] == '.' || vtb_file_read(path, 1 << 20, &text, &n, &err) != VTB_OK) continue;
+    for (at = text; !reached && (at = strstr(at, "grow{")); at++) {
+      const char *end = strchr(at, '}'), *found = strstr(at, row);
+      size_t length = strlen(row);
+      reached =
+          end && found && found < end && strchr("{+", found[-1]) && strchr("+}", found[length]);
+    }
+    vtb_free(text);
+  }
+  if (dir) closedir(dir);
+  return reached;
+}
+
+TEST(each_row_is_reached_by_a_test) {
+  static const char *const rows[] = {
+#define VTB_FUSION(name, ...) name,
+#include "ir/kernels.def"
+#undef VTB_FUSION
+  };
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+    CHECK_MSG(is_reached(VTB_SOURCE_DIR "/tests/passes", rows[r]) ||
+                  is_reached(VTB_SOURCE_DIR "/tests/codegen", rows[r]),
+              "ir/kernels.def: no test grows \"%s\"", rows[r]);
+}
+
 int main(void) {
+  RUN(each_row_is_reached_by_a_test);
   RUN(factors_are_arguments_of_their_own);
   RUN(views_of_others_are_read_as_they_are);
   RUN(siblings_read_no_factor);

@@ -9,6 +9,11 @@
  * codegen/cpu/scan/linscan_grad.c has the reason. */
 #define FLOOR "1e-18f"
 
+int vtb__cuda_scan_tile_threads(int64_t width) {
+  enum { NARROW = 128, WIDE = 512 };
+  return width > WIDE ? 512 : width > NARROW ? 256 : 128;
+}
+
 static vtb_scan_tensors delta_tensors(const vtb_delta_tensors *d) {
   vtb_scan_tensors at;
   memset(&at, 0xff, sizeof at); /* all are -1 */

@@ -5,11 +5,7 @@
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 
-enum { STATE_THREADS = 256, NARROW = 128, WIDE = 512 };
-
-int vtb__cuda_scan_tile_threads(int64_t width) {
-  return width > WIDE ? 512 : width > NARROW ? 256 : 128;
-}
+enum { STATE_THREADS = 256 };
 
 /* The widest tiles of the state that still make a block a multiprocessor. */
 static int64_t value_tile(const vtb__cuda_scan *s, int64_t tile_k) {
