@@ -196,6 +196,7 @@ static const attention_case halves[] = {
     {.B = 1, .N = 256, .M = 40, .h = 4, .g = 2, .K = 64, .V = 16, .scale = 0.1, .range = 1},
     {.B = 1, .N = 256, .M = 256, .h = 1, .g = 1, .K = 64, .V = 64, .scale = 0.1, .range = 1},
     {.B = 1, .N = 40, .M = 257, .h = 1, .g = 1, .K = 64, .V = 64, .scale = 0.1, .range = 1},
+    {.B = 1, .N = 50, .M = 197, .h = 1, .g = 1, .K = 72, .V = 128, .scale = 0.1, .range = 1},
     {.B = 1, .N = 40, .M = 50, .h = 1, .g = 1, .K = 128, .V = 72, .scale = 0.1, .range = 1},
     {.B = 2,
      .N = 50,

@@ -18,6 +18,7 @@
 #define THREADS 128
 #define SHORT_KEYS 256      /* 143 KB of shared memory at 64 columns */
 #define SHORT_HALF_KEYS 288 /* of 16 bits: 103 KB; a grid of 16 x 16 and tokens beside it */
+#define SHORT_WIDE_KEYS 208 /* 148 KB at 128 columns */
 #define SHORT_WIDTH 64
 #define SHORT_GRAD_BYTES 166912 /* of shared memory: sm_80's */
 #define BUSY_BLOCKS 264         /* two for each of 132 multiprocessors */
@@ -214,9 +215,12 @@ static void fill_results(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
 }
 
 static bool is_short(const vtb_cuda *c, const operands *o) {
-  int64_t most = vtb_streq(tile_type(c, o, true), "float") ? SHORT_KEYS : SHORT_HALF_KEYS;
+  bool half = !vtb_streq(tile_type(c, o, true), "float");
   const vtb_attention *a = &o->a;
-  return a->n_keys <= most && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH;
+  int64_t widest = a->width > a->value_width ? a->width : a->value_width;
+  if (half && widest > SHORT_WIDTH)
+    return widest <= 2 * SHORT_WIDTH && a->n_keys <= SHORT_WIDE_KEYS;
+  return a->n_keys <= (half ? SHORT_HALF_KEYS : SHORT_KEYS) && widest <= SHORT_WIDTH;
 }
 
 /* Warps of a block of so many strips of 16 queries: each has as many strips as the others, if it
@@ -246,7 +250,8 @@ static void attend_short(vtb_cuda *c, const operands *o) {
   fill_results(c, k, o);
   vtb_cuda_fill(k, "T", "%s", tile_type(c, o, false));
   vtb_cuda_fill(k, "TQ", "%s", queries);
-  if (rounds_to_half(c)) vtb_cuda_pair(k);
+  if (rounds_to_half(c) && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH)
+    vtb_cuda_pair(k);
   VTB_CUDA_NUMBERS(k, {"ROWS", busy ? most : 16 * warps},
                    {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
   vtb_cuda_launch(k, heads * vtb_cuda_value(k, "ROW_BLOCKS"));
