@@ -129,12 +129,8 @@ bool vtb__word_local_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at,
 
 /* ---- adjoints of convolutions ---------------------------------------------------------------- */
 
-/* Of a thread; products of small matrices need four channels in one. */
-enum { MOST_TAPS = 25, MOST_TAPS_OF_FOUR = 9 };
-
 static const vtb_inst *adjoint_within(const vtb_inst *i) {
-  const vtb_inst *dx = vtb__op_within(i, VTB_OP_dwconv_dx, VTB_KERNEL_LOCAL);
-  return dx;
+  return vtb__op_within(i, VTB_OP_dwconv_dx, VTB_KERNEL_LOCAL);
 }
 
 static bool has(const vtb_inst *i, vtb_op op) {
@@ -154,7 +150,7 @@ bool vtb__anchor_filter_adjoint(const vtb_inst *i) {
   if (!dx || !vtb_depthwise_of(dx, &d) || has(i, VTB_OP_dwconv_dw) || has_share(i)) return false;
   for (int a = 0; a < VTB_GRID_AXES; a++)
     if (d.pad[a] < 0 || d.pad[a] >= d.kernel[a]) return false;
-  return vtb_axes_product(d.kernel) <= (has(i, VTB_OP_einsum) ? MOST_TAPS_OF_FOUR : MOST_TAPS);
+  return true;
 }
 
 static bool same_ints(const vtb_inst *x, const vtb_inst *y, const char *name) {
@@ -191,8 +187,6 @@ bool vtb__word_filter_gradient(vtb__group *g, vtb_inst *i, const vtb_value *at,
 
 /* ---- what makes the adjoint ------------------------------------------------------------------ */
 
-enum { BLOCK_ROWS = 4, MOST_TOKENS = 192 }; /* of rows in shared memory: 96 KB */
-
 /* Nothing of the kernel but the adjoints themselves reads dy. */
 static bool is_only_convolved(const vtb_value *dy) {
   vtb_inst **all;
@@ -208,9 +202,7 @@ static bool is_only_convolved(const vtb_value *dy) {
 bool vtb__anchor_filter_adjoints(const vtb_inst *i) {
   const vtb_inst *dx = i->op == VTB_OP_fused ? adjoint_within(i) : NULL;
   vtb_depthwise d;
-  if (!dx || !vtb_depthwise_of(dx, &d) || d.grid[0] != 1 || d.kernel[0] != 1 ||
-      (BLOCK_ROWS + d.kernel[1] - 1) * d.grid[2] > MOST_TOKENS)
-    return false;
+  if (!dx || !vtb_depthwise_of(dx, &d) || d.grid[0] != 1 || d.kernel[0] != 1) return false;
   const vtb_inst *dw = vtb__op_within(i, VTB_OP_dwconv_dw, VTB_KERNEL_LOCAL);
   const vtb_value *dy = dx->operands[0];
   return dw && !dy->def && dw->operands[1] == dy && is_only_convolved(dy);

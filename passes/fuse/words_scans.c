@@ -4,8 +4,6 @@
 #include "passes/fuse/words.h"
 
 enum { MOST_SCANS = 2, MOST_SUMS = 4 };
-/* What a block of 128 columns keeps of the scans before the last. */
-#define MOST_KEPT (256 * 1024)
 
 static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
@@ -76,7 +74,7 @@ static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
   vtb_scan a = vtb_scan_of(x), b = vtb_scan_of(y);
   return !a.grad && !b.grad && a.decay == b.decay && a.n_batch == b.n_batch &&
          a.n_tokens == b.n_tokens && a.n_heads == b.n_heads && a.K == b.K && a.V == b.V &&
-         !a.init && !b.init && !a.last && !b.last && a.n_tokens * 128 * 4 <= MOST_KEPT;
+         !a.init && !b.init && !a.last && !b.last;
 }
 
 /* Whether i needs the result of a scan of the group: a block has none of the next before all of one

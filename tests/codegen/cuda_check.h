@@ -5,6 +5,7 @@
 #ifndef VTB_TEST_CUDA_CHECK_H
 #define VTB_TEST_CUDA_CHECK_H
 
+#include "codegen/targets.h"
 #include "codegen/codegen.h"
 #include "ir/interp.h"
 #include "runtime/launch/launch_check.h"
@@ -155,12 +156,22 @@ static inline void cuda_return(cuda_cases *c, vtb_inst *inst) {
   }
 }
 
+/* Fusions that kernels take are made, whatever they cost. */
 static inline void cuda_passes(vtb_module *m, const char *pipeline) {
   vtb_error err = {0};
   vtb_diags d = {0};
-  vtb_pass_context c = {.module = m, .diags = &d, .batch = 1, .target = vtb_target_find("cuda")};
+  vtb_decisions all = {.all = true};
+  vtb_codegen_options o = {0};
+  vtb_pass_context c = {.module = m,
+                        .diags = &d,
+                        .batch = 1,
+                        .target = vtb_target_find("cuda"),
+                        .asker = vtb_backend_asker(vtb_target_find("cuda"), &o),
+                        .decisions = &all};
   vtb_status status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = pipeline}, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
+  vtb_asker_free(c.asker);
+  vtb_decisions_free(&all);
   vtb_diags_free(&d);
 }
 
