@@ -14,7 +14,7 @@
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
 
-enum { MANY_WARPS = 1056 };
+enum { WARPS_EACH = 8 }; /* of a multiprocessor that is busy */
 
 static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
@@ -114,12 +114,12 @@ static void copy_around_scans(vtb_func *f) {
 
 /* ---- directions ------------------------------------------------------------------------------ */
 
-static void part(vtb_inst *fused) {
+static void part(const vtb_gpu *gpu, vtb_inst *fused) {
   const vtb_func *f = fused->callee;
   for (const vtb_inst *i = f->first; i; i = i->next)
     if (!vtb_scan_takes_body(i)) return;
   vtb_scan s = vtb_scan_of(f->first);
-  if (s.n_batch * s.n_heads * ((s.V + 31) / 32) < MANY_WARPS) return;
+  if ((double)(s.n_batch * s.n_heads * ((s.V + 31) / 32)) < WARPS_EACH * gpu->processors) return;
   vtb_builder b = {
       .module = fused->func->module, .func = fused->func, .before = fused, .span = fused->span};
   vtb_value **inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *inside);
@@ -137,7 +137,7 @@ vtb_status vtb__pass_copy_for_scans(vtb_pass_context *c, vtb_error *err) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     for (vtb_inst *i = f->first, *next; i; i = next) {
       next = i->next;
-      if (vtb_is_scans(i)) part(i);
+      if (vtb_is_scans(i)) part(vtb_gpu_or_default(&c->gpu), i);
     }
     copy_around_scans(f);
   }
