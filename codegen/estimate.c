@@ -150,6 +150,7 @@ static vtb_launch_estimate estimate_kernel(walk *w, const vtb_launch_step *s) {
   work.issue *= as_often;
   work.special *= as_often;
   work.wavefronts *= as_often;
+  work.after *= as_often;
   work.blocks = e.blocks;
   work.bytes = e.bytes;
   work.l2_bytes = e.l2_bytes;

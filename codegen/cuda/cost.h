@@ -21,7 +21,7 @@
 const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c);
 
 /* What a launch of the kernel does, added to what was said before: tensor, issue, special,
- * wavefronts; the longest chain, most registers and bytes under way. */
+ * wavefronts, after; the longest chain, most registers and bytes under way. */
 void vtb_cuda_spend(vtb_cuda_kernel *k, const vtb_work *w);
 
 #endif

@@ -7,6 +7,10 @@
  *   seconds = launch + max(memory, L2, tensor cores, issue slots, special functions, wavefronts,
  *                          chain)
  *
+ * but what a block does in phases of which one waits for the other adds up, as far as other blocks
+ * of the multiprocessor do not fill the gaps: memory and computing of kernels that say so, tensor
+ * cores and what is made of their results.
+ *
  * All but memory and L2 belong to a multiprocessor: the one with most blocks decides, so that 133
  * equal blocks on 132 multiprocessors take as long as 264. How many blocks share one follows from
  * threads, shared memory and registers; few warps neither fill the issue slots nor keep enough
@@ -70,6 +74,9 @@ typedef struct vtb_work {
   double wavefronts;                       /* accesses to L1 and shared memory, 128 bytes each */
   double chain;                            /* clocks that a block takes at least */
   double flight; /* bytes that a block keeps under way; 0: two loads of 16 bytes a lane */
+  /* Of `issue`, what a block's warps have left to do when its tensor cores have ended. */
+  double after;
+  bool phases; /* a block brings all it needs, then computes: one waits for the other */
 } vtb_work;
 
 typedef enum vtb_limit {

@@ -15,7 +15,7 @@ enum {
   TILE = 64,
   TURN_CLOCKS = 1500, /* of a tile of states: what the next one waits for */
   MMA_FLOPS = 4096,   /* of m16n8k16 */
-  MMA_ISSUE = 5       /* instructions for each: fragments, copies, addresses and itself */
+  MMA_ISSUE = 4       /* instructions for each, as the texts have: fragments, copies and itself */
 };
 
 /* Numbers of two parts meet three times; fp32 is made of tf32. */

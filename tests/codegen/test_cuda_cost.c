@@ -103,6 +103,23 @@ TEST(elementwise_ops) {
   CHECK(plain.tensor[0] == 0 && plain.tensor[1] == 0);
 }
 
+/* What a thread keeps of rows and columns is counted: a row of 768 numbers is 24 a lane of a
+ * warp. */
+TEST(registers_of_rows) {
+  static const char text[] =
+      "entry func @f(%x: f32[512, 768] input \"x\") -> (f32[512, 768]) {\n"
+      "  %y = fused @norm(%x) {kind = \"row\"} : f32[512, 768]\n  return %y\n}\n"
+      "kernel @norm(%x: f32[512, 768]) -> (f32[512, 768]) {\n"
+      "  %m = reduce_max %x {axes = [1], keep = 1} : f32[512, 1]\n"
+      "  %d = sub %x, %m : f32[512, 768]\n  %e = exp %d : f32[512, 768]\n"
+      "  %s = reduce_sum %e {axes = [1], keep = 1} : f32[512, 1]\n"
+      "  %y = div %e, %s : f32[512, 768]\n  return %y\n}\n";
+  vtb_launch_plan *p = plan_of(text, VTB_PRECISION_FP32);
+  double registers = p->work[p->steps[0].index].registers;
+  CHECK_MSG(registers >= 36 + 24 && registers <= 36 + 2 * 24, "%g", registers);
+  vtb_launch_plan_free(p);
+}
+
 /* A second op reads what the first has written: from L2 if both fit. */
 static void check_chain(int rows, bool cached) {
   char text[600];
@@ -146,6 +163,7 @@ TEST(structured_texts_declare_costs) {
     if (!vtb_ends_with(name, ".cu") || !structured) continue;
     CHECK_MSG(strstr(text, "\ncost issue = "), "%s does not say what a block does: cost issue",
               name);
+    CHECK_MSG(strstr(text, "\ncost registers = "), "%s does not say cost registers", name);
     if (strstr(text, "FACTORS"))
       CHECK_MSG(strstr(text, "\ncost tensor = ") || strstr(text, "\ncost wide = "),
                 "%s makes products, but says no cost tensor", name);
@@ -155,6 +173,7 @@ TEST(structured_texts_declare_costs) {
 int main(void) {
   RUN(products);
   RUN(elementwise_ops);
+  RUN(registers_of_rows);
   RUN(what_was_just_written_is_in_l2);
   RUN(structured_texts_declare_costs);
   return test_done();

@@ -9,11 +9,11 @@ static vtb_work idle(const vtb_gpu *m) {
 }
 
 /* What a field is, by number. */
-enum { BYTES, L2, TENSOR, ISSUE, SPECIAL, WAVEFRONTS, CHAIN, FIELDS };
+enum { BYTES, L2, TENSOR, ISSUE, SPECIAL, WAVEFRONTS, CHAIN, FIELDS, AFTER = FIELDS, ALL };
 static double *field(vtb_work *w, int i) {
-  double *all[FIELDS] = {&w->bytes, &w->l2_bytes, &w->tensor[VTB_TENSOR_WARP_16],
-                         &w->issue, &w->special,  &w->wavefronts,
-                         &w->chain};
+  double *all[ALL] = {&w->bytes, &w->l2_bytes, &w->tensor[VTB_TENSOR_WARP_16],
+                      &w->issue, &w->special,  &w->wavefronts,
+                      &w->chain, &w->after};
   return all[i];
 }
 
@@ -117,18 +117,56 @@ TEST(monotonic) {
     vtb_work w = {.blocks = floor(exp(10 * fabs(test_random(&seed)))) + 1,
                   .threads = 32 * floor(1 + 31 * fabs(test_random(&seed))),
                   .shared_bytes = 1e5 * fabs(test_random(&seed)),
-                  .registers = floor(255 * fabs(test_random(&seed)))};
-    for (int f = 0; f < FIELDS; f++) *field(&w, f) = exp(24 * fabs(test_random(&seed)));
+                  .registers = floor(255 * fabs(test_random(&seed))),
+                  .phases = test_random(&seed) > 0};
+    for (int f = 0; f < ALL; f++) *field(&w, f) = exp(24 * fabs(test_random(&seed)));
     double before = vtb_gpu_time(m, &w).seconds;
     CHECK(isfinite(before) && before > 0);
     vtb_work more = w;
-    *field(&more, i % FIELDS) *= 3;
+    *field(&more, i % ALL) *= 3;
     CHECK(vtb_gpu_time(m, &more).seconds >= before);
     more = w;
     more.shared_bytes += 4096; /* never more blocks at a time */
     CHECK(vtb_gpu_time(m, &more).seconds >= before * (1 - 1e-12));
     CHECK(vtb_gpu_time(m, &more).resident <= vtb_gpu_time(m, &w).resident);
   }
+}
+
+/* What a block does one after the other adds up, as far as others do not fill the gaps. */
+TEST(phases) {
+  const vtb_gpu *m = vtb_gpu_find("h200");
+  double clocks = m->clock * m->processors, start = m->launch + m->latency;
+  vtb_work w = {.blocks = 64 * m->processors, .threads = 1024, .registers = 64};
+  w.bytes = m->bytes;
+  w.issue = m->issue * clocks;
+  CHECK_NEAR(vtb_gpu_time(m, &w).seconds, 1 + start, 1e-3);
+  w.phases = true;
+  CHECK(vtb_gpu_time(m, &w).resident == 1);
+  CHECK_NEAR(vtb_gpu_time(m, &w).seconds, 2 + start, 1e-3);
+  w.registers = 32;
+  CHECK_NEAR(vtb_gpu_time(m, &w).seconds, 1.5 + start, 1e-3);
+  /* results behind a product: half of what is issued */
+  vtb_work p = {.blocks = 64 * m->processors, .threads = 512, .registers = 128};
+  p.tensor[VTB_TENSOR_WIDE_16] = m->tensor[VTB_TENSOR_WIDE_16];
+  p.issue = m->issue * clocks;
+  CHECK_NEAR(vtb_gpu_time(m, &p).seconds, 1 + start, 1e-3);
+  p.after = p.issue / 2;
+  CHECK_NEAR(vtb_gpu_time(m, &p).seconds, 1.5 + start, 1e-3);
+}
+
+/* Few warps issue little, and less where they wait for tensor cores: the scan of 16-bit tiles that
+ * was simulated has 8 warps and 1.4 instructions a clock. */
+TEST(few_warps_wait) {
+  const vtb_gpu *m = vtb_gpu_find("h200");
+  double clocks = m->clock * m->processors;
+  vtb_work w = {.blocks = 64 * m->processors, .threads = 256, .registers = 240, .issue = clocks};
+  double plain = 1 / vtb_gpu_time(m, &w).by[VTB_LIMIT_ISSUE];
+  CHECK_NEAR(plain, 2, 1e-9);
+  w.tensor[VTB_TENSOR_WARP_16] = 4096 * clocks / 4;
+  double tiles = 1 / vtb_gpu_time(m, &w).by[VTB_LIMIT_ISSUE];
+  CHECK_MSG(tiles > 1.2 && tiles < 1.5, "%g instructions a clock", tiles);
+  w.registers = 32;
+  CHECK_NEAR(1 / vtb_gpu_time(m, &w).by[VTB_LIMIT_ISSUE], m->issue, 1e-9);
 }
 
 static double gemm(const vtb_gpu *g, double m, double n, double k, vtb_tensor_unit unit) {
@@ -156,6 +194,8 @@ int main(void) {
   RUN(resident_blocks);
   RUN(waves);
   RUN(monotonic);
+  RUN(phases);
+  RUN(few_warps_wait);
   RUN(library_products);
   return test_done();
 }

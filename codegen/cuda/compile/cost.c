@@ -16,7 +16,14 @@ void vtb_cuda_spend(vtb_cuda_kernel *k, const vtb_work *w) {
   k->work.chain = larger(k->work.chain, w->chain);
   k->work.flight = larger(k->work.flight, w->flight);
   k->work.registers = larger(k->work.registers, w->registers);
+  k->work.after += w->after;
+  k->work.phases |= w->phases;
   k->spent = true;
+}
+
+void vtb__cuda_registers(vtb_cuda_kernel *k, int64_t registers) {
+  enum { MOST = 255 };
+  k->work.registers = larger(k->work.registers, (double)(registers < MOST ? registers : MOST));
 }
 
 /* ---- as bodies of ops do it ------------------------------------------------------------------ */
@@ -132,7 +139,9 @@ static bool add_declared(vtb_cuda_kernel *k, double blocks) {
                 .wavefronts = blocks * (double)c.wavefronts,
                 .chain = (double)c.chain,
                 .flight = (double)c.flight,
-                .registers = (double)c.registers};
+                .registers = (double)c.registers,
+                .after = blocks * (double)c.after,
+                .phases = c.phases != 0};
   if (c.tensor) add_tensor(&w, factors_of(k), false, blocks * (double)c.tensor);
   if (c.wide) add_tensor(&w, factors_of(k), true, blocks * (double)c.wide);
   bool takes_body = vtb__text_has(&k->of, "row_body") || vtb__text_has(&k->of, "put_y");
@@ -141,6 +150,7 @@ static bool add_declared(vtb_cuda_kernel *k, double blocks) {
     effort sum = ops_of(k);
     w.issue += sum.lanes / 32;
     w.special += sum.special;
+    if (c.after) w.after += sum.lanes / 32;
   }
   vtb_cuda_spend(k, &w);
   return true;

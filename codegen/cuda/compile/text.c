@@ -170,9 +170,10 @@ static int64_t *cost_named(vtb__text_costs *c, const char *name) {
   const struct {
     const char *name;
     int64_t *value;
-  } all[] = {{"tensor", &c->tensor},       {"wide", &c->wide},    {"issue", &c->issue},
-             {"special", &c->special},     {"chain", &c->chain},  {"wavefronts", &c->wavefronts},
-             {"registers", &c->registers}, {"flight", &c->flight}};
+  } all[] = {{"tensor", &c->tensor},       {"wide", &c->wide},     {"issue", &c->issue},
+             {"special", &c->special},     {"chain", &c->chain},   {"wavefronts", &c->wavefronts},
+             {"registers", &c->registers}, {"flight", &c->flight}, {"after", &c->after},
+             {"phases", &c->phases}};
   for (size_t i = 0; i < sizeof all / sizeof *all; i++)
     if (vtb_streq(all[i].name, name)) return all[i].value;
   return NULL;

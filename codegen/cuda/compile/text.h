@@ -89,10 +89,12 @@ const char *vtb__text_refusal(vtb__text *t, vtb_arena *arena);
  *   wavefronts       accesses to L1 and shared memory, 128 bytes each
  *   chain            clocks at least
  *   flight           bytes under way to shared memory; 0: two loads of 16 bytes a lane are
- *   registers        of a thread; 0: nothing is known */
+ *   registers        of a thread; 0: nothing is known
+ *   after            of issue, what is left when tensor cores have ended
+ *   phases           1: a block brings all it needs before it computes */
 typedef struct vtb__text_costs {
   bool any;
-  int64_t tensor, wide, issue, special, wavefronts, chain, flight, registers;
+  int64_t tensor, wide, issue, special, wavefronts, chain, flight, registers, after, phases;
 } vtb__text_costs;
 /* Of a text whose numbers are filled. */
 VTB_MUST_USE vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *err);

@@ -13,7 +13,12 @@
 #include "ir/kernels.h"
 #include "ir/rewrite.h"
 
-enum { THREADS = 128, FULL = 2112, MOST_EACH = 32 };
+enum {
+  THREADS = 128,
+  FULL = 2112,
+  MOST_EACH = 32,
+  REGISTERS = 64 /* of a thread: ptxas takes so many where it has a matrix of 4 x 4 */
+};
 
 typedef struct local {
   const vtb_inst *fused;
@@ -179,6 +184,7 @@ static bool write_kernel(vtb_cuda_expr *e, const local *l, int lanes) {
     vtb__cuda_discard(k);
     return false;
   }
+  vtb__cuda_registers(k, REGISTERS);
   vtb_cuda_launch(k, ((height + each - 1) / each * width + THREADS - 1) / THREADS);
   return true;
 }

@@ -24,7 +24,8 @@ enum {
   MOST_UNROLLED = 256,
   SUMS_IN_REGISTERS = 2, /* of columns */
   MANY_COLUMNS = 72,     /* more of one sum alone in registers, beside what a row keeps */
-  MOST_COLUMNS = 96      /* registers for sums of columns; more are a block's */
+  MOST_COLUMNS = 96,     /* registers for sums of columns; more are a block's */
+  BESIDE_ARRAYS = 36     /* of a thread: what ptxas takes of rows that keep little */
 };
 
 typedef struct row {
@@ -32,7 +33,8 @@ typedef struct row {
   int threads; /* of one row: 32 or BLOCK; of rows of another kernel a part of a warp */
   bool inside; /* another kernel, whose rows are `real` or not */
   int64_t columns, chunks;
-  int n_strips; /* roots that are sums of rows */
+  int n_strips;      /* roots that are sums of rows */
+  int64_t registers; /* of a thread, for arrays */
 } row;
 
 static void store_root(vtb_cuda_expr *e, const vtb_root *root, const vtb_index *index) {
@@ -160,7 +162,7 @@ static bool varies_by_row(const vtb_cuda_expr *e, const vtb_kept *k) {
 
 /* Arrays for what several passes need, as far as registers reach: first what each row has of its
  * own; the rest is in the caches. */
-static void declare_kept(vtb_cuda_expr *e, const row *r) {
+static void declare_kept(vtb_cuda_expr *e, row *r) {
   int64_t used = 0;
   for (size_t i = 0; i < e->body.kept.n; i++) {
     e->body.kept.at[i].place = NULL;
@@ -173,6 +175,7 @@ static void declare_kept(vtb_cuda_expr *e, const row *r) {
     if (__builtin_popcount(k->passes) < 2 || r->chunks > MOST_CHUNKS) continue;
     if (used + r->chunks * e->body.lanes > MOST_KEPT) continue;
     used += r->chunks * e->body.lanes;
+    r->registers += r->chunks * e->body.lanes;
     k->place = vtb_arena_printf(&e->c->arena, "%ck%zu", e->body.lanes > 1 ? 'v' : 's', i);
     vtb_cuda_line(e->k, "%s %s[%lld];", e->body.lanes > 1 ? "vtb_f4" : "float",
                   (const char *)k->place, (long long)r->chunks);
@@ -208,7 +211,7 @@ static void emit_passes(vtb_cuda_expr *e, row *r) {
 
 /* ---- strips ---------------------------------------------------------------------------------- */
 
-static void declare_columns(vtb_cuda_expr *e, const row *r) {
+static void declare_columns(vtb_cuda_expr *e, row *r) {
   for (int i = 0; i < r->of.n_roots; i++) {
     if (!vtb__row_is_strip(r->of.roots[i].value)) continue;
     const char *type = e->body.lanes > 1 ? "vtb_f4" : "float";
@@ -217,6 +220,7 @@ static void declare_columns(vtb_cuda_expr *e, const row *r) {
                       r->chunks * BLOCK);
     else
       vtb_cuda_line(e->k, "%s columns%d[%lld];", type, i, (long long)r->chunks);
+    if (!is_beside(e, r, i)) r->registers += r->chunks * e->body.lanes;
     vtb_cuda_line(e->k, "VTB_UNROLL for (int c = 0; c < %lld; c++) %s = %s;", (long long)r->chunks,
                   column_of(e, r, i), e->body.lanes > 1 ? "vtb_splat(0.0f)" : "0.0f");
   }
@@ -352,6 +356,7 @@ static bool write_kernel(vtb_cuda_expr *e, row *r, int lanes) {
   vtb__cuda_begin_lanes(e, lanes);
   r->columns = e->body.groups[last].size;
   r->n_strips = 0;
+  r->registers = 0;
   for (int i = 0; i < r->of.n_roots; i++) r->n_strips += vtb__row_is_strip(r->of.roots[i].value);
   choose_threads(e, r);
   e->k = vtb_cuda_begin(e->c, r->n_strips ? "strips" : "row", BLOCK);
@@ -361,6 +366,7 @@ static bool write_kernel(vtb_cuda_expr *e, row *r, int lanes) {
     vtb__cuda_discard(e->k);
     return false;
   }
+  vtb__cuda_registers(e->k, BESIDE_ARRAYS + r->registers);
   vtb_cuda_launch(e->k, blocks);
   return true;
 }

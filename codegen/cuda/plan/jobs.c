@@ -146,6 +146,8 @@ static void add_work(vtb_work *w, const vtb_work *job) {
   w->issue += job->issue;
   w->special += job->special;
   w->wavefronts += job->wavefronts;
+  w->after += job->after;
+  w->phases |= job->phases;
   if (job->threads > w->threads) w->threads = job->threads;
   if (job->shared_bytes > w->shared_bytes) w->shared_bytes = job->shared_bytes;
   if (job->registers > w->registers) w->registers = job->registers;

@@ -212,8 +212,8 @@ static double wide_seconds(const product *p, const struct wide_tile *t, double s
                 .flight = (wide_stages(bm, bn) - 1) * (bm + bn) * STEP * 2,
                 .bytes = batch * (m + n) * k * 2 + bytes_of_result(p, splits)};
   w.tensor[VTB_TENSOR_WIDE_16] = turns * 2 * bm * bn * range;
-  w.issue =
-      turns * (t->groups * 4 * (range / STEP * 24 + bn * effort_of_four(p, bm, bn) / 4) + 200);
+  w.after = turns * t->groups * bn * effort_of_four(p, bm, bn);
+  w.issue = turns * (t->groups * 4 * range / STEP * 24 + 200) + w.after;
   w.wavefronts = turns * (range / STEP * (bm + bn + t->groups * (64 + bn)) + t->groups * 4 * bn);
   /* gpu->l2_bytes is what loads by threads reach. The copy engine asks for rows of 128 bytes stages
    * ahead: products of 8192 by wgmma without clusters, published at 610 Tflop/s on an H100 with

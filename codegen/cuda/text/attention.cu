@@ -24,6 +24,7 @@ constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE)
 require THREADS == 128;
 cost tensor = 8192 * (M + 63) / 64 * (K + TILE) / (CAUSAL ? 2 : 1);
 cost issue = 4 * ((M + 63) / 64) * (sizeof(T) == 2 ? 4 * (K + TILE) + 400 : 8 * (K + TILE) + 450) / (CAUSAL ? 2 : 1);
+cost registers = 110;
 cost special = 4096 * ((M + 63) / 64) / (CAUSAL ? 2 : 1);
 shared T a_tile[(KEPT ? (K + SLAB - 1) / SLAB : 1) * 64 * PA];
 shared T b_tile[64 * PA];

@@ -31,6 +31,7 @@ constexpr int STEP = vtb_depth(FACTORS);
 require THREADS == 128;
 cost tensor = 8192 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (K + V + TILE);
 cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (sizeof(T) == 2 ? 5 * (K + V + TILE) + 450 : 11 * (K + V + TILE) + 400);
+cost registers = RESULT == DQ ? 128 : 150;
 cost special = 4096 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS));
 shared T a_tile[64 * PA];
 shared T b_tile[64 * PA];

@@ -34,6 +34,7 @@ cost tensor = 2 * SHARED * QUERIES * KEYS * (3 * DEPTH + 2 * WIDTH);
 cost issue = SHARED * TILES * (WARPS * (8 * (DEPTH + WIDTH) / 7 + 110) + DEPTH / 8 * (KEYS / 4 + 80)) + SHARED * QUERIES * 17 + WARPS * 500;
 cost special = SHARED * QUERIES * KEYS;
 cost registers = 128;
+cost phases = 1;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
 shared T queries[QUERIES * PK];

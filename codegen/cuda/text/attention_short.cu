@@ -30,6 +30,7 @@ cost tensor = 2 * ROWS * KEYS * (DEPTH + WIDTH);
 cost issue = ROWS / 16 * (KEYS * (DEPTH + WIDTH) / 85 + 3 * KEYS + 300) + KEYS * (DEPTH + WIDTH) / 60;
 cost special = ROWS * KEYS;
 cost registers = WIDTH > 64 ? 168 : 128;
+cost phases = 1;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
 shared TQ queries[THREADS / 2 * PQ];

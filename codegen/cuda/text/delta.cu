@@ -28,6 +28,7 @@ constexpr int P = vtb_pitch_along(KP, 4), PV = vtb_pitch_across(TILE), PS = vtb_
 require THREADS == 128 && RANK <= 16;
 cost tensor = TILES * 32 * KP * (16 + 2 * TILE);
 cost issue = TILES * (KP * (16 + 2 * TILE) / 4 + 1500);
+cost registers = 168;
 cost chain = TILES * 2500;
 shared float state[KP * PV];
 shared float keys[2 * 16 * P], reads[2 * 16 * P], values[2 * 16 * PV]; /* of this tile and the next */

@@ -16,6 +16,7 @@ hole expr first;                 /* state of key and x */
 hole expr w_at;                  /* offset for pos, r and x */
 constexpr int BLOCKS = (V + 31) / 32, WARPS = THREADS / 32, OWN = (K + WARPS - 1) / WARPS;
 cost issue = N * RANK * (WARPS * (OWN * 8 + 60));
+cost registers = 40 + 2 * OWN;
 cost chain = N * RANK * (OWN * 12 + 300);
 shared float held[HELD ? K * 32 : 0];
 shared float parts[2 * WARPS * 32], rows[RANK * 32]; /* of S^T b; w of the token */

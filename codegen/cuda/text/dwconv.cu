@@ -25,6 +25,7 @@ require C % PER == 0;
 constexpr int BY_ROWS = (ROWS * (STRIP + KW - 1) * (PER + 2) + 2 * TAPS * PER) / STRIP;
 constexpr int EFFORT = TAPS * PER + (IN_REGISTERS ? ROWS * (PER + 2) : KW <= 16 ? BY_ROWS : TAPS * (12 + 2 * PER)); /* of a token */
 cost issue = THREADS / 32 * (STRIP * (EFFORT + 6) + TAPS * (PER == 4 ? 8 : 5) + 80);
+cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
 shared float taps[STAGED ? SLOTS * PITCH : 1]; /* of slot s: those of the channel of thread s */
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
 if constexpr (STAGED) {

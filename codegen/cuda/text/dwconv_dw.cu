@@ -13,6 +13,7 @@ constexpr int WARPS = THREADS / 32, BLOCKS = (C + 31) / 32, SHARE = (ALL + SHARE
 constexpr int TAPS = KT * KH * KW;
 require SUMS * GROUPS >= TAPS;
 cost issue = SHARE * STRIP * (9 * SUMS + 10);
+cost registers = 40 + SUMS;
 shared float warps[WARPS * SUMS * 32];
 const int ch = vtb_block() % BLOCKS * 32 + vtb_lane(), first = vtb_block() / BLOCKS % GROUPS * SUMS;
 const int share = vtb_block() / BLOCKS / GROUPS, end = vtb_min_int(SHARE * (share + 1), ALL);

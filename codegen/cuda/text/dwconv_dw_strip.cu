@@ -22,6 +22,7 @@ constexpr int SUMS = EACH * KW + (BIAS ? 1 : 0); /* of a thread */
 require C % PER == 0 && ALONG <= THREADS && ROWS % EACH == 0;
 constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = EACH * (KW * PER + 5 * PER + 8) + 16;
 cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 60) + 16 * SUMS + 60);
+cost registers = 40 + 2 * TAPS * PER;
 shared value chunk[CHUNK * THREADS];
 const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG, ch = column * PER;
 const int share = vtb_block() / (TILES * GROUPS), first = vtb_block() / TILES % GROUPS * EACH; /* row of the kernel */

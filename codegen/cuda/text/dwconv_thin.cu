@@ -35,6 +35,7 @@ cost tensor = 32 * WIDE * DEPTH * PRODUCTS;
 constexpr int BY_ROWS = (ROWS * (STRIP + KW - 1) * (PER + 2) + 2 * TAPS * PER) / STRIP;
 constexpr int EFFORT = TAPS * PER + (IN_REGISTERS ? ROWS * (PER + 2) : KW <= 16 ? BY_ROWS : TAPS * (12 + 2 * PER)); /* of a token */
 cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + 2 * TAPS * PER + 180 + 5 * PRODUCTS * WIDE / AT_ONCE) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
+cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
 const int share = vtb_block() % SHARES, strip = vtb_block() / SHARES % STRIPS;

@@ -11,6 +11,7 @@ hole code put;                   /* stores sum of row `which` at pos and x */
 hole code put_z;                 /* stores sum of the column behind COLUMNS at pos */
 constexpr int COUNT = N * WIDTH, BLOCKS = (TAKEN * COUNT + THREADS - 1) / THREADS;
 cost issue = THREADS / 32 * (34 + 4 * PARTS);
+cost registers = 32;
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}

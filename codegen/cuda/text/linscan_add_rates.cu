@@ -5,6 +5,7 @@ hole code directions;            /* pointers of direction dir */
 hole expr da_at;                 /* offset for h, key and x */
 constexpr int COUNT = K * V, BLOCKS = (COUNT + THREADS - 1) / THREADS;
 cost issue = THREADS / 32 * (30 + 4 * BATCH);
+cost registers = 32;
 const int scan = vtb_block() / BLOCKS, dir = scan % DIRS, h = scan / DIRS % HEADS;
 ${directions}
 const int i = vtb_block() % BLOCKS * THREADS + vtb_tid();

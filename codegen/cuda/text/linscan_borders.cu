@@ -32,6 +32,7 @@ constexpr int PK = vtb_pitch_across(TILE_K), PV = vtb_pitch_across(TILE_V), STAG
 require THREADS == 256 && (TILE_K == 64 || TILE_K == 128) && TILE_V % 16 == 0 && TILE_V <= 128;
 cost tensor = 2 * 64 * TILE_K * TILE_V * ROW_TILES;
 cost issue = 8 * (STRIPS * PART * 3 / 2 + 100) * ROW_TILES;
+cost registers = TILE_K == 64 ? 74 : 130;
 cost chain = 800 * ROW_TILES;
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 shared T ring[STAGES * STAGE];

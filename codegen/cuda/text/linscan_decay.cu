@@ -22,6 +22,7 @@ constexpr int BLOCKS = N_CHUNKS;
 constexpr bool CROSSING = CHUNK_TILES > 1;
 require THREADS == 128;
 cost issue = (ENTERS && LEAVES ? STATE / 8 : 0) + CHUNK_TILES * 600;
+cost registers = 55;
 cost chain = CHUNK_TILES * 2000;
 shared float parts[32], near[64];
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;

@@ -5,6 +5,7 @@ hole code directions;            /* pointers of direction dir */
 hole expr dd_at;                 /* offset for h */
 constexpr int BLOCKS = 1, ENTRY = DIRS * HEADS;
 cost issue = 8 * (BATCH * N_CHUNKS + 31) / 32 + 60;
+cost registers = 32;
 cost chain = 20 * (BATCH * N_CHUNKS + 31) / 32 + 1000;
 const int scan = vtb_block() / BLOCKS, dir = scan % DIRS, h = scan / DIRS % HEADS;
 ${directions}

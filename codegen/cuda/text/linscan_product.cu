@@ -40,6 +40,7 @@ constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PA : SLAB * PC;
 require THREADS == 128 && (!PAIRED || DEPTH <= SLAB);
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
 cost issue = 2 * SIDES * (CHUNK_TILES + 1) * (12 * DEPTH + 13 * TILE) + (OUTSIDE ? 50 * DEPTH : 0);
+cost registers = FORWARD ? 128 : 160;
 shared T a_tile[64 * PA];
 shared T b_tile[vtb_max_int(64 * PA, STATE_SLAB)];
 shared T c_tile[64 * PC] over PAIRED ? b_tile : a_tile; /* after what it lies over */

@@ -51,6 +51,7 @@ cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MA
 cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * GROUP * (GROUP + 8)) : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 27 : 3) + PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : SPAN * 24) : 26)) + ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = vtb_max_int(128, 56 + 4 * STEPS + 8 * PAIRS);
+cost phases = 1;
 shared T b_tile[ROWS * PB];
 shared T c_tile[ROWS * PC];
 shared T stages[WARPS * STAGE];

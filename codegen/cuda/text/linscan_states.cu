@@ -23,6 +23,7 @@ constexpr int CHUNK_TILES = (CHUNK + 63) / 64, P = vtb_pitch_across(64);
 require THREADS == 256;
 cost tensor = 2 * 64 * 64 * 64 * ROW_TILES;
 cost issue = 8 * 1000 * ROW_TILES;
+cost registers = 64;
 cost chain = 1500 * ROW_TILES;
 shared float keys[64 * P], values[64 * P];
 shared float decays[64], through[64], after[64], parts[32];

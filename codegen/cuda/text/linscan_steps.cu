@@ -29,6 +29,7 @@ constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (
 constexpr int BLOCKS = V_BLOCKS * KEY_TILES, LATER = (N + SEGMENT - 1) / SEGMENT - 1;
 require THREADS == 32 * WARPS && (!STARTS || (GROUPS == 1 && KEY_TILES == 1 && K % 4 == 0));
 cost issue = PASSES * WARPS * N * 8 * KR; /* beside what a body computes */
+cost registers = 44 + 2 * KR;
 cost special = RATES ? PASSES * 32 * WARPS * N * KR : 0;
 cost chain = PASSES * 30 * N;
 shared float decays[BY_KEY ? SEGMENT * KP : 0];

@@ -22,6 +22,7 @@ constexpr int PA = vtb_pitch_along(SLAB, 4), PP = vtb_pitch_along(64, 4);
 require THREADS == 128;
 cost tensor = 4096 * (CHUNK_TILES + 1) * (K + V1);
 cost issue = 2 * (CHUNK_TILES + 1) * 12 * (K + V1);
+cost registers = 128;
 shared float a_tile[64 * PA], b_tile[64 * PA];
 shared float terms[64 * PP];
 shared float decays[64], through[64], after[64], own[64], parts[32];

@@ -49,6 +49,8 @@ cost flight = (STAGES - 1) * (BM + BN) * STEP * 2;
 constexpr bool EDGES = M % ROWS > 0 || N % COLUMNS > 0;
 constexpr int EFFORT = EACH == 1 ? 20 : (SPREAD ? 4 : 8) + (EDGES ? 8 : 0) + (PARTED ? 12 : 0); /* of 4 columns of 16 rows */
 cost issue = TURNS * (GROUPS * 4 * (RANGE / STEP * 24 + BN * EFFORT / 4) + 200);
+cost after = TURNS * GROUPS * BN * EFFORT;
+cost registers = 168;
 cost wavefronts = TURNS * (RANGE / STEP * (BM + BN + GROUPS * (64 + BN)) + GROUPS * 4 * BN * (EACH == 4 ? 1 : 2));
 shared T a_tile[STAGES * BM * STEP];
 shared T b_tile[STAGES * BN * STEP];
