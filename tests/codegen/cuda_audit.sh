@@ -5,7 +5,7 @@
 #   cuda_audit.sh FAMILY     a small preset of the family: vil, vim, vir, vit or vllama
 #   cuda_audit.sh table      what is known of all presets, as Markdown
 #
-# Of all presets models of few blocks are looked at, since blocks repeat. What was found of a program is kept beside a
+# Models of few blocks are looked at, since blocks repeat. What was found of a program is kept beside a
 # hash of its kernels and launches: a run takes up where the last one was stopped, VTB_AUDIT_JOBS (2) programs at a
 # time: an hour on two cores at first, minutes from then on. VTB_AUDIT_PRECISION (bf16-all) and VTB_AUDIT_BATCH choose
 # others, VTB_AUDIT_PRESETS some presets.
@@ -39,7 +39,7 @@ few_blocks() { # PRESET
 audit() { # PRESET ""|--train
   local options="--precision $precision --batch $batch" file out hash
   file=$(file_of "$1" "$2")
-  [ "$mode" = all ] && options="$options $(few_blocks "$1")"
+  options="$options $(few_blocks "$1")"
   out=$("$VERTEBRA" dump "$1" $2 $options --stage launches 2>&1 && "$VERTEBRA" dump "$1" $2 $options --stage cuda 2>&1) || {
     case $out in *"training needs logits"*) return 3 ;; esac
     echo "FAIL $1 $2: $(tail -1 <<<"$out")" >&2

@@ -97,13 +97,17 @@ static inline void count_kernels(const vtb_launch_plan *p) {
   }
 }
 
+/* Accesses are checked: in the runs of one program of a kind. All run often enough to be worth
+ * optimising. */
+static bool checked = true;
+
 static inline vtb_status for_emulator(vtb_module *m, vtb_precision precision, vtb_program **p,
                                       vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_status status = make_plan(m, precision, &plan, err);
   if (status == VTB_OK) count_kernels(plan);
-  return status == VTB_OK ? vtb_emulator_program(plan, &(vtb_emulator_options){.seed = 3}, p, err)
-                          : status;
+  const vtb_emulator_options o = {.seed = 3, .unchecked = !checked, .optimise = true};
+  return status == VTB_OK ? vtb_emulator_program(plan, &o, p, err) : status;
 }
 
 /* ---- the driver's runtime, its launches done by the emulator --------------------------------- */
@@ -133,8 +137,8 @@ static inline vtb_status open_launcher(const vtb_launch_plan *p, vtb_error *err)
   const char **names = vtb_xcalloc((size_t)p->n_kernels, sizeof *names);
   for (int i = 0; i < p->n_kernels; i++) names[i] = p->kernels[i].name;
   launched = p;
-  vtb_status status = vtb_emulator_new(all.at, names, p->n_kernels,
-                                       &(vtb_emulator_options){.unchecked = true}, &launcher, err);
+  const vtb_emulator_options o = {.unchecked = true, .optimise = true};
+  vtb_status status = vtb_emulator_new(all.at, names, p->n_kernels, &o, &launcher, err);
   free(names);
   vtb_strbuf_free(&all);
   return status;
