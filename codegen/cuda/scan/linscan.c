@@ -1,8 +1,9 @@
-/* linscan, linscan_grad and delta: what emits them, alone or several directions of one cell
- * together: see linscan.h. */
+/* linscan, linscan_grad and delta: what emits them, alone, several directions of one cell together,
+ * or with what stands around one: see linscan.h. */
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"
+#include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/scan/linscan.h"
 
 /* ---- directions ------------------------------------------------------------------------------ */
@@ -86,4 +87,26 @@ void vtb__cuda_scans(vtb_cuda *c, const vtb_inst *inst) {
     pair_directions(&s);
     emit(&s);
   }
+}
+
+/* ---- mixers ---------------------------------------------------------------------------------- */
+
+void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
+  vtb__cuda_scan s = vtb__cuda_scan_make(c, vtb_mixer_scan(fused));
+  s.mixer = fused;
+  if (s.half) vtb__cuda_scan_find_rows(&s);
+  if (!s.half)
+    vtb_cuda_unsupported(c, fused,
+                         "a mixer of heads of %lld x %lld numbers and %s factors: kernels have "
+                         "factors of 16 bits and what linscan_tiles.cu requires",
+                         (long long)s.K, (long long)s.V, vtb_factors_names[vtb__cuda_factors(c)]);
+  else if (!c->failed && vtb__cuda_scan_is_short(&s))
+    vtb__cuda_scan_short(&s);
+  else if (s.gates)
+    vtb_cuda_unsupported(c, fused,
+                         "gates in a mixer of %lld tokens and heads of %lld x %lld, which has no "
+                         "block for a sequence",
+                         (long long)s.N, (long long)s.K, (long long)s.V);
+  else if (!c->failed)
+    vtb__cuda_scan_forward(&s);
 }

@@ -105,23 +105,3 @@ void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names) {
   }
   VTB_CUDA_NUMBERS(s->k, {"GROUP", vtb__cuda_scan_map_size(s)});
 }
-
-void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *fused) {
-  vtb__cuda_scan s = vtb__cuda_scan_make(c, vtb_mixer_scan(fused));
-  s.mixer = fused;
-  if (s.half) vtb__cuda_scan_find_rows(&s);
-  if (!s.half)
-    vtb_cuda_unsupported(c, fused,
-                         "a mixer of heads of %lld x %lld numbers and %s factors: kernels have "
-                         "factors of 16 bits and what linscan_tiles.cu requires",
-                         (long long)s.K, (long long)s.V, vtb_factors_names[vtb__cuda_factors(c)]);
-  else if (!c->failed && vtb__cuda_scan_is_short(&s))
-    vtb__cuda_scan_short(&s);
-  else if (s.gates)
-    vtb_cuda_unsupported(c, fused,
-                         "gates in a mixer of %lld tokens and heads of %lld x %lld, which has no "
-                         "block for a sequence",
-                         (long long)s.N, (long long)s.K, (long long)s.V);
-  else if (!c->failed)
-    vtb__cuda_scan_forward(&s);
-}
