@@ -280,7 +280,9 @@ static void write_text(vtb_cuda_kernel *k) {
 
 /* A block's, of the machine at hand where the kernel is for it alone, else of every one. */
 static int64_t shared_room(const vtb_cuda *c, bool hopper) {
-  int64_t room = (int64_t)vtb_gpu_block_shared(vtb_cuda_gpu(c), 1);
+  const vtb_gpu *gpu = vtb_cuda_gpu(c);
+  bool own = !hopper || vtb_streq(gpu->arch, "sm_90a"); /* plans for others are not its own */
+  int64_t room = own ? (int64_t)vtb_gpu_block_shared(gpu, 1) : INT64_MAX;
   for (int i = 0; i < vtb_n_archs; i++)
     if ((!hopper || vtb_streq(vtb_archs[i].name, "sm_90a")) && vtb_archs[i].shared_bytes < room)
       room = vtb_archs[i].shared_bytes;
