@@ -125,29 +125,25 @@ auto element = [](vtb_f4 v, int i) -> float { return i < 2 ? (i == 0 ? v.x : v.y
 /* Matrices as second factors: of 16 columns of rows and 16 of the result four words a lane, both eights' numbers of both. Of
  * those of at most 8 x 8 the eights of the same columns alone, in as many parts as they have, of the lanes that have any. */
 const int quad = lane / 4, c_lane = 2 * (lane % 4);
-auto quads_at = [&](int t, int s) -> int { return t * QUADS + WORDS * (GROUP > 8 ? s * 32 + lane : (quad * GROUP + c_lane % GROUP) / 2); };
+auto quads_at = [&](int t, int s) -> int { return t * QUADS + WORDS * (GROUP > 8 ? s * 32 + lane : quad * (GROUP / 2) + lane % vtb_max_int(GROUP / 2, 1)); };
 const bool mine = GROUP > 8 || c_lane / GROUP == quad / GROUP;
-auto make_quad = [&](vtb_u32(&w)[2][2], int t, int s, auto fill) { /* fill(x, y, m): m[i][j] of column x + 8 i of the result, columns y + 8 j of rows and one more */
-  float m[2][2][2];
-  fill(16 * t + quad, 16 * (t / SPAN * SPAN + s) + c_lane, m);
-  VTB_UNROLL for (int i = 0; i < 2; i++) {
-    if constexpr (GROUP > 8)
-      VTB_UNROLL for (int j = 0; j < 2; j++) w[i][j] = vtb_pack<HALF>(m[i][j][0], m[i][j][1]);
-    else
-      vtb_two_parts<HALF>(w[i], m[i][i][0], m[i][i][1]);
-  }
+constexpr int EIGHTS = GROUP > 8 ? 2 : 1; /* of columns of rows, for eight of the result */
+auto make_half = [&](vtb_u32(&w)[2], int t, int s, int i, auto fill) { /* fill(x, y, m): m[j][e] of column x of the result, column y + 8 j + e of rows */
+  float m[EIGHTS][2];
+  fill(16 * t + 8 * i + quad, 16 * (t / SPAN * SPAN + s) + (GROUP > 8 ? 0 : 8 * i) + c_lane, m);
+  if constexpr (GROUP > 8)
+    VTB_UNROLL for (int j = 0; j < EIGHTS; j++) w[j] = vtb_pack<HALF>(m[j][0], m[j][1]);
+  else
+    vtb_two_parts<HALF>(w, m[0][0], m[0][1]);
 };
 auto put_quads = [&](auto maps, int tiles, auto fill) {
-  VTB_NO_UNROLL for (int unit = warp; unit < tiles * SPAN; unit += WARPS) {
-    vtb_u32 w[2][2];
+  VTB_NO_UNROLL for (int unit = warp; unit < 2 * tiles * SPAN; unit += WARPS) {
+    const int t = unit / (2 * SPAN), s = unit / 2 % SPAN, i = unit % 2;
+    vtb_u32 w[2];
     if (!mine) continue;
-    make_quad(w, unit / SPAN, unit % SPAN, fill);
-    VTB_UNROLL for (int i = 0; i < WORDS; i++) maps[quads_at(unit / SPAN, unit % SPAN) + i] = vtb_float(w[i * 2 / WORDS][i % (WORDS / 2)]);
+    make_half(w, t, s, i, fill);
+    VTB_UNROLL for (int j = 0; j < WORDS / 2; j++) maps[quads_at(t, s) + i * (WORDS / 2) + j] = vtb_float(w[j]);
   }
-};
-auto each_of_quad = [](auto f) { /* f(i, j, e) of those numbers that are kept */
-  VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int j = 0; j < 2; j++) VTB_UNROLL for (int e = 0; e < 2; e++)
-    if (GROUP > 8 || i == j) f(i, j, e);
 };
 constexpr int AT_ONCE = vtb_min_int(GROUP, 8); /* terms of a sum */
 if constexpr (MAP) {
@@ -162,13 +158,14 @@ if constexpr (MAP) {
   };
   auto a_add = [&](int o) -> float { const int g = g0 + o / GROUP, e = o % GROUP; return A_MAP ? ${a_bias} : 0.0f; };
   auto b_add = [&](int o) -> float { const int g = g0 + o / GROUP, e = o % GROUP; return B_MAP ? ${b_bias} : 0.0f; };
-  put_quads(ab_maps, STEPS, [&](int x, int y, float(&m)[2][2][2]) {
-    each_of_quad([&](int i, int j, int e) { m[i][j][e] = 0.0f; });
-    VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE) VTB_UNROLL for (int n = 0; n < AT_ONCE; n++)
-        each_of_quad([&](int i, int j, int e) {
-          const int o = (x + 8 * i) / GROUP * GROUP + from + n;
-          if (DEPTH == DEPTHS || o < DEPTH) m[i][j][e] += b_at(o, x + 8 * i) * a_at(o, y + 8 * j + e);
-        });
+  put_quads(ab_maps, STEPS, [&](int x, int y, float(&m)[EIGHTS][2]) {
+    VTB_UNROLL for (int j = 0; j < EIGHTS; j++) m[j][0] = m[j][1] = 0.0f;
+    if (DEPTH < DEPTHS && x >= DEPTH) return;
+    VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE) VTB_UNROLL for (int n = 0; n < AT_ONCE; n++) {
+      const int o = x / GROUP * GROUP + from + n;
+      const float w = b_at(o, x);
+      VTB_UNROLL for (int j = 0; j < EIGHTS; j++) VTB_UNROLL for (int e = 0; e < 2; e++) m[j][e] += w * a_at(o, y + 8 * j + e);
+    }
   });
   VTB_NO_UNROLL for (int i = tid; i < (DEPTHS + 31) / 32 * 32; i += THREADS) {
     float add = 0.0f, dot = 0.0f, both = 0.0f;
@@ -196,8 +193,8 @@ auto c_at = [&](int x, int y) -> float {
   const int g = h * (WIDTH / GROUP) + x / GROUP, e = C_LAST_SUMMED ? x % GROUP : y % GROUP, i = C_LAST_SUMMED ? y % GROUP : x % GROUP;
   return WIDTH < COLUMNS && x >= WIDTH ? 0.0f : ${c_matrix};
 };
-auto fill_c = [&](int x, int y, float(&m)[2][2][2]) {
-  each_of_quad([&](int i, int j, int e) { m[i][j][e] = c_at(x + 8 * i, y + 8 * j + e); });
+auto fill_c = [&](int x, int y, float(&m)[EIGHTS][2]) {
+  VTB_UNROLL for (int j = 0; j < EIGHTS; j++) VTB_UNROLL for (int e = 0; e < 2; e++) m[j][e] = c_at(x, y + 8 * j + e);
 };
 if constexpr (C_MAP) {
   const int g0 = h * (WIDTH / GROUP);
@@ -237,7 +234,7 @@ auto load_c = [&](vtb_u32(&w)[2][2], int k, int s) {
   if constexpr (C_KEPT)
     load_quad(w, c_maps, k, s);
   else
-    make_quad(w, k, s, fill_c);
+    VTB_UNROLL for (int i = 0; i < 2; i++) make_half(w[i], k, s, i, fill_c);
 };
 float both = 0.0f; /* of both biases */
 if constexpr (B_MAP) {

@@ -71,12 +71,12 @@ VTB_FN constexpr int vtb_map_set_up(int group) { return 2 + (group > 8 ? group :
 VTB_FN constexpr int vtb_map_span(int group) { return group > 16 ? group / 16 : 1; } /* sixteens of columns that one has */
 
 /* Two elements of a block-diagonal matrix of G x G, as a lane holds a second factor of eight columns from n0 on, of a depth
- * of eight from k0 on: element (e, i) of group g is matrix(g, e, i); ALONG: what lies along i is summed. */
+ * of eight from k0 on: element (e, i) of group g is matrix(g, e, i); ALONG: what lies along i is summed. Zeros from WIDTH on, if that is not 0. */
 template <int G, bool ALONG, bool HALF, int WIDTH, class W>
 VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int n0, int k0, W matrix) {
   const int n = n0 + vtb_lane() / 4, k = k0 + vtb_lane() % 4 * 2, g = n / G;
   float first = 0.0f, second = 0.0f;
-  if (g == k / G && n < WIDTH) {
+  if (g == k / G && (WIDTH == 0 || n < WIDTH)) {
     first = ALONG ? matrix(g, n % G, k % G) : matrix(g, k % G, n % G);
     second = ALONG ? matrix(g, n % G, k % G + 1) : matrix(g, k % G + 1, n % G);
   }
@@ -88,17 +88,18 @@ VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int n0, int k0, W matrix) {
  * COLUMNS are the tile's, zeros beyond the first WIDTH, which end in a group; a warp has some of them. Between two vtb_sync(). */
 template <int G, bool ALONG, bool HALF, bool DOTTED, int WIDTH, int COLUMNS, int PITCH, int THREADS, class P, class W, class B, class M>
 VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float (&dots)[4][4]) {
-  constexpr int PARTS = vtb_map_parts(HALF, G), SPAN = vtb_map_span(G), NEAR = G > 8 ? 2 * SPAN : 1; /* eights that one is made of */
+  constexpr int PARTS = vtb_map_parts(HALF, G), SPAN = vtb_map_span(G), EDGE = WIDTH % (16 * SPAN) == 0 ? 0 : WIDTH;
+  constexpr int NEAR = G > 8 ? 2 * SPAN : 1; /* eights that one is made of */
   VTB_NO_UNROLL for (int x0 = vtb_warp() * 16 * SPAN; x0 < WIDTH; x0 += THREADS / 2 * SPAN) {
     const bool both = COLUMNS % 16 == 0 || x0 + 8 < COLUMNS;
     vtb_u32 factors[2 * SPAN][NEAR][2], dot[2 * SPAN][2];
     float adds[2 * SPAN][2];
     VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
       VTB_UNROLL for (int j = 0; j < NEAR; j++)
-        vtb_group_factor<G, ALONG, HALF, WIDTH>(factors[i][j], x0 + 8 * i, x0 + 8 * (NEAR > 1 ? j : i), matrix);
+        vtb_group_factor<G, ALONG, HALF, EDGE>(factors[i][j], x0 + 8 * i, x0 + 8 * (NEAR > 1 ? j : i), matrix);
       VTB_UNROLL for (int e = 0; e < 2; e++) {
         const int x = x0 + 8 * i + vtb_lane() % 4 * 2 + e;
-        adds[i][e] = x < WIDTH ? bias(x) : 0.0f;
+        adds[i][e] = EDGE == 0 || x < EDGE ? bias(x) : 0.0f;
       }
       vtb_two_parts<HALF>(dot[i], adds[i][0], adds[i][1]);
     }
