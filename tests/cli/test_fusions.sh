@@ -7,14 +7,14 @@ all="fuse_mixer_grad mixers filter_adjoints filter_gradients split_thin local fu
 ms() { expect 0 env VTB_FUSIONS="$fusions" "$VERTEBRA" dump "$@" --stage launches --precision bf16-all; sed -n 's/.* launches, \([0-9.]*\) ms a run of .*/\1/p' "$work/out"; }
 decisions() { expect 0 "$VERTEBRA" dump "$@" --stage decisions --precision bf16-all; }
 
-# what is chosen is no slower than what is chosen with one fusion more or less, within the margin, 3 %
+# what is chosen is no slower than what is chosen with one fusion more or less, within 6 %: a place is taken for 10 % more
 no_slower() {
   local own other pass
   fusions= own=$(ms "$@")
   for pass in all $all; do
     fusions=$pass; [ "$pass" = all ] || fusions=-$pass
     other=$(ms "$@")
-    awk "BEGIN { exit !($own <= 1.03 * $other) }" || fail "$*: $own ms as decided, $other with VTB_FUSIONS=$fusions"
+    awk "BEGIN { exit !($own <= 1.06 * $other) }" || fail "$*: $own ms as decided, $other with VTB_FUSIONS=$fusions"
   done
 }
 no_slower vil_nano --estimate h200 --batch 1 --train
