@@ -34,8 +34,13 @@ static bool reads(const vtb_inst *i, const vtb_value *v) {
 
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
-bool vtb__anchor_product(const vtb_inst *i) {
+static bool is_alone(const vtb_inst *i) {
   return i->op == VTB_OP_einsum && !vtb_attr_int(i, "library", 0);
+}
+
+/* One with sums of its factors, too. */
+bool vtb__anchor_product(const vtb_inst *i) {
+  return is_alone(i) || vtb_kernel_kind_of(i) == VTB_KERNEL_PRODUCT;
 }
 
 static bool has_shape_of(const vtb_inst *i, const vtb_inst *anchor) {
@@ -60,7 +65,7 @@ bool vtb__word_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at, const vt
 /* ---- sums of factors ------------------------------------------------------------------------- */
 
 bool vtb__anchor_tile_product(const vtb_inst *i) {
-  return vtb__anchor_product(i) && vtb_is_product(i);
+  return is_alone(i) && vtb_is_product(i);
 }
 
 /* The sum that is all of `i`, or NULL. */
