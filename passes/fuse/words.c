@@ -64,9 +64,7 @@ bool vtb__word_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at, const vt
 
 /* ---- sums of factors ------------------------------------------------------------------------- */
 
-bool vtb__anchor_tile_product(const vtb_inst *i) {
-  return is_alone(i) && vtb_is_product(i);
-}
+bool vtb__anchor_tile_product(const vtb_inst *i) { return is_alone(i) && vtb_is_product(i); }
 
 /* The sum that is all of `i`, or NULL. */
 static const vtb_inst *sum_in(const vtb_inst *i) {
