@@ -77,8 +77,7 @@ static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
          !a.init && !b.init && !a.last && !b.last;
 }
 
-/* Whether i needs the result of a scan of the group: a block has none of the next before all of one
- * are there. */
+/* Whether i reads what a scan of the group makes. */
 static bool reads_scan(const vtb__group *g, const vtb_inst *i) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
@@ -93,10 +92,7 @@ bool vtb__word_twin(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_i
   if (!vtb__anchor_steps(i) || at->index != 0 || !vtb__is_elementwise(member) ||
       !reads_scan(g, member) || !are_alike(g->anchor, i) || !vtb__group_add(g, i))
     return false;
-  for (int m = 0; m < g->n; m++) {
-    scans += is_scan(g->at[m]);
-    if (is_scan(g->at[m]) && reads_scan(g, g->at[m])) return false;
-  }
+  for (int m = 0; m < g->n; m++) scans += is_scan(g->at[m]);
   return scans <= MOST_SCANS;
 }
 

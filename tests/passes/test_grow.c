@@ -116,6 +116,34 @@ TEST(nothing_of_a_local_kernel_feeds_its_convolution) {
   CHECK(g.kernels == 1 && g.others == 2);
 }
 
+/* Adjoints of an input and of a weight are one kernel if they are of one convolution. */
+TEST(adjoints_of_one_convolution_are_one) {
+#define ADJOINTS(dw, dx)                                                                           \
+  "entry func @f(%x: f32[2, 6, 8], %d: f32[2, 6, 8], %w: f32[8, 3]) -> (f32[8, 3], "               \
+  "f32[2, 6, 8]) {\n  %a = dwconv_dw %x, %d {grid = [6], kernel = [3], " dw "} : f32[8, 3]\n"      \
+  "  %b = dwconv_dx %d, %w {grid = [6], " dx "} : f32[2, 6, 8]\n  return %a, %b\n}\n"
+  const char *rows = "filter_gradients";
+  CHECK(grow(ADJOINTS("pad = [1]", "pad = [1]"), rows, VTB_KERNEL_LOCAL).kernels == 1);
+  CHECK(grow(ADJOINTS("pad = [1]", "pad = [2]"), rows, VTB_KERNEL_LOCAL).kernels == 0);
+  CHECK(grow(ADJOINTS("pad = [1]", "pad = [1], path = \"rows~@1x6\""), rows, VTB_KERNEL_LOCAL)
+            .kernels == 0);
+#undef ADJOINTS
+}
+
+/* Scans that one kernel adds up are one, but not if the second needs the first. */
+TEST(twins_do_not_read_each_other) {
+#define TWINS(second)                                                                              \
+  "entry func @f(%q: f32[2, 5, 1, 1], %u: f32[2, 5, 1, 1], %p: f32[2, 5, 1, 1], "                  \
+  "%A: f32[1, 1, 1]) -> (f32[2, 5, 1, 1]) {\n"                                                     \
+  "  %y, %s = linscan %q, %q, %u, %p, %A {class = \"rates\", last = 0} : f32[2, 5, 1, 1], "        \
+  "f32[2, 1, 1, 1]\n  %v = exp %" second " : f32[2, 5, 1, 1]\n"                                    \
+  "  %z, %r = linscan %q, %q, %v, %p, %A {class = \"rates\", last = 0} : f32[2, 5, 1, 1], "        \
+  "f32[2, 1, 1, 1]\n  %o = add %y, %z : f32[2, 5, 1, 1]\n  return %o\n}\n"
+  CHECK(grow(TWINS("u"), "scans", VTB_KERNEL_SCAN).kernels == 1);
+  CHECK(grow(TWINS("y"), "scans", VTB_KERNEL_SCAN).kernels == 2);
+#undef TWINS
+}
+
 /* Whether a test of the folder names the row among those that grow. */
 static bool is_reached(const char *folder, const char *row) {
   DIR *dir = opendir(folder);
@@ -159,6 +187,8 @@ int main(void) {
   RUN(readers_that_stand_too_early_move);
   RUN(no_way_leads_out_and_back_in);
   RUN(reshapes_between_are_made_inside);
+  RUN(adjoints_of_one_convolution_are_one);
+  RUN(twins_do_not_read_each_other);
   RUN(nothing_of_a_local_kernel_feeds_its_convolution);
   return test_done();
 }
