@@ -1,11 +1,11 @@
-/* Questions are kept by their text: the op, its attributes, the types, and the same of the body.
- * What is taken has a plan for every architecture, too: a module is decided once and built for
- * all. */
+/* Questions are kept by their text (ir/key.h). What is taken has a plan for every architecture, for
+ * a module is decided once and built for all. */
 #include "codegen/ask.h"
 
 #include <string.h>
 
 #include "codegen/estimate.h"
+#include "ir/key.h"
 #include "ir/rewrite.h"
 
 typedef struct planner {
@@ -17,66 +17,6 @@ typedef struct planner {
   vtb_arena arena;
   vtb_strbuf question;
 } planner;
-
-/* ---- the question as text -------------------------------------------------------------------- */
-
-static void put_type(const vtb_type *t, vtb_strbuf *out) {
-  vtb_strbuf_printf(out, "%s[", vtb_dtype_name(t->dtype));
-  for (int a = 0; a < t->rank; a++) vtb_strbuf_printf(out, "%lld ", (long long)t->dim[a].size);
-  vtb_strbuf_puts(out, "]");
-}
-
-static void put_attr(const vtb_attr *a, vtb_strbuf *out) {
-  char buffer[VTB_SPEC_SIZE];
-  vtb_strbuf_printf(out, " %s=", a->key);
-  switch (a->kind) {
-  case VTB_ATTR_INT:
-    vtb_strbuf_printf(out, "%lld", (long long)a->i);
-    break;
-  case VTB_ATTR_FLOAT:
-    vtb_strbuf_printf(out, "%.17g", a->f);
-    break;
-  case VTB_ATTR_STR:
-    vtb_strbuf_printf(out, "'%s'", vtb_attr_text(a, buffer));
-    break;
-  case VTB_ATTR_INTS:
-    for (int i = 0; i < a->n; i++) vtb_strbuf_printf(out, "%lld ", (long long)a->ints[i]);
-    break;
-  case VTB_ATTR_FLOATS:
-    for (int i = 0; i < a->n; i++) vtb_strbuf_printf(out, "%.17g ", a->floats[i]);
-    break;
-  }
-}
-
-static void put_body(const vtb_func *f, vtb_strbuf *out);
-
-static void put_op(const vtb_inst *i, vtb_strbuf *out) {
-  vtb_strbuf_puts(out, vtb_op_get(i->op)->name);
-  for (int a = 0; a < i->n_attrs; a++) put_attr(&i->attrs[a], out);
-  for (int r = 0; r < i->n_results; r++) put_type(&i->results[r]->type, out);
-  if (i->callee) put_body(i->callee, out);
-}
-
-/* Values by number: arguments, then results in the order of the instructions. */
-static void put_body(const vtb_func *f, vtb_strbuf *out) {
-  int *number = vtb_xcalloc((size_t)f->n_values + 1, sizeof *number), n = 0;
-  vtb_strbuf_puts(out, " {");
-  for (int a = 0; a < f->n_args; a++) {
-    number[f->args[a]->id] = n++;
-    put_type(&f->args[a]->type, out);
-  }
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    vtb_strbuf_putc(out, '\n');
-    for (int o = 0; o < i->n_operands; o++)
-      vtb_strbuf_printf(out, "%d ", number[i->operands[o]->id]);
-    put_op(i, out);
-    for (int r = 0; r < i->n_results; r++) number[i->results[r]->id] = n++;
-  }
-  vtb_strbuf_puts(out, "\n->");
-  for (int r = 0; r < f->n_returns; r++) vtb_strbuf_printf(out, " %d", number[f->returns[r]->id]);
-  vtb_strbuf_puts(out, " }");
-  vtb_free(number);
-}
 
 /* ---- the instructions as a function ---------------------------------------------------------- */
 
@@ -195,7 +135,7 @@ static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
   vtb_module *m = vtb_module_new("asked");
   p->question.n = 0;
   vtb_strbuf_puts(&p->question, p->head.narrow ? "narrow " : "");
-  put_body(function_of(m, insts, n), &p->question);
+  vtb_key_body(function_of(m, insts, n), &p->question);
   vtb_answer *known = vtb_map_get(&p->known, p->question.at);
   a->asked++;
   if (!known) {

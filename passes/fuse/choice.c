@@ -1,6 +1,7 @@
 /* See choice.h. */
 #include "passes/fuse/choice.h"
 
+#include <math.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -12,6 +13,7 @@ static const char *const names[] = {
 #undef VTB_FUSION
 };
 enum { N = sizeof names / sizeof *names };
+_Static_assert(N <= 32, "a set of fusions is 32 bits");
 
 size_t vtb_fusion_names(const char *const **out) {
   *out = names;
@@ -50,6 +52,24 @@ vtb_status vtb_decisions_parse(const char *text, vtb_decisions *out, vtb_error *
   }
 }
 
+/* A time in 8 columns; none where it is refused. */
+static void put_ms(double seconds, vtb_strbuf *out) {
+  if (seconds < INFINITY)
+    vtb_strbuf_printf(out, " %8.4f", 1e3 * seconds);
+  else
+    vtb_strbuf_printf(out, " %8s", "-");
+}
+
+/* In lines of 78 columns behind two blanks, broken between words. */
+static void put_why(const char *why, vtb_strbuf *out) {
+  while (*why) {
+    size_t n = strlen(why), end = n > 78 ? 78 : n;
+    while (n > 78 && end > 40 && why[end] != ' ') end--;
+    vtb_strbuf_printf(out, "  %.*s\n", (int)end, why);
+    why += end + (why[end] == ' ');
+  }
+}
+
 void vtb_decisions_print(const vtb_decisions *d, const char *machine, vtb_strbuf *out) {
   static const char *const words[] = {
       [VTB_FUSED] = "fused", [VTB_FUSED_IN_PART] = "in part", [VTB_LEFT_OUT] = "left out"};
@@ -65,9 +85,11 @@ void vtb_decisions_print(const vtb_decisions *d, const char *machine, vtb_strbuf
   vtb_strbuf_printf(out, "%-16s %-24s %8s %8s  is\n", "fusion", "at", "ms apart", "ms fused");
   for (size_t i = 0; i < d->at.n; i++) {
     const vtb_decision *x = &d->at.at[i];
-    vtb_strbuf_printf(out, "%-16s %-24.24s %8.4f %8.4f  %s\n", x->fusion, x->place, 1e3 * x->apart,
-                      1e3 * x->fused, words[x->verdict]);
-    if (*x->why) vtb_strbuf_printf(out, "  %.76s\n", x->why);
+    vtb_strbuf_printf(out, "%-16s %-24.24s", x->fusion, x->place);
+    put_ms(x->apart, out);
+    put_ms(x->fused, out);
+    vtb_strbuf_printf(out, "  %s\n", words[x->verdict]);
+    put_why(x->why, out);
   }
   vtb_strbuf_printf(out, "by the estimate on %.20s; what costs up to %.0f %% more stays fused\n",
                     machine, 100 * VTB_FUSION_MARGIN);

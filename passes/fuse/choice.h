@@ -31,9 +31,10 @@ typedef enum vtb_verdict {
 typedef struct vtb_decision {
   const char *fusion;
   char place[64];
-  double apart, fused; /* seconds: of the members by themselves, of the kernel and what is left */
+  /* seconds: of the members by themselves, of the kernel and what is left; INFINITY: refused */
+  double apart, fused;
   vtb_verdict verdict;
-  char why[120]; /* what the kernel said where it refused all of it; empty */
+  char why[240]; /* what the kernel said where it refused all of it; empty */
 } vtb_decision;
 
 typedef struct vtb_decisions {

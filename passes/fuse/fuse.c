@@ -19,6 +19,7 @@
 #include "passes/passes_internal.h"
 
 #include "ir/kernels.h"
+#include "ir/key.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -223,36 +224,11 @@ static void form_groups(vtb__fuser *f) {
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-/* The kernel's text with numbers for names, so that equal kernels read alike. */
-static void canonical_text(vtb_func *k, vtb_strbuf *out) {
-  vtb_arena arena;
-  VTB_VEC(const char *) names = {0};
-  int number = 0;
-  vtb_arena_init(&arena);
-  for (int a = 0; a < k->n_args; a++) {
-    vtb_vec_push(&names, k->args[a]->name);
-    k->args[a]->name = vtb_arena_printf(&arena, "a%d", a);
-  }
-  for (vtb_inst *i = k->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++) {
-      vtb_vec_push(&names, i->results[r]->name);
-      i->results[r]->name = vtb_arena_printf(&arena, "v%d", number++);
-    }
-  vtb_func_print(k, &(vtb_print_options){0}, out);
-  size_t next = 0;
-  for (int a = 0; a < k->n_args; a++) k->args[a]->name = names.at[next++];
-  for (vtb_inst *i = k->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++) i->results[r]->name = names.at[next++];
-  vtb_vec_free(&names);
-  vtb_arena_free(&arena);
-}
-
-static vtb_func *same_kernel(vtb_map *kernels, vtb_func *k) {
+static vtb_func *same_kernel(vtb_map *kernels, const vtb_func *k) {
   vtb_strbuf text = {0};
-  canonical_text(k, &text);
-  const char *body = strchr(text.at, '(');
-  vtb_func *known = vtb_map_get(kernels, body);
-  if (!known) vtb_map_set(kernels, body, k);
+  vtb_key_body(k, &text);
+  vtb_func *known = vtb_map_get(kernels, text.at);
+  if (!known) vtb_map_set(kernels, text.at, (vtb_func *)k);
   vtb_strbuf_free(&text);
   return known;
 }

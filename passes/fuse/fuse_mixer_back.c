@@ -177,7 +177,7 @@ static void put_total(vtb_func *f, vtb_inst *sums, vtb_value *parts, vtb_value *
   }
   vtb_func_number(f);
   vtb__group alone = vtb__group_round(f, total->def);
-  vtb__group_join(&alone, NULL, VTB_KERNEL_COL);
+  vtb__group_join(&alone, VTB_KERNEL_COL);
 }
 
 static void put_sums(vtb__group *g, vtb_func *f, vtb_builder *b, const vtb__mixer_way *way,

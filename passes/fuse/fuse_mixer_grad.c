@@ -12,8 +12,6 @@
  * beside those of the decays' adjoint: neither product is in memory. After `fuse`, for factors of
  * 16 bits. Declines several directions, states at the ends, chunks, and products that others read.
  */
-#include <math.h>
-
 #include "ir/narrow.h"
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
@@ -136,15 +134,6 @@ static vtb_inst *take_map(vtb__group *g, const vtb_value *rows) {
   return NULL;
 }
 
-/* Whether a kernel of the group takes it and pays, beside what is left of `all`. */
-static bool pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *all, vtb__group *g) {
-  vtb_answer a = vtb__group_ask(g, VTB_KERNEL_MIXER_GRAD, all, c->asker);
-  d->apart = vtb__group_ask_apart(all, c->asker).seconds;
-  d->fused = a.takes ? a.seconds : INFINITY;
-  if (!a.takes && a.why) snprintf(d->why, sizeof d->why, "%s", a.why);
-  return vtb__group_pays(c, d, g);
-}
-
 static bool visit(vtb_pass_context *c, vtb_func *f, vtb_inst *scan) {
   const vtb_value *keys = NULL, *gain = NULL;
   vtb_inst *loop = keys_loop(scan, &keys, &gain), *maps[3] = {NULL};
@@ -162,8 +151,9 @@ static bool visit(vtb_pass_context *c, vtb_func *f, vtb_inst *scan) {
   vtb__group all = g;
   vtb_decision d = {.fusion = "fuse_mixer_grad"};
   for (int o = 0; o < 3; o++) maps[o] = take_map(&all, o == 1 ? keys : scan->operands[o]);
-  bool with_maps = pays(c, &d, &all, &all), taken = with_maps || pays(c, &d, &all, &g);
-  if (taken && !with_maps) d.verdict = VTB_FUSED_IN_PART;
+  vtb__group some = all;
+  bool with_maps = vtb__group_pays(c, &d, &some, VTB_KERNEL_MIXER_GRAD, &all);
+  bool taken = with_maps || vtb__group_pays(c, &d, &g, VTB_KERNEL_MIXER_GRAD, &all);
   vtb__group_decided(c, &d);
   if (!taken) return false;
   if (with_maps) g = all;
@@ -175,7 +165,7 @@ static bool visit(vtb_pass_context *c, vtb_func *f, vtb_inst *scan) {
                                  .made = o == 1 ? row : scan,
                                  .d = o == 1 ? row->results[sum] : scan->results[o]};
   vtb__group_take_back(&g, ways);
-  vtb__group_join(&g, NULL, VTB_KERNEL_MIXER_GRAD);
+  vtb__group_join(&g, VTB_KERNEL_MIXER_GRAD);
   return true;
 }
 

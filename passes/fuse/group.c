@@ -3,6 +3,7 @@
 
 #include "ir/checks.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -306,9 +307,9 @@ static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
   for (; i && i != end; i = i->next) i->order = order++;
 }
 
-static kernel make_kernel(vtb__group *g, const vtb_inst *named, value_list *results) {
-  kernel k = {.g = g, .func = vtb__kernel_new(named)};
-  k.b = (vtb_builder){.module = g->func->module, .func = k.func, .span = named->span};
+static kernel make_kernel(vtb__group *g, value_list *results) {
+  kernel k = {.g = g, .func = vtb__kernel_new(g->anchor)};
+  k.b = (vtb_builder){.module = g->func->module, .func = k.func, .span = g->anchor->span};
   fill(&k, g, results);
   return k;
 }
@@ -345,30 +346,33 @@ static const vtb_inst *maker_before(const vtb__group *g) {
 static vtb_answer ask_behind(const vtb__group *all, const vtb_inst **asked, int n,
                              vtb_asker *asker) {
   const vtb_inst *maker = maker_before(all);
-  if (!maker) return vtb_ask_all(asker, asked, n);
+  vtb_answer own = maker ? vtb_ask(asker, maker) : (vtb_answer){0};
+  if (!own.takes) return vtb_ask_all(asker, asked, n);
   memmove(asked + 1, asked, (size_t)n * sizeof *asked);
   asked[0] = maker;
-  vtb_answer a = vtb_ask_all(asker, asked, n + 1), own = vtb_ask(asker, maker);
-  if (own.takes) a.seconds -= own.seconds;
+  vtb_answer a = vtb_ask_all(asker, asked, n + 1);
+  a.seconds -= own.seconds;
   return a;
 }
 
-vtb_answer vtb__group_ask_apart(const vtb__group *g, vtb_asker *asker) {
+/* What the members take by themselves. */
+static vtb_answer ask_apart(const vtb__group *g, vtb_asker *asker) {
   vtb_inst *members[VTB__GROUP_MOST];
-  const vtb_inst *asked[VTB__GROUP_MOST + 2];
+  const vtb_inst *asked[VTB__GROUP_MOST + 1]; /* and what is before them */
   int n = list_others(g, NULL, members);
   for (int m = 0; m < n; m++) asked[m] = members[m];
   return ask_behind(g, asked, n, asker);
 }
 
-vtb_answer vtb__group_ask(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
-                          vtb_asker *asker) {
+/* What their kernel would take, beside the members of `all` that are not in g; nothing is
+ * changed. */
+static vtb_answer ask_fused(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
+                            vtb_asker *asker) {
   value_list results = {0};
   vtb_inst *others[VTB__GROUP_MOST];
   const vtb_inst *asked[VTB__GROUP_MOST + 2], *place = place_of(g);
   int n_others = list_others(all, g, others), n = 0, at = 0;
-  if (!asker) return vtb_ask(NULL, g->anchor);
-  kernel k = make_kernel(g, g->anchor, &results);
+  kernel k = make_kernel(g, &results);
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));
   const vtb_inst call = {.op = VTB_OP_fused,
                          .n_operands = (int)k.inputs.n,
@@ -388,16 +392,33 @@ vtb_answer vtb__group_ask(vtb__group *g, vtb_kernel_kind kind, const vtb__group 
   return a;
 }
 
-vtb_inst *vtb__group_join(vtb__group *g, const vtb_inst *named, vtb_kernel_kind kind) {
+bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, vtb__group *g, vtb_kernel_kind kind,
+                     const vtb__group *all) {
+  if (!c->asker) return true; /* nobody knows better than the rows */
+  vtb_answer apart = ask_apart(all, c->asker), fused = ask_fused(g, kind, all, c->asker);
+  bool any = c->decisions && c->decisions->all;
+  d->apart = apart.takes ? apart.seconds : INFINITY;
+  d->fused = fused.takes ? fused.seconds : INFINITY;
+  bool pays = fused.takes && (any || d->fused <= (1 + VTB_FUSION_MARGIN) * d->apart);
+  d->verdict = !pays ? VTB_LEFT_OUT : g->n < all->n ? VTB_FUSED_IN_PART : VTB_FUSED;
+  snprintf(d->place, sizeof d->place, "%s", g->anchor->results[0]->name);
+  if (!fused.takes && !*d->why && fused.why) snprintf(d->why, sizeof d->why, "%s", fused.why);
+  return pays;
+}
+
+void vtb__group_decided(vtb_pass_context *c, const vtb_decision *d) {
+  if (c->decisions && c->asker) vtb_vec_push(&c->decisions->at, *d);
+}
+
+vtb_inst *vtb__group_join(vtb__group *g, vtb_kernel_kind kind) {
   vtb_error err = {0};
   vtb_func *f = g->func;
   value_list results = {0};
   if (vtb_checks()) vtb_check(vtb__group_check(g, &err) == VTB_OK, "%s", err.text);
-  if (!named) named = g->anchor;
-  kernel k = make_kernel(g, named, &results);
+  kernel k = make_kernel(g, &results);
   dependents d = find_dependents(g);
   vtb_inst *place = place_of(g);
-  vtb_builder outer = {.module = f->module, .func = f, .before = place, .span = named->span};
+  vtb_builder outer = {.module = f->module, .func = f, .before = place, .span = g->anchor->span};
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));
   vtb_inst *fused =
       vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs.at, (int)k.inputs.n, &attr, 1);

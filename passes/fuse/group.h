@@ -44,18 +44,16 @@ bool vtb__group_is_whole(const vtb__group *g);
 /* VTB_E_INTERNAL if the group is not one that can be joined; vtb__group_join() asks where checks
  * are wanted (ir/checks.h). */
 VTB_MUST_USE vtb_status vtb__group_check(const vtb__group *g, vtb_error *err);
-/* The members as one `fused`, called as `named` is (NULL: as the anchor); its results are what is
- * read outside. The function's order holds. */
-vtb_inst *vtb__group_join(vtb__group *g, const vtb_inst *named, vtb_kernel_kind kind);
-/* What that `fused` would take, beside the members of `all` that are not in g, each by itself;
- * nothing is changed. */
-vtb_answer vtb__group_ask(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
-                          vtb_asker *asker);
-/* What the members take by themselves. */
-vtb_answer vtb__group_ask_apart(const vtb__group *g, vtb_asker *asker);
-/* Whether the decision, whose seconds are filled in, is for a kernel round g's anchor; it gets its
- * place and verdict. Then it is noted where somebody listens (vtb_pass_context.decisions). */
-bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *g);
+/* The members as one `fused`, called as the anchor; its results are what is read outside. The
+ * function's order holds. */
+vtb_inst *vtb__group_join(vtb__group *g, vtb_kernel_kind kind);
+
+/* Whether the members of g become a kernel where those of `all` could: by what it takes with what
+ * is left of `all` beside it, and what all members take by themselves. The decision, of which the
+ * caller fills in the fusion, gets the rest; it is noted, once, by vtb__group_decided(). */
+bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, vtb__group *g, vtb_kernel_kind kind,
+                     const vtb__group *all);
+/* Where somebody listens (vtb_pass_context.decisions). */
 void vtb__group_decided(vtb_pass_context *c, const vtb_decision *d);
 
 #endif

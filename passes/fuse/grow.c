@@ -13,7 +13,6 @@
  */
 #include "passes/fuse/words.h"
 
-#include <math.h>
 #include <string.h>
 
 enum { MOST_WORDS = 4 };
@@ -147,46 +146,23 @@ static growth grow(vtb_func *f, const fusion *row, vtb_inst *i, int without) {
   return w;
 }
 
-bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *g) {
-  const vtb_inst *i = g->anchor;
-  bool free_choice = c->decisions && c->decisions->all;
-  bool pays = d->fused < INFINITY &&
-              (free_choice || !c->asker || d->fused <= (1 + VTB_FUSION_MARGIN) * d->apart);
-  d->verdict = pays ? VTB_FUSED : VTB_LEFT_OUT;
-  snprintf(d->place, sizeof d->place, "%s", i->n_results ? i->results[0]->name : "");
-  return pays;
-}
-
-void vtb__group_decided(vtb_pass_context *c, const vtb_decision *d) {
-  if (c->decisions && c->asker) vtb_vec_push(&c->decisions->at, *d);
-}
-
-/* Whether what is left of `all` beside a kernel of g pays. */
-static bool pays(vtb_pass_context *c, vtb_decision *d, const vtb__group *all, growth *w) {
-  vtb_answer a = vtb__group_ask(&w->g, w->row->kind, all, c->asker);
-  d->fused = a.takes ? a.seconds : INFINITY;
-  if (!a.takes && !*d->why && a.why) snprintf(d->why, sizeof d->why, "%s", a.why);
-  return vtb__group_pays(c, d, &w->g);
-}
-
 /* The kernel that grew round i; NULL: none. Of what the words allow it is all that pays, or all but
  * what some of the words bring. */
 static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_inst *i) {
   growth all = grow(f, row, i, 0), some = all;
   int words = all.before + all.behind + all.beside, size = all.g.n;
   if (size == 1 && !(row->flags & ALONE)) return NULL;
-  vtb_decision d = {.fusion = row->name, .apart = vtb__group_ask_apart(&all.g, c->asker).seconds};
-  bool taken = pays(c, &d, &all.g, &some);
+  vtb_decision d = {.fusion = row->name};
+  bool taken = vtb__group_pays(c, &d, &some.g, row->kind, &all.g);
   for (int without = 1; without < words && !taken; without++) {
     some = grow(f, row, i, without);
     if (some.g.n == 1) break;
     if (some.g.n == size) continue;
     size = some.g.n;
-    taken = pays(c, &d, &all.g, &some);
-    if (taken) d.verdict = VTB_FUSED_IN_PART;
+    taken = vtb__group_pays(c, &d, &some.g, row->kind, &all.g);
   }
   vtb__group_decided(c, &d);
-  return taken ? vtb__group_join(&some.g, NULL, row->kind) : NULL;
+  return taken ? vtb__group_join(&some.g, row->kind) : NULL;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@ typedef struct prices {
   vtb_kernel_kind kind;
   double kernel, other;
   int most_results; /* of the kernel: more are refused */
+  bool alone;       /* all else is refused */
 } prices;
 
 static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
@@ -19,6 +20,7 @@ static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
   for (int i = 0; i < n; i++) {
     bool kernel = vtb_kernel_kind_of(insts[i]) == p->kind;
     sum.seconds += kernel ? p->kernel : p->other;
+    sum.takes &= kernel || !p->alone;
     if (!kernel || insts[i]->n_results <= p->most_results) continue;
     sum.takes = false;
     sum.why = "more results than it has room for";
@@ -79,11 +81,22 @@ TEST(what_is_refused_is_taken_in_part) {
   d.at.n = 0;
   CHECK(products((prices){.kernel = 1, .other = 1, .most_results = 0}, &d) == 0);
   CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_LEFT_OUT);
+  vtb_decisions_print(&d, "h200", &out);
+  CHECK_MSG(strstr(out.at, "3000.0000        -  left out\n"), "%s", out.at);
   vtb_decisions_free(&d);
   d = (vtb_decisions){.all = true};
   CHECK(products((prices){.kernel = 1, .other = 1, .most_results = 0}, &d) == 0);
   vtb_decisions_free(&d);
   vtb_strbuf_free(&out);
+}
+
+/* What nobody takes by itself has to be in a kernel, whatever that costs; what its maker refuses is
+ * asked about without it. */
+TEST(members_that_are_refused) {
+  vtb_decisions d = {0};
+  CHECK(products((prices){.kernel = 9, .other = 1, .most_results = 9, .alone = true}, &d) == 1);
+  CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_FUSED);
+  vtb_decisions_free(&d);
 }
 
 TEST(somebody_may_say_which) {
@@ -123,6 +136,7 @@ TEST(lines_have_80_columns) {
 int main(void) {
   RUN(a_place_is_taken_by_what_its_kernel_costs);
   RUN(what_is_refused_is_taken_in_part);
+  RUN(members_that_are_refused);
   RUN(somebody_may_say_which);
   RUN(lines_have_80_columns);
   return test_done();
