@@ -12,8 +12,8 @@
 #ifndef VTB_CODEGEN_STEPS_H
 #define VTB_CODEGEN_STEPS_H
 
+#include "codegen/memory_plan.h"
 #include "ir/fold.h"
-#include "passes/passes.h"
 
 typedef enum vtb_spot_kind {
   VTB_AT_ARG,     /* argument `index` of the function, then its returns */

@@ -1,4 +1,4 @@
-/* IR to IR. The pass manager, the default pipelines, and the analyses code generation asks for.
+/* IR to IR. The pass manager, the default pipelines, and what code generation asks of modules.
  *
  * A pass is a row of passes/passes.def: name, summary, options. A pipeline is a string,
  * "path_fold,simplify,fuse{max=64}". Every pass takes the whole module, leaves it verified, and may
@@ -182,49 +182,5 @@ enum { VTB_FOLD_SHARED = 96 << 10 };
  * products' factors, or where all products round and they are as large as the largest. For
  * estimates alone. */
 void vtb_storage_guess(vtb_func *f, vtb_precision precision);
-
-/* ---- memory plan (passes/memory/memory_plan.c)
- * ------------------------------------------------------ */
-
-/* Where each value of a function lives when compiled. Views (reshape, slice, transpose, broadcast
- * of stored values) have no storage of their own but alias another value with an element offset and
- * strides. */
-typedef enum vtb_place {
-  VTB_PLACE_ARG,
-  VTB_PLACE_RETURN,
-  VTB_PLACE_WORKSPACE,
-  VTB_PLACE_VIEW,
-  VTB_PLACE_CONSTANT,
-  VTB_PLACE_NONE
-} vtb_place;
-typedef struct vtb_slot {
-  vtb_place place;
-  int index;      /* argument or return; for a constant: number in the function's constant table */
-  int64_t offset; /* bytes into the function's workspace frame, 64-byte aligned */
-  int64_t bytes;
-  const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
-  int64_t view_offset;   /* VIEW: elements */
-  bool in_place; /* a concatenation whose operands are written into it: nothing is left to do */
-  /* element strides; of stored values the row-major ones, or those of an image whose channels are
-   * neighbours (channels_last of vtb_places); 0 on broadcast axes */
-  int64_t stride[VTB_MAX_RANK];
-} vtb_slot;
-typedef struct vtb_frame {
-  vtb_slot *slots;     /* by value id */
-  int64_t bytes;       /* this function's frame; callees run in frames placed right after it */
-  int64_t total_bytes; /* frame plus the deepest callee */
-} vtb_frame;
-typedef struct vtb_plan {
-  size_t n_funcs;
-  vtb_func **funcs; /* post order from the entry, kernel functions left out */
-  vtb_frame *frames;
-  int64_t peak_bytes; /* entry's total */
-} vtb_plan;
-/* The module must be bound (no VTB_DYN). places NULL: as on the CPU. */
-VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *places,
-                                        vtb_plan *plan, vtb_error *err);
-void vtb_plan_free(vtb_plan *p);
-void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out);
-const vtb_frame *vtb_plan_frame(const vtb_plan *p, const vtb_func *f);
 
 #endif

@@ -1,4 +1,5 @@
 /* A model at any stage of the compiler, as text. */
+#include "codegen/memory_plan.h"
 #include "frontend/compile/driver.h"
 
 #include <string.h>

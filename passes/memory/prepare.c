@@ -6,8 +6,8 @@
  *   %y = einsum %h, %w.1                          %y = einsum %h, %w.1
  *
  * Casts of weights, tables of angles, resized position embeddings: their results keep their places
- * in the workspace (memory_plan.c), so that runs repeat these steps only when parameters have
- * changed (runtime/launch/launch_plan.h).
+ * in the workspace (codegen/memory_plan.c), so that runs repeat these steps only when parameters
+ * have changed (runtime/launch/launch_plan.h).
  *
  * In programs whose runs change parameters (`updates` of the context) they come first, too, so that
  * small ones of all blocks are one launch, and are not marked.

@@ -1,5 +1,6 @@
 /* Loop, row, reduction and product kernels for CUDA: emulated, against the interpreter, bare and
  * fused. One function holds all cases of a kind, so that they are compiled together. */
+#include "codegen/memory_plan.h"
 #include "tests/codegen/cuda_check.h"
 
 static vtb_module *parse(const char *text) {

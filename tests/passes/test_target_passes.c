@@ -251,36 +251,6 @@ TEST(blocks_leave_what_parameters_alone_make_to_the_entry) {
   vtb_module_free(before);
 }
 
-/* Two runs of which the second begins behind what is prepared: nothing is put over it. */
-TEST(what_is_prepared_keeps_its_place_to_the_end) {
-  static const char text[] = "entry func @f(%x: f32[64], %w: f32[64] param \"w\") -> (f32[64]) {\n"
-                             "  %v = exp %w {prepared = 1} : f32[64]\n"
-                             "  %a = mul %x, %v : f32[64]\n"
-                             "  %b = exp %a : f32[64]\n"
-                             "  %c = exp %b : f32[64]\n"
-                             "  %d = exp %c : f32[64]\n"
-                             "  return %d\n}\n";
-  vtb_module *m = parse_ir(text);
-  vtb_plan plan;
-  vtb_error err = {0};
-  CHECK(vtb_plan_memory(m, m->entry, NULL, &plan, &err) == VTB_OK);
-  const vtb_frame *frame = vtb_plan_frame(&plan, m->entry);
-  const vtb_slot *prepared = &frame->slots[m->entry->first->results[0]->id];
-  int others = 0;
-  for (const vtb_inst *i = m->entry->first->next; i; i = i->next) {
-    const vtb_slot *s = &frame->slots[i->results[0]->id];
-    if (s->place != VTB_PLACE_WORKSPACE) continue;
-    others++;
-    CHECK_MSG(s->offset >= prepared->offset + prepared->bytes ||
-                  s->offset + s->bytes <= prepared->offset,
-              "%%%s lies over what is prepared", i->results[0]->name);
-  }
-  CHECK(prepared->place == VTB_PLACE_WORKSPACE && others == 3);
-  CHECK(frame->bytes == 3 * 256); /* of the others two live at a time */
-  vtb_plan_free(&plan);
-  vtb_module_free(m);
-}
-
 /* The final states of a scan with a normalizer are left out if nothing reads either of them. */
 TEST(final_states_are_computed_where_one_is_read) {
   static const char head[] =
@@ -368,7 +338,6 @@ int main(void) {
   RUN(what_parameters_make_comes_first);
   RUN(small_kernels_on_the_way_to_gradients_stand_together);
   RUN(blocks_leave_what_parameters_alone_make_to_the_entry);
-  RUN(what_is_prepared_keeps_its_place_to_the_end);
   RUN(final_states_are_computed_where_one_is_read);
   RUN(attributes_and_types_are_checked_and_survive_text);
   RUN(the_interpreter_shows_the_rounding);

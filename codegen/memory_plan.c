@@ -9,10 +9,11 @@
  * well and is deterministic. Callees run in frames placed after their caller's. Results of
  * instructions with the attribute `prepared` (prepare.c) live to the function's end. A sum over
  * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
+#include "codegen/memory_plan.h"
+
 #include "ir/attention.h"
 #include "ir/recurrence.h"
 #include "ir/rewrite.h"
-#include "passes/memory/plan_check.h"
 
 #include "ir/checks.h"
 #include "ir/kernels.h"

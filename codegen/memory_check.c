@@ -1,6 +1,6 @@
-/* See plan_check.h. Nothing of the planner's is used here: places are compared as addresses of
- * elements, lives are found again. */
-#include "passes/memory/plan_check.h"
+/* Whether a memory plan is sound. Nothing of the planner's is used here: places are compared as
+ * addresses of elements, lives are found again. */
+#include "codegen/memory_plan.h"
 
 #include "ir/kernels.h"
 
