@@ -6,6 +6,7 @@
 
 #include "codegen/estimate.h"
 #include "ir/key.h"
+#include "ir/recurrence.h"
 #include "ir/rewrite.h"
 
 typedef struct planner {
@@ -51,7 +52,7 @@ static bool is_read(const asked *q, const vtb_value *v, bool *any) {
 static bool is_wanted(const asked *q, const vtb_inst *i, int r) {
   bool any = false, read = is_read(q, i->results[r], &any);
   for (int n = 0; n < i->n_results; n++) is_read(q, i->results[n], &any);
-  return any ? read : i->op != VTB_OP_linscan || vtb_attr_int(i, "last", 1) || r % 2 == 0;
+  return any ? read : vtb_scan_computes(i, r);
 }
 
 static vtb_value *find_value(const asked *q, const vtb_value *v) {

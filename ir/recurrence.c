@@ -153,6 +153,10 @@ vtb_decay_form vtb_scan_form(const vtb_scan *s) {
 
 bool vtb_scan_is_wide(const vtb_scan *s) { return s->normalizer && s->n_tokens > 1; }
 
+bool vtb_scan_computes(const vtb_inst *inst, int r) {
+  return inst->op != VTB_OP_linscan || vtb_attr_int(inst, "last", 1) || r % 2 == 0;
+}
+
 bool vtb_is_scans(const vtb_inst *inst) { return vtb_kernel_kind_of(inst) == VTB_KERNEL_SCANS; }
 
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused) {

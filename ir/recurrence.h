@@ -167,8 +167,10 @@ typedef struct vtb_delta {
 /* Of an instruction that has passed its shape rule. */
 vtb_delta vtb_delta_of(const vtb_inst *inst);
 
+/* Result r is a value: not the state of a linscan whose attribute last is 0. */
+bool vtb_scan_computes(const vtb_inst *inst, int r);
 /* True for a `fused` whose kernel holds nothing but scans of equal shape: several directions of one
- * cell (passes/fuse/directions.c). */
+ * cell (row "directions" of ir/kernels.def). */
 bool vtb_is_scans(const vtb_inst *inst);
 /* The scan of a `fused` of kind "mixer", or "mixer_grad". */
 const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);

@@ -2,6 +2,7 @@
 #include "passes/fuse/group.h"
 
 #include "ir/checks.h"
+#include "ir/recurrence.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -109,6 +110,7 @@ static const vtb_value *source_of(const vtb__group *g, const vtb_value *v) {
   const vtb_value *base = v, *found = v;
   if (v->def && vtb__group_has(g, v->def)) return v;
   while (base->def && is_view(g, base->def)) base = base->def->operands[0];
+  if (g->whole && !(base->def && vtb__group_has(g, base->def))) return v;
   if (g->views || (base->def && vtb__group_has(g, base->def))) return base;
   for (int o = g->anchor->n_operands; o-- > 0 && !g->factors;) {
     const vtb_value *read = g->anchor->operands[o];
@@ -276,6 +278,11 @@ static void drop_views(const vtb__group *g, const vtb_value *v) {
   vtb_free(readers);
 }
 
+static bool is_result(const vtb__group *g, const vtb_inst *i, int r) {
+  return (g->whole && i->op == g->anchor->op && vtb_scan_computes(i, r)) ||
+         vtb__group_is_read(g, i->results[r]);
+}
+
 /* The body; what is read outside goes to `results`. */
 typedef VTB_VEC(vtb_value *) value_list;
 static void fill(kernel *k, vtb__group *g, value_list *results) {
@@ -284,7 +291,7 @@ static void fill(kernel *k, vtb__group *g, value_list *results) {
   for (int m = 0; m < g->n; m++) copy_member(k, g->at[m]);
   for (int m = 0; m < g->n; m++)
     for (int r = 0; r < g->at[m]->n_results; r++) {
-      if (!vtb__group_is_read(g, g->at[m]->results[r])) continue;
+      if (!is_result(g, g->at[m], r)) continue;
       vtb_vec_push(results, g->at[m]->results[r]);
       vtb_vec_push(&returns, find_inside(k, g->at[m]->results[r]));
     }

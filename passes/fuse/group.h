@@ -3,7 +3,8 @@
  *
  *   order    the anchor stands first in the kernel, behind what it reads of the group; its operands
  *            are the kernel's first arguments
- *   readers  what somebody outside reads is a result, too
+ *   readers  what somebody outside reads is a result, too; with `whole`, all that the anchor and
+ *            its like compute
  *   views    reshapes are no members: of what is inside they are made again inside; outside they
  *            stay for who reads them there
  *   place    no way leads out of the group and back in; what reads it and stands too early moves
@@ -26,6 +27,7 @@ typedef struct vtb__group {
   bool views;   /* reshapes of what the group reads are made inside, too */
   bool factors; /* each operand of the anchor is an argument of its own */
   bool shared;  /* and what others read of it, too */
+  bool whole;   /* reshapes stay outside, and results that nobody reads are results */
 } vtb__group;
 
 vtb__group vtb__group_round(vtb_func *f, vtb_inst *anchor);

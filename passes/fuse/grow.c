@@ -16,10 +16,10 @@
 #include <string.h>
 
 enum { MOST_WORDS = 4 };
-enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8 };
+enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8, WHOLE = 16, RULE = 32 };
 
-typedef enum stage { OPS, CHANNELS, PRODUCTS, SCANS } stage;
-static const char *const stages[] = {"ops", "channels", "products", "scans"};
+typedef enum stage { EVERYWHERE, OPS, CHANNELS, PRODUCTS, SCANS } stage;
+static const char *const stages[] = {"everywhere", "ops", "channels", "products", "scans"};
 
 typedef struct fusion {
   const char *name;
@@ -142,6 +142,7 @@ static growth grow(vtb_func *f, const fusion *row, vtb_inst *i, int without) {
   w.g.views = row->flags & VIEWS;
   w.g.factors = row->flags & FACTORS;
   w.g.shared = row->flags & SHARED;
+  w.g.whole = row->flags & WHOLE;
   while (grow_behind(&w) || grow_before(&w) || grow_beside(&w)) continue;
   return w;
 }
@@ -152,6 +153,7 @@ static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_
   growth all = grow(f, row, i, 0), some = all;
   int words = all.before + all.behind + all.beside, size = all.g.n;
   if (size == 1 && !(row->flags & ALONE)) return NULL;
+  if (row->flags & RULE) return vtb__group_join(&all.g, row->kind);
   vtb_decision d = {.fusion = row->name};
   bool taken = vtb__group_pays(c, &d, &some.g, row->kind, &all.g);
   for (int without = 1; without < words && !taken; without++) {

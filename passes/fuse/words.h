@@ -29,6 +29,7 @@ VTB__ANCHOR(row_gradient)
 VTB__ANCHOR(local)
 VTB__ANCHOR(filter_adjoint)  /* that of a convolution's input, with its group or not */
 VTB__ANCHOR(filter_adjoints) /* a group that has those of input and weight */
+VTB__ANCHOR(cell)            /* a scan of any kind */
 /* Scans by steps that evaluate a body, their adjoints; running maxima; scans by tiles. */
 VTB__ANCHOR(steps)
 VTB__ANCHOR(steps_adjoint)
@@ -43,6 +44,7 @@ VTB__WORD(local)           /* what computes of a token and a few channels */
 VTB__WORD(local_sibling)   /* the same, of a large value that a member reads */
 VTB__WORD(filter_gradient) /* of the convolution whose adjoint the anchor is */
 VTB__WORD(adjoint_maker)   /* what makes the adjoint that the group reads, for it alone */
+VTB__WORD(direction)       /* the same cell along another path, that reads rows in common */
 VTB__WORD(body)            /* elementwise, behind a scan by steps */
 VTB__WORD(private_body)    /* elementwise or a view, before it and for it alone */
 VTB__WORD(twin)            /* a scan of the same cell that the body reads, too */

@@ -1,5 +1,5 @@
-/* Words of scans that run token by token and evaluate a body there, and of running maxima: see
- * words.h. */
+/* Words of scans: several directions of one cell, those that run token by token and evaluate a body
+ * there, running maxima. See words.h. */
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
 
@@ -8,6 +8,47 @@ enum { MOST_SCANS = 2, MOST_SUMS = 4 };
 static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
 }
+
+/* ---- directions ------------------------------------------------------------------------------ */
+
+bool vtb__anchor_cell(const vtb_inst *i) { return is_scan(i) || i->op == VTB_OP_delta; }
+
+/* Every attribute of `a` but the path is in `b`. */
+static bool attrs_within(const vtb_inst *a, const vtb_inst *b) {
+  for (int i = 0; i < a->n_attrs; i++) {
+    const vtb_attr *x = &a->attrs[i], *y = NULL;
+    if (vtb_streq(x->key, "path")) continue;
+    for (int j = 0; j < b->n_attrs; j++)
+      if (vtb_streq(b->attrs[j].key, x->key)) y = &b->attrs[j];
+    if (!y || !vtb_attr_equal(x, y)) return false;
+  }
+  return true;
+}
+
+/* They differ in path and operands at most, and have rows in common. */
+static bool are_one_cell(const vtb_inst *a, const vtb_inst *b) {
+  enum { N_SEQUENCES = 3 }; /* rows of tokens come first */
+  bool share = false;
+  if (a->op != b->op || a->n_operands != b->n_operands || !attrs_within(a, b) ||
+      !attrs_within(b, a))
+    return false;
+  for (int o = 0; o < a->n_operands; o++) {
+    if (!vtb_type_equal(&a->operands[o]->type, &b->operands[o]->type)) return false;
+    share |= o < N_SEQUENCES && a->operands[o] == b->operands[o];
+  }
+  return share;
+}
+
+bool vtb__word_direction(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+  (void)at, (void)member;
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
+    if (def && vtb__group_has(g, def)) return false;
+  }
+  return are_one_cell(g->anchor, i) && vtb__group_add(g, i);
+}
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
 
 bool vtb_scan_takes_body(const vtb_inst *scan) {
   if (!is_scan(scan) || vtb_scan_is_product(scan)) return false;

@@ -108,7 +108,7 @@ static double bytes_of(const vtb_program *p) {
 }
 
 static void measure(const cell *c, int64_t n) {
-  static const char *const pipelines[] = {"fuse", "directions,fuse"};
+  static const char *const pipelines[] = {"fuse", "grow{directions},fuse"};
   vtb_program *p[2];
   void **tensors = NULL, *workspace[2];
   vtb_strbuf text = {0};

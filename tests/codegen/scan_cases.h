@@ -23,7 +23,7 @@ static void fill_decays(vtb_tensor *d, unsigned long long *seed) {
 static void join_directions(vtb_module *m) {
   vtb_error err = {0};
   vtb_pass_context c = {.module = m};
-  vtb_pipeline_options o = {.pipeline = "directions", .verify_each = true};
+  vtb_pipeline_options o = {.pipeline = "grow{directions}", .verify_each = true};
   CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
   int n = 0;
   for (const vtb_inst *i = m->entry->first; i; i = i->next) n += vtb_is_scans(i);

@@ -111,7 +111,7 @@ TEST(directions_share_a_launch) {
   cuda_cases c;
   vtb_value *operands[5];
   cuda_begin(&c);
-  c.pipeline = "directions";
+  c.pipeline = "grow{directions}";
   for (c.n_cases = 0; c.n_cases < 3; c.n_cases++) {
     const delta_case *s = &cases[c.n_cases];
     operands_of(&c, s, operands);
@@ -136,7 +136,7 @@ static vtb_launch_plan *plan_of(const delta_case *cases, int n, const char *seco
   if (second) build(&c, &cases[n - 1], operands, second);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  if (second) cuda_passes(c.m, "directions");
+  if (second) cuda_passes(c.m, "grow{directions}");
   CHECK_MSG(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK, "%s", err.text);
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);

@@ -232,7 +232,7 @@ static const struct {
 static void check_directions(bool grad, double tol, const char *what) {
   cuda_cases c;
   cuda_begin(&c);
-  c.pipeline = "directions";
+  c.pipeline = "grow{directions}";
   for (c.n_cases = 0; c.n_cases < (int)(sizeof directions / sizeof *directions); c.n_cases++) {
     const scan_case *s = &directions[c.n_cases].scan;
     vtb_value *operands[12];
@@ -263,7 +263,7 @@ static int launches(bool second, bool transposed) {
   if (second) build_scan(&c, &s, false, operands, "cols~@2x6");
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "directions");
+  cuda_passes(c.m, "grow{directions}");
   CHECK_MSG(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK, "%s", err.text);
   int n = plan ? plan->n_steps : 0;
   vtb_launch_plan_free(plan);

@@ -15,7 +15,7 @@ static int joined(const char *text) {
   vtb_module *before = parse_ir(text);
   if (!before) return -1;
   vtb_module *after = vtb_module_clone(before);
-  CHECK(run_passes(after, "directions,fuse,dce"));
+  CHECK(run_passes(after, "grow{directions},fuse,dce"));
   CHECK(compare_modules(before, after, 3) < 1e-12);
   int digits = 0;
   for (const vtb_inst *i = after->entry->first; i; i = i->next) {
@@ -78,7 +78,47 @@ TEST(a_group_around_a_dependence) {
                        SCAN("%c", "%q", "%k", "%v", "%d", "cols@2x3") "  return %b, %c\n}\n") == 2);
 }
 
+/* Operands and results of the one kernel, as decimal digits; 0: none. */
+static int signature(const char *text) {
+  vtb_module *m = parse_ir(text);
+  int digits = 0;
+  if (!m) return -1;
+  CHECK(run_passes(m, "grow{directions}"));
+  for (const vtb_inst *i = m->entry->first; i; i = i->next) {
+    if (!vtb_is_scans(i)) continue;
+    digits = 10 * i->n_operands + i->n_results;
+    for (const vtb_inst *scan = i->callee->first; scan; scan = scan->next)
+      CHECK(scan->op == VTB_OP_linscan || scan->op == VTB_OP_linscan_grad);
+  }
+  vtb_module_free(m);
+  return digits;
+}
+
+/* Kernels of scans make all that scans make, but for states that are no values. */
+TEST(results_that_nobody_reads_stay) {
+#define GRAD(n, path)                                                                              \
+  "  %q" n ", %k" n ", %v" n ", %d" n " = linscan_grad %q, %k, %v, %d, %dy {class = \"scalar\", "  \
+  "path = \"" path "\"} : " Y ", " Y ", " Y ", f32[2, 6, 1]\n"
+  CHECK(signature("entry func @f(" ARGS ", %dy: " Y ") -> (" Y ", " Y ") {\n" GRAD("1", "rows@2x3")
+                      GRAD("2", "rows~@2x3") "  return %q1, %v2\n}\n") == 58);
+  CHECK(signature("entry func @f(" ARGS ") -> (" Y
+                  ") {\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
+                      SCAN("%b", "%q", "%k", "%v", "%d", "rows~@2x3") "  return %b\n}\n") == 42);
+#undef GRAD
+}
+
+/* A view of what one direction reads is what another reads, and no part of the kernel. */
+TEST(views_stay_outside) {
+  CHECK(signature(
+            "entry func @f(" ARGS ") -> (" Y ", " Y ") {\n  %s = reshape %k {shape = [2, 6, 3]} "
+            ": f32[2, 6, 3]\n  %u = reshape %s {shape = [2, 6, 1, 3]} : " Y
+            "\n" SCAN("%a", "%q", "%k", "%v", "%d", "rows@2x3")
+                SCAN("%b", "%q", "%k", "%u", "%d", "rows~@2x3") "  return %a, %b\n}\n") == 52);
+}
+
 int main(void) {
+  RUN(results_that_nobody_reads_stay);
+  RUN(views_stay_outside);
   RUN(two_directions_of_one_cell);
   RUN(four_directions);
   RUN(operands_between);

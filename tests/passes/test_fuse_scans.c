@@ -83,9 +83,9 @@ TEST(directions_part) {
   "f32[" b ", 2, 1, 1], f32[" b ", 1, 1, 1]\n"                                                     \
   "  %o = add %y, %z : f32[" b ", 2, 1, 1]\n  return %o\n}\n"
   CHECK(kernels_by(MANY("1060"),
-                   "directions,fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}") == 200);
+                   "grow{directions},fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}") == 200);
   CHECK(kernels_by(MANY("1050"),
-                   "directions,fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}") == 2);
+                   "grow{directions},fuse,copy_for_scans,grow{scans+scan_adjoints+maxima}") == 2);
 #undef MANY
 }
 
