@@ -1,7 +1,7 @@
 /* Fusions that a module gets or not, decided place by place: each saves bytes and launches, and
  * makes another kernel longer. A place is taken if its kernel takes no longer than its members by
- * themselves, as the target answers (passes/cost/ask.h); a kernel that refuses all of them may take
- * some.
+ * themselves, as the target answers (passes/cost/ask.h). A kernel that refuses all of them may take
+ * some, and so may one that is clearly quicker without the others.
  *
  *   products         attn.proj.einsum          0.0204   0.0138  fused
  *   filter_adjoints  conv.d_x                  0.0310   0.0402  left out
@@ -34,7 +34,7 @@ typedef struct vtb_decision {
   /* seconds: of the members by themselves, of the kernel and what is left; INFINITY: refused */
   double apart, fused;
   vtb_verdict verdict;
-  char why[240]; /* what the kernel said where it refused all of it; empty */
+  char why[240]; /* in part: what the kernel refused of all of it, or its time; empty */
 } vtb_decision;
 
 typedef struct vtb_decisions {

@@ -13,6 +13,7 @@
  */
 #include "passes/fuse/words.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { MOST_WORDS = 4 };
@@ -147,24 +148,42 @@ static growth grow(vtb_func *f, const fusion *row, vtb_inst *i, int without) {
   return w;
 }
 
+/* Nobody asks what kernels take. */
+static bool takes_anything(const vtb_pass_context *c) {
+  return !c->asker || (c->decisions && c->decisions->all);
+}
+
+/* A smaller group, where a larger one pays, moves more bytes, and neither's estimate is better than
+ * the margin: it has to be quicker by both. */
+static bool is_quicker(vtb_decision *part, const vtb_decision *whole) {
+  snprintf(part->why, sizeof part->why, "all of it in one kernel would take %.4f ms",
+           1e3 * whole->fused);
+  return part->fused < (1 - 2 * VTB_FUSION_MARGIN) * whole->fused;
+}
+
 /* The kernel that grew round i; NULL: none. Of what the words allow it is all that pays, or all but
  * what some of the words bring. */
 static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_inst *i) {
-  growth all = grow(f, row, i, 0), some = all;
+  growth all = grow(f, row, i, 0), best = all;
   int words = all.before + all.behind + all.beside, size = all.g.n;
   if (size == 1 && !(row->flags & ALONE)) return NULL;
   if (row->flags & RULE) return vtb__group_join(&all.g, row->kind);
   vtb_decision d = {.fusion = row->name};
-  bool taken = vtb__group_pays(c, &d, &some.g, row->kind, &all.g);
-  for (int without = 1; without < words && !taken; without++) {
-    some = grow(f, row, i, without);
+  bool taken = vtb__group_pays(c, &d, &best.g, row->kind, &all.g);
+  if (taken && takes_anything(c)) words = 0;
+  for (int without = 1; without < words; without++) {
+    growth some = grow(f, row, i, without);
+    vtb_decision part = d;
     if (some.g.n == 1) break;
     if (some.g.n == size) continue;
     size = some.g.n;
-    taken = vtb__group_pays(c, &d, &some.g, row->kind, &all.g);
+    bool pays = vtb__group_pays(c, &part, &some.g, row->kind, &all.g);
+    if (taken && !(pays && is_quicker(&part, &d))) continue;
+    d = part;
+    if (pays) best = some, taken = true;
   }
   vtb__group_decided(c, &d);
-  return taken ? vtb__group_join(&some.g, row->kind) : NULL;
+  return taken ? vtb__group_join(&best.g, row->kind) : NULL;
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */

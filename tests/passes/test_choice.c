@@ -12,6 +12,7 @@ typedef struct prices {
   double kernel, other;
   int most_results; /* of the kernel: more are refused */
   bool alone;       /* all else is refused */
+  double result;    /* each result of the kernel but the first more */
 } prices;
 
 static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
@@ -19,7 +20,7 @@ static vtb_answer ask(vtb_asker *a, const vtb_inst *const *insts, int n) {
   vtb_answer sum = {.takes = true, .launches = n};
   for (int i = 0; i < n; i++) {
     bool kernel = vtb_kernel_kind_of(insts[i]) == p->kind;
-    sum.seconds += kernel ? p->kernel : p->other;
+    sum.seconds += kernel ? p->kernel + p->result * (insts[i]->n_results - 1) : p->other;
     sum.takes &= kernel || !p->alone;
     if (!kernel || insts[i]->n_results <= p->most_results) continue;
     sum.takes = false;
@@ -90,6 +91,26 @@ TEST(what_is_refused_is_taken_in_part) {
   vtb_strbuf_free(&out);
 }
 
+/* A kernel that pays with all of them may be quicker without some. */
+TEST(less_in_one_kernel_may_be_quicker) {
+  vtb_decisions d = {0};
+  vtb_strbuf out = {0};
+  prices p = {.kernel = 0.5, .other = 0.45, .most_results = 9, .result = 0.5};
+  CHECK(products(p, &d) == 1); /* 1.0, and 0.95 with the sibling beside it: hardly */
+  CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_FUSED);
+  p.result = 0.9;
+  d.at.n = 0;
+  CHECK(products(p, &d) == 1);
+  CHECK(d.at.n == 1 && d.at.at[0].verdict == VTB_FUSED_IN_PART);
+  vtb_decisions_print(&d, "h200", &out);
+  CHECK_MSG(strstr(out.at, "in part\n  all of it in one kernel would take"), "%s", out.at);
+  vtb_decisions_free(&d);
+  d = (vtb_decisions){.all = true}; /* whatever it costs */
+  CHECK(products(p, &d) == 1 && d.at.at[0].verdict == VTB_FUSED);
+  vtb_decisions_free(&d);
+  vtb_strbuf_free(&out);
+}
+
 /* What nobody takes by itself has to be in a kernel, whatever that costs; what its maker refuses is
  * asked about without it. */
 TEST(members_that_are_refused) {
@@ -136,6 +157,7 @@ TEST(lines_have_80_columns) {
 int main(void) {
   RUN(a_place_is_taken_by_what_its_kernel_costs);
   RUN(what_is_refused_is_taken_in_part);
+  RUN(less_in_one_kernel_may_be_quicker);
   RUN(members_that_are_refused);
   RUN(somebody_may_say_which);
   RUN(lines_have_80_columns);

@@ -58,7 +58,7 @@ static bool is_half(const vtb__cuda_scan *s) {
          VTB_CUDA_TAKES(s->c, "linscan_tiles.cu", vtb__cuda_tile_type(s->c), &bytes,
                         {"DEPTH", widest}, {"WIDTH", widest}, {"FACTORS", vtb__cuda_factors(s->c)},
                         {"OUTSIDE", outside}, {"STATE_ACROSS", true}, {"HALF", true},
-                        {"GAIN", true}, {"B_MAP", false},
+                        {"FORWARD", false}, {"PAIRED", false}, {"GAIN", false}, {"B_MAP", false},
                         {"THREADS", vtb__cuda_scan_tile_threads(widest)});
 }
 

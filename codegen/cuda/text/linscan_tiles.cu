@@ -66,8 +66,10 @@ require GROUP >= 2 && 32 % GROUP == 0;
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
 require !WIDEST || !OUTSIDE;
-cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
+/* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows, and that is all. */
+constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS * (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
+cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) - 2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
+cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDEST ? 128 : WIDE ? 240 : 168;
 shared T a_tile[64 * PA];
@@ -75,7 +77,7 @@ shared T ring[vtb_max_int(STAGES * STAGE, WIDEST && HALF ? 64 * (PO - PA) : 0)];
 shared T done[HALF ? 64 * PO : 0] over WIDEST ? a_tile : ring; /* when these have been read; a mixer's is always half */
 shared T scores[WIDE ? 64 * PP : 0];
 shared float near[512], gaps[64], in[64], out_of[64];
-shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[128], all_of[2], parts[32];
+shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[FORWARD && !PAIRED ? 0 : 128], all_of[2], parts[32];
 shared float sums[WIDE ? 256 : 64], gains[GAIN ? 64 : 0]; /* of the rows' own tile */
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 shared float behind[0];
