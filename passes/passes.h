@@ -139,13 +139,10 @@ typedef struct vtb_update_options {
 VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
                                           const vtb_update_options *o, vtb_error *err);
 
-/* ---- products (passes/fuse/product.c): what einsums and scans are on tensor cores
- * ----------------- */
+/* ---- products (passes/fuse/product.c): what einsums and scans are on tensor cores ------------ */
 
 /* Sums so short that products of tiles are mostly empty. */
 enum { VTB_SHORT_SUM = 8 };
-/* Taps of a depthwise convolution that the gradient of its weight keeps in registers at most. */
-enum { VTB_MOST_TAPS = 49 };
 /* Whether an einsum is a product of matrices, not a sum a thread; and linscan or linscan_grad
  * products of tiles, not steps. */
 bool vtb_is_product(const vtb_inst *einsum);

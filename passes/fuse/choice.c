@@ -5,7 +5,6 @@
 #include <string.h>
 
 static const char *const names[] = {
-    "fuse_mixer_grad",
     "split_thin",
     "fuse_norms",
 #define VTB_FUSION(name, ...) name,

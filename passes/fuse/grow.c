@@ -17,7 +17,7 @@
 #include <string.h>
 
 enum { MOST_WORDS = 4 };
-enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8, WHOLE = 16, RULE = 32 };
+enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8, WHOLE = 16, RULE = 32, BACK = 64 };
 
 typedef enum stage { EVERYWHERE, OPS, CHANNELS, PRODUCTS, SCANS } stage;
 static const char *const stages[] = {"everywhere", "ops", "channels", "products", "scans"};
@@ -183,6 +183,7 @@ static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_
     if (pays) best = some, taken = true;
   }
   vtb__group_decided(c, &d);
+  if (taken && (row->flags & BACK)) vtb__group_take_back(&best.g);
   return taken ? vtb__group_join(&best.g, row->kind) : NULL;
 }
 

@@ -104,24 +104,19 @@ bool vtb__word_factor_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const
 
 /* ---- sums over rows -------------------------------------------------------------------------- */
 
-/* Rows that are worth a kernel of sums; widths of small matrices, as blocks_sum.cu has them. */
-enum { MOST_BLOCK = 32, LEAST_ROWS = 64 };
-
 /* Number of the operand that is dy, behind whose leading axes are `channels`; -1: none. */
 static int adjoint_of(const vtb_inst *i, int64_t *channels) {
   if (i->op == VTB_OP_dwconv_dw) {
     vtb_depthwise d;
     if (!vtb_depthwise_of(i, &d)) return -1;
     *channels = d.channels;
-    return d.kernel[0] * d.kernel[1] * d.kernel[2] <= VTB_MOST_TAPS ? 1 : -1;
+    return 1;
   }
   if (!vtb_is_blocks_gradient(i) || i->n_operands != 2) return -1;
-  const vtb_type *x = &i->operands[0]->type, *y = &i->operands[1]->type;
-  int n = x->rank;
-  int64_t size = x->dim[n - 1].size, groups = x->dim[n - 2].size;
-  if (size > MOST_BLOCK || y->dim[n - 1].size > MOST_BLOCK || size < 2 || groups < 2) return -1;
+  const vtb_type *x = &i->operands[0]->type;
+  int64_t size = x->dim[x->rank - 1].size, groups = x->dim[x->rank - 2].size;
   *channels = groups * size;
-  return vtb_type_count(x) / *channels >= LEAST_ROWS ? 0 : -1;
+  return size > 1 && groups > 1 ? 0 : -1;
 }
 
 bool vtb__anchor_row_gradient(const vtb_inst *i) {

@@ -35,6 +35,7 @@ VTB__ANCHOR(steps)
 VTB__ANCHOR(steps_adjoint)
 VTB__ANCHOR(maximum)
 VTB__ANCHOR(tiles)
+VTB__ANCHOR(tiles_adjoint) /* the way back of those of few tokens */
 
 VTB__WORD(elementwise)     /* of the anchor's shape, all that it makes */
 VTB__WORD(sibling)         /* the same, of what is read beside the anchor */
@@ -53,6 +54,7 @@ VTB__WORD(sums_beside)     /* the same, of what an adjoint reads */
 VTB__WORD(gates)           /* elementwise at a token, before or behind a running maximum */
 VTB__WORD(head_row)        /* elementwise and sums over a head's columns */
 VTB__WORD(gain)            /* a number a token that multiplies keys */
+VTB__WORD(gain_adjoint)    /* what is made of the adjoint of gained keys, with the gain */
 VTB__WORD(small_map)       /* products of small matrices that make rows of queries, keys, values */
 VTB__WORD(running_maximum) /* what makes decays and gains of gates */
 
@@ -67,19 +69,9 @@ const vtb_inst *vtb__op_within(const vtb_inst *i, vtb_op op, vtb_kernel_kind kin
 bool vtb__mixer_takes(const vtb_inst *einsum);
 /* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32. */
 bool vtb__is_small_product(const vtb_inst *i);
-/* Maps that are in the group have its size: a kernel has one. */
-bool vtb__maps_are_alike(const vtb__group *g, const vtb_inst *map);
-/* A loop that multiplies rows [B, N, h, K] by a number each and nothing else. */
-bool vtb__is_gain_loop(const vtb_inst *loop);
-/* Rows of this type, and one reshape of them, are what the product of small matrices reads. */
-void vtb__map_reads_rows(vtb_func *f, vtb_inst *einsum, const vtb_type *rows_type);
-/* fuse_mixer_back.c: d, the adjoint of rows that the matrices of `map` made, goes through them to
- * those before, and to sums for the matrices, in a group that has a scan's adjoint: what it makes
- * of them is built behind `made`, which makes d, and takes the place of what did. */
-typedef struct vtb__mixer_way {
-  vtb_inst *map, *made;
-  vtb_value *d;
-} vtb__mixer_way;
-void vtb__group_take_back(vtb__group *g, vtb__mixer_way way[3]);
+/* words_mixer_back.c: adjoints of rows that small matrices of the group made go through these to
+ * those of what they read, and to sums for the matrices: the group of a scan's adjoint gets what
+ * makes these of them. */
+void vtb__group_take_back(vtb__group *g);
 
 #endif

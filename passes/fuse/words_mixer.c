@@ -1,27 +1,40 @@
 /* Words of linear recurrences by products, whose blocks own whole rows of the result and the
- * normalizer of each (text/linscan_tiles.cu, text/linscan_short.cu): see words.h.
+ * normalizer of each (text/linscan_tiles.cu, text/linscan_short.cu), and of their adjoints of few
+ * tokens (text/linscan_grad_short.cu): see words.h.
  *
  * What is computed of a token and head, sums over its columns among it, needs nothing else. Where
  * no states are made of keys and values, scores can be multiplied instead of keys, and small
  * matrices before queries, keys and values be taken in; where a block has a whole sequence, so can
- * what makes decays and gains of gates. */
+ * what makes decays and gains of gates. An adjoint's kernel has the sum that is the gain's beside
+ * those of the decays', and what small matrices read in shared memory. */
 #include "ir/narrow.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
 
+static bool has_half_factors(const vtb_inst *scan) {
+  vtb_factors factors = vtb_factors_of(scan);
+  return factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16;
+}
+
 /* Products on tiles of 16 bits that own whole rows. */
 bool vtb__anchor_tiles(const vtb_inst *i) {
-  if (i->op != VTB_OP_linscan || !vtb_scan_is_product(i)) return false;
-  vtb_factors factors = vtb_factors_of(i);
+  if (i->op != VTB_OP_linscan || !vtb_scan_is_product(i) || !has_half_factors(i)) return false;
   vtb_scan s = vtb_scan_of(i);
-  return (factors == VTB_FACTORS_BF16 || factors == VTB_FACTORS_FP16) && s.V > 1 && !s.last;
+  return s.V > 1 && !s.last;
+}
+
+bool vtb__anchor_tiles_adjoint(const vtb_inst *i) {
+  if (i->op != VTB_OP_linscan_grad || !vtb_scan_is_product(i) || !has_half_factors(i)) return false;
+  vtb_scan s = vtb_scan_of(i);
+  return s.K > 1 && s.chunk >= s.n_tokens && !s.init && !s.dlast && !s.recurrent;
 }
 
 /* No states are made of keys and values. */
 static bool is_parallel(const vtb_inst *scan) {
+  if (!vtb__anchor_tiles(scan)) return vtb__anchor_tiles_adjoint(scan);
   vtb_scan s = vtb_scan_of(scan);
-  return vtb__anchor_tiles(scan) && !s.init && s.chunk >= s.n_tokens;
+  return !s.init && s.chunk >= s.n_tokens;
 }
 
 /* ---- rows behind ----------------------------------------------------------------------------- */
@@ -76,7 +89,8 @@ bool vtb__word_head_row(vtb__group *g, vtb_inst *i, const vtb_value *at, const v
 
 /* ---- before: a gain of keys ------------------------------------------------------------------ */
 
-bool vtb__is_gain_loop(const vtb_inst *loop) {
+/* A loop that multiplies rows [B, N, h, K] by a number each and nothing else. */
+static bool is_gain_loop(const vtb_inst *loop) {
   if (vtb_kernel_kind_of(loop) != VTB_KERNEL_LOOP || loop->n_operands != 2) return false;
   const vtb_inst *mul = loop->callee->first;
   if (mul->op != VTB_OP_mul || mul->next) return false;
@@ -88,8 +102,54 @@ bool vtb__is_gain_loop(const vtb_inst *loop) {
 
 bool vtb__word_gain(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
   return member == g->anchor && at == g->anchor->operands[1] && at->def == i &&
-         is_parallel(g->anchor) && vtb__is_gain_loop(i) && vtb__group_reads_alone(g, i) &&
+         is_parallel(g->anchor) && is_gain_loop(i) && vtb__group_reads_alone(g, i) &&
          vtb__group_add(g, i);
+}
+
+/* ---- behind an adjoint: that of the gain ----------------------------------------------------- */
+
+static bool is_mul(const vtb_inst *i, const vtb_value *x, const vtb_value *y) {
+  return i->op == VTB_OP_mul && x && y &&
+         ((i->operands[0] == x && i->operands[1] == y) ||
+          (i->operands[0] == y && i->operands[1] == x));
+}
+
+static const vtb_value *argument_of(const vtb_inst *fused, const vtb_value *v) {
+  for (int o = 0; o < fused->n_operands; o++)
+    if (fused->operands[o] == v) return fused->callee->args[o];
+  return NULL;
+}
+
+/* Nothing but d gain and the sum of d keys over columns. */
+static bool is_gain_adjoint(const vtb_inst *row, const vtb_value *d, const vtb_inst *loop) {
+  bool first = vtb_type_count(&loop->operands[0]->type) < vtb_type_count(&d->type);
+  const vtb_value *dk = argument_of(row, d), *gain = argument_of(row, loop->operands[!first]),
+                  *keys = argument_of(row, loop->operands[first]);
+  bool scaled = false, summed = false;
+  for (const vtb_inst *x = row->callee->first; x; x = x->next) {
+    int n = 0;
+    const int64_t *axes = x->op == VTB_OP_reduce_sum ? vtb_attr_ints(x, "axes", &n) : NULL;
+    const vtb_inst *from = x->operands[0]->def;
+    if (is_mul(x, dk, gain))
+      scaled = true;
+    else if (n == 1 && axes[0] == 3 && vtb_attr_int(x, "keep", 0) && from && is_mul(from, dk, keys))
+      summed = true;
+    else if (!is_mul(x, dk, keys))
+      return false;
+  }
+  return scaled && summed;
+}
+
+bool vtb__word_gain_adjoint(vtb__group *g, vtb_inst *i, const vtb_value *at,
+                            const vtb_inst *member) {
+  vtb_inst *scan = g->anchor, *loop = scan->operands[1]->def;
+  if (member != scan || at != scan->results[1] || !loop || !is_gain_loop(loop) ||
+      vtb_kernel_kind_of(i) != VTB_KERNEL_ROW || i->n_results != 2 ||
+      !is_gain_adjoint(i, at, loop) || !vtb__group_add(g, loop) || !vtb__group_add(g, i))
+    return false;
+  return vtb__group_reads_alone(g, loop) && !vtb__group_is_read(g, at) &&
+         vtb__group_is_read(g, scan->results[0]) && vtb__group_is_read(g, scan->results[2]) &&
+         vtb__group_is_read(g, i->results[0]) && vtb__group_is_read(g, i->results[1]);
 }
 
 /* ---- before: small matrices ------------------------------------------------------------------ */
@@ -107,34 +167,37 @@ bool vtb__is_small_map(const vtb_inst *i) {
   return vtb__is_small_product(i) && (i->n_operands == 2 || i->operands[2]->type.rank == 2);
 }
 
-/* The scan whose kernel multiplies rows by the map, which nothing else reads but through a gain. */
-static const vtb_inst *scan_of_map(const vtb_inst *einsum, int *operand) {
-  if (!vtb__is_small_map(einsum)) return NULL;
-  const vtb_inst *view = vtb_only_reader(einsum->results[0]);
-  if (!view || view->op != VTB_OP_reshape) return NULL;
-  const vtb_value *v = view->results[0];
-  const vtb_inst *scan = vtb_only_reader(v);
-  bool gain = scan && vtb__is_gain_loop(scan) && vtb_type_equal(&scan->results[0]->type, &v->type);
-  if (gain) v = scan->results[0], scan = vtb_only_reader(v);
-  if (!scan || scan->op != VTB_OP_linscan || !is_parallel(scan)) return NULL;
-  if (v->type.rank != 4 || v->type.dim[3].size % vtb__small_map_size(einsum) != 0)
-    return NULL; /* a head ends in a block */
-  int o = 0;
-  while (o < 4 && scan->operands[o] != v) o++;
-  if (o > 2 || (gain && o != 1)) return NULL;
-  for (int p = 0; p < scan->n_operands; p++)
-    if (p != o && scan->operands[p] == v) return NULL;
-  *operand = o;
-  return o < 2 || einsum->n_operands == 2 || vtb_scan_of(scan).normalizer ? scan : NULL;
+/* The scan's kernel multiplies rows by the map, whose result it reads as `rows`, once, through its
+ * gain or not, and nobody else does; a head ends in a block. */
+static bool is_before_scan(const vtb__group *g, const vtb_inst *map, const vtb_value *rows) {
+  const vtb_inst *scan = g->anchor, *view = rows->def, *gain = scan->operands[1]->def;
+  if (!is_parallel(scan) || !vtb__is_small_map(map) || !view || view->op != VTB_OP_reshape ||
+      vtb_only_reader(map->results[0]) != view || vtb__group_is_read(g, rows) ||
+      rows->type.rank != 4 || rows->type.dim[3].size % vtb__small_map_size(map) != 0)
+    return false;
+  bool gained = gain && vtb__group_has(g, gain) && is_gain_loop(gain) &&
+                (gain->operands[0] == rows || gain->operands[1] == rows);
+  if (gained && !vtb_type_equal(&gain->results[0]->type, &rows->type)) return false;
+  int times = gained, at = 1;
+  for (int o = 0; o < scan->n_operands; o++)
+    if (scan->operands[o] == rows) times++, at = o;
+  if (times != 1 || at > 2) return false;
+  return at < 2 || map->n_operands == 2 || scan->op == VTB_OP_linscan_grad ||
+         vtb_scan_of(scan).normalizer;
 }
 
 bool vtb__mixer_takes(const vtb_inst *einsum) {
-  int o;
-  return scan_of_map(einsum, &o) != NULL;
+  const vtb_inst *view = vtb_only_reader(einsum->results[0]);
+  vtb_inst *scan = view && view->op == VTB_OP_reshape ? vtb_only_reader(view->results[0]) : NULL;
+  vtb_inst *gain = scan && is_gain_loop(scan) ? scan : NULL;
+  if (gain) scan = vtb_only_reader(gain->results[0]);
+  if (!scan || scan->op != VTB_OP_linscan) return false;
+  vtb__group g = vtb__group_round(scan->func, scan);
+  return (!gain || vtb__group_add(&g, gain)) && is_before_scan(&g, einsum, view->results[0]);
 }
 
 /* The map reads rows as the scan would have them, by a reshape of its own. */
-void vtb__map_reads_rows(vtb_func *f, vtb_inst *einsum, const vtb_type *rows_type) {
+static void map_reads_rows(vtb_func *f, vtb_inst *einsum, const vtb_type *rows_type) {
   vtb_value *x = einsum->operands[0], *rows = vtb_behind_reshapes(x);
   if (x->def && x->def->op == VTB_OP_reshape && vtb_only_reader(x) &&
       vtb_type_equal(&x->def->operands[0]->type, rows_type))
@@ -145,7 +208,7 @@ void vtb__map_reads_rows(vtb_func *f, vtb_inst *einsum, const vtb_type *rows_typ
   vtb_func_number(f);
 }
 
-bool vtb__maps_are_alike(const vtb__group *g, const vtb_inst *map) {
+static bool maps_are_alike(const vtb__group *g, const vtb_inst *map) {
   for (int i = 0; i < g->n; i++)
     if (vtb__is_small_map(g->at[i]) && vtb__small_map_size(g->at[i]) != vtb__small_map_size(map))
       return false;
@@ -153,12 +216,9 @@ bool vtb__maps_are_alike(const vtb__group *g, const vtb_inst *map) {
 }
 
 bool vtb__word_small_map(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  int o;
   (void)member;
-  if (scan_of_map(i, &o) != g->anchor || !vtb__maps_are_alike(g, i)) return false;
-  if (at != g->anchor->operands[o] && !vtb__group_has(g, g->anchor->operands[o]->def))
-    return false; /* its gain is not inside */
-  vtb__map_reads_rows(g->func, i, &at->type);
+  if (!is_before_scan(g, i, at) || !maps_are_alike(g, i)) return false;
+  map_reads_rows(g->func, i, &at->type);
   return vtb__group_add(g, i) && vtb__group_add(g, i->operands[0]->def);
 }
 
@@ -200,7 +260,7 @@ static bool is_read_well(const vtb__group *g, const vtb_inst *gates, int r, cons
     for (int o = 0; o < i->n_operands; o++) {
       if (vtb_behind_reshapes(i->operands[o]) != v) continue;
       bool decay = i == scan && o == 3 && i->operands[o] == v;
-      bool gain = scan->operands[1]->def == i && vtb__is_gain_loop(i);
+      bool gain = scan->operands[1]->def == i && is_gain_loop(i);
       if (maximum ? i == scan || gain : !decay && !gain) return false;
     }
   }

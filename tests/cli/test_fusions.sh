@@ -3,7 +3,7 @@
 . tests/cli/lib.sh
 unset VTB_MACHINE VTB_FUSIONS
 export XDG_CACHE_HOME="$(dirname "$VERTEBRA")/test-cache"
-all="fuse_mixer_grad mixers filter_adjoints filter_gradients split_thin local fuse_norms scans scan_adjoints maxima products"
+all="mixer_adjoints mixers filter_adjoints filter_gradients split_thin local fuse_norms scans scan_adjoints maxima products"
 ms() { expect 0 env VTB_FUSIONS="$fusions" "$VERTEBRA" dump "$@" --stage launches --precision bf16-all; sed -n 's/.* launches, \([0-9.]*\) ms a run of .*/\1/p' "$work/out"; }
 decisions() { expect 0 "$VERTEBRA" dump "$@" --stage decisions --precision bf16-all; }
 

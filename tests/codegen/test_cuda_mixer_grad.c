@@ -1,6 +1,6 @@
-/* Adjoints of a recurrence by products whose keys have a number a token, as one kernel
- * (passes/fuse/fuse_mixer_grad.c), and of rows that small matrices make, through these and to
- * the sums for them (passes/fuse/fuse_mixer_back.c): emulated CUDA against the interpreter, at
+/* Adjoints of a recurrence by products whose keys have a number a token, as one kernel (row
+ * "mixer_adjoints" of ir/kernels.def), and of rows that small matrices make, through these and to
+ * the sums for them (passes/fuse/words_mixer_back.c): emulated CUDA against the interpreter, at
  * ragged shapes, along paths, with gains that hide tokens and decays of 0 and 1.
  */
 #include "tests/codegen/cuda_check.h"
@@ -158,7 +158,7 @@ TEST(adjoints_are_one_kernel) {
   for (c.n_cases = 0; c.n_cases < N_CASES; c.n_cases++) add(&c, &cases[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "grow{row_gradients},fuse,fuse_mixer_grad,dce");
+  cuda_passes(c.m, "grow{row_gradients},fuse,grow{mixer_adjoints},dce");
   int kernels = 0, others = 0, begun = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     kernels += vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER_GRAD;

@@ -28,7 +28,7 @@ static int kernels(const char *text) {
   if (!before) return -1;
   vtb_module *after = vtb_module_clone(before);
   vtb_pass_context c = {.module = after, .batch = 2, .target = vtb_target_find("cuda")};
-  CHECK(run_passes_in(&c, "fuse,fuse_mixer_grad,dce"));
+  CHECK(run_passes_in(&c, "fuse,grow{mixer_adjoints},dce"));
   forget_precision(before);
   forget_precision(after);
   CHECK(compare_modules(before, after, 3) < 1e-12);
@@ -53,6 +53,7 @@ TEST(what_needs_the_products_stays) {
   CHECK(kernels(FUNC(GRAD(", mode = \"chunkwise\", chunk = 2") BEHIND("%k"), "") "\n}\n") == 3);
   CHECK(kernels(FUNC(GRAD(PARALLEL) BEHIND("%k"), ", " ROW) ", %kg\n}\n") == 3);
   CHECK(kernels(FUNC(GRAD(PARALLEL) BEHIND("%s"), "") "\n}\n") == 3);
+  CHECK(kernels(FUNC(GRAD(PARALLEL) BEHIND("%g"), "") "\n}\n") == 3);
 }
 
 int main(void) {

@@ -21,6 +21,7 @@
 #define STRIP 16
 #define WINDOW 64      /* taps times channels of a thread that may sit in registers */
 #define ROW_TAPS 8     /* of a thread of four channels, beside the sums of a strip */
+#define MOST_TAPS 49   /* of dw, which keeps them in registers */
 #define SUMS 25        /* taps of dw a thread sums at once */
 #define DW_WINDOW 36   /* of dw: those that a thread of four channels has */
 #define DW_BLOCKS 1024 /* about as many for dw, so that all of a GPU works */
@@ -327,7 +328,7 @@ static void sum_strips(dwconv *g, bool bias) {
 
 void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
   dwconv g = take_apart(c, inst);
-  if (g.taps <= VTB_MOST_TAPS)
+  if (g.taps <= MOST_TAPS)
     sum_strips(&g, false);
   else
     sum_taps(&g);
@@ -336,13 +337,13 @@ void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
 /* With the bias' gradient, which is dy's sum: a `fused` of kind "sums". */
 void vtb__cuda_dwconv_sums(vtb_cuda *c, const vtb_inst *fused) {
   dwconv g = take_apart(c, fused->callee->first);
-  if (g.taps <= VTB_MOST_TAPS)
+  if (g.taps <= MOST_TAPS)
     sum_strips(&g, true);
   else
     vtb_cuda_unsupported(c, fused,
                          "the gradients of a kernel of %lld taps and of its bias: %d are "
                          "the most",
-                         (long long)g.taps, VTB_MOST_TAPS);
+                         (long long)g.taps, MOST_TAPS);
 }
 
 /* ---- all adjoints at once -------------------------------------------------------------------- */

@@ -1,4 +1,5 @@
-/* fuse_mixer_grad: the adjoints of queries, keys and values on through the matrices that made them.
+/* Row "mixer_adjoints", flag BACK: the adjoints of queries, keys and values on through the matrices
+ * that made them.
  *
  *   %dq, %dk, %dv, ... = fused @d_k(...) {kind = "mixer_grad"}
  *   %dx = einsum %dq, %wq, %dxk {spec = "bngo,goi->bngi"}        dxk: the same of dk
@@ -19,6 +20,12 @@
 
 enum { MOST_CHAIN = 8 };
 
+/* d, made by `made`: the adjoint of rows that the matrices of `map` made; `map` NULL: none did. */
+typedef struct way {
+  vtb_inst *map, *made;
+  vtb_value *d;
+} mixer_way;
+
 /* What reads the adjoint of rows. */
 typedef struct readers {
   vtb_inst *rows, *sums; /* the product behind the matrix; what has the gradients, or NULL */
@@ -38,7 +45,7 @@ static bool is_gradient(const vtb_inst *i) {
 }
 
 /* Gradients of the matrix and its bias, as an einsum or a kernel of both. */
-static bool take_sums(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
+static bool take_sums(const mixer_way *way, vtb_inst *i, readers *r) {
   bool kernel = vtb_kernel_kind_of(i) == VTB_KERNEL_SUMS;
   const vtb_inst *of = kernel ? i->callee->first : i;
   if (r->sums || !of || !is_gradient(of)) return false;
@@ -59,7 +66,7 @@ static bool take_sums(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
   return true;
 }
 
-static bool take_reader(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
+static bool take_reader(const mixer_way *way, vtb_inst *i, readers *r) {
   if (!vtb__is_small_product(i)) return take_sums(way, i, r);
   if (r->rows || vtb_behind_reshapes(i->operands[0]) != way->d ||
       i->operands[1] != way->map->operands[1] || is_last_summed(i) == is_last_summed(way->map) ||
@@ -70,7 +77,7 @@ static bool take_reader(const vtb__mixer_way *way, vtb_inst *i, readers *r) {
 }
 
 /* All that reads v, the adjoint or a view of it, is one of these. */
-static bool take_readers(const vtb__mixer_way *way, const vtb_value *v, readers *r) {
+static bool take_readers(const mixer_way *way, const vtb_value *v, readers *r) {
   vtb_inst **all;
   size_t n = vtb_value_readers(v, &all);
   bool taken = !vtb_is_returned(v);
@@ -180,7 +187,7 @@ static void put_total(vtb_func *f, vtb_inst *sums, vtb_value *parts, vtb_value *
   vtb__group_join(&alone, VTB_KERNEL_COL);
 }
 
-static void put_sums(vtb__group *g, vtb_func *f, vtb_builder *b, const vtb__mixer_way *way,
+static void put_sums(vtb__group *g, vtb_func *f, vtb_builder *b, const mixer_way *way,
                      vtb_value *fours, readers *r) {
   if (!r->sums) return;
   vtb_value *weights =
@@ -219,7 +226,7 @@ static vtb_value *put_view(vtb__group *g, vtb_builder *b, vtb_value *v, const vt
 }
 
 /* `second`, if there is one, adds to what `first` makes. */
-static void take_back(vtb__group *g, vtb_func *f, vtb__mixer_way *const ways[2], readers *of[2]) {
+static void take_back(vtb__group *g, vtb_func *f, mixer_way *const ways[2], readers *of[2]) {
   const vtb_inst *made = ways[ways[1] && ways[1]->made->order > ways[0]->made->order]->made;
   vtb_builder b = {.module = f->module, .func = f, .before = made->next, .span = made->span};
   vtb_value *addend = NULL, *sum = NULL;
@@ -261,23 +268,36 @@ static bool begins_with(const vtb_inst *rows, const vtb_inst *other) {
          vtb_only_reader(other->results[0]) != NULL;
 }
 
-void vtb__group_take_back(vtb__group *g, vtb__mixer_way way[3]) {
+/* The adjoint of what the map makes: of keys it is behind that of their gain. */
+static void find_way(const vtb__group *g, vtb_inst *map, mixer_way ways[3]) {
+  vtb_inst *scan = g->anchor, *row = vtb_only_reader(scan->results[1]);
+  const vtb_value *rows = vtb_only_reader(map->results[0])->results[0];
+  int o = rows == scan->operands[0] ? 0 : rows == scan->operands[2] ? 2 : 1;
+  int keys = row->results[0]->type.dim[3].size == 1;
+  ways[o] = (mixer_way){
+      .map = map, .made = o == 1 ? row : scan, .d = o == 1 ? row->results[keys] : scan->results[o]};
+}
+
+void vtb__group_take_back(vtb__group *g) {
   vtb_func *f = g->func;
+  mixer_way ways[3] = {0};
   readers of[3] = {0};
   bool there[3];
+  for (int m = 0; m < g->n; m++)
+    if (vtb__is_small_map(g->at[m])) find_way(g, g->at[m], ways);
   for (int o = 0; o < 3; o++)
-    there[o] = way[o].map && take_readers(&way[o], way[o].d, &of[o]) && of[o].rows;
+    there[o] = ways[o].map && take_readers(&ways[o], ways[o].d, &of[o]) && of[o].rows;
   if (there[0] && there[1] &&
-      vtb_behind_reshapes(way[0].map->operands[0]) ==
-          vtb_behind_reshapes(way[1].map->operands[0])) {
+      vtb_behind_reshapes(ways[0].map->operands[0]) ==
+          vtb_behind_reshapes(ways[1].map->operands[0])) {
     int first = begins_with(of[0].rows, of[1].rows) ? 1 : 0;
     if (begins_with(of[1 - first].rows, of[first].rows) && can_begin(g, of[first].rows)) {
-      take_back(g, f, (vtb__mixer_way *const[]){&way[first], &way[1 - first]},
+      take_back(g, f, (mixer_way *const[]){&ways[first], &ways[1 - first]},
                 (readers *[]){&of[first], &of[1 - first]});
       there[0] = there[1] = false;
     }
   }
   for (int o = 0; o < 3; o++)
     if (there[o] && can_begin(g, of[o].rows))
-      take_back(g, f, (vtb__mixer_way *const[]){&way[o], NULL}, (readers *[]){&of[o], NULL});
+      take_back(g, f, (mixer_way *const[]){&ways[o], NULL}, (readers *[]){&of[o], NULL});
 }
