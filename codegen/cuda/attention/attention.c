@@ -10,7 +10,9 @@
  * place of their own, in attention_short.cu a warp's strip is turned in the warp's place.
  * The adjoint would turn each row again in all its tiles and launches, so there it is done once, by
  * a kernel of its own; dq and dk are turned back in the registers that hold their sums. The adjoint
- * of few keys in 16 bits is one kernel, which meets each row once: text/attention_grad_short.cu. */
+ * of few keys in 16 bits is one kernel, which meets each row once: text/attention_grad_short.cu;
+ * of more keys, or wider heads, in 16 bits two, for dq and for dk and dv:
+ * text/attention_grad_tiles.cu. */
 #include "ir/attention.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/plan/program.h"
@@ -20,9 +22,8 @@
 #define SHORT_HALF_KEYS 288 /* of 16 bits: 103 KB; a grid of 16 x 16 and tokens beside it */
 #define SHORT_WIDE_KEYS 208 /* 148 KB at 128 columns */
 #define SHORT_WIDTH 64
-#define SHORT_GRAD_BYTES 166912 /* of shared memory: sm_80's */
-#define BUSY_BLOCKS 264         /* two for each of 132 multiprocessors */
-#define KEPT_WIDTH 256          /* 70 KB of queries that stay turned */
+#define BUSY_BLOCKS 264 /* two for each of 132 multiprocessors */
+#define KEPT_WIDTH 256  /* 70 KB of queries that stay turned */
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
@@ -354,20 +355,25 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
 /* ---- adjoint of few keys --------------------------------------------------------------------- */
 
 /* A kernel of its own where factors round to 16 bits and a head's rows fit shared memory so. */
-static bool is_short_grad(const vtb_cuda *c, const vtb_attention *a) {
-  int64_t queries = ceil_div(a->n_queries, 32) * 32, keys = ceil_div(a->n_keys, 16) * 16,
-          pitches = (ceil_div(a->width, 16) + ceil_div(a->value_width, 16) + 1) * 16,
-          bytes = 2 * (queries + keys) * pitches + 160 * keys + 8 * queries;
-  return rounds_to_half(c) && a->n_keys <= SHORT_KEYS && a->width <= SHORT_WIDTH &&
-         a->value_width <= SHORT_WIDTH && bytes <= SHORT_GRAD_BYTES;
+static bool is_short_grad(vtb_cuda *c, const vtb_attention *a) {
+  int64_t bytes;
+  return rounds_to_half(c) &&
+         VTB_CUDA_TAKES(c, "attention_grad_short.cu", vtb__cuda_tile_type(c), &bytes,
+                        {"N", a->n_queries}, {"M", a->n_keys}, {"K", a->width},
+                        {"V", a->value_width}, {"FACTORS", vtb__cuda_factors(c)},
+                        {"THREADS", 2 * ceil_div(a->n_keys, 16) * 16});
+}
+
+static void fill_grad_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
+  fill_rows(c, k, "q", "Q_EIGHT", o->q, &o->turn_q, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->k, &o->turn_k, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_rows(c, k, "dy", "DY_EIGHT", o->a.dy, NULL, "head");
 }
 
 static void fill_short_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   const vtb_attention *a = &o->a;
-  fill_rows(c, k, "q", "Q_EIGHT", o->q, &o->turn_q, "head");
-  fill_rows(c, k, "k", "K_EIGHT", o->k, &o->turn_k, "kv");
-  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
-  fill_rows(c, k, "dy", "DY_EIGHT", a->dy, NULL, "head");
+  fill_grad_rows(c, k, o);
   vtb_cuda_in(k, a->y, "y");
   vtb_cuda_in(k, a->lse, "lse");
   if (a->dlse >= 0) vtb_cuda_in(k, a->dlse, "dlse");
@@ -402,6 +408,50 @@ static void make_short(vtb_cuda *c, const operands *o) {
   vtb_cuda_launch(k, a->n_batch * a->kv_heads);
 }
 
+/* ---- adjoint of more, by tiles --------------------------------------------------------------- */
+
+/* Groups of warps that have a part of the results' columns each. */
+static int64_t grad_parts(const vtb_attention *a) {
+  enum { MOST_WIDTH = 128 }; /* of a warp's two results */
+  return a->width > MOST_WIDTH || a->value_width > MOST_WIDTH ? 2 : 1;
+}
+
+static bool has_grad_tiles(vtb_cuda *c, const vtb_attention *a) {
+  int64_t bytes, parts = grad_parts(a);
+  return rounds_to_half(c) &&
+         VTB_CUDA_TAKES(c, "attention_grad_tiles.cu", vtb__cuda_tile_type(c), &bytes,
+                        {"N", a->n_queries}, {"M", a->n_keys}, {"K", a->width},
+                        {"V", a->value_width}, {"SHARED", a->n_heads / a->kv_heads},
+                        {"FACTORS", vtb__cuda_factors(c)}, {"KEYS", true}, {"PARTS", parts},
+                        {"THREADS", THREADS * parts});
+}
+
+/* dq, or dk and dv. */
+static void make_tiles(vtb_cuda *c, const operands *o, int delta, result r) {
+  const vtb_attention *a = &o->a;
+  bool keys = r == DK;
+  int64_t parts = grad_parts(a), heads = keys ? a->kv_heads : a->n_heads;
+  const char *token = keys ? "j" : "i", *head = keys ? "kv" : "head";
+  int to = o->y + (int)r, dv = o->y + DV;
+  vtb_cuda_kernel *k = vtb_cuda_begin_text(c, keys ? "attention_dk_dv" : "attention_dq",
+                                           "attention_grad_tiles.cu", (int)(THREADS * parts));
+  fill_grad_rows(c, k, o);
+  fill_shapes(c, k, o);
+  vtb_cuda_in(k, a->lse, "lse");
+  vtb_cuda_temp_in(k, delta, "float", "delta");
+  vtb_cuda_out(k, to, "to");
+  if (keys) vtb_cuda_out(k, dv, "dv");
+  vtb_cuda_fill(k, "lse_at", "%s", element_at(c, a->lse, "i", "head", NULL));
+  vtb_cuda_fill(k, "to_at", "%s", element_at(c, to, token, head, "x"));
+  vtb_cuda_fill(k, "second", keys ? "dv" : "to"); /* of dq not reached */
+  vtb_cuda_fill(k, "second_at", "%s", keys ? element_at(c, dv, token, head, "x") : "0");
+  fill_turned_back(c, k, o, r);
+  vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
+  VTB_CUDA_NUMBERS(k, {"KEYS", keys}, {"PARTS", parts}, {"FOUR", vtb_cuda_rows_of_four(c, to)},
+                   {"SECOND_FOUR", keys && vtb_cuda_rows_of_four(c, dv)});
+  vtb_cuda_launch(k, a->n_batch * heads * vtb_cuda_value(k, "ROW_TILES"));
+}
+
 static void attend_grad(vtb_cuda *c, operands *o) {
   bool one = is_short_grad(c, &o->a), apart = !one || o->a.wants_dbias;
   if (o->turn_q.width && (apart || is_wide(c, o->q))) make_turned(c, o->q, &o->turn_q);
@@ -409,6 +459,9 @@ static void attend_grad(vtb_cuda *c, operands *o) {
   int delta = apart ? make_delta(c, &o->a) : -1;
   if (one) {
     make_short(c, o);
+  } else if (has_grad_tiles(c, &o->a)) {
+    make_tiles(c, o, delta, DQ);
+    make_tiles(c, o, delta, DK);
   } else {
     make_result(c, o, delta, DQ);
     make_result(c, o, delta, DK);

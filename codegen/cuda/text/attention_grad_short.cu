@@ -29,11 +29,12 @@ hole expr dq_at, dk_at, dv_at;     /* for i or j and x */
 constexpr int DEPTH = (K + 15) / 16 * 16, WIDTH = (V + 15) / 16 * 16, KEYS = (M + 15) / 16 * 16, TILE = 32;
 constexpr int WARPS = KEYS / 16, TILES = (N + TILE - 1) / TILE, QUERIES = TILES * TILE, KV_HEADS = HEADS / SHARED;
 constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2), PS = vtb_pitch_along(TILE, 2);
-require THREADS == 32 * WARPS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 64 && WIDTH <= 64;
+require THREADS == 32 * WARPS && KEYS <= 256 && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 64 && WIDTH <= 64;
 cost tensor = 2 * SHARED * QUERIES * KEYS * (3 * DEPTH + 2 * WIDTH);
 cost issue = SHARED * TILES * (WARPS * (8 * (DEPTH + WIDTH) / 7 + 110) + DEPTH / 8 * (KEYS / 4 + 80)) + SHARED * QUERIES * 17 + WARPS * 500;
 cost special = SHARED * QUERIES * KEYS;
 cost registers = 128;
+cost flight = K_EIGHT && V_EIGHT && Q_EIGHT && DY_EIGHT ? (KEYS + QUERIES) * (DEPTH + WIDTH) * sizeof(T) : 0; /* nobody waits before all are asked for */
 cost phases = 1;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];

@@ -30,6 +30,7 @@ cost tensor = 2 * ROWS * KEYS * (DEPTH + WIDTH);
 cost issue = ROWS / 16 * (KEYS * (DEPTH + WIDTH) / 85 + 3 * KEYS + 300) + KEYS * (DEPTH + WIDTH) / 60;
 cost special = ROWS * KEYS;
 cost registers = WIDTH > 64 ? 168 : 128;
+cost flight = K_EIGHT && V_EIGHT ? KEYS * (DEPTH + WIDTH) * sizeof(T) : 0; /* nobody waits before all are asked for */
 cost phases = 1;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
