@@ -60,6 +60,9 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
+/* A `fused`, the only one of its kernel, without what nobody reads of it and what it does not
+ * read. */
+vtb_inst *vtb__shrink_kernel(vtb_inst *fused);
 /* What is in callees stands where they were called (expand_calls.c). */
 void vtb__expand_calls(vtb_func *f);
 /* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
@@ -78,18 +81,6 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training);
 bool vtb__sums_batch(const vtb_func *f);
 void vtb__mask_padding(vtb_func *f, vtb_value *valid);
 vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int axis, double fill);
-
-/* A row kernel that norms its rows (norm_form.c): y = (x - mean) gain / sqrt(squares / C + eps) +
- * shift, mean being 0 where rows are not centred. Values are the kernel's; NULL: it has none. */
-typedef struct vtb__norm {
-  vtb_value *x;
-  const vtb_value *gain, *shift;
-  bool centred;
-  double eps;
-} vtb__norm;
-bool vtb__norm_of(const vtb_inst *row, vtb__norm *out);
-/* One that makes what it norms, as a result beside that: the normed rows are result *which. */
-bool vtb__norm_within(const vtb_inst *row, int *which, vtb__norm *out);
 
 /* By argument of f: whether return `ret` depends on it, and whether through a derivative. */
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient);

@@ -6,42 +6,56 @@
 #include "ir/narrow.h"
 #include "passes/passes_internal.h"
 
-/* A value that is normed, and what its producer gives beside it: rounded to 16 bits and, where
- * streams are two halves, what that is off by. */
-typedef struct row_source {
-  vtb_value *x, *narrow, *mean, *squares, *rest;
-} row_source;
+/* What is kept of rows that are normed: rounded to 16 bits; their mean, and squares of what they
+ * are off it; and, where streams are two halves, what the rounded are off by. */
+enum { NARROW, MEAN, SQUARES, REST, VTB__MOST_KEPT };
+typedef struct vtb__source {
+  vtb_value *x, *kept[VTB__MOST_KEPT];
+} vtb__source;
+
+/* A result of a row kernel: y = (x - mean) gain / sqrt(squares / C + eps) + shift, mean being 0
+ * where rows are not centred. Values are the kernel's; NULL: it has none. */
+typedef struct vtb__norm {
+  vtb_inst *row;
+  int which;
+  const vtb_value *x, *gain, *shift;
+  bool centred;
+  double eps;
+} vtb__norm;
 
 typedef struct fusing {
   vtb_module *module;
   vtb_func **funcs; /* plain, callees first */
   size_t n_funcs;
-  VTB_VEC(row_source) sources;
-  VTB_VEC(vtb_inst *) norms;
-  bool halves; /* streams are two halves */
+  VTB_VEC(vtb__source) sources;
+  VTB_VEC(vtb__norm) norms;
+  int n_kept;   /* of each source: all where streams are two halves */
+  bool library; /* takes large products without epilogues */
 } fusing;
 
-row_source *vtb__source_of(const fusing *s, const vtb_value *x);
+vtb__source *vtb__source_of(const fusing *s, const vtb_value *x);
 /* Notes that x has to have a source, and so whatever is x in other functions. */
 void vtb__want(fusing *s, vtb_value *x);
-/* The einsum of a product, alone or fused; NULL: it is none. */
-const vtb_inst *vtb__einsum_of(const vtb_inst *product);
-/* Whether nobody but products that take norms reads these rows. */
-bool vtb__norm_rows_taken(const fusing *s, const vtb_value *normed);
-/* A product whose epilogue can keep statistics of the result. */
-bool vtb__is_made_by_product(const vtb_value *x);
-/* What `wanted` (by value id) of a body needs and `inside` does not have, in another kernel. */
-void vtb__copy_needed(vtb_builder *b, const vtb_func *body, bool *wanted, vtb_value **inside);
-vtb_value *vtb__kernel_argument(vtb_func *kernel, const vtb_value *v);
-vtb_inst *vtb__call_kernel(vtb_func *f, vtb_inst *before, vtb_func *kernel, vtb_kernel_kind kind,
-                           vtb_value *const *inputs, int n);
-/* `now` stands in for `old`, in sources too: result r is its result map[r], below 0 none (map NULL:
- * the same). */
-void vtb__replace_kernel(fusing *s, vtb_inst *old, const vtb_inst *now, const int *map);
+/* A kernel under way, and what it reads. */
+typedef struct vtb__new_kernel {
+  vtb_builder b; /* inside */
+  vtb_func *func;
+  VTB_VEC(vtb_value *) inputs;
+} vtb__new_kernel;
+/* At `at`, after which it is called if it has no name. */
+vtb__new_kernel vtb__kernel_begin(const vtb_inst *at, const char *name);
+/* v inside, f32 whatever memory holds. */
+vtb_value *vtb__kernel_reads(vtb__new_kernel *k, vtb_value *v);
+vtb_inst *vtb__kernel_end(vtb__new_kernel *k, vtb_inst *before, vtb_kernel_kind kind,
+                          vtb_value *const *returns, int n);
+/* A loop or row kernel without what nobody reads of it, which has taken `with`, or NULL. */
+void vtb__made_anew(vtb_inst *kernel, vtb_inst *with);
 
-/* ---- fuse_norms_split.c ---------------------------------------------------------------------- */
+/* ---- norm_form.c ----------------------------------------------------------------------------- */
 
-void vtb__split_norms(fusing *s);
+bool vtb__norm_of(vtb_inst *row, vtb__norm *out);
+/* The rows, in the function. */
+vtb_value *vtb__norm_rows(const vtb__norm *n);
 
 /* ---- fuse_norms_halves.c --------------------------------------------------------------------- */
 
@@ -51,7 +65,5 @@ void vtb__join_stream_arguments(fusing *s);
 bool vtb__can_halve(fusing *s);
 /* Readers of streams read both halves. */
 void vtb__halve(fusing *s);
-/* Products without the results that nobody reads. */
-void vtb__drop_results(fusing *s);
 
 #endif

@@ -2,6 +2,7 @@
 #include "passes/fuse/group.h"
 
 #include "ir/checks.h"
+#include "ir/narrow.h"
 #include "ir/recurrence.h"
 
 #include <math.h>
@@ -204,8 +205,10 @@ static vtb_value *know(kernel *k, const vtb_value *outer, vtb_value *inner) {
 }
 
 static vtb_value *argument(kernel *k, vtb_value *v) {
+  vtb_type t = v->type; /* kernels read it as f32, whatever memory holds */
+  t.dtype = vtb_is_half(t.dtype) ? VTB_F32 : t.dtype;
   vtb_vec_push(&k->inputs, v);
-  return vtb_func_add_arg(k->func, v->name, v->type);
+  return vtb_func_add_arg(k->func, v->name, t);
 }
 
 static vtb_value *value_inside(kernel *k, vtb_value *v) {

@@ -35,6 +35,14 @@ bool vtb_ends_in_parameter(const vtb_inst *einsum) {
   return first->role == VTB_LETTER_SUM && first->at[1] == 0;
 }
 
+bool vtb__keeps_parts(const vtb_inst *einsum) {
+  int64_t size[3];
+  const vtb_type *t = &einsum->results[0]->type;
+  return vtb_is_product(einsum) && vtb__product_sizes(einsum, size) &&
+         size[1] == t->dim[t->rank - 1].size && size[1] % VTB_ROW_PART == 0 &&
+         size[1] > VTB_ROW_PART;
+}
+
 /* The mean of of[.., C], and the sum of the squares of what it is off it. */
 vtb_row_parts vtb_row_parts_of(const vtb_func *body) {
   vtb_row_parts none = {0}, p = {0};

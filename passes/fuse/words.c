@@ -62,6 +62,38 @@ bool vtb__word_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at, const vt
   return member != g->anchor && vtb__word_elementwise(g, i, at, member);
 }
 
+/* ---- statistics of rows ---------------------------------------------------------------------- */
+
+/* A row kernel that keeps statistics of its one operand: a number a row meets rows where the mean
+ * is taken off, and nowhere else. */
+static bool is_row_parts(const vtb_inst *i) {
+  if (vtb_kernel_kind_of(i) != VTB_KERNEL_ROW || i->n_operands != 1) return false;
+  const vtb_func *body = i->callee;
+  vtb_row_parts p = vtb_row_parts_of(body);
+  if (p.of != body->args[0]) return false;
+  const vtb_type *row = &body->returns[p.squares]->type;
+  const vtb_inst *square = body->returns[p.squares]->def->operands[0]->def,
+                 *off = square->operands[0]->def;
+  if (!vtb_only_reader(off->results[0]) || !vtb_only_reader(square->results[0])) return false;
+  for (const vtb_inst *x = body->first; x; x = x->next)
+    for (int o = 0; o < x->n_operands; o++)
+      if (x != off && vtb_type_equal(&x->operands[o]->type, row) &&
+          !vtb_type_equal(&x->results[0]->type, row))
+        return false;
+  for (int r = 0; r < i->n_results; r++)
+    if (r != p.mean && r != p.squares && vtb_type_equal(&body->returns[r]->type, row)) return false;
+  return true;
+}
+
+bool vtb__word_row_parts(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+  (void)member;
+  const vtb_inst *einsum = vtb__op_within(g->anchor, VTB_OP_einsum, VTB_KERNEL_PRODUCT);
+  for (int m = 0; m < g->n; m++)
+    if (is_row_parts(g->at[m])) return false;
+  return is_row_parts(i) && vtb__keeps_parts(einsum) && i->operands[0] == at &&
+         vtb_type_equal(&at->type, &g->anchor->results[0]->type) && vtb__group_add(g, i);
+}
+
 /* ---- sums of factors ------------------------------------------------------------------------- */
 
 bool vtb__anchor_tile_product(const vtb_inst *i) { return is_alone(i) && vtb_is_product(i); }

@@ -39,6 +39,7 @@ VTB__ANCHOR(tiles_adjoint) /* the way back of those of few tokens */
 
 VTB__WORD(elementwise)     /* of the anchor's shape, all that it makes */
 VTB__WORD(sibling)         /* the same, of what is read beside the anchor */
+VTB__WORD(row_parts)       /* means and squares of the rows that it makes (fuse_norms.c) */
 VTB__WORD(factor_sum)      /* of a product's factor, over what the product sums over */
 VTB__WORD(column_sum)      /* of the adjoint that the anchor reads, over its rows */
 VTB__WORD(local)           /* what computes of a token and a few channels */

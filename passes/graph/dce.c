@@ -120,6 +120,19 @@ static bool shrink(signature *s) {
   return changed;
 }
 
+vtb_inst *vtb__shrink_kernel(vtb_inst *fused) {
+  signature s = {.func = fused->callee};
+  const vtb_func *f = fused->func;
+  const vtb_inst *before = fused->prev;
+  s.used = vtb_xcalloc((size_t)s.func->n_returns + 1, sizeof(bool));
+  for (int r = 0; r < fused->n_results; r++) s.used[r] = vtb_is_read(fused->results[r]);
+  vtb_vec_push(&s.calls, fused);
+  shrink(&s);
+  vtb_free(s.used);
+  vtb_vec_free(&s.calls);
+  return before ? before->next : f->first;
+}
+
 /* One round over the inner functions, callers first, so that an unused result is unused all the way
  * down in one round. */
 static bool shrink_functions(vtb_module *m) {

@@ -17,7 +17,7 @@
 
 enum { LEAST = 64 };
 
-static bool is_large(const vtb_inst *einsum) {
+bool vtb__is_large(const vtb_inst *einsum) {
   int64_t size[3];
   return vtb_factors_of(einsum) != VTB_FACTORS_SPLIT && vtb__product_sizes(einsum, size) &&
          size[0] >= LEAST && size[1] >= LEAST && size[2] >= LEAST;
@@ -27,6 +27,6 @@ vtb_status vtb__pass_library(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   for (vtb_func *f = c->module->first; f && c->library; f = f->next)
     for (vtb_inst *i = f->first; i && f->kind == VTB_FUNC_PLAIN; i = i->next)
-      if (i->op == VTB_OP_einsum && is_large(i)) vtb_attr_set(i, VTB_A_INT("library", 1));
+      if (i->op == VTB_OP_einsum && vtb__is_large(i)) vtb_attr_set(i, VTB_A_INT("library", 1));
   return VTB_OK;
 }

@@ -249,7 +249,7 @@ static int wide_streams_of(const block *b, bool fast, const char *from, const ch
   vtb_module *m = parse_ir(text);
   vtb_pass_context c = context_of(m, fast);
   fuse(m, false);
-  CHECK(run_passes_in(&c, "precision,grow{products},fuse_norms"));
+  CHECK(run_passes_in(&c, "precision,fuse_norms,grow{products}"));
   int n = wide_streams(m);
   vtb_module_free(m);
   free(text);
@@ -311,7 +311,7 @@ static bool is_taken(const char *text, vtb_precision precision) {
   vtb_module *m = parse_ir(text);
   vtb_pass_context c = {.module = m, .target = vtb_target_find("cuda"), .precision = precision};
   fuse(m, false);
-  CHECK(run_passes_in(&c, "precision,grow{products},fuse_norms"));
+  CHECK(run_passes_in(&c, "precision,fuse_norms,grow{products}"));
   bool taken = false;
   for (const vtb_func *f = m->first; f; f = f->next) taken |= vtb_row_parts_of(f).of != NULL;
   vtb_module_free(m);
@@ -359,7 +359,8 @@ TEST(norms_that_stay) {
   }
 }
 
-/* A sum that is not divided by the width is no variance. */
+/* A sum that is not divided by the width is no variance; rows are divided by their own deviation.
+ */
 TEST(what_is_no_norm_stays) {
   static const block plain = {.rows = 9,
                               .width = 96,
@@ -368,9 +369,16 @@ TEST(what_is_no_norm_stays) {
                               .gain = true,
                               .shift = true,
                               .bias = true};
-  char *text = edited(&plain, "%v.1 = mul %part, %v", "%v.1 = mul %eps, %v");
-  CHECK(!is_taken(text, VTB_PRECISION_BF16_ALL));
-  free(text);
+  static const char *const edits[][2] = {{"%v.1 = mul %part, %v", "%v.1 = mul %eps, %v"},
+                                         {"%n = mul %c, %v.3", "%n = mul %x, %v.3"},
+                                         {"%q = square %c", "%q = square %x"},
+                                         {"%c = sub %x, %m", "%c = sub %m, %x"},
+                                         {"%v.3 = rsqrt %v.2", "%v.3 = rsqrt %v"}};
+  for (size_t i = 0; i < sizeof edits / sizeof *edits; i++) {
+    char *text = edited(&plain, edits[i][0], edits[i][1]);
+    CHECK_MSG(!is_taken(text, VTB_PRECISION_BF16_ALL), "%s", edits[i][1]);
+    free(text);
+  }
 }
 
 int main(void) {

@@ -71,6 +71,47 @@ TEST(siblings_read_no_factor) {
   CHECK(g.kernels == 1 && g.results == 1 && g.others == 1);
 }
 
+/* A product keeps statistics of the rows that it makes, of one of its results, and nothing that
+ * takes a whole row. */
+TEST(statistics_of_rows_are_kept_once) {
+#define ROWS(name, width, also, made)                                                              \
+  "kernel @" name "(%x: f32[5, " width "]) -> (f32[5, 1], f32[5, 1]" also ") {\n"                  \
+  "  %a = reduce_sum %x {axes = [1], keep = 1} : f32[5, 1]\n"                                      \
+  "  %i = constant {value = 0.015625} : f32[]\n  %m = mul %a, %i : f32[5, 1]\n"                    \
+  "  %o = sub %x, %m : f32[5, " width "]\n  %q = square %o : f32[5, " width "]\n"                  \
+  "  %s = reduce_sum %q {axes = [1], keep = 1} : f32[5, 1]\n" made
+#define KEPT(width, of, also, made)                                                                \
+  "entry func @f(%x: f32[5, 40], %w: f32[40, " width "]) -> (f32[5, 1], f32[5, 1]" also ", "       \
+  "f32[5, 1], f32[5, 1]) {\n"                                                                      \
+  "  %p = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, " width "]\n"                              \
+  "  %q = einsum %x, %w {spec = \"ab,bc->ac\"} : f32[5, " width "]\n"                              \
+  "  %n, %t = fused @again(%" of ") {kind = \"row\"} : f32[5, 1], f32[5, 1]\n" made ROWS(          \
+      "again", width, "", "  return %m, %s\n}\n")
+#define PLAIN(width, of)                                                                           \
+  KEPT(width, of, "",                                                                              \
+       "  %m, %s = fused @rows(%p) {kind = \"row\"} : f32[5, 1], f32[5, 1]\n"                      \
+       "  return %m, %s, %n, %t\n}\n")                                                             \
+  ROWS("rows", width, "", "  return %m, %s\n}\n")
+#define MORE(also, made, value)                                                                    \
+  KEPT("64", "q", also,                                                                            \
+       "  %m, %s, %o = fused @rows(%p) {kind = \"row\"} : f32[5, 1], f32[5, 1]" also "\n"          \
+       "  return %m, %s, %o, %n, %t\n}\n")                                                         \
+  ROWS("rows", "64", also, made "  return %m, %s, %" value "\n}\n")
+  grown g = product(PLAIN("64", "q"));
+  CHECK(g.kernels == 2 && g.results == 4 && g.others == 0);
+  g = product(PLAIN("64", "p"));
+  CHECK(g.kernels == 1 && g.results == 3 && g.others == 2); /* the other kernel reads it */
+  CHECK(product(PLAIN("48", "q")).kernels == 0 && product(PLAIN("32", "q")).kernels == 0);
+  CHECK(product(MORE(", f32[5, 64]", "  %e = exp %x : f32[5, 64]\n", "e")).kernels == 2);
+  CHECK(product(MORE(", f32[5, 64]", "", "o")).kernels == 1);
+  CHECK(product(MORE(", f32[5, 64]", "  %e = mul %x, %m : f32[5, 64]\n", "e")).kernels == 1);
+  CHECK(product(MORE(", f32[5, 1]", "  %e = exp %s : f32[5, 1]\n", "e")).kernels == 1);
+#undef ROWS
+#undef KEPT
+#undef PLAIN
+#undef MORE
+}
+
 TEST(readers_that_stand_too_early_move) {
   grown g = product("entry func @f(%x: f32[5, 6], %w: f32[6, 7], %v: f32[7, 5]) -> "
                     "(f32[5, 5], f32[5, 7]) {\n"
@@ -184,6 +225,7 @@ int main(void) {
   RUN(factors_are_arguments_of_their_own);
   RUN(views_of_others_are_read_as_they_are);
   RUN(siblings_read_no_factor);
+  RUN(statistics_of_rows_are_kept_once);
   RUN(readers_that_stand_too_early_move);
   RUN(no_way_leads_out_and_back_in);
   RUN(reshapes_between_are_made_inside);
