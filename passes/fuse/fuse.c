@@ -272,7 +272,7 @@ static void copy_in(kernel *k, int i) {
   vtb_inst *inst = k->f->nodes[i].inst;
   vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
   for (int o = 0; o < inst->n_operands; o++) operands[o] = bring_in(k, inst->operands[o]);
-  vtb_inst *copy = is_part(k, inst) ? vtb__fuse_parts(&k->b, inst, operands[0])
+  vtb_inst *copy = is_part(k, inst) ? vtb__fuse_parts(k->f, &k->b, inst, operands[0])
                                     : vtb_inst_clone(&k->b, inst, operands);
   vtb_free(operands);
   for (int r = 0; r < inst->n_results; r++) {
@@ -448,13 +448,21 @@ static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
   rewrite(f, kernels);
 }
 
+/* Twice as many as there are multiprocessors, in groups that one warp adds up. */
+static int strips_of(const vtb_gpu *gpu) {
+  int strips = (int)(2 * gpu->processors) / 32 * 32;
+  return strips ? strips : 32;
+}
+
 vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   vtb_map kernels = {0};
   for (vtb_func *func = c->module->first; func; func = func->next) {
     if (func->kind != VTB_FUNC_PLAIN || !func->first) continue;
     keep_reduced_axes(func);
-    vtb__fuser f = {.func = func, .memory_bound = c->target && c->target->memory_bound};
+    vtb__fuser f = {.func = func,
+                    .memory_bound = c->target && c->target->memory_bound,
+                    .strips = strips_of(vtb_gpu_or_default(&c->gpu))};
     analyse(&f);
     form_groups(&f);
     rewrite(&f, &kernels);

@@ -27,6 +27,7 @@ typedef struct vtb__fuser {
   vtb_value **inside;    /* by value id, of the kernel under construction */
   int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
   bool memory_bound;     /* passes/target.h */
+  int strips;            /* of rows, that fill the machine twice */
   int totals;            /* sums of parts that rewriting has left */
 } vtb__fuser;
 
@@ -48,7 +49,8 @@ bool vtb__fuse_neighbours(vtb__fuser *f);
 /* Totals of parts of one shape become one kernel. */
 void vtb__fuse_totals(vtb__fuser *f);
 /* The sum `inst` of a group with strips, in parts, in the kernel that `b` builds. */
-vtb_inst *vtb__fuse_parts(vtb_builder *b, const vtb_inst *inst, vtb_value *operand);
+vtb_inst *vtb__fuse_parts(const vtb__fuser *f, vtb_builder *b, const vtb_inst *inst,
+                          vtb_value *operand);
 /* What the parts come to, of the type of `old`. */
 vtb_value *vtb__fuse_total(vtb_builder *b, vtb_value *parts, const vtb_value *old);
 

@@ -105,14 +105,7 @@ void vtb__fuse_siblings(vtb__fuser *f) {
 /* ---- beside the rows of another kernel ------------------------------------------------------- */
 
 /* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
-enum {
-  SMALL = 4096,
-  MOST_BESIDE = 48,
-  WANTED_STRIPS = 256,
-  LEAST_ROWS = 8,
-  MOST_COLUMNS = 4096,
-  MOST_PARTS = 1 << 20
-};
+enum { SMALL = 4096, MOST_BESIDE = 48, LEAST_ROWS = 8, MOST_COLUMNS = 4096, MOST_PARTS = 1 << 20 };
 
 static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
   const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
@@ -344,19 +337,21 @@ bool vtb__fuse_neighbours(vtb__fuser *f) {
 static int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 /* Strips that `rows` rows are cut into, where the sums are `owners` rows of columns. */
-static int64_t count_parts(int64_t rows, int64_t owners) {
-  int64_t want = (WANTED_STRIPS + owners - 1) / owners, range = (rows + want - 1) / want;
+static int64_t count_parts(int64_t rows, int64_t owners, int64_t wanted) {
+  int64_t want = (wanted + owners - 1) / owners, range = (rows + want - 1) / want;
   range = round_up(range, LEAST_ROWS);
   return (rows + range - 1) / range;
 }
 
-vtb_inst *vtb__fuse_parts(vtb_builder *b, const vtb_inst *inst, vtb_value *operand) {
+vtb_inst *vtb__fuse_parts(const vtb__fuser *f, vtb_builder *b, const vtb_inst *inst,
+                          vtb_value *operand) {
   const vtb_type *t = &operand->type;
   int64_t rows = 1, owners = 1;
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   for (int a = 0; a < t->rank - 1; a++) *(a < n ? &rows : &owners) *= t->dim[a].size;
-  vtb_attr attrs[] = {VTB_A_INTS("axes", axes, n), VTB_A_INT("parts", count_parts(rows, owners))};
+  vtb_attr attrs[] = {VTB_A_INTS("axes", axes, n),
+                      VTB_A_INT("parts", count_parts(rows, owners, f->strips))};
   return vtb_build(b, VTB_OP_reduce_sum, &operand, 1, attrs, 2);
 }
 

@@ -4,7 +4,7 @@
 #include "ir/product.h"
 #include "passes/fuse/words.h"
 
-enum { BLOCK = 4, MOST_PRODUCTS = 4, MOST_OPS = 64 };
+enum { BLOCK = 4 }; /* channels of a thread of local kernels, and of their small matrices */
 
 /* ---- what may be inside ---------------------------------------------------------------------- */
 
@@ -98,19 +98,15 @@ static bool take_share(vtb__group *g, vtb_inst *i) {
 }
 
 static bool takes(vtb__group *g, vtb_inst *i) {
-  int products = is_block(i) || is_thin(i);
   const vtb_inst *conv = convolution_of(g);
   if (vtb_is_share(i)) return take_share(g, i);
   if (!is_core(i) && !is_loop(i)) return false;
   if (!same_elements(&g->anchor->results[0]->type, &i->results[0]->type)) return false;
   if (conv && (is_convolution(i) || makes(i, conv->operands[0]) || makes(i, conv->operands[1])))
     return false;
-  for (int m = 0; m < g->n; m++) {
-    products += is_block(g->at[m]) || is_thin(g->at[m]);
-    for (int o = 0; is_convolution(i) && o < 2; o++)
+  for (int m = 0; m < g->n && is_convolution(i); m++)
+    for (int o = 0; o < 2; o++)
       if (makes(g->at[m], i->operands[o])) return false;
-  }
-  if (products > MOST_PRODUCTS || g->ops + vtb__group_ops(i) > MOST_OPS) return false;
   if (is_convolution(i)) g->anchor = i; /* its kernel computes the others where it has its sum */
   return vtb__group_add(g, i);
 }

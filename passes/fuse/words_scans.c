@@ -3,8 +3,6 @@
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
 
-enum { MOST_SCANS = 2, MOST_SUMS = 4 };
-
 static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
 }
@@ -128,13 +126,9 @@ static bool reads_scan(const vtb__group *g, const vtb_inst *i) {
 }
 
 bool vtb__word_twin(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  int scans = 0;
   at = vtb_behind_reshapes(at);
-  if (!vtb__anchor_steps(i) || at->index != 0 || !vtb__is_elementwise(member) ||
-      !reads_scan(g, member) || !are_alike(g->anchor, i) || !vtb__group_add(g, i))
-    return false;
-  for (int m = 0; m < g->n; m++) scans += is_scan(g->at[m]);
-  return scans <= MOST_SCANS;
+  return vtb__anchor_steps(i) && at->index == 0 && vtb__is_elementwise(member) &&
+         reads_scan(g, member) && are_alike(g->anchor, i) && vtb__group_add(g, i);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------ */
@@ -160,11 +154,7 @@ static bool is_column_sums(const vtb_inst *i, const vtb_inst *scan, int64_t coun
 bool vtb__word_sums_of_columns(vtb__group *g, vtb_inst *i, const vtb_value *at,
                                const vtb_inst *member) {
   (void)at, (void)member;
-  int sums = i->n_results;
-  for (int m = 0; m < g->n; m++)
-    if (vtb_kernel_kind_of(g->at[m]) == VTB_KERNEL_COL) sums += g->at[m]->n_results;
-  return sums <= MOST_SUMS && is_column_sums(i, g->anchor, count_of(g)) && reads_tokens(g, i) &&
-         vtb__group_add(g, i);
+  return is_column_sums(i, g->anchor, count_of(g)) && reads_tokens(g, i) && vtb__group_add(g, i);
 }
 
 /* Whether all of many elements that the kernel reads is read by the group, too. */

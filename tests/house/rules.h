@@ -93,6 +93,49 @@ static const house_word words[] = {
      "call vtb_behind_reshapes()"},
 };
 
+/* Constants of passes/ that are called a most, a least or a size of a kernel's parts. What a kernel
+ * or a machine takes is asked (passes/cost/ask.h) and in passes/cost; what is here says why it is
+ * neither. `*` ends what names begin with. */
+typedef struct house_number {
+  const char *file, *name, *why;
+} house_number;
+static const house_number numbers[] = {
+    /* room of the pass itself, and how far it looks */
+    {"passes/passes.h", "VTB_MOST_RANKS", "of a command"},
+    {"passes/fuse/grow.c", "MOST_WORDS", "room of a row"},
+    {"passes/fuse/grow.c", "SHARED", "a flag of a row"},
+    {"passes/fuse/group.h", "VTB__GROUP_MOST*", "room of a group"},
+    {"passes/fuse/fuse.h", "VTB__FUSE_MOST_OPS", "depth of code generation"},
+    {"passes/fuse/words_mixer_back.c", "MOST_CHAIN", "room of a chain"},
+    {"passes/memory/storage.c", "MOST_TOGETHER", "arguments of one call"},
+    {"passes/graph/compose_weights.c", "MOST_TERMS", "how far it looks"},
+    {"passes/grad/autodiff_split.c", "MOST_STEPS", "how far it looks"},
+    /* numbers of arithmetic */
+    {"passes/recurrence/scale.c", "LARGEST_EXPONENT", "of a float"},
+    {"passes/recurrence/degree.c", "LARGEST_EXPONENT", "of a float"},
+    /* what a rewrite is worth where no kernel is there yet to be asked */
+    {"passes/graph/join_products.c", "MOST_COLUMNS", "narrow: on all targets"},
+    {"passes/graph/compose_weights.c", "MOST_COLUMNS", "narrow: before autodiff"},
+    {"passes/graph/compose_weights.c", "MOST_MATRIX", "small: before autodiff"},
+    {"passes/recurrence/select_mode.c", "LEAST_CHUNK", "chunks that are tried"},
+    {"passes/recurrence/select_mode.c", "MOST_CHUNK", "chunks that are tried"},
+    {"passes/memory/gather.c", "MOST_BYTES", "small: what may move"},
+    {"passes/memory/library.c", "LEAST", "of a library's products"},
+    {"passes/fuse/copy_for_scans.c", "MOST_INPUTS", "what a copy may read"},
+    {"passes/fuse/copy_for_scans.c", "WARPS_EACH", "busy: of a machine that is asked"},
+    {"passes/fuse/fuse_sums.c", "MOST_BESIDE", "ops of a loop before its kernel is asked"},
+    {"passes/fuse/fuse_sums.c", "MOST_COLUMNS", "a strip's sums beside its rows"},
+    {"passes/fuse/fuse_sums.c", "LEAST_ROWS", "rows that are worth a part"},
+    {"passes/fuse/fuse_sums.c", "MOST_PARTS", "small: what is a launch for next to nothing"},
+    /* of a kernel's text, asked too early for an answer: to become one */
+    {"passes/passes.h", "VTB_FOLD_SHARED", "fold_tile cuts before there is a kernel"},
+    {"passes/grad/autodiff_split.c", "MOST_TOKENS", "autodiff keeps before there is a kernel"},
+    {"passes/fuse/split_thin.c", "MOST_*", "shares are cut before there is a kernel"},
+    {"passes/fuse/split_thin.c", "LEAST_CHANNELS", "likewise"},
+    {"passes/fuse/words_local.c", "BLOCK", "which matrices are a thread's, and which a mixer's"},
+    {"passes/fuse/words_mixer.c", "LARGEST", "likewise; autodiff asks, too"},
+};
+
 /* Names of models that texts for people may hold, as examples. */
 typedef struct house_example {
   const char *file, *word;

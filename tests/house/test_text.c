@@ -1,6 +1,6 @@
 /* What can be read off the text: columns, lengths of files and functions, that no code knows a
- * model by its name, that what is written in few places is not written again, and that nothing ends
- * a process without a word. */
+ * model by its name, that what is written in few places is not written again, that passes have no
+ * numbers of kernels, and that nothing ends a process without a word. */
 #include <ctype.h>
 #include <dirent.h>
 
@@ -223,6 +223,86 @@ static void check_word_rows(const house_tree *t, complaints *c) {
     }
 }
 
+/* ---- numbers of kernels ---------------------------------------------------------------------- */
+
+/* A name of `table` that ends in * stands for all that begin so. */
+static bool is_of(const char *row, const char *name) {
+  size_t n = strlen(row);
+  return row[n - 1] == '*' ? strncmp(row, name, n - 1) == 0 : vtb_streq(row, name);
+}
+
+static bool is_reasoned(const char *path, const char *name) {
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+    if (vtb_streq(numbers[i].file, path) && is_of(numbers[i].name, name)) return true;
+  return false;
+}
+
+/* Whether a constant's name says that it bounds something or is a kernel's measure. */
+static bool names_a_bound(const char *name) {
+  static const char *const stems[] = {"MOST", "LEAST",  "LARGEST",   "WANTED",  "BLOCK",
+                                      "TILE", "WARPS",  "REGISTERS", "THREADS", "LANES",
+                                      "TAPS", "SHARED", "ROOM",      "STAGES",  "FULL"};
+  char word[64];
+  for (const char *at = name; *at; at += strspn(at, "_")) {
+    size_t n = strcspn(at, "_");
+    snprintf(word, sizeof word, "%.*s", (int)n, at);
+    for (size_t i = 0; i < sizeof stems / sizeof *stems; i++)
+      if (vtb_streq(word, stems[i])) return true;
+    at += n;
+  }
+  return false;
+}
+
+/* Numbers that only a GPU has: multiprocessors, bytes and KB of their shared memory. */
+static bool is_machine(const char *digits, size_t n) {
+  static const char *const known[] = {"108",   "132",    "148",    "227",    "228",
+                                      "49152", "101376", "166912", "232448", "233472"};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (strlen(known[i]) == n && strncmp(known[i], digits, n) == 0) return true;
+  return false;
+}
+
+/* `text` follows a constant's name: "= 4", or, in a #define, "4". */
+static bool is_given(const char *text, bool macro) {
+  text += strspn(text, " ");
+  if (!macro && *text++ != '=') return false;
+  text += strspn(text, " (");
+  return isdigit((unsigned char)*text) != 0;
+}
+
+static void check_numbers(const house_file *f, complaints *c) {
+  char line[MOST_LINE];
+  const char *at = f->code;
+  if (!vtb_starts_with(f->path, "passes/") || vtb_starts_with(f->path, "passes/cost/")) return;
+  for (int n = 1; next_line(&at, line, sizeof line); n++) {
+    bool macro = vtb_starts_with(line, "#define ");
+    for (const char *p = line; *p;) {
+      size_t word = 0;
+      while (isalnum((unsigned char)p[word]) || p[word] == '_') word++;
+      char name[64];
+      snprintf(name, sizeof name, "%.*s", (int)word, p);
+      if (is_machine(p, word))
+        complain(c, f->path, n, "%s is a GPU's; ask vtb_gpu (passes/cost/gpu.h)", name);
+      else if (isupper((unsigned char)*p) && names_a_bound(name) && is_given(p + word, macro) &&
+               !is_reasoned(f->path, name))
+        complain(c, f->path, n, "%s bounds what a kernel takes; let the kernel say so", name);
+      p += word ? word : 1;
+    }
+  }
+}
+
+/* A row of `numbers` whose constant went goes, too. */
+static void check_number_rows(const house_tree *t, complaints *c) {
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    const house_file *f = tree_find(t, numbers[i].file);
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(numbers[i].name, "*"), numbers[i].name);
+    if (!f || !strstr(f->code, name))
+      complain(c, "tests/house/rules.h", 0, "%s has no %s; take its row out", numbers[i].file,
+               numbers[i].name);
+  }
+}
+
 /* ---- the rules ------------------------------------------------------------------------------- */
 
 static void check_tree(const house_tree *t, complaints *c) {
@@ -237,6 +317,7 @@ static void check_tree(const house_tree *t, complaints *c) {
     check_names(f, &names, c);
     check_ends(f, c);
     check_words(f, c);
+    check_numbers(f, c);
   }
   check_p90(&all, c);
   vtb_vec_free(&all);
@@ -274,6 +355,26 @@ TEST(planted_faults_are_found) {
   tree_free(&t);
 }
 
+TEST(numbers_of_kernels_are_found) {
+  static const char text[] = "enum { MOST_KEYS = 64, KEYS = 3, MOST_NAMES }; /* 132 */\n"
+                             "#define VTB_BLOCK_ROWS 16\n"
+                             "static int f(int n) { return n * 132 + MOST_KEYS * 8; }\n";
+  house_tree t = {0};
+  complaints c = {0};
+  tree_add(&t, "passes/fuse/a.c", text);
+  tree_add(&t, "passes/cost/a.c", text);
+  tree_add(&t, "codegen/a.c", text);
+  for (size_t i = 0; i < t.files.n; i++) check_numbers(&t.files.at[i], &c);
+  CHECK(c.n == 3);
+  CHECK(strstr(c.text.at, "passes/fuse/a.c:1: MOST_KEYS bounds"));
+  CHECK(strstr(c.text.at, "passes/fuse/a.c:2: VTB_BLOCK_ROWS bounds"));
+  CHECK(strstr(c.text.at, "passes/fuse/a.c:3: 132 is a GPU's"));
+  check_number_rows(&t, &c);
+  CHECK(strstr(c.text.at, "passes/fuse/words_local.c has no BLOCK; take its row out"));
+  vtb_strbuf_free(&c.text);
+  tree_free(&t);
+}
+
 TEST(the_tree_keeps_the_rules) {
   house_tree t = {0};
   complaints c = {0};
@@ -282,12 +383,14 @@ TEST(the_tree_keeps_the_rules) {
   check_tree(&t, &c);
   check_rows(&t, &c);
   check_word_rows(&t, &c);
+  check_number_rows(&t, &c);
   CHECK_MSG(complaints_end(&c) == 0, "the tree breaks a rule");
   tree_free(&t);
 }
 
 int main(void) {
   RUN(planted_faults_are_found);
+  RUN(numbers_of_kernels_are_found);
   RUN(the_tree_keeps_the_rules);
   return test_done();
 }

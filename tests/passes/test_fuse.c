@@ -1,6 +1,7 @@
 /* Fusion and memory planning: kernel counts, kinds, unchanged meaning, views, disjoint live
  * ranges. */
 #include "ir/interp.h"
+#include "ir/kernels.h"
 #include "passes/passes.h"
 #include "tests/test.h"
 
@@ -186,6 +187,31 @@ TEST(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit) {
   vtb_module_free(m);
 }
 
+/* Two strips of rows a multiprocessor, in whole warps of parts. */
+static int64_t parts_on(double processors) {
+  vtb_module *m = parse("entry func @main(%d: f32[2, 4096, 8], %x: f32[2, 4096, 8]) -> "
+                        "(f32[2, 4096, 8], f32[8]) {\n"
+                        "  %y = mul %d, %x : f32[2, 4096, 8]\n"
+                        "  %s = reduce_sum %d {axes = [0, 1]} : f32[8]\n"
+                        "  return %y, %s\n}\n");
+  int64_t parts = 0;
+  vtb_pass_context c = {.module = m, .batch = 2, .target = vtb_target_find("cuda")};
+  c.gpu = *vtb_gpu_default();
+  c.gpu.processors = processors;
+  vtb_error err = {0};
+  CHECK(vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "fuse"}, &err) == VTB_OK);
+  for (const vtb_inst *i = m->entry->first; i; i = i->next)
+    if (vtb_kernel_kind_of(i) == VTB_KERNEL_STRIPS) parts = i->results[1]->type.dim[0].size;
+  vtb_module_free(m);
+  return parts;
+}
+
+TEST(strips_follow_the_machine) {
+  CHECK(parts_on(132) == 256);
+  CHECK(parts_on(16) == 32);
+  CHECK(parts_on(9) == 32);
+}
+
 /* Both read %d; what a convolution reads is left for the kernels of convolutions. */
 TEST(neighbours_are_one_kernel_where_memory_is_the_limit) {
   target = vtb_target_find("cuda");
@@ -320,6 +346,7 @@ int main(void) {
   RUN(a_product_between_keeps_two_kernels_apart);
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit);
+  RUN(strips_follow_the_machine);
   RUN(neighbours_are_one_kernel_where_memory_is_the_limit);
   RUN(small_parts_of_one_value_are_one_kernel_where_launches_count);
   RUN(small_loops_that_read_one_number_are_one_kernel_where_launches_count);
