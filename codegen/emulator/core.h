@@ -141,7 +141,8 @@ struct vtb__emu_worker {
 
 struct vtb_emulator {
   void *library;
-  char *library_path;
+  char *library_path, *compiler;
+  vtb_strbuf source; /* what was compiled */
   bool checked, counted, optimise, reversed;
   uint64_t seed;
   pthread_mutex_t lock;
@@ -216,7 +217,7 @@ VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text,
 /* "kernels.cu:41", or "kernels.cu:41, called in line 100": where in the source the kernel was.
  * `frame` is that of a function the kernel called; frames follow each other up to the end of the
  * stack. */
-void vtb__emu_locate(const vtb_emulator *e, const void *frame, const void *stack_end, char *text,
+void vtb__emu_locate(vtb_emulator *e, const void *frame, const void *stack_end, char *text,
                      size_t n);
 
 #endif

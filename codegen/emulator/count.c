@@ -293,7 +293,7 @@ void vtb__emu_count_cluster(vtb__emu_worker *w) {
   if (!c->to->whole) count_touched(c);
 }
 
-void vtb__emu_count_end(vtb__emu_count *c, const vtb_emulator *e) {
+void vtb__emu_count_end(vtb__emu_count *c, vtb_emulator *e) {
   const place *worst = NULL;
   if (c->to->whole) count_touched(c);
   for (size_t i = 0; i < c->places.n; i++) {

@@ -28,6 +28,6 @@ void vtb__emu_count_barrier(const vtb__emu_worker *w, int rank);
 /* The end of a cluster. */
 void vtb__emu_count_cluster(vtb__emu_worker *w);
 /* The place whose accesses touch most beyond their ideal goes to `to`, once all blocks ran. */
-void vtb__emu_count_end(vtb__emu_count *c, const vtb_emulator *e);
+void vtb__emu_count_end(vtb__emu_count *c, vtb_emulator *e);
 
 #endif

@@ -38,6 +38,8 @@ void vtb_emulator_free(vtb_emulator *e) {
   if (e->library) dlclose(e->library);
   pthread_mutex_destroy(&e->lock);
   vtb_free(e->library_path);
+  vtb_free(e->compiler);
+  vtb_strbuf_free(&e->source);
   vtb_free(e);
 }
 
