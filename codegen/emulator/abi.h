@@ -40,14 +40,12 @@ typedef void (*vtb_emu_complete)(vtb_emu_thread **lane, unsigned mask);
 /* Kinds of accesses that are counted. */
 enum { VTB_EMU_READ, VTB_EMU_WRITE, VTB_EMU_SHARED_READ, VTB_EMU_SHARED_WRITE };
 
-/* One warp's part of a wgmma, 16 rows: what its threads say, and with what it is computed. */
+/* One warp's part of a wgmma, 16 rows: what its threads say. */
 typedef struct vtb_emu_wgmma {
   unsigned long long a, b; /* descriptors */
   const unsigned *rows;    /* of A in this thread's registers; NULL: `a` counts */
   float *d;                /* this thread's registers */
   int n, half, a_mn, b_mn, add;
-  /* acc (16 x n) += a (16 x 16, in 16-bit elements) b (16 x n) */
-  void (*compute)(int n, int half, const unsigned short *a, const unsigned short *b, float *acc);
 } vtb_emu_wgmma;
 
 /* Shared memory as the hardware counts it: dynamic memory begins behind what the system takes. */
@@ -58,6 +56,7 @@ typedef struct vtb_emu_wgmma {
 typedef struct vtb_emu_api {
   /* Waits until all lanes of `mask` came to the same collective. */
   void (*collective)(vtb_emu_thread *t, unsigned mask, vtb_emu_place at, vtb_emu_complete complete);
+  vtb_emu_complete shuffle, mma_tf32, mma_bf16, mma_f16, ldmatrix, ldmatrix_trans, nothing;
   void (*sync_warp)(vtb_emu_thread *t, vtb_emu_place at);
   void (*sync)(vtb_emu_thread *t, vtb_emu_place at);
   /* One access to shared memory, before it happens. Whence these are called tells the line of the

@@ -207,6 +207,18 @@ void vtb__emu_async_give(vtb__emu_worker *w, void *p, long n, unsigned writer);
 void vtb__emu_async_read(vtb__emu_fiber *f, const void *p, long n, bool goes_on, const void *frame);
 void vtb__emu_async_read_done(vtb__emu_worker *w, int warp, const void *p, long n);
 
+/* ---- collect.c: vtb_emu_complete ---------------------------------------------------------*/
+void vtb__emu_shuffle(vtb_emu_thread **lane, unsigned mask);
+void vtb__emu_mma_tf32(vtb_emu_thread **lane, unsigned mask); /* m16n8k8 */
+void vtb__emu_mma_bf16(vtb_emu_thread **lane, unsigned mask); /* m16n8k16 */
+void vtb__emu_mma_f16(vtb_emu_thread **lane, unsigned mask);
+void vtb__emu_ldmatrix(vtb_emu_thread **lane, unsigned mask); /* x4 */
+void vtb__emu_ldmatrix_trans(vtb_emu_thread **lane, unsigned mask);
+void vtb__emu_nothing(vtb_emu_thread **lane, unsigned mask);
+/* acc (16 x n) += a (16 x 16, in 16-bit elements) b (16 x n), n at most VTB__EMU_MAX_N */
+void vtb__emu_wgmma_compute(int n, bool half, const unsigned short *a, const unsigned short *b,
+                            float *acc);
+
 /* ---- compile.c ------------------------------------------------------------------------------- */
 /* Compiles (or finds in the cache) the library of `e`. */
 VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text,

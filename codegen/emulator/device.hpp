@@ -10,12 +10,6 @@ typedef long long vtb_i64;
 typedef unsigned long long vtb_u64;
 
 #define VTB_FN static inline __attribute__((unused))
-// What a collective computes is worth optimising even where kernels are not.
-#if defined(__clang__)
-#define VTB_EMU_FAST static __attribute__((unused))
-#else
-#define VTB_EMU_FAST static __attribute__((unused, optimize("O3")))
-#endif
 #define VTB_EMU_INLINE static inline __attribute__((always_inline, unused))
 #define VTB_EMULATOR 1
 #define VTB_KERNEL(threads, name) extern "C" void name
@@ -277,16 +271,11 @@ VTB_FN void vtb_sync_warp(VTB_EMU_HERE) {
   t->api->sync_warp(t, VTB_EMU_PLACE("vtb_sync_warp"));
 }
 
-// in[0]: the value, in[1]: the lane it comes from
-VTB_EMU_FAST void vtb_emu_shuffle(vtb_emu_thread **lane, unsigned mask) {
-  for (unsigned l = 0; l < 32; l++)
-    if (mask >> l & 1) lane[l]->out[0] = lane[lane[l]->in[1] & 31]->in[0];
-}
 VTB_FN float vtb_emu_shfl(float v, int from, vtb_emu_place at) {
   vtb_emu_thread *t = vtb_emu_self();
   t->in[0] = vtb_bits(v);
   t->in[1] = (unsigned)from;
-  t->api->collective(t, 0xffffffffu, at, vtb_emu_shuffle);
+  t->api->collective(t, 0xffffffffu, at, t->api->shuffle);
   return vtb_float(t->out[0]);
 }
 VTB_FN float vtb_shfl(float v, int lane, VTB_EMU_HERE) { return vtb_emu_shfl(v, lane & 31, VTB_EMU_PLACE("vtb_shfl")); }
@@ -383,65 +372,7 @@ VTB_FN int vtb_to_int(float v) {
   return v != v ? 0 : v >= 2147483648.0f ? 2147483647 : v < -2147483648.0f ? -2147483647 - 1 : (int)v;
 }
 
-// ---- tensor cores: fragments as in the PTX manual, g = lane / 4, t = lane % 4 -----------------------------------------
-VTB_EMU_INLINE float vtb_emu_low(vtb_u32 pair) { return vtb_float(pair << 16); }
-VTB_EMU_INLINE float vtb_emu_high(vtb_u32 pair) { return vtb_float(pair & 0xffff0000u); }
-
-// Sums are exact within one instruction, then cut off: tensor cores do not round to nearest.
-VTB_EMU_INLINE float vtb_emu_cut(double v) {
-  float f = (float)v;
-  bool over = v > 0 ? f > v : f < v;
-  return over && f - f == 0.0f ? vtb_float(vtb_bits(f) - 1) : f;
-}
-// out = in[0..3] + a b, with k products each; b is (k, 8). Eight columns at a time: the compiler makes them a vector.
-template <int k> VTB_EMU_INLINE void vtb_emu_product(vtb_emu_thread **lane, const float (&a)[16][k], const float (&b)[k][8]) {
-  for (int i = 0; i < 16; i++) {
-    double sum[8] = {};
-    for (int p = 0; p < k; p++)
-      for (int j = 0; j < 8; j++) sum[j] += (double)a[i][p] * b[p][j];
-    for (int j = 0; j < 8; j++) {
-      vtb_emu_thread *t = lane[(i & 7) * 4 + j / 2];
-      int r = (i >> 3) * 2 + (j & 1);
-      t->out[r] = vtb_bits(vtb_emu_cut(vtb_float(t->in[r]) + sum[j]));
-    }
-  }
-}
-VTB_EMU_FAST void vtb_emu_mma_tf32(vtb_emu_thread **lane, unsigned) {
-  float a[16][8], b[8][8];
-  for (int l = 0; l < 32; l++) {
-    const vtb_u32 *in = lane[l]->in + 4;
-    int g = l >> 2, t = l & 3;
-    const vtb_u32 keep = 0xffffe000u; // the tensor core does not read the other bits
-    a[g][t] = vtb_float(in[0] & keep);
-    a[g + 8][t] = vtb_float(in[1] & keep);
-    a[g][t + 4] = vtb_float(in[2] & keep);
-    a[g + 8][t + 4] = vtb_float(in[3] & keep);
-    b[t][g] = vtb_float(in[4] & keep);
-    b[t + 4][g] = vtb_float(in[5] & keep);
-  }
-  vtb_emu_product<8>(lane, a, b);
-}
-template <bool half> VTB_EMU_INLINE void vtb_emu_mma_16(vtb_emu_thread **lane) {
-  float a[16][16], b[16][8];
-  auto low = [](vtb_u32 pair) { return half ? vtb_emu_half(pair & 0xffffu) : vtb_emu_low(pair); };
-  auto high = [](vtb_u32 pair) { return half ? vtb_emu_half(pair >> 16) : vtb_emu_high(pair); };
-  for (int l = 0; l < 32; l++) {
-    const vtb_u32 *in = lane[l]->in + 4;
-    int g = l >> 2, t = l & 3;
-    for (int r = 0; r < 4; r++) {
-      int row = g + (r & 1) * 8, col = 2 * t + (r >> 1) * 8;
-      a[row][col] = low(in[r]);
-      a[row][col + 1] = high(in[r]);
-    }
-    for (int r = 0; r < 2; r++) {
-      b[2 * t + 8 * r][g] = low(in[4 + r]);
-      b[2 * t + 8 * r + 1][g] = high(in[4 + r]);
-    }
-  }
-  vtb_emu_product<16>(lane, a, b);
-}
-VTB_EMU_FAST void vtb_emu_mma_bf16(vtb_emu_thread **lane, unsigned) { vtb_emu_mma_16<false>(lane); }
-VTB_EMU_FAST void vtb_emu_mma_f16(vtb_emu_thread **lane, unsigned) { vtb_emu_mma_16<true>(lane); }
+// ---- tensor cores: collect.c ------------------------------------------------------------------------------------------
 VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], vtb_emu_complete complete,
                         vtb_emu_place at) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -455,38 +386,23 @@ VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)
   for (int i = 0; i < 4; i++) d[i] = vtb_float((complete ? t->out : t->in)[i]);
 }
 VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
-  vtb_emu_mma(d, a, b, vtb_emu_mma_tf32, VTB_EMU_PLACE("vtb_mma_tf32_m16n8k8"));
+  vtb_emu_mma(d, a, b, vtb_emu_self()->api->mma_tf32, VTB_EMU_PLACE("vtb_mma_tf32_m16n8k8"));
 }
 VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
-  vtb_emu_mma(d, a, b, vtb_emu_mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k16"));
+  vtb_emu_mma(d, a, b, vtb_emu_self()->api->mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k16"));
 }
 VTB_FN void vtb_mma_bf16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b, VTB_EMU_HERE) {
   const vtb_u32 a[4] = {low, high, 0, 0}, w[2] = {b, 0};
-  vtb_emu_mma(d, a, w, vtb_emu_mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k8"));
+  vtb_emu_mma(d, a, w, vtb_emu_self()->api->mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k8"));
 }
 VTB_FN void vtb_mma_f16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b, VTB_EMU_HERE) {
   const vtb_u32 a[4] = {low, high, 0, 0}, w[2] = {b, 0};
-  vtb_emu_mma(d, a, w, vtb_emu_mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k8"));
+  vtb_emu_mma(d, a, w, vtb_emu_self()->api->mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k8"));
 }
 VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
-  vtb_emu_mma(d, a, b, vtb_emu_mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k16"));
+  vtb_emu_mma(d, a, b, vtb_emu_self()->api->mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k16"));
 }
 
-// lane 8 m + r has the address of row r of matrix m
-VTB_EMU_FAST void vtb_emu_ldmatrix(vtb_emu_thread **lane, unsigned) {
-  for (int l = 0; l < 32; l++)
-    for (int m = 0; m < 4; m++)
-      lane[l]->out[m] = ((const vtb_u32 *)lane[8 * m + (l >> 2)]->address)[l & 3];
-}
-VTB_EMU_FAST void vtb_emu_ldmatrix_trans(vtb_emu_thread **lane, unsigned) {
-  for (int l = 0; l < 32; l++)
-    for (int m = 0; m < 4; m++) {
-      int row = l >> 2, col = 2 * (l & 3);
-      vtb_u32 lo = ((const unsigned short *)lane[8 * m + col]->address)[row];
-      vtb_u32 hi = ((const unsigned short *)lane[8 * m + col + 1]->address)[row];
-      lane[l]->out[m] = lo | hi << 16;
-    }
-}
 template <class P>
 VTB_FN void vtb_emu_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, vtb_emu_complete complete, vtb_emu_place at) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -495,10 +411,10 @@ VTB_FN void vtb_emu_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, vtb_emu_complete 
   for (int i = 0; i < 4; i++) d[i] = t->out[i];
 }
 template <class P> VTB_FN void vtb_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, VTB_EMU_HERE) {
-  vtb_emu_ldmatrix_x4(d, row, vtb_emu_ldmatrix, VTB_EMU_PLACE("vtb_ldmatrix_x4"));
+  vtb_emu_ldmatrix_x4(d, row, vtb_emu_self()->api->ldmatrix, VTB_EMU_PLACE("vtb_ldmatrix_x4"));
 }
 template <class P> VTB_FN void vtb_ldmatrix_x4_trans(vtb_u32 (&d)[4], const P &row, VTB_EMU_HERE) {
-  vtb_emu_ldmatrix_x4(d, row, vtb_emu_ldmatrix_trans, VTB_EMU_PLACE("vtb_ldmatrix_x4_trans"));
+  vtb_emu_ldmatrix_x4(d, row, vtb_emu_self()->api->ldmatrix_trans, VTB_EMU_PLACE("vtb_ldmatrix_x4_trans"));
 }
 
 // ---- mathematics ----------------------------------------------------------------------------------------------------

@@ -140,11 +140,10 @@ VTB_FN void vtb_sync_part(int number, int threads, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->sync_part(t, number, threads, VTB_EMU_PLACE("vtb_sync_part"));
 }
-VTB_EMU_FAST void vtb_emu_nothing(vtb_emu_thread **, unsigned) {}
 template <int n> VTB_FN void vtb_emu_registers(int up, vtb_emu_place at) {
   static_assert(n >= 24 && n <= 256 && n % 8 == 0, "registers of setmaxnreg");
   vtb_emu_thread *t = vtb_emu_self();
-  t->api->collective(t, 0xffffffffu, at, vtb_emu_nothing);
+  t->api->collective(t, 0xffffffffu, at, t->api->nothing);
   t->api->registers(t, n, up, at);
 }
 template <int n> VTB_FN void vtb_registers_down(VTB_EMU_HERE) {
@@ -173,33 +172,16 @@ template <int left> VTB_FN void vtb_wgmma_wait(VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->wgmma_wait(t, left, VTB_EMU_PLACE("vtb_wgmma_wait"));
 }
-VTB_EMU_FAST void vtb_emu_wgmma_compute(int n, int half, const unsigned short *a, const unsigned short *b, float *acc) {
-#ifdef VTB_EMU_COUNTED
-  return;
-#endif
-  float fa[16][16], fb[16][256];
-  for (int i = 0; i < 256; i++) fa[i / 16][i % 16] = half ? vtb_emu_half(a[i]) : vtb_emu_low(a[i]);
-  for (int k = 0; k < 16; k++)
-    for (int j = 0; j < n; j++) fb[k][j] = half ? vtb_emu_half(b[k * n + j]) : vtb_emu_low(b[k * n + j]);
-  for (int i = 0; i < 16; i++)
-    for (int j = 0; j < n; j += 8) {
-      double sum[8];
-      for (int x = 0; x < 8; x++) sum[x] = acc[i * n + j + x];
-      for (int k = 0; k < 16; k++)
-        for (int x = 0; x < 8; x++) sum[x] += (double)fa[i][k] * fb[k][j + x];
-      for (int x = 0; x < 8; x++) acc[i * n + j + x] = vtb_emu_cut(sum[x]);
-    }
-}
 template <int N, bool HALF, bool A_MN, bool B_MN>
 VTB_FN void vtb_wgmma(float (&d)[N / 2], vtb_u64 a, vtb_u64 b, int add, VTB_EMU_HERE) {
   static_assert(N % 8 == 0 && N >= 8 && N <= 256, "columns of a wgmma");
   vtb_emu_thread *t = vtb_emu_self();
-  const vtb_emu_wgmma op = {a, b, nullptr, d, N, HALF, A_MN, B_MN, add != 0, vtb_emu_wgmma_compute};
+  const vtb_emu_wgmma op = {a, b, nullptr, d, N, HALF, A_MN, B_MN, add != 0};
   t->api->wgmma(t, &op, VTB_EMU_PLACE("vtb_wgmma"));
 }
 template <int N, bool HALF, bool B_MN>
 VTB_FN void vtb_wgmma_rows(float (&d)[N / 2], const vtb_u32 (&a)[4], vtb_u64 b, int add, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
-  const vtb_emu_wgmma op = {0, b, a, d, N, HALF, false, B_MN, add != 0, vtb_emu_wgmma_compute};
+  const vtb_emu_wgmma op = {0, b, a, d, N, HALF, false, B_MN, add != 0};
   t->api->wgmma(t, &op, VTB_EMU_PLACE("vtb_wgmma_rows"));
 }

@@ -159,7 +159,8 @@ static void execute(vtb_emu_thread *t, vtb__emu_queue *q, const vtb__emu_op *op)
     gather(t, &of_a, w->a_mn, t->tid / VTB__EMU_WARP % 4 * 16, 16, false, a);
   gather(t, &of_b, w->b_mn, 0, w->n, true, b);
   if (!w->add) memset(acc->at, 0, (size_t)w->n * 16 * sizeof(float));
-  w->compute(w->n, w->half, a, b, acc->at);
+  if (!vtb__emu_fiber_of(t)->worker->launch->emulator->counted)
+    vtb__emu_wgmma_compute(w->n, w->half, a, b, acc->at);
   visit_factors(t, w, end_read);
   if (--acc->uses == 0) move_registers(acc, true);
 }

@@ -18,9 +18,9 @@ no_slower() {
   done
 }
 no_slower vil_nano --estimate h200 --batch 1 --train
-no_slower vil_tiny --estimate a100 --batch 128
+no_slower vil_tiny -D depth=2 --estimate a100 --batch 128
 no_slower vim_nano --estimate b200 --batch 256
-no_slower vit_tiny --estimate h200 --batch 64
+no_slower vit_tiny -D depth=2 --estimate h200 --batch 64
 no_slower vrwkv_nano --estimate h200 --batch 128
 no_slower vir_nano -D dim=64 --image 224 --estimate h200 --batch 2
 no_slower swin_nano_28 --estimate a100 --batch 32 --train

@@ -30,7 +30,7 @@ file_of() { echo "$kept/$1.${2#--}.$precision.$batch"; }
 # Options that make the preset a model of few blocks, "" if it has no number of them.
 few_blocks() { # PRESET
   local option
-  for option in "-D depth=4" "-D depths=[1,1,2,1]"; do
+  for option in "-D depth=2" "-D depths=[1,1,2,1]"; do
     "$VERTEBRA" check "$1" $option >/dev/null 2>&1 && echo "$option" && return
   done
 }

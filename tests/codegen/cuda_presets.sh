@@ -2,8 +2,8 @@
 # Every preset, forward and training step, through NVRTC for every architecture, with a table of registers and spills.
 #
 #   cuda_presets.sh          all of them: hours where nothing is cached (`./dev test --all`)
-#   cuda_presets.sh sample   the nano model of each family, forward and training, an architecture and a precision each;
-#                            which ones moves on from day to day
+#   cuda_presets.sh sample   the nano model of each family, forward or training, for an architecture and in a precision:
+#                            all of them move on from day to day
 #   cuda_presets.sh table    the table of what is known, as Markdown
 #
 # What a program gave is kept under its name beside a hash of its kernels' text: a run takes up where the last one was
@@ -66,14 +66,13 @@ table() {
 
 sample() {
   local turn=${VTB_ROTATE:-$(date +%-j)} i=0 family preset train
-  local archs=(sm_80 sm_90a sm_100a) precisions=(fp32 bf16-all)
+  local trains=("" --train) archs=(sm_80 sm_90a sm_100a) precisions=(fp32 bf16-all)
   for family in $families; do
     preset=$(presets_of "$family" | grep nano | head -1)
-    for train in "" --train; do
-      compile "$family" "$preset" "$train" "${archs[(turn + i) % 3]}" "${precisions[(turn + i / 2) % 2]}"
-      [ $? = 1 ] && status=1
-      i=$((i + 1))
-    done
+    train=${trains[(turn + i) % 2]}
+    compile "$family" "$preset" "$train" "${archs[(turn / 2 + i) % 3]}" "${precisions[(turn / 6 + i) % 2]}"
+    [ $? = 1 ] && status=1
+    i=$((i + 1))
   done
 }
 

@@ -99,7 +99,7 @@ static void check(const delta_case *s, unsigned long long *seed) {
   vtb_module_free(m);
 }
 
-static int n_random = 30; /* the first argument of the program: more */
+static int n_random = 18; /* the first argument of the program: more */
 
 static delta_case random_case(unsigned long long *seed) {
   static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};

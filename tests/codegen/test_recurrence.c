@@ -5,7 +5,7 @@
 #include "tests/passes/random_recurrence.h"
 
 /* first argument of the program: this many times more */
-static int n_forward = 40, n_gradient = 16;
+static int n_forward = 24, n_gradient = 10;
 
 typedef struct form {
   const char *mode;

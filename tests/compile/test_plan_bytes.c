@@ -74,7 +74,6 @@ static void check_model(const char *model, bool training) {
 
 TEST(forward) {
   check_model("vir_nano", false);
-  check_model("vit_nano", false);
 }
 
 TEST(training) {

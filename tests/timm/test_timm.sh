@@ -25,12 +25,12 @@ quick=(deit_tiny_patch16_224 deit3_small_patch16_224 twins_svt_small swin_tiny_p
 for model in "${models[@]}"; do
   file=$work/$model.safetensors
   "$CHECKPOINT" make "$here/stored/$model.txt" "$file" safetensors || fail "no checkpoint"
-  case $model in  # a few pictures are enough for the large maps of these
-    swin_*|convnext_*) scores "$model" "$file" "${pictures[@]:0:4}"; rm "$file"; continue ;;
+  case $model in  # the pictures are all read by one model, and so are the wrappings
+    deit_tiny_*) scores "$model" "$file" "${pictures[@]}"; forms="plain module model averaged trained" ;;
+    swin_*|convnext_*) scores "$model" "$file" "${pictures[@]:0:4}"; forms= ;;
+    *) scores "$model" "$file" "${pictures[@]:0:4}"; forms=trained ;;
   esac
-  scores "$model" "$file" "${pictures[@]}"
-  for form in plain module model averaged trained; do
-    [ "$model" = deit_tiny_patch16_224 ] || [ "$form" = trained ] || continue
+  for form in $forms; do
     "$CHECKPOINT" make "$here/stored/$model.txt" "$work/$form.pth" "$form" || fail "no checkpoint"
     scores "$model" "$work/$form.pth" "${pictures[@]:0:2}"
     rm "$work/$form.pth"
