@@ -72,9 +72,7 @@ static void check_model(const char *model, bool training) {
   vtb_launch_plan_free(p);
 }
 
-TEST(forward) {
-  check_model("vir_nano", false);
-}
+TEST(forward) { check_model("vir_nano", false); }
 
 TEST(training) {
   check_model("vil_nano", true);
