@@ -12,9 +12,10 @@
  *
  * A block of the convolution's kernel has all channels of a share, so that `grow` can give it
  * the products (gates, say), which then read nothing from memory; the few numbers a token and share
- * are added by whatever reads the sum. Behind add_in_product, before fuse. Declines results that
- * are not narrow beside the channels (the shares would be more than what is saved), channels that
- * do not divide into shares, and sums that nothing made of the convolution is in.
+ * are added by whatever reads the sum. No row: `fuse` gives readers these sums before rows grow.
+ * Behind add_in_product, before fuse. Declines results that are not narrow beside the channels (the
+ * shares would be more than what is saved), channels that do not divide into shares, and sums that
+ * nothing made of the convolution is in.
  */
 #include "passes/passes_internal.h"
 
