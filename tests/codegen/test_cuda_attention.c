@@ -307,8 +307,8 @@ static void check_halves(const char *of, double tol) {
   factors = NULL;
 }
 
-/* Launches of an attention and its adjoint; `bytes` of shared memory at most. */
-static int launches(const attention_case *a, const char *of, int64_t bytes) {
+/* Kernels of an attention and its adjoint. */
+static vtb_launch_plan *plan_of(const attention_case *a, const char *of) {
   cuda_cases c;
   vtb_launch_plan *plan = NULL;
   vtb_error err = {0};
@@ -319,12 +319,34 @@ static int launches(const attention_case *a, const char *of, int64_t bytes) {
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
   CHECK_MSG(cuda_plan(c.m, c.f, &(vtb_codegen_options){0}, &plan, &err) == VTB_OK, "%s", err.text);
+  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
+  vtb_module_free(c.m);
+  return plan;
+}
+
+/* Launches; `bytes` of shared memory at most. */
+static int launches(const attention_case *a, const char *of, int64_t bytes) {
+  vtb_launch_plan *plan = plan_of(a, of);
   int n = plan ? plan->n_steps : 0;
   for (int i = 0; i < n; i++) CHECK(plan->kernels[i].shared_bytes <= bytes);
   vtb_launch_plan_free(plan);
-  for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
-  vtb_module_free(c.m);
   return n;
+}
+
+/* Whether the first kernel keeps all keys of a head. */
+static bool keeps_keys(const attention_case *a) {
+  vtb_launch_plan *plan = plan_of(a, "bf16");
+  bool keeps = plan && vtb_starts_with(plan->kernels[0].name, "attention_short");
+  vtb_launch_plan_free(plan);
+  return keeps;
+}
+
+/* Where a block of all keys is alone on a multiprocessor, tiles are quicker. */
+TEST(the_quicker_text_is_taken) {
+  attention_case a = {.B = 3, .N = 197, .M = 197, .h = 88, .g = 88, .K = 64, .V = 64};
+  CHECK(keeps_keys(&a));
+  a.K = a.V = 128;
+  CHECK(!keeps_keys(&a));
 }
 
 TEST(few_keys_are_one_launch) {
@@ -364,6 +386,7 @@ int main(void) {
   emulate_or_skip();
   RUN(forward_and_adjoints);
   RUN(few_keys_are_one_launch);
+  RUN(the_quicker_text_is_taken);
   RUN(bf16_adjoints);
   RUN(fp16_adjoints);
   RUN(masked_keys);

@@ -2,7 +2,8 @@
  * attention_grad.cu. Shapes and meaning: ir/attention.h. In texts b is the batch entry, i a query,
  * j a key, head and kv the heads of queries and of keys, x a column. Blocks of 64 queries (keys for
  * dk and dv) meet tiles of 64 of the others on tensor cores. Few keys of usual width (images of 224
- * pixels, windows) fit shared memory whole: text/attention_short.cu.
+ * pixels, windows) fit shared memory whole: text/attention_short.cu; more, or wider heads, in 16
+ * bits: text/attention_tiles.cu.
  *
  * Queries and keys that are to be turned (a `fused` of kind "attention") are copied to shared
  * memory as they are, and each thread turns there what it copied, before the barrier that follows
@@ -14,6 +15,10 @@
  * of more keys, or wider heads, in 16 bits two, for dq and for dk and dv:
  * text/attention_grad_tiles.cu. */
 #include "ir/attention.h"
+
+#include <math.h>
+
+#include "codegen/cuda/cost.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/plan/program.h"
 
@@ -22,8 +27,9 @@
 #define SHORT_HALF_KEYS 288 /* of 16 bits: 103 KB; a grid of 16 x 16 and tokens beside it */
 #define SHORT_WIDE_KEYS 208 /* 148 KB at 128 columns */
 #define SHORT_WIDTH 64
-#define BUSY_BLOCKS 264 /* two for each of 132 multiprocessors */
-#define KEPT_WIDTH 256  /* 70 KB of queries that stay turned */
+#define BUSY_BLOCKS 264  /* two for each of 132 multiprocessors */
+#define TILES_MARGIN 0.2 /* two estimates' errors: docs/cuda_cost.md */
+#define KEPT_WIDTH 256   /* 70 KB of queries that stay turned */
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
@@ -232,17 +238,30 @@ static int64_t short_warps(const vtb_attention *a, int64_t strips, const char *q
   return ceil_div(strips, ceil_div(strips, most));
 }
 
-/* A block takes all queries of a head (256 of many) where that keeps the machine busy, else one
- * strip a warp. */
+/* A block's queries, and warps: it takes all queries of a head (256 of many) where that keeps the
+ * machine busy, else one strip a warp. */
+typedef struct short_shape {
+  const char *queries; /* type of them */
+  int64_t rows, warps;
+} short_shape;
+
+static short_shape short_shape_of(const vtb_cuda *c, const operands *o) {
+  const vtb_attention *a = &o->a;
+  short_shape s = {.queries =
+                       o->turn_q.width && is_wide(c, o->q) ? "float" : vtb__cuda_tile_type(c)};
+  int64_t heads = a->n_batch * a->n_heads, all = ceil_div(a->n_queries, 16) * 16;
+  int64_t most = all < 256 ? all : 256;
+  bool busy = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS;
+  s.warps = short_warps(a, busy ? most / 16 : 8, s.queries);
+  s.rows = busy ? most : 16 * s.warps;
+  return s;
+}
+
 static void attend_short(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  const char *queries = o->turn_q.width && is_wide(c, o->q) ? "float" : vtb__cuda_tile_type(c);
-  int64_t heads = a->n_batch * a->n_heads;
-  int64_t rows = ceil_div(a->n_queries, 16) * 16, most = rows < 256 ? rows : 256;
-  bool busy = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS;
-  int64_t warps = short_warps(a, busy ? most / 16 : 8, queries);
+  short_shape s = short_shape_of(c, o);
   vtb_cuda_kernel *k =
-      vtb_cuda_begin_text(c, "attention_short", "attention_short.cu", (int)(32 * warps));
+      vtb_cuda_begin_text(c, "attention_short", "attention_short.cu", (int)(32 * s.warps));
   fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
   fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
   fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
@@ -250,18 +269,77 @@ static void attend_short(vtb_cuda *c, const operands *o) {
   fill_tables(c, k, o);
   fill_results(c, k, o);
   vtb_cuda_fill(k, "T", "%s", tile_type(c, o, false));
-  vtb_cuda_fill(k, "TQ", "%s", queries);
+  vtb_cuda_fill(k, "TQ", "%s", s.queries);
   if (rounds_to_half(c) && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH)
     vtb_cuda_pair(k);
-  VTB_CUDA_NUMBERS(k, {"ROWS", busy ? most : 16 * warps},
-                   {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
-  vtb_cuda_launch(k, heads * vtb_cuda_value(k, "ROW_BLOCKS"));
+  VTB_CUDA_NUMBERS(k, {"ROWS", s.rows}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
+  vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_BLOCKS"));
+}
+
+static int64_t widest_of(const vtb_attention *a) {
+  return a->width > a->value_width ? a->width : a->value_width;
+}
+
+enum { PART_WIDTH = 128 }; /* of results in a warp's registers */
+
+/* Groups of warps that have a part of the results' columns each. */
+static int64_t parts_of(int64_t widest) { return widest > PART_WIDTH ? 2 : 1; }
+
+/* Seconds of either text, of few keys or by tiles; INFINITY if it is not taken. */
+static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
+  const vtb_attention *a = &o->a;
+  short_shape s = short_shape_of(c, o);
+  int64_t bytes, parts = parts_of(a->value_width), threads = few ? 32 * s.warps : THREADS * parts;
+  const vtb_cuda_number numbers[] = {
+      {"N", a->n_queries},
+      {"M", a->n_keys},
+      {"K", a->width},
+      {"V", a->value_width},
+      {"FACTORS", vtb__cuda_factors(c)},
+      {"THREADS", threads},
+      {"CAUSAL", a->causal},
+      {few ? "ROWS" : "PARTS", few ? s.rows : parts},
+      {"K_EIGHT", rows_of_eight(c, o->k)},
+      {"V_EIGHT", rows_of_eight(c, o->v)},
+      {"BIAS", a->bias >= 0},
+  };
+  const char *file = few ? "attention_short.cu" : "attention_tiles.cu",
+             *type = few ? tile_type(c, o, false) : vtb__cuda_tile_type(c);
+  size_t n = sizeof numbers / sizeof *numbers;
+  if (few ? !is_short(c, o) : vtb_streq(tile_type(c, o, true), "float")) return INFINITY;
+  if (!vtb_cuda_takes(c, file, type, numbers, n, &bytes)) return INFINITY;
+  double heads = (double)(a->n_batch * a->n_heads);
+  vtb_work w = {.blocks = heads,
+                .bytes =
+                    2 * heads * (double)((a->n_queries + a->n_keys) * (a->width + a->value_width))};
+  return vtb_cuda_text_seconds(c, file, type, numbers, n, few ? "ROW_BLOCKS" : "ROW_TILES", w);
+}
+
+static void attend_tiles(vtb_cuda *c, const operands *o) {
+  const vtb_attention *a = &o->a;
+  int64_t parts = parts_of(a->value_width);
+  vtb_cuda_kernel *k =
+      vtb_cuda_begin_text(c, "attention", "attention_tiles.cu", (int)(THREADS * parts));
+  fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_shapes(c, k, o);
+  fill_tables(c, k, o);
+  fill_results(c, k, o);
+  vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
+  VTB_CUDA_NUMBERS(k, {"PARTS", parts}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
+  vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_TILES"));
 }
 
 static void attend(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  if (is_short(c, o)) {
+  double few = seconds_of(c, o, true), tiles = seconds_of(c, o, false);
+  if (few < INFINITY && few < (1 + TILES_MARGIN) * tiles) {
     attend_short(c, o);
+    return;
+  }
+  if (tiles < INFINITY) {
+    attend_tiles(c, o);
     return;
   }
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "attention", "attention.cu", THREADS);
@@ -410,14 +488,8 @@ static void make_short(vtb_cuda *c, const operands *o) {
 
 /* ---- adjoint of more, by tiles --------------------------------------------------------------- */
 
-/* Groups of warps that have a part of the results' columns each. */
-static int64_t grad_parts(const vtb_attention *a) {
-  enum { MOST_WIDTH = 128 }; /* of a warp's two results */
-  return a->width > MOST_WIDTH || a->value_width > MOST_WIDTH ? 2 : 1;
-}
-
 static bool has_grad_tiles(vtb_cuda *c, const vtb_attention *a) {
-  int64_t bytes, parts = grad_parts(a);
+  int64_t bytes, parts = parts_of(widest_of(a));
   return rounds_to_half(c) &&
          VTB_CUDA_TAKES(c, "attention_grad_tiles.cu", vtb__cuda_tile_type(c), &bytes,
                         {"N", a->n_queries}, {"M", a->n_keys}, {"K", a->width},
@@ -430,7 +502,7 @@ static bool has_grad_tiles(vtb_cuda *c, const vtb_attention *a) {
 static void make_tiles(vtb_cuda *c, const operands *o, int delta, result r) {
   const vtb_attention *a = &o->a;
   bool keys = r == DK;
-  int64_t parts = grad_parts(a), heads = keys ? a->kv_heads : a->n_heads;
+  int64_t parts = parts_of(widest_of(a)), heads = keys ? a->kv_heads : a->n_heads;
   const char *token = keys ? "j" : "i", *head = keys ? "kv" : "head";
   int to = o->y + (int)r, dv = o->y + DV;
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, keys ? "attention_dk_dv" : "attention_dq",

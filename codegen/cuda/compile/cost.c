@@ -123,34 +123,40 @@ static void add_tensor(vtb_work *w, vtb_factors factors, bool wide, double flops
   w->tensor[unit] += parts * flops;
 }
 
-static vtb_factors factors_of(vtb_cuda_kernel *k) {
-  if (!vtb__text_has(&k->of, "FACTORS")) return vtb__cuda_factors(k->c);
-  return (vtb_factors)vtb_cuda_value(k, "FACTORS");
+static vtb_factors factors_of(vtb_cuda *c, vtb__text *t) {
+  vtb_error err = {0};
+  if (!vtb__text_has(t, "FACTORS")) return vtb__cuda_factors(c);
+  return (vtb_factors)vtb__text_value(t, "FACTORS", &err);
+}
+
+bool vtb__cuda_add_declared(vtb_cuda *c, vtb__text *t, vtb_work *w) {
+  vtb__text_costs of;
+  vtb_error err = {0};
+  vtb_status status = vtb__text_costs_of(t, &of, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
+  w->issue = w->blocks * (double)of.issue;
+  w->special = w->blocks * (double)of.special;
+  w->wavefronts = w->blocks * (double)of.wavefronts;
+  w->chain = (double)of.chain;
+  w->flight = (double)of.flight;
+  w->registers = (double)of.registers;
+  w->after = w->blocks * (double)of.after;
+  w->phases = of.phases != 0;
+  if (of.tensor) add_tensor(w, factors_of(c, t), false, w->blocks * (double)of.tensor);
+  if (of.wide) add_tensor(w, factors_of(c, t), true, w->blocks * (double)of.wide);
+  return of.any;
 }
 
 static bool add_declared(vtb_cuda_kernel *k, double blocks) {
-  vtb__text_costs c;
-  vtb_error err = {0};
-  vtb_status status = vtb__text_costs_of(&k->of, &c, &err);
-  vtb_check(status == VTB_OK, "%s", err.text);
-  if (!c.any) return false;
-  vtb_work w = {.issue = blocks * (double)c.issue,
-                .special = blocks * (double)c.special,
-                .wavefronts = blocks * (double)c.wavefronts,
-                .chain = (double)c.chain,
-                .flight = (double)c.flight,
-                .registers = (double)c.registers,
-                .after = blocks * (double)c.after,
-                .phases = c.phases != 0};
-  if (c.tensor) add_tensor(&w, factors_of(k), false, blocks * (double)c.tensor);
-  if (c.wide) add_tensor(&w, factors_of(k), true, blocks * (double)c.wide);
+  vtb_work w = {.blocks = blocks};
+  if (!vtb__cuda_add_declared(k->c, &k->of, &w)) return false;
   bool takes_body = vtb__text_has(&k->of, "row_body") || vtb__text_has(&k->of, "put_y");
   bool body = takes_body && k->c->unit.inst->op == VTB_OP_fused;
   if (body || vtb__text_has(&k->of, "store")) { /* an epilogue */
     effort sum = ops_of(k);
     w.issue += sum.lanes / 32;
     w.special += sum.special;
-    if (c.after) w.after += sum.lanes / 32;
+    if (w.after > 0) w.after += sum.lanes / 32;
   }
   vtb_cuda_spend(k, &w);
   return true;

@@ -291,25 +291,53 @@ static int64_t shared_room(const vtb_cuda *c, bool hopper) {
 
 int64_t vtb_cuda_shared_room(const vtb_cuda *c) { return shared_room(c, vtb_cuda_is_hopper(c)); }
 
+/* With these numbers, and all types the same. */
+static void open_text(vtb_cuda *c, const char *file, const char *type,
+                      const vtb_cuda_number *numbers, size_t n, vtb__text *t) {
+  vtb_error err = {0};
+  vtb_status status = vtb__text_parse(file, vtb__text_find(file), &c->arena, t, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
+  for (size_t i = 0; i < t->all.n; i++)
+    if (t->all.at[i].kind == VTB__TEXT_TYPE) vtb__text_fill(t, t->all.at[i].name, type);
+  for (size_t i = 0; i < n; i++) vtb__text_fill_number(t, numbers[i].name, numbers[i].number);
+}
+
+static int64_t bytes_of(vtb__text *t) {
+  vtb__text_arrays arrays = {0};
+  vtb_error err = {0};
+  int64_t bytes;
+  vtb_status status = vtb__text_layout(t, &arrays, &bytes, &err);
+  vtb_check(status == VTB_OK, "%s", err.text);
+  vtb_vec_free(&arrays);
+  return bytes;
+}
+
 bool vtb_cuda_takes(vtb_cuda *c, const char *file, const char *type, const vtb_cuda_number *numbers,
                     size_t n, int64_t *shared_bytes) {
   vtb__text t;
-  vtb_error err = {0};
-  vtb__text_arrays arrays = {0};
-  vtb_status status = vtb__text_parse(file, vtb__text_find(file), &c->arena, &t, &err);
-  vtb_check(status == VTB_OK, "%s", err.text);
-  for (size_t i = 0; i < t.all.n; i++)
-    if (t.all.at[i].kind == VTB__TEXT_TYPE) vtb__text_fill(&t, t.all.at[i].name, type);
-  for (size_t i = 0; i < n; i++) vtb__text_fill_number(&t, numbers[i].name, numbers[i].number);
+  open_text(c, file, type, numbers, n, &t);
   bool takes = !vtb__text_refusal(&t, &c->arena);
   if (takes && shared_bytes) {
-    status = vtb__text_layout(&t, &arrays, shared_bytes, &err);
-    vtb_check(status == VTB_OK, "%s", err.text);
+    *shared_bytes = bytes_of(&t);
     takes = *shared_bytes <= vtb_cuda_shared_room(c);
   }
-  vtb_vec_free(&arrays);
   vtb__text_free(&t);
   return takes;
+}
+
+double vtb_cuda_text_seconds(vtb_cuda *c, const char *file, const char *type,
+                             const vtb_cuda_number *numbers, size_t n, const char *blocks,
+                             vtb_work w) {
+  vtb__text t;
+  vtb_error err = {0};
+  open_text(c, file, type, numbers, n, &t);
+  w.blocks *= (double)vtb__text_value(&t, blocks, &err);
+  w.threads = (double)vtb__text_value(&t, "THREADS", &err);
+  w.shared_bytes = (double)bytes_of(&t);
+  vtb__cuda_add_declared(c, &t, &w);
+  vtb_check(!*err.text, "%s", err.text);
+  vtb__text_free(&t);
+  return vtb_gpu_time(vtb_cuda_gpu(c), &w).seconds;
 }
 
 /* Whether the kernel can be, of so many blocks; else it is unsupported. */

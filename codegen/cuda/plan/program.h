@@ -129,6 +129,8 @@ const char *vtb__cuda_tile_type(const vtb_cuda *c);
 int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
 /* The kernel's work, when its text is whole, if it is launched with `blocks`. */
 void vtb__cuda_cost(vtb_cuda_kernel *k, int64_t blocks);
+/* What w's blocks of a text do, as it declares it; false: it declares nothing. */
+bool vtb__cuda_add_declared(vtb_cuda *c, vtb__text *t, vtb_work *w);
 /* Of a thread, at least so many registers. */
 void vtb__cuda_registers(vtb_cuda_kernel *k, int64_t registers);
 /* The kernel is given up, with its text. */

@@ -20,7 +20,7 @@ hole expr column_sums;           /* their pointer, CROSSING */
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES;
 constexpr int SLAB = vtb_slab(vtb_max_int(K, V)), K_SLABS = (K + SLAB - 1) / SLAB, SLABS = K_SLABS + (V + SLAB - 1) / SLAB;
 constexpr bool CROSSING = CHUNK_TILES > 1;
-constexpr int PA = vtb_pitch_along(SLAB, 2), PP = vtb_pitch_along(64, 4), STAGES = 3, STAGE = 2 * 64 * PA;
+constexpr int PA = vtb_pitch_along(SLAB, 2), PP = vtb_pitch_along(64, 4), STAGES = 2, STAGE = 2 * 64 * PA; /* room for three blocks */
 require THREADS == 128 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * (CHUNK_TILES + 1) * (K + V);
 cost issue = 6 * (CHUNK_TILES + 1) * (K + V) + 1000 * CHUNK_TILES + 5000;
