@@ -25,8 +25,8 @@ const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c);
 void vtb_cuda_spend(vtb_cuda_kernel *k, const vtb_work *w);
 
 /* What a launch of text/<file> would take with these numbers, all that its costs and arrays depend
- * on (as vtb_cuda_takes(), which it is to be asked first), for an emitter that chooses between
- * texts. w: its bytes, and how many times `blocks`, a number or constant of the text, blocks it has. */
+ * on, for an emitter that chooses between texts; vtb_cuda_takes() has said that it is taken.
+ * w: its bytes, and how many times `blocks`, a number or constant of the text, blocks it has. */
 double vtb_cuda_text_seconds(vtb_cuda *c, const char *file, const char *type,
                              const vtb_cuda_number *numbers, size_t n, const char *blocks,
                              vtb_work w);
