@@ -300,23 +300,10 @@ static void forget_axis_names(vtb_func *k) {
     for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
 }
 
-static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *now) {
-  for (int o = 0; o < inst->n_operands; o++)
-    if (inst->operands[o] == old) vtb_inst_set_operand(inst, o, now);
-}
-
-/* `now` takes the place of `old`, its name and the names of its axes. The users of `old` are no
- * kernels yet: those come after what they read. */
-static void take_place(vtb__fuser *f, vtb_value *old, vtb_value *now) {
-  const char *name = old->name;
-  vtb_module *m = f->func->module;
+/* `now` takes the place of `old`, its name and the names of its axes. */
+static void take_place(vtb_value *old, vtb_value *now) {
   for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
-  VTB__EACH_USER(&f->groups, f->node_of[old->id], u)
-  replace_operand(f->nodes[*u].inst, old, now);
-  for (int r = 0; f->returned[old->id] && r < f->func->n_returns; r++)
-    if (f->func->returns[r] == old) f->func->returns[r] = now;
-  old->name = vtb_arena_printf(&m->arena, "%s.dead%d", name, old->id);
-  now->name = name;
+  vtb__stand_in(old, now);
 }
 
 /* One fused instruction before `before`, whose results are those of the kernel. */
@@ -333,7 +320,7 @@ static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
       now = vtb__fuse_total(&outer, now, old);
       k->f->totals++;
     }
-    take_place(k->f, old, now);
+    take_place(old, now);
   }
 }
 

@@ -198,17 +198,6 @@ static void put_sums(vtb__group *g, vtb_func *f, vtb_builder *b, const mixer_way
   if (bias) add_value(g, bias), put_total(f, r->sums, bias, r->bias);
 }
 
-static void drop_views(const vtb_value *v) {
-  vtb_inst **all;
-  size_t n = vtb_value_readers(v, &all);
-  for (size_t i = 0; i < n; i++)
-    if (all[i]->op == VTB_OP_reshape && !vtb_is_returned(all[i]->results[0])) {
-      drop_views(all[i]->results[0]);
-      if (!vtb_is_read(all[i]->results[0])) vtb_inst_unlink(all[i]);
-    }
-  vtb_free(all);
-}
-
 /* The product behind the matrix, which begins with `start`, if that is not NULL. */
 static vtb_value *put_rows(vtb__group *g, vtb_builder *b, const vtb_inst *old, vtb_value *fours,
                            vtb_value *start) {
@@ -251,10 +240,8 @@ static void take_back(vtb__group *g, vtb_func *f, mixer_way *const ways[2], read
   }
   begin_with(g, f, of[0]->rows, sum);
   vtb_inst_unlink(of[0]->rows);
-  for (int m = 0; m < 2 && ways[m]; m++) {
+  for (int m = 0; m < 2 && ways[m]; m++)
     if (of[m]->sums) vtb_inst_unlink(of[m]->sums);
-    drop_views(ways[m]->d);
-  }
   vtb_func_number(f);
 }
 
