@@ -14,6 +14,9 @@
  * broadcast) stay outside. Splat constants are copied into every kernel that reads them. Identical
  * kernel bodies are one function, so that code does not grow with depth. Declines: ops over i32
  * results other than inside a group, reductions that would store their elementwise operand as well.
+ *
+ * No row of ir/kernels.def: its groups have no anchor. They merge two by two, all of a function's
+ * thousands of ops at once, and take their order from that.
  */
 #include "passes/fuse/fuse.h"
 #include "passes/passes_internal.h"

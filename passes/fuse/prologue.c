@@ -13,6 +13,9 @@
  * Before `fuse`. A turn is what rotate_heads of std.attention becomes: channels 2p and 2p+1 of a
  * head, below the width of the tables, times cosines and sines that depend on token and channel,
  * and on the head or not. Declines where turned rows are wanted elsewhere too, as a gradient may.
+ *
+ * No row of ir/kernels.def: a row's kernel holds what was there, and emitters of attention want
+ * turns in one form, with operands in one order and tables without axes of 1.
  */
 #include "ir/attention.h"
 #include "passes/passes_internal.h"
