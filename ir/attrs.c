@@ -7,6 +7,18 @@ const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key) {
   return NULL;
 }
 
+int vtb_attrs_of(const vtb_inst *inst, const char *keys, vtb_attr *out) {
+  char key[32];
+  int n = 0;
+  for (size_t length; *keys; keys += length + strspn(keys + length, " ")) {
+    length = strcspn(keys, " ");
+    snprintf(key, sizeof key, "%.*s", (int)length, keys);
+    const vtb_attr *a = vtb_attr_find(inst, key);
+    if (a) out[n++] = *a;
+  }
+  return n;
+}
+
 int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise) {
   const vtb_attr *a = vtb_attr_find(inst, key);
   return a && a->kind == VTB_ATTR_INT ? a->i : otherwise;

@@ -152,6 +152,24 @@ vtb_value *vtb_b_broadcast(vtb_builder *b, vtb_value *x, const vtb_type *shape) 
   return to_shape(b, VTB_OP_broadcast, x, shape);
 }
 
+vtb_value *vtb_b_shaped(vtb_builder *b, vtb_value *x, const vtb_type *shape) {
+  return vtb_type_equal(&x->type, shape) ? x : vtb_b_reshape(b, x, shape);
+}
+
+vtb_value *vtb_b_stretched(vtb_builder *b, vtb_value *x, const vtb_type *shape) {
+  return vtb_type_equal(&x->type, shape) ? x : vtb_b_broadcast(b, x, shape);
+}
+
+vtb_value *vtb_b_cast(vtb_builder *b, vtb_value *x, vtb_dtype to) {
+  vtb_attr attr = VTB_A_STR("to", vtb_dtype_name(to));
+  return first(vtb_build(b, VTB_OP_cast, &x, 1, &attr, 1));
+}
+
+vtb_value *vtb_b_iota(vtb_builder *b, int axis, const vtb_type *type) {
+  vtb_attr attr = VTB_A_INT("axis", axis);
+  return first(vtb_build_typed(b, VTB_OP_iota, NULL, 0, &attr, 1, type, 1));
+}
+
 vtb_value *vtb_b_transpose(vtb_builder *b, vtb_value *x, const int64_t *perm) {
   vtb_attr attr = VTB_A_INTS("perm", perm, x ? x->type.rank : 0);
   return first(vtb_build(b, VTB_OP_transpose, &x, 1, &attr, 1));

@@ -178,7 +178,8 @@ vtb_value *vtb_func_add_arg(vtb_func *f, const char *name,
                             vtb_type type); /* info zeroed: role PLAIN */
 void vtb_func_remove_arg(vtb_func *f, int index);
 void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names,
-                          int n); /* names may be NULL */
+                          int n);                                      /* names may be NULL */
+void vtb_func_add_return(vtb_func *f, vtb_value *v, const char *name); /* behind the others */
 vtb_func *vtb_func_clone(vtb_func *f, vtb_module *into,
                          const char *name); /* callees are shared if same module */
 /* The value is called `name` from now on, with a suffix if that is taken: x, x.1, x.2. */
@@ -248,6 +249,11 @@ vtb_value *vtb_b_reduce(vtb_builder *b, vtb_op op, vtb_value *x, const int64_t *
                         bool keep);
 vtb_value *vtb_b_reshape(vtb_builder *b, vtb_value *x, const vtb_type *shape); /* dtype from x */
 vtb_value *vtb_b_broadcast(vtb_builder *b, vtb_value *x, const vtb_type *shape);
+/* Likewise, but x itself if it has the shape; the name hint then stays. */
+vtb_value *vtb_b_shaped(vtb_builder *b, vtb_value *x, const vtb_type *shape);
+vtb_value *vtb_b_stretched(vtb_builder *b, vtb_value *x, const vtb_type *shape);
+vtb_value *vtb_b_cast(vtb_builder *b, vtb_value *x, vtb_dtype to);
+vtb_value *vtb_b_iota(vtb_builder *b, int axis, const vtb_type *type);
 vtb_value *vtb_b_transpose(vtb_builder *b, vtb_value *x, const int64_t *perm);
 vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, int64_t limit,
                        int64_t step);
@@ -261,6 +267,8 @@ vtb_value *vtb_b_reduce_to(vtb_builder *b, vtb_value *x, const vtb_type *shape);
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key);
+/* Those of the keys, "mode chunk path", that it has, in the order of the keys; how many. */
+int vtb_attrs_of(const vtb_inst *inst, const char *keys, vtb_attr *out);
 int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise);
 double vtb_attr_float(const vtb_inst *inst, const char *key, double otherwise);
 const char *vtb_attr_str(const vtb_inst *inst, const char *key, const char *otherwise);
@@ -291,6 +299,8 @@ int *vtb_count_uses(vtb_func *f); /* by value id, returns included; malloc'd */
 /* An independent copy of one instruction at the builder's place with other operands; results keep
  * their names if free. */
 vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands);
+/* The same where of[id] stands for each operand; of[] learns what stands for the results. */
+vtb_inst *vtb_inst_copy(vtb_builder *b, const vtb_inst *inst, vtb_value **of);
 
 /* ---- text, verification ---------------------------------------------------------------------- */
 

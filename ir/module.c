@@ -200,19 +200,21 @@ void vtb_func_remove_arg(vtb_func *f, int index) {
   }
 }
 
-void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names, int n) {
+void vtb_func_add_return(vtb_func *f, vtb_value *v, const char *name) {
   vtb_arena *a = &f->module->arena;
-  vtb_value **returns = VTB_NEW_ARRAY(a, vtb_value *, n);
-  const char **return_names = VTB_NEW_ARRAY(a, const char *, n);
-  for (int i = 0; i < n; i++) {
-    vtb_check(values[i] && values[i]->func == f, "@%s returns a value of another function",
-              f->name);
-    returns[i] = values[i];
-    return_names[i] = names && names[i] ? vtb_intern(f->module, names[i]) : NULL;
-  }
-  f->returns = returns;
-  f->return_names = return_names;
-  f->n_returns = n;
+  vtb_check(v && v->func == f, "@%s returns a value of another function", f->name);
+  f->returns = vtb__array_grow(a, f->returns, f->n_returns, sizeof *f->returns);
+  f->return_names = vtb__array_grow(a, f->return_names, f->n_returns, sizeof *f->return_names);
+  f->return_names[f->n_returns] = name ? vtb_intern(f->module, name) : NULL;
+  f->returns[f->n_returns++] = v;
+}
+
+/* The old arrays, which may be those that are given, stay in the arena. */
+void vtb_func_set_returns(vtb_func *f, vtb_value *const *values, const char *const *names, int n) {
+  f->returns = NULL;
+  f->return_names = NULL;
+  f->n_returns = 0;
+  for (int i = 0; i < n; i++) vtb_func_add_return(f, values[i], names ? names[i] : NULL);
 }
 
 int vtb_func_number(vtb_func *f) {

@@ -133,6 +133,39 @@ vtb_inst *vtb_inst_clone(vtb_builder *b, const vtb_inst *inst, vtb_value *const 
   return copy;
 }
 
+vtb_inst *vtb_inst_copy(vtb_builder *b, const vtb_inst *inst, vtb_value **of) {
+  vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+  for (int i = 0; i < inst->n_operands; i++) operands[i] = of[inst->operands[i]->id];
+  vtb_inst *copy = vtb_inst_clone(b, inst, operands);
+  for (int i = 0; i < inst->n_results; i++) of[inst->results[i]->id] = copy->results[i];
+  vtb_free(operands);
+  return copy;
+}
+
+/* ---- sets of values -------------------------------------------------------------------------- */
+
+bool vtb_makes_any(const vtb_inst *i, const bool *set) {
+  for (int r = 0; r < i->n_results; r++)
+    if (set[i->results[r]->id]) return true;
+  return false;
+}
+
+bool vtb_reads_any(const vtb_inst *i, const bool *set) {
+  for (int o = 0; o < i->n_operands; o++)
+    if (set[i->operands[o]->id]) return true;
+  return false;
+}
+
+void vtb_add_sources(const vtb_inst *first, const vtb_inst *last, bool *set) {
+  for (const vtb_inst *i = last; i; i = i == first ? NULL : i->prev)
+    for (int o = 0; o < i->n_operands && vtb_makes_any(i, set); o++) set[i->operands[o]->id] = true;
+}
+
+void vtb_add_uses(const vtb_inst *first, bool *set) {
+  for (const vtb_inst *i = first; i; i = i->next)
+    for (int r = 0; r < i->n_results && vtb_reads_any(i, set); r++) set[i->results[r]->id] = true;
+}
+
 /* ---- questions ------------------------------------------------------------------------------- */
 
 int vtb_return_of(const vtb_value *v) {

@@ -19,6 +19,17 @@ bool vtb_is_read(const vtb_value *v);
 /* The one instruction that reads v; NULL if none does, if several do, or if v is returned. */
 vtb_inst *vtb_only_reader(const vtb_value *v);
 
+/* ---- sets of values, by id ------------------------------------------------------------------- */
+
+/* One of i's results, or operands, is in the set. */
+bool vtb_makes_any(const vtb_inst *i, const bool *set);
+bool vtb_reads_any(const vtb_inst *i, const bool *set);
+/* Adds what those of the set are made of, as far as instructions from `first` to `last` make
+ * them. */
+void vtb_add_sources(const vtb_inst *first, const vtb_inst *last, bool *set);
+/* Adds what is made of those of the set, by instructions from `first` on. */
+void vtb_add_uses(const vtb_inst *first, bool *set);
+
 /* ---- before and behind ----------------------------------------------------------------------- */
 
 /* v is there where i stands: an argument, or made by an instruction before it. */

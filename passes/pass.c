@@ -10,9 +10,11 @@
 #include <string.h>
 
 static const vtb_pass table[] = {
-#define X(name, summary) {#name, summary, vtb__pass_##name},
+#define X(name, summary) {#name, summary, vtb__pass_##name, NULL},
+#define F(name, summary) {#name, summary, NULL, vtb__visit_##name},
 #include "passes/passes.def"
 #undef X
+#undef F
 };
 enum { N_PASSES = sizeof table / sizeof *table };
 
@@ -105,19 +107,16 @@ static void dump(const vtb_module *m, const char *pass, const vtb_pipeline_optio
   vtb_strbuf_free(&text);
 }
 
-static vtb_status verify(const vtb_module *m, const char *when, vtb_error *err) {
-  vtb_error broken = {0};
-  if (vtb_module_verify(m, &broken)) return VTB_OK;
-  return vtb_fail(err, VTB_E_INTERNAL, "%s: %s", when, broken.text);
-}
-
-vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made, vtb_error *err) {
-  return made == VTB_OK && vtb_checks() ? verify(m, when, err) : made;
-}
-
 bool vtb__fusion_declined(const vtb_pass_context *c, const char *name) {
   int fusion = vtb_fusion_find(name);
   return c->decisions && fusion >= 0 && c->decisions->declined >> fusion & 1;
+}
+
+static vtb_status run_pass(const vtb_pass *p, vtb_pass_context *c, vtb_error *err) {
+  if (vtb__fusion_declined(c, p->name)) return VTB_OK;
+  for (vtb_func *f = c->module->first; f && p->visit; f = f->next)
+    if (f->kind == VTB_FUNC_PLAIN) p->visit(c, f);
+  return p->run ? p->run(c, err) : VTB_OK;
 }
 
 static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, stage *s,
@@ -126,7 +125,7 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
   int errors_before = c->diags ? c->diags->n_errors : 0;
   double start = vtb_now();
   c->options = s->options;
-  vtb_status status = vtb__fusion_declined(c, s->pass->name) ? VTB_OK : s->pass->run(c, err);
+  vtb_status status = run_pass(s->pass, c, err);
   c->options = outer;
   s->seconds = vtb_now() - start;
   if (!status && c->diags && c->diags->n_errors > errors_before)
@@ -136,7 +135,7 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
   if (!status && (o->verify_each || vtb_checks())) {
     char when[64];
     snprintf(when, sizeof when, "after pass \"%s\"", s->pass->name);
-    status = verify(c->module, when, err);
+    status = vtb__verify(c->module, when, err);
   }
   return status;
 }
@@ -162,7 +161,7 @@ vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, 
   stages s = {0};
   vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : own, &s, err);
   if (!status && (o->verify_each || vtb_checks()))
-    status = verify(c->module, "before the passes", err);
+    status = vtb__verify(c->module, "before the passes", err);
   for (size_t i = 0; i < s.n && !status; i++) status = run_stage(c, o, &s.at[i], err);
   if (o->time && o->say) say_times(&s, o);
   free_stages(&s);

@@ -15,6 +15,10 @@
 #include "passes/target.h"
 #include "passes/cost/tuning.h"
 
+struct vtb_gradients;
+struct vtb_train_step;
+struct vtb_update_options;
+
 /* Processes that train one model together, at most. */
 enum { VTB_MOST_RANKS = 4096 };
 
@@ -37,12 +41,16 @@ typedef struct vtb_pass_context {
   int threads;              /* that runs will have, as far as that decides modes; 0: 1 */
   bool keep_taps;
   vtb_decisions *decisions; /* what is wanted, and what was decided; NULL: anything */
+  /* of the passes of these names; train_step makes another entry */
+  struct vtb_gradients *autodiff;
+  const struct vtb_train_step *train_step;
+  const struct vtb_update_options *update;
 } vtb_pass_context;
 
-typedef vtb_status (*vtb_pass_fn)(vtb_pass_context *c, vtb_error *err);
-typedef struct vtb_pass {
+typedef struct vtb_pass { /* one of both functions */
   const char *name, *summary;
-  vtb_pass_fn run;
+  vtb_status (*run)(vtb_pass_context *c, vtb_error *err);
+  void (*visit)(const vtb_pass_context *c, vtb_func *f); /* of each plain function */
 } vtb_pass;
 const vtb_pass *vtb_pass_find(const char *name);
 const vtb_pass *vtb_passes(size_t *n);
@@ -79,22 +87,24 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
 VTB_MUST_USE vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
                                      const int *wrt, int n_wrt, vtb_func **grad, vtb_diags *diags,
                                      vtb_error *err);
-/* The same for targets where memory is the limit (passes/target.h): what products read in the
- * forward and in the backward is returned too, so that it is stored once; takes more memory.
- * starts: and scans of class rates leave every eighth state for their adjoints. */
-VTB_MUST_USE vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs,
-                                             int n_outs, const int *wrt, int n_wrt, bool starts,
-                                             vtb_func **grad, vtb_error *err);
-
-/* The same with its halves as functions of their own, for callers that run other things in between:
- *   @f_fwd(args...) -> (outs..., "saved.0", "saved.1"...)
- *   @f_bwd(args that it reads..., what was saved..., adjoints of the outs listed) -> (adjoints of
- *   the args listed)
- * What was saved and is an out is called "result.<out>" in the backward. fwd is @f where nothing is
- * saved besides. */
-VTB_MUST_USE vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
-                                            const int *wrt, int n_wrt, bool keeps, bool starts,
-                                            vtb_func **fwd, vtb_func **bwd, vtb_error *err);
+/* The same, and more that can be asked for. */
+typedef struct vtb_gradients {
+  const int *outs, *wrt;
+  int n_outs, n_wrt;
+  /* for targets where memory is the limit (passes/target.h): what products read in the forward and
+   * in the backward is returned too, so that it is stored once; takes more memory */
+  bool keeps;
+  bool starts; /* scans of class rates leave every eighth state for their adjoints */
+  /* The halves as functions of their own, for callers that run other things in between:
+   *   @f_fwd(args...) -> (outs..., "saved.0", "saved.1"...)
+   *   @f_bwd(args that it reads..., what was saved..., adjoints of the outs) -> (adjoints of wrt)
+   * What was saved and is an out is called "result.<out>" in the backward. fwd is @f where nothing
+   * is saved besides. */
+  bool halves;
+  vtb_func *grad, *fwd, *bwd; /* what was made */
+} vtb_gradients;
+VTB_MUST_USE vtb_status vtb_autodiff_as(vtb_module *m, vtb_func *f, vtb_gradients *g,
+                                        vtb_error *err);
 
 /* Training step. Of an entry that returns losses and metrics (ir/objective.h):
  *   @train(args..., valid f32 [B]) -> (loss [], loss:<name> [2, K]..., metric:<name> [2, K]...,
@@ -110,7 +120,7 @@ typedef struct vtb_train_step {
   const char *logits; /* of a classifier's outputs; NULL: the first */
   double label_smoothing;
   bool loss_scale;
-  bool keeps, starts; /* by vtb_autodiff_keeping */
+  bool keeps, starts; /* as in vtb_gradients */
 } vtb_train_step;
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);
@@ -125,18 +135,19 @@ void vtb_check_training(vtb_func *f, vtb_diags *diags);
 VTB_MUST_USE vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_func **made,
                                              vtb_error *err);
 
-/* The end of a training step (passes/train/update.c): `rule`, an optimiser of any module, behind
- * the gradients of `step`. VTB_E_INPUT if it is no training step. Of a classifier's step it also
- * counts what was classified right. */
+/* The end of a training step (passes/train/update.c): a rule behind the gradients of `step`.
+ * VTB_E_INPUT if it is no training step. Of a classifier's step it also counts what was classified
+ * right. */
 typedef struct vtb_update_options {
-  bool average; /* of parameters and buffers */
+  const vtb_func *rule; /* an optimiser of any module */
+  bool average;         /* of parameters and buffers */
   /* gradients of several runs make an update (runtime/base/update.h); their number is no matter */
   bool accumulates;
   /* the step updates the parameters that are dealt to `rank` of `ranks`, and has their states
    * alone; 0: all */
   int rank, ranks;
 } vtb_update_options;
-VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
+VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step,
                                           const vtb_update_options *o, vtb_error *err);
 
 /* ---- products (passes/fuse/product.c): what einsums and scans are on tensor cores ------------ */

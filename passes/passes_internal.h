@@ -8,11 +8,14 @@
 #include "passes/passes.h"
 
 #define X(name, summary) vtb_status vtb__pass_##name(vtb_pass_context *c, vtb_error *err);
+#define F(name, summary) void vtb__visit_##name(const vtb_pass_context *c, vtb_func *f);
 #include "passes/passes.def"
 #undef X
+#undef F
 
 /* `made`, the status of what changed the module outside of a pipeline; where checks are wanted
- * (vtb_checks), VTB_E_INTERNAL if it broke a rule: "after autodiff: ..." (pass.c). */
+ * (vtb_checks), VTB_E_INTERNAL if it broke a rule: "after autodiff: ..." (util.c). */
+VTB_MUST_USE vtb_status vtb__verify(const vtb_module *m, const char *when, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made,
                                       vtb_error *err);
 
@@ -29,6 +32,8 @@ bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
 /* Order of visits of a path of n tokens; malloc'd. The text is checked when it enters the IR, so it
  * parses. */
 int64_t *vtb__path_indices(const char *path, int64_t n);
+/* The token that is visited first, or last. */
+int64_t vtb__path_end(const char *path, int64_t n, bool last);
 /* Both names stay taken, so this is safe for two values of one function. */
 void vtb__swap_names(vtb_value *x, vtb_value *y);
 /* An empty kernel function in which `inst` will stand, called after the scope and the first
@@ -81,6 +86,12 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training);
 bool vtb__sums_batch(const vtb_func *f);
 void vtb__mask_padding(vtb_func *f, vtb_value *valid);
 vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int axis, double fill);
+
+/* min_cut.c: the cheapest set of vertices whose removal parts every source from every sink, the one
+ * nearest the sinks. Vertices may be in the set whether source, sink or neither. edge[2e] ->
+ * edge[2e+1]. Fills cut[n]. */
+void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
+                         const int *edge, int n_edges, bool *cut);
 
 /* By argument of f: whether return `ret` depends on it, and whether through a derivative. */
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient);

@@ -4,7 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ir/checks.h"
 #include "ir/path.h"
+
+vtb_status vtb__verify(const vtb_module *m, const char *when, vtb_error *err) {
+  vtb_error broken = {0};
+  if (vtb_module_verify(m, &broken)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INTERNAL, "%s: %s", when, broken.text);
+}
+
+vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made, vtb_error *err) {
+  return made == VTB_OK && vtb_checks() ? vtb__verify(m, when, err) : made;
+}
 
 bool vtb__splat(const vtb_value *v, double *value) {
   for (; v->def; v = v->def->operands[0]) {
@@ -49,6 +60,12 @@ int64_t *vtb__path_indices(const char *path, int64_t n) {
   return perm;
 }
 
+int64_t vtb__path_end(const char *path, int64_t n, bool last) {
+  int64_t *perm = vtb__path_indices(path, n), at = perm[last ? n - 1 : 0];
+  vtb_free(perm);
+  return at;
+}
+
 void vtb__swap_names(vtb_value *x, vtb_value *y) {
   const char *name = x->name;
   x->name = y->name;
@@ -70,13 +87,7 @@ void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of) {
 }
 
 void vtb__copy_body_from(vtb_builder *b, const vtb_inst *first, vtb_value **of) {
-  for (const vtb_inst *i = first; i; i = i->next) {
-    vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-    for (int o = 0; o < i->n_operands; o++) operands[o] = of[i->operands[o]->id];
-    const vtb_inst *copy = vtb_inst_clone(b, i, operands);
-    for (int r = 0; r < i->n_results; r++) of[i->results[r]->id] = copy->results[r];
-    vtb_free(operands);
-  }
+  for (const vtb_inst *i = first; i; i = i->next) vtb_inst_copy(b, i, of);
 }
 
 void vtb__stand_in(vtb_value *old, vtb_value *with) {

@@ -64,6 +64,9 @@ VTB_MUST_USE vtb_status vtb_compilation_image_size(const vtb_compilation *c, int
                                                    int *height, int *width);
 /* Runs a pipeline over the module. */
 VTB_MUST_USE vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline);
+/* The same with what passes are told; module, modes and listeners are the compilation's. */
+VTB_MUST_USE vtb_status vtb__run_passes(vtb_compilation *c, vtb_pass_context context,
+                                        const char *pipeline);
 VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
 /* The symbolic batch becomes a number, and what follows from it is simplified. */
 VTB_MUST_USE vtb_status vtb_compilation_bind(vtb_compilation *c, int64_t batch);
@@ -91,7 +94,7 @@ void vtb_optimizer_free(vtb_optimizer_choice *o);
  * is compiled. */
 VTB_MUST_USE vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs,
                                                  const int *wrt, int n_wrt);
-/* Likewise one half of it (vtb_autodiff_halves). */
+/* Likewise one half of it. */
 VTB_MUST_USE vtb_status vtb_compilation_half(vtb_compilation *c, bool backward, const int *outs,
                                              int n_outs, const int *wrt, int n_wrt);
 /* The part of the options becomes what is compiled (part.c). */

@@ -9,7 +9,7 @@ static void fill_context(const vtb_compile_options *o, vtb_pass_context *context
   context->keep_taps = o->taps;
 }
 
-static vtb_status run(vtb_compilation *c, vtb_pass_context context, const char *pipeline) {
+vtb_status vtb__run_passes(vtb_compilation *c, vtb_pass_context context, const char *pipeline) {
   const vtb_compile_options *o = &c->options;
   vtb_diags diags = {0};
   vtb_error err = {0};
@@ -27,7 +27,7 @@ static vtb_status run(vtb_compilation *c, vtb_pass_context context, const char *
 }
 
 vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline) {
-  return run(c, (vtb_pass_context){0}, pipeline);
+  return vtb__run_passes(c, (vtb_pass_context){0}, pipeline);
 }
 
 vtb_status vtb_compilation_graph(vtb_compilation *c) {
@@ -35,7 +35,7 @@ vtb_status vtb_compilation_graph(vtb_compilation *c) {
 }
 
 vtb_status vtb_compilation_bind(vtb_compilation *c, int64_t batch) {
-  return run(c, (vtb_pass_context){.batch = batch}, "bind,simplify,cse,dce");
+  return vtb__run_passes(c, (vtb_pass_context){.batch = batch}, "bind,simplify,cse,dce");
 }
 
 /* The one target of the options; NULL if they name none. */
@@ -82,29 +82,25 @@ static vtb_status share_out(vtb_compilation *c) {
   const vtb_compile_options *o = &c->options;
   vtb_pass_context context = {
       .ranks = o->ranks, .pieces = o->accumulate > 1, .target = target_of(c)};
-  return o->ranks > 1 || o->accumulate > 1 ? run(c, context, "dce,ranks") : VTB_OK;
+  return o->ranks > 1 || o->accumulate > 1 ? vtb__run_passes(c, context, "dce,ranks") : VTB_OK;
 }
 
 vtb_status vtb_compilation_train(vtb_compilation *c) {
-  vtb_diags diags = {0};
-  vtb_error err = {0};
-  vtb_func *entry = c->module->entry, *train = NULL;
+  const vtb_func *entry = c->module->entry;
   vtb_precision precision;
   vtb_status status = check_ranks(&c->options, &c->report->error);
+  if (status == VTB_OK)
+    status = vtb_precision_find(c->options.precision, &precision, &c->report->error);
   if (status == VTB_OK) status = prepare_graph(c);
   if (status != VTB_OK) return status;
-  status = vtb_precision_find(c->options.precision, &precision, &err);
   vtb_train_step step = {.logits = entry->n_returns ? entry->return_names[0] : NULL,
                          .label_smoothing = c->options.label_smoothing,
                          .loss_scale = precision == VTB_PRECISION_FP16,
                          .keeps = memory_is_the_limit(c),
                          .starts = keeps_starts(c)};
-  if (status == VTB_OK)
-    status = vtb_build_train_step(c->module, entry, &step, &train, &diags, &err);
-  vtb__report_end(c->report, status, &diags, &err);
+  status = vtb__run_passes(c, (vtb_pass_context){.train_step = &step}, "train_step");
   if (status != VTB_OK) return status;
-  c->module->entry = train;
-  c->func = train->name;
+  c->func = c->module->entry->name;
   if (c->options.optimizer) status = vtb_compilation_update(c);
   return status == VTB_OK ? share_out(c) : status;
 }
@@ -125,34 +121,27 @@ vtb_status vtb_compilation_evaluation(vtb_compilation *c) {
   return VTB_OK;
 }
 
+static vtb_status differentiate(vtb_compilation *c, vtb_gradients *g) {
+  g->keeps = memory_is_the_limit(c);
+  g->starts = keeps_starts(c);
+  vtb_status status = prepare_graph(c);
+  if (status == VTB_OK) status = vtb__run_passes(c, (vtb_pass_context){.autodiff = g}, "autodiff");
+  return status;
+}
+
 vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs, const int *wrt,
                                     int n_wrt) {
-  vtb_diags diags = {0};
-  vtb_error err = {0};
-  vtb_func *grad = NULL;
-  vtb_func *entry = c->module->entry;
-  vtb_status status = prepare_graph(c);
-  if (status != VTB_OK) return status;
-  status = memory_is_the_limit(c)
-               ? vtb_autodiff_keeping(c->module, entry, outs, n_outs, wrt, n_wrt, keeps_starts(c),
-                                      &grad, &err)
-               : vtb_autodiff(c->module, entry, outs, n_outs, wrt, n_wrt, &grad, &diags, &err);
-  vtb__report_end(c->report, status, &diags, &err);
-  if (status == VTB_OK) c->func = grad->name;
+  vtb_gradients g = {.outs = outs, .n_outs = n_outs, .wrt = wrt, .n_wrt = n_wrt};
+  vtb_status status = differentiate(c, &g);
+  if (status == VTB_OK) c->func = g.grad->name;
   return status;
 }
 
 vtb_status vtb_compilation_half(vtb_compilation *c, bool backward, const int *outs, int n_outs,
                                 const int *wrt, int n_wrt) {
-  vtb_diags none = {0};
-  vtb_error err = {0};
-  vtb_func *fwd = NULL, *bwd = NULL;
-  vtb_status status = prepare_graph(c);
-  if (status != VTB_OK) return status;
-  status = vtb_autodiff_halves(c->module, c->module->entry, outs, n_outs, wrt, n_wrt,
-                               memory_is_the_limit(c), keeps_starts(c), &fwd, &bwd, &err);
-  vtb__report_end(c->report, status, &none, &err);
-  if (status == VTB_OK) c->func = backward ? bwd->name : fwd->name;
+  vtb_gradients g = {.outs = outs, .n_outs = n_outs, .wrt = wrt, .n_wrt = n_wrt, .halves = true};
+  vtb_status status = differentiate(c, &g);
+  if (status == VTB_OK) c->func = backward ? g.bwd->name : g.fwd->name;
   return status;
 }
 
@@ -228,7 +217,7 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   context.decisions = &lowered->decisions;
   const char *said = context.asker ? getenv("VTB_FUSIONS") : NULL;
   if (said && *said) checked = vtb_decisions_parse(said, &lowered->decisions, &c->report->error);
-  if (checked == VTB_OK) checked = run(lowered, context, pipeline);
+  if (checked == VTB_OK) checked = vtb__run_passes(lowered, context, pipeline);
   vtb_asker_free(context.asker);
   context.asker = NULL;
   context.decisions = NULL;

@@ -79,10 +79,10 @@ vtb_status vtb_compilation_update(vtb_compilation *c) {
   vtb_status status = load_rule(c, c->rule);
   if (status != VTB_OK) return status;
   const vtb_compile_options *o = &c->options;
-  vtb_update_options update = {.average = o->average,
+  vtb_update_options update = {.rule = c->rule->module->entry,
+                               .average = o->average,
                                .accumulates = o->accumulate > 1,
                                .rank = o->rank,
                                .ranks = o->shard ? o->ranks : 0};
-  return vtb_attach_update(c->module, vtb_module_find(c->module, c->func), c->rule->module->entry,
-                           &update, &c->report->error);
+  return vtb__run_passes(c, (vtb_pass_context){.update = &update}, "update");
 }

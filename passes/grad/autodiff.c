@@ -100,17 +100,11 @@ static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
   return varies;
 }
 
-static bool any_result_active(const vtb_inst *inst, const bool *active) {
-  for (int r = 0; r < inst->n_results; r++)
-    if (active[inst->results[r]->id]) return true;
-  return false;
-}
-
 /* Adds what the calls in `fi` need to the sets of their callees. */
 static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
   bool *active = find_active(ad, fi);
   for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
-    if (inst->op != VTB_OP_call || !any_result_active(inst, active)) continue;
+    if (inst->op != VTB_OP_call || !vtb_makes_any(inst, active)) continue;
     vtb__ad_func *callee = vtb__ad_find(ad, inst->callee);
     for (int r = 0; r < inst->n_results; r++) callee->live[r] |= active[inst->results[r]->id];
     for (int k = 0; k < inst->n_operands; k++) callee->wanted[k] |= active[inst->operands[k]->id];
@@ -170,7 +164,7 @@ static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
   for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
     vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
     for (int k = 0; k < inst->n_operands; k++) operands[k] = g->forward[inst->operands[k]->id];
-    vtb_inst *copy = copy_inst(g, inst, operands, any_result_active(inst, active));
+    vtb_inst *copy = copy_inst(g, inst, operands, vtb_makes_any(inst, active));
     for (int r = 0; r < copy->n_results; r++) {
       bool own = r < inst->n_results;
       track(g->ad, copy->results[r], own && active[inst->results[r]->id]);
@@ -180,10 +174,10 @@ static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
   }
   g->last_forward = g->joint->last;
   vtb_free(active);
-  vtb_value **returns = vtb_xcalloc((size_t)fi->func->n_returns + 1, sizeof *returns);
-  for (int r = 0; r < fi->func->n_returns; r++) returns[r] = g->forward[fi->func->returns[r]->id];
-  vtb_func_set_returns(g->joint, returns, fi->func->return_names, fi->func->n_returns);
-  vtb_free(returns);
+  const vtb_func *f = fi->func;
+  for (int r = 0; r < f->n_returns; r++)
+    vtb_func_add_return(g->joint, g->forward[f->returns[r]->id],
+                        f->return_names ? f->return_names[r] : NULL);
 }
 
 static bool has_adjoint(vtb__gradient *g, const vtb_inst *inst) {
@@ -278,34 +272,25 @@ static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
 
 /* ---- the entry ------------------------------------------------------------------------------- */
 
-static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const int *outs, int n_outs,
-                            const int *wrt, int n_wrt) {
+static const char *adjoint_name(vtb__ad *ad, const vtb_func *f, int arg) {
+  const char *official = f->arg_info[arg].official;
+  return vtb_arena_printf(&ad->arena, "d:%s", official ? official : f->args[arg]->name);
+}
+
+static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const vtb_gradients *of) {
   vtb_func *f = fi->func;
   vtb__gradient g = joint_new(ad, fi, "grad");
   copy_forward(&g, fi);
-  for (int k = 0; k < n_outs; k++) add_seed(&g, fi, outs[k]);
+  for (int k = 0; k < of->n_outs; k++) add_seed(&g, fi, of->outs[k]);
   emit_adjoints(&g);
   if (ad->status != VTB_OK) {
     vtb_module_remove(ad->module, g.joint);
     return NULL;
   }
   g.b.span = f->span;
-  vtb_value **returns = vtb_xcalloc((size_t)(f->n_returns + n_wrt) + 1, sizeof *returns);
-  const char **names = vtb_xcalloc((size_t)(f->n_returns + n_wrt) + 1, sizeof *names);
-  for (int r = 0; r < f->n_returns; r++) {
-    returns[r] = g.joint->returns[r];
-    names[r] = g.joint->return_names[r];
-  }
-  for (int k = 0; k < n_wrt; k++) {
-    const char *official = f->arg_info[wrt[k]].official;
-    returns[f->n_returns + k] = vtb__adjoint_or_zeros(&g, g.joint->args[wrt[k]]);
-    names[f->n_returns + k] =
-        vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s",
-                                                official ? official : f->args[wrt[k]]->name));
-  }
-  vtb_func_set_returns(g.joint, returns, names, f->n_returns + n_wrt);
-  vtb_free(returns);
-  vtb_free(names);
+  for (int k = 0; k < of->n_wrt; k++)
+    vtb_func_add_return(g.joint, vtb__adjoint_or_zeros(&g, g.joint->args[of->wrt[k]]),
+                        adjoint_name(ad, f, of->wrt[k]));
   return g.joint;
 }
 
@@ -340,16 +325,16 @@ void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gra
   copy_dependence(m, f, ret, false, gradient);
 }
 
-static vtb_status check_request(const vtb_func *f, const int *outs, int n_outs, const int *wrt,
-                                int n_wrt, vtb_error *err) {
-  for (int i = 0; i < n_outs; i++) {
+static vtb_status check_request(const vtb_func *f, const vtb_gradients *g, vtb_error *err) {
+  const int *outs = g->outs, *wrt = g->wrt;
+  for (int i = 0; i < g->n_outs; i++) {
     if (outs[i] < 0 || outs[i] >= f->n_returns)
       return vtb_fail(err, VTB_E_USAGE, "@%s has no output number %d", f->name, outs[i]);
     if (f->returns[outs[i]]->type.dtype != VTB_F32)
       return vtb_fail(err, VTB_E_USAGE, "output %d of @%s holds integers and has no adjoint",
                       outs[i], f->name);
   }
-  for (int i = 0; i < n_wrt; i++) {
+  for (int i = 0; i < g->n_wrt; i++) {
     if (wrt[i] < 0 || wrt[i] >= f->n_args)
       return vtb_fail(err, VTB_E_USAGE, "@%s has no argument number %d", f->name, wrt[i]);
     if (f->args[wrt[i]]->type.dtype != VTB_F32)
@@ -369,38 +354,20 @@ static void remove_halves(vtb__ad *ad) {
 }
 
 /* What of every function is asked for; then the halves of all but the entry. */
-static vtb_status begin(vtb__ad *ad, vtb_func *f, const int *outs, int n_outs, const int *wrt,
-                        int n_wrt) {
-  vtb_status status = check_request(f, outs, n_outs, wrt, n_wrt, ad->err);
+static vtb_status begin(vtb__ad *ad, vtb_func *f, const vtb_gradients *g) {
+  vtb_status status = check_request(f, g, ad->err);
   if (status != VTB_OK) return status;
   list_funcs(ad, f);
   vtb__ad_func *entry = vtb__ad_find(ad, f);
-  for (int i = 0; i < n_outs; i++) entry->live[outs[i]] = true;
-  for (int i = 0; i < n_wrt; i++) entry->wanted[wrt[i]] = true;
+  for (int i = 0; i < g->n_outs; i++) entry->live[g->outs[i]] = true;
+  for (int i = 0; i < g->n_wrt; i++) entry->wanted[g->wrt[i]] = true;
   for (size_t i = ad->n_funcs; i-- > 0;) ask_callees(ad, &ad->funcs[i]);
   for (size_t i = 0; i < ad->n_funcs && ad->status == VTB_OK; i++)
     if (&ad->funcs[i] != entry && is_asked(&ad->funcs[i])) make_halves(ad, &ad->funcs[i]);
   return ad->status;
 }
 
-static vtb_status differentiate(vtb__ad ad, vtb_func *f, const int *outs, int n_outs,
-                                const int *wrt, int n_wrt, vtb_func **grad) {
-  vtb_arena_init(&ad.arena);
-  vtb_status status = begin(&ad, f, outs, n_outs, wrt, n_wrt);
-  if (status == VTB_OK) {
-    *grad = make_entry(&ad, vtb__ad_find(&ad, f), outs, n_outs, wrt, n_wrt);
-    status = ad.status;
-  }
-  if (status != VTB_OK) remove_halves(&ad);
-  vtb_arena_free(&ad.arena);
-  return vtb__verified(ad.module, "after autodiff", status, ad.err);
-}
-
 /* ---- halves of an entry ---------------------------------------------------------------------- */
-
-static const char *official_of(const vtb_func *f, int arg) {
-  return f->arg_info[arg].official ? f->arg_info[arg].official : f->args[arg]->name;
-}
 
 static const char *saved_name(vtb__ad *ad, const vtb__ad_func *fi, int result) {
   const vtb_func *f = fi->func;
@@ -428,43 +395,44 @@ static void name_halves(vtb__ad *ad, vtb__ad_func *fi) {
         (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = saved_name(ad, fi, fi->saved[k])};
   k = 0;
   for (int a = 0; a < f->n_args; a++)
-    if (fi->wanted[a])
-      names[k++] = vtb_intern(ad->module, vtb_arena_printf(&ad->arena, "d:%s", official_of(f, a)));
+    if (fi->wanted[a]) names[k++] = adjoint_name(ad, f, a);
   vtb_func_set_returns(bwd, bwd->returns, names, bwd->n_returns);
 }
 
-vtb_status vtb_autodiff_halves(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
-                               const int *wrt, int n_wrt, bool keeps, bool starts, vtb_func **fwd,
-                               vtb_func **bwd, vtb_error *err) {
-  vtb__ad ad = {.module = m, .err = err, .keeps = keeps, .starts = starts};
+vtb_status vtb_autodiff_as(vtb_module *m, vtb_func *f, vtb_gradients *g, vtb_error *err) {
+  vtb__ad ad = {.module = m, .err = err, .keeps = g->keeps, .starts = g->starts};
   vtb_arena_init(&ad.arena);
-  vtb_status status = begin(&ad, f, outs, n_outs, wrt, n_wrt);
+  vtb_status status = begin(&ad, f, g);
   vtb__ad_func *entry = status == VTB_OK ? vtb__ad_find(&ad, f) : NULL;
-  if (entry && !is_asked(entry))
+  if (entry && g->halves && !is_asked(entry))
     status = vtb_fail(err, VTB_E_USAGE, "no gradient of @%s is asked for", f->name);
-  else if (entry)
+  else if (entry && g->halves)
     make_halves(&ad, entry), status = ad.status;
-  if (status == VTB_OK) {
-    name_halves(&ad, entry);
-    *fwd = entry->fwd;
-    *bwd = entry->bwd;
-  } else {
+  else if (entry)
+    g->grad = make_entry(&ad, entry, g), status = ad.status;
+  if (status != VTB_OK) {
     remove_halves(&ad);
+  } else if (g->halves) {
+    name_halves(&ad, entry);
+    g->fwd = entry->fwd;
+    g->bwd = entry->bwd;
   }
   vtb_arena_free(&ad.arena);
-  return vtb__verified(m, "after autodiff in halves", status, err);
+  return vtb__verified(m, "after autodiff", status, err);
 }
 
 vtb_status vtb_autodiff(vtb_module *m, vtb_func *f, const int *outs, int n_outs, const int *wrt,
                         int n_wrt, vtb_func **grad, vtb_diags *diags, vtb_error *err) {
+  vtb_gradients g = {.outs = outs, .wrt = wrt, .n_outs = n_outs, .n_wrt = n_wrt};
   /* there is no way to go wrong that a message with a place would explain better than err */
   (void)diags;
-  return differentiate((vtb__ad){.module = m, .err = err}, f, outs, n_outs, wrt, n_wrt, grad);
+  vtb_status status = vtb_autodiff_as(m, f, &g, err);
+  if (status == VTB_OK) *grad = g.grad;
+  return status;
 }
 
-vtb_status vtb_autodiff_keeping(vtb_module *m, vtb_func *f, const int *outs, int n_outs,
-                                const int *wrt, int n_wrt, bool starts, vtb_func **grad,
-                                vtb_error *err) {
-  vtb__ad ad = {.module = m, .err = err, .keeps = true, .starts = starts};
-  return differentiate(ad, f, outs, n_outs, wrt, n_wrt, grad);
+vtb_status vtb__pass_autodiff(vtb_pass_context *c, vtb_error *err) {
+  if (!c->autodiff)
+    return vtb_fail(err, VTB_E_USAGE, "pass \"autodiff\": no gradient is asked for");
+  return vtb_autodiff_as(c->module, c->module->entry, c->autodiff, err);
 }

@@ -98,17 +98,11 @@ vtb__grad_rule vtb__grad_rule_of(vtb_op op);
 /* False where a change of operand k never reaches the result through a derivative. */
 bool vtb__grad_passes(const vtb_inst *inst, int k);
 
-/* ---- splitting (autodiff_split.c, min_cut.c) ------------------------------------------------- */
+/* ---- splitting (autodiff_split.c) ------------------------------------------------------------ */
 
 /* Makes fi->fwd and fi->bwd from the joint function: seeds are the adjoint arguments, by live
  * return; outs the adjoints, by wanted arg, none NULL. */
 void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,
                    vtb_value *const *outs, int n_outs);
-
-/* The cheapest set of vertices whose removal parts every source from every sink, the one nearest
- * the sinks. Vertices may be in the set whether source, sink or neither. edge[2e] -> edge[2e+1].
- * Fills cut[n]. */
-void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
-                         const int *edge, int n_edges, bool *cut);
 
 #endif

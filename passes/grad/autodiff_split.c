@@ -140,12 +140,7 @@ static int64_t save_cost(split *s, const vtb_value *v) {
 
 static void mark_live(split *s) {
   for (int i = 0; i < s->n_outs; i++) s->live[s->outs[i]->id] = true;
-  for (vtb_inst *inst = s->first_backward ? s->joint->last : NULL; inst; inst = inst->prev) {
-    bool used = false;
-    for (int r = 0; r < inst->n_results; r++) used |= s->live[inst->results[r]->id];
-    for (int k = 0; used && k < inst->n_operands; k++) s->live[inst->operands[k]->id] = true;
-    if (inst == s->first_backward) break;
-  }
+  if (s->first_backward) vtb_add_sources(s->first_backward, s->joint->last, s->live);
 }
 
 /* Vertices are value ids. The adjoint code's own values and the seeds have no edges and do not
@@ -192,14 +187,9 @@ static vtb_value *add_arg(split *s, const vtb_value *v, const vtb_arg_info *info
   return a;
 }
 
-static vtb_inst *copy(split *s, const vtb_inst *inst) {
-  vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
-  for (int k = 0; k < inst->n_operands; k++) operands[k] = s->map[inst->operands[k]->id];
+static void copy(split *s, const vtb_inst *inst) {
   s->b.span = inst->span;
-  vtb_inst *made = vtb_inst_clone(&s->b, inst, operands);
-  for (int r = 0; r < inst->n_results; r++) s->map[inst->results[r]->id] = made->results[r];
-  vtb_free(operands);
-  return made;
+  vtb_inst_copy(&s->b, inst, s->map);
 }
 
 /* Forward values that returns or saved values need. */
@@ -207,12 +197,7 @@ static bool *needed_forward(const split *s) {
   bool *need = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *need);
   for (int r = 0; r < s->joint->n_returns; r++) need[s->joint->returns[r]->id] = true;
   for (int v = 0; v < s->joint->n_values; v++) need[v] |= s->saved[v];
-  vtb_inst *last = s->first_backward ? s->first_backward->prev : s->joint->last;
-  for (vtb_inst *inst = last; inst; inst = inst->prev) {
-    bool used = false;
-    for (int r = 0; r < inst->n_results; r++) used |= need[inst->results[r]->id];
-    for (int k = 0; used && k < inst->n_operands; k++) need[inst->operands[k]->id] = true;
-  }
+  vtb_add_sources(NULL, s->first_backward ? s->first_backward->prev : s->joint->last, need);
   return need;
 }
 
@@ -244,27 +229,17 @@ static void build_forward(split *s) {
   bool *need = needed_forward(s);
   begin(s, "fwd");
   for (int i = 0; i < f->n_args; i++) add_arg(s, s->joint->args[i], &f->arg_info[i]);
-  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
-    bool used = false;
-    for (int r = 0; r < inst->n_results; r++) used |= need[inst->results[r]->id];
-    if (used) copy(s, inst);
-  }
-  int n = f->n_returns + n_further;
-  vtb_value **returns = vtb_xcalloc((size_t)n + 1, sizeof *returns);
-  const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
-  for (int r = 0; r < f->n_returns; r++) {
-    returns[r] = s->map[s->joint->returns[r]->id];
-    names[r] = f->return_names ? f->return_names[r] : NULL;
-  }
-  for (int i = 0; i < n_further; i++) returns[f->n_returns + i] = s->map[further[i]->id];
-  vtb_func_set_returns(s->b.func, returns, names, n);
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
+    if (vtb_makes_any(inst, need)) copy(s, inst);
+  for (int r = 0; r < f->n_returns; r++)
+    vtb_func_add_return(s->b.func, s->map[s->joint->returns[r]->id],
+                        f->return_names ? f->return_names[r] : NULL);
+  for (int i = 0; i < n_further; i++) vtb_func_add_return(s->b.func, s->map[further[i]->id], NULL);
   s->fi->fwd = s->b.func;
   if (n_further == 0) { /* nothing is added: the function itself serves */
     s->fi->fwd = f;
     vtb_module_remove(s->ad->module, s->b.func);
   }
-  vtb_free(returns);
-  vtb_free(names);
   vtb_free(need);
   vtb_free(further);
 }
@@ -315,17 +290,12 @@ static void build_backward(split *s) {
   begin(s, "bwd");
   add_backward_args(s);
   for (vtb_inst *inst = s->first_backward; inst; inst = inst->next) {
-    bool used = false;
-    for (int r = 0; r < inst->n_results; r++) used |= s->live[inst->results[r]->id];
-    if (!used) continue;
+    if (!vtb_makes_any(inst, s->live)) continue;
     for (int k = 0; k < inst->n_operands; k++) recompute(s, inst->operands[k]);
     copy(s, inst);
   }
-  vtb_value **returns = vtb_xcalloc((size_t)s->n_outs + 1, sizeof *returns);
-  for (int i = 0; i < s->n_outs; i++) returns[i] = s->map[s->outs[i]->id];
-  vtb_func_set_returns(s->b.func, returns, NULL, s->n_outs);
+  for (int i = 0; i < s->n_outs; i++) vtb_func_add_return(s->b.func, s->map[s->outs[i]->id], NULL);
   s->fi->bwd = s->b.func;
-  vtb_free(returns);
 }
 
 void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *last_forward,

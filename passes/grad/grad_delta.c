@@ -66,8 +66,7 @@ static const char *path_of_steps(rule *c) {
 
 static vtb_value *shifted(rule *c, vtb_value *x, int by, vtb_value *first) {
   vtb_attr attrs[3] = {VTB_A_INT("axis", 1), VTB_A_INT("by", by)};
-  int n = 2;
-  if (c->of.path) attrs[n++] = VTB_A_STR("path", c->of.path);
+  int n = 2 + vtb_attrs_of(c->inst, "path", attrs + 2);
   vtb_value *operands[] = {x, first};
   return vtb_build(c->b, VTB_OP_shift, operands, first ? 2 : 1, attrs, n)->results[0];
 }
@@ -137,14 +136,8 @@ static vtb_value *decay_adjoint(rule *c, vtb_value *d) {
 
 /* Attributes of the delta but the path and the initial state. */
 static int copy_attrs(const vtb_inst *inst, vtb_attr *attrs, const char *klass) {
-  static const char *const keys[] = {"mode", "chunk"};
-  int n = 0;
-  attrs[n++] = VTB_A_STR("class", klass);
-  for (int i = 0; i < 2; i++) {
-    const vtb_attr *a = vtb_attr_find(inst, keys[i]);
-    if (a) attrs[n++] = *a;
-  }
-  return n;
+  attrs[0] = VTB_A_STR("class", klass);
+  return 1 + vtb_attrs_of(inst, "mode chunk", attrs + 1);
 }
 
 static vtb_value *make_whole(rule *c) {
@@ -176,8 +169,7 @@ static vtb_inst *scan_adjoint(rule *c, vtb_value *whole) {
 
 /* The rows [B,h,R,X] of the first token visited. */
 static vtb_value *first_token(rule *c, vtb_value *x) {
-  int64_t *perm = vtb__path_indices(c->of.path, c->of.n_tokens), at = perm[0];
-  vtb_free(perm);
+  int64_t at = vtb__path_end(c->of.path, c->of.n_tokens, false);
   vtb_type t = {.dtype = VTB_F32,
                 .rank = 4,
                 .dim = {c->batch, c->heads, {.size = c->of.rank}, x->type.dim[4]}};

@@ -1,6 +1,6 @@
 /* Adjoints of reductions and of ops that move elements. d is the adjoint of the result. */
-#include "ir/path.h"
 #include "passes/grad/autodiff.h"
+#include "passes/passes_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +12,13 @@ static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, 
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* The operand's type with the reduced axes of size 1. */
-static vtb_type kept_type(const vtb_inst *inst) {
+/* v with the reduced axes of size 1. */
+static vtb_value *with_kept_axes(vtb__gradient *g, const vtb_inst *inst, vtb_value *v) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   vtb_type t = inst->operands[0]->type;
   for (int i = 0; i < n; i++) t.dim[axes[i]].size = 1;
-  return t;
-}
-
-static vtb_value *with_kept_axes(vtb__gradient *g, const vtb_inst *inst, vtb_value *v) {
-  vtb_type t = kept_type(inst);
-  return vtb_type_equal(&v->type, &t) ? v : vtb_b_reshape(&g->b, v, &t);
+  return vtb_b_shaped(&g->b, v, &t);
 }
 
 RULE(reduce_sum) {
@@ -53,8 +48,7 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
       t.rank = inst->operands[0]->type.rank;
       for (int a = 0; a < t.rank; a++) t.dim[a] = (vtb_dim){1, NULL};
       t.dim[axes[i]] = dim;
-      vtb_attr axis = VTB_A_INT("axis", axes[i]);
-      vtb_value *at = vtb_build_typed(&g->b, VTB_OP_iota, NULL, 0, &axis, 1, &t, 1)->results[0];
+      vtb_value *at = vtb_b_iota(&g->b, (int)axes[i], &t);
       at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
       if (slow) at = vtb_b_binary(&g->b, VTB_OP_mul, at, slow);
       total = total ? vtb_b_binary(&g->b, VTB_OP_add, total, at) : at;
@@ -142,34 +136,19 @@ RULE(permute) {
       g, X, vtb_b_permute(&g->b, dr(g, inst), axis, vtb_attr_str(inst, "path", ""), !inverse));
 }
 
-/* The storage position of the step that has no predecessor: the first, or with by < 0 the last. */
-static int64_t open_end(const char *path, int64_t by, int64_t n) {
-  if (!path) return by > 0 ? 0 : n - 1;
-  vtb_path p;
-  vtb_error err = {0};
-  vtb_check(vtb_path_parse(path, &p, &err) == VTB_OK, "path %s: %s", path, err.text);
-  int64_t *perm = vtb_xcalloc((size_t)p.n, sizeof *perm);
-  vtb_path_indices(&p, perm);
-  int64_t at = perm[by > 0 ? 0 : p.n - 1];
-  vtb_free(perm);
-  vtb_path_free(&p);
-  return at;
-}
-
 /* dx is d shifted back with zeros; the operand that filled the open end gets d there. */
 RULE(shift) {
   int axis = (int)vtb_attr_int(inst, "axis", 0);
   int64_t by = vtb_attr_int(inst, "by", 0);
-  const char *path = vtb_attr_str(inst, "path", NULL);
   vtb_value *d = dr(g, inst);
   if (vtb__wants(X)) {
     vtb_attr attrs[3] = {VTB_A_INT("axis", axis), VTB_A_INT("by", -by)};
-    int n = 2;
-    if (path) attrs[n++] = VTB_A_STR("path", path);
+    int n = 2 + vtb_attrs_of(inst, "path", attrs + 2);
     vtb__contribute(g, X, vtb_build(&g->b, VTB_OP_shift, &d, 1, attrs, n)->results[0]);
   }
   if (inst->n_operands == 2 && by != 0 && vtb__wants(inst->operands[1])) {
-    int64_t at = open_end(path, by, X->type.dim[axis].size);
+    /* the step that has no predecessor, or no successor */
+    int64_t at = vtb__path_end(vtb_attr_str(inst, "path", NULL), X->type.dim[axis].size, by < 0);
     vtb_value *end = vtb_b_slice(&g->b, d, axis, at, at + 1, 1);
     vtb__contribute(g, inst->operands[1], vtb_b_reshape(&g->b, end, &inst->operands[1]->type));
   }

@@ -48,19 +48,15 @@ RULE(einsum) {
 
 /* `op` on one or two operands with those attributes of `inst` that `keys` names, and one more. */
 static vtb_value *sibling(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
-                          vtb_value *y, const char *const *keys, int n_keys, const vtb_attr *more) {
+                          vtb_value *y, const char *keys, const vtb_attr *more) {
   vtb_attr attrs[8];
-  int n = 0;
-  for (int i = 0; i < n_keys; i++) {
-    const vtb_attr *a = vtb_attr_find(inst, keys[i]);
-    if (a) attrs[n++] = *a;
-  }
+  int n = vtb_attrs_of(inst, keys, attrs);
   if (more) attrs[n++] = *more;
   vtb_value *operands[2] = {x, y};
   return vtb_build(&g->b, op, operands, y ? 2 : 1, attrs, n)->results[0];
 }
 
-static const char *const im2col_keys[] = {"kernel", "stride", "pad"};
+static const char im2col_keys[] = "kernel stride pad";
 
 RULE(im2col) {
   const vtb_type *t = &inst->operands[0]->type;
@@ -68,23 +64,22 @@ RULE(im2col) {
   for (int k = 1; k < t->rank; k++) image[k - 1] = t->dim[k].size;
   vtb_attr more = VTB_A_INTS("image", image, t->rank - 1);
   vtb__contribute(g, inst->operands[0],
-                  sibling(g, inst, VTB_OP_col2im, dr(g, inst), NULL, im2col_keys, 3, &more));
+                  sibling(g, inst, VTB_OP_col2im, dr(g, inst), NULL, im2col_keys, &more));
 }
 
 RULE(col2im) {
   vtb__contribute(g, inst->operands[0],
-                  sibling(g, inst, VTB_OP_im2col, dr(g, inst), NULL, im2col_keys, 3, NULL));
+                  sibling(g, inst, VTB_OP_im2col, dr(g, inst), NULL, im2col_keys, NULL));
 }
 
 /* dwconv is bilinear: with <u, conv(x, w)> = <dx(u, w), x> = <dw(x, u), w> each member's adjoints
  * are the other two. */
 static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
                        vtb_value *y, const vtb_type *w) {
-  static const char *const keys[] = {"grid", "pad", "path"};
   int64_t kernel[VTB_MAX_RANK];
   for (int k = 1; k < w->rank; k++) kernel[k - 1] = w->dim[k].size;
   vtb_attr more = VTB_A_INTS("kernel", kernel, w->rank - 1);
-  return sibling(g, inst, op, x, y, keys, 3, op == VTB_OP_dwconv_dw ? &more : NULL);
+  return sibling(g, inst, op, x, y, "grid pad path", op == VTB_OP_dwconv_dw ? &more : NULL);
 }
 
 RULE(dwconv) {
@@ -138,14 +133,8 @@ RULE(linscan) {
     operands[n++] = r[1];
   }
 
-  static const char *const keys[] = {"class",  "mode",       "chunk", "path",
-                                     "starts", "normalizer", "init"};
   vtb_attr attrs[9];
-  int n_attrs = 0;
-  for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-    const vtb_attr *a = vtb_attr_find(inst, keys[i]);
-    if (a) attrs[n_attrs++] = *a;
-  }
+  int n_attrs = vtb_attrs_of(inst, "class mode chunk path starts normalizer init", attrs);
   if (dlast) attrs[n_attrs++] = VTB_A_INT("dlast", 1);
   vtb_inst *grad = vtb_build(&g->b, VTB_OP_linscan_grad, operands, n, attrs, n_attrs);
   for (int i = 0; i < inst->n_operands; i++)
@@ -164,10 +153,7 @@ RULE(attention) {
   operands[n++] = vtb__adjoint_or_zeros(g, inst->results[0]);
   if (dlse) operands[n++] = vtb__adjoint(g, inst->results[1]);
   vtb_attr attrs[5];
-  int n_attrs = 0;
-  const vtb_attr *scale = vtb_attr_find(inst, "scale"), *causal = vtb_attr_find(inst, "causal");
-  if (scale) attrs[n_attrs++] = *scale;
-  if (causal) attrs[n_attrs++] = *causal;
+  int n_attrs = vtb_attrs_of(inst, "scale causal", attrs);
   if (bias) attrs[n_attrs++] = VTB_A_INT("bias", 1);
   if (dlse) attrs[n_attrs++] = VTB_A_INT("dlse", 1);
   if (dbias) attrs[n_attrs++] = VTB_A_INT("dbias", 1);
@@ -183,9 +169,7 @@ RULE(maxplus) {
   operands[n++] = inst->results[0];
   operands[n++] = dr(g, inst);
   vtb_attr attrs[2];
-  int n_attrs = 0;
-  const vtb_attr *path = vtb_attr_find(inst, "path");
-  if (path) attrs[n_attrs++] = *path;
+  int n_attrs = vtb_attrs_of(inst, "path", attrs);
   if (inst->n_operands == 3) attrs[n_attrs++] = VTB_A_INT("init", 1);
   vtb_inst *grad = vtb_build(&g->b, VTB_OP_maxplus_grad, operands, n, attrs, n_attrs);
   for (int i = 0; i < inst->n_operands; i++)
@@ -197,12 +181,7 @@ RULE(prefix_sum) {
   vtb_value *d = dr(g, inst);
   vtb_attr attrs[4] = {VTB_A_INT("axis", (int)vtb_attr_int(inst, "axis", 0)),
                        VTB_A_INT("reverse", !vtb_attr_int(inst, "reverse", 0))};
-  int n = 2;
-  static const char *const copied[] = {"path", "exclusive"};
-  for (int i = 0; i < 2; i++) {
-    const vtb_attr *a = vtb_attr_find(inst, copied[i]);
-    if (a) attrs[n++] = *a;
-  }
+  int n = 2 + vtb_attrs_of(inst, "path exclusive", attrs + 2);
   vtb__contribute(g, inst->operands[0],
                   vtb_build(&g->b, VTB_OP_prefix_sum, &d, 1, attrs, n)->results[0]);
 }

@@ -5,7 +5,7 @@
  * minimum cuts the one nearest the sinks is taken: vertices whose outer half reaches a sink in the
  * residual graph and whose inner half does not.
  */
-#include "passes/grad/autodiff.h"
+#include "passes/passes_internal.h"
 
 #include <assert.h>
 #include <stdlib.h>

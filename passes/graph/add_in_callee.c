@@ -98,16 +98,7 @@ static void rewrite_call(callers *c, size_t k, int result, bool more) {
 
 static void absorb(callers *c, vtb_func *f, int result) {
   int arg = argument_of(c, f, result);
-  vtb_value *made = add_in_callee(c, f, result, arg);
-  vtb_value **returns = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *returns);
-  const char **names = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *names);
-  for (int r = 0; r < f->n_returns; r++) {
-    returns[r] = r == result ? made : f->returns[r];
-    names[r] = f->return_names ? f->return_names[r] : NULL;
-  }
-  vtb_func_set_returns(f, returns, names, f->n_returns);
-  vtb_free(returns);
-  vtb_free(names);
+  f->returns[result] = add_in_callee(c, f, result, arg);
   for (size_t k = 0; k < c->calls.n; k++) rewrite_call(c, k, result, arg < 0);
 }
 

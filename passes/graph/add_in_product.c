@@ -146,16 +146,12 @@ static int *count_uses(vtb_func *f) {
   return uses;
 }
 
-vtb_status vtb__pass_add_in_product(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
-    int *uses = count_uses(f);
-    for (vtb_inst *i = f->first, *next; i; i = next) {
-      next = i->next;
-      if (i->op == VTB_OP_add) visit(f, i, uses);
-    }
-    vtb_free(uses);
+void vtb__visit_add_in_product(const vtb_pass_context *c, vtb_func *f) {
+  (void)c;
+  int *uses = count_uses(f);
+  for (vtb_inst *i = f->first, *next; i; i = next) {
+    next = i->next;
+    if (i->op == VTB_OP_add) visit(f, i, uses);
   }
-  return VTB_OK;
+  vtb_free(uses);
 }

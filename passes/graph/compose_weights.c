@@ -172,7 +172,7 @@ static bool pays(const term *terms, int n) {
 
 static vtb_value *shaped(vtb_builder *b, vtb_value *v, int rank, const int64_t *sizes) {
   vtb_type t = vtb_type_make(v->type.dtype, rank, sizes);
-  return vtb_type_equal(&t, &v->type) ? v : vtb_b_reshape(b, v, &t);
+  return vtb_b_shaped(b, v, &t);
 }
 
 /* The weight by which x is multiplied, in the place of q's. */
@@ -236,7 +236,8 @@ static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weigh
 }
 
 /* From the end, so that a sum is met before its parts, which then have no reader. */
-static void visit(vtb_func *f) {
+void vtb__visit_compose_weights(const vtb_pass_context *c, vtb_func *f) {
+  (void)c;
   vtb__dce_func(f);
   int *uses = vtb_count_uses(f);
   weights made = {0};
@@ -258,11 +259,4 @@ static void visit(vtb_func *f) {
   if (made.n) vtb__dce_func(f);
   if (made.n) vtb__cse_func(f);
   vtb_vec_free(&made);
-}
-
-vtb_status vtb__pass_compose_weights(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next)
-    if (f->kind == VTB_FUNC_PLAIN) visit(f);
-  return VTB_OK;
 }

@@ -8,12 +8,8 @@ static void expand_call(vtb_inst *call) {
   vtb_value **map = vtb_xcalloc((size_t)f->n_values + 1, sizeof *map);
   for (int i = 0; i < f->n_args; i++) map[f->args[i]->id] = call->operands[i];
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    vtb_value **at = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *at);
-    for (int k = 0; k < i->n_operands; k++) at[k] = map[i->operands[k]->id];
     b.span = i->span;
-    const vtb_inst *copy = vtb_inst_clone(&b, i, at);
-    for (int r = 0; r < i->n_results; r++) map[i->results[r]->id] = copy->results[r];
-    vtb_free(at);
+    vtb_inst_copy(&b, i, map);
   }
   for (int r = 0; r < call->n_results; r++)
     vtb_replace_all(call->results[r], map[f->returns[r]->id]);

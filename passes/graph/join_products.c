@@ -81,7 +81,8 @@ static int find_group(vtb_inst *i, int axis, vtb_inst **group) {
   return n;
 }
 
-static void visit(vtb_func *f) {
+void vtb__visit_join_products(const vtb_pass_context *c, vtb_func *f) {
+  (void)c;
   vtb_func_number(f);
   for (vtb_inst *i = f->first, *next; i; i = next) {
     vtb_inst *group[MOST_COLUMNS];
@@ -94,11 +95,4 @@ static void visit(vtb_func *f) {
       if (next == group[k]) next = next->next;
     join(f, group, n, axis);
   }
-}
-
-vtb_status vtb__pass_join_products(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next)
-    if (f->kind == VTB_FUNC_PLAIN) visit(f);
-  return VTB_OK;
 }

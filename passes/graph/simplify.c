@@ -20,16 +20,6 @@
 
 bool vtb__has_type(const vtb_value *v, const vtb_type *t) { return vtb_type_equal(&v->type, t); }
 
-/* x as the result of an op whose result is `t`: x itself, or its broadcast. */
-vtb_value *vtb__as_type(vtb_builder *b, vtb_value *x, const vtb_type *t) {
-  return vtb__has_type(x, t) ? x : vtb_b_broadcast(b, x, t);
-}
-
-static vtb_value *splat(vtb_builder *b, double value, const vtb_type *type) {
-  vtb_attr a = VTB_A_FLOAT("value", value);
-  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, type, 1)->results[0];
-}
-
 static vtb_value *fold_constants(vtb_builder *b, vtb_inst *inst) {
   double x[VTB_SCALAR_OPERANDS];
   if (!vtb_scalar_get(inst->op) || inst->results[0]->type.dtype != VTB_F32) return NULL;
@@ -37,7 +27,7 @@ static vtb_value *fold_constants(vtb_builder *b, vtb_inst *inst) {
     if (inst->operands[i]->type.dtype != VTB_F32 || !vtb__splat(inst->operands[i], &x[i]))
       return NULL;
   double value = vtb_scalar_eval(inst->op, x);
-  return isfinite(value) ? splat(b, value, &inst->results[0]->type) : NULL;
+  return isfinite(value) ? vtb_b_splat(b, value, &inst->results[0]->type) : NULL;
 }
 
 /* The operand of v's definition if that is a plain `op`. */
@@ -51,7 +41,7 @@ static vtb_value *fold_sum_of_ranks(vtb_builder *b, const vtb_inst *inst) {
   if (inst->op != VTB_OP_sum_ranks || inst->n_operands > 1 ||
       !vtb__splat(inst->operands[0], &value))
     return NULL;
-  return splat(b, value * (double)vtb_attr_int(inst, "ranks", 1), &inst->results[0]->type);
+  return vtb_b_splat(b, value * (double)vtb_attr_int(inst, "ranks", 1), &inst->results[0]->type);
 }
 
 static vtb_value *simplify_unary(vtb_inst *inst) {
@@ -99,7 +89,7 @@ static vtb_value *simplify_add(vtb_builder *b, vtb_inst *inst) {
     vtb_value *x = inst->operands[side], *y = inst->operands[1 - side], *z;
     double c;
     if (vtb__splat(y, &c)) {
-      if (c == 0) return vtb__as_type(b, x, t);
+      if (c == 0) return vtb_b_stretched(b, x, t);
       if (x->type.dtype == VTB_F32 && (z = join_constants(b, inst, x, c))) return z;
     }
     if ((z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_sub, x, z);
@@ -109,7 +99,7 @@ static vtb_value *simplify_add(vtb_builder *b, vtb_inst *inst) {
 
 static vtb_value *simplify_sub(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0], *y = inst->operands[1], *z;
-  if (vtb__is_constant(y, 0)) return vtb__as_type(b, x, &inst->results[0]->type);
+  if (vtb__is_constant(y, 0)) return vtb_b_stretched(b, x, &inst->results[0]->type);
   if (vtb__is_constant(x, 0) && vtb__has_type(y, &inst->results[0]->type))
     return vtb_b_unary(b, VTB_OP_neg, y);
   if ((z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_add, x, z);
@@ -122,7 +112,7 @@ static vtb_value *simplify_mul(vtb_builder *b, vtb_inst *inst) {
     vtb_value *x = inst->operands[side], *z;
     double c;
     if (!vtb__splat(inst->operands[1 - side], &c)) continue;
-    if (c == 1) return vtb__as_type(b, x, t);
+    if (c == 1) return vtb_b_stretched(b, x, t);
     if (c == -1 && vtb__has_type(x, t)) return vtb_b_unary(b, VTB_OP_neg, x);
     if (x->type.dtype == VTB_F32 && (z = join_constants(b, inst, x, c))) return z;
   }
@@ -133,21 +123,21 @@ static vtb_value *simplify_div(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
   double c;
   if (x->type.dtype != VTB_F32 || !vtb__splat(inst->operands[1], &c)) return NULL;
-  if (c == 1) return vtb__as_type(b, x, &inst->results[0]->type);
+  if (c == 1) return vtb_b_stretched(b, x, &inst->results[0]->type);
   double r = 1 / c;
   /* A float32 quotient must stay a normal number either way round. */
   if (!isfinite(r) || fabs(r) < 1e-30 || fabs(r) > 1e30) return NULL;
   vtb_type *t = &inst->results[0]->type;
-  vtb_value *by = vtb__has_type(inst->operands[1], t) ? splat(b, r, t) : vtb_b_constant(b, r);
-  return vtb__as_type(b, vtb_b_binary(b, VTB_OP_mul, x, by), t);
+  vtb_value *by = vtb__has_type(inst->operands[1], t) ? vtb_b_splat(b, r, t) : vtb_b_constant(b, r);
+  return vtb_b_stretched(b, vtb_b_binary(b, VTB_OP_mul, x, by), t);
 }
 
 static vtb_value *simplify_select(vtb_builder *b, vtb_inst *inst) {
   vtb_type *t = &inst->results[0]->type;
   double c;
-  if (inst->operands[1] == inst->operands[2]) return vtb__as_type(b, inst->operands[1], t);
+  if (inst->operands[1] == inst->operands[2]) return vtb_b_stretched(b, inst->operands[1], t);
   if (!vtb__splat(inst->operands[0], &c)) return NULL;
-  return vtb__as_type(b, inst->operands[c != 0 ? 1 : 2], t);
+  return vtb_b_stretched(b, inst->operands[c != 0 ? 1 : 2], t);
 }
 
 static vtb_value *simplify_pow(vtb_builder *b, vtb_inst *inst) {

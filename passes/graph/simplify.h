@@ -8,6 +8,5 @@
 vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst);
 
 bool vtb__has_type(const vtb_value *v, const vtb_type *t);
-vtb_value *vtb__as_type(vtb_builder *b, vtb_value *x, const vtb_type *t);
 
 #endif

@@ -16,9 +16,7 @@ static vtb_inst *made_by(const vtb_value *v, vtb_op op) {
 static vtb_value *moved_splat(vtb_builder *b, vtb_inst *inst) {
   double c;
   if (!vtb__splat(inst->operands[0], &c)) return NULL;
-  vtb_attr a = VTB_A_FLOAT("value", c);
-  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, &inst->results[0]->type, 1)
-      ->results[0];
+  return vtb_b_splat(b, c, &inst->results[0]->type);
 }
 
 static vtb_value *simplify_reshape(vtb_builder *b, vtb_inst *inst) {
@@ -153,9 +151,7 @@ static vtb_value *reduce_splat(vtb_builder *b, vtb_inst *inst, const int64_t *ax
     if (size <= 0) return NULL;
     count *= (double)size;
   }
-  vtb_attr a = VTB_A_FLOAT("value", inst->op == VTB_OP_reduce_sum ? c * count : c);
-  return vtb_build_typed(b, VTB_OP_constant, NULL, 0, &a, 1, &inst->results[0]->type, 1)
-      ->results[0];
+  return vtb_b_splat(b, inst->op == VTB_OP_reduce_sum ? c * count : c, &inst->results[0]->type);
 }
 
 /* Axes of size 1 need no reduction, only a reshape. */

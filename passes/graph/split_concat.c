@@ -64,23 +64,19 @@ static void distribute(vtb_func *f, vtb_inst *e, const vtb_inst *concat, int axi
   vtb_inst_unlink(e);
 }
 
-vtb_status vtb__pass_split_concat(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
-    vtb_func_number(f);
-    for (vtb_inst *i = f->first, *next; i; i = next) {
-      next = i->next;
-      if (i->op != VTB_OP_concat) continue;
-      int axis = (int)vtb_attr_int(i, "axis", 0);
-      if (!every_use_fits(i, axis)) continue;
-      vtb_inst **readers;
-      size_t n = vtb_value_readers(i->results[0], &readers);
-      for (size_t r = 0; r < n; r++) distribute(f, readers[r], i, axis);
-      vtb_free(readers);
-      next = i->next;
-      vtb_inst_unlink(i);
-    }
+void vtb__visit_split_concat(const vtb_pass_context *c, vtb_func *f) {
+  (void)c;
+  vtb_func_number(f);
+  for (vtb_inst *i = f->first, *next; i; i = next) {
+    next = i->next;
+    if (i->op != VTB_OP_concat) continue;
+    int axis = (int)vtb_attr_int(i, "axis", 0);
+    if (!every_use_fits(i, axis)) continue;
+    vtb_inst **readers;
+    size_t n = vtb_value_readers(i->results[0], &readers);
+    for (size_t r = 0; r < n; r++) distribute(f, readers[r], i, axis);
+    vtb_free(readers);
+    next = i->next;
+    vtb_inst_unlink(i);
   }
-  return VTB_OK;
 }

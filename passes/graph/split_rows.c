@@ -141,7 +141,7 @@ static vtb_value *viewed(vtb_builder *b, vtb_value *x, const vtb_type *t) {
     if (vtb_type_equal(&from->type, t)) return from;
     return vtb_b_reshape(b, from, t);
   }
-  return vtb_type_equal(&x->type, t) ? x : vtb_b_reshape(b, x, t);
+  return vtb_b_shaped(b, x, t);
 }
 
 static void retype(splitter *s, vtb_inst *e, int shape) {
@@ -210,8 +210,8 @@ static void spread(splitter *s, vtb_inst *i, int shape) {
   vtb_free(readers);
 }
 
-static void visit(vtb_func *f, bool sums_too) {
-  splitter s = {.func = f, .sums_too = sums_too};
+void vtb__visit_split_rows(const vtb_pass_context *c, vtb_func *f) {
+  splitter s = {.func = f, .sums_too = c->target && c->target->memory_bound};
   vtb_func_number(f);
   for (vtb_inst *i = f->first; i; i = i->next)
     if (reduces_rows(i)) mark_region(&s, i);
@@ -221,11 +221,4 @@ static void visit(vtb_func *f, bool sums_too) {
   vtb_vec_free(&s.work);
   vtb_vec_free(&s.shapes);
   if (changed) vtb__dce_func(f);
-}
-
-vtb_status vtb__pass_split_rows(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next)
-    if (f->kind == VTB_FUNC_PLAIN) visit(f, c->target && c->target->memory_bound);
-  return VTB_OK;
 }

@@ -65,21 +65,8 @@ static const char *unique_name(vtb_func *f, const tapped *all, size_t i) {
 }
 
 static void return_taps(vtb_func *f, const taps *t) {
-  if (!t->n) return;
-  size_t n = (size_t)f->n_returns + t->n;
-  vtb_value **values = vtb_xcalloc(n, sizeof *values);
-  const char **names = vtb_xcalloc(n, sizeof *names);
-  for (int i = 0; i < f->n_returns; i++) {
-    values[i] = f->returns[i];
-    names[i] = f->return_names ? f->return_names[i] : NULL;
-  }
-  for (size_t i = 0; i < t->n; i++) {
-    values[(size_t)f->n_returns + i] = t->at[i].value;
-    names[(size_t)f->n_returns + i] = unique_name(f, t->at, i);
-  }
-  vtb_func_set_returns(f, values, names, (int)n);
-  vtb_free(values);
-  vtb_free(names);
+  for (size_t i = 0; i < t->n; i++)
+    vtb_func_add_return(f, t->at[i].value, unique_name(f, t->at, i));
 }
 
 static void remove_all(vtb_func *f) {

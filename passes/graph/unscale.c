@@ -49,12 +49,8 @@ static void unscale(vtb_func *f, vtb_inst *scan) {
   }
 }
 
-vtb_status vtb__pass_unscale(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
-    for (vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_linscan) unscale(f, i);
-  }
-  return VTB_OK;
+void vtb__visit_unscale(const vtb_pass_context *c, vtb_func *f) {
+  (void)c;
+  for (vtb_inst *i = f->first; i; i = i->next)
+    if (i->op == VTB_OP_linscan) unscale(f, i);
 }

@@ -106,14 +106,8 @@ static void extend_call(vtb_func *f, const bool *ready, vtb_inst *call, vtb_valu
     operands[a] = call->operands[a];
     there[f->args[a]->id] = call->operands[a];
   }
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    if (!i->n_results || !ready[i->results[0]->id]) continue;
-    vtb_value **inputs = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *inputs);
-    for (int o = 0; o < i->n_operands; o++) inputs[o] = there[i->operands[o]->id];
-    const vtb_inst *copy = vtb_inst_clone(&b, i, inputs);
-    for (int r = 0; r < i->n_results; r++) there[i->results[r]->id] = copy->results[r];
-    vtb_free(inputs);
-  }
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (vtb_makes_any(i, ready)) vtb_inst_copy(&b, i, there);
   for (int r = 0; r < n; r++) operands[call->n_operands + r] = there[results[r]->id];
   vtb__replace_call(call, f, operands, call->n_operands + n, NULL);
   vtb_free(there);

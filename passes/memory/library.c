@@ -23,10 +23,7 @@ bool vtb__is_large(const vtb_inst *einsum) {
          size[0] >= LEAST && size[1] >= LEAST && size[2] >= LEAST;
 }
 
-vtb_status vtb__pass_library(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f && c->library; f = f->next)
-    for (vtb_inst *i = f->first; i && f->kind == VTB_FUNC_PLAIN; i = i->next)
-      if (i->op == VTB_OP_einsum && vtb__is_large(i)) vtb_attr_set(i, VTB_A_INT("library", 1));
-  return VTB_OK;
+void vtb__visit_library(const vtb_pass_context *c, vtb_func *f) {
+  for (vtb_inst *i = f->first; i && c->library; i = i->next)
+    if (i->op == VTB_OP_einsum && vtb__is_large(i)) vtb_attr_set(i, VTB_A_INT("library", 1));
 }

@@ -429,8 +429,7 @@ static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
   if (!s->narrow[number_of(s, v)]) return;
   vtb_builder b = {
       .module = m, .func = entry, .before = entry->first, .span = entry->arg_info[v->index].span};
-  vtb_attr to = VTB_A_STR("to", vtb_dtype_name(s->dtype));
-  vtb_value *copy = vtb_build(&b, VTB_OP_cast, &v, 1, &to, 1)->results[0];
+  vtb_value *copy = vtb_b_cast(&b, v, s->dtype);
   for (vtb_inst *i = copy->def->next; i; i = i->next)
     for (int o = 0; o < i->n_operands; o++)
       if (i->operands[o] == v) vtb_inst_set_operand(i, o, copy);
@@ -449,8 +448,7 @@ static vtb_inst *part_from_update(vtb_func *entry, vtb_value *v) {
                      .before = entry->first,
                      .span = entry->arg_info[v->index].span,
                      .name_hint = v->name};
-    vtb_attr to = VTB_A_STR("to", vtb_dtype_name(VTB_F32));
-    copy = vtb_build(&b, VTB_OP_cast, &v, 1, &to, 1)->results[0]->def;
+    copy = vtb_b_cast(&b, v, VTB_F32)->def;
   }
   for (size_t k = 0; k < n && copy; k++)
     for (int o = 0; o < readers[k]->n_operands; o++)
@@ -467,11 +465,10 @@ static void join_casts(vtb_func *entry, vtb_inst **casts, int n) {
   vtb_func *k = vtb__kernel_new(casts[0]);
   vtb_builder b = {.module = entry->module, .func = k, .span = casts[0]->span};
   vtb_value *inputs[MOST_TOGETHER], *returns[MOST_TOGETHER];
-  vtb_attr to = VTB_A_STR("to", vtb_dtype_name(VTB_F32));
   for (int i = 0; i < n; i++) {
     inputs[i] = casts[i]->operands[0];
     vtb_value *arg = vtb_func_add_arg(k, inputs[i]->name, inputs[i]->type);
-    returns[i] = vtb_build(&b, VTB_OP_cast, &arg, 1, &to, 1)->results[0];
+    returns[i] = vtb_b_cast(&b, arg, VTB_F32);
   }
   vtb_func_set_returns(k, returns, NULL, n);
   vtb_builder outer = {

@@ -18,7 +18,7 @@ vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int
   vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
   memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
   for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
-  return vtb_type_equal(&t, &x.v->type) ? x.v : vtb_b_reshape(&r->b, x.v, &t);
+  return vtb_b_shaped(&r->b, x.v, &t);
 }
 
 /* Step axes of size 1 in front, up to `rank`. */
@@ -44,7 +44,7 @@ vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y
 vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
   x = vtb__rec_to_rank(r, x, rank);
   vtb_type t = vtb__rec_type(r, 3, dims, rank);
-  return vtb_type_equal(&t, &x.v->type) ? x.v : vtb_b_broadcast(&r->b, x.v, &t);
+  return vtb_b_stretched(&r->b, x.v, &t);
 }
 
 vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_value *first) {
@@ -57,11 +57,7 @@ vtb_value *vtb__rec_shift(vtb__rec *r, vtb_value *x, int by, double fill, vtb_va
 }
 
 int vtb__rec_order(const vtb__rec *r, vtb_attr attrs[2]) {
-  const vtb_attr *path = vtb_attr_find(r->inst, "path"), *layout = vtb_attr_find(r->inst, "layout");
-  int n = 0;
-  if (path) attrs[n++] = *path;
-  if (layout) attrs[n++] = *layout;
-  return n;
+  return vtb_attrs_of(r->inst, "path layout", attrs);
 }
 
 vtb_value *vtb__rec_largest(vtb__rec *r, vtb_value *x, int lead) {

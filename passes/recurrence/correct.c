@@ -57,7 +57,7 @@ static vtb_value *placed(vtb__finder *d, vtb_value *x, int axis, int rank) {
   vtb_type t = {.dtype = VTB_F32, .rank = rank};
   for (int a = 0; a < rank; a++) t.dim[a].size = 1;
   if (x->type.rank) t.dim[axis] = x->type.dim[0];
-  return vtb_type_equal(&t, &x->type) ? x : vtb_b_reshape(&d->b, x, &t);
+  return vtb_b_shaped(&d->b, x, &t);
 }
 
 static vtb__factor on_state(vtb_value *v, int axis) {
@@ -98,16 +98,7 @@ static vtb_value *new_update(vtb__finder *d, vtb_value *a, const vtb__term *u, i
   int rank = s->type->rank;
   vtb_value *now = vtb_b_binary(&d->b, VTB_OP_mul, s->old, placed(d, a, d->key, rank));
   for (int i = 0; i < n; i++) {
-    vtb_value *v = vtb_b_constant(&d->b, u[i].coef);
-    for (int k = 0; k < u[i].n; k++) {
-      const vtb__factor *f = &u[i].at[k];
-      vtb_type t = {.dtype = VTB_F32, .rank = rank};
-      for (int x = 0; x < rank; x++) t.dim[x].size = 1;
-      for (int x = 0; x < f->v->type.rank; x++)
-        if (f->axis[x] >= 0) t.dim[f->axis[x]] = f->v->type.dim[x];
-      v = vtb_b_binary(&d->b, f->sign > 0 ? VTB_OP_mul : VTB_OP_div, v,
-                       vtb_b_reshape(&d->b, f->v, &t));
-    }
+    vtb_value *v = vtb__term_value(&d->b, &u[i], rank);
     now = vtb_b_binary(&d->b, VTB_OP_add, now, v);
   }
   return now;
@@ -129,16 +120,14 @@ static vtb_value *line_value(vtb__finder *d, const vtb__form *x, const vtb_value
   if (!v) v = vtb_b_constant(&d->b, 0);
   int axis = x->value < 0 ? 0 : x->value;
   v = placed(d, v, axis, like->type.rank);
-  return vtb_type_equal(&v->type, &like->type) ? v : vtb_b_broadcast(&d->b, v, &like->type);
+  return vtb_b_stretched(&d->b, v, &like->type);
 }
 
 /* By id: what depends on the new state. */
 static bool *after_update(vtb__finder *d) {
   bool *after = VTB_NEW_ARRAY(&d->r->arena, bool, d->r->step->n_values + 1);
   after[d->r->states[d->state].now->id] = true;
-  for (const vtb_inst *inst = d->r->step->first; inst; inst = inst->next)
-    for (int i = 0; i < inst->n_operands; i++)
-      after[inst->results[0]->id] |= after[inst->operands[i]->id];
+  vtb_add_uses(d->r->step->first, after);
   return after;
 }
 

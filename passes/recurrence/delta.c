@@ -38,18 +38,11 @@ static vtb__term term_of(vtb__finder *d, vtb_value *v, int sign, const int *axis
   return t;
 }
 
-/* Axis maps of an operand that broadcasts to `user`. */
-static void aligned(const vtb_value *user, const vtb_value *operand, int *axis) {
-  int identity[VTB_MAX_RANK];
-  for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
-  vtb__rec_align(user, identity, operand, axis);
-}
-
 static vtb__form *scaled(vtb__finder *d, vtb_inst *inst, vtb_value *x, vtb_value *by, int sign) {
   int axis[VTB_MAX_RANK];
   vtb__form *form = operand_form(d, x, inst->results[0]);
   if (!form) return NULL;
-  aligned(inst->results[0], by, axis);
+  vtb__frame_axes(by, inst->results[0]->type.rank, axis);
   vtb__term t = term_of(d, by, sign, axis);
   return vtb__form_scale(d, form, &t, inst) ? form : NULL;
 }
@@ -61,7 +54,7 @@ static bool add_operand(vtb__finder *d, vtb__form *form, vtb_inst *inst, vtb_val
                         const vtb__term *by) {
   int axis[VTB_MAX_RANK];
   if (is_free(d, v)) {
-    aligned(inst->results[0], v, axis);
+    vtb__frame_axes(v, inst->results[0]->type.rank, axis);
     return vtb__form_add_free(d, form, v, by, axis, inst);
   }
   vtb__form *other = operand_form(d, v, inst->results[0]);
@@ -90,7 +83,7 @@ static vtb__form *selection(vtb__finder *d, vtb_inst *inst) {
   for (int i = 0; i < 2; i++) {
     int axis[VTB_MAX_RANK];
     vtb_value *mask = vtb_b_select(&d->b, inst->operands[0], i ? zero : one, i ? one : zero);
-    aligned(inst->results[0], mask, axis);
+    vtb__frame_axes(mask, inst->results[0]->type.rank, axis);
     by[i] = term_of(d, mask, 1, axis);
   }
   return sum(d, inst, 1, by);

@@ -83,9 +83,7 @@ static void set_corrections(vtb__rec *r, const vtb__state *s, vtb_value *all) {
   t.dim[3] = t.dim[4], t.rank = 3 + rank;
   for (int i = 0; i < delta->rank; i++) {
     vtb_value *w = delta->rank == 1 ? all : vtb_b_slice(&r->b, all, 3, i, i + 1, 1);
-    size_t id = (size_t)delta->w[i]->id;
-    while (r->lifted.n <= id) vtb_vec_push(&r->lifted, ((vtb__lifted){0}));
-    r->lifted.at[id] = (vtb__lifted){vtb_b_reshape(&r->b, w, &t), 3, rank, 0};
+    vtb__rec_set_lifted(r, delta->w[i], (vtb__lifted){vtb_b_reshape(&r->b, w, &t), 3, rank, 0});
   }
 }
 

@@ -22,16 +22,6 @@ static vtb_type state_type(const vtb__rec *r, const vtb_type *step) {
   return t;
 }
 
-static vtb_value *reshaped(vtb_builder *b, vtb_value *v, const vtb_type *t) {
-  return vtb_type_equal(t, &v->type) ? v : vtb_b_reshape(b, v, t);
-}
-
-static void set_lifted(vtb__rec *r, const vtb_value *arg, vtb_value *v, int lead) {
-  static const vtb__lifted nothing = {0};
-  while (r->lifted.n <= (size_t)arg->id) vtb_vec_push(&r->lifted, nothing);
-  r->lifted.at[arg->id] = (vtb__lifted){v, lead, arg->type.rank, 0};
-}
-
 /* The operands of the fold, and the callee's arguments for them as the lifted arguments of the
  * step. `r` builds inside the callee, where sequences have one token; `outer` beside the
  * recurrence. */
@@ -49,11 +39,12 @@ static void make_operands(vtb__rec *r, vtb_builder *outer, int64_t tokens, vtb_v
     one.dtype = arg->type.dtype;
     all = one;
     if (is_seq) all.dim[1].size = tokens;
-    operands[i] = given ? reshaped(outer, given, &all) : vtb_b_splat(outer, 0, &all);
+    operands[i] = given ? vtb_b_shaped(outer, given, &all) : vtb_b_splat(outer, 0, &all);
     vtb_value *inner = vtb_func_add_arg(r->b.func, arg->name, one);
     vtb_type lifted = vtb__rec_type(r, lead, arg->type.dim, arg->type.rank);
     lifted.dtype = one.dtype;
-    set_lifted(r, arg, reshaped(&r->b, inner, &lifted), lead);
+    vtb_value *v = vtb_b_shaped(&r->b, inner, &lifted);
+    vtb__rec_set_lifted(r, arg, (vtb__lifted){v, lead, arg->type.rank, 0});
   }
 }
 
@@ -64,7 +55,7 @@ static void make_returns(vtb__rec *r, int n_states) {
     vtb_value *v = step->returns[i];
     at[i] = vtb__rec_full(r, vtb__rec_lift(r, v), v->type.dim, v->type.rank);
     vtb_type t = state_type(r, &v->type);
-    if (i < n_states) at[i] = reshaped(&r->b, at[i], &t);
+    if (i < n_states) at[i] = vtb_b_shaped(&r->b, at[i], &t);
   }
   vtb_func_set_returns(r->b.func, at, NULL, step->n_returns);
 }
@@ -74,7 +65,7 @@ static void replace(vtb__rec *r, vtb_builder *outer, vtb_inst *fold) {
   for (int i = 0; i < inst->n_results; i++) {
     const vtb_type *t = &inst->results[i]->type;
     bool is_scale = i == inst->n_results - 1; /* log scale 0 */
-    vtb_value *v = is_scale ? vtb_b_splat(outer, 0, t) : reshaped(outer, fold->results[i], t);
+    vtb_value *v = is_scale ? vtb_b_splat(outer, 0, t) : vtb_b_shaped(outer, fold->results[i], t);
     vtb__swap_names(v, inst->results[i]);
     vtb_replace_all(inst->results[i], v);
   }

@@ -27,7 +27,6 @@
 #include <string.h>
 
 #include "ir/fold.h"
-#include "passes/grad/autodiff.h"
 #include "passes/recurrence/widen.h"
 
 typedef enum place { FIXED, EARLY, LOOP, LATE } place;
@@ -72,12 +71,8 @@ static void mark_dependence(split *s) {
     s->stateful[arg->id] = is_state(s, arg);
     s->varies[arg->id] = is_state(s, arg) || is_sequence(s, arg);
   }
-  for (const vtb_inst *i = s->step->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++)
-      for (int k = 0; k < i->n_operands; k++) {
-        s->varies[i->results[r]->id] |= s->varies[i->operands[k]->id];
-        s->stateful[i->results[r]->id] |= s->stateful[i->operands[k]->id];
-      }
+  vtb_add_uses(s->step->first, s->varies);
+  vtb_add_uses(s->step->first, s->stateful);
 }
 
 /* What the new values of states are computed from. */
@@ -85,11 +80,7 @@ static void mark_core(split *s) {
   memset(s->core, 0, (size_t)s->n);
   for (int i = 0; i < s->p.states; i++)
     if (!s->sum[i]) s->core[s->step->returns[i]->id] = true;
-  for (const vtb_inst *i = s->step->last; i; i = i->prev) {
-    bool needed = false;
-    for (int r = 0; r < i->n_results; r++) needed |= s->core[i->results[r]->id];
-    for (int k = 0; needed && k < i->n_operands; k++) s->core[i->operands[k]->id] = true;
-  }
+  vtb_add_sources(NULL, s->step->last, s->core);
 }
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -286,10 +277,6 @@ static vtb_type as_step(const vtb_type *t) {
   return r;
 }
 
-static vtb_value *reshaped(vtb_builder *b, vtb_value *v, const vtb_type *t) {
-  return vtb_type_equal(t, &v->type) ? v : vtb_b_reshape(b, v, t);
-}
-
 static void add_arguments(split *s, vtb_builder *b, vtb_value **map) {
   for (int i = 0; i < s->p.states; i++)
     if (!s->sum[i])
@@ -305,7 +292,7 @@ static void add_arguments(split *s, vtb_builder *b, vtb_value **map) {
   }
   for (size_t i = 0; i < s->sequences.n; i++) {
     const vtb_value *v = s->sequences.at[i];
-    map[v->id] = reshaped(b, map[v->id], &v->type);
+    map[v->id] = vtb_b_shaped(b, map[v->id], &v->type);
   }
 }
 
@@ -315,12 +302,8 @@ static void copy_inside(split *s, vtb_builder *b, vtb_value **map) {
     for (int r = 0; r < i->n_results; r++)
       wanted |= s->inside[i->results[r]->id] && !map[i->results[r]->id];
     if (!wanted) continue;
-    vtb_value **at = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *at);
-    for (int k = 0; k < i->n_operands; k++) at[k] = map[i->operands[k]->id];
     b->span = i->span;
-    const vtb_inst *copy = vtb_inst_clone(b, i, at);
-    for (int r = 0; r < i->n_results; r++) map[i->results[r]->id] = copy->results[r];
-    vtb_free(at);
+    vtb_inst_copy(b, i, map);
   }
 }
 
@@ -338,7 +321,7 @@ static vtb_func *make_loop(split *s) {
   for (size_t i = 0; i < s->yields.n; i++) {
     vtb_value *v = map[s->yields.at[i]->id];
     vtb_type t = as_step(&v->type);
-    vtb_vec_push(&out, reshaped(&b, v, &t));
+    vtb_vec_push(&out, vtb_b_shaped(&b, v, &t));
   }
   vtb_func_set_returns(f, out.at, NULL, (int)out.n);
   vtb_vec_free(&out);
@@ -360,7 +343,7 @@ static vtb_value *outer_of_sequence(vtb__widen *w, const vtb_value *v, vtb_value
   vtb_type t = {
       .dtype = v->type.dtype, .rank = v->type.rank + 1, .dim = {v->type.dim[0], w->tokens}};
   for (int a = 1; a < v->type.rank; a++) t.dim[a + 1] = v->type.dim[a];
-  return reshaped(&w->b, sequence, &t);
+  return vtb_b_shaped(&w->b, sequence, &t);
 }
 
 static void give_arguments(split *s, vtb__widen *w) {
@@ -380,7 +363,7 @@ static vtb_inst *build_fold(split *s, vtb__widen *w, vtb_func *loop) {
     vtb_value *v = s->sequences.at[i];
     vtb_type t = all_steps(s, &v->type);
     vtb_vec_push(&at, is_sequence(s, v) ? s->inst->operands[v->index]
-                                        : reshaped(&w->b, vtb__widen_value(w, v), &t));
+                                        : vtb_b_shaped(&w->b, vtb__widen_value(w, v), &t));
   }
   for (size_t i = 0; i < s->constants.n; i++)
     vtb_vec_push(&at, vtb__widen_value(w, s->constants.at[i]));
@@ -417,7 +400,7 @@ static void replace_results(split *s, vtb__widen *w, const vtb_inst *made) {
   for (int i = 0; i < s->p.yields; i++) {
     vtb_value *old = s->inst->results[i], *v = step->returns[s->p.states + i];
     vtb_value *now = vtb__widen_value(w, v);
-    replace(old, s->varies[v->id] ? reshaped(&w->b, now, &old->type)
+    replace(old, s->varies[v->id] ? vtb_b_shaped(&w->b, now, &old->type)
                                   : vtb_b_broadcast(&w->b, now, &old->type));
   }
   for (int i = 0; i < s->p.states; i++) {

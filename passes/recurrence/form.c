@@ -84,9 +84,8 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
 static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__term *by, int sign,
                            expansion *e) {
   vtb_value *other = inst->operands[1 - reads];
-  int axis[VTB_MAX_RANK], identity[VTB_MAX_RANK];
-  for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
-  vtb__rec_align(inst->results[0], identity, other, axis);
+  int axis[VTB_MAX_RANK];
+  vtb__frame_axes(other, inst->results[0]->type.rank, axis);
   vtb__term t = vtb__term_copy(r, by);
   vtb__rec_multiply(r, &t, other, sign, axis);
   return expand(r, inst->operands[reads], &t, e);
@@ -99,12 +98,8 @@ static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__te
   vtb_value *one = vtb_b_constant(&b, 1), *zero = vtb_b_constant(&b, 0);
   vtb_value *mask =
       vtb_b_select(&b, inst->operands[0], branch == 1 ? one : zero, branch == 1 ? zero : one);
-  vtb__factor f = {.v = mask, .sign = 1};
-  int identity[VTB_MAX_RANK];
-  for (int a = 0; a < VTB_MAX_RANK; a++) identity[a] = a;
-  vtb__rec_align(inst->results[0], identity, mask, f.axis);
   vtb__term t = vtb__term_copy(r, by);
-  vtb__term_push(r, &t, f);
+  vtb__term_push(r, &t, vtb__factor_of(mask, inst->results[0]->type.rank));
   return expand(r, inst->operands[branch], &t, e);
 }
 
@@ -230,8 +225,8 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
     return true;
   }
   if (vtb__rec_given(r, e->state, v)) {
-    int axis[VTB_MAX_RANK], shift = s->type->rank - v->type.rank;
-    for (int a = 0; a < v->type.rank; a++) axis[a] = v->type.dim[a].size == 1 ? -1 : a + shift;
+    int axis[VTB_MAX_RANK];
+    vtb__frame_axes(v, s->type->rank, axis);
     add_free(r, v, by, axis, &e->rest);
     return true;
   }
@@ -248,56 +243,9 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
 
 /* ---- sums of several terms ------------------------------------------------------------------- */
 
-static bool same_factor(const vtb__factor *x, const vtb__factor *y) {
-  return x->v == y->v && x->sign == y->sign &&
-         memcmp(x->axis, y->axis, (size_t)x->v->type.rank * sizeof(int)) == 0;
-}
-
-static bool take_factor(vtb__term *t, const vtb__factor *f) {
-  for (int i = 0; i < t->n; i++) {
-    if (!same_factor(&t->at[i], f)) continue;
-    memmove(&t->at[i], &t->at[i + 1], (size_t)(t->n - i - 1) * sizeof *t->at);
-    t->n--;
-    return true;
-  }
-  return false;
-}
-
-/* A factor on the axes of the frame, so that it broadcasts against the others. */
-static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
-  vtb_type t = {.dtype = f->v->type.dtype, .rank = rank};
-  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
-  for (int a = 0; a < f->v->type.rank; a++)
-    if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
-  return vtb_b_reshape(b, f->v, &t);
-}
-
-/* A value of the step function that is the product. */
-static vtb_value *product_in_step(vtb_builder *b, const vtb__term *t, int rank) {
-  vtb_value *v = vtb_b_constant(b, t->coef);
-  for (int i = 0; i < t->n; i++)
-    v = vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v,
-                     on_frame(b, &t->at[i], rank));
-  return v;
-}
-
-static vtb__term gains_of(vtb__rec *r, const vtb__term *t) {
-  vtb__term gains = {.coef = 1};
-  for (int i = 0; i < t->n; i++)
-    if (vtb__is_gain(r, &t->at[i])) vtb__term_push(r, &gains, t->at[i]);
-  return gains;
-}
-
-static bool same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
-  vtb__term gx = gains_of(r, x), gy = gains_of(r, y);
-  for (int i = 0; i < gx.n; i++)
-    if (!take_factor(&gy, &gx.at[i])) return false;
-  return gy.n == 0;
-}
-
 static bool all_same_gains(vtb__rec *r, const terms *all) {
   for (size_t i = 1; i < all->n; i++)
-    if (!same_gains(r, &all->at[0], &all->at[i])) return false;
+    if (!vtb__same_gains(r, &all->at[0], &all->at[i])) return false;
   return true;
 }
 
@@ -306,19 +254,16 @@ static bool all_same_gains(vtb__rec *r, const terms *all) {
 static vtb__term join(vtb__rec *r, const terms *all, int rank) {
   if (all->n == 1) return all->at[0];
   vtb__term joined = {.coef = 1};
-  if (all_same_gains(r, all)) joined = gains_of(r, &all->at[0]);
+  if (all_same_gains(r, all)) joined = vtb__rec_gains_of(r, &all->at[0]);
   vtb_builder b = {.module = r->step->module, .func = r->step, .span = r->inst->span};
   vtb_value *sum = NULL;
   for (size_t j = 0; j < all->n; j++) {
     vtb__term rest = vtb__term_copy(r, &all->at[j]);
-    for (int i = 0; i < joined.n; i++) take_factor(&rest, &joined.at[i]);
-    vtb_value *v = product_in_step(&b, &rest, rank);
+    for (int i = 0; i < joined.n; i++) vtb__term_take(&rest, &joined.at[i]);
+    vtb_value *v = vtb__term_value(&b, &rest, rank);
     sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, v) : v;
   }
-  vtb__factor f = {.v = sum, .sign = 1};
-  for (int a = 0; a < sum->type.rank; a++)
-    f.axis[a] = sum->type.dim[a].size == 1 ? -1 : a + rank - sum->type.rank;
-  vtb__term_push(r, &joined, f);
+  vtb__term_push(r, &joined, vtb__factor_of(sum, rank));
   return joined;
 }
 
@@ -331,7 +276,7 @@ static int join_all(vtb__rec *r, const terms *all, int rank, vtb__term **out) {
     if (done[i]) continue;
     terms group = {0};
     for (size_t j = i; j < all->n; j++) {
-      if (done[j] || !same_gains(r, &all->at[i], &all->at[j])) continue;
+      if (done[j] || !vtb__same_gains(r, &all->at[i], &all->at[j])) continue;
       done[j] = true;
       vtb_vec_push(&group, all->at[j]);
     }

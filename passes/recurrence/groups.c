@@ -108,17 +108,12 @@ static bool no_scaled_reads(vtb__rec *r) {
 
 /* ---- sharing --------------------------------------------------------------------------------- */
 
-static bool same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
-  vtb__term gx = vtb__rec_gains_of(r, x), gy = vtb__rec_gains_of(r, y);
-  return vtb__terms_same(&gx, &gy);
-}
-
 /* Every set of gains of x is one of y's. */
 static bool gains_among(vtb__rec *r, const vtb__state *x, const vtb__state *y) {
   for (int k = 0; k < x->n_u; k++) {
     bool found = x->u[k].coef == 0;
     for (int i = 0; i < y->n_u && !found; i++)
-      found = y->u[i].coef != 0 && same_gains(r, &x->u[k], &y->u[i]);
+      found = y->u[i].coef != 0 && vtb__same_gains(r, &x->u[k], &y->u[i]);
     if (!found) return false;
   }
   return true;
@@ -178,12 +173,6 @@ static void give_scales(vtb__rec *r) {
 
 /* ---- deciding -------------------------------------------------------------------------------- */
 
-static bool reads_scale(const vtb__rec *r) {
-  for (const vtb_inst *inst = r->step->first; inst; inst = inst->next)
-    if (inst->op == VTB_OP_state_scale) return true;
-  return false;
-}
-
 static bool final_results_used(const vtb__rec *r) {
   int *uses = vtb_count_uses(r->inst->func);
   bool used = false;
@@ -222,7 +211,7 @@ static bool has_corrections(const vtb__rec *r) {
 }
 
 bool vtb__rec_decide_scale(vtb__rec *r) {
-  bool seen = reads_scale(r);
+  bool seen = vtb__reads_scale(r->step);
   if (has_corrections(r)) return fits_corrections(r, seen);
   r->exact_scale = seen || final_results_used(r);
   if (!any_gain(r)) return true;

@@ -52,7 +52,7 @@ static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
   int rank = arg->type.rank, lead = seq ? 3 : v->type.rank == rank ? 0 : 1;
   vtb_type t = vtb__rec_type(r, lead, arg->type.dim, rank);
   t.dtype = v->type.dtype;
-  if (!vtb_type_equal(&t, &v->type)) v = vtb_b_reshape(&r->b, v, &t);
+  v = vtb_b_shaped(&r->b, v, &t);
   return (vtb__lifted){v, lead, rank, 0};
 }
 
@@ -204,9 +204,13 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
   }
 }
 
-vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v) {
+void vtb__rec_set_lifted(vtb__rec *r, const vtb_value *v, vtb__lifted x) {
   while (r->lifted.n <= (size_t)v->id) vtb_vec_push(&r->lifted, nothing);
-  if (r->lifted.at[v->id].v) return r->lifted.at[v->id];
+  r->lifted.at[v->id] = x;
+}
+
+vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v) {
+  if ((size_t)v->id < r->lifted.n && r->lifted.at[v->id].v) return r->lifted.at[v->id];
   vtb_span outer = r->b.span;
   int now = vtb__rec_new_state(r, v), old = vtb__rec_old_state(r, v);
   vtb__lifted x;
@@ -220,8 +224,8 @@ vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v) {
   else
     x = lift_inst(r, v->def);
   r->b.span = outer;
-  while (r->lifted.n <= (size_t)v->id) vtb_vec_push(&r->lifted, nothing);
-  return r->lifted.at[v->id] = x;
+  vtb__rec_set_lifted(r, v, x);
+  return x;
 }
 
 bool vtb__rec_can_lift(vtb__rec *r) {

@@ -68,7 +68,7 @@ static vtb_value *emit_yield(vtb__rec *r, int i) {
   vtb__lifted x = vtb__rec_lift(r, step_value);
   x = vtb__rec_true_value(r, x);
   vtb_value *v = vtb__rec_full(r, x, step_value->type.dim, step_value->type.rank);
-  return vtb_type_equal(&v->type, &result->type) ? v : vtb_b_reshape(&r->b, v, &result->type);
+  return vtb_b_shaped(&r->b, v, &result->type);
 }
 
 /* The scale is built before everything that may need it; an unused result gets no code. */
@@ -118,7 +118,7 @@ static bool lower_linear(vtb_inst *inst, vtb_diags *diags) {
   return good;
 }
 
-static bool reads_scale(const vtb_func *step) {
+bool vtb__reads_scale(const vtb_func *step) {
   for (const vtb_inst *inst = step->first; inst; inst = inst->next)
     if (inst->op == VTB_OP_state_scale) return true;
   return false;
@@ -129,7 +129,8 @@ static bool reads_scale(const vtb_func *step) {
 static bool may_fold(const vtb_inst *inst, const vtb_diag *why) {
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   return why->code != VTB_DIAG_NOT_STABILISABLE &&
-         (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) && !reads_scale(inst->callee) &&
+         (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) &&
+         !vtb__reads_scale(inst->callee) &&
          vtb_attr_int(inst, "inits", 0) <= vtb_attr_int(inst, "states", 0);
 }
 

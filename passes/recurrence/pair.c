@@ -34,20 +34,11 @@ typedef struct finder {
   int state[2];
 } finder;
 
-static void axes_in_frame(const vtb_value *v, int rank, int *axis) {
-  for (int a = 0; a < v->type.rank; a++)
-    axis[a] = v->type.dim[a].size == 1 ? -1 : a + rank - v->type.rank;
-}
-
 /* ---- multiplying out ------------------------------------------------------------------------- */
 
 /* What the pair may take as given: nothing that depends on either. */
 static bool given(const finder *f, const vtb_value *v) {
-  uint64_t d = vtb__rec_deps(f->r, v);
-  for (int j = 0; j < f->r->n_states; j++)
-    for (int k = 0; k < 2; k++)
-      if ((d >> j & 1) && (j == f->state[k] || (f->r->reach[j] >> f->state[k] & 1))) return false;
-  return !(d & VTB__DEP_SCALE);
+  return vtb__rec_given(f->r, f->state[0], v) && vtb__rec_given(f->r, f->state[1], v);
 }
 
 static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *out);
@@ -56,7 +47,7 @@ static bool product(finder *f, vtb_inst *d, int of_state, const vtb__term *by, u
   vtb_value *other = d->operands[1 - of_state];
   int axis[VTB_MAX_RANK];
   if (!given(f, other)) return false;
-  axes_in_frame(other, d->results[0]->type.rank, axis);
+  vtb__frame_axes(other, d->results[0]->type.rank, axis);
   vtb__term t = vtb__term_copy(f->r, by);
   vtb__rec_multiply(f->r, &t, other, d->op == VTB_OP_div ? -1 : 1, axis);
   return multiply_out(f, d->operands[of_state], &t, out);
@@ -65,7 +56,7 @@ static bool product(finder *f, vtb_inst *d, int of_state, const vtb__term *by, u
 static bool free_term(finder *f, vtb_value *v, const vtb__term *by, update *out) {
   int axis[VTB_MAX_RANK];
   vtb__term t = vtb__term_copy(f->r, by);
-  axes_in_frame(v, f->r->states[f->state[0]].type->rank, axis);
+  vtb__frame_axes(v, f->r->states[f->state[0]].type->rank, axis);
   vtb__rec_multiply(f->r, &t, v, 1, axis);
   vtb_vec_push(&out->by[2], t);
   return true;
@@ -106,33 +97,14 @@ static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *o
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
-static bool take(vtb__term *t, const vtb__factor *f) {
-  for (int i = 0; i < t->n; i++) {
-    if (t->at[i].v != f->v || t->at[i].sign != f->sign ||
-        vtb__factor_axes(&t->at[i]) != vtb__factor_axes(f))
-      continue;
-    memmove(&t->at[i], &t->at[i + 1], (size_t)(t->n - i - 1) * sizeof *t->at);
-    t->n--;
-    return true;
-  }
-  return false;
-}
-
-static bool same_factors(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
-  vtb__term rest = vtb__term_copy(r, y);
-  for (int i = 0; i < x->n; i++)
-    if (!take(&rest, &x->at[i])) return false;
-  return rest.n == 0;
-}
-
 /* The sums are x and sign times the same. */
-static bool same_sums(vtb__rec *r, const terms *x, const terms *y, int sign) {
+static bool same_sums(const terms *x, const terms *y, int sign) {
   bool used[MAX_PAIR_TERMS + 1] = {false};
   if (x->n != y->n || x->n == 0 || x->n > MAX_PAIR_TERMS) return false;
   for (size_t i = 0; i < x->n; i++) {
     size_t j = 0;
     while (j < y->n && (used[j] || x->at[i].coef != sign * y->at[j].coef ||
-                        !same_factors(r, &x->at[i], &y->at[j])))
+                        !vtb__factors_same(&x->at[i], &y->at[j])))
       j++;
     if (j == y->n) return false;
     used[j] = true;
@@ -149,11 +121,11 @@ static vtb__term take_common(vtb__rec *r, terms *x, terms *y) {
     bool everywhere = true;
     for (size_t j = 0; j < x->n + y->n && everywhere; j++) {
       vtb__term t = vtb__term_copy(r, j < x->n ? &x->at[j] : &y->at[j - x->n]);
-      everywhere = take(&t, &wanted.at[i]);
+      everywhere = vtb__term_take(&t, &wanted.at[i]);
     }
     if (!everywhere) continue;
     for (size_t j = 0; j < x->n + y->n; j++)
-      take(j < x->n ? &x->at[j] : &y->at[j - x->n], &wanted.at[i]);
+      vtb__term_take(j < x->n ? &x->at[j] : &y->at[j - x->n], &wanted.at[i]);
     vtb__term_push(r, &common, wanted.at[i]);
   }
   return common;
@@ -166,7 +138,7 @@ static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
   for (int a = 0; a < rank; a++) t.dim[a].size = 1;
   for (int a = 0; a < f->v->type.rank; a++)
     if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
-  return vtb_type_equal(&t, &f->v->type) ? f->v : vtb_b_reshape(b, f->v, &t);
+  return vtb_b_shaped(b, f->v, &t);
 }
 
 /* NULL for an empty sum. */
@@ -183,12 +155,6 @@ static vtb_value *sum_of(vtb_builder *b, const terms *x, int rank) {
     sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, v) : v;
   }
   return sum;
-}
-
-static vtb__factor whole_factor(vtb_value *v, int rank) {
-  vtb__factor f = {.v = v, .sign = 1};
-  axes_in_frame(v, rank, f.axis);
-  return f;
 }
 
 /* ---- magnitude and angle --------------------------------------------------------------------- */
@@ -213,8 +179,8 @@ static bool as_written(finder *f, vtb_builder *b, const vtb__term *p, const vtb_
           fabs(p->coef) != fabs(q->coef))
         continue;
       vtb__term m = vtb__term_copy(f->r, p), rest = vtb__term_copy(f->r, q);
-      take(&m, &p->at[i]), take(&rest, &q->at[k]);
-      if (!same_factors(f->r, &m, &rest)) continue;
+      vtb__term_take(&m, &p->at[i]), vtb__term_take(&rest, &q->at[k]);
+      if (!vtb__factors_same(&m, &rest)) continue;
       vtb__factor angle = {.v = x, .sign = 1};
       memcpy(angle.axis, p->at[i].axis, sizeof angle.axis);
       out->rho = m;
@@ -235,7 +201,7 @@ static void by_magnitude(finder *f, vtb_builder *b, terms *p, terms *q, vtb__pai
   vtb_value *some = vtb_b_binary(b, VTB_OP_gt, square, vtb_b_constant(b, SMALLEST_SQUARE));
   vtb_value *rho = vtb_b_unary(b, VTB_OP_sqrt, vtb_b_select(b, some, square, one));
   rho = vtb_b_select(b, some, rho, zero);
-  vtb__term_push(f->r, &out->rho, whole_factor(rho, out->rank));
+  vtb__term_push(f->r, &out->rho, vtb__factor_of(rho, out->rank));
   out->angle =
       vtb_b_binary(b, VTB_OP_atan2, vtb_b_select(b, some, y, zero), vtb_b_select(b, some, x, one));
 }
@@ -245,15 +211,15 @@ static void by_magnitude(finder *f, vtb_builder *b, terms *p, terms *q, vtb__pai
 static bool free_of_states(vtb__rec *r, const terms *x) {
   for (size_t i = 0; i < x->n; i++)
     for (int k = 0; k < x->at[i].n; k++)
-      if (vtb__rec_deps(r, x->at[i].at[k].v) & (VTB__DEP_STATES | VTB__DEP_SCALE)) return false;
+      if (!vtb__rec_is_stateless(r, x->at[i].at[k].v)) return false;
   return true;
 }
 
 static bool describe(finder *f, update *re, update *im, vtb__pair *out) {
   vtb__rec *r = f->r;
   terms *p = &re->by[0], *q = &im->by[0];
-  if (!same_sums(r, p, &im->by[1], 1) || !same_sums(r, q, &re->by[1], -1) ||
-      !free_of_states(r, p) || !free_of_states(r, q))
+  if (!same_sums(p, &im->by[1], 1) || !same_sums(q, &re->by[1], -1) || !free_of_states(r, p) ||
+      !free_of_states(r, q))
     return false;
   vtb_builder b = {.module = r->step->module, .func = r->step, .span = r->inst->span};
   *out = (vtb__pair){.re = f->state[0], .im = f->state[1]};

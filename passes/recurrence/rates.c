@@ -31,7 +31,7 @@ bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_val
       vtb__rec_full(r, vtb__rec_product(r, &changing, ~0u, to, 1), &s->type->dim[1 - s->key], 1);
   vtb__lifted a = vtb__rec_product(r, &constant, ~0u, NULL, 2);
   vtb_type t = vtb__rec_type(r, 1, s->type->dim, 2);
-  *rates = vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
+  *rates = vtb_b_stretched(&r->b, a.v, &t);
   if (s->key == 1) *rates = vtb_b_transpose(&r->b, *rates, (int64_t[]){0, 2, 1});
   return true;
 }

@@ -15,10 +15,6 @@
 
 /* ---- contractions ---------------------------------------------------------------------------- */
 
-static bool free_of_states(vtb__rec *r, const vtb_value *v) {
-  return !(vtb__rec_deps(r, v) & (VTB__DEP_STATES | VTB__DEP_SCALE));
-}
-
 /* Notes that v is a state, new or old; at most one. */
 static bool take_state(vtb__rec *r, vtb__read *read, const vtb_value *v) {
   int now = vtb__rec_new_state(r, v), old = vtb__rec_old_state(r, v);
@@ -30,10 +26,10 @@ static bool take_state(vtb__rec *r, vtb__read *read, const vtb_value *v) {
 
 /* v as a product of factors and one state that has v's shape. */
 static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v, const vtb_type *frame) {
+  int axis[VTB_MAX_RANK];
   if (take_state(r, read, v)) return vtb_type_equal(&v->type, frame);
-  if (free_of_states(r, v)) {
-    int axis[VTB_MAX_RANK], shift = frame->rank - v->type.rank;
-    for (int a = 0; a < v->type.rank; a++) axis[a] = v->type.dim[a].size == 1 ? -1 : a + shift;
+  if (vtb__rec_is_stateless(r, v)) {
+    vtb__frame_axes(v, frame->rank, axis);
     vtb__rec_multiply(r, &read->factors, v, 1, axis);
     return true;
   }
@@ -45,10 +41,8 @@ static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v, const vtb_type *
   }
   if (d->op == VTB_OP_mul)
     return collect(r, read, d->operands[0], frame) && collect(r, read, d->operands[1], frame);
-  if (d->op != VTB_OP_div || !free_of_states(r, d->operands[1])) return false;
-  int axis[VTB_MAX_RANK], shift = frame->rank - d->operands[1]->type.rank;
-  for (int a = 0; a < d->operands[1]->type.rank; a++)
-    axis[a] = d->operands[1]->type.dim[a].size == 1 ? -1 : a + shift;
+  if (d->op != VTB_OP_div || !vtb__rec_is_stateless(r, d->operands[1])) return false;
+  vtb__frame_axes(d->operands[1], frame->rank, axis);
   vtb__rec_multiply(r, &read->factors, d->operands[1], -1, axis);
   return collect(r, read, d->operands[0], frame);
 }
@@ -73,9 +67,9 @@ static bool match_reduce(vtb__rec *r, vtb__read *read) {
 }
 
 static bool match_einsum(vtb__rec *r, vtb__read *read) {
-  int holder = free_of_states(r, read->inst->operands[0]) ? 1 : 0;
+  int holder = vtb__rec_is_stateless(r, read->inst->operands[0]) ? 1 : 0;
   vtb_value *x = read->inst->operands[holder], *y = read->inst->operands[1 - holder];
-  if (x->type.rank > 2 || !free_of_states(r, y) || !collect(r, read, x, &x->type) ||
+  if (x->type.rank > 2 || !vtb__rec_is_stateless(r, y) || !collect(r, read, x, &x->type) ||
       read->state < 0)
     return false;
   vtb_product p = vtb_product_of(read->inst);
@@ -119,7 +113,7 @@ static void walk(vtb__rec *r, vtb_value *v, bool *seen) {
     return;
   }
   vtb__read read;
-  if (!v->def || free_of_states(r, v)) return;
+  if (!v->def || vtb__rec_is_stateless(r, v)) return;
   if (vtb__rec_match_read(r, v->def, &read)) {
     vtb_vec_push(&r->reads, read);
     return;
@@ -154,13 +148,6 @@ static void choose_key(vtb__rec *r, int state) {
   if (!s->delta && (s->n_u > 1 || !separable(&s->u[0]))) s->whole = true;
 }
 
-static vtb__term key_side(vtb__rec *r, const vtb__term *t, int key) {
-  vtb__term side = {.coef = t->coef};
-  for (int i = 0; i < t->n; i++)
-    if (!(vtb__factor_axes(&t->at[i]) & ~(1u << key))) vtb__term_push(r, &side, t->at[i]);
-  return side;
-}
-
 /* Every query of the vector state n is also one of the matrix state's. */
 static bool queries_match(vtb__rec *r, int matrix, int n) {
   for (size_t i = 0; i < r->reads.n; i++) {
@@ -170,7 +157,7 @@ static bool queries_match(vtb__rec *r, int matrix, int n) {
     for (size_t j = 0; j < r->reads.n && !found; j++) {
       const vtb__read *y = &r->reads.at[j];
       if (y->state != matrix || y->old != x->old) continue;
-      vtb__term q = key_side(r, &y->factors, r->states[matrix].key);
+      vtb__term q = vtb__term_within(r, &y->factors, 1u << r->states[matrix].key);
       found = vtb__terms_match(&q, r->states[matrix].key, &x->factors, 0);
     }
     if (!found) return false;
@@ -184,7 +171,7 @@ static void find_leader(vtb__rec *r, int n) {
     vtb__state *c = &r->states[i];
     if (i == n || c->type->rank != 2 || c->whole || c->normalizer >= 0 || c->n_u != 1) continue;
     if (c->type->dim[c->key].size != s->type->dim[0].size) continue;
-    vtb__term k = key_side(r, &c->u[0], c->key);
+    vtb__term k = vtb__term_within(r, &c->u[0], 1u << c->key);
     if (!vtb__terms_match(&c->a, c->key, &s->a, 0) || s->n_u != 1 ||
         !vtb__terms_match(&k, c->key, &s->u[0], 0))
       continue;

@@ -139,6 +139,32 @@ typedef struct vtb__rec {
  * initial one. */
 void vtb__rec_emit_fold(vtb__rec *r);
 
+/* ---- terms.c ---------------------------------------------------------------------- */
+
+/* Axis maps of v on a frame of that rank, whose last axis is v's last. */
+void vtb__frame_axes(const vtb_value *v, int rank, int *axis);
+vtb__factor vtb__factor_of(vtb_value *v, int rank);
+unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it varies over */
+vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
+void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
+bool vtb__term_take(vtb__term *t, const vtb__factor *f); /* away from it; false: it has none */
+/* The factors that vary over no other axes than those of the set, with the coefficient; or the
+ * others, without. */
+vtb__term vtb__term_within(vtb__rec *r, const vtb__term *t, unsigned axes);
+vtb__term vtb__term_beyond(vtb__rec *r, const vtb__term *t, unsigned axes);
+vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u); /* the factors exp(.) */
+/* The same factors along the same axes; with the same coefficient; of their gains. */
+bool vtb__factors_same(const vtb__term *x, const vtb__term *y);
+bool vtb__terms_same(const vtb__term *x, const vtb__term *y);
+bool vtb__same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y);
+/* The same product, when axis x_key of the one frame stands for axis y_key of the other and no
+ * other axis occurs. */
+bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key);
+/* A value of the step that is the product, on a frame of that rank. */
+vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank);
+/* Neither a state nor its scale enters v. */
+bool vtb__rec_is_stateless(vtb__rec *r, const vtb_value *v);
+
 /* ---- form.c: the normal form ------------------------------------------------------ */
 
 uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v);
@@ -150,18 +176,12 @@ void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const 
 void vtb__rec_align(const vtb_value *user, const int *axis, const vtb_value *operand, int *out);
 void vtb__rec_through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
                               int *out);
-vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
-void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
-unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it varies over */
 bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
 /* "`C * C`", from the source if there is one. */
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
 
-vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u); /* the factors exp(.) */
-/* The same factors along the same axes. */
-bool vtb__terms_same(const vtb__term *x, const vtb__term *y);
-
 bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v); /* state does not enter v */
+bool vtb__reads_scale(const vtb_func *step);
 void vtb__rec_find_reach(vtb__rec *r);
 
 /* ---- delta.c, _rows.c, _correct.c: corrections ------------------------------------ */
@@ -178,10 +198,6 @@ void vtb__rec_find_reads(vtb__rec *r); /* fills reads, whole, key, leader, norma
 const vtb__read *vtb__rec_read_of(const vtb__rec *r, const vtb_inst *inst);
 int vtb__rec_new_state(vtb__rec *r, const vtb_value *v); /* index, or -1 */
 int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v);
-/* The same product, when axis x_key of the one frame stands for axis y_key of the other and no
- * other axis occurs. */
-bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key);
-
 /* The contraction of a state that `inst` is, if it is one. */
 bool vtb__rec_match_read(vtb__rec *r, vtb_inst *inst, vtb__read *read);
 
@@ -267,6 +283,7 @@ vtb_value *vtb__rec_largest(vtb__rec *r, vtb_value *x, int lead);
 /* ---- lift.c: step values to batched values ---------------------------------------- */
 
 vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v);
+void vtb__rec_set_lifted(vtb__rec *r, const vtb_value *v, vtb__lifted x);
 /* The product of the factors that vary over `axes` (bit set) or less, on an output frame: frame
  * axis a becomes axis to[a]. */
 vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,

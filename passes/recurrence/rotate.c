@@ -82,7 +82,7 @@ static vtb_value *stretched(turner *t, vtb_value *v) {
   v = to_rank(t, v, t->frame.rank);
   vtb_type want = v->type;
   want.dim[t->axis] = t->frame.dim[t->axis];
-  return vtb_type_equal(&want, &v->type) ? v : vtb_b_broadcast(&t->b, v, &want);
+  return vtb_b_stretched(&t->b, v, &want);
 }
 
 /* Two values of one shape, or one and zero, end to end; NULL: both are zero. */
@@ -142,7 +142,7 @@ static vtb_value *product_twice(turner *t, const vtb__term *x, vtb_value *v) {
       if (to == t->axis) f = twice(t, f, a);
       place.dim[to] = f->type.dim[a];
     }
-    if (!vtb_type_equal(&place, &f->type)) f = vtb_b_reshape(&t->b, f, &place);
+    f = vtb_b_shaped(&t->b, f, &place);
     if (!v && x->at[i].sign < 0) v = vtb_b_constant(&t->b, 1);
     v = !v ? f : vtb_b_binary(&t->b, x->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
   }
@@ -159,7 +159,7 @@ static void make_update(turner *t) {
   if (u) u = product_twice(t, &t->p.common, u);
   t->t_new = sum(t, mul(t, product_twice(t, &t->p.rho, NULL), t->t_old), u, 1);
   const vtb_type *whole = &t->t_old->type;
-  if (!vtb_type_equal(whole, &t->t_new->type)) t->t_new = vtb_b_broadcast(&t->b, t->t_new, whole);
+  t->t_new = vtb_b_stretched(&t->b, t->t_new, whole);
 }
 
 /* re (which = 0) or im from the halves a and b of T. */
@@ -176,7 +176,7 @@ static vtb_value *whole_state(turner *t, bool old, int which) {
   vtb_value *v =
       turn_back(t, old, which, half(t, from, t->axis, 0), half(t, from, t->axis, 1), NULL, NULL);
   const vtb_type *want = t->r->states[t->p.re].type;
-  return vtb_type_equal(want, &v->type) ? v : vtb_b_reshape(&t->b, v, want);
+  return vtb_b_shaped(&t->b, v, want);
 }
 
 /* ---- contractions ---------------------------------------------------------------------------- */
@@ -193,15 +193,6 @@ static int which_of(const turner *t, int state) {
 
 static bool reads_pair(turner *t, vtb_inst *inst, vtb__read *read) {
   return vtb__rec_match_read(t->r, inst, read) && which_of(t, read->state) >= 0;
-}
-
-/* The factors of a read that vary over axis `a` at most, or the others. */
-static vtb__term side(turner *t, const vtb__read *read, int a, bool along) {
-  vtb__term out = {.coef = along ? read->factors.coef : 1};
-  for (int i = 0; i < read->factors.n; i++)
-    if (!(vtb__factor_axes(&read->factors.at[i]) & ~(1u << a)) == along)
-      vtb__term_push(t->r, &out, read->factors.at[i]);
-  return out;
 }
 
 /* The factors' product on the frame, without doubling. */
@@ -228,8 +219,7 @@ static bool contract_scaled(turner *t, vtb_inst *d, contraction *out) {
   int of = vtb__rec_deps(t->r, d->operands[0]) & VTB__DEP_STATES ? 0 : 1;
   vtb_value *by = d->operands[1 - of];
   if (vtb_type_count(&by->type) != 1 || (d->op == VTB_OP_div && of == 1) ||
-      (vtb__rec_deps(t->r, by) & (VTB__DEP_STATES | VTB__DEP_SCALE)) ||
-      !contract(t, d->operands[of], out))
+      !vtb__rec_is_stateless(t->r, by) || !contract(t, d->operands[of], out))
     return false;
   vtb_type one = {.dtype = VTB_F32, .rank = t->frame.rank};
   for (int a = 0; a < one.rank; a++) one.dim[a].size = 1;
@@ -245,7 +235,7 @@ static bool contract(turner *t, vtb_value *v, contraction *out) {
   *out = (contraction){0};
   if (!d || vtb__rec_new_state(t->r, v) >= 0) return false;
   if (reads_pair(t, d, &read)) {
-    vtb__term q = side(t, &read, t->axis, true);
+    vtb__term q = vtb__term_within(t->r, &read.factors, 1u << t->axis);
     if (read.key != t->axis || q.n != read.factors.n) return false;
     out->q[which_of(t, read.state)] = product_once(t, &q);
     out->old = read.old, out->any = true;
@@ -271,7 +261,7 @@ static vtb_value *turn_queries(turner *t, vtb_value *v) {
                         sum(t, mul(t, x.q[1], c), mul(t, x.q[0], s), -1));
   vtb_value *y = mul(t, x.old ? t->t_old : t->t_new, q);
   y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){t->axis}, 1, false);
-  return vtb_type_equal(&v->type, &y->type) ? y : vtb_b_reshape(&t->b, y, &v->type);
+  return vtb_b_shaped(&t->b, y, &v->type);
 }
 
 /* Along the other axis: what is read turns. */
@@ -280,14 +270,15 @@ static vtb_value *turn_values(turner *t, vtb_value *v) {
   if (!v->def || !reads_pair(t, v->def, &read)) return NULL;
   int key = 1 - t->axis;
   if (read.key >= 0 && read.key != key) return NULL;
-  vtb__term q = side(t, &read, key, true), post = side(t, &read, key, false);
+  vtb__term q = vtb__term_within(t->r, &read.factors, 1u << key),
+            post = vtb__term_beyond(t->r, &read.factors, 1u << key);
   vtb_value *y = mul(t, product_once(t, &q), read.old ? t->t_old : t->t_new);
   y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){key}, 1, true);
   y = turn_back(t, read.old, which_of(t, read.state), half(t, y, t->axis, 0),
                 half(t, y, t->axis, 1), NULL, NULL);
   if (post.n) y = mul(t, y, product_once(t, &post));
   if (read.sum_value) y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){t->axis}, 1, true);
-  return vtb_type_equal(&v->type, &y->type) ? y : vtb_b_reshape(&t->b, y, &v->type);
+  return vtb_b_shaped(&t->b, y, &v->type);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -320,11 +311,9 @@ static vtb_value *turned(turner *t, vtb_value *v) {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static unsigned axes_of(const vtb_value *v, int rank) {
-  unsigned axes = 0;
-  for (int a = 0; v && a < v->type.rank; a++)
-    if (v->type.dim[a].size != 1) axes |= 1u << (a + rank - v->type.rank);
-  return axes;
+static unsigned axes_of(vtb_value *v, int rank) {
+  vtb__factor f = v ? vtb__factor_of(v, rank) : (vtb__factor){0};
+  return v ? vtb__factor_axes(&f) : 0;
 }
 
 /* Halves along the values if nothing says otherwise: then both parts are read by one query. */
@@ -343,12 +332,12 @@ static void choose_axis(turner *t) {
 /* [B, N, h..., frame] with the recurrence's head axes. */
 static vtb_value *as_input(vtb__rec *r, vtb_value *v, const vtb_type *step) {
   vtb_type all = vtb__rec_type(r, 3, step->dim, step->rank);
-  if (!vtb_type_equal(&all, &v->type)) v = vtb_b_broadcast(&r->b, v, &all);
+  v = vtb_b_stretched(&r->b, v, &all);
   const vtb_type *like = &r->inst->operands[r->n_inits]->type;
   vtb_type t = {.dtype = VTB_F32, .rank = 2 + r->n_heads};
   memcpy(t.dim, like->dim, (size_t)t.rank * sizeof *t.dim);
   for (int a = 0; a < step->rank; a++) t.dim[t.rank++] = step->dim[a];
-  return vtb_type_equal(&t, &v->type) ? v : vtb_b_reshape(&r->b, v, &t);
+  return vtb_b_shaped(&r->b, v, &t);
 }
 
 /* The angles of all steps, of one sample if none differ: [B or 1, N, h or 1, frame]. */
@@ -470,30 +459,20 @@ static void make_step(turner *t) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Of the last visited token: [B, h..., frame]. */
-static vtb_value *at_end(turner *t, vtb_value *turns) {
-  vtb__rec *r = t->r;
-  int64_t *perm = vtb__path_indices(r->path, r->tokens.size), last = perm[r->tokens.size - 1];
-  vtb_free(perm);
-  vtb_type type = turns->type;
-  type.rank--;
-  for (int a = 1; a < type.rank; a++) type.dim[a] = turns->type.dim[a + 1];
-  return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, turns, 1, last, last + 1, 1), &type);
-}
-
 static vtb_value *final_state(turner *t, vtb_inst *made, int which) {
   vtb__rec *r = t->r;
   vtb_builder inner = t->b;
   t->b = r->b;
   int turns = made->n_operands - (r->inst->n_operands - r->n_inits - r->n_seqs) - N_TURNS;
   vtb_value *whole = made->results[r->n_yields + first_of(t)];
-  vtb_value *c = at_end(t, made->operands[turns]), *s = at_end(t, made->operands[turns + 1]);
+  vtb_value *c = vtb__rec_last_token(r, made->operands[turns]),
+            *s = vtb__rec_last_token(r, made->operands[turns + 1]);
   vtb_value *v = turn_back(t, false, which, half(t, whole, outer_axis(t), 0),
                            half(t, whole, outer_axis(t), 1), c, s);
   r->b = t->b;
   t->b = inner;
   const vtb_type *want = &r->inst->results[r->n_yields + t->p.re]->type;
-  return vtb_type_equal(want, &v->type) ? v : vtb_b_reshape(&r->b, v, want);
+  return vtb_b_shaped(&r->b, v, want);
 }
 
 /* Uses of the old results read the new ones; the pair's final states are made where asked for. */

@@ -149,7 +149,7 @@ static vtb_value *initial_scale(vtb__rec *r, const vtb__scale *k) {
   if (r->n_inits != r->n_states + 1) return r->n_inits ? vtb_b_splat(&r->b, 0, &t) : NULL;
   for (int a = 2; a < one.rank; a++) one.dim[a] = (vtb_dim){.size = 1};
   vtb_value *m = vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &one);
-  return vtb_type_equal(&t, &one) ? m : vtb_b_broadcast(&r->b, m, &t);
+  return vtb_b_stretched(&r->b, m, &t);
 }
 
 static void emit_one(vtb__rec *r, int scale) {
@@ -195,8 +195,7 @@ vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__state *s, const vtb__ter
 /* ---- after the sequence ---------------------------------------------------------------------- */
 
 vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x) {
-  int64_t *perm = vtb__path_indices(r->path, r->tokens.size), last = perm[r->tokens.size - 1];
-  vtb_free(perm);
+  int64_t last = vtb__path_end(r->path, r->tokens.size, true);
   vtb_type t = x->type;
   t.rank--;
   for (int a = 1; a < t.rank; a++) t.dim[a] = x->type.dim[a + 1];

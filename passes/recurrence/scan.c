@@ -31,14 +31,6 @@ static vtb__term without_gains(vtb__rec *r, const vtb__state *s, const vtb__term
   return rest;
 }
 
-/* Factors that vary over exactly the axis (on_axis), or not over it. */
-static vtb__term pick(vtb__rec *r, const vtb__term *t, unsigned axis, bool on_axis) {
-  vtb__term out = {.coef = on_axis ? 1 : t->coef};
-  for (int i = 0; i < t->n; i++)
-    if (!(vtb__factor_axes(&t->at[i]) & axis) == !on_axis) vtb__term_push(r, &out, t->at[i]);
-  return out;
-}
-
 /* x [B,N,h,n] times a number a head and step. */
 static vtb_value *times_heads(vtb__rec *r, vtb_value *x, vtb_value *gain) {
   vtb__lifted p =
@@ -58,7 +50,7 @@ static vtb_value *as_one_axis(vtb__rec *r, const vtb__state *s, vtb_value *x, in
   vtb_type t = vtb__rec_type(r, 3, &(vtb_dim){.size = n}, 1);
   if (s->whole)
     x = vtb__rec_full(r, (vtb__lifted){x, 3, s->type->rank, 0}, s->type->dim, s->type->rank);
-  return vtb_type_equal(&t, &x->type) ? x : vtb_b_reshape(&r->b, x, &t);
+  return vtb_b_shaped(&r->b, x, &t);
 }
 
 /* e^(m - M) along the axis of a scale that varies, M its largest: [B, N, h, n]. */
@@ -79,7 +71,7 @@ static vtb_value *times_rows(vtb__rec *r, vtb_value *x, vtb_value *by) {
 
 static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {r->heads}};
-  return vtb_type_equal(&t, &a.v->type) ? a.v : vtb_b_broadcast(&r->b, a.v, &t);
+  return vtb_b_stretched(&r->b, a.v, &t);
 }
 
 static vtb_value *scaled_decay(vtb__rec *r, const vtb__state *s, const char **klass) {
@@ -152,8 +144,8 @@ vtb_value *vtb__rec_initial_matrix(vtb__rec *r, const vtb__state *s, int state) 
 /* k and v of a matrix state read by contractions. */
 static void outer_update(vtb__rec *r, const vtb__state *s, int term, vtb_value **k, vtb_value **v) {
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
-  vtb__term u = without_gains(r, s, &s->u[term]), of_value = pick(r, &u, value, true),
-            of_key = pick(r, &u, value, false);
+  vtb__term u = without_gains(r, s, &s->u[term]), of_value = vtb__term_beyond(r, &u, ~value),
+            of_key = vtb__term_within(r, &u, ~value);
   r->b.name_hint = "k";
   *k = side(r, &of_key, key, &s->type->dim[s->key]);
   *v = side(r, &of_value, value, &s->type->dim[1 - s->key]);
@@ -172,7 +164,7 @@ static vtb_value *whole_term(vtb__rec *r, const vtb__state *s, const vtb__term *
   vtb_value *x = vtb__rec_full(r, vtb__rec_product(r, &u, ~0u, NULL, s->type->rank), s->type->dim,
                                s->type->rank);
   vtb_type flat = vtb__rec_type(r, 3, &(vtb_dim){.size = count(s->type)}, 1);
-  return vtb_type_equal(&flat, &x->type) ? x : vtb_b_reshape(&r->b, x, &flat);
+  return vtb_b_shaped(&r->b, x, &flat);
 }
 
 /* One term: its gain is the key. Several, with gains of their own: each is scaled before the
@@ -194,9 +186,8 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
 /* The query of the first visited token with the initial state: what a read of the old state gives
  * there. */
 static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const char *spec) {
-  int64_t *perm = vtb__path_indices(r->path, r->tokens.size);
-  vtb_value *at = vtb_b_slice(&r->b, q, 1, perm[0], perm[0] + 1, 1);
-  vtb_free(perm);
+  int64_t first = vtb__path_end(r->path, r->tokens.size, false);
+  vtb_value *at = vtb_b_slice(&r->b, q, 1, first, first + 1, 1);
   vtb_type t = q->type;
   t.rank = 3, t.dim[1] = q->type.dim[2], t.dim[2] = q->type.dim[3];
   return vtb_b_einsum(&r->b, spec, vtb_b_reshape(&r->b, at, &t), init);
@@ -204,14 +195,8 @@ static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const c
 
 vtb_inst *vtb__rec_build_scan(vtb__rec *r, vtb_op op, vtb_value *const *operands, int n,
                               const char *klass, unsigned with) {
-  static const char *const copied[] = {"mode", "chunk"};
   vtb_attr attrs[8] = {VTB_A_STR("class", klass)};
-  int n_attrs = 1;
-  for (int i = 0; i < 2; i++) {
-    const vtb_attr *a = vtb_attr_find(r->inst, copied[i]);
-    if (a) attrs[n_attrs++] = *a;
-  }
-  n_attrs += vtb__rec_order(r, attrs + n_attrs);
+  int n_attrs = 1 + vtb_attrs_of(r->inst, "mode chunk path layout", attrs + 1);
   if (with & VTB__SCAN_NORMALIZER) attrs[n_attrs++] = VTB_A_INT("normalizer", 1);
   if (with & VTB__SCAN_INIT) attrs[n_attrs++] = VTB_A_INT("init", 1);
   return vtb_build(&r->b, op, operands, n, attrs, n_attrs);
@@ -324,7 +309,7 @@ vtb__lifted vtb__rec_whole(vtb__rec *r, int state, bool old) {
   vtb_check(s->whole, "state %s is not read whole", s->old->name);
   vtb_type t = vtb__rec_type(r, 3, s->type->dim, s->type->rank);
   vtb_value *y = scan_whole(r, state)->y;
-  if (!vtb_type_equal(&t, &y->type)) y = vtb_b_reshape(&r->b, y, &t);
+  y = vtb_b_shaped(&r->b, y, &t);
   vtb__lifted x = {y, 3, s->type->rank, vtb__degree_one(r, s->scale)};
   if (!old) return x;
   x.v = vtb__rec_shift(r, y, 1, 0, r->n_inits ? initial(r, state) : NULL);
@@ -355,8 +340,8 @@ vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
     x = (vtb__lifted){scan_for(r, s->leader, &read->factors, 0, read->old)->z, 3, 0, 0};
   } else {
     unsigned value = 1u << (1 - s->key);
-    vtb__term q = pick(r, &read->factors, value, false),
-              post = pick(r, &read->factors, value, true);
+    vtb__term q = vtb__term_within(r, &read->factors, ~value),
+              post = vtb__term_beyond(r, &read->factors, ~value);
     vtb_value *y = scan_for(r, read->state, &q, s->key, read->old)->y;
     if (scale_along(r, s, 1 - s->key))
       y = times_rows(r, y, below_largest(r, s, s->type->dim[1 - s->key].size, read->old));
@@ -365,7 +350,7 @@ vtb__lifted vtb__rec_emit_read(vtb__rec *r, const vtb__read *read) {
   x.degree = vtb__degree_one(r, flat);
   if (read->old) x = to_this_scale(r, x, flat);
   vtb_type want = vtb__rec_type(r, 3, t->dim, t->rank);
-  if (!vtb_type_equal(&want, &x.v->type)) x.v = vtb_b_reshape(&r->b, x.v, &want);
+  x.v = vtb_b_shaped(&r->b, x.v, &want);
   x.rank = t->rank;
   return x;
 }
@@ -380,10 +365,6 @@ static const vtb__scan *any_scan(vtb__rec *r, int state) {
                    &(vtb__scan){.any_q = true, .q = {.coef = 0}});
 }
 
-static vtb_value *as_result(vtb__rec *r, vtb_value *v, const vtb_type *want) {
-  return vtb_type_equal(want, &v->type) ? v : vtb_b_reshape(&r->b, v, want);
-}
-
 /* A final state times numbers of its scale's frame, [B, h, dims]; a normalizer has its matrix's
  * scale, which varies over the keys alone. */
 static vtb_value *times_state(vtb__rec *r, const vtb__state *s, vtb_value *v, vtb_value *d) {
@@ -396,7 +377,7 @@ static vtb_value *times_state(vtb__rec *r, const vtb__state *s, vtb_value *v, vt
       by.dim[a] = (vtb_dim){.size = 1};
     else if (d->type.rank == own.rank)
       by.dim[a] = d->type.dim[a];
-  return vtb_b_binary(&r->b, VTB_OP_mul, as_result(r, v, &own), as_result(r, d, &by));
+  return vtb_b_binary(&r->b, VTB_OP_mul, vtb_b_shaped(&r->b, v, &own), vtb_b_shaped(&r->b, d, &by));
 }
 
 vtb_value *vtb__rec_last_state(vtb__rec *r, int state) {
@@ -407,7 +388,7 @@ vtb_value *vtb__rec_last_state(vtb__rec *r, int state) {
   if (s->leader < 0 && !s->whole && s->key == 1)
     v = vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
   vtb_value *d = vtb__rec_to_common(r, s);
-  return as_result(r, d ? times_state(r, s, v, d) : v, want);
+  return vtb_b_shaped(&r->b, d ? times_state(r, s, v, d) : v, want);
 }
 
 vtb_value *vtb__rec_last_scale(vtb__rec *r) {

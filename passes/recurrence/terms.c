@@ -25,6 +25,17 @@ vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t) {
   return copy;
 }
 
+void vtb__frame_axes(const vtb_value *v, int rank, int *axis) {
+  for (int a = 0; a < v->type.rank; a++)
+    axis[a] = v->type.dim[a].size == 1 ? -1 : a + rank - v->type.rank;
+}
+
+vtb__factor vtb__factor_of(vtb_value *v, int rank) {
+  vtb__factor f = {.v = v, .sign = 1};
+  vtb__frame_axes(v, rank, f.axis);
+  return f;
+}
+
 unsigned vtb__factor_axes(const vtb__factor *f) {
   unsigned axes = 0;
   for (int a = 0; a < f->v->type.rank; a++)
@@ -50,6 +61,10 @@ uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
 
 bool vtb__is_gain(vtb__rec *r, const vtb__factor *f) {
   return f->v->def && f->v->def->op == VTB_OP_exp && (vtb__rec_deps(r, f->v) & VTB__DEP_SEQ);
+}
+
+bool vtb__rec_is_stateless(vtb__rec *r, const vtb_value *v) {
+  return !(vtb__rec_deps(r, v) & (VTB__DEP_STATES | VTB__DEP_SCALE));
 }
 
 /* Axis maps of an operand that is aligned at the last axis with its user. */
@@ -150,16 +165,17 @@ int vtb__rec_old_state(const vtb__rec *r, const vtb_value *v) {
   return !v->def && v->index < r->n_states ? v->index : -1;
 }
 
+/* Along the same axes, or both along their keys or none; no keys: -1. */
 static bool factor_matches(const vtb__factor *x, int x_key, const vtb__factor *y, int y_key) {
   unsigned ax = vtb__factor_axes(x), ay = vtb__factor_axes(y);
-  bool x_on_key = ax == 1u << x_key, y_on_key = ay == 1u << y_key;
-  return x->v == y->v && x->sign == y->sign && (ax == 0 ? ay == 0 : x_on_key && y_on_key);
+  if (x->v != y->v || x->sign != y->sign) return false;
+  if (x_key < 0 || !ax) return ax == ay;
+  return ax == 1u << x_key && ay == 1u << y_key;
 }
 
-bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key) {
-  if (x->coef != y->coef || x->n != y->n) return false;
+static bool factors_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key) {
   bool used[256] = {false};
-  if (x->n > 256) return false;
+  if (x->n != y->n || x->n > 256) return false;
   for (int i = 0; i < x->n; i++) {
     int j = 0;
     while (j < y->n && (used[j] || !factor_matches(&x->at[i], x_key, &y->at[j], y_key))) j++;
@@ -169,19 +185,62 @@ bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_k
   return true;
 }
 
+bool vtb__factors_same(const vtb__term *x, const vtb__term *y) {
+  return factors_match(x, -1, y, -1);
+}
+
 bool vtb__terms_same(const vtb__term *x, const vtb__term *y) {
-  bool used[256] = {false};
-  if (x->coef != y->coef || x->n != y->n || x->n > 256) return false;
-  for (int i = 0; i < x->n; i++) {
-    const vtb__factor *f = &x->at[i];
-    int j = 0;
-    while (j < y->n && (used[j] || y->at[j].v != f->v || y->at[j].sign != f->sign ||
-                        vtb__factor_axes(&y->at[j]) != vtb__factor_axes(f)))
-      j++;
-    if (j == y->n) return false;
-    used[j] = true;
+  return x->coef == y->coef && vtb__factors_same(x, y);
+}
+
+bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key) {
+  return x->coef == y->coef && factors_match(x, x_key, y, y_key);
+}
+
+bool vtb__same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
+  vtb__term gx = vtb__rec_gains_of(r, x), gy = vtb__rec_gains_of(r, y);
+  return vtb__factors_same(&gx, &gy);
+}
+
+bool vtb__term_take(vtb__term *t, const vtb__factor *f) {
+  for (int i = 0; i < t->n; i++) {
+    if (!factor_matches(&t->at[i], -1, f, -1)) continue;
+    memmove(&t->at[i], &t->at[i + 1], (size_t)(t->n - i - 1) * sizeof *t->at);
+    t->n--;
+    return true;
   }
-  return true;
+  return false;
+}
+
+vtb__term vtb__term_within(vtb__rec *r, const vtb__term *t, unsigned axes) {
+  vtb__term out = {.coef = t->coef};
+  for (int i = 0; i < t->n; i++)
+    if (!(vtb__factor_axes(&t->at[i]) & ~axes)) vtb__term_push(r, &out, t->at[i]);
+  return out;
+}
+
+vtb__term vtb__term_beyond(vtb__rec *r, const vtb__term *t, unsigned axes) {
+  vtb__term out = {.coef = 1};
+  for (int i = 0; i < t->n; i++)
+    if (vtb__factor_axes(&t->at[i]) & ~axes) vtb__term_push(r, &out, t->at[i]);
+  return out;
+}
+
+/* A factor on the axes of the frame, so that it broadcasts against the others. */
+static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
+  vtb_type t = {.dtype = f->v->type.dtype, .rank = rank};
+  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
+  for (int a = 0; a < f->v->type.rank; a++)
+    if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
+  return vtb_b_reshape(b, f->v, &t);
+}
+
+vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank) {
+  vtb_value *v = vtb_b_constant(b, t->coef);
+  for (int i = 0; i < t->n; i++)
+    v = vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v,
+                     on_frame(b, &t->at[i], rank));
+  return v;
 }
 
 vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u) {

@@ -164,7 +164,7 @@ static vtb_value *product_side(vtb__widen *w, const vtb_inst *inst, int side, ch
     t.dim[t.rank++] = w->tokens;
     vtb_spec_put(out, side, token);
   }
-  return vtb_type_equal(&t, &x->type) ? x : vtb_b_reshape(&w->b, x, &t);
+  return vtb_b_shaped(&w->b, x, &t);
 }
 
 /* With `total`, summed over tokens. */
@@ -186,7 +186,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
     }
   }
   vtb_value *r = vtb_b_einsum_of(&w->b, &made, x, y);
-  return vtb_type_equal(&full, &r->type) ? r : vtb_b_reshape(&w->b, r, &full);
+  return vtb_b_shaped(&w->b, r, &full);
 }
 
 static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
@@ -301,7 +301,7 @@ static vtb_value *total_reduce(vtb__widen *w, const vtb_inst *inst) {
   vtb_value *x = vtb__widen_value(w, inst->operands[0]);
   vtb_value *r = vtb_b_reduce(&w->b, VTB_OP_reduce_sum, x, moved, n + 1, false);
   const vtb_type *t = &inst->results[0]->type;
-  return vtb_type_equal(t, &r->type) ? r : vtb_b_reshape(&w->b, r, t);
+  return vtb_b_shaped(&w->b, r, t);
 }
 
 vtb_value *vtb__total(vtb__widen *w, vtb_value *v) {

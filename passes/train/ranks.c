@@ -216,8 +216,7 @@ static void visit_iota(sharing *s, vtb_inst *i) {
   if (batch_axis(y) < 0 || batch_axis(y) != (int)vtb_attr_int(i, "axis", 0)) return;
   vtb_builder b = {.module = s->c->module, .func = s->f, .before = i->next, .span = i->span};
   vtb_value *first = first_row(s);
-  vtb_attr to = VTB_A_STR("to", "f32");
-  if (y->type.dtype == VTB_F32) first = vtb_build(&b, VTB_OP_cast, &first, 1, &to, 1)->results[0];
+  if (y->type.dtype == VTB_F32) first = vtb_b_cast(&b, first, VTB_F32);
   set_share(s, first, SAME);
   vtb_inst *sum = vtb_b_binary(&b, VTB_OP_add, y, first)->def;
   vtb_replace_all(y, sum->results[0]);

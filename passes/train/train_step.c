@@ -38,9 +38,8 @@ static vtb_value *label_column(vtb_builder *b, vtb_value *labels) {
   column.rank = 2;
   column.dim[1] = (vtb_dim){1, NULL};
   vtb_value *shaped = vtb_b_reshape(b, labels, &column);
-  vtb_attr to = VTB_A_STR("to", "f32");
   b->name_hint = "label";
-  return vtb_build(b, VTB_OP_cast, &shaped, 1, &to, 1)->results[0];
+  return vtb_b_cast(b, shaped, VTB_F32);
 }
 
 /* (1 - eps) [c = y_b] + eps / C, [B, C] */
@@ -49,10 +48,8 @@ static vtb_value *target(vtb_builder *b, vtb_value *label, vtb_dim classes, doub
   row.rank = 2;
   row.dim[0] = (vtb_dim){1, NULL};
   row.dim[1] = classes;
-  vtb_attr axis = VTB_A_INT("axis", 1);
   b->name_hint = "class";
-  vtb_value *class = vtb_build_typed(b, VTB_OP_iota, NULL, 0, &axis, 1, &row, 1)->results[0];
-  vtb_value *hit = binary(b, VTB_OP_eq, class, label, "one_hot");
+  vtb_value *hit = binary(b, VTB_OP_eq, vtb_b_iota(b, 1, &row), label, "one_hot");
   if (eps == 0.0) return hit;
   double rest = eps / (double)classes.size;
   return vtb_b_select(b, hit, vtb_b_constant(b, 1.0 - eps + rest), vtb_b_constant(b, rest));
@@ -113,8 +110,7 @@ static vtb_status check_classifier(const vtb_func *f, const char *logits, double
 /* Rows without a label fill the batch up. */
 static void mask_unlabelled(vtb_func *f, vtb_value *labels) {
   vtb_builder b = {.module = f->module, .func = f, .before = f->first, .span = f->span};
-  vtb_attr to = VTB_A_STR("to", "f32");
-  vtb_value *label = vtb_build(&b, VTB_OP_cast, &labels, 1, &to, 1)->results[0];
+  vtb_value *label = vtb_b_cast(&b, labels, VTB_F32);
   vtb__mask_padding(f, binary(&b, VTB_OP_ge, label, vtb_b_constant(&b, 0.0), "valid"));
 }
 
@@ -191,21 +187,29 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
   if (status != VTB_OK) return status;
   int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt), loss = 0;
   int n = vtb__find_trained(f, l, wrt, true, diags);
-  vtb_func *made = NULL;
+  vtb_gradients of = {
+      .outs = &loss, .n_outs = 1, .wrt = wrt, .n_wrt = n, .keeps = o->keeps, .starts = o->starts};
   if (n < 0)
     status =
         vtb_fail(err, VTB_E_INPUT, "@%s has %d parameters that nothing trains", f->name, -1 - n);
-  else if (o->keeps)
-    status = vtb_autodiff_keeping(m, l, &loss, 1, wrt, n, o->starts, &made, err);
   else
-    status = vtb_autodiff(m, l, &loss, 1, wrt, n, &made, diags, err);
+    status = vtb_autodiff_as(m, l, &of, err);
   vtb_free(wrt);
   vtb_module_remove(m, l);
   if (status != VTB_OK) return status;
-  seed(made, o->loss_scale);
-  *train = vtb_func_clone(made, m, "train");
-  vtb_module_remove(m, made);
+  seed(of.grad, o->loss_scale);
+  *train = vtb_func_clone(of.grad, m, "train");
+  vtb_module_remove(m, of.grad);
   return vtb__verified(m, "after the training step was built", VTB_OK, err);
+}
+
+vtb_status vtb__pass_train_step(vtb_pass_context *c, vtb_error *err) {
+  static const vtb_train_step plain = {0};
+  vtb_func *train = NULL;
+  vtb_status status = vtb_build_train_step(
+      c->module, c->module->entry, c->train_step ? c->train_step : &plain, &train, c->diags, err);
+  if (status == VTB_OK) c->module->entry = train;
+  return status;
 }
 
 void vtb_check_training(vtb_func *f, vtb_diags *diags) {

@@ -74,18 +74,6 @@ static vtb_value *averaged(vtb_builder *b, vtb_value *old, vtb_value *w, vtb_val
                       vtb_b_binary(b, VTB_OP_mul, rest, w));
 }
 
-/* Copies the optimiser's instructions to `f`; map: its values there, by id, arguments filled. */
-static void copy_body(vtb_builder *b, const vtb_func *rule, vtb_value **map) {
-  for (const vtb_inst *i = rule->first; i; i = i->next) {
-    vtb_value *operands[3];
-    vtb_check(i->n_operands <= 3, "a rule's %s", vtb_op_get(i->op)->name);
-    for (int k = 0; k < i->n_operands; k++) operands[k] = map[i->operands[k]->id];
-    b->span = i->span;
-    vtb_inst *copy = vtb_inst_clone(b, i, operands);
-    map[i->results[0]->id] = copy->results[0];
-  }
-}
-
 static int n_vectors_of(const vtb_func *rule) {
   int n = 0;
   while (n < rule->n_args && rule->args[n]->type.rank == 1) n++;
@@ -141,7 +129,10 @@ static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, 
     b.name_hint = "gradient";
     map[rule->args[1]->id] = vtb_b_binary(&b, VTB_OP_mul, f->args[1], f->args[first]);
     map_scalars(rule, f, &b, first, rows, map);
-    copy_body(&b, rule, map);
+    for (const vtb_inst *i = rule->first; i; i = i->next) {
+      b.span = i->span;
+      vtb_inst_copy(&b, i, map);
+    }
     for (int i = 0; i < rule->n_returns; i++) out[i] = map[rule->returns[i]->id];
   }
   if (average) out[n - 2] = averaged(&b, f->args[n - 1], out[0], rows[VTB_SCALAR_AVERAGE]);
@@ -232,16 +223,14 @@ static vtb_value *correct(attach *a, vtb_value *logits, vtb_value *labels) {
   const int64_t axis = 1;
   vtb_type row = {
       .dtype = VTB_F32, .rank = 2, .dim = {{1, NULL}, {logits->type.dim[1].size, "classes"}}};
-  vtb_attr along = VTB_A_INT("axis", 1), to = VTB_A_STR("to", "f32");
-  vtb_value *class = vtb_build_typed(b, VTB_OP_iota, NULL, 0, &along, 1, &row, 1)->results[0];
+  vtb_value *class = vtb_b_iota(b, 1, &row);
   vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, &axis, 1, true);
   vtb_value *back =
       vtb_b_select(b, vtb_b_binary(b, VTB_OP_ge, logits, top), vtb_b_unary(b, VTB_OP_neg, class),
                    vtb_b_constant(b, -(double)row.dim[1].size));
   vtb_value *first =
       vtb_b_unary(b, VTB_OP_neg, vtb_b_reduce(b, VTB_OP_reduce_max, back, &axis, 1, true));
-  vtb_value *column = vtb_b_reshape(b, labels, &first->type);
-  vtb_value *label = vtb_build(b, VTB_OP_cast, &column, 1, &to, 1)->results[0];
+  vtb_value *label = vtb_b_cast(b, vtb_b_reshape(b, labels, &first->type), VTB_F32);
   vtb_value *hit = vtb_b_binary(b, VTB_OP_eq, first, label);
   vtb_type flat = hit->type;
   flat.rank = 1;
@@ -380,12 +369,11 @@ static void keep_own(const vtb_update_options *o, const moved_list *all, moved_l
   vtb_free(has), vtb_free(dealt), vtb_free(mine);
 }
 
-static void update_trained(attach *a, const vtb_func *rule, const vtb_update_options *o,
-                           const moved_list *trained) {
+static void update_trained(attach *a, const vtb_update_options *o, const moved_list *trained) {
   moved_list own = {0};
   if (o->ranks > 1) keep_own(o, trained, &own);
   const moved_list *list = o->ranks > 1 ? &own : trained;
-  if (list->n) apply(a, complete_rule(a, rule, true, a->average), list, true);
+  if (list->n) apply(a, complete_rule(a, o->rule, true, a->average), list, true);
   vtb_vec_free(&own);
 }
 
@@ -393,8 +381,8 @@ static vtb_span span_of(const vtb_func *f, int r) {
   return f->returns[r]->def ? f->returns[r]->def->span : f->span;
 }
 
-vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule,
-                             const vtb_update_options *o, vtb_error *err) {
+vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_update_options *o,
+                             vtb_error *err) {
   int loss = find_return(step, "", "loss");
   vtb_value *labels = find_input(step, "labels"),
             *logits = labels ? find_logits(step, labels) : NULL;
@@ -413,12 +401,12 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule
   } else {
     keep_returns(&a);
     if (o->accumulates) accumulate(&a, &trained);
-    add_scalar_rows(&a, rule);
+    add_scalar_rows(&a, o->rule);
     if (logits) add_return(&a, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
     judge(&a, step->returns[loss], &trained);
     add_return(&a, a.verdict, VTB_UPDATE_VERDICT);
-    update_trained(&a, rule, o, &trained);
-    move_buffers(&a, rule, &buffers);
+    update_trained(&a, o, &trained);
+    move_buffers(&a, o->rule, &buffers);
     vtb_func_set_returns(step, a.returns.at, a.names.at, (int)a.returns.n);
   }
   vtb_vec_free(&trained);
@@ -426,4 +414,9 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_func *rule
   vtb_vec_free(&a.returns);
   vtb_vec_free(&a.names);
   return vtb__verified(m, "after the update was attached", status, err);
+}
+
+vtb_status vtb__pass_update(vtb_pass_context *c, vtb_error *err) {
+  if (!c->update) return vtb_fail(err, VTB_E_USAGE, "pass \"update\": there is no optimiser");
+  return vtb_attach_update(c->module, c->module->entry, c->update, err);
 }

@@ -61,6 +61,18 @@ static const house_room rooms[] = {
      "the command"},
 };
 
+/* Rooms within a room: what their files may include of its other rooms. */
+#define PASSES "passes/passes.h passes/passes_internal.h passes/target.h"
+static const house_room inner_rooms[] = {
+    {"passes/cost", "passes/target.h", "machines as numbers, what was measured"},
+    {"passes/graph", PASSES, "rewrites that hold on any machine"},
+    {"passes/recurrence", PASSES " passes/cost", "step equations to scans and folds"},
+    {"passes/grad", PASSES, "adjoints"},
+    {"passes/train", PASSES, "losses, the update, ranks"},
+    {"passes/fuse", PASSES " passes/cost", "what one kernel computes"},
+    {"passes/memory", PASSES " passes/fuse/product.h", "what memory holds"},
+};
+
 /* Rings of files that call each other, larger than MOST_RING_FILES: `file` is one of its files,
  * `most` the size it must not pass. None is; keep it so. */
 typedef struct house_ring {

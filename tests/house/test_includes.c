@@ -15,6 +15,17 @@ static bool listed(const char *list, const char *path) {
   return false;
 }
 
+/* Of the inner room that both files would have to be of, what the first may not include. */
+static bool stays_inside(const char *from, const char *path, const house_room **room) {
+  for (size_t i = 0; i < sizeof inner_rooms / sizeof *inner_rooms; i++) {
+    *room = &inner_rooms[i];
+    if (!under(from, (*room)->path, strlen((*room)->path))) continue;
+    return room_of(path) != room_of(from) || under(path, (*room)->path, strlen((*room)->path)) ||
+           listed((*room)->below, path);
+  }
+  return true;
+}
+
 static void check_include(const house_file *f, int line, const char *path, complaints *c) {
   const house_room *from = room_of(f->path);
   if (vtb_ends_with(path, ".gen.h")) return;
@@ -24,6 +35,10 @@ static void check_include(const house_file *f, int line, const char *path, compl
     complain(c, f->path, line,
              "%s must not include %s: it builds on [%s]; move what is needed down, or the user up",
              from->path, path, from->below);
+  const house_room *inner = NULL;
+  if (from && !stays_inside(f->path, path, &inner))
+    complain(c, f->path, line, "%s must not include %s: of its house it builds on [%s]",
+             inner->path, path, inner->below);
 }
 
 static void check_directions(const house_tree *t, complaints *c) {
@@ -69,9 +84,12 @@ TEST(planted_faults_are_found) {
   tree_add(&t, "ir/a.h", "#include \"ir/b.h\"\n");
   tree_add(&t, "ir/b.h", "#include <stdio.h>\n#include \"ir/a.h\"\n#include \"passes/passes.h\"\n");
   tree_add(&t, "cellar/c.c", "#include \"ir/a.h\"\n");
+  tree_add(&t, "passes/graph/d.c", "#include \"passes/passes.h\"\n#include \"passes/fuse/e.h\"\n");
   check_directions(&t, &c);
-  CHECK(c.n == 2 && strstr(c.text.at, "ir/b.h:3: ir must not include passes/passes.h"));
-  CHECK(c.n == 2 && strstr(c.text.at, "cellar/c.c:1: this folder is no room"));
+  CHECK(c.n == 3 &&
+        strstr(c.text.at, "graph/d.c:2: passes/graph must not include passes/fuse/e.h"));
+  CHECK(c.n == 3 && strstr(c.text.at, "ir/b.h:3: ir must not include passes/passes.h"));
+  CHECK(c.n == 3 && strstr(c.text.at, "cellar/c.c:1: this folder is no room"));
   vtb_strbuf_free(&c.text);
   c = (complaints){0};
   check_rings(&t, &c);

@@ -49,6 +49,16 @@ static vtb_module *differentiate(const char *text, const char *name) {
   "  %y3 = call @inner(%y2, %w1) : f32[B, 4]\n"                                                    \
   "  return %y3\n}\n"
 
+static vtb_status keeping(vtb_module *m, const char *f, const int *wrt, int n_wrt, bool starts,
+                          vtb_func **grad) {
+  vtb_error err = {0};
+  vtb_gradients g = {
+      .outs = &(int){0}, .n_outs = 1, .wrt = wrt, .n_wrt = n_wrt, .keeps = true, .starts = starts};
+  vtb_status status = vtb_autodiff_as(m, grad_func(m, f), &g, &err);
+  *grad = g.grad;
+  return status;
+}
+
 TEST(calls_within_calls_and_shared_weights) { grad_check_text(BLOCKS, "main", 0, 0); }
 
 TEST(identical_blocks_share_one_backward) {
@@ -325,8 +335,7 @@ TEST(factors_of_both_halves_are_kept_where_that_is_asked_for) {
   m = grad_parse(text);
   vtb_func *grad = NULL;
   vtb_error err = {0};
-  CHECK(vtb_autodiff_keeping(m, grad_func(m, "main"), (const int[]){0}, 1, (const int[]){0, 1, 2},
-                             3, false, &grad, &err) == VTB_OK);
+  CHECK(keeping(m, "main", (const int[]){0, 1, 2}, 3, false, &grad) == VTB_OK);
   CHECK(grad && vtb_module_verify(m, &err));
   CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%o %p %g");
   CHECK_STR(args_of(grad_func(m, "f_bwd")), "%x %w %d %p %g %d_o");
@@ -348,8 +357,7 @@ TEST(factors_of_narrow_products_are_kept_likewise) {
   vtb_module *m = grad_parse(text);
   vtb_func *grad = NULL;
   vtb_error err = {0};
-  CHECK(vtb_autodiff_keeping(m, grad_func(m, "main"), (const int[]){0}, 1,
-                             (const int[]){0, 1, 2, 3}, 4, false, &grad, &err) == VTB_OK);
+  CHECK(keeping(m, "main", (const int[]){0, 1, 2, 3}, 4, false, &grad) == VTB_OK);
   CHECK(grad && vtb_module_verify(m, &err));
   CHECK_STR(returns_of(grad_func(m, "f_fwd")), "%o %p %g %y");
   vtb_module_free(m);
@@ -371,8 +379,7 @@ TEST(scans_leave_states_for_their_adjoints) {
     vtb_module *m = grad_parse(text);
     vtb_func *grad = NULL;
     vtb_error err = {0};
-    CHECK(vtb_autodiff_keeping(m, grad_func(m, "f"), (const int[]){0}, 1, (const int[]){0, 1, 2, 3},
-                               4, true, &grad, &err) == VTB_OK);
+    CHECK(keeping(m, "f", (const int[]){0, 1, 2, 3}, 4, true, &grad) == VTB_OK);
     CHECK(grad && vtb_module_verify(m, &err));
     for (const vtb_inst *x = grad->first; x; x = x->next)
       if (x->op == VTB_OP_linscan || x->op == VTB_OP_linscan_grad) {

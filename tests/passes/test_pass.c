@@ -37,6 +37,8 @@ TEST(pipelines_are_checked) {
   check_usage("simplify,", "no pass is named \"\"");
   check_usage("cse{x", "no closing brace");
   check_usage("cse{x}dce", "a comma must follow");
+  check_usage("autodiff", "no gradient is asked for");
+  check_usage("update", "there is no optimiser");
   CHECK(run_text("cse", "nothing", NULL, &err) == VTB_E_USAGE);
 }
 

@@ -16,8 +16,8 @@ static inline void attach_update(vtb_module *m, vtb_func *step, const char *what
   vtb_instantiate_options o = {.overrides = settings, .n_overrides = n};
   vtb_module *rule = vtb_instantiate(u, file ? NULL : what, &o, &diags);
   vtb_diags_print(&diags, stderr);
-  if (!rule || vtb_attach_update(m, step, rule->entry, &(vtb_update_options){.average = average},
-                                 &err) != VTB_OK) {
+  vtb_update_options update = {.rule = rule ? rule->entry : NULL, .average = average};
+  if (!rule || vtb_attach_update(m, step, &update, &err) != VTB_OK) {
     fprintf(stderr, "no update by %s: %s\n", what, err.text);
     exit(1);
   }

@@ -181,7 +181,7 @@ TEST(what_is_no_training_step_is_refused) {
   vtb_unit *u = vtb_unit_load_text("small.vtb", plain, strlen(plain), vtb_search_default(), &diags);
   vtb_unit *o = vtb_unit_find("adamw", NULL, &diags);
   vtb_module *m = module_of(u, false, false), *rule = vtb_instantiate(o, "adamw", NULL, &diags);
-  CHECK_REFUSED(vtb_attach_update(m, m->entry, rule->entry, &(vtb_update_options){0}, err),
+  CHECK_REFUSED(vtb_attach_update(m, m->entry, &(vtb_update_options){.rule = rule->entry}, err),
                 "is no training step");
   vtb_module_free(rule);
   vtb_module_free(m);
