@@ -126,8 +126,7 @@ all)
   ;;
 *)
   [ -n "${small[$mode]:-}" ] || { echo "cuda_audit.sh: no family '$mode'" >&2; exit 2; }
-  judge "$mode" "${small[$mode]}" ""
-  judge "$mode" "${small[$mode]}" --train
+  judge "$mode" "${small[$mode]}" --train # the forward pass is in it
   stale "$mode"
   ;;
 esac

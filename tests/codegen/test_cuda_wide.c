@@ -203,8 +203,7 @@ TEST(columns_in_the_order_of_results) {
   static const shape odd = {"mk,nk->mn", 1, 150, 304, 136, false, true, 0},
                      whole = {"mk,nk->mn", 1, 256, 256, 72, true, true, 0};
   for (int tile = 0; tile < WIDE_TILES; tile++) {
-    check(&odd, tile);
-    check(&whole, tile);
+    check(tile % 3 ? &odd : &whole, tile);
   }
 }
 
@@ -366,11 +365,11 @@ TEST(the_device_compiler_takes_them) {
   vtb_strbuf nvrtc = {0};
   bool there = vtb_cuda_describe_nvrtc(&nvrtc);
   vtb_strbuf_free(&nvrtc);
-  for (int tile = 0; tile < 4 * WIDE_TILES && there; tile++) {
+  for (int tile = 0; tile < 2 * WIDE_TILES && there; tile++) {
     vtb_module *m;
     vtb_error err = {0};
-    share = tile < 2 * WIDE_TILES ? 0 : 1 + tile % 2;
-    vtb_launch_plan *plan = plan_of(&shapes[tile / WIDE_TILES % 2], tile % WIDE_TILES, &m);
+    share = tile < WIDE_TILES ? 0 : 1 + tile % 2;
+    vtb_launch_plan *plan = plan_of(&shapes[tile % 2], tile % WIDE_TILES, &m);
     vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources, sizeof *codes);
     vtb_status status = vtb_cuda_compile_plan(plan, "sm_90a", codes, &err);
     CHECK_MSG(status == VTB_OK, "tile %d: %s", tile, err.text);
