@@ -7,7 +7,7 @@ tree=$PWD scratch=$work/tree
 # The command that built FILE, with the copy before the tree; extra options follow.
 command_of() { # FILE
   sed -n 's/^ *"command": "\(.*\)",$/\1/p' "$VTB_BUILD/compile_commands.json" | sed 's/\\\(.\)/\1/g' |
-    grep -F -- "-c $tree/$1" | head -n 1 | sed -E "s# -I# -I$scratch -I#; s# -o [^ ]+##; s# -O[23] # -O1 #"
+    grep -F -- "-c $tree/$1" | head -n 1 | sed -E "s# -I# -I$scratch -I#; s# -o [^ ]+##; s# -O[23] # -O0 #"
 }
 compile() { # FILE [OPTION...]
   local file=$1 command
