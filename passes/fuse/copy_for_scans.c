@@ -8,7 +8,7 @@
  *   %y = linscan ... %g ...           %dg = linscan_grad ... %g.1 ...
  *
  * Where a function has a scan and its adjoint, cheap kernels that both read are copied, so that the
- * rows `grow` adds to each are not stored. Scans of a kernel that the pass `directions` made stand
+ * rows `grow` adds to each are not stored. Scans of a kernel that the row `directions` made stand
  * alone again, if there are enough columns for them to run one after the other.
  */
 #include "ir/recurrence.h"

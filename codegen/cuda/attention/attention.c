@@ -27,7 +27,6 @@
 #define SHORT_HALF_KEYS 288 /* of 16 bits: 103 KB; a grid of 16 x 16 and tokens beside it */
 #define SHORT_WIDE_KEYS 208 /* 148 KB at 128 columns */
 #define SHORT_WIDTH 64
-#define BUSY_BLOCKS 264  /* two for each of 132 multiprocessors */
 #define TILES_MARGIN 0.2 /* two estimates' errors: docs/cuda_cost.md */
 #define KEPT_WIDTH 256   /* 70 KB of queries that stay turned */
 
@@ -251,10 +250,20 @@ static short_shape short_shape_of(const vtb_cuda *c, const operands *o) {
                        o->turn_q.width && is_wide(c, o->q) ? "float" : vtb__cuda_tile_type(c)};
   int64_t heads = a->n_batch * a->n_heads, all = ceil_div(a->n_queries, 16) * 16;
   int64_t most = all < 256 ? all : 256;
-  bool busy = heads * ceil_div(a->n_queries, most) >= BUSY_BLOCKS;
+  bool busy = heads * ceil_div(a->n_queries, most) >= 2 * vtb_cuda_gpu(c)->processors;
   s.warps = short_warps(a, busy ? most / 16 : 8, s.queries);
   s.rows = busy ? most : 16 * s.warps;
   return s;
+}
+
+/* Of texts that copy rows sixteen bytes at a time. */
+static void fill_whole_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
+  fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_shapes(c, k, o);
+  fill_tables(c, k, o);
+  fill_results(c, k, o);
 }
 
 static void attend_short(vtb_cuda *c, const operands *o) {
@@ -262,12 +271,7 @@ static void attend_short(vtb_cuda *c, const operands *o) {
   short_shape s = short_shape_of(c, o);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, "attention_short", "attention_short.cu", (int)(32 * s.warps));
-  fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
-  fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
-  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
-  fill_shapes(c, k, o);
-  fill_tables(c, k, o);
-  fill_results(c, k, o);
+  fill_whole_rows(c, k, o);
   vtb_cuda_fill(k, "T", "%s", tile_type(c, o, false));
   vtb_cuda_fill(k, "TQ", "%s", s.queries);
   if (rounds_to_half(c) && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH)
@@ -320,12 +324,7 @@ static void attend_tiles(vtb_cuda *c, const operands *o) {
   int64_t parts = parts_of(a->value_width);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, "attention", "attention_tiles.cu", (int)(THREADS * parts));
-  fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
-  fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
-  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
-  fill_shapes(c, k, o);
-  fill_tables(c, k, o);
-  fill_results(c, k, o);
+  fill_whole_rows(c, k, o);
   vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
   VTB_CUDA_NUMBERS(k, {"PARTS", parts}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
   vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_TILES"));

@@ -9,6 +9,7 @@
  * result. What has another order of memory, or is too large for registers, is left to loops and
  * reductions.
  */
+#include "codegen/cuda/cost.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/plan/program.h"
 #include "ir/product.h"
@@ -16,7 +17,7 @@
 enum { A, B, OUT, ADD, TENSORS };
 enum { GROUP, M, N, K, CLASSES };
 enum { MOST_LETTERS = VTB_MOST_LETTERS, THREADS = 256, REGISTERS = 64, LEAST_ROWS = 64 };
-enum { FULL = 1056 /* blocks: 8 on each of 132 multiprocessors */, MOST_EACH = 64 };
+enum { MOST_EACH = 64 };
 
 typedef struct letter {
   vtb_letter_role role;
@@ -182,12 +183,15 @@ static int64_t choose_columns(const blocks *p) {
   return per * k <= REGISTERS ? per : k <= REGISTERS ? 1 : 0;
 }
 
+/* Blocks that keep the machine busy: eight a multiprocessor. */
+static int64_t busy_blocks(const blocks *p) { return 8 * (int64_t)vtb_cuda_gpu(p->c)->processors; }
+
 static bool emit_rows(blocks *p) {
   if (!choose_matrix(p)) return false;
   int64_t per = choose_columns(p), n = p->of[N].size, rows = p->of[M].size;
   int64_t columns = p->of[GROUP].size * n / (per ? per : 1), span = per > n ? per / n : 1;
   if (!per || columns > INT32_MAX) return false;
-  int64_t each = (rows * columns + FULL * THREADS - 1) / (FULL * THREADS);
+  int64_t threads = busy_blocks(p) * THREADS, each = (rows * columns + threads - 1) / threads;
   if (each > MOST_EACH) each = MOST_EACH;
   vtb_cuda_kernel *k = vtb_cuda_begin_text(p->c, "blocks", "blocks.cu", THREADS);
   vtb_cuda_in(k, number(p, p->a), "x_in");
@@ -263,7 +267,7 @@ static bool emit_sum(blocks *p) {
   while (side > 1 && (n % side || side * m > REGISTERS)) side--;
   if (side * m > REGISTERS || rows < LEAST_ROWS || groups * m * n > INT32_MAX / 4) return false;
   int64_t along = groups < 32 ? groups : 32, owners = (groups + along - 1) / along * (n / side);
-  int64_t shares = (FULL + owners - 1) / owners, most = rows * along / (4 * THREADS);
+  int64_t shares = (busy_blocks(p) + owners - 1) / owners, most = rows * along / (4 * THREADS);
   if (shares > most) shares = most;
   if (shares < 1) shares = 1;
   int64_t share = (rows + shares - 1) / shares;

@@ -3,15 +3,16 @@
  * vectors in floats; products by text/linscan_tiles.cu, whose blocks own whole rows of their
  * results. */
 #include "codegen/cuda/scan/linscan.h"
+#include "codegen/cuda/cost.h"
 #include "codegen/cuda/plan/program.h"
 
 enum { STATE_THREADS = 256 };
 
 /* The widest tiles of the state that still make a block a multiprocessor. */
 static int64_t value_tile(const vtb__cuda_scan *s, int64_t tile_k) {
-  enum { ENOUGH = 132 };
-  int64_t tile = 128, key_tiles = (s->K + tile_k - 1) / tile_k;
-  while (tile > 16 && (tile / 2 >= s->V || s->n * key_tiles * ((s->V + tile - 1) / tile) < ENOUGH))
+  int64_t tile = 128, key_tiles = (s->K + tile_k - 1) / tile_k,
+          enough = vtb_cuda_gpu(s->c)->processors;
+  while (tile > 16 && (tile / 2 >= s->V || s->n * key_tiles * ((s->V + tile - 1) / tile) < enough))
     tile /= 2;
   return tile;
 }
