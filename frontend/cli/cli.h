@@ -130,6 +130,7 @@ typedef struct cli_model_options {
   cli_list defines;            /* name=value */
   int64_t threads;
   bool json;
+  bool said;          /* something, to whoever asked for --print-after or --time-passes */
   vtb_report *report; /* of everything the command compiles, so that a warning is said once */
 } cli_model_options;
 /* The first and the last of them, which are one value for every command. */

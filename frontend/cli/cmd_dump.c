@@ -31,6 +31,15 @@ static bool is_of_this_machine(const dump_options *d, const vtb_compile_options 
          !d->arch;
 }
 
+/* A pass may exist and not be of this stage. */
+static void note_silence(const dump_options *d) {
+  const vtb_compile_options *o = &d->model.compile;
+  if (o->print_after && !o->time_passes && !d->model.said)
+    cli_say("pass %s does not run up to stage %s; `--print-after all --time-passes` names those "
+            "that do\n",
+            o->print_after, d->stage);
+}
+
 static vtb_status dump(const char *what, const dump_options *d) {
   vtb_compile_options o = cli_compile_options(&d->model, what);
   char *text = NULL;
@@ -53,6 +62,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
   vtb_status status =
       vtb_compile_stage(&o, stage_of(d), d->cpu ? d->cpu : d->arch, &text, d->model.report);
   if (status == VTB_OK) print(d, text);
+  if (status == VTB_OK) note_silence(d);
   vtb_free(text);
   return cli_report(&d->model, status);
 }

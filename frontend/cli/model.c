@@ -6,7 +6,8 @@
 #include <string.h>
 
 static void say(void *user, const char *text) {
-  (void)user;
+  cli_model_options *m = user;
+  m->said = true;
   fputs(text, stderr);
 }
 
@@ -21,6 +22,7 @@ void cli_model_parsed(cli_model_options *m) {
   m->compile.defines = m->defines.at;
   m->compile.n_defines = m->defines.n;
   m->compile.say = say;
+  m->compile.user = m;
   m->report = vtb_report_new();
 }
 

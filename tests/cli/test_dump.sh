@@ -47,5 +47,7 @@ done
 expect 0 "$VERTEBRA" dump vil_nano --target cuda --stage fused --print-after storage; says "// after storage"
 # the whole way of a training step has names
 expect 0 "$VERTEBRA" dump vil_nano --train --stage grad --print-after all --time-passes; says "// after train_step"; says "// after update"; says "train_step  "
+expect 0 "$VERTEBRA" dump vil_nano --train --stage grad --print-after autodiff; says "pass autodiff does not run up to stage grad"
+expect 0 "$VERTEBRA" dump vil_nano --train --stage grad --print-after update; silent_about "does not run"
 expect 2 "$VERTEBRA" dump vil_nano --target cuda --stage llvm; says "no stage 'llvm'"
 expect 2 "$VERTEBRA" dump vil_nano --target cpu --stage launches --audit; says "target cpu launches nothing that --audit could run"
