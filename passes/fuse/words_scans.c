@@ -52,9 +52,9 @@ bool vtb_scan_takes_body(const vtb_inst *scan) {
   if (!is_scan(scan) || vtb_scan_is_product(scan)) return false;
   vtb_scan s = vtb_scan_of(scan);
   vtb_decay_axes axes = s.decay->axes;
-  if (s.grad) return s.decay->rates && s.K <= 16 && !s.init && !s.dlast;
-  return !s.normalizer && s.K <= 256 &&
-         (s.decay->rates || axes == VTB_ALONG_KEY || axes == VTB_ALONG_VALUE);
+  if (s.K > 256) return false; /* whose sums over keys are several blocks' */
+  if (s.grad) return s.decay->rates && !s.init && !s.dlast;
+  return !s.normalizer && (s.decay->rates || axes == VTB_ALONG_KEY || axes == VTB_ALONG_VALUE);
 }
 
 bool vtb__anchor_steps(const vtb_inst *i) {

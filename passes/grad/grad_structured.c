@@ -107,7 +107,7 @@ enum { STARTS = 8 /* tokens */ };
 /* Whether the forward scan leaves states for its adjoint, which then walks back from them. */
 static bool leaves_starts(vtb__gradient *g, const vtb_inst *inst) {
   vtb_scan s = vtb_scan_of(inst);
-  if (!g->ad->starts || !s.decay->rates || s.init || s.K > 16 || s.K % 4 != 0) return false;
+  if (!g->ad->starts || !s.decay->rates || s.init || s.K > 256 || s.K % 4 != 0) return false;
   return vtb_reader_count(inst->results[1]) == 0 && s.n_tokens > STARTS;
 }
 

@@ -37,7 +37,8 @@ static const shape shapes[] = {
     {ask_scans, "scan", 2, 512, 1, 16, 384, NULL},
     {ask_scans, "scan", 2, 4096, 1, 16, 384, "bytes of shared memory a block"},
     {ask_scan_grad, "scan", 2, 197, 1, 16, 384, NULL},
-    {ask_scan_grad, "scan", 2, 197, 1, 17, 384, "requires K <= 16: K is 17"},
+    {ask_scan_grad, "scan", 2, 197, 1, 32, 384, NULL},
+    {ask_scan_grad, "scan", 2, 197, 1, 640, 384, "threads, and 1024 are the most"},
     /* K: taps in both directions; V: channels of a head */
     {ask_convolution, "local", 2, 14, 4, 3, 96, NULL},
     {ask_convolution, "local", 2, 14, 4, 7, 96, NULL},

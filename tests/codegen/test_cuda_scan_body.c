@@ -26,6 +26,7 @@ static const body_case cases[] = {
     {VALUE, NULL, "rows~@3x5", 2, 15, 1, 4, 9, false, false, true, true},
     {KEY, "cols@2x5", NULL, 1, 10, 2, 20, 40, false, false, true, false},
     {RATES, NULL, NULL, 1, 1, 1, 1, 1, false, false, false, false},
+    {RATES, "rows~@3x7", "rows@3x7", 1, 21, 2, 24, 33, false, false, true, false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
@@ -95,6 +96,9 @@ static const body_case adjoints[] = {
     {RATES, "rows~@3x7", NULL, 3, 21, 2, 5, 33, false, false, false, false},
     {RATES, "cols@2x4", NULL, 1, 8, 2, 3, 7, false, false, true, false},
     {RATES, NULL, NULL, 1, 1, 1, 1, 1, false, false, false, true},
+    {RATES, "rows~@3x7", NULL, 2, 21, 1, 40, 70, false, false, true,
+     true}, /* keys of three warps */
+    {RATES, NULL, NULL, 1, 11, 2, 32, 33, false, false, false, false},
 };
 
 static vtb_value *column_sums(cuda_cases *c, vtb_value *x) {
@@ -114,6 +118,10 @@ static const body_case halves[] = {
     {RATES, "rows~@3x7", NULL, 1, 21, 2, 4, 33, false, true, false, false},
     {RATES, "cols@2x8", NULL, 2, 16, 1, 12, 40, false, true, false, false},
     {RATES, NULL, NULL, 1, 9, 1, 8, 129, false, true, true, false},
+    {RATES, "rows~@3x7", NULL, 2, 21, 1, 32, 70, false, true, true,
+     true}, /* keys of two warps, three */
+    {RATES, NULL, NULL, 1, 33, 2, 40, 33, false, false, false, false},
+    {RATES, NULL, NULL, 1, 19, 1, 24, 150, false, true, false, false},
 };
 static const char *factors; /* of adjoints */
 

@@ -23,6 +23,7 @@ static steps_shape make_shape(const vtb__cuda_scan *s, int64_t most_keys) {
   int64_t keys = ceil_div(s->K, p.key_tiles), columns = ceil_div(s->V1, 32);
   while (p.kr < keys && p.kr < 16) p.kr *= 2;
   p.groups = ceil_div(keys, p.kr);
+  if (!s->grad && p.kr > 4) p.kr = (ceil_div(keys, p.groups) + 3) / 4 * 4; /* read four at a time */
   p.wide = p.groups > 1 ? 1 : columns < 4 ? columns : 4;
   p.blocks = ceil_div(columns, p.wide);
   while (p.segment > 1 && p.segment * p.kr * p.groups * p.wide * 128 > HISTORY_BYTES)
@@ -378,21 +379,26 @@ static void fill_pair_starts(vtb__cuda_scan *s, int starts) {
 }
 
 void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
-  enum { SEGMENT = 8, WIDEST = 4 };
+  enum { SEGMENT = 8, WIDEST = 4, WARPS = 8, KEYS = 16 /* of a warp */ };
   vtb_dtype state = vtb__scan_state_type(fused);
-  int64_t columns = ceil_div(s->V, 32), wide = columns < WIDEST ? columns : WIDEST;
-  int64_t blocks = ceil_div(columns, wide), n_starts = ceil_div(s->N, SEGMENT) - 1;
+  int64_t columns = ceil_div(s->V, 32), parts = ceil_div(s->K, KEYS), segment = SEGMENT;
+  int64_t wide = columns < WIDEST ? columns : WIDEST;
+  bool pairs = vtb_is_half(state); /* which lie in floats */
+  while (wide > 1 && wide * parts > WARPS) wide--;
+  while (!pairs && segment * wide * parts * 32 * KEYS * 4 > HISTORY_BYTES) segment /= 2;
+  int64_t blocks = ceil_div(columns, wide), n_starts = ceil_div(s->N, segment) - 1;
   if (n_starts < 1) n_starts = 1; /* a place that is not used */
   steps_parts keys = make_parts(s, "part_k", blocks, 2, s->K);
-  bool pairs = vtb_is_half(state); /* which lie in floats */
-  int64_t bytes = s->n * n_starts * blocks * wide * 32 * 16 * (int64_t)vtb_dtype_bytes(state);
+  int64_t bytes =
+      s->n * n_starts * blocks * wide * parts * 32 * KEYS * (int64_t)vtb_dtype_bytes(state);
   int starts = pairs && s->at.given >= 0 ? -1 : vtb_cuda_temp(s->c, bytes);
   int rates = s->at.drates < 0 ? -1 : vtb_cuda_temp(s->c, s->n * s->K * s->V * 4);
   int totals[VTB_MAX_SCAN_SUMS];
   vtb__scan_begin(s, "linscan_rates_grad",
-                  pairs ? "linscan_rates_pairs.cu" : "linscan_rates_grad.cu", (int)(32 * wide));
+                  pairs ? "linscan_rates_pairs.cu" : "linscan_rates_grad.cu",
+                  (int)(32 * wide * parts));
   vtb__scan_codes codes = vtb__scan_grad_codes_make(s, fused);
-  VTB_CUDA_NUMBERS(s->k, {"WIDE", wide}, {"SEGMENT", SEGMENT},
+  VTB_CUDA_NUMBERS(s->k, {"WIDE", wide}, {"PARTS", parts}, {"SEGMENT", segment},
                    {"SUMS", codes.n_sums > 0 ? codes.n_sums : 1});
   if (pairs)
     fill_pair_starts(s, starts);

@@ -1,13 +1,14 @@
-/* The adjoint of a linear recurrence of class rates with up to 16 keys, in a body (linscan_body.c): as linscan_steps_grad.cu,
+/* The adjoint of a linear recurrence of class rates, in a body (linscan_body.c): as linscan_steps_grad.cu,
  *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}
  *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dlog D_t = P_t o D_t o S_{t-1}
- * but a warp owns 32 columns of V and all keys, a lane 4 keys of 4 columns: sums over columns and over keys begin in
- * the lane and end in 13 shuffles a token. Forward once, keeping the state at every segment's start; then, last segment
+ * but a warp owns 32 columns of V and 16 keys, a lane 4 keys of 4 columns: sums over columns and over keys begin in
+ * the lane and end in 13 shuffles a token; of more keys each 16 are another warp's (part), whose sums over keys are added
+ * behind the segment. Forward once, keeping the state at every segment's start; then, last segment
  * first, the states inside it are made again into shared memory. What v, steps and dy are computed of is read by lanes
  * along columns, as are the results. Sums over tokens of what is behind them are added a sequence at a time. */
 #include "scans.cuh"
 hole int N, K, V;
-hole int WIDE, SEGMENT, THREADS; /* warps; tokens */
+hole int WIDE, PARTS, SEGMENT, THREADS; /* warps along columns, along keys; tokens */
 hole int SCANS;                  /* of all directions */
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
@@ -20,20 +21,23 @@ hole code put;                   /* stores what is behind d_input, d_step at pos
 hole code put_dq, put_dk;        /* store value at pos of key x */
 hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
-constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT;
-require THREADS == COLUMNS && K <= 16;
-cost issue = WIDE * N * (420 + 960 / SEGMENT);
-cost special = WIDE * 32 * N * 3 * KP;
+constexpr int LANES = COLUMNS * PARTS, WARPS = WIDE * PARTS, KEYS = KP * PARTS, OWN_KEYS = SEGMENT * KP;
+constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, TURNS = (SEGMENT + PARTS - 1) / PARTS;
+require THREADS == LANES && K <= KEYS;
+cost issue = WARPS * N * (420 + 960 / SEGMENT);
+cost special = WARPS * 32 * N * 3 * KP;
 cost chain = 150 * N;
 cost registers = 125;
-shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
-shared float rows[4 * SEGMENT * COLUMNS]; /* v, then its adjoint; steps; dy; the steps' adjoint */
-shared float history[SEGMENT * COLUMNS * KP];
-shared float sums[2 * WIDE * SEGMENT * KP];
+shared float keys[SEGMENT * KEYS], queries[SEGMENT * KEYS];
+shared float rows[3 * SEGMENT * COLUMNS]; /* v, steps, dy */
+shared float back[2 * SEGMENT * LANES];   /* adjoints of v and of steps, of the part's keys */
+shared float history[SEGMENT * LANES * KP];
+shared float sums[2 * WARPS * OWN_KEYS];
 const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
-const int lane = vtb_lane(), warp = vtb_warp(), key0 = lane % 4 * 4, column0 = warp * 32 + lane / 4 * 4;
+const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(), part = warp / WIDE, own0 = lane % 4 * 4;
+const int key0 = part * KP + own0, column0 = warp % WIDE * 32 + lane / 4 * 4, column = tid % COLUMNS;
 auto place = [&](int t) -> int { return ${place}; };
 auto part_at = [&](int which, int t, int x) -> vtb_i64 {
   return ((((vtb_i64)block * 2 + which) * SCANS + scan) * N + t) * K + x;
@@ -59,10 +63,12 @@ int t0 = 0, n = 0;
 auto load = [&](int segment, bool backward) {
   t0 = segment * SEGMENT;
   n = vtb_min_int(N - t0, SEGMENT);
-  vtb_fill_rows<SEGMENT, KP, KP, WIDE>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
-  if (backward) vtb_fill_rows<SEGMENT, KP, KP, WIDE>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
-  const int x = block * COLUMNS + vtb_tid();
-  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+  vtb_fill_rows<SEGMENT, KEYS, KEYS, WARPS>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
+  if (backward) vtb_fill_rows<SEGMENT, KEYS, KEYS, WARPS>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
+  const int x = block * COLUMNS + column;
+  VTB_UNROLL for (int turn = 0; turn < TURNS; turn++) {
+    const int i = turn * PARTS + part;
+    if (SEGMENT % PARTS != 0 && i >= SEGMENT) break;
     float input = 0.0f, step = 0.0f, dy = 0.0f;
     if (i < n && x < V) {
       if (backward)
@@ -70,15 +76,15 @@ auto load = [&](int segment, bool backward) {
       else
         values(place(t0 + i), x, input, step);
     }
-    rows[row(0, i) + vtb_tid()] = input;
-    rows[row(1, i) + vtb_tid()] = step;
-    if (backward) rows[row(2, i) + vtb_tid()] = dy;
+    rows[row(0, i) + column] = input;
+    rows[row(1, i) + column] = step;
+    if (backward) rows[row(2, i) + column] = dy;
   }
   vtb_sync();
 };
 auto advance = [&](int i) {
   float k_row[4], v[4], step[4];
-  vtb_load_row(k_row, keys, i * KP + key0);
+  vtb_load_row(k_row, keys, i * KEYS + key0);
   vtb_load_row(v, rows, row(0, i) + column0);
   vtb_load_row(step, rows, row(1, i) + column0);
   VTB_UNROLL for (int c = 0; c < 4; c++)
@@ -99,7 +105,7 @@ auto get_states = [&](auto from, vtb_i64 at, int c) {
   state[c][3] = four.w;
 };
 auto start_of = [&](int segment) -> vtb_i64 { /* the first starts from nothing */
-  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (COLUMNS * KP) + warp * (32 * KP);
+  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (LANES * KP) + warp * (32 * KP);
 };
 
 for (int segment = 0; segment < SEGMENTS - 1; segment++) {
@@ -118,20 +124,20 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     if (segment > 0) get_states(starts, start_of(segment), c);
   }
   VTB_NO_UNROLL for (int i = 0; i < n; i++) { /* history: the states before each token */
-    put_states(history, (i * WIDE + warp) * (32 * KP));
+    put_states(history, (i * WARPS + warp) * (32 * KP));
     advance(i);
   }
   VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
     float q_row[4], k_row[4], v[4], step[4], dy[4], to_keys[8], to_values[8]; /* to q, then k; to v, then steps */
-    vtb_load_row(q_row, queries, i * KP + key0);
-    vtb_load_row(k_row, keys, i * KP + key0);
+    vtb_load_row(q_row, queries, i * KEYS + key0);
+    vtb_load_row(k_row, keys, i * KEYS + key0);
     vtb_load_row(v, rows, row(0, i) + column0);
     vtb_load_row(step, rows, row(1, i) + column0);
     vtb_load_row(dy, rows, row(2, i) + column0);
     VTB_UNROLL for (int j = 0; j < 8; j++) to_keys[j] = to_values[j] = 0.0f;
     VTB_UNROLL for (int c = 0; c < 4; c++) {
       VTB_UNROLL for (int j = 0; j < 4; j++) to_keys[j] += state[c][j] * dy[c];
-      get_states(history, (i * WIDE + warp) * (32 * KP), c);
+      get_states(history, (i * WARPS + warp) * (32 * KP), c);
       VTB_UNROLL for (int j = 0; j < 4; j++) {
         const float p = carry[c][j] + q_row[j] * dy[c];
         carry[c][j] = vtb_exp2_fast(step[c] * rate[c][j]) * p;
@@ -160,31 +166,36 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
         to_values[j] = kept + vtb_shfl_xor(sent, half);
       }
     }
-    const int which = lane / 16, key = key0 + lane / 4 % 4, pair = column0 + lane % 2 * 2;
-    sums[((warp * 2 + which) * SEGMENT + i) * KP + key] = to_keys[0];
-    vtb_sync_warp(); /* v has been read */
-    const float back = lane & 2 ? 0.6931471805599453f : 1.0f;
-    rows[row(lane & 2 ? 3 : 0, i) + pair] = back * to_values[0];
-    rows[row(lane & 2 ? 3 : 0, i) + pair + 1] = back * to_values[1];
+    const int which = lane / 16, key = own0 + lane / 4 % 4, pair = column0 + lane % 2 * 2;
+    sums[(warp * 2 + which) * OWN_KEYS + i * KP + key] = to_keys[0];
+    const float scale = lane & 2 ? 0.6931471805599453f : 1.0f;
+    const int at = ((lane & 2 ? SEGMENT : 0) + i) * LANES + part * COLUMNS + pair;
+    back[at] = scale * to_values[0];
+    back[at + 1] = scale * to_values[1];
   }
   vtb_sync();
-  for (int i = vtb_tid(); i < 2 * n * K; i += COLUMNS) {
+  for (int i = vtb_tid(); i < 2 * n * K; i += LANES) {
     const int which = i / (n * K), token = i / K % n, x = i % K;
     const vtb_i64 pos = place(t0 + token);
     float value = 0.0f;
-    for (int w = 0; w < WIDE; w++) value += sums[((w * 2 + which) * SEGMENT + token) * KP + x];
+    for (int w = 0; w < WIDE; w++) value += sums[((x / KP * WIDE + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
     if (which == 0) {
       ${put_dq}
     } else {
       ${put_dk}
     }
   }
-  const int x = block * COLUMNS + vtb_tid();
-  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+  const int x = block * COLUMNS + column;
+  VTB_UNROLL for (int turn = 0; turn < TURNS; turn++) {
+    const int i = turn * PARTS + part;
     if (i >= n || x >= V) break;
     const vtb_i64 pos = place(t0 + i);
-    const float d_input = rows[row(0, i) + vtb_tid()], step = rows[row(1, i) + vtb_tid()];
-    const float dy = rows[row(2, i) + vtb_tid()], d_step = rows[row(3, i) + vtb_tid()];
+    const float step = rows[row(1, i) + column], dy = rows[row(2, i) + column];
+    float d_input = 0.0f, d_step = 0.0f;
+    VTB_UNROLL for (int p = 0; p < PARTS; p++) {
+      d_input += back[i * LANES + p * COLUMNS + column];
+      d_step += back[(SEGMENT + i) * LANES + p * COLUMNS + column];
+    }
     ${put}
   }
   vtb_sync();
@@ -198,7 +209,13 @@ VTB_UNROLL for (int c = 0; c < 4; c++) {
     }
   }
 }
-const int x = block * COLUMNS + vtb_tid();
-if (x < V) {
+if constexpr (PARTS > 1) {
+  VTB_UNROLL for (int i = 0; i < SUMS; i++) history[i * LANES + tid] = total[i];
+  vtb_sync();
+  VTB_UNROLL for (int p = 1; p < PARTS; p++)
+    VTB_UNROLL for (int i = 0; i < SUMS && part == 0; i++) total[i] += history[i * LANES + p * COLUMNS + column];
+}
+const int x = block * COLUMNS + column;
+if (x < V && part == 0) {
   ${put_totals}
 }

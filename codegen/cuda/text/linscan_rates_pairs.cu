@@ -1,12 +1,12 @@
-/* The adjoint of a linear recurrence of class rates with up to 16 keys, in a body (linscan_body.c), as
- * linscan_rates_grad.cu, where factors round to 16 bits: a lane owns a column and its 16 keys, so that sums over keys are
- * its own. Steps, decays and the two recurrences are fp32; what is multiplied into results is pairs of 16 bits (keys 2j and
+/* The adjoint of a linear recurrence of class rates in a body (linscan_body.c), as linscan_rates_grad.cu, where factors
+ * round to 16 bits: a lane owns 16 keys of a column, so that sums over these are its own; of more keys each 16 are
+ * another warp's (part), the warps of a column share out the tokens that they load and what is behind the sums. Steps, decays and the two recurrences are fp32; what is multiplied into results is pairs of 16 bits (keys 2j and
  * 2j + 1), as are states inside a segment. Sums over the 32 columns of a warp are two products of matrices a token: of
  * selectors by the lanes' numbers, which adds up lanes of four, and of that by ones in the token's column. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, V;
-hole int WIDE, SEGMENT, THREADS; /* warps; tokens */
+hole int WIDE, PARTS, SEGMENT, THREADS; /* warps along columns, along keys; tokens */
 hole int SCANS;                  /* of all directions */
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
@@ -21,22 +21,24 @@ hole code put;                   /* stores what is behind d_input, d_step at pos
 hole code put_dq, put_dk;        /* store value at pos of key x */
 hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, PAIRS = KP / 2, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
-constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, ROW_KEYS = SEGMENT * KP;
-require THREADS == COLUMNS && K <= 16 && SEGMENT == 8;
-cost issue = WIDE * N * (GIVEN ? 372 : 466);
-cost special = WIDE * 32 * N * (GIVEN ? 2 : 3) * KP;
-cost tensor = WIDE * N * 40960;
+constexpr int LANES = COLUMNS * PARTS, KEYS = KP * PARTS, OWN_KEYS = 8 * KP, ROW_KEYS = SEGMENT * KEYS;
+constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, TURNS = (SEGMENT + PARTS - 1) / PARTS;
+require THREADS == LANES && K <= KEYS && SEGMENT == 8;
+cost issue = WIDE * PARTS * N * (GIVEN ? 372 : 466);
+cost special = WIDE * PARTS * 32 * N * (GIVEN ? 2 : 3) * KP;
+cost tensor = WIDE * PARTS * N * 40960;
 cost chain = 200 * N;
-cost registers = 132;
+cost registers = GIVEN ? 128 : 132;
 shared float keys[ROW_KEYS], queries[ROW_KEYS], key_pairs[ROW_KEYS / 2];
 shared float rows[3 * SEGMENT * COLUMNS]; /* v, steps, dy */
-shared float drates[KP * COLUMNS], rate_pairs[PAIRS * COLUMNS];
-shared float history[SEGMENT * PAIRS * COLUMNS];
+shared float drates[KP * LANES], rate_pairs[PAIRS * LANES];
+shared float history[SEGMENT * PAIRS * LANES];
 shared float sums[2 * WIDE * ROW_KEYS] over history; /* when a segment's states have been read */
 const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
-const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(), x = block * COLUMNS + tid;
+const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(), column = PARTS == 1 ? tid : tid % COLUMNS;
+const int part = PARTS == 1 ? 0 : tid / COLUMNS, key0 = part * KP, x = block * COLUMNS + column;
 const bool real = V % COLUMNS == 0 || x < V;
 const int near = real ? x : V - 1; /* what is loaded where there is no column */
 auto place = [&](int t) -> int { return ${place}; };
@@ -52,25 +54,25 @@ auto given = [&](vtb_i64 pos, int x, float &input, float &step, float &dy) { ${g
 float state[KP], rate[KP];
 VTB_UNROLL for (int j = 0; j < KP; j++) {
   state[j] = rate[j] = 0.0f;
-  if (j < K && real) rate[j] = 1.4426950408889634f * rate_of(j, x);
+  if (key0 + j < K && real) rate[j] = 1.4426950408889634f * rate_of(key0 + j, x);
 }
 VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
   const vtb_f4 four = {vtb_float(vtb_pack_bf16(rate[2 * j], rate[2 * j + 1])),
                        vtb_float(vtb_pack_bf16(rate[2 * j + 2], rate[2 * j + 3])),
                        vtb_float(vtb_pack_bf16(rate[2 * j + 4], rate[2 * j + 5])),
                        vtb_float(vtb_pack_bf16(rate[2 * j + 6], rate[2 * j + 7]))};
-  vtb_store4(rate_pairs, (j / 4 * COLUMNS + tid) * 4, four);
+  vtb_store4(rate_pairs, (j / 4 * LANES + tid) * 4, four);
 }
-VTB_UNROLL for (int j = 0; j < KP; j += 4) vtb_store4(drates, (j / 4 * COLUMNS + tid) * 4, vtb_splat(0.0f));
+VTB_UNROLL for (int j = 0; j < KP; j += 4) vtb_store4(drates, (j / 4 * LANES + tid) * 4, vtb_splat(0.0f));
 float total[SUMS];
 VTB_UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0.0f;
 int t0 = 0, n = 0;
 auto load_keys = [&](bool backward) {
-  VTB_UNROLL for (int e0 = 0; e0 < ROW_KEYS; e0 += COLUMNS) {
-    const int e = e0 + tid, i = e / KP, key = e % KP;
-    const bool mine = ROW_KEYS % COLUMNS == 0 || e < ROW_KEYS, there = mine && i < n && key < K;
+  VTB_UNROLL for (int e0 = 0; e0 < ROW_KEYS; e0 += LANES) {
+    const int e = e0 + tid, i = e / KEYS, key = e % KEYS;
+    const bool mine = ROW_KEYS % LANES == 0 || e < ROW_KEYS, there = mine && i < n && key < K;
     const vtb_i64 pos = place(vtb_min_int(t0 + i, N - 1));
-    const int near_key = K == KP ? key : vtb_min_int(key, K - 1);
+    const int near_key = K == KEYS ? key : vtb_min_int(key, K - 1);
     const float k = k_at(pos, near_key), own = there ? k : 0.0f;
     if (mine) keys[e] = own;
     if (backward) {
@@ -83,7 +85,7 @@ auto load_keys = [&](bool backward) {
 auto advance = [&](int i, float v, float step) {
   VTB_UNROLL for (int j = 0; j < KP; j += 4) {
     float k_row[4];
-    vtb_load_row(k_row, keys, i * KP + j);
+    vtb_load_row(k_row, keys, i * KEYS + key0 + j);
     VTB_UNROLL for (int e = 0; e < 4; e++)
       state[j + e] = vtb_exp2_fast(step * rate[j + e]) * state[j + e] + k_row[e] * v;
   }
@@ -95,12 +97,12 @@ auto pack_state = [&](vtb_u32 (&to)[PAIRS]) {
 auto put_pairs = [&](auto to, vtb_i64 at, const vtb_u32 (&pairs)[PAIRS]) {
   VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
     const vtb_f4 four = {vtb_float(pairs[j]), vtb_float(pairs[j + 1]), vtb_float(pairs[j + 2]), vtb_float(pairs[j + 3])};
-    vtb_store4(to, at + (j / 4 * COLUMNS + tid) * 4, four);
+    vtb_store4(to, at + (j / 4 * LANES + tid) * 4, four);
   }
 };
 auto get_pairs = [&](auto from, vtb_i64 at, vtb_u32 (&pairs)[PAIRS]) {
   VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
-    const vtb_f4 four = vtb_load4(from, at + (j / 4 * COLUMNS + tid) * 4);
+    const vtb_f4 four = vtb_load4(from, at + (j / 4 * LANES + tid) * 4);
     pairs[j] = vtb_bits(four.x);
     pairs[j + 1] = vtb_bits(four.y);
     pairs[j + 2] = vtb_bits(four.z);
@@ -118,8 +120,8 @@ auto unpack_state = [&](const vtb_u32 (&from)[PAIRS]) {
 auto get_given = [&](auto from, int segment) { /* as linscan_steps.cu has left them */
   const vtb_i64 first = (((vtb_i64)b * HEADS + h) * (SEGMENTS - 1) + segment - 1) * (K / 4);
   VTB_UNROLL for (int j = 0; j < KP; j += 4) {
-    if (j >= K) break;
-    const vtb_f4 four = vtb_load4(from, ((first + j / 4) * V + near) * 4);
+    if (key0 + j >= K) break;
+    const vtb_f4 four = vtb_load4(from, ((first + (key0 + j) / 4) * V + near) * 4);
     state[j] = four.x;
     state[j + 1] = four.y;
     state[j + 2] = four.z;
@@ -127,7 +129,7 @@ auto get_given = [&](auto from, int segment) { /* as linscan_steps.cu has left t
   }
 };
 auto start_of = [&](int segment) -> vtb_i64 { /* the first starts from nothing */
-  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (COLUMNS * PAIRS);
+  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (LANES * PAIRS);
 };
 
 for (int segment = 0; segment < (GIVEN ? 0 : SEGMENTS - 1); segment++) {
@@ -176,12 +178,14 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   t0 = segment * SEGMENT;
   n = vtb_min_int(N - t0, SEGMENT);
   load_keys(true);
-  VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
+  VTB_UNROLL for (int turn = 0; turn < TURNS; turn++) {
     float input = 0.0f, step = 0.0f, dy = 0.0f;
+    const int i = turn * PARTS + part;
+    if (SEGMENT % PARTS != 0 && i >= SEGMENT) break;
     given(place(N % SEGMENT == 0 ? t0 + i : vtb_min_int(t0 + i, N - 1)), near, input, step, dy);
-    rows[i * COLUMNS + tid] = real ? input : 0.0f;
-    rows[(SEGMENT + i) * COLUMNS + tid] = step;
-    rows[(2 * SEGMENT + i) * COLUMNS + tid] = real ? dy : 0.0f;
+    rows[i * COLUMNS + column] = real ? input : 0.0f;
+    rows[(SEGMENT + i) * COLUMNS + column] = step;
+    rows[(2 * SEGMENT + i) * COLUMNS + column] = real ? dy : 0.0f;
   }
   vtb_u32 now[PAIRS], drate_pairs[PAIRS];
   VTB_UNROLL for (int j = 0; j < PAIRS; j++) {
@@ -193,27 +197,31 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   }
   vtb_sync();
   VTB_NO_UNROLL for (int i = 0; i < n; i++) { /* history: the states before each token */
-    put_pairs(history, i * (PAIRS * COLUMNS), now);
-    advance(i, rows[i * COLUMNS + tid], rows[(SEGMENT + i) * COLUMNS + tid]);
+    put_pairs(history, i * (PAIRS * LANES), now);
+    advance(i, rows[i * COLUMNS + column], rows[(SEGMENT + i) * COLUMNS + column]);
     pack_state(now);
   }
+  auto finish = [&](int i, float step, float dy, float d_input, float d_step) {
+    const vtb_i64 pos = place(t0 + i);
+    ${put}
+  };
   float to_q[4] = {0.0f, 0.0f, 0.0f, 0.0f}, to_k[4] = {0.0f, 0.0f, 0.0f, 0.0f}; /* of all tokens */
   VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
-    const float v = rows[i * COLUMNS + tid], step = rows[(SEGMENT + i) * COLUMNS + tid];
-    const float dy = rows[(2 * SEGMENT + i) * COLUMNS + tid];
+    const float v = rows[i * COLUMNS + column], step = rows[(SEGMENT + i) * COLUMNS + column];
+    const float dy = rows[(2 * SEGMENT + i) * COLUMNS + column];
     const vtb_u32 dy_pair = vtb_pack_bf16(dy, dy), v_pair = vtb_pack_bf16(v, v), step_pair = vtb_pack_bf16(step, step);
     const vtb_u32 chosen = g == i ? 0x3f800000u : 0u;
     vtb_u32 terms[PAIRS], to_v[2] = {0u, 0u}, to_step[2] = {0u, 0u};
     VTB_UNROLL for (int j = 0; j < PAIRS; j++) terms[j] = vtb_multiply_bf16(now[j], dy_pair);
     sum_columns(to_q, terms, chosen);
-    get_pairs(history, i * (PAIRS * COLUMNS), now);
+    get_pairs(history, i * (PAIRS * LANES), now);
     VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
       float k_row[4], rate_row[4];
-      vtb_load_row(k_row, key_pairs, i * PAIRS + j);
-      vtb_load_row(rate_row, rate_pairs, (j / 4 * COLUMNS + tid) * 4);
+      vtb_load_row(k_row, key_pairs, (i * KEYS + key0) / 2 + j);
+      vtb_load_row(rate_row, rate_pairs, (j / 4 * LANES + tid) * 4);
       VTB_UNROLL for (int e = 0; e < 4; e += 2) {
         float q_row[4];
-        vtb_load_row(q_row, queries, i * KP + 2 * (j + e));
+        vtb_load_row(q_row, queries, i * KEYS + key0 + 2 * (j + e));
         VTB_UNROLL for (int f = 0; f < 2; f++) {
           const int pair = j + e + f, key = 2 * pair;
           const float p0 = carry[key] + q_row[2 * f] * dy, p1 = carry[key + 1] + q_row[2 * f + 1] * dy;
@@ -230,16 +238,20 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     }
     sum_columns(to_k, terms, chosen);
     if (real) {
-      const vtb_i64 pos = place(t0 + i);
       const vtb_u32 ones = 0x3f803f80u;
       const vtb_u32 inputs = vtb_fma_bf16(to_v[0], ones, to_v[1]), steps = vtb_fma_bf16(to_step[0], ones, to_step[1]);
       const float d_input = low_of(inputs) + high_of(inputs);
       const float d_step = 0.6931471805599453f * (low_of(steps) + high_of(steps));
-      ${put}
+      if constexpr (PARTS == 1) {
+        finish(i, step, dy, d_input, d_step);
+      } else { /* where the lane's states before the token were */
+        history[i * (PAIRS * LANES) + tid * 4] = d_input;
+        history[i * (PAIRS * LANES) + tid * 4 + 1] = d_step;
+      }
     }
   }
   VTB_UNROLL for (int j = 0; j < PAIRS; j += 2) {
-    const int at = (j / 2 * COLUMNS + tid) * 4;
+    const int at = (j / 2 * LANES + tid) * 4;
     vtb_f4 four = vtb_load4(drates, at);
     four.x += low_of(drate_pairs[j]);
     four.y += high_of(drate_pairs[j]);
@@ -248,18 +260,32 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     vtb_store4(drates, at, four);
   }
   vtb_sync();
+  if constexpr (PARTS > 1) {
+    VTB_UNROLL for (int turn = 0; turn < TURNS; turn++) {
+      const int i = turn * PARTS + part;
+      if (i >= n || !real) break;
+      float d_input = 0.0f, d_step = 0.0f;
+      VTB_UNROLL for (int p = 0; p < PARTS; p++) {
+        const int at = i * (PAIRS * LANES) + (p * COLUMNS + column) * 4;
+        d_input += history[at];
+        d_step += history[at + 1];
+      }
+      finish(i, rows[(SEGMENT + i) * COLUMNS + column], rows[(2 * SEGMENT + i) * COLUMNS + column], d_input, d_step);
+    }
+    vtb_sync();
+  }
   VTB_UNROLL for (int f = 0; f < 4; f++) {
     const int at = (lane % 4 * 2 + f % 2) * KP + g + f / 2 * 8;
-    sums[(warp * 2 + 0) * ROW_KEYS + at] = to_q[f];
-    sums[(warp * 2 + 1) * ROW_KEYS + at] = to_k[f];
+    sums[(warp * 2 + 0) * OWN_KEYS + at] = to_q[f];
+    sums[(warp * 2 + 1) * OWN_KEYS + at] = to_k[f];
   }
   vtb_sync();
-  VTB_UNROLL for (int e0 = 0; e0 < 2 * ROW_KEYS; e0 += COLUMNS) {
-    const int e = e0 + tid, which = e / ROW_KEYS, at = e % ROW_KEYS, token = at / KP, x = at % KP;
+  VTB_UNROLL for (int e0 = 0; e0 < 2 * ROW_KEYS; e0 += LANES) {
+    const int e = e0 + tid, which = e / ROW_KEYS, token = e % ROW_KEYS / KEYS, x = e % KEYS, warp0 = x / KP * WIDE;
     if (e < 2 * ROW_KEYS && token < n && x < K) {
       const vtb_i64 pos = place(t0 + token);
       float value = 0.0f;
-      VTB_UNROLL for (int w = 0; w < WIDE; w++) value += sums[(w * 2 + which) * ROW_KEYS + at];
+      VTB_UNROLL for (int w = 0; w < WIDE; w++) value += sums[((warp0 + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
       if (which == 0) {
         ${put_dq}
       } else {
@@ -269,12 +295,19 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   }
   vtb_sync();
 }
-VTB_UNROLL for (int key = 0; key < KP; key++) {
-  const float s = drates[(key / 4 * COLUMNS + tid) * 4 + key % 4];
+VTB_UNROLL for (int j = 0; j < KP; j++) {
+  const int key = key0 + j;
+  const float s = drates[(j / 4 * LANES + tid) * 4 + j % 4];
   if (key < K && real) {
     ${put_rate}
   }
 }
-if (real) {
+if constexpr (PARTS > 1) { /* sums have been read */
+  VTB_UNROLL for (int i = 0; i < SUMS; i++) history[i * LANES + tid] = total[i];
+  vtb_sync();
+  VTB_UNROLL for (int p = 1; p < PARTS; p++)
+    VTB_UNROLL for (int i = 0; i < SUMS && part == 0; i++) total[i] += history[i * LANES + p * COLUMNS + column];
+}
+if (real && part == 0) {
   ${put_totals}
 }

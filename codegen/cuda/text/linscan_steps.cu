@@ -12,7 +12,7 @@ hole code directions;            /* pointers of direction dir */
 hole bool FIRST, LAST;           /* a state is given; the last one is asked for */
 hole bool BY_KEY;                /* decays are loaded by rows of keys */
 hole bool RATES;
-hole bool STARTS;                /* of segments but the first are stored: with one group of keys */
+hole bool STARTS;                /* of segments but the first are stored: with one tile of keys */
 hole int PASSES, MORE;           /* recurrences; numbers a token and column that put_y reads, too */
 hole type KEPT;                  /* of kept */
 hole type STATE;                 /* of a state's numbers and of what is read: see vtb_scan_is_wide */
@@ -27,14 +27,15 @@ hole code put_start;             /* stores four at `at` of the pass's starts */
 hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's column */
 constexpr int SEGMENT = 8, KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
 constexpr int BLOCKS = V_BLOCKS * KEY_TILES, LATER = (N + SEGMENT - 1) / SEGMENT - 1;
-require THREADS == 32 * WARPS && (!STARTS || (GROUPS == 1 && KEY_TILES == 1 && K % 4 == 0));
-cost issue = PASSES * WARPS * N * 8 * KR; /* beside what a body computes */
-cost registers = 44 + 2 * KR;
+require THREADS == 32 * WARPS && (!STARTS || (KEY_TILES == 1 && K % 4 == 0));
+cost issue = PASSES * WARPS * N * (5 * KR + (GROUPS == 1 ? 48 : 48 / GROUPS + 14)); /* with a body of a few ops */
+cost registers = (PASSES > 1 ? 96 : 75) + 2 * KR;
 cost special = RATES ? PASSES * 32 * WARPS * N * KR : 0;
 cost chain = PASSES * 30 * N;
 shared float decays[BY_KEY ? SEGMENT * KP : 0];
 shared float keys[SEGMENT * KP], queries[SEGMENT * KP];
 shared STATE parts[GROUPS > 1 ? GROUPS * SEGMENT * 32 : 0];
+shared float shares[GROUPS > 1 ? 2 * SEGMENT * 32 : 0]; /* values, steps: groups share out the tokens */
 shared KEPT kept[PASSES > 1 ? (PASSES - 1) * N * 32 * WIDE : 0];
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
@@ -79,8 +80,8 @@ for (pass = 0; pass < PASSES; pass++) {
     if (STARTS && t0 > 0 && real) {
       VTB_UNROLL for (int j = 0; j + 3 < KR; j += 4) {
         const vtb_f4 four = {(float)state[j], (float)state[j + 1], (float)state[j + 2], (float)state[j + 3]};
-        const vtb_i64 at = ((((vtb_i64)(b * HEADS + h) * LATER + t0 / SEGMENT - 1) * (K / 4) + j / 4) * V + x) * 4;
-        if (j < K) {
+        const vtb_i64 at = ((((vtb_i64)(b * HEADS + h) * LATER + t0 / SEGMENT - 1) * (K / 4) + (key0 + j) / 4) * V + x) * 4;
+        if (key0 + j < K) {
           ${put_start}
         }
       }
@@ -97,21 +98,27 @@ for (pass = 0; pass < PASSES; pass++) {
         vs[i] = y[i] = 0.0f;
         steps[i] = 1.0f;
         VTB_UNROLL for (int m = 0; m < MORE; m++) more[i][m] = 0.0f;
+        if (GROUPS > 1 && i % GROUPS != group) continue;
         if (i < n && real) values(p, place(t0 + i), vs[i], steps[i], more[i]);
+        if (GROUPS > 1) {
+          shares[i * 32 + lane] = vs[i];
+          shares[(SEGMENT + i) * 32 + lane] = steps[i];
+        }
       }
     }
     vtb_sync();
     VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
       if (i >= n) break;
       const vtb_i64 pos = place(t0 + i);
-      const float step = steps[i];
+      const float v = GROUPS > 1 ? shares[i * 32 + lane] : vs[i];
+      const float step = GROUPS > 1 ? shares[(SEGMENT + i) * 32 + lane] : steps[i];
       float k_row[KR], q_row[KR];
       vtb_load_row(k_row, keys, i * KP + own0);
       vtb_load_row(q_row, queries, i * KP + own0);
       VTB_UNROLL for (int j = 0; j < KR; j++) {
         const int at = i * KP + own0 + j, key = key0 + j;
         const float decay = ${decay};
-        state[j] = (STATE)decay * state[j] + (STATE)k_row[j] * (STATE)vs[i];
+        state[j] = (STATE)decay * state[j] + (STATE)k_row[j] * (STATE)v;
         y[i] += (STATE)q_row[j] * state[j];
       }
     }
