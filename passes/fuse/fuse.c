@@ -28,10 +28,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_splat(const vtb_inst *i) {
-  return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
-}
-
 static bool is_leaf_mover(vtb_op op) {
   return op == VTB_OP_pad || op == VTB_OP_permute || op == VTB_OP_shift || op == VTB_OP_concat;
 }
@@ -86,7 +82,7 @@ static bool is_row_column(const vtb_type *column, const vtb_type *row) {
  * and *shape describe the result. */
 static bool share_a_nest(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
   vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
-  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > VTB__FUSE_MOST_OPS) return false;
+  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > VTB__GROUP_MOST) return false;
   if (nc->kind == VTB_KERNEL_COL) {
     if (np->kind != VTB_KERNEL_LOOP || used_outside(f, p, c)) return false;
     if (!broadcasts_into(&np->shape, &nc->shape)) return false;
@@ -172,8 +168,6 @@ static void analyse(vtb__fuser *f) {
   f->nodes = vtb_xcalloc((size_t)vtb_func_number(func), sizeof *f->nodes);
   f->node_of = vtb_xmalloc(n_values * sizeof *f->node_of);
   f->returned = vtb_xcalloc(n_values, sizeof *f->returned);
-  /* a kernel's results have ids too, at most three for each value that was there */
-  f->inside = vtb_xcalloc(4 * n_values, sizeof *f->inside);
   f->reads = vtb_xcalloc(n_values, sizeof *f->reads);
   for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
   for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
@@ -189,7 +183,6 @@ static void fuser_free(vtb__fuser *f) {
   vtb_free(f->nodes);
   vtb_free(f->node_of);
   vtb_free(f->returned);
-  vtb_free(f->inside);
   vtb_free(f->reads);
 }
 
@@ -236,115 +229,6 @@ static vtb_func *same_kernel(vtb_map *kernels, const vtb_func *k) {
   return known;
 }
 
-/* A kernel under construction. */
-typedef struct kernel {
-  vtb__fuser *f;
-  int group;
-  vtb_builder b;
-  VTB_VEC(int) brought; /* ids of values outside that vtb__fuser.inside has a stand-in for */
-  VTB_VEC(vtb_value *) inputs;
-  VTB_VEC(vtb_value *) outputs;
-} kernel;
-
-static vtb_value *stand_in(kernel *k, const vtb_value *outside, vtb_value *inside) {
-  vtb_vec_push(&k->brought, outside->id);
-  return k->f->inside[outside->id] = inside;
-}
-
-/* What stands for `v` inside: a constant is copied, any other value becomes an argument. */
-static vtb_value *bring_in(kernel *k, vtb_value *v) {
-  if (k->f->inside[v->id]) return k->f->inside[v->id];
-  if (v->def && is_splat(v->def))
-    return stand_in(k, v, vtb_inst_clone(&k->b, v->def, NULL)->results[0]);
-  vtb_vec_push(&k->inputs, v);
-  return stand_in(k, v, vtb_func_add_arg(k->b.func, v->name, v->type));
-}
-
-static bool is_wanted_outside(vtb__fuser *f, int i, const vtb_value *result) {
-  bool wanted = f->returned[result->id];
-  VTB__EACH_USER(&f->groups, i, u) wanted |= vtb__fuse_find(f, *u) != vtb__fuse_find(f, i);
-  return wanted;
-}
-
-/* A sum over leading axes beside rows or elements. */
-static bool is_part(const kernel *k, const vtb_inst *inst) {
-  return k->f->nodes[k->group].strip && kind_of(inst) == VTB_KERNEL_COL;
-}
-
-static void copy_in(kernel *k, int i) {
-  vtb_inst *inst = k->f->nodes[i].inst;
-  vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
-  for (int o = 0; o < inst->n_operands; o++) operands[o] = bring_in(k, inst->operands[o]);
-  vtb_inst *copy = is_part(k, inst) ? vtb__fuse_parts(k->f, &k->b, inst, operands[0])
-                                    : vtb_inst_clone(&k->b, inst, operands);
-  vtb_free(operands);
-  for (int r = 0; r < inst->n_results; r++) {
-    stand_in(k, inst->results[r], copy->results[r]);
-    if (is_wanted_outside(k->f, i, inst->results[r])) vtb_vec_push(&k->outputs, inst->results[r]);
-  }
-}
-
-static void set_returns(kernel *k) {
-  vtb_value **returns = vtb_xcalloc(k->outputs.n + 1, sizeof *returns);
-  for (size_t r = 0; r < k->outputs.n; r++) returns[r] = k->f->inside[k->outputs.at[r]->id];
-  for (size_t r = 0; r < k->outputs.n; r++) assert(returns[r]);
-  vtb_func_set_returns(k->b.func, returns, NULL, (int)k->outputs.n);
-  vtb_free(returns);
-}
-
-static void forget_names(vtb_type *t) {
-  for (int d = 0; d < t->rank; d++) t->dim[d].name = NULL;
-}
-
-/* Axes have no names in kernels, so that equal ones are one. */
-static void forget_axis_names(vtb_func *k) {
-  for (int a = 0; a < k->n_args; a++) forget_names(&k->args[a]->type);
-  for (vtb_inst *i = k->first; i; i = i->next)
-    for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
-}
-
-/* `now` takes the place of `old`, its name and the names of its axes. */
-static void take_place(vtb_value *old, vtb_value *now) {
-  for (int d = 0; d < now->type.rank; d++) now->type.dim[d].name = old->type.dim[d].name;
-  vtb__stand_in(old, now);
-}
-
-/* One fused instruction before `before`, whose results are those of the kernel. */
-static void call_kernel(kernel *k, vtb_func *callee, vtb_inst *before) {
-  const vtb__fuse_node *n = &k->f->nodes[k->group];
-  vtb_module *m = k->b.module;
-  vtb_builder outer = {.module = m, .func = k->f->func, .before = before, .span = n->inst->span};
-  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(n->strip ? VTB_KERNEL_STRIPS : n->kind));
-  vtb_inst *fused =
-      vtb_build_call(&outer, VTB_OP_fused, callee, k->inputs.at, (int)k->inputs.n, &kind, 1);
-  for (size_t r = 0; r < k->outputs.n; r++) {
-    vtb_value *old = k->outputs.at[r], *now = fused->results[r];
-    if (is_part(k, old->def)) {
-      now = vtb__fuse_total(&outer, now, old);
-      k->f->totals++;
-    }
-    take_place(old, now);
-  }
-}
-
-/* Builds the kernel function of `group` and has one fused instruction before `before` compute what
- * its ops did. */
-static void emit_group(vtb__fuser *f, int group, vtb_inst *before, vtb_map *kernels) {
-  vtb_module *m = f->func->module;
-  kernel k = {.f = f, .group = group, .b = {.module = m}};
-  k.b.func = vtb__kernel_new(f->nodes[group].inst);
-  VTB__EACH_NODE(&f->groups, group, i) copy_in(&k, i);
-  set_returns(&k);
-  forget_axis_names(k.b.func);
-  vtb_func *known = same_kernel(kernels, k.b.func);
-  if (known) vtb_module_remove(m, k.b.func);
-  call_kernel(&k, known ? known : k.b.func, before);
-  for (size_t v = 0; v < k.brought.n; v++) f->inside[k.brought.at[v]] = NULL;
-  vtb_vec_free(&k.brought);
-  vtb_vec_free(&k.inputs);
-  vtb_vec_free(&k.outputs);
-}
-
 /* Adds `by` to the number of unmet edges of every group that `group` feeds. */
 static void count_edges(vtb__fuser *f, int group, int by, int *waiting) {
   VTB__EACH_NODE(&f->groups, group, i) {
@@ -386,11 +270,29 @@ static int order_groups(vtb__fuser *f, int *order) {
   return n;
 }
 
+/* Of groups with strips the sums over leading axes become sums in parts: last ones first, so that
+ * totals behind a group are in order. */
+static void cut_sums(vtb__fuser *f) {
+  for (int i = f->groups.n; i-- > 0;) {
+    int group = vtb__fuse_find(f, i);
+    vtb_inst *sum = f->nodes[i].inst, *last = f->nodes[f->groups.last[group]].inst;
+    if (!f->nodes[group].strip || kind_of(sum) != VTB_KERNEL_COL) continue;
+    f->nodes[i].inst = vtb__fuse_cut(f, sum, last->next);
+    f->totals++;
+  }
+}
+
 /* A group of one op that may be fused is a kernel as well. */
 static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
-  if (f->nodes[group].kind == VTB_KERNEL_NONE) return;
-  emit_group(f, group, f->nodes[f->groups.last[group]].inst, kernels);
-  VTB__EACH_NODE(&f->groups, group, i) vtb_inst_unlink(f->nodes[i].inst);
+  const vtb__fuse_node *n = &f->nodes[group];
+  vtb__group g = {.func = f->func, .anchor = n->inst, .loop = true};
+  if (n->kind == VTB_KERNEL_NONE) return;
+  VTB__EACH_NODE(&f->groups, group, i) g.at[g.n++] = f->nodes[i].inst;
+  vtb_inst *fused = vtb__group_join(&g, n->strip ? VTB_KERNEL_STRIPS : n->kind);
+  vtb_func *known = same_kernel(kernels, fused->callee), *own = fused->callee;
+  if (!known) return;
+  fused->callee = known;
+  vtb_module_remove(f->func->module, own);
 }
 
 /* Reorders the function so that every group is contiguous, then replaces each by its kernel. */
@@ -398,6 +300,8 @@ static void rewrite(vtb__fuser *f, vtb_map *kernels) {
   int *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order), n = order_groups(f, order);
   for (int k = 0; k < n; k++)
     VTB__EACH_NODE(&f->groups, order[k], i) vtb_inst_move_before(f->nodes[i].inst, NULL);
+  cut_sums(f);
+  vtb_func_number(f->func);
   for (int k = 0; k < n; k++) rewrite_group(f, order[k], kernels);
   vtb_free(order);
 }

@@ -4,10 +4,7 @@
 
 #include "ir/kernels.h"
 #include "passes/fuse/fuse_groups.h"
-
-/* Code generation looks at a kernel's ops in depth, so a group has at most this many; what is
- * longer is several kernels. */
-enum { VTB__FUSE_MOST_OPS = 128 };
+#include "passes/fuse/group.h"
 
 typedef struct vtb__fuse_node {
   vtb_inst *inst;
@@ -24,7 +21,6 @@ typedef struct vtb__fuser {
   vtb__fuse_node *nodes; /* what a group is stands in the node that names it */
   int *node_of;          /* value id -> node index, or -1 for arguments */
   bool *returned;        /* by value id */
-  vtb_value **inside;    /* by value id, of the kernel under construction */
   int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
   bool memory_bound;     /* passes/target.h */
   int strips;            /* of rows, that fill the machine twice */
@@ -48,10 +44,8 @@ bool vtb__fuse_strips(vtb__fuser *f);
 bool vtb__fuse_neighbours(vtb__fuser *f);
 /* Totals of parts of one shape become one kernel. */
 void vtb__fuse_totals(vtb__fuser *f);
-/* The sum `inst` of a group with strips, in parts, in the kernel that `b` builds. */
-vtb_inst *vtb__fuse_parts(const vtb__fuser *f, vtb_builder *b, const vtb_inst *inst,
-                          vtb_value *operand);
-/* What the parts come to, of the type of `old`. */
-vtb_value *vtb__fuse_total(vtb_builder *b, vtb_value *parts, const vtb_value *old);
+/* The sum `inst` of a group with strips becomes one in parts, which is returned; what they come to,
+ * before `behind`, is read in its place. */
+vtb_inst *vtb__fuse_cut(const vtb__fuser *f, vtb_inst *inst, vtb_inst *behind);
 
 #endif

@@ -75,7 +75,7 @@ static bool is_beside_scan(vtb__fuser *f, int group) {
 static bool are_siblings(vtb__fuser *f, int i, int j) {
   int a = vtb__fuse_find(f, i), b = vtb__fuse_find(f, j);
   const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
-  return a != b && f->nodes[a].ops + f->nodes[b].ops <= VTB__FUSE_MOST_OPS &&
+  return a != b && f->nodes[a].ops + f->nodes[b].ops <= VTB__GROUP_MOST &&
          vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
          reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true) && !is_beside_scan(f, a) &&
          !is_beside_scan(f, b);
@@ -176,9 +176,9 @@ static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
   vtb_type a = s->shape, b = g->shape;
   a.dtype = b.dtype = VTB_F32;
   return group != sums && (g->kind == VTB_KERNEL_LOOP || g->kind == VTB_KERNEL_ROW) &&
-         !g->has_leaf && (!g->strip || g->strip == strip) &&
-         s->ops + g->ops <= VTB__FUSE_MOST_OPS && vtb_type_equal(&a, &b) &&
-         !may_be_epilogue(f, group) && !is_behind_scan(f, group) && !is_beside_scan(f, sums);
+         !g->has_leaf && (!g->strip || g->strip == strip) && s->ops + g->ops <= VTB__GROUP_MOST &&
+         vtb_type_equal(&a, &b) && !may_be_epilogue(f, group) && !is_behind_scan(f, group) &&
+         !is_beside_scan(f, sums);
 }
 
 /* Groups that make other parts of what the instruction is a part of, of few numbers each. */
@@ -343,23 +343,25 @@ static int64_t count_parts(int64_t rows, int64_t owners, int64_t wanted) {
   return (rows + range - 1) / range;
 }
 
-vtb_inst *vtb__fuse_parts(const vtb__fuser *f, vtb_builder *b, const vtb_inst *inst,
-                          vtb_value *operand) {
-  const vtb_type *t = &operand->type;
+vtb_inst *vtb__fuse_cut(const vtb__fuser *f, vtb_inst *inst, vtb_inst *behind) {
+  vtb_value *old = inst->results[0];
+  const vtb_type *t = &inst->operands[0]->type;
+  vtb_builder b = {.module = f->func->module, .func = f->func, .before = inst, .span = inst->span};
   int64_t rows = 1, owners = 1;
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   for (int a = 0; a < t->rank - 1; a++) *(a < n ? &rows : &owners) *= t->dim[a].size;
   vtb_attr attrs[] = {VTB_A_INTS("axes", axes, n),
                       VTB_A_INT("parts", count_parts(rows, owners, f->strips))};
-  return vtb_build(b, VTB_OP_reduce_sum, &operand, 1, attrs, 2);
-}
-
-vtb_value *vtb__fuse_total(vtb_builder *b, vtb_value *parts, const vtb_value *old) {
-  vtb_value *v = parts;
-  if (parts->type.dim[0].size > 1)
-    v = vtb_b_reduce(b, VTB_OP_reduce_sum, parts, (const int64_t[]){0}, 1, false);
-  return vtb_type_equal(&v->type, &old->type) ? v : vtb_b_reshape(b, v, &old->type);
+  vtb_inst *parts = vtb_build(&b, VTB_OP_reduce_sum, inst->operands, 1, attrs, 2);
+  vtb_value *total = parts->results[0];
+  b.before = behind;
+  if (total->type.dim[0].size > 1)
+    total = vtb_b_reduce(&b, VTB_OP_reduce_sum, total, (const int64_t[]){0}, 1, false);
+  if (!vtb_type_equal(&total->type, &old->type)) total = vtb_b_reshape(&b, total, &old->type);
+  vtb__stand_in(old, total);
+  vtb_inst_unlink(inst);
+  return parts;
 }
 
 void vtb__fuse_totals(vtb__fuser *f) {

@@ -29,7 +29,7 @@ int vtb__group_ops(const vtb_inst *i) {
 
 bool vtb__group_add(vtb__group *g, vtb_inst *i) {
   if (vtb__group_has(g, i)) return true;
-  if (g->n == VTB__GROUP_MOST || g->ops + vtb__group_ops(i) > VTB__GROUP_MOST_OPS) return false;
+  if (g->ops + vtb__group_ops(i) > VTB__GROUP_MOST) return false;
   g->at[g->n++] = i;
   g->ops += vtb__group_ops(i);
   return true;
@@ -111,7 +111,7 @@ static const vtb_value *source_of(const vtb__group *g, const vtb_value *v) {
   const vtb_value *base = v, *found = v;
   if (v->def && vtb__group_has(g, v->def)) return v;
   while (base->def && is_view(g, base->def)) base = base->def->operands[0];
-  if (g->whole && !(base->def && vtb__group_has(g, base->def))) return v;
+  if ((g->whole || g->loop) && !(base->def && vtb__group_has(g, base->def))) return v;
   if (g->views || (base->def && vtb__group_has(g, base->def))) return base;
   for (int o = g->anchor->n_operands; o-- > 0 && !g->factors;) {
     const vtb_value *read = g->anchor->operands[o];
@@ -136,6 +136,7 @@ bool vtb__group_is_whole(const vtb__group *g) {
 /* Right behind what the group reads: before which instruction. */
 static vtb_inst *place_of(const vtb__group *g) {
   const vtb_inst *last = NULL;
+  if (g->loop) return last_member(g);
   for (int m = 0; m < g->n; m++)
     for (int o = 0; o < g->at[m]->n_operands; o++) {
       const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
@@ -167,6 +168,7 @@ static void sort_members(vtb__group *g) {
   vtb_inst *sorted[VTB__GROUP_MOST];
   int n = 0, at = 0;
   qsort(g->at, (size_t)g->n, sizeof *g->at, by_order);
+  if (g->loop) return;
   while (g->at[at] != g->anchor) at++;
   need[at] = true;
   for (int m = at; m >= 0; m--)
@@ -211,9 +213,15 @@ static vtb_value *argument(kernel *k, vtb_value *v) {
   return vtb_func_add_arg(k->func, v->name, t);
 }
 
+static bool is_number(const vtb_inst *i) {
+  return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
+}
+
 static vtb_value *value_inside(kernel *k, vtb_value *v) {
   vtb_value *inside = find_inside(k, v), *source = (vtb_value *)source_of(k->g, v);
   if (inside) return inside;
+  if (k->g->loop && v->def && is_number(v->def))
+    return know(k, v, vtb_inst_clone(&k->b, v->def, NULL)->results[0]);
   if (source == v) return know(k, v, argument(k, v));
   inside = value_inside(k, source);
   return know(k, v, vtb_b_reshape(&k->b, inside, &v->type));
@@ -302,6 +310,12 @@ static void fill(kernel *k, vtb__group *g, value_list *results) {
   vtb_vec_free(&returns);
 }
 
+/* Whoever read a result reads the kernel's, whose axes get the names that were known there. */
+static void take_place(vtb_value *old, vtb_value *now) {
+  for (int a = 0; a < now->type.rank; a++) now->type.dim[a].name = old->type.dim[a].name;
+  vtb__stand_in(old, now);
+}
+
 /* Whoever read the results reads the kernel's; the members are gone, and the orders, of which there
  * are enough, hold again. */
 static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
@@ -311,7 +325,7 @@ static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
   bool leads = first->order >= fused->order;
   for (int m = 0; m < g->n; m++)
     for (int r = 0; r < g->at[m]->n_results; r++) drop_views(g, g->at[m]->results[r]);
-  for (size_t r = 0; r < results->n; r++) vtb__stand_in(results->at[r], fused->results[r]);
+  for (size_t r = 0; r < results->n; r++) take_place(results->at[r], fused->results[r]);
   for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
   vtb_inst *i = leads ? fused : before ? before->next : g->func->first;
   for (; i && i != end; i = i->next) i->order = order++;
@@ -319,7 +333,8 @@ static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
 
 static kernel make_kernel(vtb__group *g, value_list *results) {
   kernel k = {.g = g, .func = vtb__kernel_new(g->anchor)};
-  k.b = (vtb_builder){.module = g->func->module, .func = k.func, .span = g->anchor->span};
+  k.b = (vtb_builder){.module = g->func->module, .func = k.func};
+  if (!g->loop) k.b.span = g->anchor->span;
   fill(&k, g, results);
   return k;
 }

@@ -2,7 +2,7 @@
  * kernel. The rules that hold for all groups stand here:
  *
  *   order    the anchor stands first in the kernel, behind what it reads of the group; its operands
- *            are the kernel's first arguments
+ *            are the kernel's first arguments. With `loop` there is no anchor but for the name
  *   readers  what somebody outside reads is a result, too; with `whole`, all that the anchor and
  *            its like compute
  *   views    reshapes are no members: of what is inside they are made again inside; outside they
@@ -17,7 +17,9 @@
 #include "ir/rewrite.h"
 #include "passes/passes_internal.h"
 
-enum { VTB__GROUP_MOST = 48, VTB__GROUP_MOST_OPS = 128 };
+/* Code generation looks at a kernel's ops in depth, so a group has at most this many; what is
+ * longer is several kernels. */
+enum { VTB__GROUP_MOST = 128 };
 
 typedef struct vtb__group {
   vtb_func *func; /* numbered */
@@ -28,6 +30,7 @@ typedef struct vtb__group {
   bool factors; /* each operand of the anchor is an argument of its own */
   bool shared;  /* and what others read of it, too */
   bool whole;   /* reshapes stay outside, and results that nobody reads are results */
+  bool loop;    /* of the pass `fuse`: in the order of the function, numbers are made inside */
 } vtb__group;
 
 vtb__group vtb__group_round(vtb_func *f, vtb_inst *anchor);
