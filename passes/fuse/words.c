@@ -148,7 +148,7 @@ static int adjoint_of(const vtb_inst *i, int64_t *channels) {
   const vtb_type *x = &i->operands[0]->type;
   int64_t size = x->dim[x->rank - 1].size, groups = x->dim[x->rank - 2].size;
   *channels = groups * size;
-  return size > 1 && groups > 1 ? 0 : -1;
+  return groups > 1 ? 0 : -1;
 }
 
 bool vtb__anchor_row_gradient(const vtb_inst *i) {

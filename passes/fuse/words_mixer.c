@@ -160,7 +160,7 @@ bool vtb__is_small_product(const vtb_inst *i) {
   enum { LARGEST = 32 };
   vtb_blocks b;
   return vtb_blocks_of(i, &b) && i->operands[0]->type.rank == 4 && b.inner == b.outer &&
-         b.inner >= 2 && LARGEST % b.inner == 0 && b.at_group == 0;
+         b.inner >= 1 && LARGEST % b.inner == 0 && b.at_group == 0;
 }
 
 bool vtb__is_small_map(const vtb_inst *i) {

@@ -63,6 +63,10 @@ static const mixer_case cases[] = {
      false},
     {SCALAR, "parallel", NULL, 0, 1, 70, 1, 140, 132, true, true, false, false, true, 2, true,
      false},
+    {SCALAR, "parallel", "rows~@5x7", 0, 1, 35, 2, 20, 28, true, true, false, false, true, 1, false,
+     true},
+    {SCALAR, "parallel", NULL, 0, 1, 20, 1, 140, 132, true, true, false, false, true, 1, true,
+     false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {

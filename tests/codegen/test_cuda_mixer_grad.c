@@ -41,6 +41,8 @@ static const grad_case cases[] = {
     {SCALAR, NULL, 2, 50, 1, 48, 32, true, false, 7, 6, APART, 16},
     {SCALAR, NULL, 2, 65, 2, 64, 32, true, false, 7, 7, BEGUN, 32},
     {SCALAR, NULL, 2, 33, 1, 96, 64, false, false, 5, 5, APART, 32},
+    {SCALAR, "cols~@5x7", 2, 35, 2, 24, 40, true, false, 7, 7, BEGUN, 1},
+    {SCALAR, NULL, 2, 33, 1, 24, 16, true, false, 7, 6, APART, 1},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

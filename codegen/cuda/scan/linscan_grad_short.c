@@ -63,11 +63,14 @@ static void fill_sums(vtb__cuda_scan *s, int o) {
   static const char *const of[] = {"q", "k", "v"};
   vtb_arena *arena = &s->c->arena;
   const char *name = vtb_arena_printf(arena, "%s_weights", of[o]), *code = "";
+  bool diagonal = s->map[o] && s->map[o]->operands[1]->type.dim[1].size == 1;
+  const char *group = diagonal ? "(2 * g + o)" : "g", *row = diagonal ? "0" : "o";
   if (s->back[o].weights) {
+    const char *at = vtb_cuda_offset(
+        s->c, s->weights[o], (const char *const[]){"b", group, row, diagonal ? "0" : "i", NULL});
     vtb_cuda_out(s->k, s->weights[o], name);
-    code = vtb_arena_printf(
-        arena, "vtb_store2(%s, %s, first, second);", name,
-        vtb_cuda_offset(s->c, s->weights[o], (const char *const[]){"b", "g", "o", "i", NULL}));
+    code = diagonal ? vtb_arena_printf(arena, "%s[%s] = o == 0 ? first : second;", name, at)
+                    : vtb_arena_printf(arena, "vtb_store2(%s, %s, first, second);", name, at);
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "put_%s", name), "%s", code);
   name = vtb_arena_printf(arena, "%s_sums", of[o]), code = "";
@@ -75,7 +78,7 @@ static void fill_sums(vtb__cuda_scan *s, int o) {
     vtb_cuda_out(s->k, s->bias[o], name);
     code = vtb_arena_printf(
         arena, "%s[%s] = value;", name,
-        vtb_cuda_offset(s->c, s->bias[o], (const char *const[]){"b", "g", "o", NULL}));
+        vtb_cuda_offset(s->c, s->bias[o], (const char *const[]){"b", group, row, NULL}));
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "put_%s_bias", of[o]), "%s", code);
 }

@@ -63,6 +63,9 @@ void vtb__cuda_scan_find_rows(vtb__cuda_scan *s) {
   s->dir_at[0] = s->at;
 }
 
+/* Numbers a column are the diagonals of matrices of 2 x 2. */
+static bool is_diagonal(const vtb_inst *map) { return map->operands[1]->type.dim[1].size == 1; }
+
 /* Element i of row e of the matrix of group g, and its bias at e. */
 static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
   vtb_arena *arena = &s->c->arena;
@@ -76,14 +79,22 @@ static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
     int at = map->operands[1]->index;
     last = vtb_blocks_of(map, &blocks) && blocks.at_inner == 2;
     vtb_cuda_in(s->k, at, w);
-    matrix = vtb_arena_printf(arena, "%s[%s]", w,
-                              vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", "i"}));
+    matrix =
+        is_diagonal(map)
+            ? vtb_arena_printf(
+                  arena, "(e == i ? %s[%s] : 0.0f)", w,
+                  vtb_cuda_offset(s->c, at, (const char *const[]){"(2 * g + e)", "0", "0"}))
+            : vtb_arena_printf(arena, "%s[%s]", w,
+                               vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", "i"}));
   }
   if (map && map->n_operands == 3) {
     int at = map->operands[2]->index;
     vtb_cuda_in(s->k, at, add);
-    bias = vtb_arena_printf(arena, "%s[%s]", add,
-                            vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e"}));
+    bool single = is_diagonal(map);
+    bias = vtb_arena_printf(
+        arena, "%s[%s]", add,
+        vtb_cuda_offset(s->c, at,
+                        (const char *const[]){single ? "(2 * g + e)" : "g", single ? "0" : "e"}));
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_matrix", name), "%s", matrix);
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_bias", name), "%s", bias);
@@ -94,7 +105,7 @@ static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
 int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s) {
   int64_t size = 4; /* of nothing */
   for (int o = 0; o < 3; o++)
-    if (s->map[o]) size = s->map[o]->operands[1]->type.dim[1].size;
+    if (s->map[o]) size = is_diagonal(s->map[o]) ? 2 : s->map[o]->operands[1]->type.dim[1].size;
   return size;
 }
 
