@@ -22,7 +22,7 @@
 #include "ir/kernels.h"
 #include "ir/product.h"
 
-enum { MOST_OUTPUTS = 16, MOST_CHANNELS = 512, LEAST_CHANNELS = 64, MOST_PARTS = 8, DEPTH = 8 };
+enum { MOST_OUTPUTS = 32, MOST_CHANNELS = 512, LEAST_CHANNELS = 64, MOST_PARTS = 8, DEPTH = 8 };
 
 typedef struct chain {
   vtb_inst *at[VTB_MOST_SHARES]; /* the last one first */

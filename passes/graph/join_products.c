@@ -14,7 +14,7 @@
 
 #include <stdlib.h>
 
-enum { MOST_COLUMNS = 16 };
+enum { MOST_COLUMNS = 32 };
 
 /* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it
  * is not the result's last, or if another letter of operand 1 is not summed. */

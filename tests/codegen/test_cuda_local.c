@@ -113,15 +113,15 @@ TEST(thin_products_beside_a_convolution) {
         1);
 }
 
-/* Of the convolution alone, of one share, along a path and causal; more results than a tile has
+/* Of the convolution alone, of one share, along a path and causal; more results than two tiles have
  * columns. */
 TEST(thin_products_of_a_causal_convolution) {
   check("causal",
-        "func @f(%x: f32[3, 21, 136], %w: f32[136, 4], %u: f32[11, 136]) -> (f32[3, 21, 136], "
-        "f32[3, 21, 11]) {\n"
+        "func @f(%x: f32[3, 21, 136], %w: f32[136, 4], %u: f32[17, 136]) -> (f32[3, 21, 136], "
+        "f32[3, 21, 17]) {\n"
         "  %y = dwconv %x, %w {grid = [21], pad = [3], path = \"snake@3x7\"} : f32[3, 21, 136]\n"
         "  %a = gelu %y : f32[3, 21, 136]\n"
-        "  %g = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[3, 21, 11]\n"
+        "  %g = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[3, 21, 17]\n"
         "  return %a, %g\n"
         "}\n",
         1);
