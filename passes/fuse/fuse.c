@@ -210,11 +210,10 @@ static void form_groups(vtb__fuser *f) {
   merge_producers(f, true);
   /* a loop that may not join one statistic of a row may join the whole norm */
   while (merge_producers(f, false) && f->memory_bound) continue;
-  if (vtb__fuse_strips(f))
-    while (merge_producers(f, false)) continue;
-  if (vtb__fuse_neighbours(f))
-    while (merge_producers(f, false)) continue;
-  vtb__fuse_siblings(f);
+  for (int rule = VTB__STRIPS; rule <= VTB__NEIGHBOURS && f->memory_bound; rule++)
+    if (vtb__fuse_beside(f, rule))
+      while (merge_producers(f, false)) continue;
+  vtb__fuse_beside(f, VTB__SIBLINGS);
   vtb__groups_sort(&f->groups);
 }
 
@@ -337,7 +336,7 @@ static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
   fuser_free(f);
   *f = (vtb__fuser){.func = f->func};
   analyse(f);
-  vtb__fuse_totals(f);
+  vtb__fuse_beside(f, VTB__TOTALS);
   vtb__groups_sort(&f->groups);
   rewrite(f, kernels);
 }

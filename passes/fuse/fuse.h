@@ -34,16 +34,15 @@ void vtb__fuse_merge(vtb__fuser *f, int into, int from, vtb_kernel_kind kind,
 
 /* ---- sums over leading axes (fuse_sums.c) ---------------------------------------------------- */
 
-/* Those over the same space that read a value in common become one kernel. */
-void vtb__fuse_siblings(vtb__fuser *f);
-/* Those that read what rows or elements of a kernel read or make become parts of it. Whether there
- * are any. */
-bool vtb__fuse_strips(vtb__fuser *f);
-/* Loops and rows of one shape that read a value in common become one kernel. Whether there are
- * any. */
-bool vtb__fuse_neighbours(vtb__fuser *f);
-/* Totals of parts of one shape become one kernel. */
-void vtb__fuse_totals(vtb__fuser *f);
+/* Groups that walk the same space, and of which neither waits for the other, become one kernel. */
+typedef enum vtb__fuse_rule {
+  VTB__STRIPS,     /* sums and the rows or elements that they read: sums are parts of these */
+  VTB__NEIGHBOURS, /* loops and rows that read a value in common, or make parts of a small one */
+  VTB__SIBLINGS,   /* sums that read a value in common */
+  VTB__TOTALS,     /* sums of parts */
+} vtb__fuse_rule;
+/* Whether there are any. */
+bool vtb__fuse_beside(vtb__fuser *f, vtb__fuse_rule rule);
 /* The sum `inst` of a group with strips becomes one in parts, which is returned; what they come to,
  * before `behind`, is read in its place. */
 vtb_inst *vtb__fuse_cut(const vtb__fuser *f, vtb_inst *inst, vtb_inst *behind);

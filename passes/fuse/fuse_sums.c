@@ -11,40 +11,15 @@
  * added in order by one kernel for all sums of a function. Declines kernels that will be epilogues
  * of products (grow.c), which have no rows, and ops that move elements.
  *
- * Other column sums over the same space that read a value in common are one kernel, and so are
- * loops and rows, unless a later pass may have better use for one of them, and those that make
- * parts of one small value, which would be a launch each.
+ * Other sums that read a value in common are one kernel, and so are loops and rows, unless a later
+ * pass may have better use for one of them, and those that make parts of one small value, which
+ * would be a launch each: one rule over a table of kinds.
  */
 #include "ir/recurrence.h"
 #include "passes/fuse/fuse.h"
 #include "passes/passes_internal.h"
 
-/* ---- column sums side by side ---------------------------------------------------------------- */
-
-static bool is_column_sum(vtb__fuser *f, int i) {
-  return vtb_op_get(f->nodes[i].inst->op)->klass == VTB_CLASS_REDUCE &&
-         f->nodes[vtb__fuse_find(f, i)].kind == VTB_KERNEL_COL;
-}
-
-/* Notes the values that ops of the group read. */
-static void note_reads(vtb__fuser *f, int group) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++) f->reads[inst->operands[o]->id] = f->reads_now;
-  }
-}
-
-/* Does an op of the group read a value of more than one element that was noted? */
-static bool reads_noted(vtb__fuser *f, int group) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++)
-      if (f->reads[inst->operands[o]->id] == f->reads_now &&
-          vtb_type_count(&inst->operands[o]->type) > 1)
-        return true;
-  }
-  return false;
-}
+/* ---- what later passes want ------------------------------------------------------------------ */
 
 /* Whether v is what a scan's adjoint that takes a body is given. */
 static bool is_given_to_scan(const vtb_value *v) {
@@ -70,42 +45,10 @@ static bool is_beside_scan(vtb__fuser *f, int group) {
   return false;
 }
 
-/* May the groups of column sums i and j be one kernel? They then read what they share once. What
- * i's group reads is noted. */
-static bool are_siblings(vtb__fuser *f, int i, int j) {
-  int a = vtb__fuse_find(f, i), b = vtb__fuse_find(f, j);
-  const vtb_type *x = &f->nodes[i].inst->results[0]->type, *y = &f->nodes[j].inst->results[0]->type;
-  return a != b && f->nodes[a].ops + f->nodes[b].ops <= VTB__GROUP_MOST &&
-         vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) && vtb_type_equal(x, y) &&
-         reads_noted(f, b) && !vtb__groups_path(&f->groups, a, b, true) && !is_beside_scan(f, a) &&
-         !is_beside_scan(f, b);
-}
-
-/* Column sums over the same space by different consumers of the same gradients read their operands
- * once. */
-void vtb__fuse_siblings(vtb__fuser *f) {
-  VTB_VEC(int) sums = {0};
-  for (int i = 0; i < f->groups.n; i++)
-    if (is_column_sum(f, i)) vtb_vec_push(&sums, i);
-  for (size_t a = 0; a < sums.n; a++) {
-    int i = sums.at[a];
-    f->reads_now++;
-    note_reads(f, vtb__fuse_find(f, i));
-    for (size_t b = a + 1; b < sums.n; b++) {
-      int j = sums.at[b];
-      if (!are_siblings(f, i, j)) continue;
-      note_reads(f, vtb__fuse_find(f, j));
-      vtb__fuse_merge(f, vtb__fuse_find(f, i), vtb__fuse_find(f, j), VTB_KERNEL_COL,
-                      &f->nodes[vtb__fuse_find(f, i)].shape);
-    }
-  }
-  vtb_vec_free(&sums);
-}
-
 /* ---- beside the rows of another kernel ------------------------------------------------------- */
 
 /* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
-enum { SMALL = 4096, MOST_BESIDE = 48, LEAST_ROWS = 8, MOST_COLUMNS = 4096, MOST_PARTS = 1 << 20 };
+enum { SMALL = 4096, LEAST_ROWS = 8, MOST_COLUMNS = 4096, MOST_PARTS = 1 << 20 };
 
 static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
   const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
@@ -115,8 +58,6 @@ static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
     if (axes[a] != a) return false;
   return true;
 }
-
-typedef VTB_VEC(int) vtb__fuse_list;
 
 /* How many leading axes the column sums of a group are over; 0 if they differ or have no strips. */
 static int strip_of(vtb__fuser *f, int group) {
@@ -171,98 +112,6 @@ static bool is_behind_scan(vtb__fuser *f, int group) {
   return false;
 }
 
-static bool takes_strips(vtb__fuser *f, int sums, int group, int strip) {
-  const vtb__fuse_node *s = &f->nodes[sums], *g = &f->nodes[group];
-  vtb_type a = s->shape, b = g->shape;
-  a.dtype = b.dtype = VTB_F32;
-  return group != sums && (g->kind == VTB_KERNEL_LOOP || g->kind == VTB_KERNEL_ROW) &&
-         !g->has_leaf && (!g->strip || g->strip == strip) && s->ops + g->ops <= VTB__GROUP_MOST &&
-         vtb_type_equal(&a, &b) && !may_be_epilogue(f, group) && !is_behind_scan(f, group) &&
-         !is_beside_scan(f, sums);
-}
-
-/* Groups that make other parts of what the instruction is a part of, of few numbers each. */
-static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out) {
-  int g = vtb__fuse_find(f, inst->order);
-  VTB__EACH_USER(&f->groups, inst->order, u) {
-    const vtb_inst *whole = f->nodes[*u].inst;
-    if (whole->op != VTB_OP_concat || vtb_type_count(&whole->results[0]->type) > MOST_PARTS)
-      continue;
-    for (int o = 0; o < whole->n_operands; o++) {
-      int part = f->node_of[whole->operands[o]->id];
-      if (part >= 0 && vtb__fuse_find(f, part) != g) vtb_vec_push(out, vtb__fuse_find(f, part));
-    }
-  }
-}
-
-/* Groups that read or make a value as large as the rows of `group` (or a number, where that is a
- * launch for next to nothing: the samples that blocks drop), each as often as there are such
- * values, and those that make what is put beside few numbers of its own, each a launch; the group
- * itself and those that are no kernels are left out. */
-static void list_neighbours(vtb__fuser *f, int group, vtb__fuse_list *out) {
-  int64_t most = vtb_type_count(&f->nodes[group].shape);
-  f->reads_now++;
-  out->n = 0;
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    list_parts(f, inst, out);
-    for (int o = 0; o < inst->n_operands; o++) {
-      vtb_value *v = inst->operands[o];
-      int64_t n_elements = vtb_type_count(&v->type);
-      if (n_elements != most && (n_elements > 1 || most > SMALL)) continue;
-      if (f->reads[v->id] == f->reads_now) continue;
-      f->reads[v->id] = f->reads_now;
-      int made = f->node_of[v->id];
-      size_t first = out->n;
-      if (made >= 0) vtb_vec_push(out, vtb__fuse_find(f, made));
-      vtb_inst **readers;
-      size_t n = vtb_value_readers(v, &readers);
-      for (size_t r = 0; r < n; r++) {
-        int g = vtb__fuse_find(f, readers[r]->order);
-        bool known = false;
-        for (size_t k = first; k < out->n; k++) known |= out->at[k] == g;
-        if (!known) vtb_vec_push(out, g);
-      }
-      vtb_free(readers);
-    }
-  }
-}
-
-/* The kernel beside whose rows the sums cost least, which has or makes most of what they read, by a
- * node; -1: none. */
-static int host_of(vtb__fuser *f, int sums, int strip) {
-  vtb__fuse_list list = {0};
-  int best = -1, most = 0;
-  list_neighbours(f, sums, &list);
-  for (size_t k = 0; k < list.n; k++) {
-    int shared = 0, g = list.at[k];
-    for (size_t i = k; i < list.n; i++) shared += list.at[i] == g;
-    if (shared <= most || !takes_strips(f, sums, g, strip)) continue;
-    if (vtb__groups_path(&f->groups, sums, g, false)) continue;
-    most = shared;
-    best = g;
-  }
-  vtb_vec_free(&list);
-  return best;
-}
-
-bool vtb__fuse_strips(vtb__fuser *f) {
-  bool any = false;
-  for (int i = 0; i < f->groups.n && f->memory_bound; i++) {
-    if (vtb__fuse_find(f, i) != i || f->nodes[i].kind != VTB_KERNEL_COL) continue;
-    int strip = strip_of(f, i), host = strip ? host_of(f, i, strip) : -1;
-    if (host < 0 || vtb__groups_path(&f->groups, i, host, false)) continue;
-    vtb_kernel_kind kind = f->nodes[host].kind;
-    vtb_type shape = f->nodes[host].shape;
-    vtb__fuse_merge(f, host, i, kind, &shape);
-    f->nodes[host].strip = strip;
-    any = true;
-  }
-  return any;
-}
-
-/* ---- side by side ---------------------------------------------------------------------------- */
-
 /* Ops whose kernels take in elementwise ones around them, by later passes. */
 static bool takes_others(const vtb_inst *i) {
   return i &&
@@ -295,38 +144,141 @@ static bool is_wanted(vtb__fuser *f, int group) {
   return false;
 }
 
-static bool fits_beside(vtb__fuser *f, int a, int b) {
+/* ---- the rules ------------------------------------------------------------------------------- */
+
+/* Groups of these kinds become one kernel if they walk the same space and none waits for the
+ * other. */
+typedef struct rule {
+  unsigned one, other; /* kinds */
+  bool strips;         /* sums over leading axes stand beside the rows of the other */
+  bool anywhere;       /* they need have nothing in common */
+} rule;
+
+enum { LOOPS = 1 << VTB_KERNEL_LOOP | 1 << VTB_KERNEL_ROW, SUMS = 1 << VTB_KERNEL_COL };
+static const rule rules[] = {
+    [VTB__STRIPS] = {SUMS, LOOPS, .strips = true},
+    [VTB__NEIGHBOURS] = {LOOPS, LOOPS},
+    [VTB__SIBLINGS] = {SUMS, SUMS},
+    [VTB__TOTALS] = {SUMS, SUMS, .anywhere = true},
+};
+
+static bool is_of(const vtb__fuse_node *n, unsigned kinds) { return kinds >> n->kind & 1; }
+
+typedef VTB_VEC(int) vtb__fuse_list;
+
+/* Groups that make other parts of what the instruction is a part of, of few numbers each. */
+static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out) {
+  int g = vtb__fuse_find(f, inst->order);
+  VTB__EACH_USER(&f->groups, inst->order, u) {
+    const vtb_inst *whole = f->nodes[*u].inst;
+    if (whole->op != VTB_OP_concat || vtb_type_count(&whole->results[0]->type) > MOST_PARTS)
+      continue;
+    for (int o = 0; o < whole->n_operands; o++) {
+      int part = f->node_of[whole->operands[o]->id];
+      if (part >= 0 && vtb__fuse_find(f, part) != g) vtb_vec_push(out, vtb__fuse_find(f, part));
+    }
+  }
+}
+
+/* Groups that read or make a value as large as the rows of `group` (or a number, where that is a
+ * launch for next to nothing: the samples that blocks drop), each as often as there are such
+ * values, and those that make what is put beside few numbers of its own, each a launch; the group
+ * itself and those that are no kernels are left out. */
+static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__fuse_list *out) {
+  int64_t most = vtb_type_count(&f->nodes[group].shape);
+  f->reads_now++;
+  out->n = 0;
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    list_parts(f, inst, out);
+    for (int o = 0; o < inst->n_operands; o++) {
+      vtb_value *v = inst->operands[o];
+      int64_t n_elements = vtb_type_count(&v->type);
+      if (r->other == SUMS ? n_elements == 1
+                           : n_elements != most && (n_elements > 1 || most > SMALL))
+        continue;
+      if (f->reads[v->id] == f->reads_now) continue;
+      f->reads[v->id] = f->reads_now;
+      int made = f->node_of[v->id];
+      size_t first = out->n;
+      if (made >= 0) vtb_vec_push(out, vtb__fuse_find(f, made));
+      vtb_inst **readers;
+      size_t n = vtb_value_readers(v, &readers);
+      for (size_t k = 0; k < n; k++) {
+        int g = vtb__fuse_find(f, readers[k]->order);
+        bool known = false;
+        for (size_t l = first; l < out->n; l++) known |= out->at[l] == g;
+        if (!known) vtb_vec_push(out, g);
+      }
+      vtb_free(readers);
+    }
+  }
+}
+
+/* Whether a group is no part of such a kernel, or somebody has better use for it. */
+static bool stays_alone(vtb__fuser *f, const rule *r, int group) {
+  if (is_of(&f->nodes[group], SUMS))
+    return (r->strips && !strip_of(f, group)) || (!r->anywhere && is_beside_scan(f, group));
+  return f->nodes[group].has_leaf ||
+         (r->strips ? may_be_epilogue(f, group) || is_behind_scan(f, group) : is_wanted(f, group));
+}
+
+/* What sums of a strip read may be made by its rows; else neither reads the other. */
+static bool wait(vtb__fuser *f, const rule *r, int a, int b) {
+  return vtb__groups_path(&f->groups, a, b, !r->strips || f->groups.place[a] < f->groups.place[b]);
+}
+
+static bool fits(vtb__fuser *f, const rule *r, int a, int b) {
   const vtb__fuse_node *x = &f->nodes[a], *y = &f->nodes[b];
   vtb_type s = x->shape, t = y->shape;
+  int strip = r->strips ? strip_of(f, a) : x->strip;
   s.dtype = t.dtype = VTB_F32;
-  return a != b && (y->kind == VTB_KERNEL_LOOP || y->kind == VTB_KERNEL_ROW) && !y->has_leaf &&
-         (!x->strip || !y->strip || x->strip == y->strip) && x->ops + y->ops <= MOST_BESIDE &&
-         vtb_type_equal(&s, &t) && !is_wanted(f, b);
+  return a != b && is_of(y, r->other) && x->ops + y->ops <= VTB__GROUP_MOST &&
+         vtb_type_equal(&s, &t) &&
+         (!is_of(y, SUMS) ||
+          vtb_type_equal(&x->inst->results[0]->type, &y->inst->results[0]->type)) &&
+         (!strip || !y->strip || strip == y->strip) && !stays_alone(f, r, b) && !wait(f, r, a, b);
 }
 
-/* The group's next neighbour that may be one kernel with it, or -1. */
-static int neighbour_of(vtb__fuser *f, int group, vtb__fuse_list *list) {
-  list_neighbours(f, group, list);
-  for (size_t k = 0; k < list->n; k++)
-    if (fits_beside(f, group, list->at[k]) &&
-        !vtb__groups_path(&f->groups, group, list->at[k], true))
-      return list->at[k];
-  return -1;
+static void list_all(vtb__fuser *f, vtb__fuse_list *out) {
+  out->n = 0;
+  for (int i = 0; i < f->groups.n; i++)
+    if (vtb__fuse_find(f, i) == i) vtb_vec_push(out, i);
 }
 
-bool vtb__fuse_neighbours(vtb__fuser *f) {
+/* The group that may join a and has most in common with it, the first of these; -1: none. */
+static int partner_of(vtb__fuser *f, const rule *r, int a, vtb__fuse_list *list) {
+  int best = -1, most = 0;
+  if (r->anywhere)
+    list_all(f, list);
+  else
+    list_neighbours(f, r, a, list);
+  for (size_t k = 0; k < list->n; k++) {
+    int shared = r->anywhere, b = list->at[k];
+    for (size_t i = k; i < list->n && !r->anywhere; i++) shared += list->at[i] == b;
+    if (shared > most && fits(f, r, a, b)) best = b, most = shared;
+  }
+  return best;
+}
+
+static void put_beside(vtb__fuser *f, const rule *r, int a, int b) {
+  const vtb__fuse_node *x = &f->nodes[a], *y = &f->nodes[b];
+  int strip = r->strips ? strip_of(f, a) : 0, into = r->strips ? b : a;
+  vtb_type shape = f->nodes[into].shape;
+  bool waits = wait(f, r, a, b);
+  vtb_check(!waits, "groups of @%s that wait for each other", f->func->name);
+  vtb__fuse_merge(f, into, a + b - into, x->kind == VTB_KERNEL_ROW ? x->kind : y->kind, &shape);
+  if (strip) f->nodes[into].strip = strip;
+}
+
+bool vtb__fuse_beside(vtb__fuser *f, vtb__fuse_rule which) {
+  const rule *r = &rules[which];
   vtb__fuse_list list = {0};
   bool any = false;
-  for (int i = 0; i < f->groups.n && f->memory_bound; i++) {
-    int g = vtb__fuse_find(f, i), n;
-    if (g != i || f->nodes[g].has_leaf || is_wanted(f, g) ||
-        (f->nodes[g].kind != VTB_KERNEL_LOOP && f->nodes[g].kind != VTB_KERNEL_ROW))
-      continue;
-    while ((n = neighbour_of(f, g, &list)) >= 0) {
-      bool row = f->nodes[g].kind == VTB_KERNEL_ROW || f->nodes[n].kind == VTB_KERNEL_ROW;
-      vtb__fuse_merge(f, g, n, row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP, &f->nodes[g].shape);
-      any = true;
-    }
+  for (int i = 0; i < f->groups.n; i++) {
+    if (vtb__fuse_find(f, i) != i || !is_of(&f->nodes[i], r->one) || stays_alone(f, r, i)) continue;
+    for (int b; vtb__fuse_find(f, i) == i && (b = partner_of(f, r, i, &list)) >= 0; any = true)
+      put_beside(f, r, i, b);
   }
   vtb_vec_free(&list);
   return any;
@@ -362,19 +314,4 @@ vtb_inst *vtb__fuse_cut(const vtb__fuser *f, vtb_inst *inst, vtb_inst *behind) {
   vtb__stand_in(old, total);
   vtb_inst_unlink(inst);
   return parts;
-}
-
-void vtb__fuse_totals(vtb__fuser *f) {
-  for (int i = 0; i < f->groups.n; i++) {
-    int a = vtb__fuse_find(f, i);
-    if (f->nodes[a].kind != VTB_KERNEL_COL) continue;
-    for (int j = i + 1; j < f->groups.n; j++) {
-      int b = vtb__fuse_find(f, j);
-      if (a == b || f->nodes[b].kind != VTB_KERNEL_COL ||
-          !vtb_type_equal(&f->nodes[a].shape, &f->nodes[b].shape) ||
-          vtb__groups_path(&f->groups, a, b, true))
-        continue;
-      vtb__fuse_merge(f, a, b, VTB_KERNEL_COL, &f->nodes[a].shape);
-    }
-  }
 }

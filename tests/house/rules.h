@@ -134,7 +134,6 @@ static const house_number numbers[] = {
     {"passes/memory/library.c", "LEAST", "of a library's products"},
     {"passes/fuse/copy_for_scans.c", "MOST_INPUTS", "what a copy may read"},
     {"passes/fuse/copy_for_scans.c", "WARPS_EACH", "busy: of a machine that is asked"},
-    {"passes/fuse/fuse_sums.c", "MOST_BESIDE", "ops of a loop before its kernel is asked"},
     {"passes/fuse/fuse_sums.c", "MOST_COLUMNS", "a strip's sums beside its rows"},
     {"passes/fuse/fuse_sums.c", "LEAST_ROWS", "rows that are worth a part"},
     {"passes/fuse/fuse_sums.c", "MOST_PARTS", "small: what is a launch for next to nothing"},

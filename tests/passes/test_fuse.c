@@ -263,6 +263,47 @@ TEST(small_loops_that_read_one_number_are_one_kernel_where_launches_count) {
   vtb_module_free(m);
 }
 
+/* Rows that read the sum of their columns wait for all of it. */
+TEST(column_sums_are_not_beside_rows_that_read_them) {
+  target = vtb_target_find("cuda");
+  vtb_module *m = fuse_and_compare("entry func @main(%x: f32[2, 6, 8]) -> (f32[2, 6, 8]) {\n"
+                                   "  %s = reduce_sum %x {axes = [0, 1]} : f32[8]\n"
+                                   "  %y = sub %x, %s : f32[2, 6, 8]\n"
+                                   "  return %y\n}\n");
+  target = NULL;
+  CHECK(count_kind(m->entry, "col") == 1 && count_kind(m->entry, "loop") == 1);
+  vtb_module_free(m);
+}
+
+/* A kernel has at most 128 ops, totals of parts among them. */
+TEST(totals_of_many_sums_are_several_kernels) {
+  enum { SUMS = 200 };
+  vtb_strbuf types = {0}, body = {0}, returns = {0}, text = {0};
+  for (int i = 0; i < SUMS; i++) {
+    vtb_strbuf_printf(&types, "%sf32[4]", i ? ", " : "");
+    vtb_strbuf_printf(&body,
+                      "  %%p%d = einsum %%%s%d, %%m {spec = \"abc,cd->abd\"} : f32[2, 70, 4]\n"
+                      "  %%r%d = reduce_sum %%p%d {axes = [2], keep = 1} : f32[2, 70, 1]\n"
+                      "  %%z%d = mul %%p%d, %%r%d : f32[2, 70, 4]\n"
+                      "  %%s%d = reduce_sum %%z%d {axes = [0, 1]} : f32[4]\n",
+                      i, i ? "z" : "x", i ? i - 1 : 0, i, i, i, i, i, i, i);
+    vtb_strbuf_printf(&returns, "%s%%s%d", i ? ", " : "", i);
+  }
+  vtb_strbuf_printf(&text,
+                    "entry func @main(%%x0: f32[2, 70, 4], %%m: f32[4, 4]) -> (%s) {\n%s"
+                    "  return %s\n}\n",
+                    types.at, body.at, returns.at);
+  target = vtb_target_find("cuda");
+  vtb_module *m = parse(text.at);
+  run(m, "fuse");
+  target = NULL;
+  CHECK_MSG(count_kind(m->entry, "strips") == SUMS && count_kind(m->entry, "col") == 2, "%d and %d",
+            count_kind(m->entry, "strips"), count_kind(m->entry, "col"));
+  vtb_module_free(m);
+  vtb_strbuf_free(&types), vtb_strbuf_free(&body), vtb_strbuf_free(&returns);
+  vtb_strbuf_free(&text);
+}
+
 /* A loop that will be a product's epilogue has no rows. */
 TEST(column_sums_leave_epilogues_alone) {
   target = vtb_target_find("cuda");
@@ -347,6 +388,8 @@ int main(void) {
   RUN(column_sums_take_their_private_producer_and_share);
   RUN(column_sums_go_with_the_rows_they_read_where_memory_is_the_limit);
   RUN(strips_follow_the_machine);
+  RUN(column_sums_are_not_beside_rows_that_read_them);
+  RUN(totals_of_many_sums_are_several_kernels);
   RUN(neighbours_are_one_kernel_where_memory_is_the_limit);
   RUN(small_parts_of_one_value_are_one_kernel_where_launches_count);
   RUN(small_loops_that_read_one_number_are_one_kernel_where_launches_count);
