@@ -291,6 +291,10 @@ void vtb_inst_unlink(vtb_inst *inst);
 void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
 /* The only way to change an operand: the value learns of its reader. */
 void vtb_inst_set_operand(vtb_inst *inst, int at, vtb_value *v);
+/* One more behind the others, of a call with a result whose function has got an argument or a
+ * return; the module's own. */
+void vtb_inst_add_operand(vtb_inst *inst, vtb_value *v);
+vtb_value *vtb_inst_add_result(vtb_inst *inst, const vtb_type *type);
 /* The instructions that read v, each once, by `order`; *out is malloc'd. */
 size_t vtb_value_readers(const vtb_value *v, vtb_inst ***out);
 /* Operands and returns of the function. */

@@ -54,6 +54,24 @@ void vtb_inst_set_operand(vtb_inst *inst, int at, vtb_value *v) {
   if (v) add_reader(v, inst);
 }
 
+/* Of n values, with room for one behind them. */
+static vtb_value **longer(vtb_inst *inst, vtb_value *const *values, int n) {
+  vtb_value **more = VTB_NEW_ARRAY(&inst->func->module->arena, vtb_value *, n + 1);
+  for (int i = 0; i < n; i++) more[i] = values[i];
+  return more;
+}
+
+void vtb_inst_add_operand(vtb_inst *inst, vtb_value *v) {
+  inst->operands = longer(inst, inst->operands, inst->n_operands);
+  vtb_inst_set_operand(inst, inst->n_operands++, v);
+}
+
+vtb_value *vtb_inst_add_result(vtb_inst *inst, const vtb_type *type) {
+  inst->results = longer(inst, inst->results, inst->n_results);
+  vtb_value *v = vtb__value_new(inst->func, inst->results[0]->name, type, inst, inst->n_results);
+  return inst->results[inst->n_results++] = v;
+}
+
 static bool is_linked(const vtb_inst *inst) { return inst->prev || inst->func->first == inst; }
 
 static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with) {

@@ -2,8 +2,6 @@
 #ifndef VTB_FUSE_NORMS_H
 #define VTB_FUSE_NORMS_H
 
-#include "ir/kernels.h"
-#include "ir/narrow.h"
 #include "passes/passes_internal.h"
 
 /* What is kept of rows that are normed: rounded to 16 bits; their mean, and squares of what they
@@ -11,14 +9,13 @@
 enum { NARROW, MEAN, SQUARES, REST, VTB__MOST_KEPT };
 typedef struct vtb__source {
   vtb_value *x, *kept[VTB__MOST_KEPT];
+  vtb_inst *first, *last; /* that make what is kept; NULL: another function does */
 } vtb__source;
 
-/* A result of a row kernel: y = (x - mean) gain / sqrt(squares / C + eps) + shift, mean being 0
- * where rows are not centred. Values are the kernel's; NULL: it has none. */
+/* y = (x - mean) gain / sqrt(squares / C + eps) + shift, mean being 0 where rows are not centred;
+ * gain and shift NULL: it has none. */
 typedef struct vtb__norm {
-  vtb_inst *row;
-  int which;
-  const vtb_value *x, *gain, *shift;
+  vtb_value *x, *y, *gain, *shift;
   bool centred;
   double eps;
 } vtb__norm;
@@ -36,26 +33,12 @@ typedef struct fusing {
 vtb__source *vtb__source_of(const fusing *s, const vtb_value *x);
 /* Notes that x has to have a source, and so whatever is x in other functions. */
 void vtb__want(fusing *s, vtb_value *x);
-/* A kernel under way, and what it reads. */
-typedef struct vtb__new_kernel {
-  vtb_builder b; /* inside */
-  vtb_func *func;
-  VTB_VEC(vtb_value *) inputs;
-} vtb__new_kernel;
-/* At `at`, after which it is called if it has no name. */
-vtb__new_kernel vtb__kernel_begin(const vtb_inst *at, const char *name);
-/* v inside, f32 whatever memory holds. */
-vtb_value *vtb__kernel_reads(vtb__new_kernel *k, vtb_value *v);
-vtb_inst *vtb__kernel_end(vtb__new_kernel *k, vtb_inst *before, vtb_kernel_kind kind,
-                          vtb_value *const *returns, int n);
-/* A loop or row kernel without what nobody reads of it, which has taken `with`, or NULL. */
-void vtb__made_anew(vtb_inst *kernel, vtb_inst *with);
-
-/* ---- norm_form.c ----------------------------------------------------------------------------- */
-
-bool vtb__norm_of(vtb_inst *row, vtb__norm *out);
-/* The rows, in the function. */
-vtb_value *vtb__norm_rows(const vtb__norm *n);
+/* Whoever read v, a source or not, reads what stands for it. */
+void vtb__stands_for(const fusing *s, vtb_value *v, vtb_value *now);
+/* Depends on parameters alone, through whatever calls. */
+bool vtb__is_prepared(const fusing *s, const vtb_value *v);
+/* norm_form.c: whether v is a layer norm or an RMS norm of rows. */
+bool vtb__norm_of(const fusing *s, vtb_value *v, vtb__norm *out);
 
 /* ---- fuse_norms_halves.c --------------------------------------------------------------------- */
 
@@ -64,6 +47,6 @@ void vtb__join_stream_arguments(fusing *s);
 /* Whether all that reads a stream can read two halves; wants sources of results beside others. */
 bool vtb__can_halve(fusing *s);
 /* Readers of streams read both halves. */
-void vtb__halve(fusing *s);
+void vtb__halve(const fusing *s);
 
 #endif

@@ -1,14 +1,15 @@
 /* The second half of fuse_norms: rows that are kept as two numbers of 16 bits, of which products
  * read the first.
  *
- *   %x16, %rest, ... = fused @row_sums(%x) {kind = "row"} : bf16[b, n, c], bf16[b, n, c], ...
- *   %y = fused @add(%p, %x) {kind = "loop"}
+ *   %x16, %rest, ... = fused @x(%x) {kind = "row"} : bf16[b, n, c], bf16[b, n, c], ...
+ *   %y = add %p, %x
  *   =>
- *   %y = fused @add(%p, %x16, %rest) {kind = "loop"}             // x16 + rest where x was
+ *   %wide = add %x16, %rest
+ *   %y = add %p, %wide
  *
  * The sum of both is x to 2^-17 of itself; a residual stream is written and read as 4 bytes an
- * element, not as 6. Declines, for all streams, if anything reads one that is no elementwise or row
- * kernel and no product that adds it.
+ * element, not as 6. Declines, for all streams, if anything reads one that is not elementwise, a
+ * sum of a row, or a product that adds it.
  */
 #include "passes/fuse/fuse_norms.h"
 
@@ -35,9 +36,12 @@ void vtb__join_stream_arguments(fusing *s) {
 }
 
 static bool reads_halves(const fusing *s, const vtb_inst *i, const vtb_value *x) {
-  vtb_kernel_kind kind = vtb_kernel_kind_of(i);
+  const vtb_op_class klass = vtb_op_get(i->op)->klass;
   const bool einsum = i->op == VTB_OP_einsum, call = i->op == VTB_OP_call;
-  bool can = kind == VTB_KERNEL_LOOP || kind == VTB_KERNEL_ROW || call || einsum;
+  int n = 0;
+  const int64_t *axes = klass == VTB_CLASS_REDUCE ? vtb_attr_ints(i, "axes", &n) : NULL;
+  bool can =
+      klass == VTB_CLASS_ELEMENTWISE || (n == 1 && axes[0] == x->type.rank - 1) || call || einsum;
   for (int o = 0; can && o < i->n_operands; o++) {
     if (i->operands[o] != x) continue;
     if (call) can = vtb__source_of(s, i->callee->args[o]) || !vtb_is_read(i->callee->args[o]);
@@ -73,43 +77,35 @@ bool vtb__can_halve(fusing *s) {
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
-/* A loop that adds both halves, to `sum` if there is one. */
-static vtb_inst *add_halves(const vtb__source *x, vtb_inst *before, vtb_value *sum) {
-  vtb__new_kernel k = vtb__kernel_begin(before, "halves");
-  vtb_value *v = vtb__kernel_reads(&k, x->kept[NARROW]);
-  v = vtb_b_binary(&k.b, VTB_OP_add, v, vtb__kernel_reads(&k, x->kept[REST]));
-  if (sum) v = vtb_b_binary(&k.b, VTB_OP_add, vtb__kernel_reads(&k, sum), v);
-  return vtb__kernel_end(&k, before, VTB_KERNEL_LOOP, &v, 1);
+static bool keeps(const vtb__source *x, const vtb_inst *i) {
+  for (const vtb_inst *k = x->first; k; k = k == x->last ? NULL : k->next)
+    if (k == i) return true;
+  return false;
 }
 
-static void read_both(vtb_inst *reader, const vtb__source *x) {
-  if (reader->op == VTB_OP_einsum) { /* a product takes the loop */
-    vtb_builder b = {.module = reader->func->module,
-                     .func = reader->func,
-                     .before = reader,
-                     .span = reader->span};
-    vtb_value *sum =
+static void read_both(const fusing *s, vtb_inst *reader, const vtb__source *x) {
+  vtb_func *f = reader->func;
+  vtb_builder b = {.module = f->module, .func = f, .before = reader, .span = reader->span};
+  vtb_value *wide = vtb_b_binary(&b, VTB_OP_add, x->kept[NARROW], x->kept[REST]);
+  if (reader->op == VTB_OP_einsum) { /* a product takes the sum */
+    vtb_value *bare =
         vtb_build(&b, VTB_OP_einsum, reader->operands, 2, reader->attrs, reader->n_attrs)
             ->results[0];
-    vtb__stand_in(reader->results[0], add_halves(x, reader, sum)->results[0]);
+    vtb__stands_for(s, reader->results[0], vtb_b_binary(&b, VTB_OP_add, bare, wide));
     vtb_inst_unlink(reader);
     return;
   }
-  vtb_inst *wide = add_halves(x, reader, NULL);
   for (int o = 0; o < reader->n_operands; o++)
-    if (reader->operands[o] == x->x) vtb_inst_set_operand(reader, o, wide->results[0]);
-  vtb__made_anew(reader, wide);
+    if (reader->operands[o] == x->x) vtb_inst_set_operand(reader, o, wide);
 }
 
-void vtb__halve(fusing *s) {
+void vtb__halve(const fusing *s) {
   for (size_t k = 0; k < s->sources.n; k++) {
-    vtb__source *x = &s->sources.at[k];
-    const vtb_inst *by = x->kept[NARROW]->def;
+    const vtb__source *x = &s->sources.at[k];
     vtb_inst **readers;
-    if (by && by->op == VTB_OP_fused) x->x = by->operands[0]; /* its maker may be another by now */
     size_t n = vtb_value_readers(x->x, &readers);
     for (size_t i = 0; i < n; i++)
-      if (readers[i]->op != VTB_OP_call && readers[i] != by) read_both(readers[i], x);
+      if (readers[i]->op != VTB_OP_call && !keeps(x, readers[i])) read_both(s, readers[i], x);
     vtb_free(readers);
   }
 }
