@@ -1,5 +1,5 @@
 /* From a module of fused kernels to a launch plan, by the passes that target cuda has behind
- * `fuse`. */
+ * `fuse`, and by `precision`. */
 #ifndef VTB_TEST_CUDA_PLAN_H
 #define VTB_TEST_CUDA_PLAN_H
 
@@ -18,8 +18,11 @@ static inline vtb_status cuda_lower(vtb_module *m, vtb_func *f, const vtb_codege
                         .updates = vtb_has_update(f)};
   const char *behind = strstr(c.target->pipeline, "fuse,") + strlen("fuse,");
   m->entry = f;
-  vtb_status status =
-      vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = behind, .verify_each = true}, err);
+  vtb_status status = vtb_run_pipeline(
+      &c, &(vtb_pipeline_options){.pipeline = "precision", .verify_each = true}, err);
+  if (status == VTB_OK)
+    status =
+        vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = behind, .verify_each = true}, err);
   vtb_asker_free(c.asker);
   return status;
 }

@@ -345,6 +345,11 @@ TEST(norms_that_stay) {
     CHECK_MSG(!is_taken(text, VTB_PRECISION_BF16_ALL), "%s", edits[i].to);
     free(text);
   }
+  block square = plain; /* the product adds what it multiplies */
+  square.inner = square.width;
+  text = edited(&square, "%p = einsum %h, %w, %b", "%p = einsum %h, %w, %h");
+  CHECK(!is_taken(text, VTB_PRECISION_BF16_ALL));
+  free(text);
 }
 
 /* A sum that is not divided by the width is no variance; rows are divided by their own deviation.
