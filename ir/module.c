@@ -16,6 +16,7 @@ void vtb_module_free(vtb_module *m) {
   vtb_map_free(&full->functions);
   vtb_map_free(&full->suffixes);
   vtb_map_free(&full->products);
+  vtb_arena_free(&m->scratch);
   vtb_arena_free(&m->arena);
   vtb_free(full);
 }

@@ -126,6 +126,7 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
   double start = vtb_now();
   c->options = s->options;
   vtb_status status = run_pass(s->pass, c, err);
+  vtb_arena_free(&c->module->scratch);
   c->options = outer;
   s->seconds = vtb_now() - start;
   if (!status && c->diags && c->diags->n_errors > errors_before)

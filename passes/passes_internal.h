@@ -4,6 +4,7 @@
 #define VTB_PASSES_INTERNAL_H
 
 #include "ir/diag_codes.h"
+#include "ir/path.h"
 #include "ir/rewrite.h"
 #include "passes/passes.h"
 
@@ -22,6 +23,34 @@ VTB_MUST_USE vtb_status vtb__verified(const vtb_module *m, const char *when, vtb
 /* How recurrences run that are not linear; said once after the error. */
 void vtb__recurrent_only_help(vtb_diags *d);
 
+/* ---- memory of a pass ------------------------------------------------------------------------ */
+
+/* n elements, and one more that ends a list, zeroed: of whatever has a module, a function or a
+ * builder. They live as long as the pass runs, and so does what the functions here hand out. */
+#define VTB_SCRATCH(of, T, n) VTB_NEW_ARRAY(&(of)->module->scratch, T, (size_t)(n) + 1)
+/* Behind a VTB_VEC() that nobody frees. */
+#define vtb__put(of, v, x) vtb_vec_put(&(of)->module->scratch, v, x)
+/* A table by value id, zeroed, that has values made since. */
+#define vtb__by_id(of, v, id) (vtb_vec_extend(&(of)->module->scratch, v, (id) + 1), &(v)->at[id])
+/* A text. */
+#define vtb__text(of, ...) vtb_arena_printf(&(of)->module->scratch, __VA_ARGS__)
+/* As vtb_count_uses(). */
+int *vtb__uses(vtb_func *f);
+/* Lists that end with NULL: as vtb_value_readers(); functions that root reaches, callees first, or
+ * all as they stand (root NULL); instructions of the whole module. */
+vtb_inst **vtb__readers(const vtb_value *v);
+vtb_func **vtb__callees_first(vtb_module *m, vtb_func *root);
+vtb_inst **vtb__all_of(vtb_module *m, vtb_op op);
+/* Of the whole module what has f as its callee. */
+vtb_inst **vtb__calls_of(const vtb_func *f);
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+/* Builds before i, as its text. */
+vtb_builder vtb__before(vtb_inst *i);
+/* The call with n more operands behind its own, of `callee`. */
+vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n);
+
 /* ---- questions (util.c) ---------------------------------------------------------------------- */
 
 /* True if every element of v is one number; looks through reshape and broadcast. */
@@ -29,11 +58,13 @@ bool vtb__splat(const vtb_value *v, double *value);
 bool vtb__is_constant(const vtb_value *v, double value);
 /* x and y differ only by axes of size 1. */
 bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
-/* Order of visits of a path of n tokens; malloc'd. The text is checked when it enters the IR, so it
- * parses. */
-int64_t *vtb__path_indices(const char *path, int64_t n);
+/* A path, whose text was checked when it entered the IR: vtb_path_free(). Its text. */
+vtb_path vtb__path_of(const char *text);
+const char *vtb__path_text(vtb_module *m, const vtb_path *p);
+/* Order of visits of a path of n tokens (NULL: one after the other). */
+int64_t *vtb__path_indices(vtb_module *m, const char *path, int64_t n);
 /* The token that is visited first, or last. */
-int64_t vtb__path_end(const char *path, int64_t n, bool last);
+int64_t vtb__path_end(vtb_module *m, const char *path, int64_t n, bool last);
 /* Both names stay taken, so this is safe for two values of one function. */
 void vtb__swap_names(vtb_value *x, vtb_value *y);
 /* An empty kernel function in which `inst` will stand, called after the scope and the first
@@ -90,8 +121,8 @@ vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int ax
 /* min_cut.c: the cheapest set of vertices whose removal parts every source from every sink, the one
  * nearest the sinks. Vertices may be in the set whether source, sink or neither. edge[2e] ->
  * edge[2e+1]. Fills cut[n]. */
-void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
-                         const int *edge, int n_edges, bool *cut);
+void vtb__min_vertex_cut(vtb_module *m, int n, const int64_t *weight, const bool *source,
+                         const bool *sink, const int *edge, int n_edges, bool *cut);
 
 /* By argument of f: whether return `ret` depends on it, and whether through a derivative. */
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient);

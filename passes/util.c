@@ -17,6 +17,62 @@ vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made,
   return made == VTB_OK && vtb_checks() ? vtb__verify(m, when, err) : made;
 }
 
+/* ---- memory of a pass ------------------------------------------------------------------------ */
+
+/* malloc'd, with room for a NULL. */
+static void *take(vtb_module *m, void *from, size_t n, size_t size_bytes) {
+  char *list = vtb_arena_array(&m->scratch, n + 1, size_bytes);
+  if (n) memcpy(list, from, n * size_bytes);
+  vtb_free(from);
+  return list;
+}
+
+int *vtb__uses(vtb_func *f) {
+  return take(f->module, vtb_count_uses(f), (size_t)f->n_values, sizeof(int));
+}
+
+vtb_inst **vtb__readers(const vtb_value *v) {
+  vtb_inst **all;
+  size_t n = vtb_value_readers(v, &all);
+  return take(v->func->module, all, n, sizeof(vtb_inst *));
+}
+
+vtb_func **vtb__callees_first(vtb_module *m, vtb_func *root) {
+  VTB_VEC(vtb_func *) all = {0};
+  if (root) all.n = vtb_module_post_order(root, &all.at);
+  for (vtb_func *f = m->first; f && !root; f = f->next) vtb_vec_push(&all, f);
+  return take(m, all.at, all.n, sizeof(vtb_func *));
+}
+
+/* Of an op, or with a callee. */
+static vtb_inst **listed(vtb_module *m, vtb_op op, const vtb_func *callee) {
+  VTB_VEC(vtb_inst *) all = {0};
+  for (vtb_func *f = m->first; f; f = f->next)
+    for (vtb_inst *i = f->first; i; i = i->next)
+      if (callee ? i->callee == callee : i->op == op) vtb_vec_put(&m->scratch, &all, i);
+  vtb_vec_put(&m->scratch, &all, NULL);
+  return all.at;
+}
+
+vtb_inst **vtb__all_of(vtb_module *m, vtb_op op) { return listed(m, op, NULL); }
+
+vtb_inst **vtb__calls_of(const vtb_func *f) { return listed(f->module, VTB_OP_call, f); }
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+vtb_builder vtb__before(vtb_inst *i) {
+  return (vtb_builder){.module = i->func->module, .func = i->func, .before = i, .span = i->span};
+}
+
+vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n) {
+  vtb_value **all = VTB_SCRATCH(call->func, vtb_value *, call->n_operands + n);
+  for (int o = 0; o < call->n_operands + n; o++)
+    all[o] = o < call->n_operands ? call->operands[o] : more[o - call->n_operands];
+  return vtb__replace_call(call, callee, all, call->n_operands + n, NULL);
+}
+
+/* ---- questions ------------------------------------------------------------------------------- */
+
 bool vtb__splat(const vtb_value *v, double *value) {
   for (; v->def; v = v->def->operands[0]) {
     const vtb_inst *i = v->def;
@@ -45,25 +101,34 @@ bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y) {
   }
 }
 
-int64_t *vtb__path_indices(const char *path, int64_t n) {
-  int64_t *perm = vtb_xmalloc((size_t)(n ? n : 1) * sizeof *perm);
-  if (!path) {
-    for (int64_t t = 0; t < n; t++) perm[t] = t;
-    return perm;
-  }
+vtb_path vtb__path_of(const char *text) {
   vtb_path p;
   vtb_error err = {0};
-  vtb_check(vtb_path_parse(path, &p, &err) == VTB_OK, "path \"%s\": %s", path, err.text);
+  vtb_check(vtb_path_parse(text, &p, &err) == VTB_OK, "path \"%s\": %s", text, err.text);
+  return p;
+}
+
+const char *vtb__path_text(vtb_module *m, const vtb_path *p) {
+  vtb_strbuf s = {0};
+  vtb_path_print(p, &s);
+  const char *text = vtb_arena_strdup(&m->scratch, s.at);
+  vtb_strbuf_free(&s);
+  return text;
+}
+
+int64_t *vtb__path_indices(vtb_module *m, const char *path, int64_t n) {
+  int64_t *perm = VTB_NEW_ARRAY(&m->scratch, int64_t, n + 1);
+  for (int64_t t = 0; t < n; t++) perm[t] = t;
+  if (!path) return perm;
+  vtb_path p = vtb__path_of(path);
   vtb_check(p.n == n, "path \"%s\" visits %lld tokens of %lld", path, (long long)p.n, (long long)n);
   vtb_path_indices(&p, perm);
   vtb_path_free(&p);
   return perm;
 }
 
-int64_t vtb__path_end(const char *path, int64_t n, bool last) {
-  int64_t *perm = vtb__path_indices(path, n), at = perm[last ? n - 1 : 0];
-  vtb_free(perm);
-  return at;
+int64_t vtb__path_end(vtb_module *m, const char *path, int64_t n, bool last) {
+  return vtb__path_indices(m, path, n)[last ? n - 1 : 0];
 }
 
 void vtb__swap_names(vtb_value *x, vtb_value *y) {

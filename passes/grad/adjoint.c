@@ -10,7 +10,6 @@
 #include "passes/grad/autodiff.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 static vtb__node *node_of(const vtb_value *v) {
   vtb_check(v->scratch, "%%%s of @%s is not a forward value", v->name, v->func->name);
@@ -32,7 +31,7 @@ static void append(vtb__gradient *g, vtb_value *v, vtb__part part) {
   if (!n->active) return;
   vtb_check(!n->resolved, "contribution to %%%s of @%s after its adjoint was used", v->name,
             v->func->name);
-  vtb__part *p = vtb_arena_memdup(&g->ad->arena, &part, sizeof part);
+  vtb__part *p = vtb_arena_memdup(&g->ad->module->scratch, &part, sizeof part);
   if (n->last_part)
     n->last_part->next = p;
   else
@@ -91,15 +90,13 @@ static bool overlap(const vtb__part *at, int n) {
 
 /* Each piece takes the gap before it as its padding, the last one also the gap behind it. */
 static vtb_value *join_pieces(vtb_builder *b, const vtb__part *at, int n, int axis, int64_t size) {
-  vtb_value **piece = vtb_xcalloc((size_t)n, sizeof *piece);
+  vtb_value **piece = VTB_SCRATCH(b, vtb_value *, n);
   for (int i = 0; i < n; i++) {
     int64_t low = at[i].start - (i > 0 ? at[i - 1].limit : 0);
     assert(low >= 0 && at[i].limit <= size); /* sorted, and no two overlap */
     piece[i] = vtb__build_pad(b, at[i].value, axis, low, i == n - 1 ? size - at[i].limit : 0, 1);
   }
-  vtb_value *all = n == 1 ? piece[0] : vtb_b_concat(b, piece, n, axis);
-  vtb_free(piece);
-  return all;
+  return n == 1 ? piece[0] : vtb_b_concat(b, piece, n, axis);
 }
 
 /* The sum of the parts that are slices along `axis`, as a whole tensor. */
@@ -108,7 +105,7 @@ static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__no
   int n = 0;
   for (vtb__part *p = node->first_part; p; p = p->next) n += p->axis == axis;
   if (n == 0) return NULL;
-  vtb__part *at = vtb_xcalloc((size_t)n, sizeof *at);
+  vtb__part *at = VTB_SCRATCH(&g->b, vtb__part, n);
   n = 0;
   for (vtb__part *p = node->first_part; p; p = p->next)
     if (p->axis == axis) at[n++] = *p;
@@ -121,7 +118,6 @@ static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__no
   else
     for (int i = 0; i < n; i++)
       total = sum(&g->b, total, join_pieces(&g->b, &at[i], 1, axis, size));
-  vtb_free(at);
   return total;
 }
 
@@ -130,7 +126,7 @@ static void name_adjoint(vtb__gradient *g, vtb_value *d, vtb__node *node, const 
                          const char *suffix) {
   if (!d || !d->def || d->scratch) return;
   d->scratch = node;
-  vtb_value_rename(d, vtb_arena_printf(&g->ad->arena, "d_%s%s", v->name, suffix));
+  vtb_value_rename(d, vtb__text(g->ad, "d_%s%s", v->name, suffix));
 }
 
 vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {

@@ -12,7 +12,6 @@
  * does not want an adjoint drops it.
  */
 #include "passes/grad/autodiff.h"
-#include "passes/passes_internal.h"
 
 #include "ir/scalar.h"
 
@@ -59,7 +58,7 @@ static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
 static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
   vtb_func *f = fi->func;
   size_t words = (size_t)fi->n_words;
-  uint64_t *row = vtb_xcalloc((size_t)f->n_values * words + 1, sizeof *row);
+  uint64_t *row = VTB_SCRATCH(f, uint64_t, (size_t)f->n_values * words);
   for (int i = 0; i < f->n_args; i++)
     if (f->args[i]->type.dtype == VTB_F32)
       row[(size_t)f->args[i]->id * words + (size_t)i / 64] |= UINT64_C(1) << (i % 64);
@@ -70,18 +69,17 @@ static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
           for (size_t w = 0; w < words; w++)
             row[(size_t)inst->results[r]->id * words + w] |=
                 row[(size_t)inst->operands[k]->id * words + w];
-  fi->deps = vtb_arena_array(&ad->arena, (size_t)f->n_returns * words + 1, sizeof *fi->deps);
+  fi->deps = VTB_SCRATCH(ad, uint64_t, (size_t)f->n_returns * words);
   for (int r = 0; r < f->n_returns; r++)
     memcpy(fi->deps + (size_t)r * words, row + (size_t)f->returns[r]->id * words,
            words * sizeof *row);
-  vtb_free(row);
 }
 
-/* By value id, malloc'd: the value depends on a wanted arg and a live return depends on it. */
+/* By value id: the value depends on a wanted arg and a live return depends on it. */
 static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
   vtb_func *f = fi->func;
-  bool *varies = vtb_xcalloc((size_t)f->n_values + 1, sizeof *varies);
-  bool *useful = vtb_xcalloc((size_t)f->n_values + 1, sizeof *useful);
+  bool *varies = VTB_SCRATCH(f, bool, f->n_values);
+  bool *useful = VTB_SCRATCH(f, bool, f->n_values);
   for (int i = 0; i < f->n_args; i++)
     varies[f->args[i]->id] = fi->wanted[i] && f->args[i]->type.dtype == VTB_F32;
   for (int r = 0; r < f->n_returns; r++) useful[f->returns[r]->id] |= fi->live[r];
@@ -96,7 +94,6 @@ static bool *find_active(vtb__ad *ad, const vtb__ad_func *fi) {
         if (useful[inst->results[r]->id] && inst_passes(ad, inst, k, r))
           useful[inst->operands[k]->id] = true;
   for (int v = 0; v < f->n_values; v++) varies[v] &= useful[v];
-  vtb_free(useful);
   return varies;
 }
 
@@ -109,13 +106,12 @@ static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
     for (int r = 0; r < inst->n_results; r++) callee->live[r] |= active[inst->results[r]->id];
     for (int k = 0; k < inst->n_operands; k++) callee->wanted[k] |= active[inst->operands[k]->id];
   }
-  vtb_free(active);
 }
 
 /* ---- the joint function ---------------------------------------------------------------------- */
 
 static vtb_value *track(vtb__ad *ad, vtb_value *v, bool active) {
-  vtb__node *n = VTB_NEW(&ad->arena, vtb__node);
+  vtb__node *n = VTB_NEW(&ad->module->scratch, vtb__node);
   n->active = active;
   v->scratch = n;
   return v;
@@ -132,7 +128,7 @@ static void copy_args(vtb__gradient *g, const vtb__ad_func *fi, const bool *acti
 
 /* A fold with its states before each step as further results. */
 static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands) {
-  vtb_attr *attrs = vtb_arena_array(&g->ad->arena, (size_t)inst->n_attrs + 1, sizeof *attrs);
+  vtb_attr *attrs = VTB_SCRATCH(g->ad, vtb_attr, inst->n_attrs);
   memcpy(attrs, inst->attrs, (size_t)inst->n_attrs * sizeof *attrs);
   attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
   vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs,
@@ -159,10 +155,10 @@ static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *co
 
 static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
   bool *active = find_active(g->ad, fi);
-  g->forward = vtb_arena_array(&g->ad->arena, (size_t)fi->func->n_values + 1, sizeof *g->forward);
+  g->forward = VTB_SCRATCH(g->ad, vtb_value *, fi->func->n_values);
   copy_args(g, fi, active);
   for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
-    vtb_value **operands = vtb_xcalloc((size_t)inst->n_operands + 1, sizeof *operands);
+    vtb_value **operands = VTB_SCRATCH(g->ad, vtb_value *, inst->n_operands);
     for (int k = 0; k < inst->n_operands; k++) operands[k] = g->forward[inst->operands[k]->id];
     vtb_inst *copy = copy_inst(g, inst, operands, vtb_makes_any(inst, active));
     for (int r = 0; r < copy->n_results; r++) {
@@ -170,10 +166,8 @@ static void copy_forward(vtb__gradient *g, const vtb__ad_func *fi) {
       track(g->ad, copy->results[r], own && active[inst->results[r]->id]);
       if (own) g->forward[inst->results[r]->id] = copy->results[r];
     }
-    vtb_free(operands);
   }
   g->last_forward = g->joint->last;
-  vtb_free(active);
   const vtb_func *f = fi->func;
   for (int r = 0; r < f->n_returns; r++)
     vtb_func_add_return(g->joint, g->forward[f->returns[r]->id],
@@ -207,14 +201,13 @@ void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
   for (size_t i = 0; i < g->ad->n_funcs && !fi; i++)
     if (g->ad->funcs[i].fwd == inst->callee) fi = &g->ad->funcs[i];
   vtb_check(fi && fi->bwd, "@%s has no backward", inst->callee->name);
-  vtb_value **operands = vtb_xcalloc((size_t)fi->bwd->n_args + 1, sizeof *operands);
+  vtb_value **operands = VTB_SCRATCH(g->ad, vtb_value *, fi->bwd->n_args);
   int n = 0;
   for (int i = 0; i < fi->n_bwd_args; i++) operands[n++] = inst->operands[fi->bwd_args[i]];
   for (int i = 0; i < fi->n_saved; i++) operands[n++] = inst->results[fi->saved[i]];
   for (int r = 0; r < fi->func->n_returns; r++)
     if (fi->live[r]) operands[n++] = vtb__adjoint_or_zeros(g, inst->results[r]);
   vtb_inst *back = vtb_b_call(&g->b, fi->bwd, operands, n);
-  vtb_free(operands);
   n = 0;
   for (int k = 0; k < inst->n_operands; k++)
     if (fi->wanted[k]) vtb__contribute(g, inst->operands[k], back->results[n++]);
@@ -222,7 +215,7 @@ void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
 
 static vtb__gradient joint_new(vtb__ad *ad, const vtb__ad_func *fi, const char *suffix) {
   vtb__gradient g = {.ad = ad};
-  const char *name = vtb_arena_printf(&ad->arena, "%s_%s", fi->func->name, suffix);
+  const char *name = vtb__text(ad, "%s_%s", fi->func->name, suffix);
   g.joint = vtb_func_new(ad->module, name, VTB_FUNC_PLAIN, fi->func->span);
   g.b = (vtb_builder){.module = ad->module, .func = g.joint};
   return g;
@@ -232,15 +225,14 @@ static vtb__gradient joint_new(vtb__ad *ad, const vtb__ad_func *fi, const char *
 static void add_seed(vtb__gradient *g, const vtb__ad_func *fi, int ret) {
   const vtb_func *f = fi->func;
   vtb_value *out = g->forward[f->returns[ret]->id];
-  const char *name = vtb_arena_printf(&g->ad->arena, "d_%s", f->returns[ret]->name);
+  const char *name = vtb__text(g->ad, "d_%s", f->returns[ret]->name);
   for (int i = 2; vtb_map_has(&g->joint->names, name); i++)
-    name = vtb_arena_printf(&g->ad->arena, "d_%s_%d", f->returns[ret]->name, i);
+    name = vtb__text(g->ad, "d_%s_%d", f->returns[ret]->name, i);
   vtb_value *seed = vtb_func_add_arg(g->joint, name, out->type);
   const char *official = g->joint->return_names[ret];
   g->joint->arg_info[seed->index].role = VTB_ROLE_GRAD;
-  g->joint->arg_info[seed->index].official =
-      vtb_intern(g->ad->module, vtb_arena_printf(&g->ad->arena, "d:%s",
-                                                 official ? official : f->returns[ret]->name));
+  g->joint->arg_info[seed->index].official = vtb_intern(
+      g->ad->module, vtb__text(g->ad, "d:%s", official ? official : f->returns[ret]->name));
   vtb__contribute(g, out, seed);
 }
 
@@ -260,12 +252,11 @@ static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
     if (fi->live[r]) add_seed(&g, fi, r);
   emit_adjoints(&g);
   if (ad->status == VTB_OK) {
-    vtb_value **outs = vtb_xcalloc((size_t)fi->func->n_args + 1, sizeof *outs);
+    vtb_value **outs = VTB_SCRATCH(ad, vtb_value *, fi->func->n_args);
     int n = 0;
     for (int i = 0; i < fi->func->n_args; i++)
       if (fi->wanted[i]) outs[n++] = vtb__adjoint_or_zeros(&g, g.joint->args[i]);
     vtb__ad_split(ad, fi, g.joint, g.last_forward, outs, n);
-    vtb_free(outs);
   }
   vtb_module_remove(ad->module, g.joint);
 }
@@ -274,7 +265,7 @@ static void make_halves(vtb__ad *ad, vtb__ad_func *fi) {
 
 static const char *adjoint_name(vtb__ad *ad, const vtb_func *f, int arg) {
   const char *official = f->arg_info[arg].official;
-  return vtb_arena_printf(&ad->arena, "d:%s", official ? official : f->args[arg]->name);
+  return vtb__text(ad, "d:%s", official ? official : f->args[arg]->name);
 }
 
 static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const vtb_gradients *of) {
@@ -297,27 +288,24 @@ static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const vtb_gradi
 /* ---- the run --------------------------------------------------------------------------------- */
 
 static void list_funcs(vtb__ad *ad, vtb_func *root) {
-  vtb_func **order;
-  ad->n_funcs = vtb_module_post_order(root, &order);
-  ad->funcs = VTB_NEW_ARRAY(&ad->arena, vtb__ad_func, ad->n_funcs);
+  vtb_func **order = vtb__callees_first(ad->module, root);
+  while (order[ad->n_funcs]) ad->n_funcs++;
+  ad->funcs = VTB_NEW_ARRAY(&ad->module->scratch, vtb__ad_func, ad->n_funcs);
   for (size_t i = 0; i < ad->n_funcs; i++) {
     vtb__ad_func *fi = &ad->funcs[i];
     fi->func = order[i];
     fi->n_words = (order[i]->n_args + 63) / 64;
-    fi->wanted = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_args + 1);
-    fi->live = VTB_NEW_ARRAY(&ad->arena, bool, order[i]->n_returns + 1);
+    fi->wanted = VTB_SCRATCH(ad, bool, order[i]->n_args);
+    fi->live = VTB_SCRATCH(ad, bool, order[i]->n_returns);
   }
-  vtb_free(order);
   for (size_t i = 0; i < ad->n_funcs; i++) find_deps(ad, &ad->funcs[i]);
 }
 
 static void copy_dependence(vtb_module *m, vtb_func *f, int ret, bool values, bool *out) {
   vtb__ad ad = {.module = m, .values = values};
-  vtb_arena_init(&ad.arena);
   list_funcs(&ad, f);
   const vtb__ad_func *fi = vtb__ad_find(&ad, f);
   for (int a = 0; a < f->n_args; a++) out[a] = return_depends(fi, ret, a);
-  vtb_arena_free(&ad.arena);
 }
 
 void vtb__dependence(vtb_module *m, vtb_func *f, int ret, bool *value, bool *gradient) {
@@ -371,10 +359,10 @@ static vtb_status begin(vtb__ad *ad, vtb_func *f, const vtb_gradients *g) {
 
 static const char *saved_name(vtb__ad *ad, const vtb__ad_func *fi, int result) {
   const vtb_func *f = fi->func;
-  const char *name = vtb_arena_printf(&ad->arena, "saved.%d", result - f->n_returns);
+  const char *name = vtb__text(ad, "saved.%d", result - f->n_returns);
   if (result < f->n_returns) {
     const char *own = f->return_names ? f->return_names[result] : NULL;
-    name = vtb_arena_printf(&ad->arena, "result.%s", own ? own : f->returns[result]->name);
+    name = vtb__text(ad, "result.%s", own ? own : f->returns[result]->name);
   }
   return vtb_intern(ad->module, name);
 }
@@ -382,7 +370,7 @@ static const char *saved_name(vtb__ad *ad, const vtb__ad_func *fi, int result) {
 /* Names and roles, which functions inside of others do without. */
 static void name_halves(vtb__ad *ad, vtb__ad_func *fi) {
   vtb_func *f = fi->func, *fwd = fi->fwd, *bwd = fi->bwd;
-  const char **names = VTB_NEW_ARRAY(&ad->arena, const char *, fwd->n_returns + bwd->n_returns + 1);
+  const char **names = VTB_SCRATCH(ad, const char *, fwd->n_returns + bwd->n_returns);
   for (int r = 0; r < fwd->n_returns && fwd != f; r++)
     names[r] = r < f->n_returns && f->return_names ? f->return_names[r]
                : r < f->n_returns                  ? NULL
@@ -401,7 +389,6 @@ static void name_halves(vtb__ad *ad, vtb__ad_func *fi) {
 
 vtb_status vtb_autodiff_as(vtb_module *m, vtb_func *f, vtb_gradients *g, vtb_error *err) {
   vtb__ad ad = {.module = m, .err = err, .keeps = g->keeps, .starts = g->starts};
-  vtb_arena_init(&ad.arena);
   vtb_status status = begin(&ad, f, g);
   vtb__ad_func *entry = status == VTB_OK ? vtb__ad_find(&ad, f) : NULL;
   if (entry && g->halves && !is_asked(entry))
@@ -417,7 +404,6 @@ vtb_status vtb_autodiff_as(vtb_module *m, vtb_func *f, vtb_gradients *g, vtb_err
     g->fwd = entry->fwd;
     g->bwd = entry->bwd;
   }
-  vtb_arena_free(&ad.arena);
   return vtb__verified(m, "after autodiff", status, err);
 }
 

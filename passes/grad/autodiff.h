@@ -3,13 +3,12 @@
  *
  * A function is differentiated in a joint function: a copy of its instructions (the forward part)
  * followed by adjoint code that reads forward values directly. Every forward value carries a
- * vtb__node in its scratch pointer. Everything here lives in the run's arena until vtb_autodiff()
- * returns.
+ * vtb__node in its scratch pointer. Everything here lives in the module's scratch memory.
  */
 #ifndef VTB_AUTODIFF_H
 #define VTB_AUTODIFF_H
 
-#include "passes/passes.h"
+#include "passes/passes_internal.h"
 
 /* What reverse mode knows about one function of the module. Sets are unions over all call sites, so
  * that repeated blocks share one backward. */
@@ -31,7 +30,6 @@ typedef struct vtb__ad_func {
 
 typedef struct vtb__ad {
   vtb_module *module;
-  vtb_arena arena;
   size_t n_funcs;
   vtb__ad_func *funcs; /* callees first */
   vtb_error *err;

@@ -18,9 +18,6 @@
 #include "passes/grad/autodiff.h"
 
 #include "ir/recurrence.h"
-#include "passes/passes_internal.h"
-
-#include <stdlib.h>
 
 #define NOMINAL_BATCH 32 /* what the batch counts in a comparison of sizes */
 
@@ -31,10 +28,11 @@ typedef struct split {
   vtb_inst *first_backward; /* NULL: no adjoint code */
   vtb_value *const *outs;
   int n_outs;
-  bool *live;              /* by value id: the backward half needs it */
-  bool *saved;             /* by value id */
-  int *behind, behind_now; /* by value id: see is_read_again() */
-  vtb_value **map;         /* by value id: its copy in the half being built */
+  bool *live;                /* by value id: the backward half needs it */
+  bool *saved;               /* by value id */
+  VTB_VEC(vtb_value *) kept; /* those, in program order */
+  int *behind, behind_now;   /* by value id: see is_read_again() */
+  vtb_value **map;           /* by value id: its copy in the half being built */
   vtb_builder b;
 } split;
 
@@ -42,17 +40,19 @@ typedef struct split {
 
 /* Small matrices a group of channels that make rows of a scan of few tokens: its kernels, both
  * ways, take what they multiply (fuse/words_mixer.c). */
+/* No adjoint code. */
+static bool is_forward(const split *s, const vtb_inst *i) {
+  return !s->first_backward || i->order < s->first_backward->order;
+}
+
 static bool is_in_scan(const split *s, const vtb_inst *inst) {
   enum { MOST_TOKENS = 208, MOST_STEPS = 8 };
   if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_small_map(inst)) return false;
   for (int step = 0; step < MOST_STEPS; step++) {
-    vtb_inst **readers, *next = NULL;
+    vtb_inst *next = NULL;
     int n = 0;
-    size_t all = vtb_value_readers(inst->results[0], &readers);
-    for (size_t r = 0; r < all; r++)
-      if (!s->first_backward || readers[r]->order < s->first_backward->order)
-        next = readers[r], n++;
-    vtb_free(readers);
+    for (vtb_inst **r = vtb__readers(inst->results[0]); *r; r++)
+      if (is_forward(s, *r)) next = *r, n++;
     if (n != 1) return false;
     if (next->op == VTB_OP_linscan) {
       vtb_scan scan = vtb_scan_of(next);
@@ -84,12 +84,10 @@ static bool is_whole_op(const vtb_inst *i) {
 /* Whether an elementwise value is read once more by what depends on it through a structured op or a
  * call: behind[] holds one number for what depends on it, the next for what does so through one. */
 static bool is_read_again(split *s, const vtb_value *v) {
-  vtb_inst **readers;
   if (!v->def || is_whole_op(v->def) || is_seen_elsewhere(v)) return false;
-  size_t n = vtb_value_readers(v, &readers);
   const vtb_inst *last = NULL; /* in the forward half */
-  for (size_t r = 0; r < n; r++)
-    if (!s->first_backward || readers[r]->order < s->first_backward->order) last = readers[r];
+  for (vtb_inst **r = vtb__readers(v); *r; r++)
+    if (is_forward(s, *r)) last = *r;
   bool again = false;
   s->behind_now += 2;
   s->behind[v->id] = s->behind_now;
@@ -106,7 +104,6 @@ static bool is_read_again(split *s, const vtb_value *v) {
     for (int r = 0; r < i->n_results && reaches; r++) s->behind[i->results[r]->id] = reaches;
     if (i == last) break;
   }
-  vtb_free(readers);
   return again;
 }
 
@@ -116,18 +113,15 @@ static bool lies_in_memory(split *s, const vtb_value *v) {
 }
 
 static bool is_factor_of_both(const split *s, const vtb_value *v) {
-  vtb_inst **readers;
   bool ahead = false, back = false;
   if (!s->ad->keeps || !s->first_backward || !vtb_type_is_dynamic(&v->type)) return false;
   if (is_seen_elsewhere(v)) return false;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++) {
-    const vtb_inst *i = readers[r];
+  for (vtb_inst **r = vtb__readers(v); *r; r++) {
+    const vtb_inst *i = *r;
     if (i->op != VTB_OP_einsum || (i->operands[0] != v && i->operands[1] != v)) continue;
-    ahead |= i->order < s->first_backward->order && vtb_is_product(i);
-    back |= i->order >= s->first_backward->order && vtb_ends_in_parameter(i);
+    ahead |= is_forward(s, i) && vtb_is_product(i);
+    back |= !is_forward(s, i) && vtb_ends_in_parameter(i);
   }
-  vtb_free(readers);
   return ahead && back;
 }
 
@@ -147,9 +141,8 @@ static void mark_live(split *s) {
  * matter. */
 static void choose_saved(split *s) {
   int n = s->joint->n_values;
-  int64_t *weight = vtb_xcalloc((size_t)n + 1, sizeof *weight);
-  bool *source = vtb_xcalloc((size_t)n + 1, sizeof *source),
-       *sink = vtb_xcalloc((size_t)n + 1, sizeof *sink);
+  int64_t *weight = VTB_SCRATCH(s->joint, int64_t, n);
+  bool *source = VTB_SCRATCH(s->joint, bool, n), *sink = VTB_SCRATCH(s->joint, bool, n);
   VTB_VEC(int) edges = {0};
   for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
     for (int r = 0; r < inst->n_results; r++) {
@@ -159,23 +152,23 @@ static void choose_saved(split *s) {
       source[id] = !can_recompute(s, inst);
       if (source[id]) continue;
       for (int k = 0; k < inst->n_operands; k++) {
-        vtb_vec_push(&edges, inst->operands[k]->id);
-        vtb_vec_push(&edges, id);
+        vtb__put(s->joint, &edges, inst->operands[k]->id);
+        vtb__put(s->joint, &edges, id);
       }
     }
   }
-  vtb__min_vertex_cut(n, weight, source, sink, edges.at, (int)edges.n / 2, s->saved);
-  vtb_vec_free(&edges);
-  vtb_free(weight);
-  vtb_free(source);
-  vtb_free(sink);
+  vtb__min_vertex_cut(s->joint->module, n, weight, source, sink, edges.at, (int)edges.n / 2,
+                      s->saved);
+  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
+    for (int r = 0; r < inst->n_results; r++)
+      if (s->saved[inst->results[r]->id]) vtb__put(s->joint, &s->kept, inst->results[r]);
 }
 
 /* ---- building the halves --------------------------------------------------------------------- */
 
 static void begin(split *s, const char *suffix) {
-  for (int i = 0; i < s->joint->n_values; i++) s->map[i] = NULL;
-  const char *name = vtb_arena_printf(&s->ad->arena, "%s_%s", s->fi->func->name, suffix);
+  s->map = VTB_SCRATCH(s->joint, vtb_value *, s->joint->n_values);
+  const char *name = vtb__text(s->ad, "%s_%s", s->fi->func->name, suffix);
   vtb_func *f = vtb_func_new(s->ad->module, name, VTB_FUNC_PLAIN, s->fi->func->span);
   s->b = (vtb_builder){.module = s->ad->module, .func = f};
 }
@@ -192,56 +185,31 @@ static void copy(split *s, const vtb_inst *inst) {
   vtb_inst_copy(&s->b, inst, s->map);
 }
 
-/* Forward values that returns or saved values need. */
-static bool *needed_forward(const split *s) {
-  bool *need = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *need);
+/* fi->saved: for each saved value in program order its number among the results of the forward
+ * half, behind whose own the others are returned. */
+static void build_forward(split *s) {
+  vtb_func *f = s->fi->func;
+  bool *need = VTB_SCRATCH(s->joint, bool, s->joint->n_values);
   for (int r = 0; r < s->joint->n_returns; r++) need[s->joint->returns[r]->id] = true;
   for (int v = 0; v < s->joint->n_values; v++) need[v] |= s->saved[v];
   vtb_add_sources(NULL, s->first_backward ? s->first_backward->prev : s->joint->last, need);
-  return need;
-}
-
-/* fi->saved: for each saved value in program order its number among the results of the forward
- * half. */
-static vtb_value **number_saved(split *s, int *n_further) {
-  vtb_value **further = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *further);
-  s->fi->saved = VTB_NEW_ARRAY(&s->ad->arena, int, s->joint->n_values + 1);
-  *n_further = 0;
-  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next) {
-    for (int r = 0; r < inst->n_results; r++) {
-      vtb_value *v = inst->results[r];
-      if (!s->saved[v->id]) continue;
-      int at = vtb_return_of(v);
-      if (at < 0) {
-        at = s->joint->n_returns + *n_further;
-        further[(*n_further)++] = v;
-      }
-      s->fi->saved[s->fi->n_saved++] = at;
-    }
-  }
-  return further;
-}
-
-static void build_forward(split *s) {
-  vtb_func *f = s->fi->func;
-  int n_further;
-  vtb_value **further = number_saved(s, &n_further);
-  bool *need = needed_forward(s);
   begin(s, "fwd");
   for (int i = 0; i < f->n_args; i++) add_arg(s, s->joint->args[i], &f->arg_info[i]);
   for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
     if (vtb_makes_any(inst, need)) copy(s, inst);
+  vtb_func *fwd = s->fi->fwd = s->b.func;
   for (int r = 0; r < f->n_returns; r++)
-    vtb_func_add_return(s->b.func, s->map[s->joint->returns[r]->id],
+    vtb_func_add_return(fwd, s->map[s->joint->returns[r]->id],
                         f->return_names ? f->return_names[r] : NULL);
-  for (int i = 0; i < n_further; i++) vtb_func_add_return(s->b.func, s->map[further[i]->id], NULL);
-  s->fi->fwd = s->b.func;
-  if (n_further == 0) { /* nothing is added: the function itself serves */
-    s->fi->fwd = f;
-    vtb_module_remove(s->ad->module, s->b.func);
+  s->fi->saved = VTB_SCRATCH(s->ad, int, s->kept.n);
+  for (size_t i = 0; i < s->kept.n; i++) {
+    int own = vtb_return_of(s->kept.at[i]);
+    s->fi->saved[s->fi->n_saved++] = own < 0 ? fwd->n_returns : own;
+    if (own < 0) vtb_func_add_return(fwd, s->map[s->kept.at[i]->id], NULL);
   }
-  vtb_free(need);
-  vtb_free(further);
+  if (fwd->n_returns > f->n_returns) return;
+  s->fi->fwd = f; /* nothing is added: the function itself serves */
+  vtb_module_remove(s->ad->module, fwd);
 }
 
 /* Puts a copy of a forward value into the backward half where it is not an argument there. */
@@ -267,23 +235,20 @@ static void mark_args(const split *s, const vtb_value *v, bool *seen) {
 
 static void add_backward_args(split *s) {
   vtb_func *f = s->fi->func;
-  bool *seen = vtb_xcalloc((size_t)s->joint->n_values + 1, sizeof *seen);
+  bool *seen = VTB_SCRATCH(s->joint, bool, s->joint->n_values);
   for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
     for (int r = 0; r < inst->n_results; r++)
       if (s->live[inst->results[r]->id]) mark_args(s, inst->results[r], seen);
-  s->fi->bwd_args = VTB_NEW_ARRAY(&s->ad->arena, int, f->n_args + 1);
+  s->fi->bwd_args = VTB_SCRATCH(s->ad, int, f->n_args);
   for (int i = 0; i < f->n_args; i++) {
     vtb_value *a = s->joint->args[i];
     if (!seen[a->id] && !s->live[a->id]) continue;
     s->fi->bwd_args[s->fi->n_bwd_args++] = i;
     add_arg(s, a, NULL);
   }
-  for (vtb_inst *inst = s->joint->first; inst && inst != s->first_backward; inst = inst->next)
-    for (int r = 0; r < inst->n_results; r++)
-      if (s->saved[inst->results[r]->id]) add_arg(s, inst->results[r], NULL);
+  for (size_t i = 0; i < s->kept.n; i++) add_arg(s, s->kept.at[i], NULL);
   for (int i = f->n_args; i < s->joint->n_args; i++)
     add_arg(s, s->joint->args[i], &s->joint->arg_info[i]);
-  vtb_free(seen);
 }
 
 static void build_backward(split *s) {
@@ -302,17 +267,12 @@ void vtb__ad_split(vtb__ad *ad, vtb__ad_func *fi, vtb_func *joint, vtb_inst *las
                    vtb_value *const *outs, int n_outs) {
   split s = {.ad = ad, .fi = fi, .joint = joint, .outs = outs, .n_outs = n_outs};
   s.first_backward = last_forward ? last_forward->next : joint->first;
-  s.live = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.live);
-  s.saved = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.saved);
-  s.behind = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.behind);
+  s.live = VTB_SCRATCH(joint, bool, joint->n_values);
+  s.saved = VTB_SCRATCH(joint, bool, joint->n_values);
+  s.behind = VTB_SCRATCH(joint, int, joint->n_values);
   vtb_func_number(joint);
-  s.map = vtb_xcalloc((size_t)joint->n_values + 1, sizeof *s.map);
   mark_live(&s);
   choose_saved(&s);
   build_forward(&s);
   build_backward(&s);
-  vtb_free(s.live);
-  vtb_free(s.saved);
-  vtb_free(s.behind);
-  vtb_free(s.map);
 }

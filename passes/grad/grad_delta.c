@@ -15,7 +15,6 @@
 #include "ir/path.h"
 #include "ir/recurrence.h"
 #include "passes/grad/autodiff.h"
-#include "passes/passes_internal.h"
 
 #include <string.h>
 
@@ -33,34 +32,25 @@ typedef struct rule {
 /* ---- paths ----------------------------------------------------------------------------------- */
 
 static const char *reversed_path(rule *c) {
-  vtb_strbuf s = {0};
-  if (c->of.path) {
-    vtb_path p;
-    vtb_error err = {0};
-    vtb_check(vtb_path_parse(c->of.path, &p, &err) == VTB_OK, "path: %s", err.text);
-    p.reversed = !p.reversed;
-    vtb_path_print(&p, &s);
-    vtb_path_free(&p);
-  } else {
-    vtb_strbuf_printf(&s, "rows~@1x%lld", (long long)c->of.n_tokens);
-  }
-  const char *text = vtb_arena_strdup(&c->g->ad->arena, s.at);
-  vtb_strbuf_free(&s);
+  if (!c->of.path) return vtb__text(c->g->ad, "rows~@1x%lld", (long long)c->of.n_tokens);
+  vtb_path p = vtb__path_of(c->of.path);
+  p.reversed = !p.reversed;
+  const char *text = vtb__path_text(c->g->ad->module, &p);
+  vtb_path_free(&p);
   return text;
 }
 
 /* The path of the scan's steps: those of a token one after the other. */
 static const char *path_of_steps(rule *c) {
   if (!c->of.path || c->steps == 1) return c->of.path;
-  int64_t *perm = vtb__path_indices(c->of.path, c->of.n_tokens);
+  int64_t *perm = vtb__path_indices(c->g->ad->module, c->of.path, c->of.n_tokens);
   vtb_strbuf s = {0};
   for (int64_t t = 0; t < c->of.n_tokens * c->steps; t++)
     vtb_strbuf_printf(&s, "%c%lld", t ? ',' : '[',
                       (long long)(perm[t / c->steps] * c->steps + t % c->steps));
   vtb_strbuf_printf(&s, "]@1x%lld", (long long)(c->of.n_tokens * c->steps));
-  const char *text = vtb_arena_strdup(&c->g->ad->arena, s.at);
+  const char *text = vtb_arena_strdup(&c->g->ad->module->scratch, s.at);
   vtb_strbuf_free(&s);
-  vtb_free(perm);
   return text;
 }
 
@@ -169,7 +159,7 @@ static vtb_inst *scan_adjoint(rule *c, vtb_value *whole) {
 
 /* The rows [B,h,R,X] of the first token visited. */
 static vtb_value *first_token(rule *c, vtb_value *x) {
-  int64_t at = vtb__path_end(c->of.path, c->of.n_tokens, false);
+  int64_t at = vtb__path_end(c->g->ad->module, c->of.path, c->of.n_tokens, false);
   vtb_type t = {.dtype = VTB_F32,
                 .rank = 4,
                 .dim = {c->batch, c->heads, {.size = c->of.rank}, x->type.dim[4]}};

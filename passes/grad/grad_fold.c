@@ -11,14 +11,11 @@
 #include "ir/fold.h"
 #include "passes/grad/autodiff.h"
 
-#include <stdlib.h>
-
 static bool is_float(const vtb_value *v) { return v->type.dtype == VTB_F32; }
 
 /* @f(args) and adjoints of its returns -> its returns, adjoints of its float arguments. */
 static vtb_func *differentiate(vtb__gradient *g, vtb_func *f) {
-  int *outs = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *outs),
-      *wrt = vtb_xcalloc((size_t)f->n_args + 1, sizeof *wrt);
+  int *outs = VTB_SCRATCH(f, int, f->n_returns), *wrt = VTB_SCRATCH(f, int, f->n_args);
   int n_outs = 0, n_wrt = 0;
   for (int r = 0; r < f->n_returns; r++)
     if (is_float(f->returns[r])) outs[n_outs++] = r;
@@ -28,8 +25,6 @@ static vtb_func *differentiate(vtb__gradient *g, vtb_func *f) {
   vtb_status status =
       vtb_autodiff(g->ad->module, f, outs, n_outs, wrt, n_wrt, &grad, NULL, g->ad->err);
   if (status != VTB_OK) g->ad->status = status;
-  vtb_free(outs);
-  vtb_free(wrt);
   return status == VTB_OK ? grad : NULL;
 }
 
@@ -73,7 +68,7 @@ static void back_arguments(back *k, const vtb_func *f, const vtb_fold *p, vtb_va
 /* Calls the gradient; returns new ds, new sums, dx. */
 static void back_body(back *k, const vtb_func *f, const vtb_fold *p, vtb_func *grad,
                       vtb_value *const *seeds) {
-  vtb_value **at = vtb_xcalloc((size_t)(grad->n_args + grad->n_returns) + 1, sizeof *at);
+  vtb_value **at = VTB_SCRATCH(f, vtb_value *, (grad->n_args + grad->n_returns));
   int n = 0;
   for (int i = 0; i < f->n_args; i++) at[n++] = k->in[i];
   for (int r = 0; r < f->n_returns; r++)
@@ -93,7 +88,6 @@ static void back_body(back *k, const vtb_func *f, const vtb_fold *p, vtb_func *g
       at[sums++] = vtb_b_binary(&k->b, VTB_OP_add, k->sum[i], d);
   }
   vtb_func_set_returns(k->func, at, NULL, rest);
-  vtb_free(at);
 }
 
 static vtb_func *make_back(vtb__gradient *g, vtb_func *f, const vtb_fold *p, const char *name) {
@@ -101,27 +95,24 @@ static vtb_func *make_back(vtb__gradient *g, vtb_func *f, const vtb_fold *p, con
   if (!grad) return NULL;
   back k = {.func = vtb_func_new(g->ad->module, name, VTB_FUNC_PLAIN, f->span)};
   k.b = (vtb_builder){.module = g->ad->module, .func = k.func, .span = f->span};
-  k.in = vtb_xcalloc((size_t)f->n_args + 1, sizeof *k.in);
-  k.sum = vtb_xcalloc((size_t)f->n_args + 1, sizeof *k.sum);
-  vtb_value **seeds = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *seeds);
+  k.in = VTB_SCRATCH(f, vtb_value *, f->n_args);
+  k.sum = VTB_SCRATCH(f, vtb_value *, f->n_args);
+  vtb_value **seeds = VTB_SCRATCH(f, vtb_value *, f->n_returns);
   back_arguments(&k, f, p, seeds);
   back_body(&k, f, p, grad, seeds);
-  vtb_free(seeds);
-  vtb_free(k.in);
-  vtb_free(k.sum);
   return k.func;
 }
 
 /* Equal folds share their adjoint. */
 static vtb_func *back_of(vtb__gradient *g, vtb_func *f, const vtb_fold *p) {
-  const char *name = vtb_arena_printf(&g->ad->arena, "%s_back", f->name);
+  const char *name = vtb__text(g->ad, "%s_back", f->name);
   vtb_func *known = vtb_module_find(g->ad->module, name);
   return known ? known : make_back(g, f, p, name);
 }
 
 static vtb_inst *build(vtb__gradient *g, const vtb_inst *inst, const vtb_fold *p, vtb_func *f) {
   int kept = p->yields + p->states, seqs_end = p->states + p->seqs, n = 0, n_states;
-  vtb_value **at = vtb_xcalloc((size_t)f->n_args + 1, sizeof *at);
+  vtb_value **at = VTB_SCRATCH(f, vtb_value *, f->n_args);
   for (int i = 0; i < p->states; i++)
     at[n++] = vtb__adjoint_or_zeros(g, inst->results[p->yields + i]);
   for (int i = seqs_end; i < inst->n_operands; i++)
@@ -135,7 +126,6 @@ static vtb_inst *build(vtb__gradient *g, const vtb_inst *inst, const vtb_fold *p
   vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", n_seqs),
                       VTB_A_INT("reverse", !p->reverse), VTB_A_STR("path", p->path)};
   vtb_inst *made = vtb_build_call(&g->b, VTB_OP_fold, f, at, n, attrs, p->path ? 4 : 3);
-  vtb_free(at);
   return made;
 }
 

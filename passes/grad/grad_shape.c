@@ -1,6 +1,5 @@
 /* Adjoints of reductions and of ops that move elements. d is the adjoint of the result. */
 #include "passes/grad/autodiff.h"
-#include "passes/passes_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -148,7 +147,8 @@ RULE(shift) {
   }
   if (inst->n_operands == 2 && by != 0 && vtb__wants(inst->operands[1])) {
     /* the step that has no predecessor, or no successor */
-    int64_t at = vtb__path_end(vtb_attr_str(inst, "path", NULL), X->type.dim[axis].size, by < 0);
+    int64_t at = vtb__path_end(g->ad->module, vtb_attr_str(inst, "path", NULL),
+                               X->type.dim[axis].size, by < 0);
     vtb_value *end = vtb_b_slice(&g->b, d, axis, at, at + 1, 1);
     vtb__contribute(g, inst->operands[1], vtb_b_reshape(&g->b, end, &inst->operands[1]->type));
   }

@@ -8,7 +8,6 @@
 #include "passes/passes_internal.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 #define UNBOUNDED (INT64_MAX / 4)
 
@@ -18,6 +17,7 @@ typedef struct flow_edge {
 } flow_edge;
 
 typedef struct network {
+  vtb_module *module;
   int n;
   int *head;
   VTB_VEC(flow_edge) edges; /* e and e^1 are each other's reverse */
@@ -25,11 +25,9 @@ typedef struct network {
 } network;
 
 static void connect(network *w, int from, int to, int64_t room) {
-  flow_edge there = {to, w->head[from], room};
-  vtb_vec_push(&w->edges, there);
+  vtb__put(w, &w->edges, ((flow_edge){to, w->head[from], room}));
   w->head[from] = (int)w->edges.n - 1;
-  flow_edge back = {from, w->head[to], 0};
-  vtb_vec_push(&w->edges, back);
+  vtb__put(w, &w->edges, ((flow_edge){from, w->head[to], 0}));
   w->head[to] = (int)w->edges.n - 1;
 }
 
@@ -78,14 +76,14 @@ static void mark_reaching(network *w, int to, bool *reaches) {
   }
 }
 
-void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const bool *sink,
-                         const int *edge, int n_edges, bool *cut) {
-  network w = {.n = 2 * n + 2};
+void vtb__min_vertex_cut(vtb_module *m, int n, const int64_t *weight, const bool *source,
+                         const bool *sink, const int *edge, int n_edges, bool *cut) {
+  network w = {.module = m, .n = 2 * n + 2};
   int from = 2 * n, to = 2 * n + 1;
-  w.head = vtb_xcalloc((size_t)w.n, sizeof *w.head);
-  w.via = vtb_xcalloc((size_t)w.n, sizeof *w.via);
-  w.queue = vtb_xcalloc((size_t)w.n, sizeof *w.queue);
-  bool *reaches = vtb_xcalloc((size_t)w.n, sizeof *reaches);
+  w.head = VTB_SCRATCH(&w, int, w.n);
+  w.via = VTB_SCRATCH(&w, int, w.n);
+  w.queue = VTB_SCRATCH(&w, int, w.n);
+  bool *reaches = VTB_SCRATCH(&w, bool, w.n);
   for (int i = 0; i < w.n; i++) w.head[i] = -1;
   for (int v = 0; v < n; v++) {
     assert(weight[v] >= 0);
@@ -99,9 +97,4 @@ void vtb__min_vertex_cut(int n, const int64_t *weight, const bool *source, const
   while (find_path(&w, from, to)) augment(&w, from, to);
   mark_reaching(&w, to, reaches);
   for (int v = 0; v < n; v++) cut[v] = reaches[2 * v + 1] && !reaches[2 * v];
-  vtb_vec_free(&w.edges);
-  vtb_free(w.head);
-  vtb_free(w.via);
-  vtb_free(w.queue);
-  vtb_free(reaches);
 }

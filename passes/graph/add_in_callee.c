@@ -16,102 +16,60 @@
  */
 #include "passes/passes_internal.h"
 
-typedef struct callers {
-  VTB_VEC(vtb_inst *) calls;
-  VTB_VEC(vtb_inst *) sums; /* of the result at hand, by call */
-  bool fixed;               /* somebody uses it otherwise */
-} callers;
-
-static void find_calls(const vtb_func *f, callers *c) {
-  for (vtb_func *g = f->module->first; g; g = g->next)
-    for (vtb_inst *i = g->first; i; i = i->next) {
-      if (i->callee != f) continue;
-      c->fixed |= i->op != VTB_OP_call;
-      vtb_vec_push(&c->calls, i);
-    }
-}
-
-static vtb_value *other_of(const vtb_inst *sum, const vtb_value *v) {
-  return sum->operands[sum->operands[0] == v];
-}
-
-static bool is_before(const vtb_value *v, const vtb_inst *call) {
-  for (const vtb_inst *i = v->def ? call->prev : NULL; i; i = i->prev)
-    if (i == v->def) return true;
-  return !v->def;
-}
+typedef struct added { /* to the result at hand of one call */
+  vtb_inst *call, *sum;
+  vtb_value *other;
+} added;
 
 /* The sum that alone reads the value, of it and of what is there before the call; or NULL. */
-static vtb_inst *sum_of(const vtb_value *v, const vtb_inst *call) {
+static bool find_sum(vtb_inst *call, const vtb_value *v, added *out) {
   vtb_inst *sum = vtb_only_reader(v);
-  if (!sum || sum->op != VTB_OP_add || sum->operands[0] == sum->operands[1]) return NULL;
-  const vtb_value *other = other_of(sum, v);
-  return vtb_type_equal(&other->type, &v->type) && is_before(other, call) ? sum : NULL;
+  if (!sum || sum->op != VTB_OP_add || sum->operands[0] == sum->operands[1]) return false;
+  *out = (added){call, sum, sum->operands[sum->operands[0] == v]};
+  vtb_func_number(call->func);
+  return vtb_type_equal(&out->other->type, &v->type) && vtb_made_before(out->other, call);
 }
 
-static bool find_sums(callers *c, int result) {
-  c->sums.n = 0;
-  for (size_t k = 0; k < c->calls.n; k++) {
-    vtb_inst *call = c->calls.at[k], *sum = sum_of(call->results[result], call);
-    if (!sum) return false;
-    vtb_vec_push(&c->sums, sum);
-  }
-  return c->calls.n > 0;
-}
-
-/* The argument that is added at each call, or -1. */
-static int argument_of(const callers *c, const vtb_func *f, int result) {
+/* The argument that is added at each call, or another one. */
+static vtb_value *argument_of(vtb_func *f, const added *all, size_t n) {
   for (int a = 0; a < f->n_args; a++) {
-    bool all = true;
-    for (size_t k = 0; k < c->calls.n && all; k++) {
-      const vtb_inst *call = c->calls.at[k];
-      all = call->operands[a] == other_of(c->sums.at[k], call->results[result]);
-    }
-    if (all) return a;
+    size_t same = 0;
+    while (same < n && all[same].call->operands[a] == all[same].other) same++;
+    if (same == n) return f->args[a];
   }
-  return -1;
+  return vtb_func_add_arg(f, all[0].other->name, all[0].other->type);
 }
 
-static vtb_value *add_in_callee(const callers *c, vtb_func *f, int result, int arg) {
+static void add_in_callee(vtb_func *f, int result, const added *all, size_t n) {
   vtb_value *old = f->returns[result];
-  const vtb_inst *sum = c->sums.at[0];
-  const vtb_value *other = other_of(sum, c->calls.at[0]->results[result]);
-  vtb_value *v = arg >= 0 ? f->args[arg] : vtb_func_add_arg(f, other->name, old->type);
-  vtb_builder b = {.module = f->module, .func = f, .span = sum->span, .name_hint = old->name};
-  return vtb_b_binary(&b, VTB_OP_add, old, v);
-}
-
-/* The call with what its sum adds, as one more operand or not; its result is the sum. */
-static void rewrite_call(callers *c, size_t k, int result, bool more) {
-  vtb_inst *call = c->calls.at[k], *sum = c->sums.at[k];
-  if (more) {
-    int n = call->n_operands;
-    vtb_value **operands = vtb_xcalloc((size_t)n + 1, sizeof *operands);
-    for (int o = 0; o < n; o++) operands[o] = call->operands[o];
-    operands[n] = other_of(sum, call->results[result]);
-    call = c->calls.at[k] = vtb__replace_call(call, call->callee, operands, n + 1, NULL);
-    vtb_free(operands);
+  int n_args = f->n_args;
+  vtb_value *v = argument_of(f, all, n);
+  vtb_builder b = {
+      .module = f->module, .func = f, .span = all[0].sum->span, .name_hint = old->name};
+  f->returns[result] = vtb_b_binary(&b, VTB_OP_add, old, v);
+  for (size_t k = 0; k < n; k++) {
+    vtb_inst *call = all[k].call;
+    if (f->n_args > n_args) call = vtb__call_with(call, f, &all[k].other, 1);
+    vtb__stand_in(all[k].sum->results[0], call->results[result]);
+    vtb_inst_unlink(all[k].sum);
   }
-  vtb__stand_in(sum->results[0], call->results[result]);
-  vtb_inst_unlink(sum);
 }
 
-static void absorb(callers *c, vtb_func *f, int result) {
-  int arg = argument_of(c, f, result);
-  f->returns[result] = add_in_callee(c, f, result, arg);
-  for (size_t k = 0; k < c->calls.n; k++) rewrite_call(c, k, result, arg < 0);
+/* For one result, if every call's is added to. */
+static void visit(vtb_func *f, int result) {
+  VTB_VEC(added) all = {0};
+  for (vtb_inst **call = vtb__calls_of(f); *call; call++) {
+    added it;
+    if ((*call)->op != VTB_OP_call || !find_sum(*call, (*call)->results[result], &it)) return;
+    vtb__put(f, &all, it);
+  }
+  if (all.n) add_in_callee(f, result, all.at, all.n);
 }
 
-vtb_status vtb__pass_add_in_callee(vtb_pass_context *context, vtb_error *err) {
+vtb_status vtb__pass_add_in_callee(vtb_pass_context *c, vtb_error *err) {
   (void)err;
-  for (vtb_func *f = context->module->first; f; f = f->next) {
-    callers c = {0};
-    if (f->kind != VTB_FUNC_PLAIN || f == context->module->entry) continue;
-    find_calls(f, &c);
-    for (int r = 0; r < f->n_returns && !c.fixed; r++)
-      if (find_sums(&c, r)) absorb(&c, f, r);
-    vtb_vec_free(&c.calls);
-    vtb_vec_free(&c.sums);
-  }
+  for (vtb_func *f = c->module->first; f; f = f->next)
+    for (int r = 0; r < f->n_returns && f->kind == VTB_FUNC_PLAIN && f != c->module->entry; r++)
+      visit(f, r);
   return VTB_OK;
 }

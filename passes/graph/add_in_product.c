@@ -12,7 +12,7 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
+#include <string.h>
 
 static bool used_once(const vtb_value *v, const int *uses) { return uses[v->id] == 1; }
 
@@ -137,21 +137,13 @@ static void visit(vtb_func *f, vtb_inst *sum, int *uses) {
   if (takes[which]) rewrite(f, sum, which, start[which], &shape[which], uses);
 }
 
-/* As vtb_count_uses(), with room for what is made: two values a sum. */
-static int *count_uses(vtb_func *f) {
-  size_t room = (size_t)f->n_values + 2 * (size_t)vtb_func_number(f) + 1;
-  int *uses = vtb_count_uses(f);
-  uses = vtb_xrealloc(uses, room, sizeof *uses);
-  for (size_t v = (size_t)f->n_values; v < room; v++) uses[v] = 0;
-  return uses;
-}
-
 void vtb__visit_add_in_product(const vtb_pass_context *c, vtb_func *f) {
   (void)c;
-  int *uses = count_uses(f);
+  /* with room for what is made: two values a sum */
+  int *uses = VTB_SCRATCH(f, int, f->n_values + 2 * vtb_func_number(f));
+  memcpy(uses, vtb__uses(f), (size_t)f->n_values * sizeof *uses);
   for (vtb_inst *i = f->first, *next; i; i = next) {
     next = i->next;
     if (i->op == VTB_OP_add) visit(f, i, uses);
   }
-  vtb_free(uses);
 }

@@ -217,7 +217,7 @@ typedef VTB_VEC(vtb_value *) weights;
 
 /* What is made of parameters goes to `made`. */
 static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weights *made) {
-  vtb_builder b = {.module = f->module, .func = f, .before = root, .span = root->span};
+  vtb_builder b = vtb__before(root);
   vtb_value *sum = NULL, *constant = NULL, *old = root->results[0];
   for (int t = 0; t < n; t++) constant = plus(&b, constant, constant_of(&b, &terms[t]));
   for (int t = 0; t < n; t++) {
@@ -225,21 +225,20 @@ static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weigh
     vtb_value *w = NULL;
     for (int k = t; k < n; k++)
       if (together(&terms[t], &terms[k])) w = plus(&b, w, compose(&b, &terms[k]));
-    if (w != terms[t].product.inst->operands[1]) vtb_vec_push(made, w);
+    if (w != terms[t].product.inst->operands[1]) vtb__put(f, made, w);
     vtb_value *x = operand(&b, &terms[t]);
     sum = plus(&b, sum, vtb_b_einsum_like(&b, terms[t].product.inst, x, w));
   }
   sum = plus(&b, sum, constant);
-  if (constant) vtb_vec_push(made, constant);
-  vtb__swap_names(old, sum);
-  vtb_replace_all(old, sum);
+  if (constant) vtb__put(f, made, constant);
+  vtb__stand_in(old, sum);
 }
 
 /* From the end, so that a sum is met before its parts, which then have no reader. */
 void vtb__visit_compose_weights(const vtb_pass_context *c, vtb_func *f) {
   (void)c;
   vtb__dce_func(f);
-  int *uses = vtb_count_uses(f);
+  int *uses = vtb__uses(f);
   weights made = {0};
   for (vtb_inst *i = f->last, *before; i; i = before) {
     term terms[MOST_TERMS];
@@ -250,13 +249,10 @@ void vtb__visit_compose_weights(const vtb_pass_context *c, vtb_func *f) {
     if (n < 1 || !pays(terms, n)) continue;
     rewrite(f, i, terms, n, &made);
     vtb__dce_func(f);
-    vtb_free(uses);
-    uses = vtb_count_uses(f);
+    uses = vtb__uses(f);
     before = next ? next->prev : f->last;
   }
-  vtb_free(uses);
   if (made.n && f != f->module->entry) vtb__hoist(f, made.at, (int)made.n);
   if (made.n) vtb__dce_func(f);
   if (made.n) vtb__cse_func(f);
-  vtb_vec_free(&made);
 }

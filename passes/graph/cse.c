@@ -10,7 +10,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool commutes(vtb_op op) { return op == VTB_OP_add || op == VTB_OP_mul || op == VTB_OP_eq; }
@@ -52,10 +51,10 @@ int vtb__cse_func(vtb_func *f) {
   size_t n = (size_t)vtb_func_number(f), slots = 16;
   int removed = 0;
   while (slots < 2 * n) slots *= 2;
-  vtb_inst **table = vtb_xcalloc(slots, sizeof *table);
+  vtb_inst **table = VTB_SCRATCH(f, vtb_inst *, slots);
   /* Replacing uses one by one would walk the function each time: collect, then rename operands
    * while walking on. */
-  vtb_value **same = vtb_xcalloc((size_t)f->n_values + 1, sizeof *same);
+  vtb_value **same = VTB_SCRATCH(f, vtb_value *, f->n_values);
   for (vtb_inst *inst = f->first, *next; inst; inst = next) {
     next = inst->next;
     for (int i = 0; i < inst->n_operands; i++)
@@ -73,7 +72,6 @@ int vtb__cse_func(vtb_func *f) {
   }
   for (int i = 0; i < f->n_returns; i++)
     if (same[f->returns[i]->id]) f->returns[i] = same[f->returns[i]->id];
-  vtb_free(table), vtb_free(same);
   return removed;
 }
 

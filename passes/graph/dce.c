@@ -11,13 +11,11 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
-
 static bool is_root(const vtb_inst *inst) { return inst->op == VTB_OP_tap; }
 
 int vtb__dce_func(vtb_func *f) {
   int removed = 0;
-  int *uses = vtb_count_uses(f);
+  int *uses = vtb__uses(f);
   for (vtb_inst *inst = f->last, *prev; inst; inst = prev) {
     prev = inst->prev;
     bool used = is_root(inst);
@@ -27,7 +25,6 @@ int vtb__dce_func(vtb_func *f) {
     vtb_inst_unlink(inst);
     removed++;
   }
-  vtb_free(uses);
   return removed;
 }
 
@@ -46,16 +43,15 @@ static signature *signature_of(signature *all, size_t n, const vtb_func *f) {
 }
 
 static void note_calls(vtb_func *f, signature *all, size_t n) {
-  int *uses = vtb_count_uses(f);
+  int *uses = vtb__uses(f);
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
     signature *s = inst->callee ? signature_of(all, n, inst->callee) : NULL;
     if (!s) continue;
     if (inst->op != VTB_OP_call) s->fixed = true;
-    vtb_vec_push(&s->calls, inst);
+    vtb__put(f, &s->calls, inst);
     for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
       s->used[i] |= uses[inst->results[i]->id] > 0;
   }
-  vtb_free(uses);
 }
 
 static int returned_arg(const vtb_func *f, int i) {
@@ -88,9 +84,9 @@ static bool bypass_returns(signature *s) {
 /* Gives the function the signature it needs and rewrites its calls. */
 static bool shrink(signature *s) {
   vtb_func *f = s->func;
-  int *return_map = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *return_map), n_kept = 0;
-  vtb_value **values = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *values);
-  const char **names = vtb_xcalloc((size_t)f->n_returns + 1, sizeof *names);
+  int *return_map = VTB_SCRATCH(f, int, f->n_returns), n_kept = 0;
+  vtb_value **values = VTB_SCRATCH(f, vtb_value *, f->n_returns);
+  const char **names = VTB_SCRATCH(f, const char *, f->n_returns);
   for (int i = 0; i < f->n_returns; i++) {
     return_map[i] = s->used[i] ? n_kept : -1;
     if (!s->used[i]) continue;
@@ -100,80 +96,62 @@ static bool shrink(signature *s) {
   bool changed = n_kept < f->n_returns && n_kept > 0;
   if (changed) vtb_func_set_returns(f, values, names, n_kept);
   vtb__dce_func(f);
-  int *uses = vtb_count_uses(f), n_args = 0, old_args = f->n_args;
-  bool *keep = vtb_xcalloc((size_t)old_args + 1, sizeof *keep);
+  int *uses = vtb__uses(f), n_args = 0, old_args = f->n_args;
+  bool *keep = VTB_SCRATCH(f, bool, old_args);
   for (int i = 0; i < old_args; i++) n_args += keep[i] = uses[f->args[i]->id] > 0;
   for (int i = old_args - 1; i >= 0; i--)
     if (!keep[i]) vtb_func_remove_arg(f, i);
-  if (changed || n_args < old_args) {
-    vtb_value **operands = vtb_xcalloc((size_t)n_args + 1, sizeof *operands);
-    for (size_t c = 0; c < s->calls.n; c++) {
-      vtb_inst *call = s->calls.at[c];
-      for (int i = 0, to = 0; i < old_args; i++)
-        if (keep[i]) operands[to++] = call->operands[i];
-      vtb__replace_call(call, f, operands, n_args, changed ? return_map : NULL);
-    }
-    vtb_free(operands);
+  if (!changed && n_args == old_args) return false;
+  vtb_value **operands = VTB_SCRATCH(f, vtb_value *, n_args);
+  for (size_t c = 0; c < s->calls.n; c++) {
+    vtb_inst *call = s->calls.at[c];
+    for (int i = 0, to = 0; i < old_args; i++)
+      if (keep[i]) operands[to++] = call->operands[i];
+    vtb__replace_call(call, f, operands, n_args, changed ? return_map : NULL);
   }
-  changed |= n_args < old_args;
-  vtb_free(return_map), vtb_free(values), vtb_free(names), vtb_free(uses), vtb_free(keep);
-  return changed;
+  return true;
 }
 
 vtb_inst *vtb__shrink_kernel(vtb_inst *fused) {
   signature s = {.func = fused->callee};
   const vtb_func *f = fused->func;
   const vtb_inst *before = fused->prev;
-  s.used = vtb_xcalloc((size_t)s.func->n_returns + 1, sizeof(bool));
+  s.used = VTB_SCRATCH(f, bool, s.func->n_returns);
   for (int r = 0; r < fused->n_results; r++) s.used[r] = vtb_is_read(fused->results[r]);
-  vtb_vec_push(&s.calls, fused);
+  vtb__put(f, &s.calls, fused);
   shrink(&s);
-  vtb_free(s.used);
-  vtb_vec_free(&s.calls);
   return before ? before->next : f->first;
 }
 
 /* One round over the inner functions, callers first, so that an unused result is unused all the way
  * down in one round. */
 static bool shrink_functions(vtb_module *m) {
-  vtb_func **order;
-  size_t n = vtb_module_post_order(m->entry, &order);
-  signature *all = vtb_xcalloc(n, sizeof *all);
-  for (size_t i = 0; i < n; i++) {
-    all[i].func = order[i];
-    all[i].used = vtb_xcalloc((size_t)order[i]->n_returns + 1, sizeof(bool));
-    all[i].fixed = order[i] == m->entry || order[i]->kind != VTB_FUNC_PLAIN;
-  }
+  VTB_VEC(signature) all = {0};
+  for (vtb_func **f = vtb__callees_first(m, m->entry); *f; f++)
+    vtb__put(*f, &all,
+             ((signature){.func = *f,
+                          .used = VTB_SCRATCH(*f, bool, (*f)->n_returns),
+                          .fixed = *f == m->entry || (*f)->kind != VTB_FUNC_PLAIN}));
   bool changed = false;
-  for (size_t i = n; i-- > 0;) {
-    vtb__dce_func(order[i]);
-    bool any = false;
-    if (!all[i].fixed) {
-      any = bypass_returns(&all[i]);
-      any |= shrink(&all[i]);
-    }
-    changed |= any;
+  for (size_t i = all.n; i-- > 0;) {
+    signature *s = &all.at[i];
+    vtb__dce_func(s->func);
+    if (!s->fixed) changed |= bypass_returns(s);
+    if (!s->fixed) changed |= shrink(s);
     /* after its own shrinking, so that dead uses of its results are not counted */
-    note_calls(order[i], all, n);
+    note_calls(s->func, all.at, all.n);
   }
-  for (size_t i = 0; i < n; i++) {
-    vtb_free(all[i].used);
-    vtb_vec_free(&all[i].calls);
-  }
-  vtb_free(all), vtb_free(order);
   return changed;
 }
 
 static void remove_unreached(vtb_module *m) {
-  vtb_func **order;
-  size_t n = vtb_module_post_order(m->entry, &order);
+  vtb_func **reached = vtb__callees_first(m, m->entry);
   for (vtb_func *f = m->first, *next; f; f = next) {
     next = f->next;
-    bool reached = false;
-    for (size_t i = 0; i < n && !reached; i++) reached = order[i] == f;
-    if (!reached) vtb_module_remove(m, f);
+    vtb_func **at = reached;
+    while (*at && *at != f) at++;
+    if (!*at) vtb_module_remove(m, f);
   }
-  vtb_free(order);
 }
 
 vtb_status vtb__pass_dce(vtb_pass_context *c, vtb_error *err) {

@@ -3,9 +3,8 @@
 
 static void expand_call(vtb_inst *call) {
   vtb_func *f = call->callee;
-  vtb_builder b = {
-      .module = call->func->module, .func = call->func, .before = call, .span = call->span};
-  vtb_value **map = vtb_xcalloc((size_t)f->n_values + 1, sizeof *map);
+  vtb_builder b = vtb__before(call);
+  vtb_value **map = VTB_SCRATCH(f, vtb_value *, f->n_values);
   for (int i = 0; i < f->n_args; i++) map[f->args[i]->id] = call->operands[i];
   for (const vtb_inst *i = f->first; i; i = i->next) {
     b.span = i->span;
@@ -14,7 +13,6 @@ static void expand_call(vtb_inst *call) {
   for (int r = 0; r < call->n_results; r++)
     vtb_replace_all(call->results[r], map[f->returns[r]->id]);
   vtb_inst_unlink(call);
-  vtb_free(map);
 }
 
 void vtb__expand_calls(vtb_func *f) {

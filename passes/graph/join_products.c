@@ -12,8 +12,6 @@
 
 #include "ir/product.h"
 
-#include <stdlib.h>
-
 enum { MOST_COLUMNS = 32 };
 
 /* Axis of the letter that only operand 1 and the result have; -1 if there is not exactly one, if it
@@ -42,9 +40,9 @@ static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
   return vtb_made_before(e->operands[1], first);
 }
 
-static void join(vtb_func *f, vtb_inst **group, int n, int axis) {
+static void join(vtb_inst **group, int n, int axis) {
   vtb_inst *first = group[0];
-  vtb_builder b = {.module = f->module, .func = f, .before = first, .span = first->span};
+  vtb_builder b = vtb__before(first);
   vtb_value *columns[MOST_COLUMNS];
   for (int i = 0; i < n; i++) columns[i] = group[i]->operands[1];
   vtb_value *w = vtb_b_concat(&b, columns, n, axis);
@@ -55,8 +53,7 @@ static void join(vtb_func *f, vtb_inst **group, int n, int axis) {
     vtb_value *old = group[i]->results[0];
     int64_t size = columns[i]->type.dim[axis].size;
     vtb_value *part = vtb_b_slice(&b, y, last, at, at + size, 1);
-    vtb__swap_names(old, part);
-    vtb_replace_all(old, part);
+    vtb__stand_in(old, part);
     at += size;
   }
   for (int i = 0; i < n; i++) vtb_inst_unlink(group[i]);
@@ -65,19 +62,16 @@ static void join(vtb_func *f, vtb_inst **group, int n, int axis) {
 /* i and the products after it that can join it; how many. */
 static int find_group(vtb_inst *i, int axis, vtb_inst **group) {
   int64_t columns = i->operands[1]->type.dim[axis].size;
-  vtb_inst **readers;
   int other, n = 0;
-  size_t n_readers = vtb_value_readers(i->operands[0], &readers);
   group[n++] = i;
-  for (size_t r = 0; r < n_readers; r++) {
-    vtb_inst *e = readers[r];
+  for (vtb_inst **r = vtb__readers(i->operands[0]); *r; r++) {
+    vtb_inst *e = *r;
     if (e->order <= i->order || !is_candidate(e, &other) || other != axis || !alike(i, e, axis))
       continue;
     columns += e->operands[1]->type.dim[axis].size;
     if (columns > MOST_COLUMNS) break;
     group[n++] = e;
   }
-  vtb_free(readers);
   return n;
 }
 
@@ -93,6 +87,6 @@ void vtb__visit_join_products(const vtb_pass_context *c, vtb_func *f) {
     if (n < 2) continue;
     for (int k = 1; k < n; k++)
       if (next == group[k]) next = next->next;
-    join(f, group, n, axis);
+    join(group, n, axis);
   }
 }

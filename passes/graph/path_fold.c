@@ -15,10 +15,8 @@
  * arguments call a copy of the callee in which the permutation goes on sinking. Needs no other
  * pass; runs on recurrences as well as on linscan.
  */
-#include "ir/product.h"
+#include "ir/axes.h"
 #include "passes/graph/path_order.h"
-
-#include <stdlib.h>
 
 /* What is known of a value of the original function: `v` visited in `order` along `axis`; order
  * NULL: v itself. */
@@ -34,7 +32,7 @@ typedef struct folder folder;
 /* A callee compiled for arguments in certain orders. */
 typedef struct variant {
   const vtb_func *original;
-  char *signature;
+  const char *signature;
   vtb_func *func;
   known *returns; /* order and axis only */
 } variant;
@@ -54,8 +52,7 @@ typedef struct walk {
 } walk;
 
 static known *entry(walk *w, const vtb_value *v) {
-  while (w->table.n <= (size_t)v->id) vtb_vec_push(&w->table, ((known){0}));
-  known *k = &w->table.at[v->id];
+  known *k = vtb__by_id(w->func, &w->table, v->id);
   if (!k->v) k->v = (vtb_value *)v;
   return k;
 }
@@ -81,99 +78,6 @@ static vtb_value *in_order(walk *w, const vtb_value *v, const vtb__order *order,
 static void know(walk *w, const vtb_value *v, vtb_value *as, const vtb__order *order, int axis) {
   known *k = entry(w, v);
   *k = (known){.v = as, .order = order && !order->identity ? order : NULL, .axis = axis};
-}
-
-/* ---- where an axis goes ---------------------------------------------------------------------- */
-
-enum { GONE = -1, MIXED = -2 }; /* summed over; the op does not treat positions alike */
-
-static bool has_axis(const vtb_inst *inst, int axis) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
-  for (int i = 0; i < n; i++)
-    if (axes[i] == axis) return true;
-  return false;
-}
-
-static int after_reduce(const vtb_inst *inst, int axis) {
-  if (has_axis(inst, axis)) return GONE;
-  if (vtb_attr_int(inst, "keep", 0)) return axis;
-  int out = axis;
-  for (int a = 0; a < axis; a++) out -= has_axis(inst, a);
-  return out;
-}
-
-static int64_t prefix_count(const vtb_type *t, int axis, int *n_dynamic) {
-  int64_t count = 1;
-  *n_dynamic = 0;
-  for (int a = 0; a < axis; a++) {
-    if (t->dim[a].size == VTB_DYN)
-      ++*n_dynamic;
-    else
-      count *= t->dim[a].size;
-  }
-  return count;
-}
-
-static int after_reshape(const vtb_type *from, const vtb_type *to, int axis) {
-  int dynamic, other;
-  int64_t before = prefix_count(from, axis, &dynamic);
-  for (int a = 0; a < to->rank; a++)
-    if (to->dim[a].size == from->dim[axis].size && prefix_count(to, a, &other) == before &&
-        other == dynamic)
-      return a;
-  return MIXED;
-}
-
-static int after_transpose(const vtb_inst *inst, int axis) {
-  int n;
-  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
-  for (int i = 0; i < n; i++)
-    if (perm[i] == axis) return i;
-  return MIXED;
-}
-
-/* The axis that has, in another place, the letter of `axis` there: an operand, or the result. */
-static int letter_axis(const vtb_inst *inst, int place, int axis, int other) {
-  vtb_product p = vtb_product_of(inst);
-  return vtb_product_at(&p, place, axis)->at[other];
-}
-
-/* The axis of the result that `axis` of operand i becomes. */
-static int result_axis(const vtb_inst *inst, int i, int axis) {
-  const vtb_type *x = &inst->operands[i]->type, *y = &inst->results[0]->type;
-  switch (inst->op) {
-  case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max:
-    return after_reduce(inst, axis);
-  case VTB_OP_reshape:
-    return after_reshape(x, y, axis);
-  case VTB_OP_broadcast:
-    return axis + y->rank - x->rank;
-  case VTB_OP_transpose:
-    return after_transpose(inst, axis);
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_concat:
-    return vtb_attr_int(inst, "axis", 0) == axis ? MIXED : axis;
-  case VTB_OP_prefix_sum:
-    return vtb_attr_int(inst, "axis", 0) != axis ? axis : MIXED;
-  case VTB_OP_shift:
-    return i == 0 && vtb_attr_int(inst, "axis", 0) != axis && inst->n_operands == 1 ? axis : MIXED;
-  case VTB_OP_einsum:
-    return letter_axis(inst, i, axis, VTB_IN_RESULT);
-  default:
-    return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE ? axis + y->rank - x->rank : MIXED;
-  }
-}
-
-/* The axis of operand j that moves together with `axis` of operand i; -1 if j has none. */
-static int partner_axis(const vtb_inst *inst, int i, int axis, int j) {
-  const vtb_type *y = &inst->operands[j]->type;
-  if (inst->op == VTB_OP_einsum) return letter_axis(inst, i, axis, j);
-  if (inst->op == VTB_OP_concat) return axis;
-  int a = axis - inst->operands[i]->type.rank + y->rank;
-  return a >= 0 && y->dim[a].size != 1 ? a : -1;
 }
 
 /* ---- ops that have a path -------------------------------------------------------------------- */
@@ -265,29 +169,26 @@ static int leading_operand(walk *w, const vtb_inst *inst, int *to) {
   for (int i = 0; i < inst->n_operands; i++) {
     const known *k = entry(w, inst->operands[i]);
     if (!k->order) continue;
-    *to = result_axis(inst, i, k->axis);
-    if (*to != MIXED) return i;
+    *to = vtb_axis_after(inst, i, k->axis);
+    if (*to != VTB_AXIS_MIXED) return i;
   }
   return -1;
 }
 
 static void fold_through(walk *w, vtb_inst *inst) {
-  int to = MIXED, lead = inst->n_results == 1 ? leading_operand(w, inst, &to) : -1;
+  int to = VTB_AXIS_MIXED, lead = inst->n_results == 1 ? leading_operand(w, inst, &to) : -1;
   if (lead < 0) {
     keep_as_written(w, inst);
     return;
   }
   const known k = *entry(w, inst->operands[lead]);
-  vtb_value *x[2 + VTB_MAX_RANK], **operands = x;
-  if (inst->n_operands > 2 + VTB_MAX_RANK)
-    operands = vtb_xcalloc((size_t)inst->n_operands, sizeof *operands);
+  vtb_value **operands = VTB_SCRATCH(w->func, vtb_value *, inst->n_operands);
   for (int j = 0; j < inst->n_operands; j++) {
-    int axis = j == lead ? k.axis : partner_axis(inst, lead, k.axis, j);
+    int axis = j == lead ? k.axis : vtb_axis_beside(inst, lead, k.axis, j);
     operands[j] =
         axis < 0 ? as_written(w, inst->operands[j]) : in_order(w, inst->operands[j], k.order, axis);
   }
   for (int j = 0; j < inst->n_operands; j++) vtb_inst_set_operand(inst, j, operands[j]);
-  if (operands != x) vtb_free(operands);
   if (to >= 0) know(w, inst->results[0], inst->results[0], k.order, to);
 }
 
@@ -313,37 +214,34 @@ static void fold_tap(walk *w, vtb_inst *inst) {
 
 static void fold_function(folder *all, vtb_func *f, const known *args, known *returns);
 
-static char *signature_of(walk *w, const vtb_inst *call) {
-  vtb_strbuf s = {0};
+/* NULL if all are as written. */
+static const char *signature_of(walk *w, const vtb_inst *call) {
+  const char *s = NULL;
   for (int i = 0; i < call->n_operands; i++) {
     const known *k = entry(w, call->operands[i]);
-    if (k->order) vtb_strbuf_printf(&s, "%d:%d:%d;", i, k->order->index, k->axis);
+    if (k->order) s = vtb__text(w->all, "%s%d:%d:%d;", s ? s : "", i, k->order->index, k->axis);
   }
-  return s.at; /* NULL if all are as written */
+  return s;
 }
 
-static const variant *variant_for(walk *w, const vtb_inst *call, char *signature) {
+static const variant *variant_for(walk *w, const vtb_inst *call, const char *signature) {
   folder *all = w->all;
-  for (size_t i = 0; i < all->variants.n; i++) {
-    if (all->variants.at[i].original != call->callee ||
-        !vtb_streq(all->variants.at[i].signature, signature))
-      continue;
-    vtb_free(signature);
-    return &all->variants.at[i];
-  }
+  for (size_t i = 0; i < all->variants.n; i++)
+    if (all->variants.at[i].original == call->callee &&
+        vtb_streq(all->variants.at[i].signature, signature))
+      return &all->variants.at[i];
   variant v = {.original = call->callee, .signature = signature};
-  known *args = vtb_xcalloc((size_t)call->n_operands + 1, sizeof *args);
+  known *args = VTB_SCRATCH(all, known, call->n_operands);
   for (int i = 0; i < call->n_operands; i++) args[i] = *entry(w, call->operands[i]);
   v.func = vtb_func_clone(call->callee, all->module, call->callee->name);
-  v.returns = vtb_xcalloc((size_t)call->callee->n_returns + 1, sizeof *v.returns);
+  v.returns = VTB_SCRATCH(all, known, call->callee->n_returns);
   fold_function(all, v.func, args, v.returns);
-  vtb_free(args);
-  vtb_vec_push(&all->variants, v);
+  vtb__put(all, &all->variants, v);
   return &all->variants.at[all->variants.n - 1];
 }
 
 static void fold_call(walk *w, vtb_inst *inst) {
-  char *signature = signature_of(w, inst);
+  const char *signature = signature_of(w, inst);
   if (!signature) {
     keep_as_written(w, inst);
     return;
@@ -393,7 +291,6 @@ static void fold_function(folder *all, vtb_func *f, const known *args, known *re
     if (returns) returns[i] = *entry(&w, f->returns[i]);
     f->returns[i] = returns ? returns[i].v : as_written(&w, f->returns[i]);
   }
-  vtb_vec_free(&w.table);
 }
 
 static void report(const vtb_func *f) {
@@ -406,25 +303,9 @@ static void report(const vtb_func *f) {
 vtb_status vtb__pass_path_fold(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   folder all = {.module = c->module};
-  vtb_arena_init(&all.orders.arena);
-  VTB_VEC(vtb_func *) funcs = {0};
-  if (c->module->entry) {
-    vtb_func **order;
-    size_t n = vtb_module_post_order(c->module->entry, &order);
-    for (size_t i = 0; i < n; i++) vtb_vec_push(&funcs, order[i]);
-    vtb_free(order);
-  } else {
-    for (vtb_func *f = c->module->first; f; f = f->next) vtb_vec_push(&funcs, f);
-  }
-  for (size_t i = 0; i < funcs.n; i++)
-    if (funcs.at[i]->kind == VTB_FUNC_PLAIN) fold_function(&all, funcs.at[i], NULL, NULL);
+  all.orders.module = c->module;
+  for (vtb_func **f = vtb__callees_first(c->module, c->module->entry); *f; f++)
+    if ((*f)->kind == VTB_FUNC_PLAIN) fold_function(&all, *f, NULL, NULL);
   for (vtb_func *f = c->module->first; f; f = f->next) report(f);
-  for (size_t i = 0; i < all.variants.n; i++) {
-    vtb_free(all.variants.at[i].signature);
-    vtb_free(all.variants.at[i].returns);
-  }
-  vtb_vec_free(&all.variants);
-  vtb_vec_free(&funcs);
-  vtb__orders_free(&all.orders);
   return VTB_OK;
 }

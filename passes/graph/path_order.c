@@ -16,12 +16,11 @@ static vtb__order *find(const vtb__orders *all, const int64_t *perm, int64_t n) 
 
 static const vtb__order *add(vtb__orders *all, const int64_t *perm, int64_t n, const char *text) {
   assert(!find(all, perm, n)); /* orders are compared by address */
-  vtb__order *o = VTB_NEW(&all->arena, vtb__order);
-  *o = (vtb__order){.index = (int)all->list.n, .n = n, .identity = true};
-  o->perm = vtb_arena_memdup(&all->arena, perm, (size_t)n * sizeof *perm);
-  o->text = vtb_arena_strdup(&all->arena, text);
+  vtb__order *o = VTB_SCRATCH(all, vtb__order, 1);
+  *o = (vtb__order){.index = (int)all->list.n, .n = n, .perm = perm, .identity = true};
+  o->text = vtb_arena_strdup(&all->module->scratch, text);
   for (int64_t t = 0; t < n; t++) o->identity &= perm[t] == t;
-  vtb_vec_push(&all->list, o);
+  vtb__put(all, &all->list, o);
   return o;
 }
 
@@ -47,13 +46,12 @@ static const vtb_path *names_on(const vtb_grid *g, int *n) {
   return names;
 }
 
-/* The text of the named path on p's grid that visits `perm`; malloc'd, NULL if there is none. */
-static char *named_path(const vtb_path *p, const int64_t *perm) {
-  int64_t *trial = vtb_xcalloc((size_t)p->n, sizeof *trial);
-  char *text = NULL;
+/* The text of the named path on p's grid that visits `perm`; NULL if there is none. */
+static const char *named_path(vtb__orders *all, const vtb_path *p, const int64_t *perm) {
+  int64_t *trial = VTB_SCRATCH(all, int64_t, p->n);
   int n, flips = 2 << p->grid.rank;
   const vtb_path *names = names_on(&p->grid, &n);
-  for (int bits = 0; bits < n * flips && !text; bits++) {
+  for (int bits = 0; bits < n * flips; bits++) {
     vtb_path q = *p;
     const vtb_path *name = &names[bits / flips];
     q.order = name->order, q.snake = name->snake, q.list = NULL;
@@ -61,24 +59,17 @@ static char *named_path(const vtb_path *p, const int64_t *perm) {
     q.reversed = bits & 1, q.hflip = bits & 2, q.vflip = p->grid.rank > 1 && bits & 4;
     q.tflip = p->grid.rank > 2 && bits & 8;
     vtb_path_indices(&q, trial);
-    if (memcmp(trial, perm, (size_t)p->n * sizeof *perm) != 0) continue;
-    vtb_strbuf s = {0};
-    vtb_path_print(&q, &s);
-    text = s.at;
+    if (memcmp(trial, perm, (size_t)p->n * sizeof *perm) == 0)
+      return vtb__path_text(all->module, &q);
   }
-  vtb_free(trial);
-  return text;
+  return NULL;
 }
 
-static char *list_path(const vtb_path *p, const int64_t *perm) {
+static const char *list_path(vtb__orders *all, const vtb_path *p, const int64_t *perm) {
   vtb_path q = *p;
   q.order = VTB_PATH_LIST, q.reversed = q.hflip = q.vflip = q.tflip = q.snake = false;
-  q.list = vtb_xcalloc((size_t)p->n, sizeof *q.list);
-  memcpy(q.list, perm, (size_t)p->n * sizeof *perm);
-  vtb_strbuf s = {0};
-  vtb_path_print(&q, &s);
-  vtb_free(q.list);
-  return s.at;
+  q.list = vtb_arena_memdup(&all->module->scratch, perm, (size_t)p->n * sizeof *perm);
+  return vtb__path_text(all->module, &q);
 }
 
 /* The order `perm` on the grid of the path `like`. */
@@ -86,49 +77,32 @@ static const vtb__order *intern(vtb__orders *all, const int64_t *perm, int64_t n
                                 const char *like) {
   const vtb__order *o = find(all, perm, n);
   if (o) return o;
-  vtb_path p;
-  vtb_error err = {0};
-  vtb_check(vtb_path_parse(like, &p, &err) == VTB_OK, "path \"%s\": %s", like, err.text);
-  char *text = named_path(&p, perm);
-  if (!text) text = list_path(&p, perm);
-  o = add(all, perm, n, text);
-  vtb_free(text);
+  vtb_path p = vtb__path_of(like);
+  const char *text = named_path(all, &p, perm);
+  if (!text) text = list_path(all, &p, perm);
   vtb_path_free(&p);
-  return o;
+  return add(all, perm, n, text);
 }
 
 const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse) {
-  vtb_path p;
-  vtb_error err = {0};
-  vtb_check(vtb_path_parse(path, &p, &err) == VTB_OK, "path \"%s\": %s", path, err.text);
-  int64_t n = p.n, *perm = vtb_xcalloc((size_t)n + 1, sizeof *perm);
+  vtb_path p = vtb__path_of(path);
+  int64_t n = p.n, *perm = VTB_SCRATCH(all, int64_t, n);
   vtb_path_indices(&p, perm);
   vtb_path_free(&p);
   const vtb__order *o = find(all, perm, n);
   if (!o) o = add(all, perm, n, path);
-  if (inverse) {
-    int64_t *back = vtb_xcalloc((size_t)n + 1, sizeof *back);
-    for (int64_t t = 0; t < n; t++) back[perm[t]] = t;
-    for (int64_t t = 0; t < n; t++) assert(perm[back[t]] == t); /* a permutation */
-    o = intern(all, back, n, path);
-    vtb_free(back);
-  }
-  vtb_free(perm);
-  return o;
+  if (!inverse) return o;
+  int64_t *back = VTB_SCRATCH(all, int64_t, n);
+  for (int64_t t = 0; t < n; t++) back[perm[t]] = t;
+  for (int64_t t = 0; t < n; t++) assert(perm[back[t]] == t); /* a permutation */
+  return intern(all, back, n, path);
 }
 
 const vtb__order *vtb__order_compose(vtb__orders *all, const vtb__order *x, const vtb__order *y) {
   vtb_check(x->n == y->n, "paths of %lld and %lld tokens meet", (long long)x->n, (long long)y->n);
   if (x->identity) return y;
   if (y->identity) return x;
-  int64_t *perm = vtb_xcalloc((size_t)x->n, sizeof *perm);
+  int64_t *perm = VTB_SCRATCH(all, int64_t, x->n);
   for (int64_t t = 0; t < x->n; t++) perm[t] = x->perm[y->perm[t]];
-  const vtb__order *o = intern(all, perm, x->n, x->text);
-  vtb_free(perm);
-  return o;
-}
-
-void vtb__orders_free(vtb__orders *all) {
-  vtb_vec_free(&all->list);
-  vtb_arena_free(&all->arena);
+  return intern(all, perm, x->n, x->text);
 }

@@ -1,5 +1,5 @@
 /* Visiting orders of one sequence as permutations, for path_fold: equal orders are one object,
- * whatever text they came from. */
+ * whatever text they came from. They live as long as the pass. */
 #ifndef VTB_PASSES_PATH_ORDER_H
 #define VTB_PASSES_PATH_ORDER_H
 
@@ -15,7 +15,7 @@ typedef struct vtb__order {
 } vtb__order;
 
 typedef struct vtb__orders {
-  vtb_arena arena;
+  vtb_module *module;
   VTB_VEC(vtb__order *) list;
 } vtb__orders;
 
@@ -24,6 +24,5 @@ typedef struct vtb__orders {
 const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse);
 /* Visits at step t what x visits at step y(t). */
 const vtb__order *vtb__order_compose(vtb__orders *all, const vtb__order *x, const vtb__order *y);
-void vtb__orders_free(vtb__orders *all);
 
 #endif

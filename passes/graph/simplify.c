@@ -209,7 +209,7 @@ static bool simplify_once(vtb_func *f) {
       size_t id = (size_t)inst->operands[i]->id;
       if (id < with.n && with.at[id]) vtb_inst_set_operand(inst, i, with.at[id]);
     }
-    vtb_builder b = {.module = f->module, .func = f, .before = inst, .span = inst->span};
+    vtb_builder b = vtb__before(inst);
     int fresh = f->n_values;
     vtb_value *v = simplify_inst(&b, inst);
     if (!v) continue;
@@ -217,7 +217,7 @@ static bool simplify_once(vtb_func *f) {
     vtb_check(vtb__has_type(v, &inst->results[0]->type), "%s %%%s changes its type",
               vtb_op_get(inst->op)->name, inst->results[0]->name);
     if (v->id >= fresh) vtb__swap_names(v, inst->results[0]); /* dumps keep the user's names */
-    while (with.n < (size_t)f->n_values) vtb_vec_push(&with, NULL);
+    while (with.n < (size_t)f->n_values) vtb__put(f, &with, NULL);
     with.at[inst->results[0]->id] = v;
     vtb_inst_unlink(inst);
   }
@@ -225,7 +225,6 @@ static bool simplify_once(vtb_func *f) {
     size_t id = (size_t)f->returns[i]->id;
     if (id < with.n && with.at[id]) f->returns[i] = with.at[id];
   }
-  vtb_vec_free(&with);
   return changed;
 }
 

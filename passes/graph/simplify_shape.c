@@ -3,9 +3,9 @@
 #include "passes/graph/simplify.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/path.h"
 
 static vtb_inst *made_by(const vtb_value *v, vtb_op op) {
@@ -123,23 +123,16 @@ static vtb_value *simplify_concat(vtb_builder *b, vtb_inst *inst) {
       if (joined)
         parts.at[parts.n - 1] = joined;
       else
-        vtb_vec_push(&parts, x);
+        vtb__put(b, &parts, x);
       changed |= joined != NULL;
     }
   }
   vtb_value *v = changed ? vtb_b_concat(b, parts.at, (int)parts.n, axis) : NULL;
-  vtb_vec_free(&parts);
   return v;
 }
 
 static vtb_value *simplify_pad(vtb_inst *inst) {
   return vtb__has_type(inst->operands[0], &inst->results[0]->type) ? inst->operands[0] : NULL;
-}
-
-static bool is_axis(const int64_t *axes, int n, int axis) {
-  for (int i = 0; i < n; i++)
-    if (axes[i] == axis) return true;
-  return false;
 }
 
 /* Sums of equal numbers, and the maximum of them. */
@@ -167,17 +160,12 @@ static vtb_value *simplify_reduce(vtb_builder *b, vtb_inst *inst) {
   if (n_left == n && n > 0) return NULL;
   if (n_left == 0) return vtb_b_reshape(b, x, &inst->results[0]->type);
   if (vtb_attr_int(inst, "keep", 0)) return vtb_b_reduce(b, inst->op, x, left, n_left, true);
-  vtb_type t = x->type;
-  int rank = 0;
+  vtb_type t = {.dtype = x->type.dtype};
   for (int a = 0; a < x->type.rank; a++)
-    if (!is_axis(axes, n, a) || is_axis(left, n_left, a)) t.dim[rank++] = x->type.dim[a];
-  t.rank = rank;
-  int64_t moved[VTB_MAX_RANK];
-  for (int i = 0; i < n_left; i++) {
-    moved[i] = left[i];
-    for (int j = 0; j < n; j++) moved[i] -= axes[j] < left[i] && x->type.dim[axes[j]].size == 1;
-  }
-  return vtb_b_reduce(b, inst->op, vtb_b_reshape(b, x, &t), moved, n_left, false);
+    if (!vtb_has_axis(inst, "axes", a) || x->type.dim[a].size != 1)
+      t.dim[t.rank++] = x->type.dim[a];
+  for (int i = 0; i < n_left; i++) left[i] = vtb_axis_reshaped(&x->type, &t, (int)left[i]);
+  return vtb_b_reduce(b, inst->op, vtb_b_reshape(b, x, &t), left, n_left, false);
 }
 
 static bool identity_path(const char *path) {

@@ -17,8 +17,6 @@
 
 #include "ir/product.h"
 
-#include <stdlib.h>
-
 /* The axis of the other operand that operand `which` is summed along `axis` with; -1: none. */
 static int other_axis_of(const vtb_inst *e, int which, int axis) {
   vtb_product p = vtb_product_of(e);
@@ -36,19 +34,15 @@ static bool fits(const vtb_inst *e, const vtb_inst *concat, int axis) {
 
 static bool every_use_fits(const vtb_inst *concat, int axis) {
   const vtb_value *v = concat->results[0];
-  bool fit = true;
-  vtb_inst **readers;
-  if (vtb_is_returned(v)) return false;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++) fit &= fits(readers[r], concat, axis);
-  vtb_free(readers);
-  return fit && n > 0;
+  for (vtb_inst **r = vtb__readers(v); *r; r++)
+    if (!fits(*r, concat, axis)) return false;
+  return vtb_reader_count(v) > 0 && !vtb_is_returned(v);
 }
 
-static void distribute(vtb_func *f, vtb_inst *e, const vtb_inst *concat, int axis) {
+static void distribute(vtb_inst *e, const vtb_inst *concat, int axis) {
   int which = e->operands[0] == concat->results[0] ? 0 : 1;
   int other_axis = other_axis_of(e, which, axis);
-  vtb_builder b = {.module = f->module, .func = f, .before = e, .span = e->span};
+  vtb_builder b = vtb__before(e);
   vtb_value *sum = NULL;
   int64_t at = 0;
   for (int k = 0; k < concat->n_operands; k++) {
@@ -72,10 +66,7 @@ void vtb__visit_split_concat(const vtb_pass_context *c, vtb_func *f) {
     if (i->op != VTB_OP_concat) continue;
     int axis = (int)vtb_attr_int(i, "axis", 0);
     if (!every_use_fits(i, axis)) continue;
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(i->results[0], &readers);
-    for (size_t r = 0; r < n; r++) distribute(f, readers[r], i, axis);
-    vtb_free(readers);
+    for (vtb_inst **r = vtb__readers(i->results[0]); *r; r++) distribute(*r, i, axis);
     next = i->next;
     vtb_inst_unlink(i);
   }

@@ -13,12 +13,9 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
-
 typedef struct splitter {
   vtb_func *func;
-  int *mark; /* by value id: 1 + number of the shape, 0 none */
-  int n_marks;
+  VTB_VEC(int) mark; /* by value id: 1 + number of the shape, 0 none */
   VTB_VEC(vtb_type) shapes;
   VTB_VEC(vtb_inst *) work;
   bool sums_too; /* over leading axes */
@@ -48,37 +45,27 @@ static bool splits(const vtb_type *split, const vtb_type *whole) {
          split->dim[last].size > 1 && split->dim[last + 1].size > 1;
 }
 
-static int marked(const splitter *s, const vtb_inst *i) {
-  int id = i->results[0]->id;
-  return id < s->n_marks ? s->mark[id] : 0;
+static int *mark_of(splitter *s, const vtb_inst *i) {
+  return vtb__by_id(s->func, &s->mark, i->results[0]->id);
 }
 
 static void mark(splitter *s, vtb_inst *i, int shape) {
-  int id = i->results[0]->id;
-  if (id >= s->n_marks) {
-    int n = s->func->n_values + 64;
-    s->mark = vtb_xrealloc(s->mark, (size_t)n, sizeof *s->mark);
-    while (s->n_marks < n) s->mark[s->n_marks++] = 0;
-  }
-  if (s->mark[id]) return;
-  s->mark[id] = shape;
-  vtb_vec_push(&s->work, i);
+  if (*mark_of(s, i)) return;
+  *mark_of(s, i) = shape;
+  vtb__put(s->func, &s->work, i);
 }
 
 static void mark_readers(splitter *s, const vtb_value *v, const vtb_inst *after, int shape) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++)
-    if (readers[r]->order > after->order && is_elementwise(readers[r]) &&
-        vtb_type_equal(&readers[r]->results[0]->type, &s->shapes.at[shape - 1]))
-      mark(s, readers[r], shape);
-  vtb_free(readers);
+  for (vtb_inst **r = vtb__readers(v); *r; r++)
+    if ((*r)->order > after->order && is_elementwise(*r) &&
+        vtb_type_equal(&(*r)->results[0]->type, &s->shapes.at[shape - 1]))
+      mark(s, *r, shape);
 }
 
 static int number_of_shape(splitter *s, const vtb_type *t) {
   for (size_t k = 0; k < s->shapes.n; k++)
     if (vtb_type_equal(&s->shapes.at[k], t)) return (int)k + 1;
-  vtb_vec_push(&s->shapes, *t);
+  vtb__put(s->func, &s->shapes, *t);
   return (int)s->shapes.n;
 }
 
@@ -104,14 +91,9 @@ static void mark_region(splitter *s, vtb_inst *reduction) {
 }
 
 static bool only_for_columns(const vtb_inst *e) {
-  vtb_inst **readers;
-  bool only = true;
-  if (vtb_is_returned(e->results[0])) return false;
-  size_t n = vtb_value_readers(e->results[0], &readers);
-  for (size_t r = 0; r < n; r++)
-    only &= vtb_op_get(readers[r]->op)->klass == VTB_CLASS_REDUCE && !reduces_rows(readers[r]);
-  vtb_free(readers);
-  return only;
+  for (vtb_inst **r = vtb__readers(e->results[0]); *r; r++)
+    if (vtb_op_get((*r)->op)->klass != VTB_CLASS_REDUCE || reduces_rows(*r)) return false;
+  return !vtb_is_returned(e->results[0]);
 }
 
 /* The operand of shape `x` as one for the split shape; false if that takes more than a reshape. */
@@ -144,26 +126,29 @@ static vtb_value *viewed(vtb_builder *b, vtb_value *x, const vtb_type *t) {
   return vtb_b_shaped(b, x, t);
 }
 
+/* What was built before e, values from `fresh` on, the last of them in its place. */
+static void stand_in(vtb_inst *e, vtb_value *with, int fresh) {
+  vtb__stand_in(e->results[0], with);
+  for (vtb_inst *made = e->prev; made && made->results[0]->id >= fresh; made = made->prev)
+    made->order = e->order;
+  vtb_inst_unlink(e);
+}
+
 static void retype(splitter *s, vtb_inst *e, int shape) {
   const vtb_type whole = e->results[0]->type, split = s->shapes.at[shape - 1];
   vtb_type types[8];
-  if (!is_elementwise(e) || marked(s, e) || !splits(&split, &whole) || e->n_operands > 8 ||
+  if (!is_elementwise(e) || *mark_of(s, e) || !splits(&split, &whole) || e->n_operands > 8 ||
       (!s->sums_too && only_for_columns(e)))
     return;
   for (int o = 0; o < e->n_operands; o++)
     if (!operand_shape(&e->operands[o]->type, &whole, &split, &types[o])) return;
-  vtb_builder b = {.module = s->func->module, .func = s->func, .before = e, .span = e->span};
+  vtb_builder b = vtb__before(e);
   vtb_value *operands[8];
   int fresh = s->func->n_values;
   for (int o = 0; o < e->n_operands; o++) operands[o] = viewed(&b, e->operands[o], &types[o]);
   vtb_inst *now = vtb_build(&b, e->op, operands, e->n_operands, e->attrs, e->n_attrs);
   b.name_hint = NULL;
-  vtb_value *back = vtb_b_reshape(&b, now->results[0], &whole);
-  vtb__swap_names(back, e->results[0]);
-  vtb_replace_all(e->results[0], back);
-  for (vtb_inst *made = e->prev; made && made->results[0]->id >= fresh; made = made->prev)
-    made->order = e->order;
-  vtb_inst_unlink(e);
+  stand_in(e, vtb_b_reshape(&b, now->results[0], &whole), fresh);
   mark(s, now, shape);
 }
 
@@ -177,37 +162,26 @@ static void retype_sum(splitter *s, vtb_inst *e, int shape) {
   if (n < 1 || n >= x->type.rank) return;
   for (int a = 0; a < n; a++)
     if (axes[a] != a) return;
-  vtb_builder b = {.module = s->func->module, .func = s->func, .before = e, .span = e->span};
+  vtb_builder b = vtb__before(e);
   int fresh = s->func->n_values;
   vtb_value *sum = vtb_b_reduce(&b, e->op, viewed(&b, x, split), axes, n, false);
-  vtb_value *back = vtb_b_reshape(&b, sum, &e->results[0]->type);
-  vtb__swap_names(back, e->results[0]);
-  vtb_replace_all(e->results[0], back);
-  for (vtb_inst *made = e->prev; made && made->results[0]->id >= fresh; made = made->prev)
-    made->order = e->order;
-  vtb_inst_unlink(e);
+  stand_in(e, vtb_b_reshape(&b, sum, &e->results[0]->type), fresh);
 }
 
 static void retype_readers(splitter *s, const vtb_value *v, int shape) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++) {
-    retype(s, readers[r], shape);
-    if (vtb_op_get(readers[r]->op)->klass == VTB_CLASS_REDUCE) retype_sum(s, readers[r], shape);
+  for (vtb_inst **r = vtb__readers(v); *r; r++) {
+    retype(s, *r, shape);
+    if (vtb_op_get((*r)->op)->klass == VTB_CLASS_REDUCE) retype_sum(s, *r, shape);
   }
-  vtb_free(readers);
 }
 
 static void spread(splitter *s, vtb_inst *i, int shape) {
-  vtb_inst **readers;
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *d = i->operands[o]->def;
     if (d && d->op == VTB_OP_reshape && d->operands[0]->def) retype(s, d->operands[0]->def, shape);
   }
-  size_t n = vtb_value_readers(i->results[0], &readers);
-  for (size_t r = 0; r < n; r++)
-    if (readers[r]->op == VTB_OP_reshape) retype_readers(s, readers[r]->results[0], shape);
-  vtb_free(readers);
+  for (vtb_inst **r = vtb__readers(i->results[0]); *r; r++)
+    if ((*r)->op == VTB_OP_reshape) retype_readers(s, (*r)->results[0], shape);
 }
 
 void vtb__visit_split_rows(const vtb_pass_context *c, vtb_func *f) {
@@ -215,10 +189,6 @@ void vtb__visit_split_rows(const vtb_pass_context *c, vtb_func *f) {
   vtb_func_number(f);
   for (vtb_inst *i = f->first; i; i = i->next)
     if (reduces_rows(i)) mark_region(&s, i);
-  for (size_t k = 0; k < s.work.n; k++) spread(&s, s.work.at[k], marked(&s, s.work.at[k]));
-  bool changed = s.work.n > 0;
-  vtb_free(s.mark);
-  vtb_vec_free(&s.work);
-  vtb_vec_free(&s.shapes);
-  if (changed) vtb__dce_func(f);
+  for (size_t k = 0; k < s.work.n; k++) spread(&s, s.work.at[k], *mark_of(&s, s.work.at[k]));
+  if (s.work.n) vtb__dce_func(f);
 }

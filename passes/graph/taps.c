@@ -9,7 +9,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct tapped {
@@ -41,7 +40,7 @@ static void collect_call(vtb_inst *inst, taps *out) {
   vtb_func *f = inst->callee;
   vtb_inst *call = vtb__replace_call(inst, f, inst->operands, inst->n_operands, NULL);
   for (int i = f->n_returns - extra; i < f->n_returns; i++)
-    vtb_vec_push(out, ((tapped){f->return_names[i], call->results[i]}));
+    vtb__put(f, out, ((tapped){f->return_names[i], call->results[i]}));
 }
 
 static void collect(vtb_func *f, taps *out) {
@@ -49,8 +48,8 @@ static void collect(vtb_func *f, taps *out) {
     next = inst->next;
     if (inst->op == VTB_OP_tap) {
       const char *name = vtb_attr_str(inst, "name", "");
-      vtb_vec_push(
-          out, ((tapped){vtb_arena_printf(&f->module->arena, "tap:%s", name), inst->operands[0]}));
+      vtb__put(f, out,
+               ((tapped){vtb_arena_printf(&f->module->arena, "tap:%s", name), inst->operands[0]}));
       drop_tap(inst);
     } else if (inst->op == VTB_OP_call) {
       collect_call(inst, out);
@@ -80,16 +79,11 @@ vtb_status vtb__pass_taps(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   vtb_func *entry = c->module->entry;
   if (c->keep_taps && entry) {
-    vtb_func **order;
-    size_t n = vtb_module_post_order(entry, &order);
-    for (size_t i = 0; i < n; i++) {
-      if (order[i]->kind != VTB_FUNC_PLAIN) continue;
+    for (vtb_func **f = vtb__callees_first(c->module, entry); *f; f++) {
       taps t = {0};
-      collect(order[i], &t);
-      return_taps(order[i], &t);
-      vtb_vec_free(&t);
+      if ((*f)->kind == VTB_FUNC_PLAIN) collect(*f, &t);
+      return_taps(*f, &t);
     }
-    vtb_free(order);
   }
   for (vtb_func *f = c->module->first; f; f = f->next) remove_all(f);
   return VTB_OK;

@@ -14,8 +14,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
-
 enum { MOST_BYTES = 1 << 20 };
 
 typedef struct gatherer {
@@ -60,13 +58,10 @@ static void find_late(gatherer *g, const vtb_inst *update) {
   for (const vtb_inst *i = g->f->last; i; i = i->prev) {
     int level = is_small(i) && i->order < update->order && g->early[i->order] < 0 ? 0 : -1;
     for (int r = 0; r < i->n_results && level >= 0; r++) {
-      vtb_inst **readers;
-      size_t n = vtb_value_readers(i->results[r], &readers);
-      for (size_t k = 0; k < n && level >= 0; k++) {
-        int behind = is_update(readers[k]) ? 0 : g->late[readers[k]->order];
+      for (vtb_inst **k = vtb__readers(i->results[r]); *k && level >= 0; k++) {
+        int behind = is_update(*k) ? 0 : g->late[(*k)->order];
         level = behind < 0 ? -1 : behind > level ? behind : level;
       }
-      vtb_free(readers);
     }
     g->late[i->order] = level < 0 || vtb_is_free(i->op) ? level : level + 1;
   }
@@ -92,13 +87,12 @@ static void move(gatherer *g, vtb_inst *place) {
   int most = 0;
   for (vtb_inst *i = g->f->first; i; i = i->next) {
     if (level[i->order] < 0) continue;
-    vtb_vec_push(&all, i);
+    vtb__put(g->f, &all, i);
     if (level[i->order] > most) most = level[i->order];
   }
   for (int l = 0; l <= most; l++)
     for (size_t k = 0; k < all.n; k++)
       if (level[all.at[k]->order] == most - l) vtb_inst_move_before(all.at[k], place);
-  vtb_vec_free(&all);
 }
 
 vtb_status vtb__pass_gather(vtb_pass_context *c, vtb_error *err) {
@@ -108,14 +102,12 @@ vtb_status vtb__pass_gather(vtb_pass_context *c, vtb_error *err) {
   while (update && !is_update(update)) update = update->next;
   if (!c->updates || !update) return VTB_OK;
   gatherer g = {.f = f};
-  size_t n = (size_t)vtb_func_number(f) + 1;
-  g.early = vtb_xcalloc(n, sizeof *g.early);
-  g.late = vtb_xcalloc(n, sizeof *g.late);
+  int n = vtb_func_number(f);
+  g.early = VTB_SCRATCH(f, int, n);
+  g.late = VTB_SCRATCH(f, int, n);
   find_early(&g);
   find_late(&g, update);
   keep_chains_of_weights(&g);
   move(&g, update);
-  vtb_free(g.early);
-  vtb_free(g.late);
   return VTB_OK;
 }

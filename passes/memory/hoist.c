@@ -13,17 +13,15 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
-
-typedef struct hoister {
-  vtb_module *module;
-  VTB_VEC(bool *) ready; /* by function and value id: made of parameters alone */
-  VTB_VEC(vtb_func *) funcs;
-} hoister;
+typedef struct known {
+  vtb_func *func;
+  bool *ready; /* by value id: made of parameters alone */
+} known;
+typedef VTB_VEC(known) hoister;
 
 static bool *ready_in(const hoister *h, const vtb_func *f) {
-  for (size_t i = 0; i < h->funcs.n; i++)
-    if (h->funcs.at[i] == f) return h->ready.at[i];
+  for (size_t i = 0; i < h->n; i++)
+    if (h->at[i].func == f) return h->at[i].ready;
   vtb_bug("function @%s is not in the program", f->name);
 }
 
@@ -44,37 +42,33 @@ static void mark(const vtb_func *f, bool *ready) {
 /* Arguments of f that every call gives something ready; false if nothing is new. */
 static bool mark_arguments(hoister *h, vtb_func *f) {
   bool *ready = ready_in(h, f), changed = false;
+  vtb_inst **calls = vtb__calls_of(f);
   for (int a = 0; a < f->n_args; a++) {
-    bool all = true, called = false;
-    for (size_t g = 0; g < h->funcs.n && all; g++)
-      for (const vtb_inst *i = h->funcs.at[g]->first; i && all; i = i->next) {
-        if (i->callee != f) continue;
-        called = true;
-        all = i->op == VTB_OP_call && h->ready.at[g][i->operands[a]->id];
-      }
-    changed |= all && called && !ready[f->args[a]->id];
-    ready[f->args[a]->id] |= all && called;
+    bool all = *calls;
+    for (vtb_inst **c = calls; *c && all; c++)
+      all = (*c)->op == VTB_OP_call && ready_in(h, (*c)->func)[(*c)->operands[a]->id];
+    changed |= all && !ready[f->args[a]->id];
+    ready[f->args[a]->id] |= all;
   }
   return changed;
 }
 
-static void find_ready(hoister *h) {
-  const vtb_func *entry = h->module->entry;
-  for (vtb_func *f = h->module->first; f; f = f->next) {
+static void find_ready(hoister *h, vtb_module *m) {
+  const vtb_func *entry = m->entry;
+  for (vtb_func *f = m->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
-    bool *ready = vtb_xcalloc((size_t)f->n_values + 1, sizeof *ready);
+    bool *ready = VTB_SCRATCH(f, bool, f->n_values);
     for (int a = 0; f == entry && a < f->n_args; a++) {
       vtb_role role = f->arg_info[a].role;
       ready[f->args[a]->id] = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
     }
-    vtb_vec_push(&h->funcs, f);
-    vtb_vec_push(&h->ready, ready);
+    vtb__put(f, h, ((known){f, ready}));
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = 0; i < h->funcs.n; i++) mark(h->funcs.at[i], h->ready.at[i]);
-    for (size_t i = 0; i < h->funcs.n; i++)
-      if (h->funcs.at[i] != entry) changed |= mark_arguments(h, h->funcs.at[i]);
+    for (size_t i = 0; i < h->n; i++) mark(h->at[i].func, h->at[i].ready);
+    for (size_t i = 0; i < h->n; i++)
+      if (h->at[i].func != entry) changed |= mark_arguments(h, h->at[i].func);
   }
 }
 
@@ -99,51 +93,37 @@ static int wanted(const vtb_func *f, const bool *ready, vtb_value *const *only, 
 /* The ready instructions of f once more before `call`, then the call with their results. */
 static void extend_call(vtb_func *f, const bool *ready, vtb_inst *call, vtb_value **results,
                         int n) {
-  vtb_builder b = {.module = f->module, .func = call->func, .before = call, .span = call->span};
-  vtb_value **there = vtb_xcalloc((size_t)f->n_values + 1, sizeof *there);
-  vtb_value **operands = vtb_xcalloc((size_t)f->n_args + (size_t)n + 1, sizeof *operands);
-  for (int a = 0; a < call->n_operands; a++) {
-    operands[a] = call->operands[a];
-    there[f->args[a]->id] = call->operands[a];
-  }
+  vtb_builder b = vtb__before(call);
+  vtb_value **there = VTB_SCRATCH(f, vtb_value *, f->n_values);
+  vtb_value **more = VTB_SCRATCH(f, vtb_value *, n);
+  for (int a = 0; a < call->n_operands; a++) there[f->args[a]->id] = call->operands[a];
   for (const vtb_inst *i = f->first; i; i = i->next)
     if (vtb_makes_any(i, ready)) vtb_inst_copy(&b, i, there);
-  for (int r = 0; r < n; r++) operands[call->n_operands + r] = there[results[r]->id];
-  vtb__replace_call(call, f, operands, call->n_operands + n, NULL);
-  vtb_free(there);
-  vtb_free(operands);
+  for (int r = 0; r < n; r++) more[r] = there[results[r]->id];
+  vtb__call_with(call, f, more, n);
 }
 
 static void hoist_from(hoister *h, vtb_func *f, vtb_value *const *only, int n_only) {
-  vtb_value **results = vtb_xcalloc((size_t)f->n_values + 1, sizeof *results);
+  vtb_value **results = VTB_SCRATCH(f, vtb_value *, f->n_values);
   bool *ready = ready_in(h, f);
   int n = wanted(f, ready, only, n_only, results), n_args = f->n_args;
-  VTB_VEC(vtb_inst *) calls = {0};
-  for (vtb_func *g = h->module->first; n && g; g = g->next)
-    for (vtb_inst *i = g->first; i; i = i->next)
-      if (i->callee == f) vtb_vec_push(&calls, i);
+  vtb_inst **calls = vtb__calls_of(f);
   for (int r = 0; r < n; r++) vtb_func_add_arg(f, results[r]->name, results[r]->type);
-  for (size_t c = 0; c < calls.n; c++) extend_call(f, ready, calls.at[c], results, n);
+  for (vtb_inst **c = calls; *c && n; c++) extend_call(f, ready, *c, results, n);
   for (int r = n; r-- > 0;) {
     vtb_value *arg = f->args[n_args + r];
-    vtb__swap_names(results[r], arg);
-    vtb_replace_all(results[r], arg);
+    vtb__stand_in(results[r], arg);
   }
   for (vtb_inst *i = f->last, *before; n && !only && i; i = before) {
     before = i->prev;
     if (is_work(i) && ready[i->results[0]->id]) vtb_inst_unlink(i);
   }
-  vtb_vec_free(&calls);
-  vtb_free(results);
 }
 
 void vtb__hoist(vtb_func *f, vtb_value *const *only, int n) {
-  hoister h = {.module = f->module};
-  find_ready(&h);
+  hoister h = {0};
+  find_ready(&h, f->module);
   hoist_from(&h, f, only, n);
-  for (size_t i = 0; i < h.ready.n; i++) vtb_free(h.ready.at[i]);
-  vtb_vec_free(&h.ready);
-  vtb_vec_free(&h.funcs);
 }
 
 /* A function is called by those behind it, the entry last. */

@@ -17,7 +17,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_concat(const vtb_inst *i) {
@@ -57,8 +56,8 @@ static void mark_ready(const vtb_func *entry, const bool *bound, bool *ready) {
 }
 
 static void prepare(vtb_func *entry, bool marked) {
-  bool *ready = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *ready);
-  bool *bound = vtb_xcalloc((size_t)entry->n_values + 1, sizeof *bound);
+  bool *ready = VTB_SCRATCH(entry, bool, entry->n_values);
+  bool *bound = VTB_SCRATCH(entry, bool, entry->n_values);
   /* what is returned is bound, and what then waits is no reason for others not to */
   for (int r = 0; r < entry->n_returns; r++) bound[entry->returns[r]->id] = true;
   for (int now = -1, before = -2; now != before;) { /* fewer are, until no part is of another's */
@@ -79,8 +78,6 @@ static void prepare(vtb_func *entry, bool marked) {
     else
       vtb_inst_move_before(i, behind);
   }
-  vtb_free(ready);
-  vtb_free(bound);
 }
 
 vtb_status vtb__pass_prepare(vtb_pass_context *c, vtb_error *err) {

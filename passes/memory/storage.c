@@ -28,7 +28,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/attention.h"
@@ -424,38 +423,37 @@ static void set(storage *s, vtb_value *v) {
   if (s->narrow[number_of(s, v)]) v->type.dtype = s->dtype;
 }
 
+static vtb_value *cast_parameter(vtb_value *v, vtb_dtype to, const char *name) {
+  vtb_builder b = vtb__before(v->func->first);
+  b.span = v->func->arg_info[v->index].span;
+  b.name_hint = name;
+  return vtb_b_cast(&b, v, to);
+}
+
+static void replace_operand(vtb_inst *i, const vtb_value *old, vtb_value *with) {
+  for (int o = 0; o < i->n_operands; o++)
+    if (i->operands[o] == old) vtb_inst_set_operand(i, o, with);
+}
+
 /* A copy of the parameter takes its place. */
-static void cast(storage *s, vtb_module *m, vtb_func *entry, vtb_value *v) {
+static void cast(storage *s, vtb_value *v) {
   if (!s->narrow[number_of(s, v)]) return;
-  vtb_builder b = {
-      .module = m, .func = entry, .before = entry->first, .span = entry->arg_info[v->index].span};
-  vtb_value *copy = vtb_b_cast(&b, v, s->dtype);
-  for (vtb_inst *i = copy->def->next; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++)
-      if (i->operands[o] == v) vtb_inst_set_operand(i, o, copy);
+  vtb_value *copy = cast_parameter(v, s->dtype, NULL);
+  for (vtb_inst *i = copy->def->next; i; i = i->next) replace_operand(i, v, copy);
 }
 
 /* ---- parameters that the step changes -------------------------------------------------------- */
 
 /* Its readers but the update, through a cast that changes nothing yet. */
-static vtb_inst *part_from_update(vtb_func *entry, vtb_value *v) {
-  vtb_inst **readers, *copy = NULL;
-  size_t n = vtb_value_readers(v, &readers), updates = 0;
-  for (size_t k = 0; k < n; k++) updates += readers[k]->op == VTB_OP_update;
-  if (updates && updates < n) {
-    vtb_builder b = {.module = entry->module,
-                     .func = entry,
-                     .before = entry->first,
-                     .span = entry->arg_info[v->index].span,
-                     .name_hint = v->name};
-    copy = vtb_b_cast(&b, v, VTB_F32)->def;
-  }
-  for (size_t k = 0; k < n && copy; k++)
-    for (int o = 0; o < readers[k]->n_operands; o++)
-      if (readers[k]->op != VTB_OP_update && readers[k]->operands[o] == v)
-        vtb_inst_set_operand(readers[k], o, copy->results[0]);
-  vtb_free(readers);
-  return copy;
+static vtb_inst *part_from_update(vtb_value *v) {
+  vtb_inst **readers = vtb__readers(v);
+  bool updated = false, read = false;
+  for (vtb_inst **r = readers; *r; r++) *((*r)->op == VTB_OP_update ? &updated : &read) = true;
+  if (!updated || !read) return NULL;
+  vtb_value *copy = cast_parameter(v, VTB_F32, v->name);
+  for (vtb_inst **r = readers; *r; r++)
+    if ((*r)->op != VTB_OP_update) replace_operand(*r, v, copy);
+  return copy->def;
 }
 
 enum { MOST_TOGETHER = 12 }; /* casts of one kernel: it has a pointer for each operand and result */
@@ -515,28 +513,20 @@ static void set_func(storage *s, vtb_func *f) {
 }
 
 static void begin(storage *s) {
-  size_t n = vtb_module_post_order((vtb_func *)s->entry, &s->funcs);
   int values = 0;
-  for (size_t i = 0; i < n; i++)
+  s->funcs = vtb__callees_first(s->entry->module, (vtb_func *)s->entry);
+  for (size_t i = 0; s->funcs[i]; i++)
     if (s->funcs[i]->kind == VTB_FUNC_PLAIN) s->funcs[s->n_funcs++] = s->funcs[i];
-  s->first = vtb_xcalloc(s->n_funcs + 1, sizeof *s->first);
+  s->first = VTB_SCRATCH(s->entry, int, s->n_funcs);
   for (size_t i = 0; i < s->n_funcs; i++) {
     s->first[i] = values;
     values += s->funcs[i]->n_values;
   }
   s->n_values = values;
-  s->narrow = vtb_xcalloc((size_t)values + 1, sizeof *s->narrow);
-  s->parent = vtb_xcalloc((size_t)values + 1, sizeof *s->parent);
-  s->facts = vtb_xcalloc((size_t)values + 1, sizeof *s->facts);
+  s->narrow = VTB_SCRATCH(s->entry, bool, values);
+  s->parent = VTB_SCRATCH(s->entry, int, values);
+  s->facts = VTB_SCRATCH(s->entry, unsigned char, values);
   for (int i = 0; i < values; i++) s->parent[i] = i;
-}
-
-static void free_all(storage *s) {
-  vtb_free(s->funcs);
-  vtb_free(s->first);
-  vtb_free(s->parent);
-  vtb_free(s->facts);
-  vtb_free(s->narrow);
 }
 
 static storage storage_of(const vtb_func *entry, vtb_precision precision) {
@@ -557,16 +547,14 @@ vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
   vtb_func *entry = c->module->entry;
   storage s = storage_of(entry, c->precision);
   if (!vtb_is_half(s.dtype)) return VTB_OK;
-  vtb_inst **copies = vtb_xcalloc((size_t)entry->n_args + 1, sizeof *copies);
+  vtb_inst **copies = VTB_SCRATCH(entry, vtb_inst *, entry->n_args);
   for (int a = 0; a < entry->n_args; a++)
-    if (is_param(&s, entry->args[a])) copies[a] = part_from_update(entry, entry->args[a]);
+    if (is_param(&s, entry->args[a])) copies[a] = part_from_update(entry->args[a]);
   begin(&s);
   note_program(&s);
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
-  for (int a = entry->n_args; a-- > 0;) cast(&s, c->module, entry, entry->args[a]);
+  for (int a = entry->n_args; a-- > 0;) cast(&s, entry->args[a]);
   finish_casts(&s, entry, copies, entry->n_args);
-  vtb_free(copies);
-  free_all(&s);
   return VTB_OK;
 }
 
@@ -595,5 +583,4 @@ void vtb_storage_guess(vtb_func *f, vtb_precision precision) {
     set(&s, f->args[a]);
   }
   set_func(&s, f);
-  free_all(&s);
 }

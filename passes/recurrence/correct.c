@@ -10,7 +10,7 @@
 
 /* Whether the update sums over the state on its way: else there is nothing to correct. */
 static bool sums_state(vtb__rec *r, int state) {
-  bool *needed = VTB_NEW_ARRAY(&r->arena, bool, r->step->n_values + 1), sums = false;
+  bool *needed = VTB_SCRATCH(r->step, bool, r->step->n_values), sums = false;
   needed[r->states[state].now->id] = true;
   for (const vtb_inst *inst = r->step->last; inst; inst = inst->prev)
     for (int i = 0; needed[inst->results[0]->id] && i < inst->n_operands; i++) {
@@ -27,8 +27,8 @@ static void open_finder(vtb__finder *d, vtb__rec *r, int state, int key) {
   d->n_keys = t->dim[key].size, d->n_values = d->value < 0 ? 1 : t->dim[d->value].size;
   d->b = (vtb_builder){.module = r->step->module, .func = r->step, .span = r->inst->span};
   d->n_memo = r->step->n_values;
-  d->memo = VTB_NEW_ARRAY(&r->arena, vtb__form *, d->n_memo + 1);
-  d->tried = VTB_NEW_ARRAY(&r->arena, bool, d->n_memo + 1);
+  d->memo = VTB_SCRATCH(r->step, vtb__form *, d->n_memo);
+  d->tried = VTB_SCRATCH(r->step, bool, d->n_memo);
 }
 
 static bool is_made_of(const vtb_value *v, const vtb_value *part, int depth) {
@@ -87,8 +87,7 @@ static vtb_value *new_argument(vtb__finder *d, const vtb__row *row) {
   uint64_t deps = VTB__DEP_KNOWN | VTB__DEP_SEQ | vtb__rec_deps(r, row->b);
   if (row->c) deps |= vtb__rec_deps(r, row->c);
   for (int i = 0; i < row->key.n; i++) deps |= vtb__rec_deps(r, row->key.at[i].v);
-  while (r->deps.n <= (size_t)w->id) vtb_vec_push(&r->deps, 0);
-  r->deps.at[w->id] = deps;
+  *vtb__by_id(r->step, &r->deps, w->id) = deps;
   return w;
 }
 
@@ -125,7 +124,7 @@ static vtb_value *line_value(vtb__finder *d, const vtb__form *x, const vtb_value
 
 /* By id: what depends on the new state. */
 static bool *after_update(vtb__finder *d) {
-  bool *after = VTB_NEW_ARRAY(&d->r->arena, bool, d->r->step->n_values + 1);
+  bool *after = VTB_SCRATCH(d->r->step, bool, d->r->step->n_values);
   after[d->r->states[d->state].now->id] = true;
   vtb_add_uses(d->r->step->first, after);
   return after;
@@ -150,9 +149,9 @@ static void rewrite_reads(vtb__finder *d) {
 
 /* Corrections first, then rows that read nothing. */
 static vtb__delta *sort_rows(vtb__finder *d, const vtb__form *x) {
-  vtb__delta *made = VTB_NEW(&d->r->arena, vtb__delta);
+  vtb__delta *made = VTB_SCRATCH(d->r->step, vtb__delta, 0);
   *made = (vtb__delta){.key = d->key};
-  made->rows = VTB_NEW_ARRAY(&d->r->arena, vtb__row, x->n_rows + 1);
+  made->rows = VTB_SCRATCH(d->r->step, vtb__row, x->n_rows);
   for (int free = 0; free < 2; free++)
     for (int i = 0; i < x->n_rows; i++) {
       const vtb__row *row = &x->rows[i];
@@ -170,8 +169,8 @@ static void rewrite(vtb__finder *d, const vtb__form *x) {
   vtb_value *a = x->a ? x->a : vtb_b_constant(&d->b, 0), *old = s->now;
   rewrite_reads(d);
   s->n_u = made->n_rows;
-  s->u = VTB_NEW_ARRAY(&r->arena, vtb__term, s->n_u + 1);
-  made->w = VTB_NEW_ARRAY(&r->arena, vtb_value *, s->n_u + 1);
+  s->u = VTB_SCRATCH(r->step, vtb__term, s->n_u);
+  made->w = VTB_SCRATCH(r->step, vtb_value *, s->n_u);
   for (int i = 0; i < s->n_u; i++) {
     made->w[i] = i < made->rank ? new_argument(d, &made->rows[i]) : made->rows[i].c;
     s->u[i] = row_term(d, &made->rows[i], made->w[i]);
@@ -204,7 +203,6 @@ static void visit(vtb__rec *r, int state) {
       rewrite(&d, vtb__form_of(&d, s->now));
     else if (!s->why || (s->why == vtb__reads_both_ways && d.why != s->why))
       s->blame = d.blame, s->why = d.why;
-    vtb_vec_free(&d.gains);
   }
 }
 

@@ -13,7 +13,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The largest exponent that float32 takes. */
@@ -25,7 +24,7 @@ double vtb__degree_in(const double *d, int scale) { return d ? d[scale] : 0; }
 
 /* x + c y */
 static const double *combined(vtb__rec *r, const double *x, double c, const double *y) {
-  double *sum = VTB_NEW_ARRAY(&r->arena, double, VTB__MAX_SCALES);
+  double *sum = VTB_SCRATCH(r->step, double, VTB__MAX_SCALES);
   bool any = false;
   for (int k = 0; k < VTB__MAX_SCALES; k++) {
     sum[k] = vtb__degree_in(x, k) + c * vtb__degree_in(y, k);
@@ -36,7 +35,7 @@ static const double *combined(vtb__rec *r, const double *x, double c, const doub
 
 const double *vtb__degree_one(vtb__rec *r, int scale) {
   if (scale < 0) return NULL;
-  double *one = VTB_NEW_ARRAY(&r->arena, double, VTB__MAX_SCALES);
+  double *one = VTB_SCRATCH(r->step, double, VTB__MAX_SCALES);
   one[scale] = 1;
   return one;
 }
@@ -104,7 +103,7 @@ static vtb__lifted brought(vtb__rec *r, vtb__lifted x, vtb__lifted from, vtb__li
 
 static int new_scale(vtb__rec *r, vtb__lifted m) {
   if (r->scales.n >= VTB__MAX_SCALES) return -1;
-  vtb_vec_push(&r->scales, ((vtb__scale){.m = m, .flat = -1}));
+  vtb__put(r->step, &r->scales, ((vtb__scale){.m = m, .flat = -1}));
   return (int)r->scales.n - 1;
 }
 
@@ -137,7 +136,7 @@ vtb__lifted vtb__rec_flatten(vtb__rec *r, vtb__lifted x) {
 /* ---- one degree for several ------------------------------------------------------------------ */
 
 static const double *highest(vtb__rec *r, const vtb__lifted *x, int first, int n) {
-  double *top = VTB_NEW_ARRAY(&r->arena, double, VTB__MAX_SCALES);
+  double *top = VTB_SCRATCH(r->step, double, VTB__MAX_SCALES);
   for (int k = 0; k < VTB__MAX_SCALES; k++) {
     top[k] = vtb__degree_in(x[first].degree, k);
     for (int i = first; i < n; i++)
@@ -149,7 +148,7 @@ static const double *highest(vtb__rec *r, const vtb__lifted *x, int first, int n
 /* All operands to the largest of their exponents. */
 static const double *to_largest(vtb__rec *r, vtb__lifted *x, int first, int n) {
   vtb__lifted all = {0};
-  vtb__lifted *own = VTB_NEW_ARRAY(&r->arena, vtb__lifted, n);
+  vtb__lifted *own = VTB_SCRATCH(r->step, vtb__lifted, n);
   for (int i = first; i < n; i++) {
     own[i] = exponent(r, x[i].degree);
     if (!own[i].v) own[i].v = vtb_b_constant(&r->b, 0);

@@ -13,6 +13,7 @@
  *
  * source  Yang et al. 2024, arXiv 2406.06484; several rows: Siems et al. 2025, arXiv 2502.10297
  */
+#include "ir/axes.h"
 #include "ir/product.h"
 #include "passes/recurrence/delta.h"
 
@@ -91,28 +92,24 @@ static vtb__form *selection(vtb__finder *d, vtb_inst *inst) {
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Where an axis that is not of size 1 goes; of size 1, to the same place from the end. */
-static int through_reshape(const vtb_type *from, const vtb_type *to, int axis) {
-  if (axis < 0) return -1;
-  int nth = 0;
-  for (int a = 0; a < axis; a++) nth += from->dim[a].size != 1;
-  if (from->dim[axis].size == 1) {
-    int at = axis + to->rank - from->rank;
-    return at >= 0 && to->dim[at].size == 1 ? at : -1;
-  }
-  for (int a = 0; a < to->rank; a++)
-    if (to->dim[a].size != 1 && nth-- == 0) return a;
-  return -1;
+/* Where an axis of an operand is in the result; -1: nowhere. */
+static int moved(const vtb_inst *inst, int operand, int axis) {
+  int to = axis < 0 ? -1 : vtb_axis_after(inst, operand, axis);
+  return to < 0 ? -1 : to;
+}
+
+static vtb__form *moved_form(vtb__finder *d, vtb_inst *inst, int operand) {
+  const vtb__form *x = vtb__form_of(d, inst->operands[operand]);
+  if (!x) return NULL;
+  vtb__form *y = vtb__form_copy(d, x);
+  y->key = moved(inst, operand, x->key), y->value = moved(inst, operand, x->value);
+  return y;
 }
 
 static vtb__form *reshaped(vtb__finder *d, vtb_inst *inst) {
-  const vtb_type *from = &inst->operands[0]->type, *to = &inst->results[0]->type;
-  const vtb__form *x = vtb__form_of(d, inst->operands[0]);
-  if (!x) return NULL;
-  if (!vtb__unit_reshape(from, to))
+  vtb__form *y = moved_form(d, inst, 0);
+  if (y && !vtb__unit_reshape(&inst->operands[0]->type, &inst->results[0]->type))
     return vtb__form_fail(d, inst, "cuts the state's elements into other rows");
-  vtb__form *y = vtb__form_copy(d, x);
-  y->key = through_reshape(from, to, x->key), y->value = through_reshape(from, to, x->value);
   return y;
 }
 
@@ -129,57 +126,27 @@ static vtb__form *broadcasted(vtb__finder *d, vtb_inst *inst) {
   return form;
 }
 
-static vtb__form *transposed(vtb__finder *d, vtb_inst *inst) {
-  int n;
-  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
-  const vtb__form *x = vtb__form_of(d, inst->operands[0]);
-  if (!x) return NULL;
-  vtb__form *y = vtb__form_copy(d, x);
-  for (int a = 0; a < n; a++) {
-    if (perm[a] == x->key) y->key = a;
-    if (perm[a] == x->value) y->value = a;
-  }
-  return y;
-}
-
 /* ---- contractions ---------------------------------------------------------------------------- */
 
 const char vtb__reads_both_ways[] = "reads the state along both of its axes";
 
 /* Sums over axes of size 1 change nothing. */
 static vtb__form *summed(vtb__finder *d, vtb_inst *inst) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
-  bool keep = vtb_attr_int(inst, "keep", 0) != 0, gone[VTB_MAX_RANK] = {false};
   const vtb__form *x = vtb__form_of(d, inst->operands[0]);
-  if (!x) return NULL;
-  for (int i = 0; i < n; i++) gone[axes[i]] = true;
-  if (x->value >= 0 && gone[x->value]) return vtb__form_fail(d, inst, vtb__reads_both_ways);
-  int value = x->value, key = x->key;
-  for (int a = 0; a < VTB_MAX_RANK && !keep; a++) {
-    value -= gone[a] && a < x->value;
-    key -= gone[a] && a < x->key;
-  }
-  if (x->matrix && x->key >= 0 && gone[x->key]) return vtb__form_contract(d, x, NULL, value);
-  vtb__form *y = vtb__form_copy(d, x);
-  y->key = key, y->value = value;
-  return y;
-}
-
-/* The axis of the result that axis `a` of an operand is; -1: summed over. */
-static int place(const vtb_product *p, int operand, int a) {
-  return a < 0 ? -1 : vtb_product_at(p, operand, a)->at[VTB_IN_RESULT];
+  vtb__form *y = moved_form(d, inst, 0);
+  if (!y) return NULL;
+  if (x->value >= 0 && y->value < 0) return vtb__form_fail(d, inst, vtb__reads_both_ways);
+  bool reads = x->matrix && x->key >= 0 && y->key < 0;
+  return reads ? vtb__form_contract(d, x, NULL, y->value) : y;
 }
 
 /* An einsum that keeps all axes is a product. */
-static vtb__form *outer_product(vtb__finder *d, vtb_inst *inst, const vtb_product *p, int holder,
-                                const vtb__form *x) {
+static vtb__form *outer_product(vtb__finder *d, vtb_inst *inst, int holder) {
   vtb_value *other = inst->operands[1 - holder];
-  vtb__form *y = vtb__form_copy(d, x);
+  vtb__form *y = moved_form(d, inst, holder);
   int axis[VTB_MAX_RANK];
-  y->key = place(p, holder, x->key), y->value = place(p, holder, x->value);
-  for (int a = 0; a < p->rank[1 - holder]; a++) {
-    int at = place(p, 1 - holder, a);
+  for (int a = 0; a < other->type.rank; a++) {
+    int at = moved(inst, 1 - holder, a);
     axis[a] = other->type.dim[a].size == 1 ? -1 : at;
     if (at < 0 && other->type.dim[a].size != 1)
       return vtb__form_fail(d, inst, "sums over an axis that the state does not have");
@@ -195,15 +162,15 @@ static vtb__form *einsum(vtb__finder *d, vtb_inst *inst) {
   const vtb__form *x = vtb__form_of(d, inst->operands[holder]);
   if (!x) return NULL;
   vtb_product p = vtb_product_of(inst);
-  if (x->value >= 0 && place(&p, holder, x->value) < 0)
+  if (x->value >= 0 && moved(inst, holder, x->value) < 0)
     return vtb__form_fail(d, inst, vtb__reads_both_ways);
-  if (!x->matrix || place(&p, holder, x->key) >= 0) return outer_product(d, inst, &p, holder, x);
+  if (!x->matrix || moved(inst, holder, x->key) >= 0) return outer_product(d, inst, holder);
   const vtb_letter *key = vtb_product_at(&p, holder, x->key);
   for (int a = 0; a < p.rank[1 - holder]; a++)
     if (other->type.dim[a].size != 1 && vtb_product_at(&p, 1 - holder, a) != key)
       return vtb__form_fail(d, inst, "reads the state by a matrix");
   bool by_ones = key->at[1 - holder] < 0;
-  vtb__form *line = vtb__form_contract(d, x, by_ones ? NULL : other, place(&p, holder, x->value));
+  vtb__form *line = vtb__form_contract(d, x, by_ones ? NULL : other, moved(inst, holder, x->value));
   int none[VTB_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
   vtb__term number = {.coef = 1};
   if (by_ones) number = term_of(d, other, 1, none);
@@ -240,7 +207,7 @@ static vtb__form *of_inst(vtb__finder *d, vtb_inst *inst) {
   case VTB_OP_broadcast:
     return broadcasted(d, inst);
   case VTB_OP_transpose:
-    return transposed(d, inst);
+    return moved_form(d, inst, 0);
   case VTB_OP_reduce_sum:
     return summed(d, inst);
   case VTB_OP_einsum:

@@ -6,8 +6,7 @@
  *
  * a, c and b are values of the step function that S does not enter, made as they are needed, of one
  * axis or none; a key is a product of factors on axis 0, so that equal keys are known as such. A
- * value that no state enters is a matrix without a, or a line without b. Everything lives in the
- * arena of the vtb__rec.
+ * value that no state enters is a matrix without a, or a line without b.
  */
 #ifndef VTB_PASSES_RECURRENCE_DELTA_H
 #define VTB_PASSES_RECURRENCE_DELTA_H

@@ -16,7 +16,7 @@ static vtb_value *as_row(vtb__rec *r, vtb_value *x) {
 }
 
 static vtb_value *stack(vtb__rec *r, vtb_value *const *rows, int n) {
-  vtb_value **made = VTB_NEW_ARRAY(&r->arena, vtb_value *, n);
+  vtb_value **made = VTB_SCRATCH(r->step, vtb_value *, n);
   for (int i = 0; i < n; i++) made[i] = as_row(r, rows[i]);
   return n == 1 ? made[0] : vtb_b_concat(&r->b, made, n, 3);
 }
@@ -50,8 +50,8 @@ static rows emit_rows(vtb__rec *r, const vtb__state *s) {
   int64_t n_values = s->type->rank == 2 ? s->type->dim[1 - s->key].size : 1;
   int n = delta->n_rows + 1;
   vtb_value *rates;
-  rows e = {.k = VTB_NEW_ARRAY(&r->arena, vtb_value *, n)};
-  e.c = VTB_NEW_ARRAY(&r->arena, vtb_value *, n), e.b = VTB_NEW_ARRAY(&r->arena, vtb_value *, n);
+  rows e = {.k = VTB_SCRATCH(r->step, vtb_value *, n)};
+  e.c = VTB_SCRATCH(r->step, vtb_value *, n), e.b = VTB_SCRATCH(r->step, vtb_value *, n);
   e.d = vtb__rec_decay(r, s, &e.klass, &rates);
   for (int i = 0; i < delta->n_rows; i++) {
     r->b.name_hint = "k";
@@ -68,7 +68,7 @@ static vtb_value *read_free(vtb__rec *r, const vtb__state *s, const rows *e, int
   vtb_value *line = e->c[row];
   for (int f = delta->rank; f < delta->n_rows; f++) {
     vtb_value *operands[] = {vtb__rec_shift(r, e->b[row], -1, 0, NULL), e->k[f], e->c[f], e->d};
-    r->b.name_hint = vtb_arena_printf(&r->arena, "%s.old", s->old->name);
+    r->b.name_hint = vtb__text(r->step, "%s.old", s->old->name);
     vtb_value *y = vtb__rec_build_scan(r, VTB_OP_linscan, operands, 4, e->klass, 0)->results[0];
     line = vtb_b_binary(&r->b, VTB_OP_add, line, vtb__rec_shift(r, y, 1, 0, NULL));
   }
@@ -100,7 +100,7 @@ static void emit_delta(vtb__rec *r, int state) {
   const vtb__state s = turned(&r->states[state]);
   const vtb__delta *delta = s.delta;
   rows e = emit_rows(r, &s);
-  vtb_value **lines = VTB_NEW_ARRAY(&r->arena, vtb_value *, delta->rank);
+  vtb_value **lines = VTB_SCRATCH(r->step, vtb_value *, delta->rank);
   for (int i = 0; i < delta->rank; i++) lines[i] = read_free(r, &s, &e, i);
   vtb_value *operands[5] = {stack(r, e.k, delta->rank), stack(r, lines, delta->rank),
                             stack(r, e.b, delta->rank), e.d};

@@ -50,7 +50,7 @@ static void make_operands(vtb__rec *r, vtb_builder *outer, int64_t tokens, vtb_v
 
 static void make_returns(vtb__rec *r, int n_states) {
   const vtb_func *step = r->step;
-  vtb_value **at = VTB_NEW_ARRAY(&r->arena, vtb_value *, step->n_returns);
+  vtb_value **at = VTB_SCRATCH(r->step, vtb_value *, step->n_returns);
   for (int i = 0; i < step->n_returns; i++) {
     vtb_value *v = step->returns[i];
     at[i] = vtb__rec_full(r, vtb__rec_lift(r, v), v->type.dim, v->type.rank);
@@ -77,8 +77,8 @@ void vtb__rec_emit_fold(vtb__rec *r) {
   vtb_module *m = outer.module;
   int64_t tokens = r->tokens.size;
   int n_states = r->n_states;
-  vtb_value **operands = VTB_NEW_ARRAY(&r->arena, vtb_value *, r->step->n_args);
-  const char *name = vtb_arena_printf(&r->arena, "%s_step", r->inst->callee->name);
+  vtb_value **operands = VTB_SCRATCH(r->step, vtb_value *, r->step->n_args);
+  const char *name = vtb__text(r->step, "%s_step", r->inst->callee->name);
   r->b = (vtb_builder){
       .module = m, .func = vtb_func_new(m, name, VTB_FUNC_PLAIN, r->inst->span), .span = r->b.span};
   r->tokens.size = 1;

@@ -23,9 +23,9 @@
  * After autodiff, before bind: the batch must be symbolic. Calls in the step are expanded first.
  * Declines if nothing would leave the loop.
  */
-#include <stdlib.h>
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/fold.h"
 #include "passes/recurrence/widen.h"
 
@@ -91,7 +91,7 @@ static bool is_heavy(const vtb_inst *i) {
 
 /* As a sequence [B, N, ...] between the loop and what is around it. */
 static bool can_cross(const vtb_value *v) {
-  return v->type.rank < VTB_MAX_RANK && vtb__batch_axis(&v->type) == 0 && v->type.dtype == VTB_F32;
+  return v->type.rank < VTB_MAX_RANK && vtb_batch_axis(&v->type) == 0 && v->type.dtype == VTB_F32;
 }
 
 static bool has_outer(void *user, const vtb_value *v) {
@@ -128,7 +128,7 @@ static place place_of(const split *s, const vtb_inst *i, const bool *stays) {
 static bool take_back(const split *s, bool *stays) {
   bool changed = false;
   for (const vtb_inst *i = s->step->last; i; i = i->prev) {
-    if (s->place[i->results[0]->id] != LOOP || vtb__batch_axis(&i->results[0]->type) < 0) continue;
+    if (s->place[i->results[0]->id] != LOOP || vtb_batch_axis(&i->results[0]->type) < 0) continue;
     for (int k = 0; k < i->n_operands; k++) {
       int id = i->operands[k]->id;
       if (s->place[id] != LATE) continue;
@@ -139,7 +139,7 @@ static bool take_back(const split *s, bool *stays) {
 }
 
 static void find_places(split *s) {
-  bool *stays = vtb_xcalloc((size_t)s->n + 1, sizeof *stays);
+  bool *stays = VTB_SCRATCH(s->step, bool, s->n);
   do {
     for (int i = 0; i < s->step->n_args; i++) {
       const vtb_value *arg = s->step->args[i];
@@ -148,7 +148,6 @@ static void find_places(split *s) {
     for (const vtb_inst *i = s->step->first; i; i = i->next)
       for (int r = 0; r < i->n_results; r++) s->place[i->results[r]->id] = place_of(s, i, stays);
   } while (take_back(s, stays));
-  vtb_free(stays);
 }
 
 /* States that collect, unless their sums cannot be had outside: then they are states like
@@ -162,7 +161,7 @@ static void find_sums(split *s) {
     find_places(s);
     for (int i = 0; i < s->p.states && !again; i++) {
       if (!s->sum[i]) continue;
-      again = s->core[s->sum[i]->id] && vtb__batch_axis(&s->sum[i]->type) < 0;
+      again = s->core[s->sum[i]->id] && vtb_batch_axis(&s->sum[i]->type) < 0;
       again |= !vtb__can_total(s->sum[i], s->varies, has_outer, s);
       if (again) s->sum[i] = NULL;
     }
@@ -181,7 +180,7 @@ static void need_outside(split *s, vtb_value *v) {
   s->yielded[v->id] = true;
   bool only_shape = v->def && v->def->op == VTB_OP_reshape && vtb__can_widen(v->def, s->varies);
   if (s->place[v->id] == LOOP && !(only_shape && can_cross(v->def->operands[0]))) {
-    if (!(s->p.keep && is_state(s, v))) vtb_vec_push(&s->yields, v);
+    if (!(s->p.keep && is_state(s, v))) vtb__put(s->step, &s->yields, v);
     return;
   }
   for (int k = 0; v->def && k < v->def->n_operands; k++) need_outside(s, v->def->operands[k]);
@@ -216,8 +215,8 @@ static void visit_loop(split *s, void (*see)(split *, vtb_value *)) {
  * loop at the same price needs no pass over memory of its own. */
 static void find_cut(split *s) {
   VTB_VEC(int) edges = {0};
-  int64_t *weight = vtb_xcalloc((size_t)s->n + 1, sizeof *weight);
-  bool *source = vtb_xcalloc((size_t)s->n + 1, sizeof *source);
+  int64_t *weight = VTB_SCRATCH(s->step, int64_t, s->n);
+  bool *source = VTB_SCRATCH(s->step, bool, s->n);
   visit_loop(s, find_sinks);
   for (int v = 0; v < s->n; v++) {
     const vtb_value *x = s->value[v];
@@ -227,14 +226,12 @@ static void find_cut(split *s) {
     for (int k = 0; x->def && k < x->def->n_operands; k++) {
       int from = x->def->operands[k]->id;
       if (s->place[from] != EARLY) continue;
-      vtb_vec_push(&edges, v); /* backwards: the cut nearest what is cut from */
-      vtb_vec_push(&edges, from);
+      vtb__put(s->step, &edges, v); /* backwards: the cut nearest what is cut from */
+      vtb__put(s->step, &edges, from);
     }
   }
-  vtb__min_vertex_cut(s->n, weight, s->sink, source, edges.at, (int)edges.n / 2, s->cut);
-  vtb_vec_free(&edges);
-  vtb_free(weight);
-  vtb_free(source);
+  vtb__min_vertex_cut(s->step->module, s->n, weight, s->sink, source, edges.at, (int)edges.n / 2,
+                      s->cut);
 }
 
 /* Work on weights alone is done once, but not what would be as large as the batch or only moves
@@ -250,9 +247,9 @@ static void need_inside(split *s, vtb_value *v) {
   s->inside[v->id] = true;
   place at = s->place[v->id];
   if (at == EARLY && s->cut[v->id])
-    vtb_vec_push(&s->sequences, v);
+    vtb__put(s->step, &s->sequences, v);
   else if (at == FIXED && (!v->def || is_work(v)))
-    vtb_vec_push(&s->constants, v);
+    vtb__put(s->step, &s->constants, v);
   else
     for (int k = 0; v->def && k < v->def->n_operands; k++) need_inside(s, v->def->operands[k]);
 }
@@ -312,20 +309,18 @@ static vtb_func *make_loop(split *s) {
   const char *name = vtb_arena_printf(&m->arena, "%s_loop", s->inst->callee->name);
   vtb_func *f = vtb_func_new(m, name, VTB_FUNC_PLAIN, s->step->span);
   vtb_builder b = {.module = m, .func = f, .span = s->step->span};
-  vtb_value **map = vtb_xcalloc((size_t)s->n + 1, sizeof *map);
+  vtb_value **map = VTB_SCRATCH(s->step, vtb_value *, s->n);
   add_arguments(s, &b, map);
   copy_inside(s, &b, map);
   VTB_VEC(vtb_value *) out = {0};
   for (int i = 0; i < s->p.states; i++)
-    if (!s->sum[i]) vtb_vec_push(&out, map[s->step->returns[i]->id]);
+    if (!s->sum[i]) vtb__put(s->step, &out, map[s->step->returns[i]->id]);
   for (size_t i = 0; i < s->yields.n; i++) {
     vtb_value *v = map[s->yields.at[i]->id];
     vtb_type t = as_step(&v->type);
-    vtb_vec_push(&out, vtb_b_shaped(&b, v, &t));
+    vtb__put(s->step, &out, vtb_b_shaped(&b, v, &t));
   }
   vtb_func_set_returns(f, out.at, NULL, (int)out.n);
-  vtb_vec_free(&out);
-  vtb_free(map);
   return f;
 }
 
@@ -357,26 +352,25 @@ static void give_arguments(split *s, vtb__widen *w) {
 static vtb_inst *build_fold(split *s, vtb__widen *w, vtb_func *loop) {
   VTB_VEC(vtb_value *) at = {0};
   for (int i = 0; i < s->p.states; i++)
-    if (!s->sum[i]) vtb_vec_push(&at, s->inst->operands[i]);
+    if (!s->sum[i]) vtb__put(s->step, &at, s->inst->operands[i]);
   int states = (int)at.n;
   for (size_t i = 0; i < s->sequences.n; i++) {
     vtb_value *v = s->sequences.at[i];
     vtb_type t = all_steps(s, &v->type);
-    vtb_vec_push(&at, is_sequence(s, v) ? s->inst->operands[v->index]
-                                        : vtb_b_shaped(&w->b, vtb__widen_value(w, v), &t));
+    vtb__put(s->step, &at,
+             is_sequence(s, v) ? s->inst->operands[v->index]
+                               : vtb_b_shaped(&w->b, vtb__widen_value(w, v), &t));
   }
   for (size_t i = 0; i < s->constants.n; i++)
-    vtb_vec_push(&at, vtb__widen_value(w, s->constants.at[i]));
+    vtb__put(s->step, &at, vtb__widen_value(w, s->constants.at[i]));
   VTB_VEC(vtb_attr) attrs = {0};
-  for (int i = 0; i < s->inst->n_attrs; i++) vtb_vec_push(&attrs, s->inst->attrs[i]);
+  for (int i = 0; i < s->inst->n_attrs; i++) vtb__put(s->step, &attrs, s->inst->attrs[i]);
   for (size_t i = 0; i < attrs.n; i++) {
     if (vtb_streq(attrs.at[i].key, "states")) attrs.at[i].i = states;
     if (vtb_streq(attrs.at[i].key, "seqs")) attrs.at[i].i = (int64_t)s->sequences.n;
   }
   vtb_inst *made =
       vtb_build_call(&w->b, VTB_OP_fold, loop, at.at, (int)at.n, attrs.at, (int)attrs.n);
-  vtb_vec_free(&at);
-  vtb_vec_free(&attrs);
   return made;
 }
 
@@ -389,50 +383,45 @@ static void take_yields(split *s, vtb__widen *w, const vtb_inst *made) {
         outer_of_sequence(w, s->step->args[i], made->results[n_yields + states + kept]);
 }
 
-static void replace(vtb_value *old, vtb_value *now) {
-  vtb__swap_names(old, now);
-  vtb_replace_all(old, now);
-}
-
 static void replace_results(split *s, vtb__widen *w, const vtb_inst *made) {
   const vtb_func *step = s->step;
   int state = (int)s->yields.n, states = (int)vtb_attr_int(made, "states", 0);
   for (int i = 0; i < s->p.yields; i++) {
     vtb_value *old = s->inst->results[i], *v = step->returns[s->p.states + i];
     vtb_value *now = vtb__widen_value(w, v);
-    replace(old, s->varies[v->id] ? vtb_b_shaped(&w->b, now, &old->type)
-                                  : vtb_b_broadcast(&w->b, now, &old->type));
+    vtb__stand_in(old, s->varies[v->id] ? vtb_b_shaped(&w->b, now, &old->type)
+                                        : vtb_b_broadcast(&w->b, now, &old->type));
   }
   for (int i = 0; i < s->p.states; i++) {
     vtb_value *old = s->inst->results[s->p.yields + i];
     if (s->sum[i])
-      replace(old, vtb_b_binary(&w->b, VTB_OP_add, s->inst->operands[i], vtb__total(w, s->sum[i])));
+      vtb__stand_in(
+          old, vtb_b_binary(&w->b, VTB_OP_add, s->inst->operands[i], vtb__total(w, s->sum[i])));
     else
-      replace(old, made->results[state++]);
+      vtb__stand_in(old, made->results[state++]);
   }
   for (int i = 0; s->p.keep && i < s->p.states; i++)
-    replace(s->inst->results[s->p.yields + s->p.states + i],
-            made->results[(int)s->yields.n + states + i]);
+    vtb__stand_in(s->inst->results[s->p.yields + s->p.states + i],
+                  made->results[(int)s->yields.n + states + i]);
 }
 
 static void rebuild(split *s) {
   vtb__widen w = {.tokens = s->inst->operands[s->p.states]->type.dim[1], .varies = s->varies};
   w.b = (vtb_builder){
       .module = s->step->module, .func = s->inst->func, .before = s->inst, .span = s->inst->span};
-  w.outer = vtb_xcalloc((size_t)s->n + 1, sizeof *w.outer);
+  w.outer = VTB_SCRATCH(s->step, vtb_value *, s->n);
   give_arguments(s, &w);
   vtb_inst *made = build_fold(s, &w, make_loop(s));
   take_yields(s, &w, made);
   replace_results(s, &w, made);
   vtb_inst_unlink(s->inst);
-  vtb_free(w.outer);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
 static void list_values(split *s) {
   s->n = s->step->n_values;
-  s->value = vtb_xcalloc((size_t)s->n + 1, sizeof *s->value);
+  s->value = VTB_SCRATCH(s->step, vtb_value *, s->n);
   for (int i = 0; i < s->step->n_args; i++) s->value[s->step->args[i]->id] = s->step->args[i];
   for (const vtb_inst *i = s->step->first; i; i = i->next)
     for (int r = 0; r < i->n_results; r++) s->value[i->results[r]->id] = i->results[r];
@@ -445,28 +434,18 @@ static void split_init(split *s, vtb_inst *fold) {
   vtb__cse_func(s->step);
   vtb__dce_func(s->step);
   list_values(s);
-  s->uses = vtb_count_uses(s->step);
-  s->sum = vtb_xcalloc((size_t)s->p.states + 1, sizeof *s->sum);
+  s->uses = vtb__uses(s->step);
+  s->sum = VTB_SCRATCH(s->step, vtb_value *, s->p.states);
   bool **marks[] = {&s->varies, &s->stateful, &s->core, &s->inside, &s->cut, &s->yielded, &s->sink};
   for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
-    *marks[i] = vtb_xcalloc((size_t)s->n + 1, sizeof **marks[i]);
-  s->place = vtb_xcalloc((size_t)s->n + 1, sizeof *s->place);
-}
-
-static void split_free(split *s) {
-  bool *marks[] = {s->varies, s->stateful, s->core, s->inside, s->cut, s->yielded, s->sink};
-  for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) vtb_free(marks[i]);
-  vtb_free(s->value), vtb_free(s->uses), vtb_free(s->sum), vtb_free(s->place);
-  vtb_vec_free(&s->yields);
-  vtb_vec_free(&s->sequences);
-  vtb_vec_free(&s->constants);
-  vtb_module_remove(s->step->module, s->step);
+    *marks[i] = VTB_SCRATCH(s->step, bool, s->n);
+  s->place = VTB_SCRATCH(s->step, place, s->n);
 }
 
 static bool is_symbolic(const vtb_inst *fold) {
   vtb_fold p = vtb_fold_of(fold);
   for (int i = p.states; i < p.states + p.seqs; i++)
-    if (vtb__batch_axis(&fold->operands[i]->type) != 0) return false;
+    if (vtb_batch_axis(&fold->operands[i]->type) != 0) return false;
   return true;
 }
 
@@ -480,16 +459,11 @@ static void visit(vtb_inst *fold) {
   memset(s.inside, 0, (size_t)s.n);
   visit_loop(&s, need_inside);
   if (is_worth_it(&s)) rebuild(&s);
-  split_free(&s);
+  vtb_module_remove(s.step->module, s.step);
 }
 
 vtb_status vtb__pass_fold_split(vtb_pass_context *c, vtb_error *err) {
   (void)err;
-  VTB_VEC(vtb_inst *) folds = {0};
-  for (vtb_func *f = c->module->first; f; f = f->next)
-    for (vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_fold) vtb_vec_push(&folds, i);
-  for (size_t i = 0; i < folds.n; i++) visit(folds.at[i]);
-  vtb_vec_free(&folds);
+  for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_fold); *i; i++) visit(*i);
   return VTB_OK;
 }

@@ -16,78 +16,28 @@
  */
 #include <string.h>
 
+#include "ir/axes.h"
 #include "ir/fold.h"
 #include "ir/product.h"
-#include "passes/recurrence/widen.h"
+#include "passes/passes_internal.h"
 
 /* ---- whether samples are apart --------------------------------------------------------------- */
 
-/* Aligned from the end, as broadcasting is. */
-static bool aligned(const vtb_inst *i) {
-  const vtb_type *out = &i->results[0]->type;
-  int tail = out->rank - vtb__batch_axis(out);
-  for (int k = 0; k < i->n_operands; k++) {
-    const vtb_type *t = &i->operands[k]->type;
-    if (vtb_type_is_dynamic(t) && t->rank - vtb__batch_axis(t) != tail) return false;
-  }
-  return true;
-}
-
-static bool einsum_keeps(const vtb_inst *i) {
-  vtb_product p = vtb_product_of(i);
-  int batch = p.of[VTB_IN_RESULT][vtb__batch_axis(&i->results[0]->type)];
-  for (int k = 0; k < 2; k++) {
-    const vtb_type *t = &i->operands[k]->type;
-    if (vtb_type_is_dynamic(t) && p.of[k][vtb__batch_axis(t)] != batch) return false;
-  }
-  return i->n_operands == 2;
-}
-
-static bool op_keeps(const vtb_inst *i) {
-  const vtb_type *out = &i->results[0]->type, *in = i->n_operands ? &i->operands[0]->type : out;
-  int axis = vtb__batch_axis(out);
-  switch (i->op) {
-  case VTB_OP_constant:
-    return !vtb_attr_find(i, "data");
-  case VTB_OP_reshape:
-    for (int a = 0; a <= axis; a++)
-      if (a >= in->rank || in->dim[a].size != out->dim[a].size) return false;
-    return true;
-  case VTB_OP_transpose:
-  case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max:
-    return true;
-  case VTB_OP_broadcast:
-    return aligned(i);
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_concat:
-  case VTB_OP_permute:
-    return vtb_attr_int(i, "axis", 0) != axis;
-  case VTB_OP_einsum:
-    return einsum_keeps(i);
-  default:
-    return vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE && aligned(i);
-  }
+static bool keeps(const vtb_inst *i) {
+  bool batch = !vtb_keeps_samples(i);
+  for (int r = 0; r < i->n_results; r++) batch |= vtb_type_is_dynamic(&i->results[r]->type);
+  if (!i->n_operands && batch) return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
+  return vtb_keeps_samples(i) && !(batch && i->op == VTB_OP_einsum && i->n_operands > 2);
 }
 
 /* Everything with a batch axis gives values with one. */
 static bool keeps_samples_apart(const vtb_func *f) {
-  for (const vtb_inst *i = f->first; i; i = i->next) {
-    bool batch = false;
-    for (int k = 0; k < i->n_operands; k++) batch |= vtb_type_is_dynamic(&i->operands[k]->type);
-    for (int r = 0; r < i->n_results; r++) batch |= vtb_type_is_dynamic(&i->results[r]->type);
-    if (!batch) continue;
-    if (i->n_results != 1 || vtb__batch_axis(&i->results[0]->type) < 0) return false;
-    for (int k = 0; k < i->n_operands; k++)
-      if (vtb_type_is_dynamic(&i->operands[k]->type) && vtb__batch_axis(&i->operands[k]->type) < 0)
-        return false;
-    if (!op_keeps(i)) return false;
-  }
+  for (const vtb_inst *i = f->first; i; i = i->next)
+    if (!keeps(i)) return false;
   return true;
 }
 
-static bool begins_with_batch(const vtb_value *v) { return vtb__batch_axis(&v->type) == 0; }
+static bool begins_with_batch(const vtb_value *v) { return vtb_batch_axis(&v->type) == 0; }
 
 static bool has_samples(const vtb_inst *fold) {
   vtb_fold p = vtb_fold_of(fold);
@@ -194,7 +144,7 @@ static vtb_value *turned_argument(tiled *t, const vtb_value *w, const int64_t *p
       return t->step->args[i];
     }
   }
-  vtb_vec_push(&t->operands, given);
+  vtb__put(t->step, &t->operands, given);
   return vtb_func_add_arg(t->step, w->name, given->type);
 }
 
@@ -213,7 +163,7 @@ static void turn_weights(tiled *t, vtb_inst *e, int w) {
 /* Weights that are read in their other order only. */
 static void drop_unused(tiled *t) {
   vtb_fold p = vtb_fold_of(t->fold);
-  int *uses = vtb_count_uses(t->step);
+  int *uses = vtb__uses(t->step);
   for (int i = t->step->n_args; i-- > p.states + p.seqs;) {
     if (uses[t->step->args[i]->id]) continue;
     vtb_func_remove_arg(t->step, i);
@@ -221,21 +171,19 @@ static void drop_unused(tiled *t) {
     memmove(t->operands.at + i, t->operands.at + i + 1,
             (t->operands.n - (size_t)i) * sizeof *t->operands.at);
   }
-  vtb_free(uses);
 }
 
 static void tile_fold(vtb_inst *fold, vtb_func *step, int64_t tile) {
   tiled t = {.fold = fold, .step = step};
   t.outer =
       (vtb_builder){.module = step->module, .func = fold->func, .before = fold, .span = fold->span};
-  for (int i = 0; i < fold->n_operands; i++) vtb_vec_push(&t.operands, fold->operands[i]);
+  for (int i = 0; i < fold->n_operands; i++) vtb__put(step, &t.operands, fold->operands[i]);
   for (vtb_inst *e = step->first; e; e = e->next)
     for (int w = 0; w < 2 && e->op == VTB_OP_einsum; w++) turn_weights(&t, e, w);
   drop_unused(&t);
   vtb__bind_func(step, tile);
   vtb_attr_set(fold, VTB_A_INT("tile", tile));
   vtb__replace_call(fold, step, t.operands.at, (int)t.operands.n, NULL);
-  vtb_vec_free(&t.operands);
 }
 
 static void visit(const vtb_pass_context *c, vtb_inst *fold) {
@@ -256,11 +204,6 @@ static void visit(const vtb_pass_context *c, vtb_inst *fold) {
 vtb_status vtb__pass_fold_tile(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   if (!c->target || !c->target->costs.fold.samples) return VTB_OK;
-  VTB_VEC(vtb_inst *) folds = {0};
-  for (vtb_func *f = c->module->first; f; f = f->next)
-    for (vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_fold) vtb_vec_push(&folds, i);
-  for (size_t i = 0; i < folds.n; i++) visit(c, folds.at[i]);
-  vtb_vec_free(&folds);
+  for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_fold); *i; i++) visit(c, *i);
   return VTB_OK;
 }

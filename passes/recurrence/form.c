@@ -9,7 +9,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_EXPANSIONS = 10000 };
@@ -137,8 +136,7 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
     break;
   }
   if (vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE) {
-    const char *what =
-        vtb_arena_printf(&r->arena, "applies %s to a state", vtb_op_get(inst->op)->name);
+    const char *what = vtb__text(r->step, "applies %s to a state", vtb_op_get(inst->op)->name);
     return nonlinear(r, inst, e->state, what);
   }
   if (inst->op == VTB_OP_einsum && first && second)
@@ -183,10 +181,9 @@ static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, con
       add_free(r, d->operands[1], &left.at[i], second, out);
     } else {
       vtb__rec_multiply(r, &left.at[i], d->operands[1], -1, second);
-      vtb_vec_push(out, left.at[i]);
+      vtb__put(r->step, out, left.at[i]);
     }
   }
-  vtb_vec_free(&left);
 }
 
 /* Appends the terms of by * v; sums are taken apart only where gains are inside, so that these can
@@ -196,7 +193,7 @@ static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *
   int inner[VTB_MAX_RANK];
   if (!hides_gain(r, v, false)) {
     vtb__rec_multiply(r, &t, v, 1, axis);
-    vtb_vec_push(out, t);
+    vtb__put(r->step, out, t);
     return;
   }
   const vtb_inst *d = v->def;
@@ -221,7 +218,7 @@ static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e)
   vtb__state *s = &r->states[e->state];
   if (r->expansions++ >= MAX_EXPANSIONS) return too_long(r, s);
   if (v == s->old) {
-    vtb_vec_push(&e->factors, vtb__term_copy(r, by));
+    vtb__put(r->step, &e->factors, vtb__term_copy(r, by));
     return true;
   }
   if (vtb__rec_given(r, e->state, v)) {
@@ -269,26 +266,25 @@ static vtb__term join(vtb__rec *r, const terms *all, int rank) {
 
 /* One term for each set of gains, in order of first occurrence; a zero term if there is none. */
 static int join_all(vtb__rec *r, const terms *all, int rank, vtb__term **out) {
-  *out = VTB_NEW_ARRAY(&r->arena, vtb__term, all->n + 1);
+  *out = VTB_SCRATCH(r->step, vtb__term, all->n);
   int n = 0;
-  bool *done = VTB_NEW_ARRAY(&r->arena, bool, all->n + 1);
+  bool *done = VTB_SCRATCH(r->step, bool, all->n);
   for (size_t i = 0; i < all->n; i++) {
     if (done[i]) continue;
     terms group = {0};
     for (size_t j = i; j < all->n; j++) {
       if (done[j] || !vtb__same_gains(r, &all->at[i], &all->at[j])) continue;
       done[j] = true;
-      vtb_vec_push(&group, all->at[j]);
+      vtb__put(r->step, &group, all->at[j]);
     }
     (*out)[n++] = join(r, &group, rank);
-    vtb_vec_free(&group);
   }
   if (n == 0) (*out)[n++] = (vtb__term){.coef = 0};
   return n;
 }
 
 void vtb__rec_find_reach(vtb__rec *r) {
-  r->reach = VTB_NEW_ARRAY(&r->arena, uint64_t, r->n_states + 1);
+  r->reach = VTB_SCRATCH(r->step, uint64_t, r->n_states);
   for (int i = 0; i < r->n_states; i++)
     r->reach[i] = vtb__rec_deps(r, r->states[i].now) & VTB__DEP_STATES;
   for (int k = 0; k < r->n_states; k++)
@@ -310,8 +306,6 @@ bool vtb__rec_normal_form(vtb__rec *r) {
     } else {
       good = false;
     }
-    vtb_vec_free(&e.factors);
-    vtb_vec_free(&e.rest);
   }
   return good;
 }

@@ -13,7 +13,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_OWN_SCALES = 8 }; /* others are made of them */
@@ -128,7 +127,7 @@ static int add_scale(vtb__rec *r, int state, unsigned axes) {
   const vtb_type *t = r->states[state].type;
   vtb__scale s = {.axes = axes, .state = state, .rank = axes ? t->rank : 0, .flat = -1};
   for (int a = 0; a < s.rank; a++) s.dims[a] = axes >> a & 1 ? t->dim[a] : (vtb_dim){.size = 1};
-  vtb_vec_push(&r->scales, s);
+  vtb__put(r->step, &r->scales, s);
   return (int)r->scales.n - 1;
 }
 
@@ -154,7 +153,7 @@ static void settle_reads(vtb__rec *r, int state, unsigned axes) {
 }
 
 static void give_scales(vtb__rec *r) {
-  gains *g = VTB_NEW_ARRAY(&r->arena, gains, r->n_states + 1);
+  gains *g = VTB_SCRATCH(r->step, gains, r->n_states);
   for (int j = 0; j < r->n_states; j++) {
     g[j] = gains_of(r, &r->states[j]);
     g[j].any = g[j].any && !(g[j].bounded && g[j].axes);
@@ -174,10 +173,9 @@ static void give_scales(vtb__rec *r) {
 /* ---- deciding -------------------------------------------------------------------------------- */
 
 static bool final_results_used(const vtb__rec *r) {
-  int *uses = vtb_count_uses(r->inst->func);
+  int *uses = vtb__uses(r->inst->func);
   bool used = false;
   for (int i = r->n_yields; i < r->inst->n_results; i++) used |= uses[r->inst->results[i]->id] > 0;
-  vtb_free(uses);
   return used;
 }
 

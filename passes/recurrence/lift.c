@@ -5,10 +5,7 @@
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-static const vtb__lifted nothing = {0};
 
 static int larger(int a, int b) { return a > b ? a : b; }
 
@@ -26,7 +23,7 @@ static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to
 
 vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, const int *to,
                              int rank) {
-  vtb__lifted x = nothing;
+  vtb__lifted x = {0};
   for (int i = 0; i < t->n; i++) {
     if (vtb__factor_axes(&t->at[i]) & ~axes) continue;
     vtb__lifted f = place_factor(r, &t->at[i], to, rank);
@@ -129,7 +126,7 @@ static vtb__lifted with_lead(vtb__rec *r, vtb__lifted x, int lead) {
 
 static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   int lead = 0, n = inst->n_operands;
-  vtb_value **v = VTB_NEW_ARRAY(&r->arena, vtb_value *, n);
+  vtb_value **v = VTB_SCRATCH(r->step, vtb_value *, n);
   const double *degree = vtb__rec_same_degree(r, x, 0, n);
   for (int i = 0; i < n; i++) lead = larger(lead, x[i].lead);
   for (int i = 0; i < n; i++) v[i] = with_lead(r, x[i], lead).v;
@@ -172,7 +169,7 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
   if (inst->op == VTB_OP_state_scale) return lift_scale(r, inst);
   if (inst->n_operands == 0)
     return (vtb__lifted){vtb_inst_clone(&r->b, inst, NULL)->results[0], 0, t->rank, 0};
-  vtb__lifted *x = VTB_NEW_ARRAY(&r->arena, vtb__lifted, inst->n_operands);
+  vtb__lifted *x = VTB_SCRATCH(r->step, vtb__lifted, inst->n_operands);
   bool aligned =
       vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE || inst->op == VTB_OP_broadcast;
   for (int i = 0; i < inst->n_operands; i++) {
@@ -205,15 +202,14 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
 }
 
 void vtb__rec_set_lifted(vtb__rec *r, const vtb_value *v, vtb__lifted x) {
-  while (r->lifted.n <= (size_t)v->id) vtb_vec_push(&r->lifted, nothing);
-  r->lifted.at[v->id] = x;
+  *vtb__by_id(r->step, &r->lifted, v->id) = x;
 }
 
 vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v) {
-  if ((size_t)v->id < r->lifted.n && r->lifted.at[v->id].v) return r->lifted.at[v->id];
   vtb_span outer = r->b.span;
   int now = vtb__rec_new_state(r, v), old = vtb__rec_old_state(r, v);
-  vtb__lifted x;
+  vtb__lifted x = *vtb__by_id(r->step, &r->lifted, v->id);
+  if (x.v) return x;
   if (v->def && v->def->span.source) r->b.span = v->def->span;
   if (now >= 0)
     x = vtb__rec_whole(r, now, false);

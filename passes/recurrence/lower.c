@@ -19,7 +19,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Counts and common axes; the first per-step input has them all. */
@@ -32,10 +31,9 @@ static void open_rec(vtb__rec *r, vtb_inst *inst) {
   r->n_seqs = (int)vtb_attr_int(inst, "seqs", 0);
   r->n_yields = callee->n_returns - r->n_states;
   r->path = vtb_attr_str(inst, "path", NULL);
-  vtb_arena_init(&r->arena);
   r->step = vtb_func_clone(inst->callee, inst->func->module, callee->name);
   vtb__cse_func(r->step);
-  r->states = VTB_NEW_ARRAY(&r->arena, vtb__state, r->n_states + 1);
+  r->states = VTB_SCRATCH(r->step, vtb__state, r->n_states);
   for (int i = 0; i < r->n_states; i++) {
     vtb__state *s = &r->states[i];
     s->old = r->step->args[i], s->now = r->step->returns[i], s->type = &r->step->args[i]->type;
@@ -51,16 +49,6 @@ static void open_rec(vtb__rec *r, vtb_inst *inst) {
       .module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
 }
 
-static void close_rec(vtb__rec *r) {
-  vtb_module_remove(r->step->module, r->step);
-  for (int i = 0; i < r->n_states; i++) vtb_vec_free(&r->states[i].scans);
-  vtb_vec_free(&r->deps);
-  vtb_vec_free(&r->lifted);
-  vtb_vec_free(&r->reads);
-  vtb_vec_free(&r->scales);
-  vtb_arena_free(&r->arena);
-}
-
 /* A yield in the type of the recurrence's result: full size, all head axes. */
 static vtb_value *emit_yield(vtb__rec *r, int i) {
   vtb_value *step_value = r->step->returns[r->n_states + i];
@@ -73,9 +61,9 @@ static vtb_value *emit_yield(vtb__rec *r, int i) {
 
 /* The scale is built before everything that may need it; an unused result gets no code. */
 static void emit(vtb__rec *r) {
-  int *uses = vtb_count_uses(r->inst->func);
+  int *uses = vtb__uses(r->inst->func);
   vtb_inst *inst = r->inst;
-  vtb_value **with = VTB_NEW_ARRAY(&r->arena, vtb_value *, inst->n_results);
+  vtb_value **with = VTB_SCRATCH(r->step, vtb_value *, inst->n_results);
   int fresh = inst->func->n_values;
   vtb__rec_emit_scale(r);
   vtb__rec_emit_corrections(r);
@@ -90,11 +78,9 @@ static void emit(vtb__rec *r) {
   }
   for (int i = 0; i < inst->n_results; i++) {
     if (!with[i]) continue;
-    if (with[i]->id >= fresh) vtb__swap_names(with[i], inst->results[i]);
-    vtb_replace_all(inst->results[i], with[i]);
+    if (with[i]->id >= fresh) vtb__stand_in(inst->results[i], with[i]);
   }
   vtb_inst_unlink(inst);
-  vtb_free(uses);
 }
 
 static bool too_many_states(vtb__rec *r) {
@@ -114,7 +100,7 @@ static bool lower_linear(vtb_inst *inst, vtb_diags *diags) {
   if (good) vtb__rec_find_reads(&r);
   good = good && vtb__rec_decide_scale(&r);
   if (good) emit(&r);
-  close_rec(&r);
+  vtb_module_remove(r.step->module, r.step);
   return good;
 }
 
@@ -145,7 +131,7 @@ static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags
     vtb_diag_note(diags, why->list.at[0].span, "%s", why->list.at[0].text);
     vtb__rec_emit_fold(&r);
   }
-  close_rec(&r);
+  vtb_module_remove(r.step->module, r.step);
   vtb_diags_free(&found);
   return good;
 }
@@ -180,7 +166,7 @@ static vtb_inst *turn(vtb_inst *inst, const vtb_diags *why) {
   open_rec(&r, inst);
   vtb__rec_normal_form(&r); /* what depends on what */
   vtb_inst *turned = vtb__rec_rotate(&r);
-  close_rec(&r);
+  vtb_module_remove(r.step->module, r.step);
   vtb_diags_free(&found);
   return turned;
 }

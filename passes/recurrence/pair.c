@@ -58,7 +58,7 @@ static bool free_term(finder *f, vtb_value *v, const vtb__term *by, update *out)
   vtb__term t = vtb__term_copy(f->r, by);
   vtb__frame_axes(v, f->r->states[f->state[0]].type->rank, axis);
   vtb__rec_multiply(f->r, &t, v, 1, axis);
-  vtb_vec_push(&out->by[2], t);
+  vtb__put(f->r->step, &out->by[2], t);
   return true;
 }
 
@@ -70,7 +70,7 @@ static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *o
   if (given(f, v)) return free_term(f, v, by, out);
   for (int k = 0; k < 2; k++)
     if (old == f->state[k]) {
-      vtb_vec_push(&out->by[k], vtb__term_copy(f->r, by));
+      vtb__put(f->r->step, &out->by[k], vtb__term_copy(f->r, by));
       return true;
     }
   if (!d || !vtb_type_equal(&v->type, f->r->states[f->state[0]].type)) return false;
@@ -240,7 +240,6 @@ static bool try_pair(vtb__rec *r, int i, int j, vtb__pair *out) {
   for (int k = 0; k < 2 && good; k++)
     good = multiply_out(&f, r->states[k ? j : i].now, &one, &u[k]);
   good = good && describe(&f, &u[0], &u[1], out);
-  for (int k = 0; k < 6; k++) vtb_vec_free(&u[k / 3].by[k % 3]);
   return good;
 }
 

@@ -115,7 +115,7 @@ static void walk(vtb__rec *r, vtb_value *v, bool *seen) {
   vtb__read read;
   if (!v->def || vtb__rec_is_stateless(r, v)) return;
   if (vtb__rec_match_read(r, v->def, &read)) {
-    vtb_vec_push(&r->reads, read);
+    vtb__put(r->step, &r->reads, read);
     return;
   }
   for (int i = 0; i < v->def->n_operands; i++) walk(r, v->def->operands[i], seen);
@@ -183,14 +183,13 @@ static void find_leader(vtb__rec *r, int n) {
 }
 
 void vtb__rec_find_reads(vtb__rec *r) {
-  bool *seen = vtb_xcalloc((size_t)r->step->n_values + 1, sizeof *seen);
+  bool *seen = VTB_SCRATCH(r->step, bool, r->step->n_values);
   for (int i = 0; i < r->n_yields; i++) walk(r, r->step->returns[r->n_states + i], seen);
   for (int i = 0; i < r->n_states; i++) {
     walk_term(r, &r->states[i].a, seen);
     for (int k = 0; k < r->states[i].n_u; k++) walk_term(r, &r->states[i].u[k], seen);
     if (r->states[i].delta) walk_corrections(r, r->states[i].delta, seen);
   }
-  vtb_free(seen);
   for (int i = 0; i < r->n_states; i++) {
     r->states[i].leader = r->states[i].normalizer = -1;
     if (r->states[i].type->rank == 2) choose_key(r, i);

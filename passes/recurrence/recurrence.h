@@ -3,8 +3,7 @@
  *
  * The step function works on step shapes; its batched copy has up to three leading axes more: none
  * (constants), heads [h, X...], or everything [B, N, h, X...]. Several head axes are one here, none
- * is one of size 1. Everything lives in the arena of the vtb__rec until the lowering of that
- * recurrence ends.
+ * is one of size 1.
  */
 #ifndef VTB_PASSES_RECURRENCE_H
 #define VTB_PASSES_RECURRENCE_H
@@ -111,7 +110,6 @@ typedef struct vtb__rec {
   vtb_inst *inst;
   vtb_func *step; /* a copy that synthetic values may be added to */
   vtb_diags *diags;
-  vtb_arena arena;
   int n_states, n_inits, n_seqs, n_yields;
   vtb__state *states;
   VTB_VEC(uint64_t) deps; /* by id of step values */

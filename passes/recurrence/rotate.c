@@ -17,10 +17,10 @@
  * along the values values and what is read. Contractions of the pair become contractions of T.
  * Declines where the angle reads a state.
  */
+#include "ir/axes.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TURN 6.283185307179586476925 /* 2 pi */
@@ -93,15 +93,6 @@ static vtb_value *joined(turner *t, vtb_value *x, vtb_value *y) {
   return vtb_b_concat(&t->b, both, 2, t->axis);
 }
 
-/* The axis of a reshape's operand that is `axis` of its result: they differ by axes of size 1. */
-static int through_units(const vtb_type *from, const vtb_type *to, int axis) {
-  int nth = 0, at = 0;
-  for (int a = 0; a < axis; a++) nth += from->dim[a].size != 1;
-  for (; at < to->rank; at++)
-    if (to->dim[at].size != 1 && nth-- == 0) break;
-  return at;
-}
-
 /* The value twice along an axis. It is made from the operands twice, so that exponentials stay what
  * they are. */
 static vtb_value *twice(turner *t, vtb_value *v, int axis) {
@@ -117,12 +108,12 @@ static vtb_value *twice(turner *t, vtb_value *v, int axis) {
   } else if (d && d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)) {
     vtb_type want = v->type;
     want.dim[axis].size *= 2, want.dim[axis].name = NULL;
-    out = twice(t, d->operands[0], through_units(&v->type, &d->operands[0]->type, axis));
+    out = twice(t, d->operands[0], vtb_axis_reshaped(&v->type, &d->operands[0]->type, axis));
     out = vtb_b_reshape(&t->b, out, &want);
   } else {
     out = vtb_b_concat(&t->b, (vtb_value *[]){v, v}, 2, axis);
   }
-  vtb_vec_push(&t->doubled, ((doubled){v, axis, out}));
+  vtb__put(t->r->step, &t->doubled, ((doubled){v, axis, out}));
   return out;
 }
 
@@ -293,7 +284,7 @@ static vtb_value *make_turned(turner *t, vtb_value *v) {
     if (!read) read = turn_values(t, v);
     if (read) return read;
   }
-  vtb_value **operands = VTB_NEW_ARRAY(&t->r->arena, vtb_value *, v->def->n_operands + 1);
+  vtb_value **operands = VTB_SCRATCH(t->r->step, vtb_value *, v->def->n_operands);
   for (int i = 0; i < v->def->n_operands; i++) operands[i] = turned(t, v->def->operands[i]);
   vtb_span outer = t->b.span;
   t->b.span = v->def->span;
@@ -449,7 +440,7 @@ static void make_step(turner *t) {
   make_args(t);
   make_update(t);
   int n = 0;
-  vtb_value **returns = VTB_NEW_ARRAY(&r->arena, vtb_value *, r->step->n_returns);
+  vtb_value **returns = VTB_SCRATCH(r->step, vtb_value *, r->step->n_returns);
   for (int i = 0; i < r->step->n_returns; i++) {
     if (i == second_of(t)) continue;
     returns[n++] = i == first_of(t) ? t->t_new : turned(t, r->step->returns[i]);
@@ -479,16 +470,14 @@ static vtb_value *final_state(turner *t, vtb_inst *made, int which) {
 static void hand_over(turner *t, vtb_inst *made) {
   vtb__rec *r = t->r;
   vtb_inst *inst = r->inst;
-  int *uses = vtb_count_uses(inst->func);
+  int *uses = vtb__uses(inst->func);
   for (int i = 0; i < inst->n_results; i++) {
     if (uses[inst->results[i]->id] == 0) continue;
     int state = i - r->n_yields, which = state < 0 ? -1 : which_of(t, state);
     vtb_value *with = which >= 0 ? final_state(t, made, which)
                                  : made->results[i - (state > second_of(t) ? 1 : 0)];
-    vtb__swap_names(with, inst->results[i]);
-    vtb_replace_all(inst->results[i], with);
+    vtb__stand_in(inst->results[i], with);
   }
-  vtb_free(uses);
   vtb_inst_unlink(inst);
 }
 
@@ -497,15 +486,15 @@ vtb_inst *vtb__rec_rotate(vtb__rec *r) {
   if (!vtb__rec_find_pair(r, &t.p)) return NULL;
   choose_axis(&t);
   t.n_map = r->step->n_values;
-  t.map = VTB_NEW_ARRAY(&r->arena, vtb_value *, t.n_map);
+  t.map = VTB_SCRATCH(r->step, vtb_value *, t.n_map);
   t.b = (vtb_builder){
       .module = r->b.module,
       .func = vtb_func_new(r->b.module, r->inst->callee->name, VTB_FUNC_STEP, r->inst->span),
       .span = r->b.span};
   make_step(&t);
-  vtb_value **operands = VTB_NEW_ARRAY(&r->arena, vtb_value *, r->inst->n_operands + N_TURNS);
+  vtb_value **operands = VTB_SCRATCH(r->step, vtb_value *, r->inst->n_operands + N_TURNS);
   int n = make_operands(&t, operands);
-  vtb_attr *attrs = VTB_NEW_ARRAY(&r->arena, vtb_attr, r->inst->n_attrs + 1);
+  vtb_attr *attrs = VTB_SCRATCH(r->step, vtb_attr, r->inst->n_attrs);
   for (int i = 0; i < r->inst->n_attrs; i++) {
     attrs[i] = r->inst->attrs[i];
     if (vtb_streq(attrs[i].key, "states")) attrs[i].i--;
@@ -515,6 +504,5 @@ vtb_inst *vtb__rec_rotate(vtb__rec *r) {
   vtb_inst *made =
       vtb_build_call(&r->b, VTB_OP_recurrence, t.b.func, operands, n, attrs, r->inst->n_attrs);
   hand_over(&t, made);
-  vtb_vec_free(&t.doubled);
   return made;
 }

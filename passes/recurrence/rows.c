@@ -56,9 +56,9 @@ static bool fail(vtb__finder *d, const vtb_inst *inst, const char *why) {
 }
 
 vtb__form *vtb__form_new(vtb__finder *d, bool matrix, int key, int value) {
-  vtb__form *x = VTB_NEW(&d->r->arena, vtb__form);
+  vtb__form *x = VTB_SCRATCH(d->r->step, vtb__form, 0);
   *x = (vtb__form){.matrix = matrix, .key = key, .value = value};
-  x->rows = VTB_NEW_ARRAY(&d->r->arena, vtb__row, VTB__MAX_ROWS);
+  x->rows = VTB_SCRATCH(d->r->step, vtb__row, VTB__MAX_ROWS);
   return x;
 }
 
@@ -131,7 +131,7 @@ static parts part(vtb__finder *d, const vtb__form *x, const vtb__term *t) {
   for (int i = 0; i < t->n; i++) {
     const vtb__factor *f = &t->at[i];
     unsigned axes = vtb__factor_axes(f);
-    if (vtb__is_gain(d->r, f)) vtb_vec_push(&d->gains, *f);
+    if (vtb__is_gain(d->r, f)) vtb__put(d->r->step, &d->gains, *f);
     if (!axes) {
       vtb__term_push(d->r, &p.number, *f);
     } else if (x->value >= 0 && axes == 1u << x->value) {

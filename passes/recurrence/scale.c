@@ -12,8 +12,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
-
 /* Values that stand for minus infinity, and the largest exponent that float32 takes. */
 #define MINUS_INFINITY (-1e30)
 #define LARGEST_EXPONENT 88.0
@@ -95,10 +93,10 @@ static vtb_value *log_of_gain(vtb__rec *r, const vtb__state *s, const vtb__term 
 typedef VTB_VEC(vtb__term) term_list;
 
 /* Adds `t` unless an equal product is there. */
-static bool add_new(term_list *list, vtb__term t) {
+static bool add_new(vtb__rec *r, term_list *list, vtb__term t) {
   for (size_t i = 0; i < list->n; i++)
     if (vtb__terms_same(&list->at[i], &t)) return false;
-  vtb_vec_push(list, t);
+  vtb__put(r->step, list, t);
   return true;
 }
 
@@ -119,10 +117,9 @@ static vtb_value *largest_gain(vtb__rec *r, int scale) {
   for (int j = 0; j < r->n_states; j++)
     for (int k = 0; k < r->states[j].n_u && counts(r, j, scale); k++) {
       const vtb__term *u = &r->states[j].u[k];
-      if (u->coef != 0 && add_new(&seen, vtb__rec_gains_of(r, u)))
+      if (u->coef != 0 && add_new(r, &seen, vtb__rec_gains_of(r, u)))
         i = larger(r, i, log_of_gain(r, &r->states[j], u));
     }
-  vtb_vec_free(&seen);
   return i;
 }
 
@@ -131,9 +128,8 @@ static vtb_value *largest_decay(vtb__rec *r, int scale) {
   term_list seen = {0};
   vtb_value *g = NULL;
   for (int j = 0; j < r->n_states; j++)
-    if (counts(r, j, scale) && add_new(&seen, r->states[j].a))
+    if (counts(r, j, scale) && add_new(r, &seen, r->states[j].a))
       g = larger(r, g, log_of_decay(r, &r->states[j]));
-  vtb_vec_free(&seen);
   return g;
 }
 
@@ -195,7 +191,7 @@ vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__state *s, const vtb__ter
 /* ---- after the sequence ---------------------------------------------------------------------- */
 
 vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x) {
-  int64_t last = vtb__path_end(r->path, r->tokens.size, true);
+  int64_t last = vtb__path_end(r->b.module, r->path, r->tokens.size, true);
   vtb_type t = x->type;
   t.rank--;
   for (int a = 1; a < t.rank; a++) t.dim[a] = x->type.dim[a + 1];

@@ -7,7 +7,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static int64_t count(const vtb_type *t) { return vtb_type_count(t); }
@@ -186,7 +185,7 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
 /* The query of the first visited token with the initial state: what a read of the old state gives
  * there. */
 static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const char *spec) {
-  int64_t first = vtb__path_end(r->path, r->tokens.size, false);
+  int64_t first = vtb__path_end(r->b.module, r->path, r->tokens.size, false);
   vtb_value *at = vtb_b_slice(&r->b, q, 1, first, first + 1, 1);
   vtb_type t = q->type;
   t.rank = 3, t.dim[1] = q->type.dim[2], t.dim[2] = q->type.dim[3];
@@ -209,8 +208,7 @@ static void name_results(vtb__rec *r, int state, vtb_inst *scan) {
   vtb_value **final = r->inst->results + r->n_yields;
   for (int k = 0; k < 2 && 2 * k < scan->n_results; k++) {
     int of = k == 0 ? state : s->normalizer;
-    vtb_value_rename(scan->results[2 * k],
-                     vtb_arena_printf(&r->arena, "%s.read", r->states[of].old->name));
+    vtb_value_rename(scan->results[2 * k], vtb__text(r->step, "%s.read", r->states[of].old->name));
     vtb__swap_names(scan->results[2 * k + 1], final[of]);
   }
 }
@@ -224,7 +222,7 @@ static void sum_terms(vtb__rec *r, const vtb__state *s, vtb_inst *first, vtb__sc
     vtb_value *operands[5];
     memcpy(operands, first->operands, (size_t)n * sizeof *operands);
     outer_update(r, s, i, &operands[1], &operands[2]);
-    r->b.name_hint = vtb_arena_printf(&r->arena, "%s.read", s->old->name);
+    r->b.name_hint = vtb__text(r->step, "%s.read", s->old->name);
     vtb_inst *more = vtb__rec_build_scan(r, VTB_OP_linscan, operands, n, klass, 0);
     scan->y = vtb_b_binary(&r->b, VTB_OP_add, scan->y, more->results[0]);
     scan->s_last = vtb_b_binary(&r->b, VTB_OP_add, scan->s_last, more->results[1]);
@@ -263,7 +261,7 @@ static vtb__scan *emit_scan(vtb__rec *r, int state, vtb_value *q, const vtb__sca
     vtb_value *z0 = init && normalizer ? first_read(r, q, operands[n - 1], "bhk,bhk->bh") : NULL;
     if (normalizer) scan.z = vtb__rec_shift(r, scan.z, 1, 0, z0);
   }
-  vtb_vec_push(&s->scans, scan);
+  vtb__put(r->step, &s->scans, scan);
   return &s->scans.at[s->scans.n - 1];
 }
 

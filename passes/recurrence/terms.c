@@ -1,10 +1,10 @@
 /* Terms of a recurrence's normal form, and what values of its step depend on: the ground under
  * form.c and the files after it.
  */
+#include "ir/axes.h"
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_FACTORS = 32 };
@@ -12,7 +12,7 @@ enum { MAX_FACTORS = 32 };
 void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f) {
   if (t->n == t->cap) {
     int cap = t->cap ? 2 * t->cap : 8;
-    vtb__factor *at = VTB_NEW_ARRAY(&r->arena, vtb__factor, cap);
+    vtb__factor *at = VTB_SCRATCH(r->step, vtb__factor, cap);
     if (t->n) memcpy(at, t->at, (size_t)t->n * sizeof *at);
     t->at = at, t->cap = cap;
   }
@@ -44,10 +44,9 @@ unsigned vtb__factor_axes(const vtb__factor *f) {
 }
 
 uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
-  size_t id = (size_t)v->id;
-  while (r->deps.n <= id) vtb_vec_push(&r->deps, 0);
-  if (r->deps.at[id]) return r->deps.at[id];
-  uint64_t d = VTB__DEP_KNOWN;
+  uint64_t d = *vtb__by_id(r->step, &r->deps, v->id);
+  if (d) return d;
+  d = VTB__DEP_KNOWN;
   if (!v->def)
     d |= v->index < r->n_states               ? UINT64_C(1) << v->index
          : v->index < r->n_states + r->n_seqs ? VTB__DEP_SEQ
@@ -56,7 +55,7 @@ uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
     d |= VTB__DEP_SCALE;
   else
     for (int i = 0; i < v->def->n_operands; i++) d |= vtb__rec_deps(r, v->def->operands[i]);
-  return r->deps.at[id] = d;
+  return *vtb__by_id(r->step, &r->deps, v->id) = d;
 }
 
 bool vtb__is_gain(vtb__rec *r, const vtb__factor *f) {
@@ -77,13 +76,10 @@ void vtb__rec_align(const vtb_value *user, const int *axis, const vtb_value *ope
 /* Axis maps through a reshape that only adds or drops axes of size 1. */
 void vtb__rec_through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
                               int *out) {
-  int at = 0;
-  for (int a = 0; a < operand->type.rank; a++) {
-    out[a] = -1;
-    if (operand->type.dim[a].size == 1) continue;
-    while (user->type.dim[at].size == 1) at++;
-    out[a] = axis[at++];
-  }
+  for (int a = 0; a < operand->type.rank; a++)
+    out[a] = operand->type.dim[a].size == 1
+                 ? -1
+                 : axis[vtb_axis_reshaped(&operand->type, &user->type, a)];
 }
 
 /* Axis maps of an operand of an einsum whose letters, in order, are all in the result; false
@@ -144,11 +140,12 @@ const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst) {
   if (s.source && s.end > s.begin && s.end <= s.source->n) {
     size_t n = s.end - s.begin;
     const char *text = s.source->text + s.begin;
-    if (n <= 72 && !memchr(text, '\n', n)) return vtb_arena_strndup(&r->arena, text, n);
+    if (n <= 72 && !memchr(text, '\n', n))
+      return vtb_arena_strndup(&r->step->module->scratch, text, n);
   }
   vtb_strbuf line = {0};
   vtb_inst_print(inst, &line);
-  const char *text = vtb_arena_strdup(&r->arena, line.at ? line.at : "");
+  const char *text = vtb_arena_strdup(&r->step->module->scratch, line.at ? line.at : "");
   vtb_strbuf_free(&line);
   return text;
 }

@@ -1,16 +1,7 @@
 /* See widen.h. */
+#include "ir/axes.h"
 #include "ir/product.h"
 #include "passes/recurrence/widen.h"
-
-int vtb__batch_axis(const vtb_type *t) {
-  int found = -1;
-  for (int a = 0; a < t->rank; a++) {
-    if (t->dim[a].size != VTB_DYN) continue;
-    if (found >= 0) return -1;
-    found = a;
-  }
-  return found;
-}
 
 static int from_end(const vtb_type *t, int axis) { return t->rank - 1 - axis; }
 
@@ -24,60 +15,17 @@ static vtb_type with_axis(const vtb_type *t, int at, vtb_dim dim) {
 
 /* ---- what can be widened --------------------------------------------------------------------- */
 
-static bool prefix_stays(const vtb_type *x, const vtb_type *y, int n) {
-  if (x->rank < n || y->rank < n) return false;
-  for (int a = 0; a < n; a++)
-    if (x->dim[a].size != y->dim[a].size) return false;
-  return true;
-}
-
-static bool aligned(const vtb_inst *inst, const bool *varies) {
-  const vtb_type *out = &inst->results[0]->type;
-  int p = vtb__batch_axis(out);
-  for (int i = 0; i < inst->n_operands; i++) {
-    const vtb_type *t = &inst->operands[i]->type;
-    if (varies[inst->operands[i]->id] && from_end(t, vtb__batch_axis(t)) != from_end(out, p))
-      return false;
-  }
-  return true;
-}
-
-static bool other_axis(const vtb_inst *inst) {
-  return vtb_attr_int(inst, "axis", 0) != vtb__batch_axis(&inst->results[0]->type);
-}
-
-static bool op_widens(const vtb_inst *inst, const bool *varies) {
-  const vtb_type *out = &inst->results[0]->type;
-  switch (inst->op) {
-  case VTB_OP_reshape:
-    return prefix_stays(&inst->operands[0]->type, out, vtb__batch_axis(out) + 1);
-  case VTB_OP_broadcast:
-    return aligned(inst, varies);
-  case VTB_OP_transpose:
-  case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max:
-    return true;
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_concat:
-  case VTB_OP_permute:
-    return other_axis(inst);
-  case VTB_OP_einsum:
-    return inst->n_operands == 2;
-  default:
-    return vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE && aligned(inst, varies);
-  }
-}
-
 bool vtb__can_widen(const vtb_inst *inst, const bool *varies) {
-  if (inst->n_results != 1 || vtb__batch_axis(&inst->results[0]->type) < 0) return false;
-  if (inst->results[0]->type.rank == VTB_MAX_RANK) return false;
+  const vtb_type *out = &inst->results[0]->type;
+  int to = inst->n_results == 1 ? vtb_batch_axis(out) : -1;
+  if (to < 0 || out->rank == VTB_MAX_RANK) return false;
   for (int i = 0; i < inst->n_operands; i++) {
     const vtb_type *t = &inst->operands[i]->type;
-    if (varies[inst->operands[i]->id] && (vtb__batch_axis(t) < 0 || t->rank == VTB_MAX_RANK))
-      return false;
+    if (!varies[inst->operands[i]->id]) continue;
+    int axis = vtb_batch_axis(t);
+    if (axis < 0 || t->rank == VTB_MAX_RANK || vtb_axis_after(inst, i, axis) != to) return false;
   }
-  return op_widens(inst, varies);
+  return inst->op != VTB_OP_einsum || inst->n_operands == 2;
 }
 
 /* ---- widening -------------------------------------------------------------------------------- */
@@ -100,7 +48,7 @@ static vtb_value *beside(vtb__widen *w, vtb_value *v, int tail) {
 }
 
 static vtb_value *widen_reduce(vtb__widen *w, const vtb_inst *inst, vtb_value *x) {
-  int n, p = vtb__batch_axis(&inst->operands[0]->type);
+  int n, p = vtb_batch_axis(&inst->operands[0]->type);
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   int64_t moved[VTB_MAX_RANK];
   for (int i = 0; i < n; i++) moved[i] = axes[i] + (axes[i] > p);
@@ -108,7 +56,7 @@ static vtb_value *widen_reduce(vtb__widen *w, const vtb_inst *inst, vtb_value *x
 }
 
 static vtb_value *widen_transpose(vtb__widen *w, const vtb_inst *inst, vtb_value *x) {
-  int n, p = vtb__batch_axis(&inst->operands[0]->type), to = 0;
+  int n, p = vtb_batch_axis(&inst->operands[0]->type), to = 0;
   const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
   int64_t moved[VTB_MAX_RANK];
   for (int i = 0; i < n; i++) {
@@ -118,15 +66,15 @@ static vtb_value *widen_transpose(vtb__widen *w, const vtb_inst *inst, vtb_value
   return vtb_b_transpose(&w->b, x, moved);
 }
 
-/* slice, pad, permute, concat: the axis moves. */
+/* slice, pad, concat and the like: their axis moves. */
 static vtb_value *widen_along(vtb__widen *w, const vtb_inst *inst) {
   VTB_VEC(vtb_value *) at = {0};
-  int p = vtb__batch_axis(&inst->results[0]->type), tail = from_end(&inst->results[0]->type, p);
+  int p = vtb_batch_axis(&inst->results[0]->type), tail = from_end(&inst->results[0]->type, p);
   int64_t axis = vtb_attr_int(inst, "axis", 0);
   for (int i = 0; i < inst->n_operands; i++) {
     vtb_value *x = beside(w, inst->operands[i], tail);
     vtb_type t = with_axis(&inst->operands[i]->type, p + 1, w->tokens);
-    vtb_vec_push(&at, w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t));
+    vtb__put(&w->b, &at, w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t));
   }
   vtb_attr attrs[4];
   vtb_check(inst->n_attrs <= 4, "%s has %d attributes", vtb_op_get(inst->op)->name, inst->n_attrs);
@@ -135,14 +83,13 @@ static vtb_value *widen_along(vtb__widen *w, const vtb_inst *inst) {
     if (vtb_streq(attrs[i].key, "axis")) attrs[i].i = axis + (axis > p);
   }
   vtb_inst *made = vtb_build(&w->b, inst->op, at.at, (int)at.n, attrs, inst->n_attrs);
-  vtb_vec_free(&at);
   return made->results[0];
 }
 
 static vtb_value *widen_scalar(vtb__widen *w, const vtb_inst *inst) {
   vtb_value *at[VTB_MAX_RANK];
   const vtb_type *out = &inst->results[0]->type;
-  int tail = from_end(out, vtb__batch_axis(out));
+  int tail = from_end(out, vtb_batch_axis(out));
   for (int i = 0; i < inst->n_operands; i++) at[i] = beside(w, inst->operands[i], tail);
   return vtb_build(&w->b, inst->op, at, inst->n_operands, inst->attrs, inst->n_attrs)->results[0];
 }
@@ -191,7 +138,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
 
 static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
   const vtb_type *out = &inst->results[0]->type;
-  int p = vtb__batch_axis(out);
+  int p = vtb_batch_axis(out);
   vtb_type all = with_axis(out, p + 1, w->tokens);
   switch (inst->op) {
   case VTB_OP_reshape:
@@ -203,15 +150,10 @@ static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
   case VTB_OP_reduce_sum:
   case VTB_OP_reduce_max:
     return widen_reduce(w, inst, vtb__widen_value(w, inst->operands[0]));
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_concat:
-  case VTB_OP_permute:
-    return widen_along(w, inst);
   case VTB_OP_einsum:
     return widen_einsum(w, inst, false);
   default:
-    return widen_scalar(w, inst);
+    return vtb_attr_find(inst, "axis") ? widen_along(w, inst) : widen_scalar(w, inst);
   }
 }
 
@@ -250,14 +192,14 @@ static bool is_sum(const vtb_inst *inst) {
 static bool reads_batches(const vtb_inst *inst, const bool *varies) {
   for (int i = 0; i < inst->n_operands; i++) {
     const vtb_value *v = inst->operands[i];
-    if (varies[v->id] ? vtb__batch_axis(&v->type) < 0 : vtb_type_is_dynamic(&v->type)) return false;
+    if (varies[v->id] ? vtb_batch_axis(&v->type) < 0 : vtb_type_is_dynamic(&v->type)) return false;
   }
   return true;
 }
 
 bool vtb__can_total(const vtb_value *v, const bool *varies, vtb__has_outer leaf, void *user) {
   if (!varies[v->id]) return true;
-  if (vtb__batch_axis(&v->type) >= 0) return leaf(user, v);
+  if (vtb_batch_axis(&v->type) >= 0) return leaf(user, v);
   const vtb_inst *inst = v->def;
   if (!inst || inst->n_results != 1) return false;
   if (is_sum(inst))
@@ -270,13 +212,13 @@ bool vtb__can_total(const vtb_value *v, const bool *varies, vtb__has_outer leaf,
     return fits;
   }
   const vtb_value *x = linear_operand(inst, varies);
-  return x && vtb__batch_axis(&x->type) < 0 && vtb__can_total(x, varies, leaf, user);
+  return x && vtb_batch_axis(&x->type) < 0 && vtb__can_total(x, varies, leaf, user);
 }
 
 void vtb__total_leaves(vtb_value *v, const bool *varies, void (*see)(void *, vtb_value *),
                        void *user) {
   if (!varies[v->id]) return;
-  if (vtb__batch_axis(&v->type) >= 0) {
+  if (vtb_batch_axis(&v->type) >= 0) {
     see(user, v);
     return;
   }
@@ -287,13 +229,13 @@ void vtb__total_leaves(vtb_value *v, const bool *varies, void (*see)(void *, vtb
 }
 
 static vtb_value *sum_tokens(vtb__widen *w, vtb_value *v) {
-  int64_t axis = vtb__batch_axis(&v->type) + 1;
+  int64_t axis = vtb_batch_axis(&v->type) + 1;
   return vtb_b_reduce(&w->b, VTB_OP_reduce_sum, vtb__widen_value(w, v), &axis, 1, false);
 }
 
 /* The batch is among the axes, and the tokens with it. */
 static vtb_value *total_reduce(vtb__widen *w, const vtb_inst *inst) {
-  int n, p = vtb__batch_axis(&inst->operands[0]->type);
+  int n, p = vtb_batch_axis(&inst->operands[0]->type);
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   int64_t moved[VTB_MAX_RANK];
   for (int i = 0; i < n; i++) moved[i] = axes[i] + (axes[i] > p);
@@ -308,10 +250,10 @@ vtb_value *vtb__total(vtb__widen *w, vtb_value *v) {
   if (!w->varies[v->id])
     return vtb_b_binary(&w->b, VTB_OP_mul, vtb__widen_value(w, v),
                         vtb_b_constant(&w->b, (double)w->tokens.size));
-  if (vtb__batch_axis(&v->type) >= 0) return sum_tokens(w, v);
+  if (vtb_batch_axis(&v->type) >= 0) return sum_tokens(w, v);
   vtb_inst *inst = v->def;
   if (inst->op == VTB_OP_einsum) return widen_einsum(w, inst, true);
-  if (inst->op == VTB_OP_reduce_sum && vtb__batch_axis(&inst->operands[0]->type) >= 0)
+  if (inst->op == VTB_OP_reduce_sum && vtb_batch_axis(&inst->operands[0]->type) >= 0)
     return total_reduce(w, inst);
   vtb_value *at[2];
   for (int i = 0; i < inst->n_operands; i++) {

@@ -25,8 +25,6 @@ typedef struct vtb__widen {
   vtb_value **outer;
 } vtb__widen;
 
-/* The axis of the batch; -1 if there is none or several. */
-int vtb__batch_axis(const vtb_type *t);
 /* Whether an instruction can be computed for all tokens, given its operands for all tokens. */
 bool vtb__can_widen(const vtb_inst *inst, const bool *varies);
 vtb_value *vtb__widen_value(vtb__widen *w, vtb_value *v);

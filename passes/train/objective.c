@@ -18,7 +18,6 @@
 #include "ir/objective.h"
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct objective {
@@ -149,8 +148,8 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training) {
   vtb_func *made = vtb_func_clone(f, f->module, training ? "loss" : "evaluation");
   objective o = {.f = made};
   o.b = (vtb_builder){.module = f->module, .func = made, .span = f->span};
-  vtb_value **returns = vtb_xcalloc(2 * (size_t)made->n_returns + 2, sizeof *returns), *total;
-  const char **names = vtb_xcalloc(2 * (size_t)made->n_returns + 2, sizeof *names);
+  vtb_value **returns = VTB_SCRATCH(made, vtb_value *, 2 * made->n_returns + 1), *total;
+  const char **names = VTB_SCRATCH(made, const char *, 2 * made->n_returns + 1);
   if (vtb__sums_batch(made)) vtb__mask_padding(made, valid_of(&o));
   int n = add_measures(&o, returns + training, names + training, &total) + training;
   if (training) {
@@ -163,8 +162,6 @@ vtb_func *vtb__objective_of(vtb_func *f, bool training) {
       names[n++] = made->return_names[r];
     }
   vtb_func_set_returns(made, returns, names, n);
-  vtb_free(returns);
-  vtb_free(names);
   return made;
 }
 

@@ -16,35 +16,19 @@
  */
 #include "passes/passes_internal.h"
 
-#include "ir/product.h"
+#include "ir/axes.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-typedef struct masking {
-  vtb_func *f;
-  vtb_value *valid;
-  vtb_map copies; /* callee -> the one that takes `valid`, or itself */
-  vtb_module *module;
-} masking;
-
-static vtb_func *masked(masking *m, vtb_func *callee);
+/* copies: callee -> the one that takes `valid`, or itself */
+static vtb_func *masked(vtb_map *copies, vtb_func *callee, const vtb_type *valid);
 
 /* Axes of operand o that are the batch and summed over, as bits. */
 static unsigned summed_axes(const vtb_inst *i, int o) {
   const vtb_type *t = &i->operands[o]->type;
   unsigned found = 0;
-  if (i->op == VTB_OP_reduce_sum || i->op == VTB_OP_reduce_max) {
-    int n;
-    const int64_t *axes = vtb_attr_ints(i, "axes", &n);
-    for (int k = 0; k < n; k++)
-      if (t->dim[axes[k]].size == VTB_DYN) found |= 1u << axes[k];
-  } else if (i->op == VTB_OP_einsum && o < 2) {
-    vtb_product p = vtb_product_of(i);
-    for (int a = 0; a < t->rank; a++)
-      if (t->dim[a].size == VTB_DYN && vtb_product_at(&p, o, a)->at[VTB_IN_RESULT] < 0)
-        found |= 1u << a;
-  }
+  for (int a = 0; a < t->rank && i->n_results == 1; a++)
+    if (t->dim[a].size == VTB_DYN && vtb_axis_after(i, o, a) == VTB_AXIS_GONE) found |= 1u << a;
   return found;
 }
 
@@ -65,58 +49,43 @@ vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int ax
   return vtb_b_select(b, valid, x, vtb_b_constant(b, fill));
 }
 
-static void mask_operands(masking *m, vtb_inst *i) {
+static void mask_operands(vtb_inst *i, vtb_value *valid) {
   double fill = i->op == VTB_OP_reduce_max ? -3e38 : 0;
   for (int o = 0; o < i->n_operands; o++) {
     unsigned axes = summed_axes(i, o);
-    vtb_builder b = {.module = m->module, .func = m->f, .before = i, .span = i->span};
+    vtb_builder b = vtb__before(i);
     vtb_value *x = i->operands[o];
     for (int a = 0; axes >> a; a++)
-      if (axes >> a & 1) x = vtb__mask_rows(&b, m->valid, x, a, fill);
+      if (axes >> a & 1) x = vtb__mask_rows(&b, valid, x, a, fill);
     if (axes) vtb_inst_set_operand(i, o, x);
   }
 }
 
-static void mask_call(masking *m, vtb_inst *i) {
-  vtb_func *callee = masked(m, i->callee);
-  if (callee == i->callee) return;
-  vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
-  memcpy(operands, i->operands, sizeof *operands * (size_t)i->n_operands);
-  operands[i->n_operands] = m->valid;
-  (void)vtb__replace_call(i, callee, operands, i->n_operands + 1, NULL);
-  vtb_free(operands);
-}
-
-static void mask_func(masking *m, vtb_func *f, vtb_value *valid) {
-  vtb_func *outer = m->f;
-  vtb_value *outer_valid = m->valid;
-  m->f = f;
-  m->valid = valid;
+static void mask_func(vtb_map *copies, vtb_func *f, vtb_value *valid) {
   for (vtb_inst *i = f->first, *next; i; i = next) {
     next = i->next;
-    if (i->op == VTB_OP_call)
-      mask_call(m, i);
-    else
-      mask_operands(m, i);
+    vtb_func *callee = i->op == VTB_OP_call ? masked(copies, i->callee, &valid->type) : NULL;
+    if (!callee)
+      mask_operands(i, valid);
+    else if (callee != i->callee)
+      vtb__call_with(i, callee, &valid, 1);
   }
-  m->f = outer;
-  m->valid = outer_valid;
 }
 
-static vtb_func *masked(masking *m, vtb_func *callee) {
-  vtb_func *known = vtb_map_get(&m->copies, callee->name);
-  if (known) return known;
-  vtb_func *made = callee;
+static vtb_func *masked(vtb_map *copies, vtb_func *callee, const vtb_type *valid) {
+  vtb_func *made = vtb_map_get(copies, callee->name);
+  if (made) return made;
+  made = callee;
   if (vtb__sums_batch(callee)) {
-    made = vtb_func_clone(callee, m->module, callee->name);
-    mask_func(m, made, vtb_func_add_arg(made, "valid", m->valid->type));
+    made = vtb_func_clone(callee, callee->module, callee->name);
+    mask_func(copies, made, vtb_func_add_arg(made, "valid", *valid));
   }
-  vtb_map_set(&m->copies, callee->name, made);
+  vtb_map_set(copies, callee->name, made);
   return made;
 }
 
 void vtb__mask_padding(vtb_func *f, vtb_value *valid) {
-  masking m = {.module = f->module};
-  mask_func(&m, f, valid);
-  vtb_map_free(&m.copies);
+  vtb_map copies = {0};
+  mask_func(&copies, f, valid);
+  vtb_map_free(&copies);
 }

@@ -24,12 +24,12 @@
  * On targets that tell when gradients are whole (passes/target.h) those that the verdict reads stay
  * partial: its attribute `partial` has their numbers.
  */
+#include "ir/axes.h"
 #include "ir/fold.h"
 #include "ir/product.h"
 #include "ir/update.h"
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Zeros are the same on all ranks, and a part of a sum as well. */
@@ -48,52 +48,35 @@ typedef struct known { /* a function that was visited */
   bool sums; /* it sums over ranks */
 } known;
 
-typedef struct sharing {
+typedef VTB_VEC(known) known_list;
+
+typedef struct fact { /* of a value */
+  share is;
+  vtb_value *sum; /* if there is one */
+} fact;
+
+typedef struct sharing { /* of a function */
   vtb_pass_context *c;
-  VTB_VEC(known) funcs;
-  vtb_arena arena;
-  /* the function at hand */
+  known_list *funcs;
   vtb_func *f;
-  share *of;        /* by value id */
-  vtb_value **sums; /* by value id: its sum, if there is one */
-  int n_room;
+  VTB_VEC(fact) facts; /* by value id */
   bool has_sums, told;
   vtb_value *first; /* its argument; NULL: not yet */
 } sharing;
 
 /* ---- what values are ------------------------------------------------------------------------- */
 
-/* -1: it has none. */
-static int batch_axis(const vtb_value *v) {
-  for (int a = 0; a < v->type.rank; a++)
-    if (v->type.dim[a].size == VTB_DYN) return a;
-  return -1;
-}
-
 static bool is_zero(const vtb_value *v) { return vtb__is_constant(v, 0); }
 
-static share share_of(const sharing *s, const vtb_value *v) { return s->of[v->id]; }
+static fact *fact_of(sharing *s, const vtb_value *v) { return vtb__by_id(s->f, &s->facts, v->id); }
 
-static bool fits_partial(const sharing *s, const vtb_value *v) {
+static share share_of(sharing *s, const vtb_value *v) { return fact_of(s, v)->is; }
+
+static bool fits_partial(sharing *s, const vtb_value *v) {
   return share_of(s, v) == PARTIAL || share_of(s, v) == ZEROS || is_zero(v);
 }
 
-static void make_room(sharing *s) {
-  int n = s->f->n_values + 64;
-  if (s->f->n_values <= s->n_room) return;
-  s->of = vtb_xrealloc(s->of, (size_t)n, sizeof *s->of);
-  s->sums = vtb_xrealloc(s->sums, (size_t)n, sizeof *s->sums);
-  for (int i = s->n_room; i < n; i++) {
-    s->of[i] = SAME;
-    s->sums[i] = NULL;
-  }
-  s->n_room = n;
-}
-
-static void set_share(sharing *s, const vtb_value *v, share is) {
-  make_room(s);
-  s->of[v->id] = is;
-}
+static void set_share(sharing *s, const vtb_value *v, share is) { fact_of(s, v)->is = is; }
 
 /* ---- what is wrong --------------------------------------------------------------------------- */
 
@@ -107,13 +90,13 @@ static void refuse(sharing *s, const vtb_inst *i, const char *why) {
 }
 
 static const char *const mixes = "it needs all rows of a batch in one place";
+static const char *const pairs = "it pairs the rows of a batch with one another";
 
 /* ---- sums and first rows --------------------------------------------------------------------- */
 
 static vtb_value *sum_of(sharing *s, vtb_value *v) {
-  make_room(s);
   if (s->c->ranks < 2) return v;
-  if (s->sums[v->id]) return s->sums[v->id];
+  if (fact_of(s, v)->sum) return fact_of(s, v)->sum;
   vtb_attr ranks = VTB_A_INT("ranks", s->c->ranks);
   vtb_builder b = {.module = s->c->module,
                    .func = s->f,
@@ -122,7 +105,7 @@ static vtb_value *sum_of(sharing *s, vtb_value *v) {
                    .name_hint = v->name};
   vtb_value *sum = vtb_build(&b, VTB_OP_sum_ranks, &v, 1, &ranks, 1)->results[0];
   set_share(s, sum, SAME);
-  s->sums[v->id] = sum;
+  fact_of(s, v)->sum = sum;
   s->has_sums = true;
   return sum;
 }
@@ -145,7 +128,7 @@ static void sum_operands(sharing *s, vtb_inst *i) {
       vtb_inst_set_operand(i, o, sum_of(s, i->operands[o]));
 }
 
-static bool any(const sharing *s, const vtb_inst *i, share is) {
+static bool any(sharing *s, const vtb_inst *i, share is) {
   for (int o = 0; o < i->n_operands; o++)
     if (share_of(s, i->operands[o]) == is) return true;
   return false;
@@ -160,18 +143,10 @@ static bool is_no_larger(const vtb_type *y, const vtb_type *x) {
 
 static void set_results(sharing *s, const vtb_inst *i, share otherwise) {
   for (int r = 0; r < i->n_results; r++)
-    set_share(s, i->results[r], batch_axis(i->results[r]) >= 0 ? SPLIT : otherwise);
+    set_share(s, i->results[r], vtb_type_is_dynamic(&i->results[r]->type) ? SPLIT : otherwise);
 }
 
 /* ---- ops that move elements, and sums -------------------------------------------------------- */
-
-static bool has_axis(const vtb_inst *i, const char *key, int axis) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(i, key, &n);
-  for (int k = 0; k < n; k++)
-    if (axes[k] == axis) return true;
-  return false;
-}
 
 /* Elements before the batch axis, which say how rows lie. */
 static int64_t outer(const vtb_type *t) {
@@ -180,40 +155,11 @@ static int64_t outer(const vtb_type *t) {
   return n;
 }
 
-/* An op along one axis leaves rows alone unless it is theirs. */
-static void visit_moved(sharing *s, vtb_inst *i) {
-  int axis = (int)vtb_attr_int(i, "axis", -1);
-  if (axis >= 0 && batch_axis(i->operands[0]) == axis) refuse(s, i, mixes);
-  bool partial = any(s, i, PARTIAL) && batch_axis(i->results[0]) < 0;
-  for (int o = 0; o < i->n_operands; o++) partial &= fits_partial(s, i->operands[o]);
-  if (i->op == VTB_OP_shift && vtb_attr_float(i, "fill", 0) != 0) partial = false;
-  if (!partial) sum_operands(s, i);
-  set_results(s, i, partial ? PARTIAL : SAME);
-}
-
-static void visit_view(sharing *s, vtb_inst *i) {
-  const vtb_type *x = &i->operands[0]->type, *y = &i->results[0]->type;
-  bool split = share_of(s, i->operands[0]) == SPLIT;
-  if (i->op == VTB_OP_reshape && split && (batch_axis(i->results[0]) < 0 || outer(x) != outer(y)))
-    refuse(s, i, mixes);
-  bool partial =
-      share_of(s, i->operands[0]) == PARTIAL && !vtb_type_is_dynamic(y) && is_no_larger(y, x);
-  if (!partial) sum_operands(s, i);
-  set_results(s, i, partial ? PARTIAL : SAME);
-}
-
-static void visit_reduce(sharing *s, vtb_inst *i) {
-  int axis = batch_axis(i->operands[0]);
-  bool over = axis >= 0 && has_axis(i, "axes", axis), is_sum = i->op == VTB_OP_reduce_sum;
-  if (over && !is_sum) refuse(s, i, mixes);
-  if (!is_sum) sum_operands(s, i);
-  set_results(s, i, over || share_of(s, i->operands[0]) == PARTIAL ? PARTIAL : SAME);
-}
-
 static void visit_iota(sharing *s, vtb_inst *i) {
   vtb_value *y = i->results[0];
-  set_share(s, y, batch_axis(y) >= 0 ? SPLIT : SAME);
-  if (batch_axis(y) < 0 || batch_axis(y) != (int)vtb_attr_int(i, "axis", 0)) return;
+  set_share(s, y, vtb_type_is_dynamic(&y->type) ? SPLIT : SAME);
+  if (!vtb_type_is_dynamic(&y->type) || vtb_batch_axis(&y->type) != (int)vtb_attr_int(i, "axis", 0))
+    return;
   vtb_builder b = {.module = s->c->module, .func = s->f, .before = i->next, .span = i->span};
   vtb_value *first = first_row(s);
   if (y->type.dtype == VTB_F32) first = vtb_b_cast(&b, first, VTB_F32);
@@ -233,7 +179,7 @@ static void visit_random(sharing *s, vtb_inst *i) {
     refuse(s, i, "its rows are not the outermost axis");
     return;
   }
-  vtb_builder b = {.module = s->c->module, .func = s->f, .before = i, .span = i->span};
+  vtb_builder b = vtb__before(i);
   vtb_type whole = {.dtype = VTB_I32};
   vtb_value *from = first_row(s);
   if (vtb_type_count(t) > 1)
@@ -241,46 +187,96 @@ static void visit_random(sharing *s, vtb_inst *i) {
   vtb_value *operands[] = {i->operands[0], from};
   b.name_hint = i->results[0]->name;
   vtb_inst *made = vtb_build_typed(&b, VTB_OP_random, operands, 2, i->attrs, i->n_attrs, t, 1);
-  make_room(s);
   set_share(s, made->results[0], SPLIT);
   vtb__stand_in(i->results[0], made->results[0]);
   vtb_inst_unlink(i);
 }
 
-/* ---- products -------------------------------------------------------------------------------- */
+/* ---- ops that treat rows alike --------------------------------------------------------------- */
 
-/* The letter of the batch in an operand; NULL: none. */
-static const vtb_letter *batch_letter(const vtb_product *p, const vtb_inst *i, int operand) {
-  int axis = batch_axis(i->operands[operand]);
-  return axis < 0 ? NULL : vtb_product_at(p, operand, axis);
-}
-
-/* Only of an operand that is neither summed over the batch nor multiplied by what has rows. */
-static bool stays_partial(const sharing *s, const vtb_inst *i) {
-  int partial = (share_of(s, i->operands[0]) == PARTIAL) + (share_of(s, i->operands[1]) == PARTIAL);
-  int at = share_of(s, i->operands[1]) == PARTIAL;
-  return partial == 1 && i->n_operands == 2 && !any(s, i, SPLIT) &&
-         is_no_larger(&i->results[0]->type, &i->operands[at]->type);
-}
-
-static void visit_einsum(sharing *s, vtb_inst *i) {
-  vtb_product p = vtb_product_of(i);
-  const vtb_letter *a = batch_letter(&p, i, 0), *b = batch_letter(&p, i, 1), *letter = a ? a : b;
-  if (a && b && a != b) refuse(s, i, "it pairs the rows of a batch with one another");
-  bool summed = letter && letter->at[VTB_IN_RESULT] < 0;
-  if (!stays_partial(s, i)) sum_operands(s, i);
-  if (summed && s->c->ranks > 1 && i->n_operands == 3 && share_of(s, i->operands[2]) != PARTIAL) {
-    vtb_builder at = {.module = s->c->module, .func = s->f, .before = i, .span = i->span};
-    vtb_value *product =
-        vtb_build(&at, VTB_OP_einsum, i->operands, 2, i->attrs, i->n_attrs)->results[0];
-    set_share(s, product, PARTIAL);
-    vtb_value *sum = vtb_b_binary(&at, VTB_OP_add, sum_of(s, product), i->operands[2]);
-    set_share(s, sum, SAME);
-    vtb__stand_in(i->results[0], sum);
-    vtb_inst_unlink(i);
-    return;
+/* The axis of the result that the batch becomes; VTB_AXIS_GONE: summed over, MIXED: no operand has
+ * rows. */
+static int batch_after(sharing *s, const vtb_inst *i) {
+  int lead = -1, axis = -1;
+  for (int o = 0; o < i->n_operands; o++) {
+    int at = vtb_batch_axis(&i->operands[o]->type);
+    if (at < 0) continue;
+    if (lead >= 0 && vtb_axis_beside(i, lead, axis, o) != at) refuse(s, i, pairs);
+    if (lead < 0) lead = o, axis = at;
   }
-  set_results(s, i, summed || any(s, i, PARTIAL) ? PARTIAL : SAME);
+  int to = lead < 0 ? VTB_AXIS_MIXED : vtb_axis_after(i, lead, axis);
+  bool largest = to == VTB_AXIS_GONE && i->op == VTB_OP_reduce_max;
+  if (lead >= 0 && (to == VTB_AXIS_MIXED || largest)) refuse(s, i, mixes);
+  return to;
+}
+
+static bool is_partial(sharing *s, const vtb_inst *i, int o) {
+  return share_of(s, i->operands[o]) == PARTIAL;
+}
+
+static bool all_fit(sharing *s, const vtb_inst *i, int first) {
+  for (int o = first; o < i->n_operands; o++)
+    if (!fits_partial(s, i->operands[o])) return false;
+  return true;
+}
+
+/* Whether the op is linear in its partial operands, the others being the same on all ranks. */
+static bool is_linear(sharing *s, const vtb_inst *i) {
+  switch (i->op) {
+  case VTB_OP_neg:
+  case VTB_OP_stop_gradient:
+  case VTB_OP_reshape:
+  case VTB_OP_broadcast:
+  case VTB_OP_transpose:
+  case VTB_OP_reduce_sum:
+    return true;
+  case VTB_OP_cast:
+    return i->results[0]->type.dtype == VTB_F32;
+  case VTB_OP_add:
+  case VTB_OP_sub:
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_concat:
+  case VTB_OP_permute:
+  case VTB_OP_shift:
+  case VTB_OP_prefix_sum:
+    return all_fit(s, i, 0) && vtb_attr_float(i, "fill", 0) == 0 && !vtb_attr_find(i, "wrap");
+  case VTB_OP_mul:
+  case VTB_OP_einsum:
+    return i->n_operands == 2 && is_partial(s, i, 0) != is_partial(s, i, 1);
+  case VTB_OP_div:
+    return !is_partial(s, i, 1);
+  case VTB_OP_select:
+    return !is_partial(s, i, 0) && all_fit(s, i, 1);
+  default:
+    return false;
+  }
+}
+
+/* A start value is added once, to the sum. */
+static void visit_start(sharing *s, vtb_inst *i) {
+  vtb_builder b = vtb__before(i);
+  vtb_value *product =
+      vtb_build(&b, VTB_OP_einsum, i->operands, 2, i->attrs, i->n_attrs)->results[0];
+  set_share(s, product, PARTIAL);
+  vtb_value *sum = vtb_b_binary(&b, VTB_OP_add, sum_of(s, product), i->operands[2]);
+  set_share(s, sum, SAME);
+  vtb__stand_in(i->results[0], sum);
+  vtb_inst_unlink(i);
+}
+
+static void visit_alike(sharing *s, vtb_inst *i) {
+  const vtb_type *y = &i->results[0]->type;
+  int to = batch_after(s, i);
+  bool partial =
+      any(s, i, PARTIAL) && !any(s, i, SPLIT) && is_linear(s, i) && !vtb_type_is_dynamic(y);
+  for (int o = 0; o < i->n_operands && !vtb_attr_find(i, "axis"); o++)
+    if (is_partial(s, i, o)) partial &= is_no_larger(y, &i->operands[o]->type);
+  if (!partial) sum_operands(s, i);
+  if (to == VTB_AXIS_GONE && i->n_operands == 3 && s->c->ranks > 1)
+    visit_start(s, i);
+  else
+    set_results(s, i, partial || to == VTB_AXIS_GONE ? PARTIAL : SAME);
 }
 
 /* Kernels whose rows are the first axis; what has none of them is a sum over them. */
@@ -288,40 +284,13 @@ static void visit_rows(sharing *s, vtb_inst *i) {
   sum_operands(s, i);
   bool split = any(s, i, SPLIT);
   for (int o = 0; o < i->n_operands; o++)
-    if (batch_axis(i->operands[o]) > 0) refuse(s, i, mixes);
+    if (vtb_batch_axis(&i->operands[o]->type) > 0) refuse(s, i, mixes);
   set_results(s, i, split ? PARTIAL : SAME);
 }
 
-/* ---- elementwise ----------------------------------------------------------------------------- */
+/* ---- gradients of several runs ---------------------------------------------------------------- */
 
-static bool is_partial(const sharing *s, const vtb_inst *i, int o) {
-  return share_of(s, i->operands[o]) == PARTIAL;
-}
-
-/* Whether the op is linear in its partial operands, the others being the same on all ranks. */
-static bool is_linear(const sharing *s, const vtb_inst *i) {
-  switch (i->op) {
-  case VTB_OP_neg:
-  case VTB_OP_stop_gradient:
-    return true;
-  case VTB_OP_cast:
-    return i->results[0]->type.dtype == VTB_F32;
-  case VTB_OP_add:
-  case VTB_OP_sub:
-    return fits_partial(s, i->operands[0]) && fits_partial(s, i->operands[1]);
-  case VTB_OP_mul:
-    return is_partial(s, i, 0) != is_partial(s, i, 1);
-  case VTB_OP_div:
-    return !is_partial(s, i, 1);
-  case VTB_OP_select:
-    return !is_partial(s, i, 0) && fits_partial(s, i->operands[1]) &&
-           fits_partial(s, i->operands[2]);
-  default:
-    return false;
-  }
-}
-
-static bool is_accumulated(const sharing *s, const vtb_value *v) {
+static bool is_accumulated(sharing *s, const vtb_value *v) {
   const char *official = v->def ? NULL : s->f->arg_info[v->index].official;
   return official && s->f->arg_info[v->index].role == VTB_ROLE_STATE &&
          vtb_starts_with(official, VTB_ACCUMULATED);
@@ -352,48 +321,22 @@ static bool visit_accumulated(sharing *s, vtb_inst *i) {
   return true;
 }
 
-static void visit_elementwise(sharing *s, vtb_inst *i) {
-  if (visit_accumulated(s, i)) return;
-  bool partial = any(s, i, PARTIAL) && !any(s, i, SPLIT) && is_linear(s, i) &&
-                 !vtb_type_is_dynamic(&i->results[0]->type);
-  for (int o = 0; o < i->n_operands; o++)
-    if (is_partial(s, i, o)) partial &= is_no_larger(&i->results[0]->type, &i->operands[o]->type);
-  if (!partial) sum_operands(s, i);
-  set_results(s, i, partial ? PARTIAL : SAME);
-}
-
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 static const known *visit_func(sharing *s, vtb_func *f, const share *args);
 
-/* The function at hand is put aside while the callee is visited. */
 static known visit_callee(sharing *s, vtb_func *f, const share *args) {
-  sharing outer_one = *s;
-  s->of = NULL;
-  s->sums = NULL;
-  s->n_room = 0;
-  s->has_sums = false;
-  s->first = NULL;
-  known k = *visit_func(s, f, args);
-  s->f = outer_one.f;
-  s->of = outer_one.of;
-  s->sums = outer_one.sums;
-  s->n_room = outer_one.n_room;
-  s->has_sums = outer_one.has_sums || k.sums;
-  s->first = outer_one.first;
+  sharing inner = {.c = s->c, .funcs = s->funcs, .told = s->told};
+  known k = *visit_func(&inner, f, args);
+  s->told = inner.told;
+  s->has_sums |= k.sums;
   return k;
 }
 
 /* The call with the first row behind its operands, if the callee takes it. */
 static vtb_inst *with_first(sharing *s, vtb_inst *i, const known *k) {
-  if (k->first < 0) return i;
-  vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 2, sizeof *operands);
-  memcpy(operands, i->operands, sizeof(vtb_value *) * (size_t)i->n_operands);
-  operands[i->n_operands] = first_row(s);
-  vtb_inst *made = vtb__replace_call(i, i->callee, operands, i->n_operands + 1, NULL);
-  vtb_free(operands);
-  make_room(s);
-  return made;
+  vtb_value *first = k->first < 0 ? NULL : first_row(s);
+  return first ? vtb__call_with(i, i->callee, &first, 1) : i;
 }
 
 static void visit_call(sharing *s, vtb_inst *i) {
@@ -406,14 +349,14 @@ static void visit_call(sharing *s, vtb_inst *i) {
 /* A state without rows that begins with zeros collects parts; other states are what they are. */
 static void visit_fold(sharing *s, vtb_inst *i) {
   vtb_fold p = vtb_fold_of(i);
-  share *args = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *args);
+  share *args = VTB_SCRATCH(s->f, share, i->n_operands);
   bool split = any(s, i, SPLIT);
   for (int o = 0; o < i->n_operands; o++) {
     vtb_value *v = i->operands[o];
-    bool collects = split && o < p.states && batch_axis(v) < 0 && fits_partial(s, v);
+    bool collects = split && o < p.states && !vtb_type_is_dynamic(&v->type) && fits_partial(s, v);
     if (!collects && share_of(s, v) == PARTIAL) vtb_inst_set_operand(i, o, sum_of(s, v));
-    args[o] = collects ? PARTIAL : batch_axis(v) >= 0 ? SPLIT : SAME;
-    if (batch_axis(v) > 0) refuse(s, i, mixes);
+    args[o] = collects ? PARTIAL : vtb_type_is_dynamic(&v->type) ? SPLIT : SAME;
+    if (vtb_batch_axis(&v->type) > 0) refuse(s, i, mixes);
   }
   known k = visit_callee(s, i->callee, args);
   if (k.sums) refuse(s, i, "its steps need sums over all rows, one after the other");
@@ -421,27 +364,23 @@ static void visit_fold(sharing *s, vtb_inst *i) {
   set_results(s, i, SAME);
   for (int n = 0; n < p.states; n++) {
     vtb_value *y = i->results[p.yields + n];
-    if (batch_axis(y) < 0 && args[n] == PARTIAL) set_share(s, y, PARTIAL);
+    if (!vtb_type_is_dynamic(&y->type) && args[n] == PARTIAL) set_share(s, y, PARTIAL);
     bool kept = k.returns[n] == args[n] || (k.returns[n] == ZEROS && args[n] != SPLIT);
     if (!kept) refuse(s, i, "its states mix rows");
   }
-  vtb_free(args);
 }
 
 /* ---- the end of a step ----------------------------------------------------------------------- */
 
 static bool is_told(const vtb_inst *verdict, const vtb_value *v) {
-  vtb_inst **readers;
-  bool only = true;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++) only &= readers[r] == verdict || readers[r]->op == VTB_OP_update;
-  vtb_free(readers);
-  return only;
+  for (vtb_inst **r = vtb__readers(v); *r; r++)
+    if (*r != verdict && (*r)->op != VTB_OP_update) return false;
+  return true;
 }
 
 /* Gradients that the target sums when they are whole keep their parts until then. */
 static void visit_verdict(sharing *s, vtb_inst *i) {
-  int64_t *partial = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *partial);
+  int64_t *partial = VTB_SCRATCH(s->f, int64_t, i->n_operands);
   const vtb_target *target = s->c->target;
   int n = 0;
   for (int o = 0; o < i->n_operands; o++) {
@@ -450,21 +389,20 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
     if (share_of(s, v) != PARTIAL) continue;
     if (o >= 2 && target && target->tells_gradients && is_told(i, v)) {
       partial[n++] = o - 2;
-      s->sums[v->id] = v;
+      fact_of(s, v)->sum = v;
     } else {
       vtb_inst_set_operand(i, o, sum_of(s, v));
     }
   }
   if (target && target->tells_gradients && s->c->ranks > 1)
     vtb_attr_set(i, VTB_A_INTS("partial", partial, n));
-  vtb_free(partial);
   set_results(s, i, SAME);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
 /* Whether the op needs the sum of its partial operand v, as far as that shows in advance. */
-static bool needs_sum(const sharing *s, const vtb_inst *reader, const vtb_value *v) {
+static bool needs_sum(sharing *s, const vtb_inst *reader, const vtb_value *v) {
   static const vtb_op linear[] = {VTB_OP_neg, VTB_OP_stop_gradient, VTB_OP_add,    VTB_OP_sub,
                                   VTB_OP_mul, VTB_OP_div,           VTB_OP_select, VTB_OP_cast};
   if (reader->op == VTB_OP_call) return true;
@@ -486,13 +424,10 @@ static bool needs_sum(const sharing *s, const vtb_inst *reader, const vtb_value 
  * more. */
 static void sum_early(sharing *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) {
-    vtb_inst **readers;
     vtb_value *v = i->results[r];
-    if (share_of(s, v) != PARTIAL) continue;
-    size_t n = vtb_value_readers(v, &readers);
     bool needed = false;
-    for (size_t k = 0; k < n; k++) needed |= needs_sum(s, readers[k], v);
-    vtb_free(readers);
+    for (vtb_inst **k = vtb__readers(v); *k && share_of(s, v) == PARTIAL && !needed; k++)
+      needed = needs_sum(s, *k, v);
     if (needed) (void)sum_of(s, v);
   }
 }
@@ -500,29 +435,13 @@ static void sum_early(sharing *s, const vtb_inst *i) {
 static void read_sums(sharing *s, vtb_inst *i) {
   for (int o = 0; o < i->n_operands; o++) {
     vtb_value *v = i->operands[o];
-    if (share_of(s, v) == PARTIAL && s->sums[v->id]) vtb_inst_set_operand(i, o, s->sums[v->id]);
+    const fact *k = fact_of(s, v);
+    if (k->is == PARTIAL && k->sum) vtb_inst_set_operand(i, o, k->sum);
   }
 }
 
 static void visit(sharing *s, vtb_inst *i) {
   switch (i->op) {
-  case VTB_OP_reshape:
-  case VTB_OP_broadcast:
-  case VTB_OP_transpose:
-    visit_view(s, i);
-    return;
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_concat:
-  case VTB_OP_permute:
-  case VTB_OP_shift:
-  case VTB_OP_prefix_sum:
-    visit_moved(s, i);
-    return;
-  case VTB_OP_reduce_sum:
-  case VTB_OP_reduce_max:
-    visit_reduce(s, i);
-    return;
   case VTB_OP_iota:
     visit_iota(s, i);
     return;
@@ -530,7 +449,9 @@ static void visit(sharing *s, vtb_inst *i) {
     visit_random(s, i);
     return;
   case VTB_OP_einsum:
-    visit_einsum(s, i);
+  case VTB_OP_shift:
+  case VTB_OP_prefix_sum:
+    visit_alike(s, i);
     return;
   case VTB_OP_call:
     visit_call(s, i);
@@ -542,8 +463,9 @@ static void visit(sharing *s, vtb_inst *i) {
     visit_verdict(s, i);
     return;
   default:
-    if (vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE)
-      visit_elementwise(s, i);
+    if (visit_accumulated(s, i)) return;
+    if (vtb_op_get(i->op)->klass < VTB_CLASS_STRUCTURED)
+      visit_alike(s, i);
     else
       visit_rows(s, i);
   }
@@ -551,8 +473,7 @@ static void visit(sharing *s, vtb_inst *i) {
 
 static void check_axes(sharing *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) {
-    if (vtb_type_batch_axes(&i->results[r]->type) > 1)
-      refuse(s, i, "it pairs the rows of a batch with one another");
+    if (vtb_type_batch_axes(&i->results[r]->type) > 1) refuse(s, i, pairs);
   }
 }
 
@@ -564,19 +485,18 @@ static void sum_returns(sharing *s) {
 }
 
 static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
-  for (size_t i = 0; i < s->funcs.n; i++)
-    if (s->funcs.at[i].func == f) {
-      const known *k = &s->funcs.at[i];
+  for (size_t i = 0; i < s->funcs->n; i++)
+    if (s->funcs->at[i].func == f) {
+      const known *k = &s->funcs->at[i];
       for (int a = 0; args && a < f->n_args - (k->first >= 0); a++)
         vtb_check(args[a] == k->args[a], "@%s is folded in two ways", f->name);
       return k;
     }
   known k = {.func = f, .first = -1};
-  k.args = VTB_NEW_ARRAY(&s->arena, share, f->n_args + 1);
+  k.args = VTB_SCRATCH(f, share, f->n_args);
   s->f = f;
-  make_room(s);
   for (int a = 0; a < f->n_args; a++) {
-    share is = batch_axis(f->args[a]) >= 0 ? SPLIT : args ? args[a] : SAME;
+    share is = vtb_type_is_dynamic(&f->args[a]->type) ? SPLIT : args ? args[a] : SAME;
     set_share(s, f->args[a], k.args[a] = is);
   }
   for (vtb_inst *i = f->first, *next; i && !s->told; i = next) {
@@ -587,26 +507,22 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
     sum_early(s, i);
   }
   if (f == s->c->module->entry) sum_returns(s);
-  k.returns = VTB_NEW_ARRAY(&s->arena, share, f->n_returns + 1);
+  k.returns = VTB_SCRATCH(f, share, f->n_returns);
   for (int r = 0; r < f->n_returns; r++) {
     const vtb_value *v = f->returns[r];
-    k.returns[r] = batch_axis(v) < 0 && is_zero(v) ? ZEROS : share_of(s, v);
+    k.returns[r] = !vtb_type_is_dynamic(&v->type) && is_zero(v) ? ZEROS : share_of(s, v);
   }
   k.first = s->first ? s->first->index : -1;
   k.sums = s->has_sums;
-  vtb_free(s->of);
-  vtb_free(s->sums);
-  vtb_vec_push(&s->funcs, k);
-  return &s->funcs.at[s->funcs.n - 1];
+  vtb__put(f, s->funcs, k);
+  return &s->funcs->at[s->funcs->n - 1];
 }
 
 vtb_status vtb__pass_ranks(vtb_pass_context *c, vtb_error *err) {
   (void)err;
   if (c->ranks < 2 && !c->pieces) return VTB_OK;
-  sharing s = {.c = c};
-  vtb_arena_init(&s.arena);
+  known_list funcs = {0};
+  sharing s = {.c = c, .funcs = &funcs};
   (void)visit_func(&s, c->module->entry, NULL);
-  vtb_vec_free(&s.funcs);
-  vtb_arena_free(&s.arena);
   return VTB_OK;
 }

@@ -6,12 +6,6 @@
 #include "ir/objective.h"
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
-
-typedef struct reach {
-  bool *value, *gradient; /* by argument: the loss depends on it, and through a derivative */
-} reach;
-
 static bool is_trainable(const vtb_func *f, int a) {
   return f->arg_info[a].role == VTB_ROLE_PARAM && f->args[a]->type.dtype == VTB_F32;
 }
@@ -19,8 +13,8 @@ static bool is_trainable(const vtb_func *f, int a) {
 /* The first output of the model that the parameter enters; NULL. */
 static const char *output_of(vtb_module *m, vtb_func *model, int param) {
   const char *name = NULL;
-  bool *value = vtb_xcalloc((size_t)model->n_args + 1, sizeof *value),
-       *gradient = vtb_xcalloc((size_t)model->n_args + 1, sizeof *gradient);
+  bool *value = VTB_SCRATCH(model, bool, model->n_args);
+  bool *gradient = VTB_SCRATCH(model, bool, model->n_args);
   for (int r = 0; r < model->n_returns && !name; r++) {
     const char *have = model->return_names[r];
     if (!have || vtb_is_measure(have, NULL) || vtb_starts_with(have, VTB_MEASURE_BY) ||
@@ -29,8 +23,6 @@ static const char *output_of(vtb_module *m, vtb_func *model, int param) {
     vtb__dependence(m, model, r, value, gradient);
     if (value[param]) name = have;
   }
-  vtb_free(value);
-  vtb_free(gradient);
   return name;
 }
 
@@ -76,15 +68,16 @@ static void report_blocked(const vtb_func *f, int first, int n, vtb_diags *diags
 
 int vtb__find_trained(vtb_func *model, vtb_func *loss, int *wrt, bool as_error, vtb_diags *diags) {
   vtb_module *m = model->module;
-  size_t size = (size_t)loss->n_args + 1;
-  reach r = {vtb_xcalloc(size, sizeof(bool)), vtb_xcalloc(size, sizeof(bool))};
+  /* by argument: the loss depends on it, and through a derivative */
+  bool *value = VTB_SCRATCH(loss, bool, loss->n_args),
+       *gradient = VTB_SCRATCH(loss, bool, loss->n_args);
   int n = 0, n_untrained = 0, n_blocked = 0, untrained = -1, blocked = -1;
-  vtb__dependence(m, loss, 0, r.value, r.gradient);
+  vtb__dependence(m, loss, 0, value, gradient);
   for (int a = 0; a < loss->n_args; a++) {
     if (!is_trainable(loss, a)) continue;
-    if (r.gradient[a]) {
+    if (gradient[a]) {
       wrt[n++] = a;
-    } else if (r.value[a]) {
+    } else if (value[a]) {
       if (!n_blocked++) blocked = a;
     } else if (!n_untrained++) {
       untrained = a;
@@ -92,7 +85,5 @@ int vtb__find_trained(vtb_func *model, vtb_func *loss, int *wrt, bool as_error, 
   }
   if (n_blocked && diags) report_blocked(loss, blocked, n_blocked, diags);
   if (n_untrained && diags) report_untrained(m, model, untrained, n_untrained, as_error, diags);
-  vtb_free(r.value);
-  vtb_free(r.gradient);
   return n_untrained ? -1 - n_untrained : n;
 }

@@ -13,7 +13,6 @@
 #include "ir/objective.h"
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static vtb_value *binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y, const char *name) {
@@ -126,8 +125,8 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   l->arg_info[labels->index].official = vtb_intern(m, "labels");
   if (vtb__sums_batch(l)) mask_unlabelled(l, labels);
   vtb_builder b = {.module = m, .func = l, .span = logits->def ? logits->def->span : f->span};
-  vtb_value **returns = vtb_xcalloc((size_t)l->n_returns + 2, sizeof *returns);
-  const char **names = vtb_xcalloc((size_t)l->n_returns + 2, sizeof *names);
+  vtb_value **returns = VTB_SCRATCH(l, vtb_value *, l->n_returns + 1);
+  const char **names = VTB_SCRATCH(l, const char *, l->n_returns + 1);
   returns[0] = cross_entropy(&b, logits, labels, eps);
   names[0] = "loss";
   returns[1] = logits;
@@ -139,8 +138,6 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
       names[n++] = l->return_names[r];
     }
   vtb_func_set_returns(l, returns, names, n);
-  vtb_free(returns);
-  vtb_free(names);
   return l;
 }
 
@@ -185,7 +182,7 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
   vtb_func *l = NULL;
   vtb_status status = find_loss(f, o, &l, err);
   if (status != VTB_OK) return status;
-  int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt), loss = 0;
+  int *wrt = VTB_SCRATCH(l, int, l->n_args), loss = 0;
   int n = vtb__find_trained(f, l, wrt, true, diags);
   vtb_gradients of = {
       .outs = &loss, .n_outs = 1, .wrt = wrt, .n_wrt = n, .keeps = o->keeps, .starts = o->starts};
@@ -194,7 +191,6 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
         vtb_fail(err, VTB_E_INPUT, "@%s has %d parameters that nothing trains", f->name, -1 - n);
   else
     status = vtb_autodiff_as(m, l, &of, err);
-  vtb_free(wrt);
   vtb_module_remove(m, l);
   if (status != VTB_OK) return status;
   seed(of.grad, o->loss_scale);
@@ -219,7 +215,7 @@ void vtb_check_training(vtb_func *f, vtb_diags *diags) {
   vtb_train_step step = {0};
   if (!vtb_has_loss(f) && (!first || first->rank != 2 || first->dtype != VTB_F32)) return;
   if (find_loss(f, &step, &l, &err) != VTB_OK) return;
-  int *wrt = vtb_xcalloc((size_t)l->n_args + 1, sizeof *wrt);
+  int *wrt = VTB_SCRATCH(l, int, l->n_args);
   int n = vtb__find_trained(f, l, wrt, false, diags), loss = 0;
   vtb_func *grad = NULL;
   /* what a step cannot differentiate is found where the step would find it */
@@ -229,6 +225,5 @@ void vtb_check_training(vtb_func *f, vtb_diags *diags) {
     else
       vtb_diag_error(diags, VTB_DIAG_NO_DERIVATIVE, VTB_NO_SPAN, "%s", err.text);
   }
-  vtb_free(wrt);
   vtb_module_remove(f->module, l);
 }

@@ -26,7 +26,6 @@
 #include "passes/passes_internal.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct moved {     /* a tensor that the step changes */
@@ -114,10 +113,10 @@ static int add_scalars(vtb_func *f, const vtb_func *rule, vtb_value **rows) {
  * gradient. */
 static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, bool average) {
   int given = equations ? n_vectors_of(rule) : 2, n = given + average;
-  const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
-  vtb_value **map = vtb_xcalloc((size_t)rule->n_values + 1, sizeof *map);
-  vtb_value **rows = vtb_xcalloc((size_t)rule->n_args + VTB_N_SCALARS + 1, sizeof *rows);
-  vtb_value **out = vtb_xcalloc((size_t)n + 1, sizeof *out);
+  const char **names = VTB_SCRATCH(a->f, const char *, n);
+  vtb_value **map = VTB_SCRATCH(a->f, vtb_value *, rule->n_values);
+  vtb_value **rows = VTB_SCRATCH(a->f, vtb_value *, rule->n_args + VTB_N_SCALARS);
+  vtb_value **out = VTB_SCRATCH(a->f, vtb_value *, n);
   for (int i = 0; i < given; i++) names[i] = rule->arg_info[i].official;
   if (average) names[n - 1] = "ema";
   vtb_func *f = new_rule(a, equations ? rule->name : "moved", rule->span, n, names);
@@ -137,7 +136,6 @@ static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, 
   }
   if (average) out[n - 2] = averaged(&b, f->args[n - 1], out[0], rows[VTB_SCALAR_AVERAGE]);
   vtb_func_set_returns(f, out, NULL, n - 1);
-  vtb_free(names), vtb_free(map), vtb_free(rows), vtb_free(out);
   return f;
 }
 
@@ -153,8 +151,8 @@ static vtb_value *add_arg(attach *a, const char *name, vtb_role role, const vtb_
 }
 
 static void add_return(attach *a, vtb_value *v, const char *name) {
-  vtb_vec_push(&a->returns, v);
-  vtb_vec_push(&a->names, vtb_intern(a->m, name));
+  vtb__put(a->f, &a->returns, v);
+  vtb__put(a->f, &a->names, vtb_intern(a->m, name));
 }
 
 static void add_updated(attach *a, vtb_value *v, const char *state, const char *official) {
@@ -179,7 +177,7 @@ static void find_moved(const attach *a, vtb_role role, const char *prefix, moved
     const vtb_arg_info *info = &a->f->arg_info[i];
     if (info->role != role || !info->official || a->f->args[i]->type.dtype != VTB_F32) continue;
     int r = find_return(a->f, prefix, info->official);
-    if (r >= 0) vtb_vec_push(out, ((moved){a->f->args[i], a->f->returns[r], info->official}));
+    if (r >= 0) vtb__put(a->f, out, ((moved){a->f->args[i], a->f->returns[r], info->official}));
   }
 }
 
@@ -196,17 +194,17 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {2, NULL}}};
   vtb_value *rates =
       trained ? add_arg(a, VTB_UPDATE_RATES, VTB_ROLE_INPUT, &t, NULL) : vtb_b_splat(&a->b, 1, &t);
-  vtb_vec_push(&operands, a->scalars);
-  vtb_vec_push(&operands, rates);
-  vtb_vec_push(&operands, a->verdict);
-  for (int i = 0; i < n; i++) vtb_vec_push(&operands, list->at[i].value);
-  for (int i = 0; i < n; i++) vtb_vec_push(&operands, list->at[i].next);
+  vtb__put(a->f, &operands, a->scalars);
+  vtb__put(a->f, &operands, rates);
+  vtb__put(a->f, &operands, a->verdict);
+  for (int i = 0; i < n; i++) vtb__put(a->f, &operands, list->at[i].value);
+  for (int i = 0; i < n; i++) vtb__put(a->f, &operands, list->at[i].next);
   for (int s = 2; s < vectors; s++)
     for (int i = 0; i < n; i++) {
       const char *name =
           vtb_arena_printf(&a->m->arena, "%s%s", state_prefix(a, rule, s), list->at[i].official);
       vtb_value *v = add_arg(a, name, VTB_ROLE_STATE, &list->at[i].value->type, NULL);
-      vtb_vec_push(&operands, v);
+      vtb__put(a->f, &operands, v);
     }
   vtb_attr attr = VTB_A_INT("tensors", n);
   vtb_inst *u = vtb_build_call(&a->b, VTB_OP_update, rule, operands.at, (int)operands.n, &attr, 1);
@@ -214,7 +212,6 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
     for (int i = 0; i < n; i++)
       add_updated(a, u->results[(s - 1) * n + i], s == 1 ? "" : state_prefix(a, rule, s),
                   list->at[i].official);
-  vtb_vec_free(&operands);
 }
 
 /* 1 where the largest of a row's logits, the first of equal ones, is its label's. */
@@ -267,8 +264,8 @@ static void keep_returns(attach *a) {
     bool update =
         name && vtb_starts_with(name, "updated.") && a->f->returns[r]->type.dtype == VTB_F32;
     if (update) name = vtb_arena_printf(&a->m->arena, "d:%s", name + strlen("updated."));
-    vtb_vec_push(&a->returns, a->f->returns[r]);
-    vtb_vec_push(&a->names, name);
+    vtb__put(a->f, &a->returns, a->f->returns[r]);
+    vtb__put(a->f, &a->names, name);
   }
 }
 
@@ -287,12 +284,11 @@ static void add_scalar_rows(attach *a, const vtb_func *rule) {
 static void judge(attach *a, vtb_value *loss, const moved_list *trained) {
   VTB_VEC(vtb_value *) operands = {0};
   if (a->last) loss = vtb_b_select(&a->b, a->last, loss, vtb_b_constant(&a->b, INFINITY));
-  vtb_vec_push(&operands, a->scalars);
-  vtb_vec_push(&operands, loss);
-  for (size_t i = 0; i < trained->n; i++) vtb_vec_push(&operands, trained->at[i].next);
+  vtb__put(a->f, &operands, a->scalars);
+  vtb__put(a->f, &operands, loss);
+  for (size_t i = 0; i < trained->n; i++) vtb__put(a->f, &operands, trained->at[i].next);
   a->b.name_hint = "verdict";
   a->verdict = vtb_build(&a->b, VTB_OP_verdict, operands.at, (int)operands.n, NULL, 0)->results[0];
-  vtb_vec_free(&operands);
 }
 
 /* Buffers with an average first, then counts: each kind is one update. */
@@ -301,10 +297,9 @@ static void move_buffers(attach *a, const vtb_func *rule, const moved_list *buff
     moved_list list = {0};
     for (size_t i = 0; i < buffers->n; i++) {
       bool has = a->average && vtb_type_count(&buffers->at[i].value->type) > 1;
-      if (has == (average == 1)) vtb_vec_push(&list, buffers->at[i]);
+      if (has == (average == 1)) vtb__put(a->f, &list, buffers->at[i]);
     }
     if (list.n) apply(a, complete_rule(a, rule, false, average), &list, false);
-    vtb_vec_free(&list);
   }
 }
 
@@ -348,9 +343,10 @@ static void accumulate(attach *a, moved_list *trained) {
 }
 
 /* The tensors that are dealt to the rank: the largest first, each to the rank that has least. */
-static void keep_own(const vtb_update_options *o, const moved_list *all, moved_list *own) {
-  int64_t *has = vtb_xcalloc((size_t)o->ranks + 1, sizeof *has);
-  bool *dealt = vtb_xcalloc(all->n + 1, sizeof *dealt), *mine = vtb_xcalloc(all->n + 1, 1);
+static void keep_own(attach *a, const vtb_update_options *o, const moved_list *all,
+                     moved_list *own) {
+  int64_t *has = VTB_SCRATCH(a->f, int64_t, o->ranks);
+  bool *dealt = VTB_SCRATCH(a->f, bool, all->n), *mine = VTB_SCRATCH(a->f, bool, all->n);
   for (size_t k = 0; k < all->n; k++) {
     size_t next = all->n;
     int to = 0;
@@ -365,16 +361,14 @@ static void keep_own(const vtb_update_options *o, const moved_list *all, moved_l
     has[to] += vtb_type_count(&all->at[next].value->type);
   }
   for (size_t i = 0; i < all->n; i++)
-    if (mine[i]) vtb_vec_push(own, all->at[i]);
-  vtb_free(has), vtb_free(dealt), vtb_free(mine);
+    if (mine[i]) vtb__put(a->f, own, all->at[i]);
 }
 
 static void update_trained(attach *a, const vtb_update_options *o, const moved_list *trained) {
   moved_list own = {0};
-  if (o->ranks > 1) keep_own(o, trained, &own);
+  if (o->ranks > 1) keep_own(a, o, trained, &own);
   const moved_list *list = o->ranks > 1 ? &own : trained;
   if (list->n) apply(a, complete_rule(a, o->rule, true, a->average), list, true);
-  vtb_vec_free(&own);
 }
 
 static vtb_span span_of(const vtb_func *f, int r) {
@@ -409,10 +403,6 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_update_opt
     move_buffers(&a, o->rule, &buffers);
     vtb_func_set_returns(step, a.returns.at, a.names.at, (int)a.returns.n);
   }
-  vtb_vec_free(&trained);
-  vtb_vec_free(&buffers);
-  vtb_vec_free(&a.returns);
-  vtb_vec_free(&a.names);
   return vtb__verified(m, "after the update was attached", status, err);
 }
 

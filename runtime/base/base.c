@@ -153,6 +153,13 @@ bool vtb__vec_try_grow(void *address_of_at, size_t *cap, size_t need, size_t ele
   return at != NULL;
 }
 
+void *vtb__vec_grow_in(vtb_arena *a, const void *at, size_t *cap, size_t n, size_t need,
+                       size_t elem_bytes) {
+  *cap = need < 8 ? 8 : 2 * need;
+  void *room = vtb_arena_array(a, *cap, elem_bytes);
+  return n ? memcpy(room, at, n * elem_bytes) : room;
+}
+
 /* ---- strings --------------------------------------------------------------------------------- */
 
 /* Room for so many bytes more and a NUL; false: a checked one has failed, now or before. */

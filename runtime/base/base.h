@@ -155,6 +155,17 @@ bool vtb__vec_try_grow(void *address_of_at, size_t *cap, size_t need, size_t ele
 #define vtb_vec_try_push(v, x)                                                                     \
   (((v)->n < (v)->cap || vtb__vec_try_grow(&(v)->at, &(v)->cap, (v)->n + 1, sizeof *(v)->at)) &&   \
    ((v)->at[(v)->n++] = (x), true))
+/* Behind one in an arena, of which nothing is freed: not to be mixed with the others. */
+#define vtb_vec_put(a, v, x) (vtb__vec_room(a, v, (v)->n + 1), (v)->at[(v)->n++] = (x))
+/* At least `count` elements, zeroed where there were none. */
+#define vtb_vec_extend(a, v, count)                                                                \
+  (vtb__vec_room(a, v, count), (v)->n = (v)->n < (size_t)(count) ? (size_t)(count) : (v)->n)
+void *vtb__vec_grow_in(vtb_arena *a, const void *at, size_t *cap, size_t n, size_t need,
+                       size_t elem_bytes);
+#define vtb__vec_room(a, v, need)                                                                  \
+  ((v)->cap < (size_t)(need) ? (void)((v)->at = vtb__vec_grow_in(a, (v)->at, &(v)->cap, (v)->n,    \
+                                                                 (size_t)(need), sizeof *(v)->at)) \
+                             : (void)0)
 #define vtb_vec_free(v) (vtb_free((v)->at), (v)->at = NULL, (v)->n = (v)->cap = 0)
 
 /* ---- strings --------------------------------------------------------------------------------- */

@@ -1,0 +1,121 @@
+/* See axes.h. */
+#include "ir/axes.h"
+
+#include "ir/product.h"
+
+bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis) {
+  int n;
+  const int64_t *axes = vtb_attr_ints(inst, key, &n);
+  for (int i = 0; i < n; i++)
+    if (axes[i] == axis) return true;
+  return false;
+}
+
+int vtb_batch_axis(const vtb_type *t) {
+  int axis = t->rank - 1;
+  while (axis >= 0 && t->dim[axis].size != VTB_DYN) axis--;
+  return vtb_type_batch_axes(t) == 1 ? axis : -1;
+}
+
+static int after_reduce(const vtb_inst *inst, int axis) {
+  if (vtb_has_axis(inst, "axes", axis)) return VTB_AXIS_GONE;
+  if (vtb_attr_int(inst, "keep", 0)) return axis;
+  int out = axis;
+  for (int a = 0; a < axis; a++) out -= vtb_has_axis(inst, "axes", a);
+  return out;
+}
+
+static int64_t count_before(const vtb_type *t, int axis, int *n_dynamic) {
+  int64_t count = 1;
+  *n_dynamic = 0;
+  for (int a = 0; a < axis; a++) {
+    if (t->dim[a].size == VTB_DYN)
+      ++*n_dynamic;
+    else
+      count *= t->dim[a].size;
+  }
+  return count;
+}
+
+int vtb_axis_reshaped(const vtb_type *from, const vtb_type *to, int axis) {
+  int dynamic, other;
+  int64_t before = count_before(from, axis, &dynamic);
+  for (int a = 0; a < to->rank; a++)
+    if (to->dim[a].size == from->dim[axis].size && count_before(to, a, &other) == before &&
+        other == dynamic)
+      return a;
+  return VTB_AXIS_MIXED;
+}
+
+static int after_transpose(const vtb_inst *inst, int axis) {
+  int n;
+  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
+  for (int i = 0; i < n; i++)
+    if (perm[i] == axis) return i;
+  return VTB_AXIS_MIXED;
+}
+
+/* The axis that has, in another place, the letter of `axis` there: a factor, or the result. */
+static int letter_axis(const vtb_inst *inst, int place, int axis, int other) {
+  vtb_product p = vtb_product_of(inst);
+  return vtb_product_at(&p, place, axis)->at[other];
+}
+
+/* The step that enters a shift has no axis of steps. */
+static int after_shift(int operand, int axis, int along) {
+  if (operand == 1) return axis + (axis >= along);
+  return axis == along ? VTB_AXIS_MIXED : axis;
+}
+
+int vtb_axis_after(const vtb_inst *inst, int operand, int axis) {
+  const vtb_type *x = &inst->operands[operand]->type, *y = &inst->results[0]->type;
+  int along = (int)vtb_attr_int(inst, "axis", 0);
+  switch (inst->op) {
+  case VTB_OP_reduce_sum:
+  case VTB_OP_reduce_max:
+    return after_reduce(inst, axis);
+  case VTB_OP_reshape:
+    return vtb_axis_reshaped(x, y, axis);
+  case VTB_OP_transpose:
+    return after_transpose(inst, axis);
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+  case VTB_OP_concat:
+  case VTB_OP_permute:
+  case VTB_OP_prefix_sum:
+    return axis == along ? VTB_AXIS_MIXED : axis;
+  case VTB_OP_shift:
+    return after_shift(operand, axis, along);
+  case VTB_OP_einsum:
+    if (operand < 2) return letter_axis(inst, operand, axis, VTB_IN_RESULT);
+    return axis + y->rank - x->rank;
+  default:
+    break;
+  }
+  bool aligned = inst->op == VTB_OP_broadcast || inst->op == VTB_OP_tap ||
+                 vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE;
+  return aligned ? axis + y->rank - x->rank : VTB_AXIS_MIXED;
+}
+
+int vtb_axis_beside(const vtb_inst *inst, int operand, int axis, int other) {
+  const vtb_type *x = &inst->operands[operand]->type, *y = &inst->operands[other]->type;
+  int to = vtb_axis_after(inst, operand, axis);
+  if (inst->op == VTB_OP_einsum && operand < 2 && other < 2)
+    return letter_axis(inst, operand, axis, other);
+  for (int a = 0; a < y->rank && to >= 0; a++)
+    if (vtb_axis_after(inst, other, a) == to && y->dim[a].size == x->dim[axis].size) return a;
+  return -1;
+}
+
+bool vtb_keeps_samples(const vtb_inst *inst) {
+  int to = inst->n_results == 1 ? vtb_batch_axis(&inst->results[0]->type) : -1;
+  for (int r = 0; r < inst->n_results; r++)
+    if (to < 0 && vtb_type_is_dynamic(&inst->results[r]->type)) return false;
+  for (int o = 0; o < inst->n_operands; o++) {
+    const vtb_type *t = &inst->operands[o]->type;
+    if (!vtb_type_is_dynamic(t)) continue;
+    int axis = vtb_batch_axis(t);
+    if (axis < 0 || to < 0 || vtb_axis_after(inst, o, axis) != to) return false;
+  }
+  return true;
+}

@@ -1,0 +1,34 @@
+/* Where an axis goes through an op: what permutations of tokens, samples of a batch and rows of a
+ * state ask of an instruction that treats the positions along an axis alike.
+ *
+ *   %y = einsum %x, %w {spec = "bnd,ed->bne"}      axis 0 of %x: 0      2 of %x: VTB_AXIS_GONE
+ *   %z = slice %y {axis=1, start=0, limit=4}       axis 0 of %y: 0      1 of %y: VTB_AXIS_MIXED
+ *
+ * Of elementwise ops, of those that move elements, of sums, maxima and products; all others mix.
+ */
+#ifndef VTB_AXES_H
+#define VTB_AXES_H
+
+#include "ir/ir.h"
+
+enum {
+  VTB_AXIS_GONE = -1, /* summed over, or the largest along it is taken */
+  VTB_AXIS_MIXED = -2 /* cut, moved, or merged with another */
+};
+
+/* The axis of the one result that an axis of an operand becomes, position by position, or one of
+ * those. Of an axis of size 1 that is stretched it is the axis it is stretched along. */
+int vtb_axis_after(const vtb_inst *inst, int operand, int axis);
+/* The axis of another operand that moves together with it; -1: it has none of that size. */
+int vtb_axis_beside(const vtb_inst *inst, int operand, int axis, int other);
+/* The axis of a reshape to `to`; VTB_AXIS_MIXED: none. */
+int vtb_axis_reshaped(const vtb_type *from, const vtb_type *to, int axis);
+
+/* Whether a reduction, or whatever has the attribute, names the axis. */
+bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis);
+/* The axis of the batch; -1 if there is none, or several. */
+int vtb_batch_axis(const vtb_type *t);
+/* Values have one axis of the batch at most, and an operand's becomes that of the result. */
+bool vtb_keeps_samples(const vtb_inst *inst);
+
+#endif
