@@ -18,26 +18,29 @@
 
 typedef struct added { /* to the result at hand of one call */
   vtb_inst *call, *sum;
-  vtb_value *other;
+  int other; /* operand of the sum */
 } added;
+
+/* Whose own may be the sum of another call. */
+static vtb_value *other_of(const added *a) { return a->sum->operands[a->other]; }
 
 /* The sum that alone reads the value, of it and of what is there before the call; or NULL. */
 static bool find_sum(vtb_inst *call, const vtb_value *v, added *out) {
   vtb_inst *sum = vtb_only_reader(v);
   if (!sum || sum->op != VTB_OP_add || sum->operands[0] == sum->operands[1]) return false;
-  *out = (added){call, sum, sum->operands[sum->operands[0] == v]};
+  *out = (added){call, sum, sum->operands[0] == v};
   vtb_func_number(call->func);
-  return vtb_type_equal(&out->other->type, &v->type) && vtb_made_before(out->other, call);
+  return vtb_type_equal(&other_of(out)->type, &v->type) && vtb_made_before(other_of(out), call);
 }
 
 /* The argument that is added at each call, or another one. */
 static vtb_value *argument_of(vtb_func *f, const added *all, size_t n) {
   for (int a = 0; a < f->n_args; a++) {
     size_t same = 0;
-    while (same < n && all[same].call->operands[a] == all[same].other) same++;
+    while (same < n && all[same].call->operands[a] == other_of(&all[same])) same++;
     if (same == n) return f->args[a];
   }
-  return vtb_func_add_arg(f, all[0].other->name, all[0].other->type);
+  return vtb_func_add_arg(f, other_of(all)->name, other_of(all)->type);
 }
 
 static void add_in_callee(vtb_func *f, int result, const added *all, size_t n) {
@@ -49,7 +52,8 @@ static void add_in_callee(vtb_func *f, int result, const added *all, size_t n) {
   f->returns[result] = vtb_b_binary(&b, VTB_OP_add, old, v);
   for (size_t k = 0; k < n; k++) {
     vtb_inst *call = all[k].call;
-    if (f->n_args > n_args) call = vtb__call_with(call, f, &all[k].other, 1);
+    vtb_value *other = other_of(&all[k]);
+    if (f->n_args > n_args) call = vtb__call_with(call, f, &other, 1);
     vtb__stand_in(all[k].sum->results[0], call->results[result]);
     vtb_inst_unlink(all[k].sum);
   }

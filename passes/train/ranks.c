@@ -288,7 +288,7 @@ static void visit_rows(sharing *s, vtb_inst *i) {
   set_results(s, i, split ? PARTIAL : SAME);
 }
 
-/* ---- gradients of several runs ---------------------------------------------------------------- */
+/* ---- gradients of several runs --------------------------------------------------------------- */
 
 static bool is_accumulated(sharing *s, const vtb_value *v) {
   const char *official = v->def ? NULL : s->f->arg_info[v->index].official;
