@@ -111,8 +111,10 @@ TEST(whatever_reads_sums) {
              "  %%half = constant {value = 0.5} : f32[B, N=6]\n"
              "  %%above = gt %%x, %%half : f32[B, N=6]\n"
              "  %%n = reduce_sum %%above {axes = [0]} : f32[N=6]\n"
-             "  %%d = gt %%s, %%zero : f32[N=6]\n"
-             "  %%q = sub %%t, %%one : f32[N=6]\n"
+             "  %%xy = mul %%x, %%y : f32[B, N=6]\n" /* of %s and %t nothing else needs the sum */
+             "  %%u = reduce_sum %%xy {axes = [0]} : f32[N=6]\n"
+             "  %%d = gt %%u, %%zero : f32[N=6]\n"
+             "  %%q = sub %%u, %%one : f32[N=6]\n"
              "  %%r = %s : f32[N=6]\n"
              "  %%p = mul %%r, %%w : f32[N=6]\n"
              "  %%z = add %%p, %%q : f32[N=6]\n"
