@@ -197,7 +197,7 @@ TEST(kernels_that_spill_are_given_room) {
       "VTB_KERNEL(threads, name) x\nVTB_KERNEL(64, a_1)() {}\nVTB_KERNEL_ROOMY(64, a_12)() {}\n");
   free(roomy);
   roomy = vtb__cuda_give_room("VTB_KERNEL_PAIRED(64, a_1)() {}\nVTB_KERNEL_PAIRED(64, a_2)() {}\n",
-                              PTXAS("a_1", "4") PTXAS("a_2", "0"));
+                              PTXAS("a_1", "12") PTXAS("a_2", "8"));
   CHECK_STR(roomy ? roomy : "",
             "VTB_KERNEL_ROOMY(64, a_1)() {}\nVTB_KERNEL_PAIRED(64, a_2)() {}\n");
   free(roomy);

@@ -37,7 +37,8 @@ typedef struct vtb_cuda_resources {
 bool vtb_cuda_resources_of(const char *log, const char *kernel, vtb_cuda_resources *out);
 
 /* ptxas would rather spill a word than lose an occupancy. The text with the kernels that do so, by
- * the log, as VTB_KERNEL_ROOMY; NULL if none does. malloc'd. */
+ * the log, as VTB_KERNEL_ROOMY; NULL if none does. Those of which two blocks are to run on a
+ * multiprocessor may spill two words: half the warps would cost more. malloc'd. */
 char *vtb__cuda_give_room(const char *text, const char *log);
 
 /* ---- the disk cache (cache.c): one file a key in $XDG_CACHE_HOME/vertebra/cuda --------------- */

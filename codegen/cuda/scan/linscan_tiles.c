@@ -113,5 +113,7 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
                    {"OUTSIDE", outside}, {"ALWAYS", shape->earlier ? s->init : s->dlast},
                    {"STATE_ACROSS", shape->by_values}, {"NORMALIZED", s->normalizer && outside},
                    {"EXTRA", extra || (s->map[1] && s->map[1]->n_operands == 3)});
+  if (vtb_cuda_value(s->k, "PAIR") && width % 64 != 0) /* else ptxas keeps to that by itself */
+    vtb_cuda_pair(s->k);
   vtb__scan_launch(s, s->paired ? s->n / 2 : s->n);
 }

@@ -69,9 +69,11 @@ require !WIDEST || !OUTSIDE;
 /* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows, and that is all. */
 constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS * (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
 cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) - 2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
-cost issue = 4 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
+constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224; /* halves of a tile's steps; two blocks a multiprocessor */
+cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
+cost wavefronts = WIDE && !WIDEST ? STEPS * (7 * DEPTH + 3 * TILE + 616) / 2 + DEPTH + 2 * (TILE + MAPS) : 0; /* four a fragment of 16 x 16, which two strips have in common */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
-cost registers = WIDEST ? 128 : WIDE ? 240 : 168;
+cost registers = WIDEST || PAIR ? 128 : !WIDE ? 168 : TILE <= 320 ? 169 : 240;
 shared T a_tile[64 * PA];
 shared T ring[vtb_max_int(STAGES * STAGE, WIDEST && HALF ? 64 * (PO - PA) : 0)];
 shared T done[HALF ? 64 * PO : 0] over WIDEST ? a_tile : ring; /* when these have been read; a mixer's is always half */
