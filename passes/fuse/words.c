@@ -26,6 +26,11 @@ const vtb_inst *vtb__op_within(const vtb_inst *i, vtb_op op, vtb_kernel_kind kin
   return NULL;
 }
 
+vtb_value *vtb__operand_of(const vtb_inst *i, const vtb_inst *op, int o) {
+  if (i == op) return i->operands[o];
+  return op->operands[o]->def ? NULL : i->operands[op->operands[o]->index];
+}
+
 static bool reads(const vtb_inst *i, const vtb_value *v) {
   for (int o = 0; o < i->n_operands; o++)
     if (i->operands[o] == v) return true;

@@ -65,6 +65,8 @@ VTB__WORD(running_maximum) /* what makes decays and gains of gates */
 bool vtb__is_elementwise(const vtb_inst *i);
 /* A kernel of this kind that holds an op, or the op alone: the op; NULL: neither. */
 const vtb_inst *vtb__op_within(const vtb_inst *i, vtb_op op, vtb_kernel_kind kind);
+/* Operand o of an op that i is or holds, as i has it; NULL: it is made inside. */
+vtb_value *vtb__operand_of(const vtb_inst *i, const vtb_inst *op, int o);
 /* Of small matrices a group of channels, which nothing reads but a scan whose kernel multiplies
  * its rows by them. */
 bool vtb__mixer_takes(const vtb_inst *einsum);

@@ -149,36 +149,20 @@ bool vtb__anchor_filter_adjoint(const vtb_inst *i) {
   return true;
 }
 
-static bool same_ints(const vtb_inst *x, const vtb_inst *y, const char *name) {
-  int n, m;
-  const int64_t *a = vtb_attr_ints(x, name, &n), *b = vtb_attr_ints(y, name, &m);
-  if (n != m) return false;
-  for (int i = 0; i < n; i++)
-    if (a[i] != b[i]) return false;
-  return true;
-}
-
 static bool same_convolution(const vtb_inst *dx, const vtb_inst *dw) {
   vtb_depthwise d, e;
   if (!vtb_depthwise_of(dx, &d) || !vtb_depthwise_of(dw, &e)) return false;
   for (int a = 0; a < VTB_GRID_AXES; a++)
-    if (d.kernel[a] != e.kernel[a]) return false;
-  return same_ints(dx, dw, "grid") && same_ints(dx, dw, "pad") &&
-         vtb_streq(vtb_attr_str(dx, "path", ""), vtb_attr_str(dw, "path", ""));
-}
-
-/* Operand n of an op that i is or holds, as i has it. */
-static const vtb_value *operand_of(const vtb_inst *i, const vtb_inst *op, int n) {
-  if (i == op) return i->operands[n];
-  return op->operands[n]->def ? NULL : i->operands[op->operands[n]->index];
+    if (d.kernel[a] != e.kernel[a] || d.grid[a] != e.grid[a] || d.pad[a] != e.pad[a]) return false;
+  return vtb_streq(vtb_attr_str(dx, "path", ""), vtb_attr_str(dw, "path", ""));
 }
 
 bool vtb__word_filter_gradient(vtb__group *g, vtb_inst *i, const vtb_value *at,
                                const vtb_inst *member) {
   const vtb_inst *dx = adjoint_within(g->anchor),
                  *dw = vtb__op_within(i, VTB_OP_dwconv_dw, VTB_KERNEL_SUMS);
-  return g->n == 1 && member == g->anchor && dw && operand_of(g->anchor, dx, 0) == at &&
-         operand_of(i, dw, 1) == at && same_convolution(dx, dw) && vtb__group_add(g, i);
+  return g->n == 1 && member == g->anchor && dw && vtb__operand_of(g->anchor, dx, 0) == at &&
+         vtb__operand_of(i, dw, 1) == at && same_convolution(dx, dw) && vtb__group_add(g, i);
 }
 
 /* ---- what makes the adjoint ------------------------------------------------------------------ */
@@ -219,7 +203,7 @@ static bool is_at_element(const vtb_inst *i) {
 bool vtb__word_adjoint_maker(vtb__group *g, vtb_inst *i, const vtb_value *at,
                              const vtb_inst *member) {
   const vtb_inst *dx = adjoint_within(g->anchor);
-  return g->n == 1 && member == g->anchor && operand_of(g->anchor, dx, 0) == at && at->def == i &&
-         i->n_results == 1 && is_at_element(i) && vtb__group_reads_alone(g, i) &&
+  return g->n == 1 && member == g->anchor && vtb__operand_of(g->anchor, dx, 0) == at &&
+         at->def == i && i->n_results == 1 && is_at_element(i) && vtb__group_reads_alone(g, i) &&
          vtb__group_add(g, i);
 }
