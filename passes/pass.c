@@ -10,10 +10,12 @@
 #include <string.h>
 
 static const vtb_pass table[] = {
-#define X(name, summary) {#name, summary, vtb__pass_##name, NULL},
-#define F(name, summary) {#name, summary, NULL, vtb__visit_##name},
+#define X(name, summary) {#name, summary, .run = vtb__pass_##name},
+#define M(name, summary) {#name, summary, .change = vtb__change_##name},
+#define F(name, summary) {#name, summary, .visit = vtb__visit_##name},
 #include "passes/passes.def"
 #undef X
+#undef M
 #undef F
 };
 enum { N_PASSES = sizeof table / sizeof *table };
@@ -116,6 +118,7 @@ static vtb_status run_pass(const vtb_pass *p, vtb_pass_context *c, vtb_error *er
   if (vtb__fusion_declined(c, p->name)) return VTB_OK;
   for (vtb_func *f = c->module->first; f && p->visit; f = f->next)
     if (f->kind == VTB_FUNC_PLAIN) p->visit(c, f);
+  if (p->change) p->change(c);
   return p->run ? p->run(c, err) : VTB_OK;
 }
 

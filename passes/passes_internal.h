@@ -9,9 +9,11 @@
 #include "passes/passes.h"
 
 #define X(name, summary) vtb_status vtb__pass_##name(vtb_pass_context *c, vtb_error *err);
+#define M(name, summary) void vtb__change_##name(vtb_pass_context *c);
 #define F(name, summary) void vtb__visit_##name(const vtb_pass_context *c, vtb_func *f);
 #include "passes/passes.def"
 #undef X
+#undef M
 #undef F
 
 /* `made`, the status of what changed the module outside of a pipeline; where checks are wanted
@@ -48,6 +50,14 @@ vtb_inst **vtb__calls_of(const vtb_func *f);
 
 /* Builds before i, as its text. */
 vtb_builder vtb__before(vtb_inst *i);
+/* x op y, where NULL is nothing: the other. */
+vtb_value *vtb__joined(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y);
+/* One axis more, at `at`; one fewer. */
+vtb_type vtb__type_with(const vtb_type *t, int at, vtb_dim dim);
+vtb_type vtb__type_without(const vtb_type *t, int at);
+/* Axes of size 1, of x's dtype, but for those that x's come to: to[a], below 0: that one has size 1
+ * (NULL: x's axes are the last). */
+vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank);
 /* The call with n more operands behind its own, of `callee`. */
 vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n);
 
@@ -89,6 +99,8 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
 bool vtb__is_small_map(const vtb_inst *i);
 int64_t vtb__small_map_size(const vtb_inst *map);
 
+/* A parameter, or a buffer: the same in every run of an entry until somebody changes it. */
+bool vtb__is_parameter(const vtb_value *v);
 /* Somebody does not want the fusion of that name (pass.c). */
 bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 

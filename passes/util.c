@@ -64,6 +64,33 @@ vtb_builder vtb__before(vtb_inst *i) {
   return (vtb_builder){.module = i->func->module, .func = i->func, .before = i, .span = i->span};
 }
 
+vtb_value *vtb__joined(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y) {
+  return !x ? y : !y ? x : vtb_b_binary(b, op, x, y);
+}
+
+vtb_type vtb__type_with(const vtb_type *t, int at, vtb_dim dim) {
+  vtb_type r = *t;
+  r.rank++;
+  for (int a = t->rank; a > at; a--) r.dim[a] = t->dim[a - 1];
+  r.dim[at] = dim;
+  return r;
+}
+
+vtb_type vtb__type_without(const vtb_type *t, int at) {
+  vtb_type r = *t;
+  r.rank--;
+  for (int a = at; a < r.rank; a++) r.dim[a] = t->dim[a + 1];
+  return r;
+}
+
+vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank) {
+  vtb_type t = {.dtype = x->dtype, .rank = rank};
+  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
+  for (int a = 0; a < x->rank; a++)
+    if (!to || to[a] >= 0) t.dim[to ? to[a] : rank - x->rank + a] = x->dim[a];
+  return t;
+}
+
 vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n) {
   vtb_value **all = VTB_SCRATCH(call->func, vtb_value *, call->n_operands + n);
   for (int o = 0; o < call->n_operands + n; o++)
@@ -135,6 +162,12 @@ void vtb__swap_names(vtb_value *x, vtb_value *y) {
   const char *name = x->name;
   x->name = y->name;
   y->name = name;
+}
+
+bool vtb__is_parameter(const vtb_value *v) {
+  if (v->def) return false;
+  vtb_role role = v->func->arg_info[v->index].role;
+  return role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
 }
 
 vtb_func *vtb__kernel_new(const vtb_inst *inst) {

@@ -53,10 +53,6 @@ void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axi
   append(g, v, (vtb__part){.value = d, .axis = axis, .start = start, .limit = limit});
 }
 
-static vtb_value *sum(vtb_builder *b, vtb_value *x, vtb_value *y) {
-  return !x ? y : !y ? x : vtb_b_binary(b, VTB_OP_add, x, y);
-}
-
 /* Stable: equal starts keep their order. */
 static void sort_by_start(vtb__part *at, int n) {
   for (int i = 1; i < n; i++) {
@@ -75,7 +71,7 @@ static int merge_equal(vtb_builder *b, vtb__part *at, int n) {
   int m = 0;
   for (int i = 0; i < n; i++) {
     if (m > 0 && at[m - 1].start == at[i].start && at[m - 1].limit == at[i].limit)
-      at[m - 1].value = sum(b, at[m - 1].value, at[i].value);
+      at[m - 1].value = vtb__joined(b, VTB_OP_add, at[m - 1].value, at[i].value);
     else
       at[m++] = at[i];
   }
@@ -117,7 +113,7 @@ static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__no
     total = join_pieces(&g->b, at, n, axis, size);
   else
     for (int i = 0; i < n; i++)
-      total = sum(&g->b, total, join_pieces(&g->b, &at[i], 1, axis, size));
+      total = vtb__joined(&g->b, VTB_OP_add, total, join_pieces(&g->b, &at[i], 1, axis, size));
   return total;
 }
 
@@ -135,9 +131,9 @@ vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {
   node->resolved = true;
   vtb_value *total = NULL;
   for (vtb__part *p = node->first_part; p; p = p->next)
-    if (p->axis < 0) total = sum(&g->b, total, p->value);
+    if (p->axis < 0) total = vtb__joined(&g->b, VTB_OP_add, total, p->value);
   for (int axis = 0; axis < v->type.rank; axis++)
-    total = sum(&g->b, total, sum_slices(g, v, node, axis));
+    total = vtb__joined(&g->b, VTB_OP_add, total, sum_slices(g, v, node, axis));
   node->adjoint = total;
   for (vtb__part *p = node->first_part; p; p = p->next)
     if (p->value != total) name_adjoint(g, p->value, node, v, "_part");

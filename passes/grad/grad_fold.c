@@ -40,13 +40,6 @@ static vtb_value *add(back *k, const char *prefix, const vtb_value *like, const 
       k->func, vtb_arena_printf(&k->func->module->arena, "%s%s", prefix, like->name), *type);
 }
 
-static vtb_type one_step(const vtb_type *state) {
-  vtb_type t = {
-      .dtype = state->dtype, .rank = state->rank + 1, .dim = {state->dim[0], {.size = 1}}};
-  for (int a = 1; a < state->rank; a++) t.dim[a + 1] = state->dim[a];
-  return t;
-}
-
 /* Arguments in the order of the second fold's operands; the seeds for @f's returns go to
  * `seeds`. */
 static void back_arguments(back *k, const vtb_func *f, const vtb_fold *p, vtb_value **seeds) {
@@ -55,7 +48,7 @@ static void back_arguments(back *k, const vtb_func *f, const vtb_fold *p, vtb_va
   for (int i = seqs_end; i < f->n_args; i++)
     if (is_float(f->args[i])) k->sum[i] = add(k, "sum_", f->args[i], &f->args[i]->type);
   for (int i = 0; i < p->states; i++) {
-    vtb_type t = one_step(&f->args[i]->type);
+    vtb_type t = vtb__type_with(&f->args[i]->type, 1, (vtb_dim){.size = 1});
     k->in[i] = vtb_b_reshape(&k->b, add(k, "", f->args[i], &t), &f->args[i]->type);
   }
   for (int i = p->states; i < seqs_end; i++) k->in[i] = add(k, "", f->args[i], &f->args[i]->type);

@@ -43,18 +43,16 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
     for (int i = n - 1; i >= 0; i--) {
       vtb_dim dim = inst->operands[0]->type.dim[axes[i]];
       if ((dim.size == VTB_DYN) != (pass == 1)) continue;
-      vtb_type t = vtb_type_scalar();
-      t.rank = inst->operands[0]->type.rank;
-      for (int a = 0; a < t.rank; a++) t.dim[a] = (vtb_dim){1, NULL};
-      t.dim[axes[i]] = dim;
+      vtb_type one = {.dtype = VTB_F32, .rank = 1, .dim = {dim}};
+      vtb_type t = vtb__type_among_ones(&one, (int[]){(int)axes[i]}, inst->operands[0]->type.rank);
       vtb_value *at = vtb_b_iota(&g->b, (int)axes[i], &t);
       at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
-      if (slow) at = vtb_b_binary(&g->b, VTB_OP_mul, at, slow);
-      total = total ? vtb_b_binary(&g->b, VTB_OP_add, total, at) : at;
+      at = vtb__joined(&g->b, VTB_OP_mul, at, slow);
+      total = vtb__joined(&g->b, VTB_OP_add, total, at);
       if (dim.size != VTB_DYN)
         stride *= dim.size;
       else
-        slow = slow ? vtb_b_binary(&g->b, VTB_OP_mul, slow, batch_size(g)) : batch_size(g);
+        slow = vtb__joined(&g->b, VTB_OP_mul, slow, batch_size(g));
     }
   }
   return total;

@@ -70,10 +70,8 @@ static void visit(vtb_func *f, int result) {
   if (all.n) add_in_callee(f, result, all.at, all.n);
 }
 
-vtb_status vtb__pass_add_in_callee(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_add_in_callee(vtb_pass_context *c) {
   for (vtb_func *f = c->module->first; f; f = f->next)
     for (int r = 0; r < f->n_returns && f->kind == VTB_FUNC_PLAIN && f != c->module->entry; r++)
       visit(f, r);
-  return VTB_OK;
 }

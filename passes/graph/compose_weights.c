@@ -200,10 +200,6 @@ static vtb_value *constant_of(vtb_builder *b, const term *t) {
   return vtb_b_reduce(b, VTB_OP_reduce_sum, each, &axis, 1, false);
 }
 
-static vtb_value *plus(vtb_builder *b, vtb_value *sum, vtb_value *v) {
-  return !sum ? v : !v ? sum : vtb_b_binary(b, VTB_OP_add, sum, v);
-}
-
 /* x with tokens and width as the product reads them. */
 static vtb_value *operand(vtb_builder *b, const term *t) {
   vtb_value *x = read_by(t);
@@ -219,17 +215,19 @@ typedef VTB_VEC(vtb_value *) weights;
 static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weights *made) {
   vtb_builder b = vtb__before(root);
   vtb_value *sum = NULL, *constant = NULL, *old = root->results[0];
-  for (int t = 0; t < n; t++) constant = plus(&b, constant, constant_of(&b, &terms[t]));
+  for (int t = 0; t < n; t++)
+    constant = vtb__joined(&b, VTB_OP_add, constant, constant_of(&b, &terms[t]));
   for (int t = 0; t < n; t++) {
     if (!is_first(terms, t)) continue;
     vtb_value *w = NULL;
     for (int k = t; k < n; k++)
-      if (together(&terms[t], &terms[k])) w = plus(&b, w, compose(&b, &terms[k]));
+      if (together(&terms[t], &terms[k]))
+        w = vtb__joined(&b, VTB_OP_add, w, compose(&b, &terms[k]));
     if (w != terms[t].product.inst->operands[1]) vtb__put(f, made, w);
     vtb_value *x = operand(&b, &terms[t]);
-    sum = plus(&b, sum, vtb_b_einsum_like(&b, terms[t].product.inst, x, w));
+    sum = vtb__joined(&b, VTB_OP_add, sum, vtb_b_einsum_like(&b, terms[t].product.inst, x, w));
   }
-  sum = plus(&b, sum, constant);
+  sum = vtb__joined(&b, VTB_OP_add, sum, constant);
   if (constant) vtb__put(f, made, constant);
   vtb__stand_in(old, sum);
 }

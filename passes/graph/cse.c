@@ -75,8 +75,6 @@ int vtb__cse_func(vtb_func *f) {
   return removed;
 }
 
-vtb_status vtb__pass_cse(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_cse(vtb_pass_context *c) {
   for (vtb_func *f = c->module->first; f; f = f->next) vtb__cse_func(f);
-  return VTB_OK;
 }

@@ -154,12 +154,10 @@ static void remove_unreached(vtb_module *m) {
   }
 }
 
-vtb_status vtb__pass_dce(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_dce(vtb_pass_context *c) {
   vtb_module *m = c->module;
   for (vtb_func *f = m->first; f; f = f->next) vtb__dce_func(f);
-  if (!m->entry) return VTB_OK;
+  if (!m->entry) return;
   while (shrink_functions(m)) continue;
   remove_unreached(m);
-  return VTB_OK;
 }

@@ -300,12 +300,10 @@ static void report(const vtb_func *f) {
               vtb_attr_str(inst, "path", ""));
 }
 
-vtb_status vtb__pass_path_fold(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_path_fold(vtb_pass_context *c) {
   folder all = {.module = c->module};
   all.orders.module = c->module;
   for (vtb_func **f = vtb__callees_first(c->module, c->module->entry); *f; f++)
     if ((*f)->kind == VTB_FUNC_PLAIN) fold_function(&all, *f, NULL, NULL);
   for (vtb_func *f = c->module->first; f; f = f->next) report(f);
-  return VTB_OK;
 }

@@ -228,12 +228,10 @@ static bool simplify_once(vtb_func *f) {
   return changed;
 }
 
-vtb_status vtb__pass_simplify(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_simplify(vtb_pass_context *c) {
   for (vtb_func *f = c->module->first; f; f = f->next) {
     int rounds = 0;
     while (simplify_once(f) && rounds++ < 8) continue;
     vtb__dce_func(f);
   }
-  return VTB_OK;
 }

@@ -51,7 +51,7 @@ static void distribute(vtb_inst *e, const vtb_inst *concat, int axis) {
     vtb_value *x = which ? part : concat->operands[k], *y = which ? concat->operands[k] : part;
     vtb_value *product = vtb_b_einsum_like(&b, e, x, y);
     if (k == concat->n_operands - 1) b.name_hint = e->results[0]->name;
-    sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, product) : product;
+    sum = vtb__joined(&b, VTB_OP_add, sum, product);
     at += size;
   }
   vtb_replace_all(e->results[0], sum);

@@ -75,8 +75,7 @@ static void remove_all(vtb_func *f) {
   }
 }
 
-vtb_status vtb__pass_taps(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_taps(vtb_pass_context *c) {
   vtb_func *entry = c->module->entry;
   if (c->keep_taps && entry) {
     for (vtb_func **f = vtb__callees_first(c->module, entry); *f; f++) {
@@ -86,5 +85,4 @@ vtb_status vtb__pass_taps(vtb_pass_context *c, vtb_error *err) {
     }
   }
   for (vtb_func *f = c->module->first; f; f = f->next) remove_all(f);
-  return VTB_OK;
 }

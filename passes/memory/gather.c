@@ -36,18 +36,12 @@ static bool is_small(const vtb_inst *i) {
   return bytes <= MOST_BYTES || (vtb_is_free(i->op) && bytes <= 4 * MOST_BYTES);
 }
 
-static bool is_parameter(const vtb_value *v) {
-  if (v->def) return false;
-  vtb_role role = v->func->arg_info[v->index].role;
-  return role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
-}
-
 static void find_early(gatherer *g) {
   for (const vtb_inst *i = g->f->first; i; i = i->next) {
     int level = is_small(i) ? 0 : -1;
     for (int o = 0; o < i->n_operands && level >= 0; o++) {
       const vtb_value *v = i->operands[o];
-      int before = is_parameter(v) ? 0 : v->def ? g->early[v->def->order] : -1;
+      int before = vtb__is_parameter(v) ? 0 : v->def ? g->early[v->def->order] : -1;
       level = before < 0 ? -1 : before > level ? before : level;
     }
     g->early[i->order] = level < 0 || vtb_is_free(i->op) ? level : level + 1;
@@ -73,7 +67,7 @@ static void keep_chains_of_weights(gatherer *g) {
     bool of_weights = false;
     for (int o = 0; o < i->n_operands && g->late[i->order] >= 0; o++) {
       const vtb_value *v = i->operands[o];
-      of_weights |= is_parameter(v) ||
+      of_weights |= vtb__is_parameter(v) ||
                     (v->def && (g->early[v->def->order] > 0 || g->late[v->def->order] >= 0));
     }
     if (!of_weights) g->late[i->order] = -1;
@@ -95,12 +89,11 @@ static void move(gatherer *g, vtb_inst *place) {
       if (level[all.at[k]->order] == most - l) vtb_inst_move_before(all.at[k], place);
 }
 
-vtb_status vtb__pass_gather(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_gather(vtb_pass_context *c) {
   vtb_func *f = c->module->entry;
   vtb_inst *update = f->first;
   while (update && !is_update(update)) update = update->next;
-  if (!c->updates || !update) return VTB_OK;
+  if (!c->updates || !update) return;
   gatherer g = {.f = f};
   int n = vtb_func_number(f);
   g.early = VTB_SCRATCH(f, int, n);
@@ -109,5 +102,4 @@ vtb_status vtb__pass_gather(vtb_pass_context *c, vtb_error *err) {
   find_late(&g, update);
   keep_chains_of_weights(&g);
   move(&g, update);
-  return VTB_OK;
 }

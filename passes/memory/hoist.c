@@ -58,10 +58,8 @@ static void find_ready(hoister *h, vtb_module *m) {
   for (vtb_func *f = m->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
     bool *ready = VTB_SCRATCH(f, bool, f->n_values);
-    for (int a = 0; f == entry && a < f->n_args; a++) {
-      vtb_role role = f->arg_info[a].role;
-      ready[f->args[a]->id] = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
-    }
+    for (int a = 0; f == entry && a < f->n_args; a++)
+      ready[f->args[a]->id] = vtb__is_parameter(f->args[a]);
     vtb__put(f, h, ((known){f, ready}));
   }
   for (bool changed = true; changed;) {
@@ -127,11 +125,9 @@ void vtb__hoist(vtb_func *f, vtb_value *const *only, int n) {
 }
 
 /* A function is called by those behind it, the entry last. */
-vtb_status vtb__pass_hoist(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_hoist(vtb_pass_context *c) {
   for (vtb_func *f = c->module->first; f; f = f->next)
     if (f->kind == VTB_FUNC_PLAIN && f != c->module->entry) vtb__hoist(f, NULL, 0);
   vtb__cse_func(c->module->entry);
   vtb__dce_func(c->module->entry);
-  return VTB_OK;
 }

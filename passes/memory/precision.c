@@ -101,9 +101,8 @@ static vtb_factors factors_of(const choice *c, const vtb_inst *i) {
   }
 }
 
-vtb_status vtb__pass_precision(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  if (c->precision == VTB_PRECISION_FP32) return VTB_OK;
+void vtb__change_precision(vtb_pass_context *c) {
+  if (c->precision == VTB_PRECISION_FP32) return;
   choice by = choose(c->precision, c->module);
   for (vtb_func *f = c->module->first; f; f = f->next)
     for (vtb_inst *i = f->first; i; i = i->next) {
@@ -111,5 +110,4 @@ vtb_status vtb__pass_precision(vtb_pass_context *c, vtb_error *err) {
       if (factors != VTB_FACTORS_FP32)
         vtb_attr_set(i, VTB_A_STR("precision", vtb_factors_names[factors]));
     }
-  return VTB_OK;
 }

@@ -47,10 +47,8 @@ static bool is_ready(const vtb_inst *i, const bool *ready, const bool *bound) {
 
 static void mark_ready(const vtb_func *entry, const bool *bound, bool *ready) {
   memset(ready, 0, (size_t)entry->n_values * sizeof *ready);
-  for (int a = 0; a < entry->n_args; a++) {
-    vtb_role role = entry->arg_info[a].role;
-    ready[entry->args[a]->id] = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
-  }
+  for (int a = 0; a < entry->n_args; a++)
+    ready[entry->args[a]->id] = vtb__is_parameter(entry->args[a]);
   for (const vtb_inst *i = entry->first; i; i = i->next)
     for (int r = 0; r < i->n_results; r++) ready[i->results[r]->id] = is_ready(i, ready, bound);
 }
@@ -80,8 +78,4 @@ static void prepare(vtb_func *entry, bool marked) {
   }
 }
 
-vtb_status vtb__pass_prepare(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  prepare(c->module->entry, !c->updates);
-  return VTB_OK;
-}
+void vtb__change_prepare(vtb_pass_context *c) { prepare(c->module->entry, !c->updates); }

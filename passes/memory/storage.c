@@ -542,11 +542,10 @@ static storage storage_of(const vtb_func *entry, vtb_precision precision) {
                    .trusts = precision == VTB_PRECISION_BF16_ALL};
 }
 
-vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_storage(vtb_pass_context *c) {
   vtb_func *entry = c->module->entry;
   storage s = storage_of(entry, c->precision);
-  if (!vtb_is_half(s.dtype)) return VTB_OK;
+  if (!vtb_is_half(s.dtype)) return;
   vtb_inst **copies = VTB_SCRATCH(entry, vtb_inst *, entry->n_args);
   for (int a = 0; a < entry->n_args; a++)
     if (is_param(&s, entry->args[a])) copies[a] = part_from_update(entry->args[a]);
@@ -555,7 +554,6 @@ vtb_status vtb__pass_storage(vtb_pass_context *c, vtb_error *err) {
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
   for (int a = entry->n_args; a-- > 0;) cast(&s, entry->args[a]);
   finish_casts(&s, entry, copies, entry->n_args);
-  return VTB_OK;
 }
 
 /* ---- of a part of a program ------------------------------------------------------------------ */

@@ -54,9 +54,7 @@ static bool gains_are_bounded(vtb__finder *d, const vtb__form *x) {
 
 /* x on `axis` of a value of that rank. */
 static vtb_value *placed(vtb__finder *d, vtb_value *x, int axis, int rank) {
-  vtb_type t = {.dtype = VTB_F32, .rank = rank};
-  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
-  if (x->type.rank) t.dim[axis] = x->type.dim[0];
+  vtb_type t = vtb__type_among_ones(&x->type, &axis, rank);
   return vtb_b_shaped(&d->b, x, &t);
 }
 
@@ -114,7 +112,7 @@ static vtb_value *line_value(vtb__finder *d, const vtb__form *x, const vtb_value
                        : vtb_b_broadcast(&d->b, x->b, &keys);
     const char *spec = d->value < 0 ? "k,k->" : d->key == 0 ? "k,kv->v" : "k,vk->v";
     vtb_value *read = vtb_b_einsum(&d->b, spec, b, s->old);
-    v = v ? vtb_b_binary(&d->b, VTB_OP_add, v, read) : read;
+    v = vtb__joined(&d->b, VTB_OP_add, v, read);
   }
   if (!v) v = vtb_b_constant(&d->b, 0);
   int axis = x->value < 0 ? 0 : x->value;

@@ -10,8 +10,7 @@
 
 /* [B,N,h,X] as one row. */
 static vtb_value *as_row(vtb__rec *r, vtb_value *x) {
-  vtb_type t = x->type;
-  t.dim[4] = t.dim[3], t.dim[3] = (vtb_dim){.size = 1}, t.rank = 5;
+  vtb_type t = vtb__type_with(&x->type, 3, (vtb_dim){.size = 1});
   return vtb_b_reshape(&r->b, x, &t);
 }
 

@@ -268,10 +268,7 @@ static bool is_worth_it(const split *s) {
 /* [B, X...] as the step of a sequence; [B, 1, ...] is one. */
 static vtb_type as_step(const vtb_type *t) {
   if (t->rank > 1 && t->dim[1].size == 1) return *t;
-  vtb_type r = {
-      .dtype = t->dtype, .rank = t->rank + 1, .dim = {t->dim[0], {.size = 1, .name = "N"}}};
-  for (int a = 1; a < t->rank; a++) r.dim[a + 1] = t->dim[a];
-  return r;
+  return vtb__type_with(t, 1, (vtb_dim){.size = 1, .name = "N"});
 }
 
 static void add_arguments(split *s, vtb_builder *b, vtb_value **map) {
@@ -335,9 +332,7 @@ static vtb_type all_steps(const split *s, const vtb_type *t) {
 
 /* [B, X...] of every token: [B, N, X...]. */
 static vtb_value *outer_of_sequence(vtb__widen *w, const vtb_value *v, vtb_value *sequence) {
-  vtb_type t = {
-      .dtype = v->type.dtype, .rank = v->type.rank + 1, .dim = {v->type.dim[0], w->tokens}};
-  for (int a = 1; a < v->type.rank; a++) t.dim[a + 1] = v->type.dim[a];
+  vtb_type t = vtb__type_with(&v->type, 1, w->tokens);
   return vtb_b_shaped(&w->b, sequence, &t);
 }
 
@@ -462,8 +457,6 @@ static void visit(vtb_inst *fold) {
   vtb_module_remove(s.step->module, s.step);
 }
 
-vtb_status vtb__pass_fold_split(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_fold_split(vtb_pass_context *c) {
   for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_fold); *i; i++) visit(*i);
-  return VTB_OK;
 }

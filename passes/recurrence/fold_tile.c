@@ -201,9 +201,7 @@ static void visit(const vtb_pass_context *c, vtb_inst *fold) {
     vtb_module_remove(m, step);
 }
 
-vtb_status vtb__pass_fold_tile(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  if (!c->target || !c->target->costs.fold.samples) return VTB_OK;
+void vtb__change_fold_tile(vtb_pass_context *c) {
+  if (!c->target || !c->target->costs.fold.samples) return;
   for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_fold); *i; i++) visit(c, *i);
-  return VTB_OK;
 }

@@ -258,7 +258,7 @@ static vtb__term join(vtb__rec *r, const terms *all, int rank) {
     vtb__term rest = vtb__term_copy(r, &all->at[j]);
     for (int i = 0; i < joined.n; i++) vtb__term_take(&rest, &joined.at[i]);
     vtb_value *v = vtb__term_value(&b, &rest, rank);
-    sum = sum ? vtb_b_binary(&b, VTB_OP_add, sum, v) : v;
+    sum = vtb__joined(&b, VTB_OP_add, sum, v);
   }
   vtb__term_push(r, &joined, vtb__factor_of(sum, rank));
   return joined;

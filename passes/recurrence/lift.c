@@ -224,28 +224,15 @@ vtb__lifted vtb__rec_lift(vtb__rec *r, vtb_value *v) {
   return x;
 }
 
+static bool can_stand_in_step(vtb_op op) {
+  bool moves = op == VTB_OP_permute || op == VTB_OP_shift || op == VTB_OP_random;
+  return (vtb_op_get(op)->klass < VTB_CLASS_STRUCTURED && !moves) || op == VTB_OP_einsum ||
+         op == VTB_OP_state_scale || op == VTB_OP_tap;
+}
+
 bool vtb__rec_can_lift(vtb__rec *r) {
   for (vtb_inst *inst = r->step->first; inst; inst = inst->next) {
-    const vtb_op_info *op = vtb_op_get(inst->op);
-    bool good = op->klass == VTB_CLASS_ELEMENTWISE || op->klass == VTB_CLASS_REDUCE;
-    switch (inst->op) {
-    case VTB_OP_constant:
-    case VTB_OP_iota:
-    case VTB_OP_reshape:
-    case VTB_OP_broadcast:
-    case VTB_OP_transpose:
-    case VTB_OP_slice:
-    case VTB_OP_pad:
-    case VTB_OP_concat:
-    case VTB_OP_einsum:
-    case VTB_OP_state_scale:
-    case VTB_OP_tap:
-      good = true;
-      break;
-    default:
-      break;
-    }
-    if (good) continue;
+    if (can_stand_in_step(inst->op)) continue;
     vtb_diag_error(r->diags, VTB_DIAG_STEP_TOO_COMPLEX, inst->span,
                    "`%s` cannot stand in the step of a recurrence", vtb__rec_text(r, inst));
     vtb_diag_help(r->diags, "compute it before the recurrence and hand it in as a per-step input");

@@ -134,10 +134,7 @@ static vtb__term take_common(vtb__rec *r, terms *x, terms *y) {
 /* ---- values of the step ---------------------------------------------------------------------- */
 
 static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
-  vtb_type t = {.dtype = f->v->type.dtype, .rank = rank};
-  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
-  for (int a = 0; a < f->v->type.rank; a++)
-    if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
+  vtb_type t = vtb__type_among_ones(&f->v->type, f->axis, rank);
   return vtb_b_shaped(b, f->v, &t);
 }
 
@@ -152,7 +149,7 @@ static vtb_value *sum_of(vtb_builder *b, const terms *x, int rank) {
       if (!v && t->at[k].sign < 0) v = vtb_b_constant(b, 1);
       v = !v ? f : vtb_b_binary(b, t->at[k].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
     }
-    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, v) : v;
+    sum = vtb__joined(b, VTB_OP_add, sum, v);
   }
   return sum;
 }

@@ -61,13 +61,10 @@ static vtb_value *zero_like(turner *t, const vtb_value *v) {
   return vtb_b_splat(&t->b, 0, &v->type);
 }
 
-/* With the shape's axes, 1 in front where there are fewer. */
+/* With axes of size 1 in front, where there are fewer. */
 static vtb_value *to_rank(turner *t, vtb_value *v, int rank) {
-  vtb_type want = {.dtype = v->type.dtype, .rank = rank};
-  int extra = rank - v->type.rank;
-  if (extra <= 0) return v;
-  for (int a = 0; a < rank; a++)
-    want.dim[a] = a < extra ? (vtb_dim){.size = 1} : v->type.dim[a - extra];
+  if (v->type.rank >= rank) return v;
+  vtb_type want = vtb__type_among_ones(&v->type, NULL, rank);
   return vtb_b_reshape(&t->b, v, &want);
 }
 
@@ -125,14 +122,9 @@ static vtb_value *product_twice(turner *t, const vtb__term *x, vtb_value *v) {
   }
   for (int i = 0; i < x->n; i++) {
     vtb_value *f = turned(t, x->at[i].v);
-    vtb_type place = {.dtype = f->type.dtype, .rank = t->frame.rank};
-    for (int a = 0; a < place.rank; a++) place.dim[a].size = 1;
-    for (int a = 0; a < f->type.rank; a++) {
-      int to = x->at[i].axis[a];
-      if (to < 0) continue;
-      if (to == t->axis) f = twice(t, f, a);
-      place.dim[to] = f->type.dim[a];
-    }
+    for (int a = 0; a < f->type.rank; a++)
+      if (x->at[i].axis[a] >= 0 && x->at[i].axis[a] == t->axis) f = twice(t, f, a);
+    vtb_type place = vtb__type_among_ones(&f->type, x->at[i].axis, t->frame.rank);
     f = vtb_b_shaped(&t->b, f, &place);
     if (!v && x->at[i].sign < 0) v = vtb_b_constant(&t->b, 1);
     v = !v ? f : vtb_b_binary(&t->b, x->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
@@ -212,8 +204,7 @@ static bool contract_scaled(turner *t, vtb_inst *d, contraction *out) {
   if (vtb_type_count(&by->type) != 1 || (d->op == VTB_OP_div && of == 1) ||
       !vtb__rec_is_stateless(t->r, by) || !contract(t, d->operands[of], out))
     return false;
-  vtb_type one = {.dtype = VTB_F32, .rank = t->frame.rank};
-  for (int a = 0; a < one.rank; a++) one.dim[a].size = 1;
+  vtb_type number = vtb_type_scalar(), one = vtb__type_among_ones(&number, NULL, t->frame.rank);
   vtb_value *c = vtb_b_reshape(&t->b, turned(t, by), &one);
   for (int k = 0; k < 2; k++)
     if (out->q[k]) out->q[k] = vtb_b_binary(&t->b, d->op, out->q[k], c);
@@ -354,14 +345,8 @@ enum { N_TURNS = 4 }; /* inputs: cosine and sine after the step, before it */
 
 /* Without axes of size 1 in front of a state that is a number. */
 static vtb_type turn_type(const turner *t) {
-  vtb_type step = t->p.angle->type;
-  if (step.rank >= t->frame.rank) return step;
-  vtb_type full = {.dtype = step.dtype, .rank = t->frame.rank};
-  for (int a = 0; a < full.rank; a++) {
-    int from = a - full.rank + step.rank;
-    full.dim[a] = from < 0 ? (vtb_dim){.size = 1} : step.dim[from];
-  }
-  return full;
+  const vtb_type *step = &t->p.angle->type;
+  return step->rank < t->frame.rank ? vtb__type_among_ones(step, NULL, t->frame.rank) : *step;
 }
 
 static void make_turns(turner *t, vtb_value *out[N_TURNS]) {

@@ -6,8 +6,7 @@
 /* ---- step values of at most one axis; NULL is 0 ---------------------------------------------- */
 
 static vtb_value *plus(vtb__finder *d, vtb_value *x, vtb_value *y) {
-  if (!x || !y) return x ? x : y;
-  return vtb_b_binary(&d->b, VTB_OP_add, x, y);
+  return vtb__joined(&d->b, VTB_OP_add, x, y);
 }
 
 static vtb_value *times(vtb__finder *d, vtb_value *x, vtb_value *y) {

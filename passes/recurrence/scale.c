@@ -101,7 +101,7 @@ static bool add_new(vtb__rec *r, term_list *list, vtb__term t) {
 }
 
 static vtb_value *larger(vtb__rec *r, vtb_value *x, vtb_value *y) {
-  return x ? vtb_b_binary(&r->b, VTB_OP_max, x, y) : y;
+  return vtb__joined(&r->b, VTB_OP_max, x, y);
 }
 
 /* A normalizer has what its matrix has. */
@@ -192,9 +192,7 @@ vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__state *s, const vtb__ter
 
 vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x) {
   int64_t last = vtb__path_end(r->b.module, r->path, r->tokens.size, true);
-  vtb_type t = x->type;
-  t.rank--;
-  for (int a = 1; a < t.rank; a++) t.dim[a] = x->type.dim[a + 1];
+  vtb_type t = vtb__type_without(&x->type, 1);
   return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
 }
 

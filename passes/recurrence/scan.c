@@ -178,7 +178,7 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
     if (rows) by = as_one_axis(r, s, by, count(s->type));
     if (gain && (s->n_u > 1 || rows)) x = times_rows(r, x, by);
     if (gain && s->n_u == 1 && !rows) *k = times_heads(r, *k, by);
-    *v = *v ? vtb_b_binary(&r->b, VTB_OP_add, *v, x) : x;
+    *v = vtb__joined(&r->b, VTB_OP_add, *v, x);
   }
 }
 
@@ -187,8 +187,7 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
 static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const char *spec) {
   int64_t first = vtb__path_end(r->b.module, r->path, r->tokens.size, false);
   vtb_value *at = vtb_b_slice(&r->b, q, 1, first, first + 1, 1);
-  vtb_type t = q->type;
-  t.rank = 3, t.dim[1] = q->type.dim[2], t.dim[2] = q->type.dim[3];
+  vtb_type t = vtb__type_without(&q->type, 1);
   return vtb_b_einsum(&r->b, spec, vtb_b_reshape(&r->b, at, &t), init);
 }
 
@@ -367,8 +366,7 @@ static const vtb__scan *any_scan(vtb__rec *r, int state) {
  * scale, which varies over the keys alone. */
 static vtb_value *times_state(vtb__rec *r, const vtb__state *s, vtb_value *v, vtb_value *d) {
   vtb_type all = vtb__rec_type(r, 3, s->type->dim, s->type->rank), own = all, by;
-  for (int a = 1; a < own.rank; a++) own.dim[a] = all.dim[a + 1];
-  own.rank--;
+  own = vtb__type_without(&all, 1);
   by = own;
   for (int a = 2; a < by.rank; a++)
     if (d->type.rank == 2)

@@ -225,10 +225,7 @@ vtb__term vtb__term_beyond(vtb__rec *r, const vtb__term *t, unsigned axes) {
 
 /* A factor on the axes of the frame, so that it broadcasts against the others. */
 static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
-  vtb_type t = {.dtype = f->v->type.dtype, .rank = rank};
-  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
-  for (int a = 0; a < f->v->type.rank; a++)
-    if (f->axis[a] >= 0) t.dim[f->axis[a]] = f->v->type.dim[a];
+  vtb_type t = vtb__type_among_ones(&f->v->type, f->axis, rank);
   return vtb_b_reshape(b, f->v, &t);
 }
 

@@ -5,14 +5,6 @@
 
 static int from_end(const vtb_type *t, int axis) { return t->rank - 1 - axis; }
 
-static vtb_type with_axis(const vtb_type *t, int at, vtb_dim dim) {
-  vtb_type r = *t;
-  r.rank = t->rank + 1;
-  for (int a = t->rank; a > at; a--) r.dim[a] = t->dim[a - 1];
-  r.dim[at] = dim;
-  return r;
-}
-
 /* ---- what can be widened --------------------------------------------------------------------- */
 
 bool vtb__can_widen(const vtb_inst *inst, const bool *varies) {
@@ -43,7 +35,7 @@ static vtb_value *fixed_value(vtb__widen *w, vtb_value *v) {
 static vtb_value *beside(vtb__widen *w, vtb_value *v, int tail) {
   vtb_value *x = vtb__widen_value(w, v);
   if (w->varies[v->id] || v->type.rank <= tail) return x;
-  vtb_type t = with_axis(&v->type, v->type.rank - tail, (vtb_dim){.size = 1});
+  vtb_type t = vtb__type_with(&v->type, v->type.rank - tail, (vtb_dim){.size = 1});
   return vtb_b_reshape(&w->b, x, &t);
 }
 
@@ -73,7 +65,7 @@ static vtb_value *widen_along(vtb__widen *w, const vtb_inst *inst) {
   int64_t axis = vtb_attr_int(inst, "axis", 0);
   for (int i = 0; i < inst->n_operands; i++) {
     vtb_value *x = beside(w, inst->operands[i], tail);
-    vtb_type t = with_axis(&inst->operands[i]->type, p + 1, w->tokens);
+    vtb_type t = vtb__type_with(&inst->operands[i]->type, p + 1, w->tokens);
     vtb__put(&w->b, &at, w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t));
   }
   vtb_attr attrs[4];
@@ -129,7 +121,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
     vtb_spec_put(&made, VTB_IN_RESULT, vtb_product_at(&p, VTB_IN_RESULT, a)->name);
     if (type->dim[a].size == VTB_DYN && !total) {
       vtb_spec_put(&made, VTB_IN_RESULT, token[0]);
-      full = with_axis(type, a + 1, w->tokens);
+      full = vtb__type_with(type, a + 1, w->tokens);
     }
   }
   vtb_value *r = vtb_b_einsum_of(&w->b, &made, x, y);
@@ -139,7 +131,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
 static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
   const vtb_type *out = &inst->results[0]->type;
   int p = vtb_batch_axis(out);
-  vtb_type all = with_axis(out, p + 1, w->tokens);
+  vtb_type all = vtb__type_with(out, p + 1, w->tokens);
   switch (inst->op) {
   case VTB_OP_reshape:
     return vtb_b_reshape(&w->b, vtb__widen_value(w, inst->operands[0]), &all);

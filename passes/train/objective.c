@@ -139,7 +139,7 @@ static int add_measures(objective *o, vtb_value **rows, const char **names, vtb_
     rows[n++] = rows_of(o, &s, name + strlen(prefix));
     if (strcmp(prefix, VTB_MEASURE_LOSS) != 0) continue;
     vtb_value *loss = loss_of(o, &s, by >= 0);
-    *total = *total ? vtb_b_binary(&o->b, VTB_OP_add, *total, loss) : loss;
+    *total = vtb__joined(&o->b, VTB_OP_add, *total, loss);
   }
   return n;
 }

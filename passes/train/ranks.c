@@ -518,11 +518,9 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
   return &s->funcs->at[s->funcs->n - 1];
 }
 
-vtb_status vtb__pass_ranks(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  if (c->ranks < 2 && !c->pieces) return VTB_OK;
+void vtb__change_ranks(vtb_pass_context *c) {
+  if (c->ranks < 2 && !c->pieces) return;
   known_list funcs = {0};
   sharing s = {.c = c, .funcs = &funcs};
   (void)visit_func(&s, c->module->entry, NULL);
-  return VTB_OK;
 }
