@@ -3,6 +3,8 @@
 
 #include "ir/product.h"
 
+#include <string.h>
+
 bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, key, &n);
@@ -118,4 +120,30 @@ bool vtb_keeps_samples(const vtb_inst *inst) {
     if (axis < 0 || to < 0 || vtb_axis_after(inst, o, axis) != to) return false;
   }
   return true;
+}
+
+/* A transpose's axes with those of the operand that are new. */
+static int put_axes(int64_t *perm, int rank, int at, int n) {
+  for (int k = 0; k < n; k++) perm[rank++] = at + k;
+  return rank;
+}
+
+vtb_value *vtb_b_with_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands, int at,
+                           int n) {
+  vtb_attr *attrs = VTB_NEW_ARRAY(&b->module->scratch, vtb_attr, inst->n_attrs + 1);
+  int64_t moved[VTB_MAX_RANK];
+  for (int i = 0; i < inst->n_attrs; i++) {
+    vtb_attr *a = &attrs[i];
+    *a = inst->attrs[i];
+    bool perm = strcmp(a->key, "perm") == 0;
+    if (strcmp(a->key, "axis") == 0) a->i += a->i >= at ? n : 0;
+    if (!perm && strcmp(a->key, "axes") != 0) continue;
+    int rank = perm && at == 0 ? put_axes(moved, 0, 0, n) : 0;
+    for (int k = 0; k < a->n; k++) {
+      moved[rank++] = a->ints[k] + (a->ints[k] >= at ? n : 0);
+      if (perm && a->ints[k] == at - 1) rank = put_axes(moved, rank, at, n);
+    }
+    a->ints = moved, a->n = rank;
+  }
+  return vtb_build(b, inst->op, operands, inst->n_operands, attrs, inst->n_attrs)->results[0];
 }

@@ -24,6 +24,11 @@ int vtb_axis_beside(const vtb_inst *inst, int operand, int axis, int other);
 /* The axis of a reshape to `to`; VTB_AXIS_MIXED: none. */
 int vtb_axis_reshaped(const vtb_type *from, const vtb_type *to, int axis);
 
+/* The op of `inst`, which reduces, transposes or is along an axis, on operands of which each has n
+ * more axes before axis `at`; in the result they stand behind what was before them. */
+vtb_value *vtb_b_with_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands, int at,
+                           int n);
+
 /* Whether a reduction, or whatever has the attribute, names the axis. */
 bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis);
 /* The axis of the batch; -1 if there is none, or several. */

@@ -31,8 +31,9 @@ static void connect(network *w, int from, int to, int64_t room) {
   w->head[to] = (int)w->edges.n - 1;
 }
 
-/* Breadth first along edges with room; via[v] is the edge that reached v, -1 if none did. */
-static bool find_path(network *w, int from, int to) {
+/* Breadth first along edges with room, or against them; via[v] is the edge that reached v, -1 if
+ * none did. True if `to` was reached. */
+static bool search(network *w, int from, int to, bool back) {
   for (int i = 0; i < w->n; i++) w->via[i] = -1;
   int first = 0, last = 0;
   w->queue[last++] = from;
@@ -40,7 +41,7 @@ static bool find_path(network *w, int from, int to) {
     int v = w->queue[first++];
     for (int e = w->head[v]; e >= 0; e = w->edges.at[e].next) {
       int u = w->edges.at[e].to;
-      if (w->edges.at[e].room == 0 || u == from || w->via[u] >= 0) continue;
+      if (w->edges.at[back ? e ^ 1 : e].room == 0 || u == from || w->via[u] >= 0) continue;
       w->via[u] = e;
       if (u == to) return true;
       w->queue[last++] = u;
@@ -60,22 +61,6 @@ static void augment(network *w, int from, int to) {
   }
 }
 
-/* Marks the vertices from which `to` can be reached. */
-static void mark_reaching(network *w, int to, bool *reaches) {
-  int first = 0, last = 0;
-  reaches[to] = true;
-  w->queue[last++] = to;
-  while (first < last) {
-    int v = w->queue[first++];
-    for (int e = w->head[v]; e >= 0; e = w->edges.at[e].next) {
-      int u = w->edges.at[e].to;
-      if (reaches[u] || w->edges.at[e ^ 1].room == 0) continue;
-      reaches[u] = true;
-      w->queue[last++] = u;
-    }
-  }
-}
-
 void vtb__min_vertex_cut(vtb_module *m, int n, const int64_t *weight, const bool *source,
                          const bool *sink, const int *edge, int n_edges, bool *cut) {
   network w = {.module = m, .n = 2 * n + 2};
@@ -83,7 +68,6 @@ void vtb__min_vertex_cut(vtb_module *m, int n, const int64_t *weight, const bool
   w.head = VTB_SCRATCH(&w, int, w.n);
   w.via = VTB_SCRATCH(&w, int, w.n);
   w.queue = VTB_SCRATCH(&w, int, w.n);
-  bool *reaches = VTB_SCRATCH(&w, bool, w.n);
   for (int i = 0; i < w.n; i++) w.head[i] = -1;
   for (int v = 0; v < n; v++) {
     assert(weight[v] >= 0);
@@ -94,7 +78,7 @@ void vtb__min_vertex_cut(vtb_module *m, int n, const int64_t *weight, const bool
   for (int e = 0; e < 2 * n_edges; e++) assert(edge[e] >= 0 && edge[e] < n);
   for (int e = 0; e < n_edges; e++)
     connect(&w, 2 * edge[2 * e] + 1, 2 * edge[2 * e + 1], UNBOUNDED);
-  while (find_path(&w, from, to)) augment(&w, from, to);
-  mark_reaching(&w, to, reaches);
-  for (int v = 0; v < n; v++) cut[v] = reaches[2 * v + 1] && !reaches[2 * v];
+  while (search(&w, from, to, false)) augment(&w, from, to);
+  search(&w, to, -1, true); /* what reaches a sink */
+  for (int v = 0; v < n; v++) cut[v] = w.via[2 * v + 1] >= 0 && w.via[2 * v] < 0;
 }

@@ -2,6 +2,7 @@
  * [h, X...] or [X...] if it is made of constants alone. With running scales each value has
  * degrees (degree.c).
  */
+#include "ir/axes.h"
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
@@ -82,39 +83,6 @@ static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lift
   return (vtb__lifted){made->results[0], lead, rank, degree};
 }
 
-static vtb__lifted lift_reduce(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
-  int64_t moved[VTB_MAX_RANK];
-  for (int i = 0; i < n; i++) moved[i] = axes[i] + x.lead;
-  name_after(r, inst);
-  vtb_value *v = vtb_b_reduce(&r->b, inst->op, x.v, moved, n, vtb_attr_int(inst, "keep", 0) != 0);
-  return (vtb__lifted){v, x.lead, inst->results[0]->type.rank, x.degree};
-}
-
-static vtb__lifted lift_transpose(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
-  int n;
-  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
-  int64_t moved[VTB_MAX_RANK];
-  for (int i = 0; i < x.lead; i++) moved[i] = i;
-  for (int i = 0; i < n; i++) moved[i + x.lead] = perm[i] + x.lead;
-  x.v = vtb_b_transpose(&r->b, x.v, moved);
-  return x;
-}
-
-/* slice, pad: the same attributes on the moved axis. */
-static vtb__lifted lift_on_axis(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
-  vtb_attr attrs[8];
-  int n = 0;
-  for (int i = 0; i < inst->n_attrs && n < 8; i++) {
-    attrs[n] = inst->attrs[i];
-    if (vtb_streq(attrs[n].key, "axis")) attrs[n].i += x.lead;
-    n++;
-  }
-  x.v = vtb_build(&r->b, inst->op, &x.v, 1, attrs, n)->results[0];
-  return x;
-}
-
 static vtb__lifted with_lead(vtb__rec *r, vtb__lifted x, int lead) {
   if (x.lead == lead && (lead == 0 || x.v->type.dim[lead - 1].size == r->heads.size)) return x;
   vtb_type t = vtb__rec_type(r, lead, x.v->type.dim + x.lead, x.rank);
@@ -131,7 +99,7 @@ static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
   for (int i = 0; i < n; i++) lead = larger(lead, x[i].lead);
   for (int i = 0; i < n; i++) v[i] = with_lead(r, x[i], lead).v;
   name_after(r, inst);
-  vtb_value *joined = vtb_b_concat(&r->b, v, n, (int)vtb_attr_int(inst, "axis", 0) + lead);
+  vtb_value *joined = vtb_b_with_axes(&r->b, inst, v, 0, lead);
   return (vtb__lifted){joined, lead, inst->results[0]->type.rank, degree};
 }
 
@@ -179,17 +147,18 @@ static vtb__lifted lift_inst(vtb__rec *r, vtb_inst *inst) {
   switch (inst->op) {
   case VTB_OP_reduce_sum:
   case VTB_OP_reduce_max:
-    return lift_reduce(r, inst, x[0]);
+    name_after(r, inst); /* fall through */
+  case VTB_OP_transpose:
+  case VTB_OP_slice:
+  case VTB_OP_pad:
+    x[0].v = vtb_b_with_axes(&r->b, inst, &x[0].v, 0, x[0].lead);
+    x[0].rank = t->rank;
+    return x[0];
   case VTB_OP_reshape:
     return (vtb__lifted){vtb__rec_reshape(r, x[0], t->dim, t->rank), x[0].lead, t->rank,
                          x[0].degree};
   case VTB_OP_broadcast:
     return lift_broadcast(r, inst, x[0]);
-  case VTB_OP_transpose:
-    return lift_transpose(r, inst, x[0]);
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-    return lift_on_axis(r, inst, x[0]);
   case VTB_OP_concat:
     return lift_concat(r, inst, x);
   case VTB_OP_einsum:

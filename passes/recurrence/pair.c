@@ -133,24 +133,11 @@ static vtb__term take_common(vtb__rec *r, terms *x, terms *y) {
 
 /* ---- values of the step ---------------------------------------------------------------------- */
 
-static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
-  vtb_type t = vtb__type_among_ones(&f->v->type, f->axis, rank);
-  return vtb_b_shaped(b, f->v, &t);
-}
-
 /* NULL for an empty sum. */
 static vtb_value *sum_of(vtb_builder *b, const terms *x, int rank) {
   vtb_value *sum = NULL;
-  for (size_t i = 0; i < x->n; i++) {
-    const vtb__term *t = &x->at[i];
-    vtb_value *v = t->coef != 1 || t->n == 0 ? vtb_b_constant(b, t->coef) : NULL;
-    for (int k = 0; k < t->n; k++) {
-      vtb_value *f = on_frame(b, &t->at[k], rank);
-      if (!v && t->at[k].sign < 0) v = vtb_b_constant(b, 1);
-      v = !v ? f : vtb_b_binary(b, t->at[k].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
-    }
-    sum = vtb__joined(b, VTB_OP_add, sum, v);
-  }
+  for (size_t i = 0; i < x->n; i++)
+    sum = vtb__joined(b, VTB_OP_add, sum, vtb__term_value(b, &x->at[i], rank));
   return sum;
 }
 
@@ -181,7 +168,7 @@ static bool as_written(finder *f, vtb_builder *b, const vtb__term *p, const vtb_
       vtb__factor angle = {.v = x, .sign = 1};
       memcpy(angle.axis, p->at[i].axis, sizeof angle.axis);
       out->rho = m;
-      out->angle = on_frame(b, &angle, out->rank);
+      out->angle = vtb__factor_value(b, &angle, out->rank);
       if (sign * q->coef / p->coef < 0) out->angle = vtb_b_unary(b, VTB_OP_neg, out->angle);
       return true;
     }

@@ -158,7 +158,9 @@ bool vtb__same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y);
 /* The same product, when axis x_key of the one frame stands for axis y_key of the other and no
  * other axis occurs. */
 bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_key);
-/* A value of the step that is the product, on a frame of that rank. */
+/* A value of the step that is the factor's own, or the product, on a frame of that rank, against
+ * which it broadcasts. */
+vtb_value *vtb__factor_value(vtb_builder *b, const vtb__factor *f, int rank);
 vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank);
 /* Neither a state nor its scale enters v. */
 bool vtb__rec_is_stateless(vtb__rec *r, const vtb_value *v);

@@ -223,17 +223,18 @@ vtb__term vtb__term_beyond(vtb__rec *r, const vtb__term *t, unsigned axes) {
   return out;
 }
 
-/* A factor on the axes of the frame, so that it broadcasts against the others. */
-static vtb_value *on_frame(vtb_builder *b, const vtb__factor *f, int rank) {
+vtb_value *vtb__factor_value(vtb_builder *b, const vtb__factor *f, int rank) {
   vtb_type t = vtb__type_among_ones(&f->v->type, f->axis, rank);
-  return vtb_b_reshape(b, f->v, &t);
+  return vtb_b_shaped(b, f->v, &t);
 }
 
 vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank) {
-  vtb_value *v = vtb_b_constant(b, t->coef);
-  for (int i = 0; i < t->n; i++)
-    v = vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v,
-                     on_frame(b, &t->at[i], rank));
+  vtb_value *v = t->coef != 1 || t->n == 0 ? vtb_b_constant(b, t->coef) : NULL;
+  for (int i = 0; i < t->n; i++) {
+    vtb_value *f = vtb__factor_value(b, &t->at[i], rank);
+    if (!v && t->at[i].sign < 0) v = vtb_b_constant(b, 1);
+    v = !v ? f : vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
+  }
   return v;
 }
 

@@ -39,43 +39,16 @@ static vtb_value *beside(vtb__widen *w, vtb_value *v, int tail) {
   return vtb_b_reshape(&w->b, x, &t);
 }
 
-static vtb_value *widen_reduce(vtb__widen *w, const vtb_inst *inst, vtb_value *x) {
-  int n, p = vtb_batch_axis(&inst->operands[0]->type);
-  const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
-  int64_t moved[VTB_MAX_RANK];
-  for (int i = 0; i < n; i++) moved[i] = axes[i] + (axes[i] > p);
-  return vtb_b_reduce(&w->b, inst->op, x, moved, n, vtb_attr_int(inst, "keep", 0) != 0);
-}
-
-static vtb_value *widen_transpose(vtb__widen *w, const vtb_inst *inst, vtb_value *x) {
-  int n, p = vtb_batch_axis(&inst->operands[0]->type), to = 0;
-  const int64_t *perm = vtb_attr_ints(inst, "perm", &n);
-  int64_t moved[VTB_MAX_RANK];
-  for (int i = 0; i < n; i++) {
-    moved[to++] = perm[i] + (perm[i] > p);
-    if (perm[i] == p) moved[to++] = p + 1;
-  }
-  return vtb_b_transpose(&w->b, x, moved);
-}
-
 /* slice, pad, concat and the like: their axis moves. */
 static vtb_value *widen_along(vtb__widen *w, const vtb_inst *inst) {
-  VTB_VEC(vtb_value *) at = {0};
+  vtb_value **at = VTB_SCRATCH(&w->b, vtb_value *, inst->n_operands);
   int p = vtb_batch_axis(&inst->results[0]->type), tail = from_end(&inst->results[0]->type, p);
-  int64_t axis = vtb_attr_int(inst, "axis", 0);
   for (int i = 0; i < inst->n_operands; i++) {
     vtb_value *x = beside(w, inst->operands[i], tail);
     vtb_type t = vtb__type_with(&inst->operands[i]->type, p + 1, w->tokens);
-    vtb__put(&w->b, &at, w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t));
+    at[i] = w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t);
   }
-  vtb_attr attrs[4];
-  vtb_check(inst->n_attrs <= 4, "%s has %d attributes", vtb_op_get(inst->op)->name, inst->n_attrs);
-  for (int i = 0; i < inst->n_attrs; i++) {
-    attrs[i] = inst->attrs[i];
-    if (vtb_streq(attrs[i].key, "axis")) attrs[i].i = axis + (axis > p);
-  }
-  vtb_inst *made = vtb_build(&w->b, inst->op, at.at, (int)at.n, attrs, inst->n_attrs);
-  return made->results[0];
+  return vtb_b_with_axes(&w->b, inst, at, p + 1, 1);
 }
 
 static vtb_value *widen_scalar(vtb__widen *w, const vtb_inst *inst) {
@@ -132,16 +105,17 @@ static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
   const vtb_type *out = &inst->results[0]->type;
   int p = vtb_batch_axis(out);
   vtb_type all = vtb__type_with(out, p + 1, w->tokens);
+  vtb_value *x;
   switch (inst->op) {
   case VTB_OP_reshape:
     return vtb_b_reshape(&w->b, vtb__widen_value(w, inst->operands[0]), &all);
   case VTB_OP_broadcast:
     return vtb_b_broadcast(&w->b, beside(w, inst->operands[0], from_end(out, p)), &all);
   case VTB_OP_transpose:
-    return widen_transpose(w, inst, vtb__widen_value(w, inst->operands[0]));
   case VTB_OP_reduce_sum:
   case VTB_OP_reduce_max:
-    return widen_reduce(w, inst, vtb__widen_value(w, inst->operands[0]));
+    x = vtb__widen_value(w, inst->operands[0]);
+    return vtb_b_with_axes(&w->b, inst, &x, vtb_batch_axis(&inst->operands[0]->type) + 1, 1);
   case VTB_OP_einsum:
     return widen_einsum(w, inst, false);
   default:
