@@ -161,6 +161,17 @@ static bool is_quicker(vtb_decision *part, const vtb_decision *whole) {
   return part->fused < (1 - 2 * VTB_FUSION_MARGIN) * whole->fused;
 }
 
+/* With what adjoints go on to, whose time by itself and in the kernel is known when that is there;
+ * sums over samples that are left for later are not counted. */
+static vtb_inst *join_with_back(vtb_pass_context *c, vtb_decision *d, vtb__group *g,
+                                vtb_kernel_kind kind) {
+  d->apart += vtb__group_take_back(g, c->asker);
+  vtb_inst *kernel = vtb__group_join(g, kind);
+  d->fused = vtb_ask(c->asker, kernel).seconds;
+  vtb__group_decided(c, d);
+  return kernel;
+}
+
 /* The kernel that grew round i; NULL: none. Of what the words allow it is all that pays, or all but
  * what some of the words bring. */
 static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_inst *i) {
@@ -182,8 +193,8 @@ static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_
     d = part;
     if (pays) best = some, taken = true;
   }
+  if (taken && (row->flags & BACK)) return join_with_back(c, &d, &best.g, row->kind);
   vtb__group_decided(c, &d);
-  if (taken && (row->flags & BACK)) vtb__group_take_back(&best.g);
   return taken ? vtb__group_join(&best.g, row->kind) : NULL;
 }
 

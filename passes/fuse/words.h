@@ -74,7 +74,7 @@ bool vtb__mixer_takes(const vtb_inst *einsum);
 bool vtb__is_small_product(const vtb_inst *i);
 /* words_mixer_back.c: adjoints of rows that small matrices of the group made go through these to
  * those of what they read, and to sums for the matrices: the group of a scan's adjoint gets what
- * makes these of them. */
-void vtb__group_take_back(vtb__group *g);
+ * makes these of them. Seconds that this took by itself. */
+double vtb__group_take_back(vtb__group *g, vtb_asker *asker);
 
 #endif

@@ -146,6 +146,17 @@ static void put_sums(vtb__group *g, vtb_builder *b, const mixer_way *way, vtb_va
   if (sums) vtb_inst_unlink(sums);
 }
 
+/* What n ways' readers take, which the group's kernel makes from now on. */
+static double seconds_of(vtb_asker *asker, mixer_way *const *ways, int n) {
+  const vtb_inst *asked[4];
+  int n_asked = 0;
+  for (int m = 0; m < n; m++) {
+    asked[n_asked++] = ways[m]->rows;
+    if (ways[m]->sums) asked[n_asked++] = ways[m]->sums;
+  }
+  return vtb_ask_all(asker, asked, n_asked).seconds;
+}
+
 /* The second, if there are two, adds to what the first makes. */
 static void take_back(vtb__group *g, mixer_way *const *ways, int n) {
   const vtb_inst *made = ways[n > 1 && ways[1]->made->order > ways[0]->made->order]->made;
@@ -201,8 +212,9 @@ static void find_way(const vtb__group *g, vtb_inst *map, mixer_way ways[3]) {
       .map = map, .made = o == 1 ? row : scan, .d = o == 1 ? row->results[keys] : scan->results[o]};
 }
 
-void vtb__group_take_back(vtb__group *g) {
+double vtb__group_take_back(vtb__group *g, vtb_asker *asker) {
   mixer_way ways[3] = {{0}}, *pair[2];
+  double apart = 0;
   bool there[3];
   for (int m = 0; m < g->n; m++)
     if (vtb__is_small_map(g->at[m])) find_way(g, g->at[m], ways);
@@ -214,11 +226,15 @@ void vtb__group_take_back(vtb__group *g) {
             vtb_behind_reshapes(ways[1].map->operands[0]) ||
         !begins_with(pair[1]->rows, pair[0]->rows) || !can_begin(g, pair[0]->rows, 2))
       continue;
+    apart += seconds_of(asker, pair, 2);
     take_back(g, pair, 2);
     there[0] = there[1] = false;
   }
   for (int o = 0; o < 3; o++) {
     pair[0] = &ways[o];
-    if (there[o] && can_begin(g, pair[0]->rows, 1)) take_back(g, pair, 1);
+    if (!there[o] || !can_begin(g, pair[0]->rows, 1)) continue;
+    apart += seconds_of(asker, pair, 1);
+    take_back(g, pair, 1);
   }
+  return apart;
 }

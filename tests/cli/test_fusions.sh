@@ -39,6 +39,9 @@ grep -q ' left out$' "$work/fast" || fail "nothing is left out where memory cost
 [ "$(awk 'length > 80' "$work/out" | wc -l)" = 0 ] || fail "wide lines: $out"
 decisions vil_base --train --batch 2 --machine "$work/slow.json"
 [ "$(grep -c ' fused$' "$work/out")" -gt "$(grep -c ' fused$' "$work/fast")" ] || fail "the same where memory is all: $out"
+# what adjoints go on to through small matrices is part of both times
+decisions vil_tiny -D depth=2 --train --batch 128
+awk '$1 == "mixer_adjoints" { n++; bad += $3 < 2.5 * $4 } END { exit !(n == 2 && !bad) }' "$work/out" || fail "times of half a kernel: $out"
 # what is decided is what is made
 made() { expect 0 "$VERTEBRA" dump vil_base --train --batch 2 --machine "$work/fast.json" --stage fused --target cuda --precision bf16-all; }
 made; cp "$work/out" "$work/decided"
