@@ -27,24 +27,34 @@
 
 #include "ir/ir.h"
 
-/* One attention or attention_grad taken apart. Operand numbers are -1 where absent. */
+/* Tables [N, 1 or h, width/2] by which the first `width` channels of rows are turned; 0: they are
+ * not. */
+typedef struct vtb_turn {
+  int cosines, sines;
+  int64_t width;
+} vtb_turn;
+
+/* One attention or attention_grad, or the kernel that holds one, taken apart. Tensors are numbered
+ * as operands, then results; -1 where absent. */
 typedef struct vtb_attention {
   int64_t n_batch, n_queries, n_keys, n_heads, kv_heads, width, value_width;
   int64_t bias_batch, bias_heads; /* sizes of the bias's leading axes; 1 where it has none */
   double scale;
   bool causal, wants_dbias;
+  int q, k, v;
   int bias, y, lse, dy, dlse; /* operands; attention has only a bias */
+  int result[4];              /* y and lse, or dq, dk, dv and dbias */
+  vtb_turn turn[2];           /* of queries and keys, in a kernel of both */
 } vtb_attention;
 
 /* Of an instruction whose shapes hold. */
 vtb_attention vtb_attention_of(const vtb_inst *inst);
 
 /* True for a `fused` of kind "attention": a kernel of rotary embeddings and the attention they lead
- * to, made by passes/fuse/prologue.c. Attribute turned: 1 if q is, 2 if k is, 3 both. Operands: q,
- * then if it is turned its cosines and sines [N, 1 or h, r/2]; k likewise; then those of the
- * attention from v on. Channels 2p and 2p+1 below r become x c - y s and x s + y c; the others
- * stay. Results are the attention's. Or all this of an attention_grad: its q and k are turned, and
- * the adjoints of what is turned are turned back (x c + y s and y c - x s). */
+ * to, made by passes/fuse/words_turns.c. Channels 2p and 2p+1 below the tables' width become
+ * x c - y s and x s + y c; the others stay. Results are the attention's. Or all this of an
+ * attention_grad: its q and k are turned, and the adjoints of what is turned are turned back
+ * (x c + y s and y c - x s). */
 bool vtb_is_turned_attention(const vtb_inst *inst);
 /* The attention or attention_grad in its kernel. */
 const vtb_inst *vtb_turned_attention(const vtb_inst *fused);

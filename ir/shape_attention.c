@@ -4,11 +4,57 @@
 #include "ir/internal.h"
 #include "ir/kernels.h"
 
-vtb_attention vtb_attention_of(const vtb_inst *inst) {
+bool vtb_is_turned_attention(const vtb_inst *inst) {
+  return vtb_kernel_kind_of(inst) == VTB_KERNEL_ATTENTION;
+}
+
+const vtb_inst *vtb_turned_attention(const vtb_inst *fused) {
+  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
+    if (i->op == VTB_OP_attention || i->op == VTB_OP_attention_grad) return i;
+  vtb_bug("no attention in @%s", fused->callee->name);
+}
+
+/* What v is made of, up to an argument or a result of `attention`: what turns it reads rows
+ * first. */
+static const vtb_value *source_of(const vtb_value *v, const vtb_inst *attention) {
+  while (v->def && v->def != attention) v = v->def->operands[0];
+  return v;
+}
+
+/* first = even c - odd s */
+static vtb_turn turn_of(const vtb_value *v) {
+  while (v->def && v->def->op != VTB_OP_sub) v = v->def->operands[0];
+  if (!v->def) return (vtb_turn){0};
+  const vtb_value *cosines = source_of(v->def->operands[0]->def->operands[1], NULL),
+                  *sines = source_of(v->def->operands[1]->def->operands[1], NULL);
+  return (vtb_turn){cosines->index, sines->index, 2 * cosines->type.dim[2].size};
+}
+
+/* Numbers of a kernel's tensors in the place of those of its attention. */
+static void renumber(vtb_attention *a, const vtb_inst *fused, const vtb_inst *attention) {
+  int *const numbers[] = {&a->q, &a->k, &a->v, &a->bias, &a->y, &a->lse, &a->dy, &a->dlse};
+  for (int o = 0; o < 2; o++) a->turn[o] = turn_of(attention->operands[o]);
+  for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+    if (*numbers[n] >= 0)
+      *numbers[n] = source_of(attention->operands[*numbers[n]], attention)->index;
+  for (int r = 0; r < fused->n_results; r++)
+    a->result[source_of(fused->callee->returns[r], attention)->index] = fused->n_operands + r;
+}
+
+vtb_attention vtb_attention_of(const vtb_inst *whole) {
+  const vtb_inst *inst = whole->op == VTB_OP_fused ? vtb_turned_attention(whole) : whole;
   const vtb_type *q = &inst->operands[0]->type, *k = &inst->operands[1]->type,
                  *v = &inst->operands[2]->type;
-  vtb_attention a = {
-      .bias = -1, .y = -1, .lse = -1, .dy = -1, .dlse = -1, .bias_batch = 1, .bias_heads = 1};
+  vtb_attention a = {.q = 0,
+                     .k = 1,
+                     .v = 2,
+                     .bias = -1,
+                     .y = -1,
+                     .lse = -1,
+                     .dy = -1,
+                     .dlse = -1,
+                     .bias_batch = 1,
+                     .bias_heads = 1};
   a.n_batch = q->dim[0].size, a.n_queries = q->dim[1].size, a.n_heads = q->dim[2].size,
   a.width = q->dim[3].size;
   a.n_keys = k->dim[1].size, a.kv_heads = k->dim[2].size, a.value_width = v->dim[3].size;
@@ -22,21 +68,12 @@ vtb_attention vtb_attention_of(const vtb_inst *inst) {
     if (vtb_attr_int(inst, "dlse", 0)) a.dlse = n++;
     a.wants_dbias = vtb_attr_int(inst, "dbias", 0) != 0;
   }
-  if (a.bias < 0) return a;
-  const vtb_type *t = &inst->operands[a.bias]->type;
+  const vtb_type none = {0}, *t = a.bias < 0 ? &none : &inst->operands[a.bias]->type;
+  for (int r = 0; r < inst->n_results; r++) a.result[r] = inst->n_operands + r;
+  if (whole != inst) renumber(&a, whole, inst);
   if (t->rank >= 3) a.bias_heads = t->dim[t->rank - 3].size;
   if (t->rank == 4) a.bias_batch = t->dim[0].size;
   return a;
-}
-
-bool vtb_is_turned_attention(const vtb_inst *inst) {
-  return vtb_kernel_kind_of(inst) == VTB_KERNEL_ATTENTION;
-}
-
-const vtb_inst *vtb_turned_attention(const vtb_inst *fused) {
-  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
-    if (i->op == VTB_OP_attention || i->op == VTB_OP_attention_grad) return i;
-  vtb_bug("no attention in @%s", fused->callee->name);
 }
 
 static const char *name_of(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }

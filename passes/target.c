@@ -6,7 +6,7 @@
  * reshapes that a known batch turns into nothing; the third for the reshapes that split_rows puts
  * around what it widens: two that meet are none, and what they read becomes equal. */
 #define BOUND "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce"
-#define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,grow{of everywhere},prologue"
+#define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,grow{of everywhere}"
 #define KERNELS BOUND "," BEFORE_FUSION ",fuse"
 
 /* Where memory is the limit, of the graph, differentiated or not. */

@@ -290,7 +290,8 @@ static void drop_views(const vtb__group *g, const vtb_value *v) {
 }
 
 static bool is_result(const vtb__group *g, const vtb_inst *i, int r) {
-  return (g->whole && i->op == g->anchor->op && vtb_scan_computes(i, r)) ||
+  return (g->whole && i->op == g->anchor->op && vtb_scan_computes(i, r) &&
+          !vtb_is_read(i->results[r])) ||
          vtb__group_is_read(g, i->results[r]);
 }
 

@@ -30,6 +30,7 @@ VTB__ANCHOR(local)
 VTB__ANCHOR(filter_adjoint)  /* that of a convolution's input, with its group or not */
 VTB__ANCHOR(filter_adjoints) /* a group that has those of input and weight */
 VTB__ANCHOR(cell)            /* a scan of any kind */
+VTB__ANCHOR(attention)       /* or its adjoint */
 /* Scans by steps that evaluate a body, their adjoints; running maxima; scans by tiles. */
 VTB__ANCHOR(steps)
 VTB__ANCHOR(steps_adjoint)
@@ -37,6 +38,7 @@ VTB__ANCHOR(maximum)
 VTB__ANCHOR(tiles)
 VTB__ANCHOR(tiles_adjoint) /* the way back of those of few tokens */
 
+VTB__WORD(turn)            /* what turns queries or keys, and their adjoints back (words_turns.c) */
 VTB__WORD(elementwise)     /* of the anchor's shape, all that it makes */
 VTB__WORD(sibling)         /* the same, of what is read beside the anchor */
 VTB__WORD(row_parts)       /* means and squares of the rows that it makes (fuse_norms.c) */

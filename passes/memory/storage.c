@@ -184,22 +184,20 @@ static void note_einsum(storage *s, const vtb_inst *whole, const vtb_inst *einsu
 
 /* Alone or with what turns q and k first, which would be rounded twice. */
 static void note_attention(storage *s, const vtb_inst *i) {
-  bool fused = i->op == VTB_OP_fused;
-  int64_t turned = fused ? vtb_attr_int(i, "turned", 0) : 0;
-  const vtb_inst *inner = fused ? vtb_turned_attention(i) : i;
+  const vtb_inst *inner = i->op == VTB_OP_fused ? vtb_turned_attention(i) : i;
   bool rounds = vtb_factors_of(inner) == s->half;
-  vtb_attention a = vtb_attention_of(inner);
-  int q = 0, k = turned & 1 ? 3 : 1, v = turned & 2 ? k + 3 : k + 1, shift = v - 2;
+  vtb_attention a = vtb_attention_of(i);
+  const int factors[] = {a.q, a.k, a.v};
   for (int o = 0; o < i->n_operands; o++)
-    note(s, i->operands[o], o == q || o == k || o == v ? 0 : READ);
-  note(s, i->operands[q], rounds && (s->trusts || !(turned & 1)) ? FACTOR : READ);
-  note(s, i->operands[k], rounds && (s->trusts || !(turned & 2)) ? FACTOR : READ);
-  note(s, i->operands[v], rounds ? FACTOR : READ);
+    note(s, i->operands[o], o == a.q || o == a.k || o == a.v ? 0 : READ);
+  for (int f = 0; f < 3; f++)
+    note(s, i->operands[factors[f]],
+         rounds && (s->trusts || f == 2 || !a.turn[f].width) ? FACTOR : READ);
   for (int r = 0; r < i->n_results; r++) note(s, i->results[r], rounds ? PRODUCT : MADE);
   /* logarithms are wide */
-  if (inner->op == VTB_OP_attention) note(s, i->results[1], BARRED);
-  if (a.lse >= 0) note(s, i->operands[a.lse + shift], BARRED);
-  if (a.dlse >= 0) note(s, i->operands[a.dlse + shift], BARRED);
+  if (inner->op == VTB_OP_attention) note(s, i->results[a.result[1] - i->n_operands], BARRED);
+  if (a.lse >= 0) note(s, i->operands[a.lse], BARRED);
+  if (a.dlse >= 0) note(s, i->operands[a.dlse], BARRED);
 }
 
 static void note_tensor(storage *s, const vtb_inst *i, int tensor, unsigned facts) {

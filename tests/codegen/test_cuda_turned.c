@@ -171,7 +171,7 @@ static void check(const turned_case *all, int n_cases, bool grad) {
   for (; c.n_cases < n_cases; c.n_cases++) add(&c, &all[c.n_cases], grad);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "prologue");
+  cuda_passes(c.m, "grow{rotary}");
   int kernels = turned_kernels(c.f, &others);
   CHECK_MSG(kernels == n_cases && others == 0, "%d kernels, %d other ops", kernels, others);
   cuda_check(c.m, c.f, c.args, factors ? 3e-2 : 1e-4,
@@ -239,7 +239,7 @@ static void check_stored(vtb_precision precision, const char *stored) {
   add(&c, &some, true);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
-  cuda_passes(c.m, "prologue");
+  cuda_passes(c.m, "grow{rotary}");
   vtb_codegen_options o = {.precision = precision};
   CHECK_MSG(cuda_plan(c.m, c.f, &o, &plan, &err) == VTB_OK, "%s", err.text);
   int found = 0;

@@ -87,7 +87,7 @@ static void check(const turned_case *c, unsigned long long *seed) {
   vtb_func *f = m->entry = vtb_module_find(m, "f");
   vtb_pass_context context = {.module = m};
   CHECK(vtb_run_pipeline(&context,
-                         &(vtb_pipeline_options){.pipeline = "prologue", .verify_each = true},
+                         &(vtb_pipeline_options){.pipeline = "grow{rotary}", .verify_each = true},
                          &err) == VTB_OK);
   int kernels = 0, bare = 0;
   for (const vtb_inst *i = f->first; i; i = i->next) {

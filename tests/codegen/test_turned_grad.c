@@ -68,7 +68,7 @@ static under_test build(const grad_case *t, ending how) {
   u.m->entry = u.f;
   vtb_error err = {0};
   vtb_pass_context context = {.module = u.m};
-  vtb_pipeline_options o = {.pipeline = "prologue", .verify_each = true};
+  vtb_pipeline_options o = {.pipeline = "grow{rotary}", .verify_each = true};
   CHECK_MSG(vtb_run_pipeline(&context, &o, &err) == VTB_OK, "%s", err.text);
   return u;
 }
@@ -136,7 +136,8 @@ TEST(queries_that_stay_outside) {
     CHECK_MSG(kernels == 1 && others > 0, "ending %d: %d kernels, %d other ops", (int)endings[i],
               kernels, others);
     for (const vtb_inst *k = u.f->first; k; k = k->next)
-      if (vtb_is_turned_attention(k)) CHECK(vtb_attr_int(k, "turned", 0) == 2);
+      if (vtb_is_turned_attention(k))
+        CHECK(!vtb_attention_of(k).turn[0].width && vtb_attention_of(k).turn[1].width);
     vtb_module_free(u.m);
   }
 }

@@ -25,8 +25,7 @@ static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 /* ---- shared with the adjoint ----------------------------------------------------------------- */
 
 vtb__attention vtb__attention_make(vtb_cpu *c, const vtb_inst *inst) {
-  vtb__attention g = {
-      .c = c, .a = vtb_attention_of(inst), .q = 0, .k = 1, .v = 2, .y = inst->n_operands};
+  vtb__attention g = {.c = c, .a = vtb_attention_of(inst)};
   int64_t rows = c->width >= 16 ? 8 : 6;
   g.n_blocks = ceil_div(g.a.n_queries, QUERIES);
   g.block = ceil_div(ceil_div(g.a.n_queries, g.n_blocks), rows) * rows;
@@ -96,7 +95,7 @@ static void turn_pair(vtb_cpu *c, LLVMValueRef row, LLVMValueRef cosine, LLVMVal
   vtb_cpu_store(c, vtb_cpu_fma(c, x, sine, LLVMBuildFMul(c->b, y, cosine, "")), second);
 }
 
-static void turn_rows(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head,
+static void turn_rows(const vtb__attention *g, const vtb_turn *t, LLVMValueRef head,
                       LLVMValueRef from, LLVMValueRef n, LLVMValueRef rows, int64_t ld, bool back) {
   vtb_cpu *c = g->c;
   if (!t || !t->width) return;
@@ -123,18 +122,18 @@ static void turn_rows(const vtb__attention *g, const vtb__turn *t, LLVMValueRef 
   vtb_cpu_for_end(c, &l);
 }
 
-void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head,
+void vtb__attention_turn(const vtb__attention *g, const vtb_turn *t, LLVMValueRef head,
                          LLVMValueRef from, LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
   turn_rows(g, t, head, from, n, rows, ld, false);
 }
 
-void vtb__attention_turn_back(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head,
+void vtb__attention_turn_back(const vtb__attention *g, const vtb_turn *t, LLVMValueRef head,
                               LLVMValueRef from, LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
   turn_rows(g, t, head, from, n, rows, ld, true);
 }
 
 void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width,
-                              const vtb__turn *turn, LLVMValueRef rows, int64_t ld,
+                              const vtb_turn *turn, LLVMValueRef rows, int64_t ld,
                               LLVMValueRef out) {
   vtb_cpu *c = g->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_tiles), k_(c, 1));
@@ -278,9 +277,9 @@ static void one_tile(forward *f, LLVMValueRef tile) {
   vtb__attention *g = &f->g;
   vtb_cpu *c = g->c;
   vtb__attention_tile(g, tile);
-  LLVMValueRef q = f->q ? f->q : vtb__attention_row(g, g->q, g->i0, g->head);
+  LLVMValueRef q = f->q ? f->q : vtb__attention_row(g, g->a.q, g->i0, g->head);
   LLVMValueRef ld_s = k_(c, g->ld_s), ld_v = k_(c, g->ld_v),
-               ld_q = k_(c, f->q ? g->ld_k : g->t->t[g->q].stride[1]);
+               ld_q = k_(c, f->q ? g->ld_k : g->t->t[g->a.q].stride[1]);
   vtb__smallgemm(c, q, ld_q, k_(c, 1), vtb__attention_tile_at(g, f->kt, tile, g->a.width), ld_s,
                  vtb_cpu_f32(c, 0), f->s, ld_s, g->rows, g->vectors, k_(c, g->a.width));
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), g->rows, k_(c, 1));
@@ -317,15 +316,15 @@ static void one_block(forward *f, LLVMValueRef block) {
   vtb_cpu *c = g->c;
   vtb__attention_block(g, block);
   if (f->q) {
-    vtb__attention_pack(g, g->q, g->head, g->a.width, g->i0, g->rows, f->q, g->ld_k);
-    vtb__attention_turn(g, &g->turn_q, g->head, g->i0, g->rows, f->q, g->ld_k);
+    vtb__attention_pack(g, g->a.q, g->head, g->a.width, g->i0, g->rows, f->q, g->ld_k);
+    vtb__attention_turn(g, &g->a.turn[0], g->head, g->i0, g->rows, f->q, g->ld_k);
   }
   vtb__fill(c, f->m, k_(c, g->block), -FLT_MAX);
   vtb__fill(c, f->l, k_(c, g->block), 0);
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), vtb__attention_tiles(g), k_(c, 1));
   one_tile(f, t.i);
   vtb_cpu_for_end(c, &t);
-  finish_rows(f, g->y, g->y + 1);
+  finish_rows(f, g->a.result[0], g->a.result[1]);
 }
 
 static void emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
@@ -345,16 +344,16 @@ static void emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
   f.o = vtb__attention_scratch(g, g->block * g->ld_v);
   f.m = vtb__attention_scratch(g, vtb__padded(c, g->block));
   f.l = vtb__attention_scratch(g, vtb__padded(c, g->block));
-  bool packed = a->width % c->width || g->turn_k.width;
+  bool packed = a->width % c->width || g->a.turn[1].width;
   LLVMValueRef rows = packed ? vtb__attention_scratch(g, g->tile * g->ld_k) : NULL;
-  if (g->turn_q.width) f.q = vtb__attention_scratch(g, g->block * g->ld_k);
+  if (g->a.turn[0].width) f.q = vtb__attention_scratch(g, g->block * g->ld_k);
 
   LLVMValueRef pair = vtb_cpu_div(c, g->t->index, parts), part = vtb_cpu_rem(c, g->t->index, parts);
   g->batch = vtb_cpu_div(c, pair, a->n_heads);
   g->head = vtb_cpu_rem(c, pair, a->n_heads);
   LLVMValueRef kv = vtb__attention_kv_head(g);
-  vtb__attention_transpose(g, g->k, kv, a->width, &g->turn_k, rows, g->ld_k, f.kt);
-  vtb__attention_pack(g, g->v, kv, a->value_width, k_(c, 0), k_(c, a->n_keys), f.v, g->ld_v);
+  vtb__attention_transpose(g, g->a.k, kv, a->width, &g->a.turn[1], rows, g->ld_k, f.kt);
+  vtb__attention_pack(g, g->a.v, kv, a->value_width, k_(c, 0), k_(c, a->n_keys), f.v, g->ld_v);
   LLVMValueRef from = vtb_cpu_mul(c, part, per_part);
   LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, k_(c, per_part)), k_(c, g->n_blocks));
   vtb_cpu_for blocks = vtb_cpu_for_begin(c, from, to, k_(c, 1));
@@ -368,29 +367,9 @@ void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst) {
   emit(c, inst, &g);
 }
 
-/* Number of the next operand; its tables follow it. */
-static int take_turned(const vtb_inst *fused, bool is_turned, int *next, vtb__turn *t) {
-  int at = (*next)++;
-  if (!is_turned) return at;
-  t->cosines = (*next)++;
-  t->sines = (*next)++;
-  t->width = 2 * fused->operands[t->cosines]->type.dim[2].size;
-  return at;
-}
-
 void vtb__cpu_turned_attention(vtb_cpu *c, const vtb_inst *fused) {
-  const vtb_inst *inst = vtb_turned_attention(fused);
-  int64_t turned = vtb_attr_int(fused, "turned", 0);
-  vtb__attention g = vtb__attention_make(c, inst);
-  int next = 0, *others[] = {&g.a.bias, &g.a.y, &g.a.lse, &g.a.dy, &g.a.dlse};
-  g.q = take_turned(fused, turned & 1, &next, &g.turn_q);
-  g.k = take_turned(fused, turned & 2, &next, &g.turn_k);
-  for (int i = 0; i < 5; i++)
-    if (*others[i] >= 0) *others[i] += next - g.v;
-  g.v = next;
-  g.y = fused->n_operands;
-  if (inst->op == VTB_OP_attention_grad)
-    vtb__attention_grad_emit(c, fused, &g);
+  if (vtb_turned_attention(fused)->op == VTB_OP_attention)
+    vtb__cpu_attention(c, fused);
   else
-    emit(c, fused, &g);
+    vtb__cpu_attention_grad(c, fused);
 }

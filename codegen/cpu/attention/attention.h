@@ -9,18 +9,10 @@
 #include "codegen/cpu/scan/linscan.h"
 #include "ir/attention.h"
 
-/* A rotary embedding of rows: numbers of its tables [N, 1 or h, width/2]; width 0: none. */
-typedef struct vtb__turn {
-  int cosines, sines;
-  int64_t width;
-} vtb__turn;
-
 typedef struct vtb__attention {
   vtb_cpu *c;
   vtb_cpu_task *t; /* under construction */
   vtb_attention a;
-  int q, k, v, y; /* numbers of tensors; lse is after y */
-  vtb__turn turn_q, turn_k;
   int64_t block, n_blocks;  /* queries a block */
   int64_t tile, n_tiles;    /* keys a tile, a multiple of the vector where there are several */
   int64_t ld_s, ld_k, ld_v; /* row lengths of scores, keys and queries, values */
@@ -31,7 +23,6 @@ typedef struct vtb__attention {
 } vtb__attention;
 
 vtb__attention vtb__attention_make(vtb_cpu *c, const vtb_inst *inst);
-void vtb__attention_grad_emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of);
 LLVMValueRef vtb__attention_scratch(vtb__attention *g, int64_t floats);
 LLVMValueRef vtb__attention_kv_head(const vtb__attention *g);
 
@@ -45,14 +36,14 @@ void vtb__attention_pack(const vtb__attention *g, int tensor, LLVMValueRef head,
  * rows, NULL where the width is whole vectors and nothing turned. Columns beyond the last key
  * repeat it. */
 void vtb__attention_transpose(vtb__attention *g, int tensor, LLVMValueRef head, int64_t width,
-                              const vtb__turn *turn, LLVMValueRef rows, int64_t ld,
+                              const vtb_turn *turn, LLVMValueRef rows, int64_t ld,
                               LLVMValueRef out);
 
 /* Turns packed rows of the tokens from `from` on; nothing if t is NULL or no turn. */
-void vtb__attention_turn(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head,
+void vtb__attention_turn(const vtb__attention *g, const vtb_turn *t, LLVMValueRef head,
                          LLVMValueRef from, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 /* The same of adjoints, the other way round. */
-void vtb__attention_turn_back(const vtb__attention *g, const vtb__turn *t, LLVMValueRef head,
+void vtb__attention_turn_back(const vtb__attention *g, const vtb_turn *t, LLVMValueRef head,
                               LLVMValueRef from, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 
 /* Sets i0 and rows of block `block`. */

@@ -15,7 +15,6 @@ typedef struct backward {
   LLVMValueRef k, kt, vt, dk, dv;       /* of a head */
   LLVMValueRef q, dy, dq, s, ds;        /* of a block */
   LLVMValueRef lse, delta, row, values; /* of a block; one row; a tile's rows of values */
-  int r;                                /* number of the first result */
 } backward;
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
@@ -65,8 +64,8 @@ static void pack_block(backward *w) {
   vtb__attention *g = &w->g;
   vtb_cpu *c = g->c;
   const vtb_attention *a = &g->a;
-  vtb__attention_pack(g, g->q, g->head, a->width, g->i0, g->rows, w->q, g->ld_k);
-  vtb__attention_turn(g, &g->turn_q, g->head, g->i0, g->rows, w->q, g->ld_k);
+  vtb__attention_pack(g, g->a.q, g->head, a->width, g->i0, g->rows, w->q, g->ld_k);
+  vtb__attention_turn(g, &g->a.turn[0], g->head, g->i0, g->rows, w->q, g->ld_k);
   vtb__attention_pack(g, a->dy, g->head, a->value_width, g->i0, g->rows, w->dy, g->ld_v);
   vtb__cols cols = vtb__cols_all(c, a->value_width, false);
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), g->rows, k_(c, 1));
@@ -162,23 +161,23 @@ static void one_block(backward *w, LLVMValueRef block) {
                  k_(c, g->ld_k), vtb_cpu_f32(c, 1), w->dq, k_(c, g->ld_k), g->rows,
                  k_(c, g->ld_k / c->width), g->cols);
   vtb_cpu_for_end(c, &t);
-  vtb__attention_turn_back(g, &g->turn_q, g->head, g->i0, g->rows, w->dq, g->ld_k);
-  unpack(g, w->dq, g->ld_k, g->a.width, g->a.scale, w->r, g->head, g->i0, g->rows);
+  vtb__attention_turn_back(g, &g->a.turn[0], g->head, g->i0, g->rows, w->dq, g->ld_k);
+  unpack(g, w->dq, g->ld_k, g->a.width, g->a.scale, g->a.result[0], g->head, g->i0, g->rows);
 }
 
 static void transpose_head(backward *w, LLVMValueRef kv) {
   vtb__attention *g = &w->g;
   const vtb_attention *a = &g->a;
   int64_t width = g->c->width;
-  bool packed = a->width % width || g->turn_k.width;
-  vtb__attention_transpose(g, g->k, kv, a->width, &g->turn_k, packed ? w->values : NULL, g->ld_k,
-                           w->kt);
-  vtb__attention_transpose(g, g->v, kv, a->value_width, NULL,
+  bool packed = a->width % width || g->a.turn[1].width;
+  vtb__attention_transpose(g, g->a.k, kv, a->width, &g->a.turn[1], packed ? w->values : NULL,
+                           g->ld_k, w->kt);
+  vtb__attention_transpose(g, g->a.v, kv, a->value_width, NULL,
                            a->value_width % width ? w->values : NULL, g->ld_v, w->vt);
 }
 
 static void inputs(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
-  backward w = {.g = *of, .r = of->y};
+  backward w = {.g = *of};
   vtb__attention *g = &w.g;
   const vtb_attention *a = &g->a;
   g->t = vtb_cpu_task_begin(c, inst, "attention_grad", a->n_batch * a->kv_heads, 1);
@@ -187,8 +186,8 @@ static void inputs(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
   LLVMValueRef kv = vtb_cpu_rem(c, g->t->index, a->kv_heads);
   g->batch = vtb_cpu_div(c, g->t->index, a->kv_heads);
   transpose_head(&w, kv);
-  vtb__attention_pack(g, g->k, kv, a->width, zero, keys, w.k, g->ld_k);
-  vtb__attention_turn(g, &g->turn_k, kv, zero, keys, w.k, g->ld_k);
+  vtb__attention_pack(g, g->a.k, kv, a->width, zero, keys, w.k, g->ld_k);
+  vtb__attention_turn(g, &g->a.turn[1], kv, zero, keys, w.k, g->ld_k);
   vtb__fill(c, w.dk, k_(c, a->n_keys * g->ld_k), 0);
   vtb__fill(c, w.dv, k_(c, a->n_keys * g->ld_v), 0);
   int64_t shared = a->n_heads / a->kv_heads;
@@ -198,9 +197,9 @@ static void inputs(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
   one_block(&w, blocks.i);
   vtb_cpu_for_end(c, &blocks);
   vtb_cpu_for_end(c, &heads);
-  vtb__attention_turn_back(g, &g->turn_k, kv, zero, keys, w.dk, g->ld_k);
-  unpack(g, w.dk, g->ld_k, a->width, a->scale, w.r + 1, kv, zero, keys);
-  unpack(g, w.dv, g->ld_v, a->value_width, 1, w.r + 2, kv, zero, keys);
+  vtb__attention_turn_back(g, &g->a.turn[1], kv, zero, keys, w.dk, g->ld_k);
+  unpack(g, w.dk, g->ld_k, a->width, a->scale, a->result[1], kv, zero, keys);
+  unpack(g, w.dv, g->ld_v, a->value_width, 1, a->result[2], kv, zero, keys);
   vtb_cpu_task_end(c, g->t);
 }
 
@@ -212,7 +211,7 @@ static void clear_rows(backward *w) {
   vtb_cpu *c = g->c;
   g->j0 = k_(c, 0);
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), g->rows, k_(c, 1));
-  LLVMValueRef row = vtb__attention_bias_row(g, w->r + 3, vtb_cpu_add(c, g->i0, r.i));
+  LLVMValueRef row = vtb__attention_bias_row(g, g->a.result[3], vtb_cpu_add(c, g->i0, r.i));
   vtb_cpu_for j = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->a.n_keys), k_(c, 1));
   vtb_cpu_store(c, vtb_cpu_f32(c, 0), vtb_cpu_at(c, row, j.i));
   vtb_cpu_for_end(c, &j);
@@ -220,7 +219,7 @@ static void clear_rows(backward *w) {
 }
 
 static void bias(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
-  backward w = {.g = *of, .r = of->y};
+  backward w = {.g = *of};
   vtb__attention *g = &w.g;
   const vtb_attention *a = &g->a;
   bool by_batch = a->bias_batch > 1;
@@ -241,19 +240,15 @@ static void bias(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
   pack_block(&w);
   vtb_cpu_for t = vtb_cpu_for_begin(c, zero, vtb__attention_tiles(g), one);
   vtb__attention_tile(g, t.i);
-  probabilities(&w, t.i, w.r + 3);
+  probabilities(&w, t.i, a->result[3]);
   vtb_cpu_for_end(c, &t);
   vtb_cpu_for_end(c, &h);
   vtb_cpu_for_end(c, &b);
   vtb_cpu_task_end(c, g->t);
 }
 
-void vtb__attention_grad_emit(vtb_cpu *c, const vtb_inst *inst, const vtb__attention *of) {
-  inputs(c, inst, of);
-  if (of->a.wants_dbias) bias(c, inst, of);
-}
-
 void vtb__cpu_attention_grad(vtb_cpu *c, const vtb_inst *inst) {
   vtb__attention g = vtb__attention_make(c, inst);
-  vtb__attention_grad_emit(c, inst, &g);
+  inputs(c, inst, &g);
+  if (g.a.wants_dbias) bias(c, inst, &g);
 }

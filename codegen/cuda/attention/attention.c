@@ -32,46 +32,22 @@
 
 typedef enum result { DQ, DK, DV, DBIAS } result; /* as in text/attention_grad.cu */
 
-/* Tables [N, 1 or heads, width/2] of rows whose first `width` channels turn; 0: none. The adjoint
- * reads rows that attention_turn.cu has turned before, from the temporary `rows`. */
+/* How rows are turned; the adjoint reads rows that attention_turn.cu has turned before, from the
+ * temporary `rows`, -1: none. */
 typedef struct turn {
-  int cosines, sines, rows;
-  int64_t width;
+  vtb_turn by;
+  int rows;
 } turn;
 
-/* An attention and the numbers of its tensors. */
 typedef struct operands {
   vtb_attention a;
-  int q, k, v, y; /* y: the first result */
   turn turn_q, turn_k;
 } operands;
 
 static operands operands_of(const vtb_inst *inst) {
-  operands o = {.a = vtb_attention_of(inst), .q = 0, .k = 1, .v = 2, .y = inst->n_operands};
-  o.turn_q.rows = o.turn_k.rows = -1;
-  return o;
-}
-
-/* Number of the next operand; its tables follow it. */
-static int take_turned(const vtb_inst *fused, bool is_turned, int *next, turn *t) {
-  int at = (*next)++;
-  if (!is_turned) return at;
-  t->cosines = (*next)++;
-  t->sines = (*next)++;
-  t->width = 2 * fused->operands[t->cosines]->type.dim[2].size;
-  return at;
-}
-
-static operands turned_operands_of(const vtb_inst *fused) {
-  int64_t turned = vtb_attr_int(fused, "turned", 0);
-  operands o = operands_of(vtb_turned_attention(fused));
-  int next = 0, *others[] = {&o.a.bias, &o.a.y, &o.a.lse, &o.a.dy, &o.a.dlse};
-  o.q = take_turned(fused, turned & 1, &next, &o.turn_q);
-  o.k = take_turned(fused, turned & 2, &next, &o.turn_k);
-  for (int i = 0; i < 5; i++)
-    if (*others[i] >= 0) *others[i] += next - o.v;
-  o.v = next;
-  o.y = fused->n_operands;
+  operands o = {.a = vtb_attention_of(inst)};
+  o.turn_q = (turn){o.a.turn[0], -1};
+  o.turn_k = (turn){o.a.turn[1], -1};
   return o;
 }
 
@@ -136,11 +112,11 @@ static void fill_shapes(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
 /* And those of long sequences. */
 static void fill_common(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   const vtb_attention *a = &o->a;
-  bool four_q = fill_turned_row(c, k, "q", o->q, &o->turn_q, "i", "head");
-  bool four_k = fill_turned_row(c, k, "k", o->k, &o->turn_k, "j", "kv");
-  bool four = four_q && four_k && vtb_cuda_rows_of_four(c, o->v) &&
+  bool four_q = fill_turned_row(c, k, "q", o->a.q, &o->turn_q, "i", "head");
+  bool four_k = fill_turned_row(c, k, "k", o->a.k, &o->turn_k, "j", "kv");
+  bool four = four_q && four_k && vtb_cuda_rows_of_four(c, o->a.v) &&
               (a->dy < 0 || vtb_cuda_rows_of_four(c, a->dy));
-  fill_row(c, k, "v", o->v, "j", "kv");
+  fill_row(c, k, "v", o->a.v, "j", "kv");
   VTB_CUDA_NUMBERS(k, {"FOUR", four});
   fill_shapes(c, k, o);
 }
@@ -189,11 +165,11 @@ static void fill_table(vtb_cuda *c, vtb_cuda_kernel *k, const char *name, int te
 }
 
 static void fill_tables(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
-  VTB_CUDA_NUMBERS(k, {"Q_TURNED", o->turn_q.width}, {"K_TURNED", o->turn_k.width});
-  fill_table(c, k, "q_cosines", o->turn_q.cosines, "i", "head");
-  fill_table(c, k, "q_sines", o->turn_q.sines, "i", "head");
-  fill_table(c, k, "k_cosines", o->turn_k.cosines, "j", "kv");
-  fill_table(c, k, "k_sines", o->turn_k.sines, "j", "kv");
+  VTB_CUDA_NUMBERS(k, {"Q_TURNED", o->turn_q.by.width}, {"K_TURNED", o->turn_k.by.width});
+  fill_table(c, k, "q_cosines", o->turn_q.by.cosines, "i", "head");
+  fill_table(c, k, "q_sines", o->turn_q.by.sines, "i", "head");
+  fill_table(c, k, "k_cosines", o->turn_k.by.cosines, "j", "kv");
+  fill_table(c, k, "k_sines", o->turn_k.by.sines, "j", "kv");
 }
 
 /* ---- forward --------------------------------------------------------------------------------- */
@@ -208,16 +184,16 @@ static bool is_wide(const vtb_cuda *c, int tensor) {
 
 /* The element type of tiles: what is turned in its tile must not have been rounded by it before. */
 static const char *tile_type(const vtb_cuda *c, const operands *o, bool queries_too) {
-  bool wide =
-      (o->turn_k.width && is_wide(c, o->k)) || (queries_too && o->turn_q.width && is_wide(c, o->q));
+  bool wide = (o->turn_k.by.width && is_wide(c, o->a.k)) ||
+              (queries_too && o->turn_q.by.width && is_wide(c, o->a.q));
   return wide ? "float" : vtb__cuda_tile_type(c);
 }
 
 static void fill_results(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
-  vtb_cuda_out(k, o->y, "y");
-  vtb_cuda_out(k, o->y + 1, "lse");
-  vtb_cuda_fill(k, "y_at", "%s", element_at(c, o->y, "i", "head", "x"));
-  vtb_cuda_fill(k, "lse_at", "%s", element_at(c, o->y + 1, "i", "head", NULL));
+  vtb_cuda_out(k, o->a.result[0], "y");
+  vtb_cuda_out(k, o->a.result[1], "lse");
+  vtb_cuda_fill(k, "y_at", "%s", element_at(c, o->a.result[0], "i", "head", "x"));
+  vtb_cuda_fill(k, "lse_at", "%s", element_at(c, o->a.result[1], "i", "head", NULL));
 }
 
 static bool is_short(const vtb_cuda *c, const operands *o) {
@@ -247,7 +223,7 @@ typedef struct short_shape {
 static short_shape short_shape_of(const vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
   short_shape s = {.queries =
-                       o->turn_q.width && is_wide(c, o->q) ? "float" : vtb__cuda_tile_type(c)};
+                       o->turn_q.by.width && is_wide(c, o->a.q) ? "float" : vtb__cuda_tile_type(c)};
   int64_t heads = a->n_batch * a->n_heads, all = ceil_div(a->n_queries, 16) * 16;
   int64_t most = all < 256 ? all : 256;
   bool busy = heads * ceil_div(a->n_queries, most) >= 2 * vtb_cuda_gpu(c)->processors;
@@ -258,9 +234,9 @@ static short_shape short_shape_of(const vtb_cuda *c, const operands *o) {
 
 /* Of texts that copy rows sixteen bytes at a time. */
 static void fill_whole_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
-  fill_rows(c, k, "q", "Q_EIGHT", o->q, NULL, "head");
-  fill_rows(c, k, "k", "K_EIGHT", o->k, NULL, "kv");
-  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_rows(c, k, "q", "Q_EIGHT", o->a.q, NULL, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->a.k, NULL, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->a.v, NULL, "kv");
   fill_shapes(c, k, o);
   fill_tables(c, k, o);
   fill_results(c, k, o);
@@ -276,7 +252,7 @@ static void attend_short(vtb_cuda *c, const operands *o) {
   vtb_cuda_fill(k, "TQ", "%s", s.queries);
   if (rounds_to_half(c) && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH)
     vtb_cuda_pair(k);
-  VTB_CUDA_NUMBERS(k, {"ROWS", s.rows}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
+  VTB_CUDA_NUMBERS(k, {"ROWS", s.rows}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->a.result[0])});
   vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_BLOCKS"));
 }
 
@@ -303,8 +279,8 @@ static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
       {"THREADS", threads},
       {"CAUSAL", a->causal},
       {few ? "ROWS" : "PARTS", few ? s.rows : parts},
-      {"K_EIGHT", rows_of_eight(c, o->k)},
-      {"V_EIGHT", rows_of_eight(c, o->v)},
+      {"K_EIGHT", rows_of_eight(c, o->a.k)},
+      {"V_EIGHT", rows_of_eight(c, o->a.v)},
       {"BIAS", a->bias >= 0},
   };
   const char *file = few ? "attention_short.cu" : "attention_tiles.cu",
@@ -326,7 +302,7 @@ static void attend_tiles(vtb_cuda *c, const operands *o) {
       vtb_cuda_begin_text(c, "attention", "attention_tiles.cu", (int)(THREADS * parts));
   fill_whole_rows(c, k, o);
   vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
-  VTB_CUDA_NUMBERS(k, {"PARTS", parts}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->y)});
+  VTB_CUDA_NUMBERS(k, {"PARTS", parts}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->a.result[0])});
   vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_TILES"));
 }
 
@@ -346,7 +322,7 @@ static void attend(vtb_cuda *c, const operands *o) {
   fill_tables(c, k, o);
   fill_results(c, k, o);
   vtb_cuda_fill(k, "T", "%s", tile_type(c, o, true));
-  VTB_CUDA_NUMBERS(k, {"KEPT", o->turn_q.width && a->width <= KEPT_WIDTH});
+  VTB_CUDA_NUMBERS(k, {"KEPT", o->turn_q.by.width && a->width <= KEPT_WIDTH});
   vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_TILES * OUT_TILES"));
 }
 
@@ -367,11 +343,11 @@ static void make_turned(vtb_cuda *c, int tensor, turn *t) {
   t->rows = vtb_cuda_temp(c, vtb_type_count(type) * (vtb_streq(element, "float") ? 4 : 2));
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "attention_turn", "attention_turn.cu", 256);
   fill_row(c, k, "rows", tensor, "i", "head");
-  fill_table(c, k, "cosines", t->cosines, "i", "head");
-  fill_table(c, k, "sines", t->sines, "i", "head");
+  fill_table(c, k, "cosines", t->by.cosines, "i", "head");
+  fill_table(c, k, "sines", t->by.sines, "i", "head");
   vtb_cuda_temp_out(k, t->rows, element, "turned");
   VTB_CUDA_NUMBERS(k, {"N", type->dim[1].size}, {"HEADS", type->dim[2].size}, {"K", width},
-                   {"TURNED", t->width}, {"FOUR", four}, {"ITEMS", items});
+                   {"TURNED", t->by.width}, {"FOUR", four}, {"ITEMS", items});
   vtb_cuda_launch(k, ceil_div(items, 256));
 }
 
@@ -399,9 +375,9 @@ static void fill_turned_back(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o,
   static const turn none;
   const turn *t = r == DQ ? &o->turn_q : r == DK ? &o->turn_k : &none;
   const char *token = r == DQ ? "i" : "j", *head = r == DQ ? "head" : "kv";
-  fill_table(c, k, "cosines", t->cosines, token, head);
-  fill_table(c, k, "sines", t->sines, token, head);
-  VTB_CUDA_NUMBERS(k, {"TURNED", t->width});
+  fill_table(c, k, "cosines", t->by.cosines, token, head);
+  fill_table(c, k, "sines", t->by.sines, token, head);
+  VTB_CUDA_NUMBERS(k, {"TURNED", t->by.width});
 }
 
 static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
@@ -411,7 +387,7 @@ static void make_result(vtb_cuda *c, const operands *o, int delta, result r) {
   bool keys = r == DK || r == DV;
   int64_t outer =
       r == DBIAS ? a->bias_batch * a->bias_heads : a->n_batch * (keys ? a->kv_heads : a->n_heads);
-  int tensor = o->y + (int)r;
+  int tensor = a->result[r];
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, kinds[r], "attention_grad.cu", THREADS);
   fill_common(c, k, o);
   fill_row(c, k, "dy", a->dy, "i", "head");
@@ -442,9 +418,9 @@ static bool is_short_grad(vtb_cuda *c, const vtb_attention *a) {
 }
 
 static void fill_grad_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
-  fill_rows(c, k, "q", "Q_EIGHT", o->q, &o->turn_q, "head");
-  fill_rows(c, k, "k", "K_EIGHT", o->k, &o->turn_k, "kv");
-  fill_rows(c, k, "v", "V_EIGHT", o->v, NULL, "kv");
+  fill_rows(c, k, "q", "Q_EIGHT", o->a.q, &o->turn_q, "head");
+  fill_rows(c, k, "k", "K_EIGHT", o->a.k, &o->turn_k, "kv");
+  fill_rows(c, k, "v", "V_EIGHT", o->a.v, NULL, "kv");
   fill_rows(c, k, "dy", "DY_EIGHT", o->a.dy, NULL, "head");
 }
 
@@ -464,7 +440,7 @@ static void fill_short_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) 
 /* dq, dk and dv in one launch. */
 static void make_short(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  int dq = o->y + DQ, dk = o->y + DK, dv = o->y + DV;
+  int dq = a->result[DQ], dk = a->result[DK], dv = a->result[DV];
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "attention_grad", "attention_grad_short.cu",
                                            (int)(2 * ceil_div(a->n_keys, 16) * 16));
   fill_short_rows(c, k, o);
@@ -503,7 +479,7 @@ static void make_tiles(vtb_cuda *c, const operands *o, int delta, result r) {
   bool keys = r == DK;
   int64_t parts = parts_of(widest_of(a)), heads = keys ? a->kv_heads : a->n_heads;
   const char *token = keys ? "j" : "i", *head = keys ? "kv" : "head";
-  int to = o->y + (int)r, dv = o->y + DV;
+  int to = a->result[r], dv = a->result[DV];
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, keys ? "attention_dk_dv" : "attention_dq",
                                            "attention_grad_tiles.cu", (int)(THREADS * parts));
   fill_grad_rows(c, k, o);
@@ -525,8 +501,8 @@ static void make_tiles(vtb_cuda *c, const operands *o, int delta, result r) {
 
 static void attend_grad(vtb_cuda *c, operands *o) {
   bool one = is_short_grad(c, &o->a), apart = !one || o->a.wants_dbias;
-  if (o->turn_q.width && (apart || is_wide(c, o->q))) make_turned(c, o->q, &o->turn_q);
-  if (o->turn_k.width && (apart || is_wide(c, o->k))) make_turned(c, o->k, &o->turn_k);
+  if (o->turn_q.by.width && (apart || is_wide(c, o->a.q))) make_turned(c, o->a.q, &o->turn_q);
+  if (o->turn_k.by.width && (apart || is_wide(c, o->a.k))) make_turned(c, o->a.k, &o->turn_k);
   int delta = apart ? make_delta(c, &o->a) : -1;
   if (one) {
     make_short(c, o);
@@ -547,9 +523,8 @@ void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst) {
 }
 
 void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *fused) {
-  operands o = turned_operands_of(fused);
-  if (o.a.dy >= 0)
-    attend_grad(c, &o);
+  if (vtb_turned_attention(fused)->op == VTB_OP_attention)
+    vtb__cuda_attention(c, fused);
   else
-    attend(c, &o);
+    vtb__cuda_attention_grad(c, fused);
 }
