@@ -53,12 +53,13 @@ void vtb__stands_for(const fusing *s, vtb_value *v, vtb_value *now) {
 
 /* ---- which norms ----------------------------------------------------------------------------- */
 
-bool vtb__is_prepared(const fusing *s, const vtb_value *v) {
+/* Depends on parameters alone, through whatever calls. */
+static bool is_prepared(const fusing *s, const vtb_value *v) {
   if (v->def) {
     const vtb_op_class klass = vtb_op_get(v->def->op)->klass;
     if (klass != VTB_CLASS_SHAPE && klass != VTB_CLASS_ELEMENTWISE) return false;
     for (int o = 0; o < v->def->n_operands; o++)
-      if (!vtb__is_prepared(s, v->def->operands[o])) return false;
+      if (!is_prepared(s, v->def->operands[o])) return false;
     return v->def->op != VTB_OP_random;
   }
   if (v->func == s->module->entry) {
@@ -67,7 +68,7 @@ bool vtb__is_prepared(const fusing *s, const vtb_value *v) {
   }
   for (size_t g = 0; g < s->n_funcs; g++)
     for (const vtb_inst *i = s->funcs[g]->first; i; i = i->next)
-      if (i->callee == v->func && !vtb__is_prepared(s, i->operands[v->index])) return false;
+      if (i->callee == v->func && !is_prepared(s, i->operands[v->index])) return false;
   return true;
 }
 
@@ -105,8 +106,8 @@ static bool are_taken(const fusing *s, const vtb_value *normed) {
   for (size_t k = 0; k < n && can; k++) {
     const vtb_inst *i = readers[k];
     can = is_ours(s, i) && is_linear(i) && vtb_factors_of(i) == VTB_FACTORS_BF16 &&
-          i->operands[0] == normed && i->operands[1] != normed &&
-          vtb__is_prepared(s, i->operands[1]) && (i->n_operands < 3 || i->operands[2] != normed);
+          i->operands[0] == normed && i->operands[1] != normed && is_prepared(s, i->operands[1]) &&
+          (i->n_operands < 3 || i->operands[2] != normed);
   }
   vtb_free(readers);
   return can;
@@ -137,7 +138,8 @@ static bool is_made_by_product(const fusing *s, const vtb_value *x) {
 
 /* The library's products have no epilogue: a kernel that makes rows of theirs norms them, too. */
 static bool is_wanted(const fusing *s, vtb_value *v, vtb__norm *n) {
-  return are_taken(s, v) && vtb__norm_of(s, v, n) &&
+  return are_taken(s, v) && vtb__norm_of(v, n) && (!n->gain || is_prepared(s, n->gain)) &&
+         (!n->shift || is_prepared(s, n->shift)) &&
          !(s->library && is_elementwise(n->x->def, &n->x->type));
 }
 
@@ -326,8 +328,7 @@ static void norm_behind(const fusing *s, const vtb__source *x, const vtb__norm *
   vtb_value *start = product->n_operands == 3 ? product->operands[2] : NULL;
   vtb_type columns = product->operands[1]->type;
   columns.rank--;
-  bool joins =
-      start && n->shift && vtb_type_equal(&start->type, &columns) && vtb__is_prepared(s, start);
+  bool joins = start && n->shift && vtb_type_equal(&start->type, &columns) && is_prepared(s, start);
   vtb_inst *ahead = product->prev;
   weight w = make_weight(&b, n, product->operands[1], joins ? start : NULL);
   vtb_inst *made = product->prev;

@@ -35,10 +35,8 @@ vtb__source *vtb__source_of(const fusing *s, const vtb_value *x);
 void vtb__want(fusing *s, vtb_value *x);
 /* Whoever read v, a source or not, reads what stands for it. */
 void vtb__stands_for(const fusing *s, vtb_value *v, vtb_value *now);
-/* Depends on parameters alone, through whatever calls. */
-bool vtb__is_prepared(const fusing *s, const vtb_value *v);
 /* norm_form.c: whether v is a layer norm or an RMS norm of rows. */
-bool vtb__norm_of(const fusing *s, vtb_value *v, vtb__norm *out);
+bool vtb__norm_of(vtb_value *v, vtb__norm *out);
 
 /* ---- fuse_norms_halves.c --------------------------------------------------------------------- */
 

@@ -8,37 +8,34 @@
 
 #include "passes/fuse/fuse_norms.h"
 
-typedef bool (*question)(const fusing *s, const vtb_value *v, int64_t width);
+typedef bool (*question)(const vtb_value *v, int64_t width);
 
-static bool is_share(const fusing *s, const vtb_value *v, int64_t width) {
+static bool is_share(const vtb_value *v, int64_t width) {
   double x, share = 1.0 / (double)width;
-  (void)s;
   return vtb__splat(v, &x) && fabs(x - share) <= 1e-5 * share;
 }
 
-static bool is_number(const fusing *s, const vtb_value *v, int64_t width) {
+static bool is_number(const vtb_value *v, int64_t width) {
   double x;
-  (void)s, (void)width;
+  (void)width;
   return vtb__splat(v, &x);
 }
 
-static bool is_scale(const fusing *s, const vtb_value *v, int64_t width) {
-  (void)s, (void)width;
+static bool is_scale(const vtb_value *v, int64_t width) {
+  (void)width;
   return v->def && v->def->op == VTB_OP_rsqrt;
 }
 
 /* The same for all rows. */
-static bool is_fixed(const fusing *s, const vtb_value *v, int64_t width) {
-  return (v->type.rank == 0 || (v->type.rank == 1 && v->type.dim[0].size == width)) &&
-         vtb__is_prepared(s, v);
+static bool is_fixed(const vtb_value *v, int64_t width) {
+  return v->type.rank == 0 || (v->type.rank == 1 && v->type.dim[0].size == width);
 }
 
 /* *v is `op` of something of which the question is true, *found, and of what *v becomes. */
-static bool takes_off(const fusing *s, vtb_value **v, vtb_op op, question is, int64_t width,
-                      vtb_value **found) {
+static bool takes_off(vtb_value **v, vtb_op op, question is, int64_t width, vtb_value **found) {
   const vtb_inst *i = (*v)->def;
   for (int o = 0; i && i->op == op && o < 2; o++)
-    if (is(s, i->operands[o], width)) {
+    if (is(i->operands[o], width)) {
       *found = i->operands[o];
       *v = i->operands[1 - o];
       return true;
@@ -50,23 +47,23 @@ static bool takes_off(const fusing *s, vtb_value **v, vtb_op op, question is, in
 static vtb_value *mean_of(vtb_value *v, int64_t width) {
   vtb_value *share;
   int n;
-  if (!takes_off(NULL, &v, VTB_OP_mul, is_share, width, &share) || !v->def) return NULL;
+  if (!takes_off(&v, VTB_OP_mul, is_share, width, &share) || !v->def) return NULL;
   if (v->def->op != VTB_OP_reduce_sum || !vtb_attr_int(v->def, "keep", 0)) return NULL;
   const int64_t *axes = vtb_attr_ints(v->def, "axes", &n);
   vtb_value *of = v->def->operands[0];
   return n == 1 && axes[0] == of->type.rank - 1 ? of : NULL;
 }
 
-bool vtb__norm_of(const fusing *s, vtb_value *y, vtb__norm *out) {
+bool vtb__norm_of(vtb_value *y, vtb__norm *out) {
   vtb_value *v = y, *scale, *eps;
   vtb__norm n = {.y = y};
   if (y->type.rank < 2) return false;
   const int64_t width = y->type.dim[y->type.rank - 1].size;
-  takes_off(s, &v, VTB_OP_add, is_fixed, width, &n.shift);
-  takes_off(s, &v, VTB_OP_mul, is_fixed, width, &n.gain);
-  if (!takes_off(s, &v, VTB_OP_mul, is_scale, width, &scale)) return false;
+  takes_off(&v, VTB_OP_add, is_fixed, width, &n.shift);
+  takes_off(&v, VTB_OP_mul, is_fixed, width, &n.gain);
+  if (!takes_off(&v, VTB_OP_mul, is_scale, width, &scale)) return false;
   vtb_value *safe = scale->def->operands[0];
-  if (!takes_off(s, &safe, VTB_OP_add, is_number, width, &eps)) return false;
+  if (!takes_off(&safe, VTB_OP_add, is_number, width, &eps)) return false;
   const vtb_value *square = mean_of(safe, width);
   if (!square || !square->def || square->def->op != VTB_OP_square) return false;
   if (square->def->operands[0] != v) return false;

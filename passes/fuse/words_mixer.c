@@ -226,27 +226,18 @@ bool vtb__word_small_map(vtb__group *g, vtb_inst *i, const vtb_value *at, const 
 
 static const char *path_of(const vtb_inst *i) { return vtb_attr_str(i, "path", ""); }
 
-static const vtb_inst *maxplus_of(const vtb_inst *fused) {
-  const vtb_inst *scan = NULL;
-  if (!fused || vtb_kernel_kind_of(fused) != VTB_KERNEL_SCAN) return NULL;
-  for (const vtb_inst *i = fused->callee->first; i; i = i->next) {
-    if (i->op != VTB_OP_maxplus) continue;
-    if (scan) return NULL;
-    scan = i;
-  }
-  return scan && scan->n_operands == 2 ? scan : NULL;
-}
-
-/* Numbers of a token, and of the maximum before it. */
-static bool is_of_token(const vtb_inst *fused, const vtb_inst *scan) {
-  for (const vtb_inst *i = fused->callee->first; i; i = i->next) {
+/* Of a kernel that has it and numbers of a token, and of the maximum before it; NULL: another. */
+static const vtb_inst *maximum_of(const vtb_inst *fused) {
+  if (vtb_kernel_kind_of(fused) != VTB_KERNEL_SCAN) return NULL;
+  const vtb_inst *scan = vtb__op_within(fused, VTB_OP_maxplus, VTB_KERNEL_SCAN);
+  for (const vtb_inst *i = fused->callee->first; i && scan; i = i->next) {
     bool before = i->op == VTB_OP_shift && i->operands[0] == scan->results[0] &&
                   vtb_streq(path_of(i), path_of(scan));
     bool simple = vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE || i->op == VTB_OP_reshape ||
                   i->op == VTB_OP_constant || i->op == VTB_OP_broadcast;
-    if (i != scan && !before && !simple) return false;
+    if (i != scan && !before && !simple) return NULL;
   }
-  return true;
+  return scan && scan->n_operands == 2 ? scan : NULL;
 }
 
 /* All that reads result r of the kernel is inside, and where the text has its value: the maximum in
@@ -269,11 +260,10 @@ static bool is_read_well(const vtb__group *g, const vtb_inst *gates, int r, cons
 
 bool vtb__word_running_maximum(vtb__group *g, vtb_inst *i, const vtb_value *at,
                                const vtb_inst *member) {
-  const vtb_inst *scan = g->anchor, *maximum = maxplus_of(i);
+  const vtb_inst *scan = g->anchor, *maximum = maximum_of(i);
   vtb_scan s = vtb_scan_of(scan);
   if (member != scan || at != scan->operands[3] || !maximum || !is_parallel(scan) ||
       !s.decay->by_step || !vtb_streq(path_of(maximum), path_of(scan)) ||
-      !is_of_token(i, maximum) ||
       !vtb_type_equal(&maximum->results[0]->type, &scan->operands[3]->type))
     return false;
   bool ok = vtb__group_add(g, i);
