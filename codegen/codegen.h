@@ -61,7 +61,7 @@ VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_code
 const char *vtb_cuda_intrinsics(void);
 const char *vtb_cuda_library(void);
 
-/* "znver3, 8 x f32" */
-void vtb_codegen_describe_host(vtb_strbuf *out);
+/* "znver3, 8 x f32"; fails without LLVM. */
+VTB_MUST_USE vtb_status vtb_codegen_describe_host(vtb_strbuf *out, vtb_error *err);
 
 #endif

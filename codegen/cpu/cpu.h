@@ -18,9 +18,8 @@
 #ifndef VTB_CODEGEN_CPU_H
 #define VTB_CODEGEN_CPU_H
 
-#include <llvm-c/Core.h>
-
 #include "codegen/codegen.h"
+#include "codegen/cpu/llvm.h"
 
 typedef struct vtb_cpu_kernel vtb_cpu_kernel; /* codegen/cpu/host/host.h */
 typedef struct vtb_host vtb_host;

@@ -136,7 +136,8 @@ static void cache_name(const char *source, const char *compiler, char name[33]) 
   char *real = realpath(compiler, NULL);
   vtb_strbuf all = {0};
   if (stat(compiler, &st) != 0) memset(&st, 0, sizeof st);
-  vtb_codegen_describe_host(&all);
+  vtb_error none = {0};
+  if (vtb_codegen_describe_host(&all, &none) != VTB_OK) vtb_strbuf_puts(&all, "unknown");
   vtb_strbuf_printf(&all, " %s %s %lld %lld\n", VTB_VERSION, real ? real : compiler,
                     (long long)st.st_size, (long long)st.st_mtime);
   for (int i = 0; i < N_FLAGS; i++) vtb_strbuf_printf(&all, "%s ", flags[i]);

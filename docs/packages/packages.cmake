@@ -58,9 +58,10 @@ foreach(text changelog changelog.Debian)
   execute_process(COMMAND ${GZIP} -9nc ${from} OUTPUT_FILE ${CMAKE_BINARY_DIR}/${text}.gz COMMAND_ERROR_IS_FATAL ANY)
 endforeach()
 
-# opened with the first image of their format, so that dpkg-shlibdeps does not see them
+# opened when they are first needed, so that dpkg-shlibdeps does not see them
 set(codecs "libpng16-16, libjpeg62-turbo, libwebp7")
-vtb_package(command vertebra science "vertebra-models ${same}, ${codecs}" "compiler for vision backbones
+set(llvm "libllvm19 (>= 1:19.1)")
+vtb_package(command vertebra science "vertebra-models ${same}, ${llvm}, ${codecs}" "compiler for vision backbones
 Describes, trains, checks and compiles vision backbones written in a small
 language that reads like a paper's method section.")
 vtb_package(models vertebra-models science "" "compiler for vision backbones: models
@@ -72,7 +73,7 @@ in it.")
 vtb_package(runner vertebra-run science "libvertebra-rt${so} ${same}, ${codecs}" "classifies images with compiled vision backbones
 A command that opens the files that `vertebra build` made on another machine,
 and prints the likeliest classes of each image. No compiler is needed.")
-vtb_package(compiler libvertebra${so} libs "vertebra-models ${same}" "compiler for vision backbones: library
+vtb_package(compiler libvertebra${so} libs "vertebra-models ${same}, ${llvm}" "compiler for vision backbones: library
 The compiler with its runtime, for programs that compile models themselves:
 those of the preset library, or of texts in its language.")
 vtb_package(development libvertebra-dev libdevel "libvertebra-rt${so} ${same}, libvertebra${so} ${same}"
@@ -96,7 +97,7 @@ foreach(component RUNTIME COMPILER)
   set(CPACK_DEBIAN_${component}_PACKAGE_CONTROL_EXTRA ${CMAKE_SOURCE_DIR}/docs/packages/libraries/triggers)
 endforeach()
 # for programs that link statically
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libcjson-dev, libprotobuf-c-dev, llvm-19-dev")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libcjson-dev, libprotobuf-c-dev")
 # `vertebra build` links by a C compiler, `vertebra graph` lays pictures out by graphviz
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, libgvc6")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, ${codecs}")

@@ -25,6 +25,13 @@ static void probe(finding *f, bool (*find)(vtb_strbuf *)) {
   vtb_strbuf_free(&text);
 }
 
+static bool probe_processor(vtb_strbuf *out) {
+  vtb_error err = {0};
+  bool ok = vtb_codegen_describe_host(out, &err) == VTB_OK;
+  if (!ok) vtb_strbuf_puts(out, err.text);
+  return ok;
+}
+
 static bool probe_emulator(vtb_strbuf *out) {
   vtb_error err = {0};
   bool ok = vtb_emulator_available(NULL, &err);
@@ -83,10 +90,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
                     {"cublasLt", false, false, ""},      {"nccl", false, false, ""},
                     {"cuda emulator", false, false, ""}, {"kernel cache", true, false, ""},
                     {"linker", false, false, ""},        {"mpi", false, false, ""}};
-  vtb_strbuf host = {0};
-  vtb_codegen_describe_host(&host);
-  snprintf(list[0].text, sizeof list[0].text, "%s", host.at ? host.at : "unknown");
-  vtb_strbuf_free(&host);
+  probe(&list[0], probe_processor);
   snprintf(list[1].text, sizeof list[1].text, "%d", vtb_default_threads());
   probe_models(&list[2]);
   probe_dataset(&list[3]);

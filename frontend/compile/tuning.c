@@ -58,8 +58,9 @@ static bool describe_processor(const vtb_target *target, char text[128]) {
   vtb_strbuf name = {0};
   bool known = backend != NULL;
   if (known && backend->object) {
+    vtb_error none = {0};
     put_model(&name);
-    vtb_codegen_describe_host(&name);
+    known = vtb_codegen_describe_host(&name, &none) == VTB_OK;
   } else if (known) {
     known = target->needs && !backend->run_plan && describe_device(&name);
   }

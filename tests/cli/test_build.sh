@@ -81,6 +81,11 @@ echo earlier > "$work/kept.so"
 [ "$(cat "$work/kept.so")" = earlier ] || fail "a build that did not fit replaced the file"
 expect 0 "$VERTEBRA" doctor; says "links what \`vertebra build\` makes"
 CC=false expect 0 "$VERTEBRA" doctor; says "linker         absent   false could not link"
+
+# LLVM is opened by what compiles for processors, and by nothing else
+VTB_LLVM="$work/absent.so" expect 0 "$VERTEBRA" summary vil_nano
+VTB_LLVM="$work/absent.so" expect 4 "$VERTEBRA" bench vil_nano; says "VTB_LLVM=$work/absent.so cannot be loaded"
+VTB_LLVM="$work/absent.so" expect 4 "$VERTEBRA" doctor; says "processor      MISSING  LLVM: VTB_LLVM=$work/absent.so"
 expect 2 "$VERTEBRA" bench vil_nano -D depth=1 --image 4096 --batch 1048576 --runs 1; says "a batch of 1048576 is too large"
 expect 2 "$VERTEBRA" bench vil_nano --mode parallel --chunk 4 --runs 1; says "mode parallel has no chunks"
 

@@ -3,8 +3,6 @@
 #ifndef VTB_CODEGEN_HOST_H
 #define VTB_CODEGEN_HOST_H
 
-#include <llvm-c/TargetMachine.h>
-
 #include "codegen/body/body.h"
 #include "codegen/cpu/cpu.h"
 #include "codegen/steps.h"

@@ -1,6 +1,4 @@
 /* From a module to a running program: the object (object.c) linked in process (ORC). */
-#include <llvm-c/LLJIT.h>
-#include <llvm-c/Orc.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

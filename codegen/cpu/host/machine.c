@@ -1,8 +1,6 @@
 /* Target machines by name: this host, or one of the x86-64 levels. */
 #include "codegen/cpu/host/machine.h"
 
-#include <llvm-c/Core.h>
-#include <llvm-c/Target.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,15 +71,28 @@ static vtb_status make_machine(vtb_machine *t, vtb_error *err) {
   return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
 }
 
+/* The functions of llvm-c/Target.h for this are inline and call others by name. */
+static vtb_status get_ready(vtb_error *err) {
+  (void)err;
+#ifdef LLVM_NATIVE_TARGET
+  LLVM_NATIVE_TARGETINFO();
+  LLVM_NATIVE_TARGET();
+  LLVM_NATIVE_TARGETMC();
+  LLVM_NATIVE_ASMPRINTER();
+  LLVM_NATIVE_ASMPARSER();
+  return VTB_OK;
+#else
+  return vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
+#endif
+}
+
 static void undo_open(void *t) { vtb__machine_close(t); }
 
 vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
-  vtb_status status = VTB_OK;
+  vtb_status status = vtb__llvm_need(err);
   *t = (vtb_machine){.optimise = !o->no_opt && !vtb_streq(getenv("VTB_OPTIMISE"), "off")};
   vtb_defer(undo_open, t);
-  if (LLVMInitializeNativeTarget() || LLVMInitializeNativeAsmPrinter() ||
-      LLVMInitializeNativeAsmParser())
-    status = vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
+  if (status == VTB_OK) status = get_ready(err);
   if (status == VTB_OK) status = choose_cpu(o->cpu, t, err);
   if (status == VTB_OK) status = make_machine(t, err);
   if (status != VTB_OK) vtb__machine_close(t);
@@ -97,9 +108,12 @@ void vtb__machine_close(vtb_machine *t) {
   *t = (vtb_machine){0};
 }
 
-void vtb_codegen_describe_host(vtb_strbuf *out) {
+vtb_status vtb_codegen_describe_host(vtb_strbuf *out, vtb_error *err) {
+  vtb_status status = vtb__llvm_need(err);
+  if (status != VTB_OK) return status;
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   vtb_strbuf_printf(out, "%s, %d x f32", cpu, width_of(features));
   LLVMDisposeMessage(cpu);
   LLVMDisposeMessage(features);
+  return VTB_OK;
 }

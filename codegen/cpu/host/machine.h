@@ -2,9 +2,8 @@
 #ifndef VTB_CODEGEN_MACHINE_H
 #define VTB_CODEGEN_MACHINE_H
 
-#include <llvm-c/TargetMachine.h>
-
 #include "codegen/codegen.h"
+#include "codegen/cpu/llvm.h"
 
 typedef struct vtb_machine {
   LLVMTargetMachineRef machine;

@@ -2,8 +2,6 @@
  * assembly. */
 #include "codegen/cpu/host/object.h"
 
-#include <llvm-c/Analysis.h>
-#include <llvm-c/Transforms/PassBuilder.h>
 #include <stdlib.h>
 #include <string.h>
 

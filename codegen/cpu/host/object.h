@@ -2,8 +2,6 @@
 #ifndef VTB_CODEGEN_OBJECT_H
 #define VTB_CODEGEN_OBJECT_H
 
-#include <llvm-c/Error.h>
-
 #include "codegen/cpu/host/host.h"
 #include "codegen/cpu/host/machine.h"
 

@@ -1,0 +1,30 @@
+# The functions of LLVM's C API that the code generator calls:
+# cmake -DOUT=folder "-DHEADERS=llvm-c/Core.h;..." -DCONFIG=llvm-config.h "-DSOURCES=..." -P llvm.cmake
+# writes llvm.gen.def, FUNCTION(name) for each, and llvm.gen.h, which has them called through vtb__llvm (llvm.h). They are the
+# functions of HEADERS that SOURCES name, and those in CONFIG that make LLVM ready for this machine.
+function(names_in pattern files found)
+  set(all "")
+  foreach(file ${files})
+    file(STRINGS ${file} lines REGEX "${pattern}")
+    string(REGEX MATCHALL "${pattern}" names "${lines}")
+    list(APPEND all ${names})
+  endforeach()
+  set(${found} "${all}" PARENT_SCOPE)
+endfunction()
+names_in("LLVM[A-Z][A-Za-z0-9]*[(]" "${HEADERS}" declared)
+string(REPLACE "(" "" declared "${declared}")
+names_in("LLVM[A-Z][A-Za-z0-9]*" "${SOURCES}" functions)
+set(others ${functions})
+list(REMOVE_ITEM others ${declared})
+list(FILTER others EXCLUDE REGEX "^LLVMIsA[A-Z]") # what a macro of Core.h declares
+list(REMOVE_ITEM functions ${others})
+names_in("LLVMInitialize[A-Za-z0-9]*" "${CONFIG}" ready)
+list(APPEND functions ${ready})
+list(REMOVE_DUPLICATES functions)
+list(SORT functions)
+list(TRANSFORM functions REPLACE "(.+)" "FUNCTION(\\1)\n" OUTPUT_VARIABLE table)
+list(TRANSFORM functions REPLACE "(.+)" "#define \\1 vtb__llvm.\\1\n" OUTPUT_VARIABLE defines)
+string(REPLACE ";" "" table "${table}")
+string(REPLACE ";" "" defines "${defines}")
+file(CONFIGURE OUTPUT ${OUT}/llvm.gen.def CONTENT "${table}" @ONLY)
+file(CONFIGURE OUTPUT ${OUT}/llvm.gen.h CONTENT "${defines}" @ONLY)
