@@ -10,7 +10,7 @@ expect() {
   local want=$1 got=0
   shift
   "$@" >"$work/out" 2>"$work/err" || got=$?
-  out=$(cat "$work/out") err=$(cat "$work/err")
+  out=$(<"$work/out") err=$(<"$work/err")
   [ "$got" = "$want" ] || fail "exit status $got, want $want: $*
 $out
 $err"

@@ -6,7 +6,7 @@ nm "$VERTEBRA" 2>/dev/null | grep -q __asan_init && exit 77 # needs more address
 refused=0
 for ((limit = 350000; limit <= 950000; limit += 100000)); do
   got=0
-  (ulimit -v $limit; exec timeout 30 "$VERTEBRA" bench vit_tiny --threads 2 --seconds 0.05) >"$work/out" 2>"$work/err" || got=$?
+  (ulimit -v $limit; exec timeout 30 "$VERTEBRA" bench vit_tiny -D depth=2 --threads 2 --seconds 0.05) >"$work/out" 2>"$work/err" || got=$?
   err=$(cat "$work/err")
   case $got in
   0) ;;
