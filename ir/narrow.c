@@ -2,6 +2,7 @@
 #include "ir/narrow.h"
 
 #include <math.h>
+#include <string.h>
 
 const char *const vtb_factors_names[VTB_N_FACTORS] = {"fp32", "tf32", "bf16", "fp16", "split"};
 
@@ -18,13 +19,19 @@ vtb_factors vtb_factors_of(const vtb_inst *inst) {
   return found < 0 ? VTB_FACTORS_FP32 : (vtb_factors)found;
 }
 
-/* To `bits` of significand, ties to even; no finer than 2^least, infinite from `limit` on. */
+/* To `bits` of significand, ties to even; no finer than 2^least, infinite from `limit` on (at most
+ * 2^128). What is added has its last place at the unit, and takes along what is below it. */
 static double round_to(double x, int bits, int least, double limit) {
-  int exponent;
-  if (x == 0 || !isfinite(x)) return x;
-  frexp(x, &exponent);
-  int unit = exponent - bits > least ? exponent - bits : least;
-  double rounded = ldexp(rint(ldexp(x, -unit)), unit);
+  if (x == 0 || isnan(x)) return x;
+  if (fabs(x) >= limit) return copysign(INFINITY, x);
+  uint64_t word;
+  memcpy(&word, &x, sizeof word);
+  int unit = (int)(word >> 52 & 0x7ff) - 1022 - bits;
+  uint64_t wide = (uint64_t)((unit > least ? unit : least) + 52 + 1023) << 52 | UINT64_C(1) << 51;
+  double added;
+  memcpy(&added, &wide, sizeof added);
+  double rounded = x + added - added;
+  if (rounded == 0) return copysign(0, x);
   return fabs(rounded) < limit ? rounded : copysign(INFINITY, x);
 }
 

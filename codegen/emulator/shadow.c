@@ -24,6 +24,10 @@ static vtb__emu_cell *cell_of(const vtb__emu_worker *w, const void *p) {
   return &w->cells[((const char *)p - w->shared) / 2];
 }
 
+static const void *place_of(const vtb__emu_worker *w, const vtb__emu_cell *c) {
+  return w->shared + (c - w->cells) * 2;
+}
+
 void vtb__emu_shadow_block(vtb__emu_worker *w) {
   if (!w->launch->emulator->checked) return;
   if (!w->cells) w->cells = vtb_xcalloc(VTB__EMU_CELLS, sizeof *w->cells);
@@ -93,12 +97,12 @@ static void describe_thread(const vtb__emu_fiber *f, unsigned who, char text[64]
     snprintf(text, n, "several threads of warp %u", who & WHOLE_BLOCK);
 }
 
-VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const void *p, const char *what,
-                              unsigned who, const char *did) {
+VTB_NORETURN static void race(vtb__emu_fiber *f, const void *frame, const vtb__emu_cell *c,
+                              const char *what, unsigned who, const char *did) {
   char other[64], byte[64];
   describe_thread(f, who, other);
   vtb__emu_fail_at(&f->t, frame, "race on shared memory: %s %s, which %s %s since the last barrier",
-                   what, vtb__emu_byte(f, p, byte), other, did);
+                   what, vtb__emu_byte(f, place_of(f->worker, c), byte), other, did);
 }
 
 static unsigned merge_reader(vtb__emu_cell *c, unsigned before, unsigned tid) {
@@ -109,33 +113,33 @@ static unsigned merge_reader(vtb__emu_cell *c, unsigned before, unsigned tid) {
   return SEVERAL | (warp == tid / VTB__EMU_WARP ? warp : WHOLE_BLOCK);
 }
 
-static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
+static void read_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *frame) {
   vtb__emu_worker *w = f->worker;
   char byte[64];
   if (c->write_time < w->block_time)
     vtb__emu_fail_at(&f->t, frame, "read of shared memory nobody wrote: %s",
-                     vtb__emu_byte(f, p, byte));
+                     vtb__emu_byte(f, place_of(w, c), byte));
   if (c->writer & COPYING)
     vtb__emu_fail_at(&f->t, frame,
                      "read of shared memory that a copy without its wait is writing: %s",
-                     vtb__emu_byte(f, p, byte));
-  if (!ordered(f, c->write_time, c->writer)) race(f, frame, p, "reads", c->writer, "wrote");
+                     vtb__emu_byte(f, place_of(w, c), byte));
+  if (!ordered(f, c->write_time, c->writer)) race(f, frame, c, "reads", c->writer, "wrote");
   bool alone = c->read_time < w->block_time || read_before(f, c);
   c->reader =
       (unsigned short)(alone ? (unsigned)f->id : merge_reader(c, c->reader, (unsigned)f->id));
   note_read(w, c, f->id / VTB__EMU_WARP);
 }
 
-static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *p, const void *frame) {
+static void write_cell(vtb__emu_fiber *f, vtb__emu_cell *c, const void *frame) {
   const vtb__emu_worker *w = f->worker;
   char byte[64];
   if (c->write_time >= w->block_time && !ordered(f, c->write_time, c->writer & ~(unsigned)COPYING))
-    race(f, frame, p, "writes", c->writer, "wrote");
+    race(f, frame, c, "writes", c->writer, "wrote");
   if (c->in_flight)
     vtb__emu_fail_at(&f->t, frame, "writes shared memory that a wgmma without its wait reads: %s",
-                     vtb__emu_byte(f, p, byte));
+                     vtb__emu_byte(f, place_of(w, c), byte));
   if (c->read_time >= w->block_time && !read_before(f, c))
-    race(f, frame, p, "writes", c->reader, "read");
+    race(f, frame, c, "writes", c->reader, "read");
   c->write_time = w->clock;
   c->writer = (unsigned short)f->id;
 }
@@ -157,12 +161,12 @@ void vtb__emu_shared_read(vtb_emu_thread *t, const void *p, long n) {
   const void *frame = __builtin_frame_address(0);
   vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (const char *)p + n + 1);
   vtb__emu_touch(f, p, frame);
-  for (; c < end; c++) read_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, frame);
+  for (; c < end; c++) read_cell(f, c, frame);
 }
 
 static void write_cells(vtb__emu_fiber *f, void *p, long n, const void *frame) {
   vtb__emu_cell *c = cell_of(f->worker, p), *end = cell_of(f->worker, (char *)p + n + 1);
-  for (; c < end; c++) write_cell(f, c, f->worker->shared + (c - f->worker->cells) * 2, frame);
+  for (; c < end; c++) write_cell(f, c, frame);
 }
 
 void vtb__emu_shared_write(vtb_emu_thread *t, void *p, long n) {
@@ -247,7 +251,7 @@ void vtb__emu_async_read(vtb__emu_fiber *f, const void *p, long n, bool goes_on,
     vtb__emu_cell *c = cell_of(w, (const char *)p + i);
     const char *at = (const char *)p + i;
     uint64_t in_flight = c->in_flight;
-    read_cell(f, c, at, frame);
+    read_cell(f, c, frame);
     check_fence(f, c, at, frame);
     if (goes_on) c->in_flight = in_flight | UINT64_C(1) << f->id / VTB__EMU_WARP;
   }
