@@ -50,6 +50,11 @@ vtb_inst **vtb__calls_of(const vtb_func *f);
 
 /* Builds before i, as its text. */
 vtb_builder vtb__before(vtb_inst *i);
+/* The type f32 of axes, vtb_dim each. */
+#define VTB__F32(...)                                                                              \
+  ((vtb_type){.dtype = VTB_F32,                                                                    \
+              .rank = sizeof((vtb_dim[]){__VA_ARGS__}) / sizeof(vtb_dim),                          \
+              .dim = {__VA_ARGS__}})
 /* x op y, where NULL is nothing: the other. */
 vtb_value *vtb__joined(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y);
 /* One axis more, at `at`; one fewer. */

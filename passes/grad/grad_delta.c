@@ -64,15 +64,12 @@ static vtb_value *shifted(rule *c, vtb_value *x, int by, vtb_value *first) {
 /* ---- rows and steps -------------------------------------------------------------------------- */
 
 static vtb_type rows_type(const rule *c, int64_t rows, vtb_dim width) {
-  return (vtb_type){
-      .dtype = VTB_F32, .rank = 5, .dim = {c->batch, c->tokens, c->heads, {.size = rows}, width}};
+  return VTB__F32(c->batch, c->tokens, c->heads, {.size = rows}, width);
 }
 
 /* Rows [B,N,h,n,X], zeros before and after them, as steps of the scan [B, N steps, h, X]. */
 static vtb_value *as_steps(rule *c, vtb_value *x, int64_t before, int64_t after) {
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 4,
-                .dim = {c->batch, {.size = c->of.n_tokens * c->steps}, c->heads, x->type.dim[4]}};
+  vtb_type t = VTB__F32(c->batch, {.size = c->of.n_tokens * c->steps}, c->heads, x->type.dim[4]);
   if (before || after) x = vtb__build_pad(c->b, x, 3, before, after, 1);
   if (c->steps > 1) x = vtb_b_transpose(c->b, x, (int64_t[]){0, 1, 3, 2, 4});
   return vtb_b_reshape(c->b, x, &t);
@@ -95,7 +92,7 @@ static vtb_value *decay_of_steps(rule *c) {
   bool along_key = c->of.decay->axes & VTB_ALONG_KEY;
   vtb_type t = rows_type(c, 1, along_key ? c->key : (vtb_dim){.size = 1});
   if (!c->of.decay->by_step) {
-    vtb_type heads = {.dtype = VTB_F32, .rank = 3, .dim = {c->batch, c->tokens, c->heads}};
+    vtb_type heads = VTB__F32(c->batch, c->tokens, c->heads);
     d = vtb_b_broadcast(c->b, d, &heads);
   }
   d = vtb_b_reshape(c->b, d, &t);
@@ -103,9 +100,7 @@ static vtb_value *decay_of_steps(rule *c) {
   vtb_value *parts[] = {d, vtb_b_splat(c->b, 1, &t)};
   d = as_steps(c, vtb_b_concat(c->b, parts, 2, 3), 0, 0);
   if (along_key) return d;
-  vtb_type flat = {.dtype = VTB_F32,
-                   .rank = 3,
-                   .dim = {c->batch, {.size = c->of.n_tokens * c->steps}, c->heads}};
+  vtb_type flat = VTB__F32(c->batch, {.size = c->of.n_tokens * c->steps}, c->heads);
   return vtb_b_reshape(c->b, d, &flat);
 }
 
@@ -113,8 +108,7 @@ static vtb_value *decay_of_steps(rule *c) {
 static vtb_value *decay_adjoint(rule *c, vtb_value *d) {
   const vtb_type *want = &c->inst->operands[c->of.at.d]->type;
   if (c->steps == 1) return d;
-  vtb_type t = {
-      .dtype = VTB_F32, .rank = 4, .dim = {c->batch, c->tokens, {.size = c->steps}, c->heads}};
+  vtb_type t = VTB__F32(c->batch, c->tokens, {.size = c->steps}, c->heads);
   if (d->type.rank == 4) t.dim[t.rank++] = c->key;
   d = vtb_b_slice(c->b, vtb_b_reshape(c->b, d, &t), 2, 0, 1, 1);
   if (!c->of.decay->by_step)
@@ -160,9 +154,7 @@ static vtb_inst *scan_adjoint(rule *c, vtb_value *whole) {
 /* The rows [B,h,R,X] of the first token visited. */
 static vtb_value *first_token(rule *c, vtb_value *x) {
   int64_t at = vtb__path_end(c->g->ad->module, c->of.path, c->of.n_tokens, false);
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 4,
-                .dim = {c->batch, c->heads, {.size = c->of.rank}, x->type.dim[4]}};
+  vtb_type t = VTB__F32(c->batch, c->heads, {.size = c->of.rank}, x->type.dim[4]);
   return vtb_b_reshape(c->b, vtb_b_slice(c->b, x, 1, at, at + 1, 1), &t);
 }
 

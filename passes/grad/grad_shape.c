@@ -28,7 +28,7 @@ RULE(reduce_sum) {
 /* How many samples the batch has, as a number. */
 static vtb_value *batch_size(vtb__gradient *g) {
   const int64_t axis = 0;
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, NULL}}};
+  vtb_type t = VTB__F32({VTB_DYN, NULL});
   return vtb_b_reduce(&g->b, VTB_OP_reduce_sum, vtb_b_splat(&g->b, 1, &t), &axis, 1, false);
 }
 
@@ -43,7 +43,7 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
     for (int i = n - 1; i >= 0; i--) {
       vtb_dim dim = inst->operands[0]->type.dim[axes[i]];
       if ((dim.size == VTB_DYN) != (pass == 1)) continue;
-      vtb_type one = {.dtype = VTB_F32, .rank = 1, .dim = {dim}};
+      vtb_type one = VTB__F32(dim);
       vtb_type t = vtb__type_among_ones(&one, (int[]){(int)axes[i]}, inst->operands[0]->type.rank);
       vtb_value *at = vtb_b_iota(&g->b, (int)axes[i], &t);
       at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));

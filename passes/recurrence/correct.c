@@ -106,7 +106,7 @@ static vtb_value *line_value(vtb__finder *d, const vtb__form *x, const vtb_value
   vtb__state *s = &d->r->states[d->state];
   vtb_value *v = x->c;
   if (x->b) {
-    vtb_type keys = {.dtype = VTB_F32, .rank = 1, .dim = {{.size = d->n_keys}}};
+    vtb_type keys = VTB__F32({.size = d->n_keys});
     vtb_value *b = x->b->type.rank && x->b->type.dim[0].size == d->n_keys
                        ? x->b
                        : vtb_b_broadcast(&d->b, x->b, &keys);

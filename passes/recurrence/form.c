@@ -60,14 +60,8 @@ static bool too_long(vtb__rec *r, const vtb__state *s) {
 
 /* ---- expansion ------------------------------------------------------------------------------- */
 
-typedef VTB_VEC(vtb__term) terms;
-
-/* A polynomial of degree one in one state: the sum of `factors` times the state, plus the sum of
- * `rest`. */
-typedef struct expansion {
-  int state;
-  terms factors, rest;
-} expansion;
+typedef vtb__terms terms;
+typedef vtb__expansion expansion;
 
 /* What the update of `state` may take as given: no state that depends on `state`. */
 bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v) {
@@ -78,7 +72,11 @@ bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v) {
   return true;
 }
 
-static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e);
+static bool given(vtb__rec *r, const expansion *e, const vtb_value *v) {
+  bool is = true;
+  for (int k = 0; k < e->n; k++) is &= vtb__rec_given(r, e->states[k], v);
+  return is;
+}
 
 static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__term *by, int sign,
                            expansion *e) {
@@ -87,7 +85,7 @@ static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__te
   vtb__frame_axes(other, inst->results[0]->type.rank, axis);
   vtb__term t = vtb__term_copy(r, by);
   vtb__rec_multiply(r, &t, other, sign, axis);
-  return expand(r, inst->operands[reads], &t, e);
+  return vtb__rec_expand(r, inst->operands[reads], &t, e);
 }
 
 /* A branch of select(cond, x, y): the other branch's zero as a factor of one and zero. */
@@ -99,49 +97,49 @@ static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__te
       vtb_b_select(&b, inst->operands[0], branch == 1 ? one : zero, branch == 1 ? zero : one);
   vtb__term t = vtb__term_copy(r, by);
   vtb__term_push(r, &t, vtb__factor_of(mask, inst->results[0]->type.rank));
-  return expand(r, inst->operands[branch], &t, e);
+  return vtb__rec_expand(r, inst->operands[branch], &t, e);
 }
 
 static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expansion *e) {
-  bool first = inst->n_operands > 0 && !vtb__rec_given(r, e->state, inst->operands[0]);
-  bool second = inst->n_operands > 1 && !vtb__rec_given(r, e->state, inst->operands[1]);
+  bool first = inst->n_operands > 0 && !given(r, e, inst->operands[0]);
+  bool second = inst->n_operands > 1 && !given(r, e, inst->operands[1]);
   vtb__term minus = vtb__term_copy(r, by);
   minus.coef = -minus.coef;
   switch (inst->op) {
   case VTB_OP_add:
   case VTB_OP_sub:
-    return expand(r, inst->operands[0], by, e) &&
-           expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
+    return vtb__rec_expand(r, inst->operands[0], by, e) &&
+           vtb__rec_expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
   case VTB_OP_neg:
-    return expand(r, inst->operands[0], &minus, e);
+    return vtb__rec_expand(r, inst->operands[0], &minus, e);
   case VTB_OP_mul:
-    if (first && second) return nonlinear(r, inst, e->state, "multiplies two states");
+    if (first && second) return nonlinear(r, inst, e->states[0], "multiplies two states");
     return expand_product(r, inst, first ? 0 : 1, by, 1, e);
   case VTB_OP_div:
-    if (second) return nonlinear(r, inst, e->state, "divides by a state");
+    if (second) return nonlinear(r, inst, e->states[0], "divides by a state");
     return expand_product(r, inst, 0, by, -1, e);
   case VTB_OP_select:
-    if (first) return nonlinear(r, inst, e->state, "decides by a state");
+    if (first) return nonlinear(r, inst, e->states[0], "decides by a state");
     return expand_branch(r, inst, 1, by, e) && expand_branch(r, inst, 2, by, e);
   case VTB_OP_reshape:
   case VTB_OP_broadcast:
     if (vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type))
-      return expand(r, inst->operands[0], by, e);
-    return not_diagonal(r, inst, e->state, "moves the state's elements");
+      return vtb__rec_expand(r, inst->operands[0], by, e);
+    return not_diagonal(r, inst, e->states[0], "moves the state's elements");
   case VTB_OP_square:
-    return nonlinear(r, inst, e->state, "multiplies two states");
+    return nonlinear(r, inst, e->states[0], "multiplies two states");
   case VTB_OP_state_scale:
-    return nonlinear(r, inst, e->state, "reads the running scale of the states");
+    return nonlinear(r, inst, e->states[0], "reads the running scale of the states");
   default:
     break;
   }
   if (vtb_op_get(inst->op)->klass == VTB_CLASS_ELEMENTWISE) {
     const char *what = vtb__text(r->step, "applies %s to a state", vtb_op_get(inst->op)->name);
-    return nonlinear(r, inst, e->state, what);
+    return nonlinear(r, inst, e->states[0], what);
   }
   if (inst->op == VTB_OP_einsum && first && second)
-    return nonlinear(r, inst, e->state, "multiplies two states");
-  return not_diagonal(r, inst, e->state, "mixes the state's elements");
+    return nonlinear(r, inst, e->states[0], "multiplies two states");
+  return not_diagonal(r, inst, e->states[0], "mixes the state's elements");
 }
 
 /* ---- sums that no state enters --------------------------------------------------------------- */
@@ -166,7 +164,8 @@ static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
   return hides_gain(r, d->operands[0], in_sum) || hides_gain(r, d->operands[1], in_sum);
 }
 
-static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out);
+static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, bool apart,
+                     terms *out);
 
 static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis,
                              terms *out) {
@@ -175,10 +174,10 @@ static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, con
   terms left = {0};
   vtb__rec_align(v, axis, d->operands[0], first);
   vtb__rec_align(v, axis, d->operands[1], second);
-  add_free(r, d->operands[0], by, first, &left);
+  add_free(r, d->operands[0], by, first, true, &left);
   for (size_t i = 0; i < left.n; i++) {
     if (d->op == VTB_OP_mul) {
-      add_free(r, d->operands[1], &left.at[i], second, out);
+      add_free(r, d->operands[1], &left.at[i], second, true, out);
     } else {
       vtb__rec_multiply(r, &left.at[i], d->operands[1], -1, second);
       vtb__put(r->step, out, left.at[i]);
@@ -186,12 +185,13 @@ static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, con
   }
 }
 
-/* Appends the terms of by * v; sums are taken apart only where gains are inside, so that these can
- * be told apart. */
-static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, terms *out) {
+/* Appends the terms of by * v; sums are taken apart only where gains are inside and are to be told
+ * apart. */
+static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, bool apart,
+                     terms *out) {
   vtb__term t = vtb__term_copy(r, by);
   int inner[VTB_MAX_RANK];
-  if (!hides_gain(r, v, false)) {
+  if (!apart || !hides_gain(r, v, false)) {
     vtb__rec_multiply(r, &t, v, 1, axis);
     vtb__put(r->step, out, t);
     return;
@@ -206,35 +206,38 @@ static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *
   else
     vtb__rec_align(v, axis, d->operands[0], inner);
   if (d->op == VTB_OP_neg) t.coef = -t.coef;
-  add_free(r, d->operands[0], &t, inner, out);
+  add_free(r, d->operands[0], &t, inner, true, out);
   if (!is_sum(d)) return;
   if (d->op == VTB_OP_sub) t.coef = -t.coef;
   vtb__rec_align(v, axis, d->operands[1], inner);
-  add_free(r, d->operands[1], &t, inner, out);
+  add_free(r, d->operands[1], &t, inner, true, out);
 }
 
-/* Adds by * v to the expansion. */
-static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e) {
-  vtb__state *s = &r->states[e->state];
+bool vtb__rec_expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e) {
+  bool pair = e->n > 1;
+  vtb__state *s = &r->states[e->states[0]];
+  if (pair && e->factors[0].n + e->factors[1].n + e->rest.n > VTB__MAX_PAIR_TERMS) return false;
   if (r->expansions++ >= MAX_EXPANSIONS) return too_long(r, s);
-  if (v == s->old) {
-    vtb__put(r->step, &e->factors, vtb__term_copy(r, by));
+  for (int k = 0; k < e->n; k++) {
+    if (v != r->states[e->states[k]].old) continue;
+    vtb__put(r->step, &e->factors[k], vtb__term_copy(r, by));
     return true;
   }
-  if (vtb__rec_given(r, e->state, v)) {
+  if (given(r, e, v)) {
     int axis[VTB_MAX_RANK];
     vtb__frame_axes(v, s->type->rank, axis);
-    add_free(r, v, by, axis, &e->rest);
+    add_free(r, v, by, axis, !pair, &e->rest);
     return true;
   }
   if (!v->def)
-    return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->state, v->index);
+    return cross_state(r, s->now->def ? s->now->def->span : r->inst->span, e->states[0], v->index);
   int other = vtb__rec_new_state(r, v);
-  if (other >= 0 && other != e->state) return cross_state(r, v->def->span, e->state, other);
+  if (other >= 0 && other != e->states[0] && !pair)
+    return cross_state(r, v->def->span, e->states[0], other);
   /* Along the way to the state only its own shape may occur: anything else spreads or sums its
    * elements. */
   if (!vtb_type_equal(&v->type, s->type))
-    return not_diagonal(r, v->def, e->state, "does not have the state's shape");
+    return not_diagonal(r, v->def, e->states[0], "does not have the state's shape");
   return expand_inst(r, v->def, by, e);
 }
 
@@ -297,11 +300,11 @@ bool vtb__rec_normal_form(vtb__rec *r) {
   vtb__rec_find_reach(r);
   for (int i = 0; i < r->n_states; i++) {
     vtb__state *s = &r->states[i];
-    expansion e = {.state = i};
+    expansion e = {.states = {i}, .n = 1};
     vtb__term one = {.coef = 1};
     if (s->delta) continue;
-    if (expand(r, s->now, &one, &e)) {
-      s->a = e.factors.n ? join(r, &e.factors, s->type->rank) : (vtb__term){.coef = 0};
+    if (vtb__rec_expand(r, s->now, &one, &e)) {
+      s->a = e.factors[0].n ? join(r, &e.factors[0], s->type->rank) : (vtb__term){.coef = 0};
       s->n_u = join_all(r, &e.rest, s->type->rank, &s->u);
     } else {
       good = false;

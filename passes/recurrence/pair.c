@@ -19,88 +19,14 @@
 /* p^2 + q^2 from here down counts as 0: the root's slope stays a number. */
 #define SMALLEST_SQUARE 1e-30
 
-enum { MAX_PAIR_TERMS = 64 };
-
-typedef VTB_VEC(vtb__term) terms;
-
-/* An update: terms that multiply re, terms that multiply im, and those that no state of the pair
- * enters. */
-typedef struct update {
-  terms by[3];
-} update;
-
-typedef struct finder {
-  vtb__rec *r;
-  int state[2];
-} finder;
-
-/* ---- multiplying out ------------------------------------------------------------------------- */
-
-/* What the pair may take as given: nothing that depends on either. */
-static bool given(const finder *f, const vtb_value *v) {
-  return vtb__rec_given(f->r, f->state[0], v) && vtb__rec_given(f->r, f->state[1], v);
-}
-
-static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *out);
-
-static bool product(finder *f, vtb_inst *d, int of_state, const vtb__term *by, update *out) {
-  vtb_value *other = d->operands[1 - of_state];
-  int axis[VTB_MAX_RANK];
-  if (!given(f, other)) return false;
-  vtb__frame_axes(other, d->results[0]->type.rank, axis);
-  vtb__term t = vtb__term_copy(f->r, by);
-  vtb__rec_multiply(f->r, &t, other, d->op == VTB_OP_div ? -1 : 1, axis);
-  return multiply_out(f, d->operands[of_state], &t, out);
-}
-
-static bool free_term(finder *f, vtb_value *v, const vtb__term *by, update *out) {
-  int axis[VTB_MAX_RANK];
-  vtb__term t = vtb__term_copy(f->r, by);
-  vtb__frame_axes(v, f->r->states[f->state[0]].type->rank, axis);
-  vtb__rec_multiply(f->r, &t, v, 1, axis);
-  vtb__put(f->r->step, &out->by[2], t);
-  return true;
-}
-
-/* Adds by * v. */
-static bool multiply_out(finder *f, vtb_value *v, const vtb__term *by, update *out) {
-  vtb_inst *d = v->def;
-  int old = vtb__rec_old_state(f->r, v);
-  if (out->by[0].n + out->by[1].n + out->by[2].n > MAX_PAIR_TERMS) return false;
-  if (given(f, v)) return free_term(f, v, by, out);
-  for (int k = 0; k < 2; k++)
-    if (old == f->state[k]) {
-      vtb__put(f->r->step, &out->by[k], vtb__term_copy(f->r, by));
-      return true;
-    }
-  if (!d || !vtb_type_equal(&v->type, f->r->states[f->state[0]].type)) return false;
-  vtb__term minus = vtb__term_copy(f->r, by);
-  minus.coef = -minus.coef;
-  switch (d->op) {
-  case VTB_OP_add:
-  case VTB_OP_sub:
-    return multiply_out(f, d->operands[0], by, out) &&
-           multiply_out(f, d->operands[1], d->op == VTB_OP_sub ? &minus : by, out);
-  case VTB_OP_neg:
-    return multiply_out(f, d->operands[0], &minus, out);
-  case VTB_OP_mul:
-    return product(f, d, given(f, d->operands[0]) ? 1 : 0, by, out);
-  case VTB_OP_div:
-    return product(f, d, 0, by, out);
-  case VTB_OP_reshape:
-  case VTB_OP_broadcast:
-    return multiply_out(f, d->operands[0], by, out);
-  default:
-    return false;
-  }
-}
+typedef vtb__terms terms;
 
 /* ---- comparing ------------------------------------------------------------------------------- */
 
 /* The sums are x and sign times the same. */
 static bool same_sums(const terms *x, const terms *y, int sign) {
-  bool used[MAX_PAIR_TERMS + 1] = {false};
-  if (x->n != y->n || x->n == 0 || x->n > MAX_PAIR_TERMS) return false;
+  bool used[VTB__MAX_PAIR_TERMS + 1] = {false};
+  if (x->n != y->n || x->n == 0 || x->n > VTB__MAX_PAIR_TERMS) return false;
   for (size_t i = 0; i < x->n; i++) {
     size_t j = 0;
     while (j < y->n && (used[j] || x->at[i].coef != sign * y->at[j].coef ||
@@ -152,7 +78,7 @@ static vtb_value *angle_of(const vtb__factor *f, vtb_op op, double *sign) {
 }
 
 /* p = M cos(x), q = +-M sin(x). */
-static bool as_written(finder *f, vtb_builder *b, const vtb__term *p, const vtb__term *q,
+static bool as_written(vtb__rec *r, vtb_builder *b, const vtb__term *p, const vtb__term *q,
                        vtb__pair *out) {
   for (int i = 0; i < p->n; i++)
     for (int k = 0; k < q->n; k++) {
@@ -162,7 +88,7 @@ static bool as_written(finder *f, vtb_builder *b, const vtb__term *p, const vtb_
       if (!x || x != y || vtb__factor_axes(&p->at[i]) != vtb__factor_axes(&q->at[k]) ||
           fabs(p->coef) != fabs(q->coef))
         continue;
-      vtb__term m = vtb__term_copy(f->r, p), rest = vtb__term_copy(f->r, q);
+      vtb__term m = vtb__term_copy(r, p), rest = vtb__term_copy(r, q);
       vtb__term_take(&m, &p->at[i]), vtb__term_take(&rest, &q->at[k]);
       if (!vtb__factors_same(&m, &rest)) continue;
       vtb__factor angle = {.v = x, .sign = 1};
@@ -176,8 +102,8 @@ static bool as_written(finder *f, vtb_builder *b, const vtb__term *p, const vtb_
 }
 
 /* rho = sqrt(p^2 + q^2), theta = atan2(q, p), times what all terms share. */
-static void by_magnitude(finder *f, vtb_builder *b, terms *p, terms *q, vtb__pair *out) {
-  out->rho = take_common(f->r, p, q);
+static void by_magnitude(vtb__rec *r, vtb_builder *b, terms *p, terms *q, vtb__pair *out) {
+  out->rho = take_common(r, p, q);
   vtb_value *x = sum_of(b, p, out->rank), *y = sum_of(b, q, out->rank);
   vtb_value *zero = vtb_b_constant(b, 0), *one = vtb_b_constant(b, 1);
   vtb_value *square = vtb_b_binary(b, VTB_OP_add, vtb_b_unary(b, VTB_OP_square, x),
@@ -185,7 +111,7 @@ static void by_magnitude(finder *f, vtb_builder *b, terms *p, terms *q, vtb__pai
   vtb_value *some = vtb_b_binary(b, VTB_OP_gt, square, vtb_b_constant(b, SMALLEST_SQUARE));
   vtb_value *rho = vtb_b_unary(b, VTB_OP_sqrt, vtb_b_select(b, some, square, one));
   rho = vtb_b_select(b, some, rho, zero);
-  vtb__term_push(f->r, &out->rho, vtb__factor_of(rho, out->rank));
+  vtb__term_push(r, &out->rho, vtb__factor_of(rho, out->rank));
   out->angle =
       vtb_b_binary(b, VTB_OP_atan2, vtb_b_select(b, some, y, zero), vtb_b_select(b, some, x, one));
 }
@@ -199,32 +125,29 @@ static bool free_of_states(vtb__rec *r, const terms *x) {
   return true;
 }
 
-static bool describe(finder *f, update *re, update *im, vtb__pair *out) {
-  vtb__rec *r = f->r;
-  terms *p = &re->by[0], *q = &im->by[0];
-  if (!same_sums(p, &im->by[1], 1) || !same_sums(q, &re->by[1], -1) || !free_of_states(r, p) ||
-      !free_of_states(r, q))
+static bool describe(vtb__rec *r, vtb__expansion *re, vtb__expansion *im, vtb__pair *out) {
+  terms *p = &re->factors[0], *q = &im->factors[0];
+  if (!same_sums(p, &im->factors[1], 1) || !same_sums(q, &re->factors[1], -1) ||
+      !free_of_states(r, p) || !free_of_states(r, q))
     return false;
   vtb_builder b = {.module = r->step->module, .func = r->step, .span = r->inst->span};
-  *out = (vtb__pair){.re = f->state[0], .im = f->state[1]};
+  *out = (vtb__pair){.re = re->states[0], .im = re->states[1]};
   out->rank = r->states[out->re].type->rank;
-  if (p->n != 1 || q->n != 1 || !as_written(f, &b, &p->at[0], &q->at[0], out))
-    by_magnitude(f, &b, p, q, out);
-  out->common = take_common(r, &re->by[2], &im->by[2]);
-  out->x_re = sum_of(&b, &re->by[2], out->rank);
-  out->x_im = sum_of(&b, &im->by[2], out->rank);
+  if (p->n != 1 || q->n != 1 || !as_written(r, &b, &p->at[0], &q->at[0], out))
+    by_magnitude(r, &b, p, q, out);
+  out->common = take_common(r, &re->rest, &im->rest);
+  out->x_re = sum_of(&b, &re->rest, out->rank);
+  out->x_im = sum_of(&b, &im->rest, out->rank);
   return true;
 }
 
 static bool try_pair(vtb__rec *r, int i, int j, vtb__pair *out) {
-  finder f = {r, {i, j}};
-  update u[2] = {{{{0}}}};
+  vtb__expansion re = {.states = {i, j}, .n = 2}, im = re;
   vtb__term one = {.coef = 1};
-  bool good = vtb_type_equal(r->states[i].type, r->states[j].type);
-  for (int k = 0; k < 2 && good; k++)
-    good = multiply_out(&f, r->states[k ? j : i].now, &one, &u[k]);
-  good = good && describe(&f, &u[0], &u[1], out);
-  return good;
+  r->expansions = 0;
+  return vtb_type_equal(r->states[i].type, r->states[j].type) &&
+         vtb__rec_expand(r, r->states[i].now, &one, &re) &&
+         vtb__rec_expand(r, r->states[j].now, &one, &im) && describe(r, &re, &im, out);
 }
 
 bool vtb__rec_find_pair(vtb__rec *r, vtb__pair *out) {

@@ -181,6 +181,18 @@ bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
 
 bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v); /* state does not enter v */
+
+/* A polynomial of degree one in one state, or in two that read each other: terms times each, and
+ * the rest. */
+typedef VTB_VEC(vtb__term) vtb__terms;
+enum { VTB__MAX_PAIR_TERMS = 64 };
+typedef struct vtb__expansion {
+  int states[2], n; /* how many */
+  vtb__terms factors[2], rest;
+} vtb__expansion;
+/* Adds by * v, as far as sums, products with what no state enters and selections by such a
+ * condition go. False: it is no such polynomial; diagnostics were given. */
+bool vtb__rec_expand(vtb__rec *r, vtb_value *v, const vtb__term *by, vtb__expansion *e);
 bool vtb__reads_scale(const vtb_func *step);
 void vtb__rec_find_reach(vtb__rec *r);
 

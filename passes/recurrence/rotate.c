@@ -325,7 +325,7 @@ static vtb_value *as_input(vtb__rec *r, vtb_value *v, const vtb_type *step) {
 /* The angles of all steps, of one sample if none differ: [B or 1, N, h or 1, frame]. */
 static vtb_value *all_angles(vtb__rec *r, vtb__lifted x, const vtb_type *step) {
   if (x.lead == 3) return vtb__rec_full(r, x, step->dim, step->rank);
-  vtb_type t = {.dtype = VTB_F32, .rank = 3, .dim = {{.size = 1}, {.size = 1}, {.size = 1}}};
+  vtb_type t = VTB__F32({.size = 1}, {.size = 1}, {.size = 1});
   if (x.lead == 1) t.dim[2] = x.v->type.dim[0];
   for (int a = 0; a < step->rank; a++) t.dim[t.rank++] = step->dim[a];
   vtb_value *v = vtb_b_reshape(&r->b, x.v, &t);

@@ -38,7 +38,7 @@ static vtb_value *product(vtb__finder *d, const vtb__term *t) {
 /* sum over the key axis of x y */
 static vtb_value *dot(vtb__finder *d, vtb_value *x, vtb_value *y) {
   vtb_value *v = times(d, x, y);
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{.size = d->n_keys}}};
+  vtb_type t = VTB__F32({.size = d->n_keys});
   if (v->type.rank == 0 || v->type.dim[0].size != d->n_keys) v = vtb_b_broadcast(&d->b, v, &t);
   return vtb_b_reduce(&d->b, VTB_OP_reduce_sum, v, (int64_t[]){0}, 1, false);
 }

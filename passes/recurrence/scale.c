@@ -135,7 +135,7 @@ static vtb_value *largest_decay(vtb__rec *r, int scale) {
 
 /* [B, h, dims of the scale] */
 static vtb_type state_type(const vtb__rec *r, const vtb__scale *k) {
-  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {r->batch, r->heads}};
+  vtb_type t = VTB__F32(r->batch, r->heads);
   for (int a = 0; a < k->rank; a++) t.dim[t.rank++] = k->dims[a];
   return t;
 }

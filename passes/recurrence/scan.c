@@ -69,7 +69,7 @@ static vtb_value *times_rows(vtb__rec *r, vtb_value *x, vtb_value *by) {
 /* ---- decay ----------------------------------------------------------------------------------- */
 
 static vtb_value *constant_decay(vtb__rec *r, vtb__lifted a) {
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {r->heads}};
+  vtb_type t = VTB__F32(r->heads);
   return vtb_b_stretched(&r->b, a.v, &t);
 }
 
@@ -117,7 +117,7 @@ vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, 
 /* Operand `state` as [B, h, X...]; relative to e^(m_0) only if the states carry a scale. */
 static vtb_value *initial(vtb__rec *r, int state) {
   const vtb_type *x = r->states[state].type;
-  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {r->batch, r->heads}};
+  vtb_type t = VTB__F32(r->batch, r->heads);
   vtb_type scale_type = t;
   for (int a = 0; a < x->rank; a++)
     t.dim[t.rank++] = x->dim[a], scale_type.dim[scale_type.rank++].size = 1;
@@ -132,9 +132,7 @@ vtb_value *vtb__rec_initial_matrix(vtb__rec *r, const vtb__state *s, int state) 
   vtb_value *v = initial(r, state);
   if (!s->whole && s->type->rank == 1) return v;
   if (!s->whole) return s->key == 0 ? v : vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
-  vtb_type t = {.dtype = VTB_F32,
-                .rank = 4,
-                .dim = {r->batch, r->heads, {.size = 1}, {.size = count(s->type)}}};
+  vtb_type t = VTB__F32(r->batch, r->heads, {.size = 1}, {.size = count(s->type)});
   return vtb_b_reshape(&r->b, v, &t);
 }
 

@@ -32,7 +32,7 @@ static bool per_sample(const vtb_value *v) {
 
 static vtb_value *valid_of(objective *o) {
   if (o->valid) return o->valid;
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, "B"}}};
+  vtb_type t = VTB__F32({VTB_DYN, "B"});
   o->valid = vtb_func_add_arg(o->f, VTB_VALID, t);
   vtb_arg_info *info = &o->f->arg_info[o->valid->index];
   info->role = VTB_ROLE_INPUT;
@@ -78,7 +78,7 @@ static vtb_value *valid_sum(objective *o, vtb_value *x) {
 }
 
 static vtb_value *as_row(objective *o, vtb_value *x) {
-  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{1, NULL}, {vtb_type_count(&x->type), NULL}}};
+  vtb_type t = VTB__F32({1, NULL}, {vtb_type_count(&x->type), NULL});
   return vtb_b_reshape(&o->b, x, &t);
 }
 

@@ -58,7 +58,7 @@ static vtb_value *add_scalar(vtb_func *f, const char *name) {
 static vtb_func *new_rule(attach *a, const char *name, vtb_span span, int n_vectors,
                           const char *const *names) {
   vtb_func *f = vtb_func_new(a->m, name, VTB_FUNC_RULE, span);
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, NULL}}};
+  vtb_type t = VTB__F32({VTB_DYN, NULL});
   for (int i = 0; i < n_vectors; i++) {
     vtb_value *v = vtb_func_add_arg(f, names[i], t);
     f->arg_info[v->index].official = vtb_intern(a->m, names[i]);
@@ -191,7 +191,7 @@ static const char *state_prefix(attach *a, const vtb_func *rule, int vector) {
 static void apply(attach *a, vtb_func *rule, const moved_list *list, bool trained) {
   int n = (int)list->n, vectors = n_vectors_of(rule);
   VTB_VEC(vtb_value *) operands = {0};
-  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {2, NULL}}};
+  vtb_type t = VTB__F32({n, NULL}, {2, NULL});
   vtb_value *rates =
       trained ? add_arg(a, VTB_UPDATE_RATES, VTB_ROLE_INPUT, &t, NULL) : vtb_b_splat(&a->b, 1, &t);
   vtb__put(a->f, &operands, a->scalars);
@@ -218,8 +218,7 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
 static vtb_value *correct(attach *a, vtb_value *logits, vtb_value *labels) {
   vtb_builder *b = &a->b;
   const int64_t axis = 1;
-  vtb_type row = {
-      .dtype = VTB_F32, .rank = 2, .dim = {{1, NULL}, {logits->type.dim[1].size, "classes"}}};
+  vtb_type row = VTB__F32({1, NULL}, {logits->type.dim[1].size, "classes"});
   vtb_value *class = vtb_b_iota(b, 1, &row);
   vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, &axis, 1, true);
   vtb_value *back =
@@ -276,7 +275,7 @@ static void add_scalar_rows(attach *a, const vtb_func *rule) {
   for (int i = 0; i < VTB_N_SCALARS; i++) vtb_strbuf_printf(&rows, " %s", fixed_rows[i]);
   for (int i = n_vectors_of(rule) + 2; i < rule->n_args; i++, n++)
     vtb_strbuf_printf(&rows, " %s=%s", rule->arg_info[i].official, rule->arg_info[i].init);
-  vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {2, NULL}}};
+  vtb_type t = VTB__F32({n, NULL}, {2, NULL});
   a->scalars = add_arg(a, VTB_UPDATE_SCALARS, VTB_ROLE_INPUT, &t, rows.at);
   vtb_strbuf_free(&rows);
 }
@@ -317,7 +316,7 @@ static vtb_value *share_number(attach *a, vtb_value *both, int at) {
 /* Behind what makes a gradient, so that ranks begin to sum it while others are made; the total is
  * what is returned and judged. What a state becomes is at the end. */
 static void accumulate(attach *a, moved_list *trained) {
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{2, NULL}}};
+  vtb_type t = VTB__F32({2, NULL});
   vtb_value *both = add_arg(a, VTB_UPDATE_SHARE, VTB_ROLE_INPUT, &t, NULL);
   a->share = share_number(a, both, 0);
   a->last = share_number(a, both, 1);

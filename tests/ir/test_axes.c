@@ -91,11 +91,39 @@ TEST(samples_apart) {
   CHECK(keeps("%x: f32[4]", "  %y = exp %x : f32[4]"));
 }
 
+/* [2, 3] with 5 more before axis `at`. */
+static void check_with(const char *body, int at, int rank, const int64_t *sizes) {
+  vtb_module *m = parse_ir(body);
+  if (!m) return;
+  vtb_func *f = m->first;
+  vtb_builder b = {.module = m, .func = f, .before = f->last};
+  vtb_value *y = vtb_b_with_axes(&b, f->first, &f->args[1 + at], at, 1);
+  vtb_type want = vtb_type_make(VTB_F32, rank, sizes);
+  CHECK_MSG(vtb_type_equal(&y->type, &want), "%s: at %d", body, at);
+  vtb_module_free(m);
+}
+
+#define ARGS "func @f(%x: f32[2, 3], %y: f32[5, 2, 3], %z: f32[2, 5, 3]) -> (f32[]) {\n  "
+#define END "\n  %end = constant {value=0.0} : f32[]\n  return %end\n}\n"
+
+TEST(ops_on_operands_with_more_axes) {
+  static const char turned[] = ARGS "%t = transpose %x {perm=[1, 0]} : f32[3, 2]" END;
+  static const char sum[] = ARGS "%t = reduce_sum %x {axes=[1]} : f32[2]" END;
+  static const char part[] = ARGS "%t = slice %x {axis=1, start=0, limit=1} : f32[2, 1]" END;
+  check_with(turned, 0, 3, (const int64_t[]){5, 3, 2});
+  check_with(turned, 1, 3, (const int64_t[]){3, 2, 5});
+  check_with(sum, 0, 2, (const int64_t[]){5, 2});
+  check_with(sum, 1, 2, (const int64_t[]){2, 5});
+  check_with(part, 0, 3, (const int64_t[]){5, 2, 1});
+  check_with(part, 1, 3, (const int64_t[]){2, 5, 1});
+}
+
 int main(void) {
   RUN(through_views);
   RUN(through_sums_and_products);
   RUN(through_what_moves_along_another_axis);
   RUN(what_moves_with_it);
   RUN(samples_apart);
+  RUN(ops_on_operands_with_more_axes);
   return test_done();
 }
