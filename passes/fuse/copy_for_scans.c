@@ -16,10 +16,6 @@
 
 enum { WARPS_EACH = 8 }; /* of a multiprocessor that is busy */
 
-static bool is_scan(const vtb_inst *i) {
-  return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad;
-}
-
 /* A slice is no part of a kernel whose threads have whole rows. */
 static bool is_whole_view(const vtb_inst *i) { return vtb_is_view(i->op) && i->op != VTB_OP_slice; }
 
@@ -27,14 +23,13 @@ static bool is_whole_view(const vtb_inst *i) { return vtb_is_view(i->op) && i->o
 
 enum { NEAR = 4, CHEAP_OPS = 8, MOST_INPUTS = 2 };
 
-static bool takes_body(const vtb_inst *i) { return is_scan(i) && vtb_scan_takes_body(i); }
-
 /* Whether i is computed of what a scan makes, at most `depth` kernels before. */
 static bool is_behind(const vtb_inst *i, int depth) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = i->operands[o]->def;
-    if (def && (takes_body(def) || (depth > 0 && (is_whole_view(def) || vtb__is_elementwise(def)) &&
-                                    is_behind(def, depth - 1))))
+    if (def && (vtb_scan_takes_body(def) ||
+                (depth > 0 && (is_whole_view(def) || vtb__is_elementwise(def)) &&
+                 is_behind(def, depth - 1))))
       return true;
   }
   return false;
@@ -50,8 +45,8 @@ static bool is_for_scans(const vtb_value *v, int depth) {
     const vtb_inst *r = readers[i];
     bool around =
         is_whole_view(r) || vtb__is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
-    all = takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
-    for (int k = 0; k < r->n_results && all && !takes_body(r) && !is_behind(r, NEAR); k++)
+    all = vtb_scan_takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
+    for (int k = 0; k < r->n_results && all && !vtb_scan_takes_body(r) && !is_behind(r, NEAR); k++)
       all = is_for_scans(r->results[k], depth - 1);
   }
   vtb_free(readers);
@@ -103,8 +98,8 @@ static bool copy_for_readers(vtb_func *f, vtb_inst *i) {
 static void copy_around_scans(vtb_func *f) {
   bool ahead = false, back = false;
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    ahead |= i->op == VTB_OP_linscan && takes_body(i);
-    back |= i->op == VTB_OP_linscan_grad && takes_body(i);
+    ahead |= i->op == VTB_OP_linscan && vtb_scan_takes_body(i);
+    back |= i->op == VTB_OP_linscan_grad && vtb_scan_takes_body(i);
   }
   for (vtb_inst *i = f->last, *before; i && ahead && back; i = before) {
     before = i->prev;

@@ -31,12 +31,6 @@ vtb_value *vtb__operand_of(const vtb_inst *i, const vtb_inst *op, int o) {
   return op->operands[o]->def ? NULL : i->operands[op->operands[o]->index];
 }
 
-static bool reads(const vtb_inst *i, const vtb_value *v) {
-  for (int o = 0; o < i->n_operands; o++)
-    if (i->operands[o] == v) return true;
-  return false;
-}
-
 /* ---- epilogues ------------------------------------------------------------------------------- */
 
 static bool is_alone(const vtb_inst *i) {
@@ -59,8 +53,8 @@ static bool has_shape_of(const vtb_inst *i, const vtb_inst *anchor) {
 bool vtb__word_elementwise(vtb__group *g, vtb_inst *i, const vtb_value *at,
                            const vtb_inst *member) {
   (void)member;
-  return reads(i, at) && vtb_type_equal(&at->type, &g->anchor->results[0]->type) &&
-         has_shape_of(i, g->anchor) && vtb__group_add(g, i);
+  return vtb_type_equal(&at->type, &g->anchor->results[0]->type) && has_shape_of(i, g->anchor) &&
+         vtb__group_add(g, i);
 }
 
 bool vtb__word_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {

@@ -14,11 +14,8 @@ bool vtb__anchor_cell(const vtb_inst *i) { return is_scan(i) || i->op == VTB_OP_
 /* Every attribute of `a` but the path is in `b`. */
 static bool attrs_within(const vtb_inst *a, const vtb_inst *b) {
   for (int i = 0; i < a->n_attrs; i++) {
-    const vtb_attr *x = &a->attrs[i], *y = NULL;
-    if (vtb_streq(x->key, "path")) continue;
-    for (int j = 0; j < b->n_attrs; j++)
-      if (vtb_streq(b->attrs[j].key, x->key)) y = &b->attrs[j];
-    if (!y || !vtb_attr_equal(x, y)) return false;
+    const vtb_attr *x = &a->attrs[i], *y = vtb_attr_find(b, x->key);
+    if (!vtb_streq(x->key, "path") && (!y || !vtb_attr_equal(x, y))) return false;
   }
   return true;
 }
