@@ -228,47 +228,6 @@ static vtb_func *same_kernel(vtb_map *kernels, const vtb_func *k) {
   return known;
 }
 
-/* Adds `by` to the number of unmet edges of every group that `group` feeds. */
-static void count_edges(vtb__fuser *f, int group, int by, int *waiting) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    VTB__EACH_USER(&f->groups, i, u) {
-      if (vtb__fuse_find(f, *u) != group) waiting[vtb__fuse_find(f, *u)] += by;
-    }
-  }
-}
-
-/* Groups so that each comes after those it reads, into order[]; how many. Ready ones are taken in
- * the order of their ops, over and over, so the result does not depend on anything but the input's
- * order. */
-static int order_groups(vtb__fuser *f, int *order) {
-  size_t n_nodes = (size_t)f->groups.n + 1;
-  int *waiting = vtb_xcalloc(n_nodes, sizeof *waiting), *left = vtb_xcalloc(n_nodes, sizeof *left);
-  bool *done = vtb_xcalloc(n_nodes, sizeof *done);
-  int n = 0, n_left = f->groups.n;
-  for (int i = 0; i < f->groups.n; i++) {
-    left[i] = i;
-    if (vtb__fuse_find(f, i) == i) count_edges(f, i, 1, waiting);
-  }
-  for (int before = -1; n_left && n_left != before;) {
-    before = n_left;
-    n_left = 0;
-    for (int k = 0; k < before; k++) {
-      int g = vtb__fuse_find(f, left[k]);
-      if (!done[g] && !waiting[g]) {
-        done[g] = true;
-        order[n++] = g;
-        count_edges(f, g, -1, waiting);
-      }
-      if (!done[g]) left[n_left++] = left[k];
-    }
-  }
-  vtb_check(n_left == 0, "fusion made a cycle in @%s", f->func->name);
-  vtb_free(waiting);
-  vtb_free(left);
-  vtb_free(done);
-  return n;
-}
-
 /* Of groups with strips the sums over leading axes become sums in parts: last ones first, so that
  * totals behind a group are in order. */
 static void cut_sums(vtb__fuser *f) {
@@ -294,11 +253,36 @@ static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
   vtb_module_remove(f->func->module, own);
 }
 
-/* Reorders the function so that every group is contiguous, then replaces each by its kernel. */
+/* Whether all that the group reads is in its place. */
+static bool is_ready(vtb__fuser *f, int group, const bool *placed) {
+  VTB__EACH_NODE(&f->groups, group, i) {
+    const vtb_inst *inst = f->nodes[i].inst;
+    for (int o = 0; o < inst->n_operands; o++) {
+      int made = f->node_of[inst->operands[o]->id];
+      int other = made < 0 ? group : vtb__fuse_find(f, made);
+      if (other != group && !placed[other]) return false;
+    }
+  }
+  return true;
+}
+
+/* Reorders the function so that every group is contiguous, those that are ready in the order of
+ * their ops, over and over, then replaces each by its kernel. */
 static void rewrite(vtb__fuser *f, vtb_map *kernels) {
-  int *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order), n = order_groups(f, order);
-  for (int k = 0; k < n; k++)
-    VTB__EACH_NODE(&f->groups, order[k], i) vtb_inst_move_before(f->nodes[i].inst, NULL);
+  int n = 0, *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order);
+  bool *placed = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *placed);
+  for (int before = -1; n != before;) {
+    before = n;
+    for (int k = 0; k < f->groups.n; k++) {
+      int group = vtb__fuse_find(f, k);
+      if (placed[group] || !is_ready(f, group, placed)) continue;
+      placed[order[n++] = group] = true;
+      VTB__EACH_NODE(&f->groups, group, i) vtb_inst_move_before(f->nodes[i].inst, NULL);
+    }
+  }
+  for (int k = 0; k < f->groups.n; k++)
+    vtb_check(placed[vtb__fuse_find(f, k)], "fusion made a cycle in @%s", f->func->name);
+  vtb_free(placed);
   cut_sums(f);
   vtb_func_number(f->func);
   for (int k = 0; k < n; k++) rewrite_group(f, order[k], kernels);
