@@ -11,10 +11,13 @@ static const vtb_symbol symbols[] = {
 #include "codegen/cpu/llvm.gen.def"
 #undef FUNCTION
 };
+/* A name of its own has the copy in a wheel (frontend/python/wheel.sh). */
 static const vtb_library where = {.what = "LLVM",
                                   .environment = "VTB_LLVM",
                                   .remedy = "apt install libllvm19",
-                                  .names = (const char *const[]){VTB_LLVM_LIBRARY, NULL},
+                                  .names =
+                                      (const char *const[]){"libLLVM-vertebra" VTB_LLVM_VERSION,
+                                                            "libLLVM" VTB_LLVM_VERSION, NULL},
                                   .symbols = symbols,
                                   .n_symbols = sizeof symbols / sizeof *symbols,
                                   .of_system = true};

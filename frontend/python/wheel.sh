@@ -32,6 +32,15 @@ cp -r "$here/pyproject.toml" "$here/vertebra" "$tree/LICENSE" "$stage"
 find "$stage" -name __pycache__ -prune -exec rm -r {} +
 mkdir -p "$stage/vertebra/lib" "$stage/vertebra/models/std"
 strip --strip-unneeded -o "$stage/vertebra/lib/libvertebra.so" "$library"
+# LLVM is opened by its name, when it is first needed: this name is its first (codegen/cpu/llvm.c)
+llvm=$(strings "$library" | sed -n 's/^libLLVM\.so/&/p' | head -n 1)
+llvm=$(ldconfig -p | awk -v name="$llvm" '$1 == name { print $NF; exit }')
+[ -f "$llvm" ] || fail "LLVM's library is not where the loader looks: apt install libllvm19"
+bundled=$stage/vertebra/lib/$(basename "$llvm" | sed 's/\.so/-vertebra&/')
+cp "$llvm" "$bundled"
+chmod u+w "$bundled"
+patchelf --set-soname "$(basename "$bundled")" "$bundled"
+patchelf --set-rpath '$ORIGIN' "$stage/vertebra/lib/libvertebra.so"
 cp "$tree"/models/*.vtb "$tree"/models/*.names "$stage/vertebra/models"
 cp "$tree"/models/std/*.vtb "$stage/vertebra/models/std"
 
@@ -40,7 +49,7 @@ cp "$tree/docs/packages/copyright" "$stage/LICENSE.openblas"
 
 # What a library is under: the copyright file of its Debian package, beside the licence of the package itself. Five are
 # every system's: tags of manylinux say which.
-ldd "$library" | awk '$3 ~ "^/" && $1 !~ /^lib(c|m|z|gcc_s|stdc\+\+)\.so/ { print $1, $3 }' >"$work/needs"
+{ echo "$(basename "$llvm") => $llvm"; ldd "$library" "$llvm"; } | awk '$3 ~ "^/" && $1 !~ /^lib(c|m|z|gcc_s|stdc\+\+)\.so/ { print $1, $3 }' >"$work/needs"
 while read -r name path; do
   real=$(readlink -f "$path")
   package=
