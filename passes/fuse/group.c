@@ -332,11 +332,23 @@ static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
   for (; i && i != end; i = i->next) i->order = order++;
 }
 
+static void forget_names(vtb_type *t) {
+  for (int d = 0; d < t->rank; d++) t->dim[d].name = NULL;
+}
+
+/* Kernels that are one have axes without names. */
+static void forget_axis_names(vtb_func *k) {
+  for (int a = 0; a < k->n_args; a++) forget_names(&k->args[a]->type);
+  for (vtb_inst *i = k->first; i; i = i->next)
+    for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
+}
+
 static kernel make_kernel(vtb__group *g, value_list *results) {
   kernel k = {.g = g, .func = vtb__kernel_new(g->anchor)};
   k.b = (vtb_builder){.module = g->func->module, .func = k.func};
   if (!g->loop) k.b.span = g->anchor->span;
   fill(&k, g, results);
+  if (g->loop) forget_axis_names(k.func);
   return k;
 }
 
