@@ -156,10 +156,10 @@ typedef struct rule {
 
 enum { LOOPS = 1 << VTB_KERNEL_LOOP | 1 << VTB_KERNEL_ROW, SUMS = 1 << VTB_KERNEL_COL };
 static const rule rules[] = {
-    [VTB__STRIPS] = {SUMS, LOOPS, .strips = true},
-    [VTB__NEIGHBOURS] = {LOOPS, LOOPS},
-    [VTB__SIBLINGS] = {SUMS, SUMS},
-    [VTB__TOTALS] = {SUMS, SUMS, .anywhere = true},
+    [VTB__STRIPS] = {.one = SUMS, .other = LOOPS, .strips = true},
+    [VTB__NEIGHBOURS] = {.one = LOOPS, .other = LOOPS},
+    [VTB__SIBLINGS] = {.one = SUMS, .other = SUMS},
+    [VTB__TOTALS] = {.one = SUMS, .other = SUMS, .anywhere = true},
 };
 
 static bool is_of(const vtb__fuse_node *n, unsigned kinds) { return kinds >> n->kind & 1; }
