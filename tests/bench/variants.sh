@@ -51,10 +51,13 @@ variant() {
 echo "| variant | FLOPs | bytes | launches | ms | times published | launches | ms | times published |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 published vil_tiny 192 24
+variant num_heads=1
 variant num_heads=2
 variant num_heads=3
 variant num_heads=6
 variant num_heads=8
+variant num_heads=12
+variant qkv_block_size=1
 variant qkv_block_size=2
 variant qkv_block_size=8
 variant qkv_block_size=16
@@ -72,13 +75,22 @@ variant proj_bias=false
 variant conv_bias=false
 variant depth=12
 variant image=160x160
+variant image=192x192
 variant image=256x256
+variant image=320x320
 variant image=384x384
+variant directions=quad
+variant concurrency=in_block_bidirectional
+variant cls_tokens=1
 variant dim=128
 variant dim=200
 variant dim=256
 variant dim=320
 variant qkv_block_size=8 num_heads=6 conv_kernel_size=5
+variant expansion=3 conv_kernel_size=5
+published vil_small 384 24
+variant num_heads=12
+variant conv_kernel_size=7
 published vil_base 768 24
 variant num_heads=8
 variant qkv_block_size=8
@@ -86,7 +98,9 @@ variant conv_kernel_size=5
 variant expansion=3
 published vim_tiny 192 24
 variant d_state=8
+variant d_state=24
 variant d_state=32
+variant d_state=64
 variant d_conv=3
 variant d_conv=5
 variant d_conv=7
@@ -100,6 +114,8 @@ variant depth=12
 variant image=256x256
 variant dim=200
 variant dim=256
+published vim_small 384 24
+variant d_state=32
 published vir_small 384 12
 variant heads=3
 variant heads=8

@@ -5,9 +5,10 @@
  * sit in registers, an input's place being its column modulo KW, so that nothing moves: the strip is unrolled. load(a, c)
  * reads the input for row a of the kernel at column c of the strip, zero beyond the row's ends, and take(w) leaves zeros
  * for rows beyond the grid, for which load may give any of the window's. Else weight(a, e) is read, and load gives zeros there as
- * well: the strip's sums sit in registers, and a row of the kernel after another, unless it is long, adds to them. */
-template <int ROWS, int KW, bool KEPT, int STRIP, bool WHOLE, class V, class Load, class Weight, class Take, class Store>
-VTB_FN void vtb_convolve(int length, int left, Load load, Weight weight, Take take, Store store) {
+ * well: the strip's sums sit in registers, and a row of the kernel after another, unless it is long, adds to them, but for
+ * rows beyond the grid and, if the strip is a grid row (ALONE), columns beyond it. */
+template <int ROWS, int KW, bool KEPT, int STRIP, bool WHOLE, bool ALONE, class V, class Row, class Load, class Weight, class Take, class Store>
+VTB_FN void vtb_convolve(int length, int left, Row is_row, Load load, Weight weight, Take take, Store store) {
   if constexpr (KEPT) {
     V w[ROWS][KW], window[ROWS][KW];
     take(w);
@@ -26,9 +27,11 @@ VTB_FN void vtb_convolve(int length, int left, Load load, Weight weight, Take ta
     V sums[STRIP];
     VTB_UNROLL for (int c = 0; c < STRIP; c++) sums[c] = V{};
     VTB_NO_UNROLL for (int a = 0; a < ROWS; a++) {
+      if (!is_row(a)) continue;
       V w[KW];
       VTB_UNROLL for (int e = 0; e < KW; e++) w[e] = weight(a, e);
       VTB_UNROLL for (int x = 0; x < STRIP + KW - 1; x++) {
+        if (ALONE && (x < left || x >= left + STRIP)) continue;
         const V in = load(a, x - left);
         VTB_UNROLL for (int c = vtb_max_int(x - KW + 1, 0); c < vtb_min_int(x + 1, STRIP); c++) sums[c] = sums[c] + w[x - c] * in;
       }
@@ -46,6 +49,9 @@ VTB_FN void vtb_convolve(int length, int left, Load load, Weight weight, Take ta
     }
   }
 }
+
+/* Of n places and k taps, `before` of which lie before a place: pairs of a place and a tap's place that is one, too. */
+VTB_FN constexpr int vtb_taps_met(int n, int k, int before) { return vtb_max_int(n * k - before * (before + 1) / 2 - (k - 1 - before) * (k - before) / 2, n); }
 
 /* All taps of four channels that lie behind one another from w_in[0] on, backwards if TURNED. */
 template <int ROWS, int KW, bool TURNED, class P> VTB_FN void vtb_take_taps(vtb_f4 (&w)[ROWS][KW], P w_in) {

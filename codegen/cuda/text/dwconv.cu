@@ -22,9 +22,10 @@ constexpr bool IN_REGISTERS = OWN && ROWS * KW * PER <= WINDOW;
 constexpr int SLOTS = COLUMNS < THREADS ? COLUMNS : THREADS, PITCH = TAPS + 1 - TAPS % 2; /* odd: no bank twice */
 constexpr bool STAGED = PER == 1 && W_FLAT && TAPS > 1 && SLOTS * PITCH <= 16384;
 require C % PER == 0;
-constexpr int BY_ROWS = (ROWS * (STRIP + KW - 1) * (PER + 2) + 2 * TAPS * PER) / STRIP;
-constexpr int EFFORT = TAPS * PER + (IN_REGISTERS ? ROWS * (PER + 2) : KW <= 16 ? BY_ROWS : TAPS * (12 + 2 * PER)); /* of a token */
-cost issue = THREADS / 32 * (STRIP * (EFFORT + 6) + TAPS * (PER == 4 ? 8 : 5) + 80);
+constexpr bool ALONE = STRIP == GW; /* a strip is a grid row */
+constexpr int ROW_EFFORT = (ALONE ? vtb_taps_met(STRIP, KW, LEFT) : STRIP * KW) * PER + (STRIP + (ALONE ? 0 : KW - 1)) * (PER + 2) + 2 * KW * PER; /* of a strip and a row of the kernel */
+constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : KW <= 16 ? KT * vtb_taps_met(GH, KH, TOP) * ROW_EFFORT / (GH * STRIP) : TAPS * (12 + 3 * PER); /* of a token */
+cost issue = THREADS / 32 * (STRIP * (EFFORT + 6) + (IN_REGISTERS || PER == 1 ? TAPS * (PER == 4 ? 8 : 5) : 0) + 80);
 cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
 shared float taps[STAGED ? SLOTS * PITCH : 1]; /* of slot s: those of the channel of thread s */
 const vtb_i64 thread = (vtb_i64)vtb_block() * THREADS + vtb_tid();
@@ -73,6 +74,6 @@ if (thread < ITEMS) {
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
       if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
   };
-  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, value>(
-      vtb_min_int(STRIP, GW - x0), LEFT, load, weight, take, [&](int c, value sum, auto) { store(x0 + c, sum); });
+  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, ALONE, value>(
+      vtb_min_int(STRIP, GW - x0), LEFT, is_row, load, weight, take, [&](int c, value sum, auto) { store(x0 + c, sum); });
 }

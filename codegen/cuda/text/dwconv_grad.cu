@@ -22,7 +22,8 @@ constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) 
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW, SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
 require C % PER == 0 && ALONG <= THREADS;
 require FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH && LEFT >= 0 && LEFT < KW;
-constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + ROWS * (5 * PER + 8) + 39;
+constexpr int TOGETHER = PER == 1 ? KW : 1; /* columns whose inputs may be under way: four channels have no registers for them */
+constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + (PER == 1 ? 9 * ROWS + 19 : ROWS * (5 * PER + 8) + 39);
 cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 84) + 16 * SUMS + 100);
 cost registers = 52 + PER * (3 * TAPS + 1);
 require 52 + PER * (3 * TAPS + 1) <= 255; /* registers */
@@ -63,21 +64,25 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
   auto store = [&](vtb_i64 pos, value sum) {
     ${store}
   };
-  value window[ROWS][KW];
+  value window[ROWS][KW]; /* TOGETHER: a column's place is its number modulo KW, so that nothing moves */
   VTB_UNROLL for (int a = 0; a < ROWS; a++)
-    VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e > 0 ? load(a, x0 + e - 1 - LEFT) : value{};
-  VTB_NO_UNROLL for (int x = x0; x < x1; x++) {
-    const vtb_i64 pos = place((z * GH + y) * GW + x);
+    VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e + 1 < KW ? load(a, x0 + e - LEFT) : value{};
+  VTB_NO_UNROLL for (int at = x0; at < x1; at += TOGETHER) VTB_UNROLL for (int c = 0; c < TOGETHER; c++) {
+    if (at + c >= x1) break;
+    const vtb_i64 pos = place((z * GH + y) * GW + at + c);
     const value in = input(pos);
     value sum = {};
-    VTB_UNROLL for (int a = 0; a < ROWS; a++)
+    VTB_UNROLL for (int a = 0; a < ROWS; a++) {
+      window[a][(c + KW - 1) % KW] = load(a, at + c + KW - 1 - LEFT);
       VTB_UNROLL for (int e = 0; e < KW; e++) {
-        window[a][e] = e + 1 < KW ? window[a][vtb_min_int(e + 1, KW - 1)] : load(a, x + KW - 1 - LEFT);
-        sum = sum + w[a][e] * window[a][e];
-        sums[TAPS - 1 - a * KW - e] = sums[TAPS - 1 - a * KW - e] + in * window[a][e];
+        sum = sum + w[a][e] * window[a][(c + e) % KW];
+        sums[TAPS - 1 - a * KW - e] = sums[TAPS - 1 - a * KW - e] + in * window[a][(c + e) % KW];
       }
-    if constexpr (BIAS) sums[SUMS - 1] = sums[SUMS - 1] + window[FRONT * KH + TOP][LEFT];
+    }
+    if constexpr (BIAS) sums[SUMS - 1] = sums[SUMS - 1] + window[FRONT * KH + TOP][(c + LEFT) % KW];
     store(pos, sum);
+    if constexpr (TOGETHER == 1)
+      VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e + 1 < KW; e++) window[a][e] = window[a][e + 1];
   }
 }
 vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {

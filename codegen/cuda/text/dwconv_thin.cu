@@ -32,9 +32,10 @@ constexpr int WIDE = 8 * NI, PIECE = EACH == 8 ? 8 : 4;
 constexpr int PIECES = DEPTH / PIECE, AT_ONCE = THREADS / PIECES; /* of a row of factors; rows copied at a time */
 require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16 && AT_ONCE > 0;
 cost tensor = 32 * WIDE * DEPTH * PRODUCTS;
-constexpr int BY_ROWS = (ROWS * (STRIP + KW - 1) * (PER + 2) + 2 * TAPS * PER) / STRIP;
-constexpr int EFFORT = TAPS * PER + (IN_REGISTERS ? ROWS * (PER + 2) : KW <= 16 ? BY_ROWS : TAPS * (12 + 2 * PER)); /* of a token */
-cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + 2 * TAPS * PER + 180 + 5 * PRODUCTS * WIDE / AT_ONCE) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
+constexpr bool ALONE = STRIP == GW; /* a strip is a grid row */
+constexpr int ROW_EFFORT = (ALONE ? vtb_taps_met(STRIP, KW, LEFT) : STRIP * KW) * PER + (STRIP + (ALONE ? 0 : KW - 1)) * (PER + 2) + 2 * KW * PER; /* of a strip and a row of the kernel */
+constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : KW <= 16 ? KT * vtb_taps_met(GH, KH, TOP) * ROW_EFFORT / (GH * STRIP) : TAPS * (12 + 3 * PER); /* of a token */
+cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + (IN_REGISTERS ? 2 * TAPS * PER : 0) + 180 + 5 * PRODUCTS * WIDE / AT_ONCE) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
 cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
@@ -100,8 +101,8 @@ if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
     auto keep = [&](int p, value v) { vtb_write(rows, (p * 16 + c) * PITCH + tid * PER, v); };
     ${store}
   };
-  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, value>(
-      length, LEFT, load, weight, take,
+  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, ALONE, value>(
+      length, LEFT, is_row, load, weight, take,
       [&](int c, value sum, auto near) { store(c, sum, near(FRONT * KH + TOP, LEFT)); });
 }
 vtb_arrived();
