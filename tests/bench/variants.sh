@@ -101,12 +101,10 @@ variant d_state=8
 variant d_state=24
 variant d_state=32
 variant d_state=64
-variant d_conv=3
 variant d_conv=5
 variant d_conv=7
 variant expand=1
 variant expand=3
-variant rms_norm=false
 variant bimamba_type=v1
 variant bimamba_type=none
 variant dt_rank=24
@@ -126,7 +124,6 @@ variant ret_norm=none
 variant ret_activation=swish
 variant ret_activation=swish_gate
 variant mlp_ratio=3.0
-variant mlp_ratio=1.0
 variant class_token=false
 variant depth=6
 variant image=256x256
@@ -139,7 +136,6 @@ variant norm=rmsnorm
 variant mlp=gelu
 variant layer_scale=false
 variant rope_kind=sequence
-variant rope_kind=none
 variant image=256x256
 variant dim=400 heads=10
 published deit_small 384 12
@@ -148,7 +144,6 @@ variant heads=8
 variant heads=12
 variant mlp_hidden=384
 variant mlp_hidden=1152
-variant qkv_bias=false
 variant depth=24
 variant image=256x256
 published deit_tiny 192 12

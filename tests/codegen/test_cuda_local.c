@@ -211,16 +211,16 @@ TEST(few_numbers_a_token_over_its_channels) {
 TEST(a_weight_and_its_bias) {
   check_kind(
       "gradients",
-      "func @f(%x: f32[2, 70, 12], %dy: f32[2, 70, 12], %z: f32[3, 20, 7], %dz: f32[3, 20, 7], %b: "
+      "func @f(%x: f32[2, 70, 12], %dy: f32[2, 70, 12], %z: f32[3, 20, 8], %dz: f32[3, 20, 8], %b: "
       "f32[2, 250, 40, 4],\n"
       "    %db: f32[2, 250, 160], %s: f32[1, 70, 3, 2], %ds: f32[1, 70, 3, 5]) -> (f32[12, 3, 3], "
-      "f32[3, 4], f32[7, 5, 5], f32[7], f32[40, 4, 4], f32[160], f32[3, 5, 2], f32[3, 5]) {\n"
+      "f32[3, 4], f32[8, 5, 5], f32[8], f32[40, 4, 4], f32[160], f32[3, 5, 2], f32[3, 5]) {\n"
       "  %dw = dwconv_dw %x, %dy {grid = [7, 10], pad = [1, 1], kernel = [3, 3]} : f32[12, 3, 3]\n"
       "  %r = reshape %dy {shape = [2, 70, 3, 4]} : f32[2, 70, 3, 4]\n"
       "  %d1 = reduce_sum %r {axes = [0, 1]} : f32[3, 4]\n"
-      "  %d2 = reduce_sum %dz {axes = [0, 1]} : f32[7]\n"
+      "  %d2 = reduce_sum %dz {axes = [0, 1]} : f32[8]\n"
       "  %dv = dwconv_dw %z, %dz {grid = [4, 5], pad = [2, 2], kernel = [5, 5], path = "
-      "\"rows~@4x5\"} : f32[7, 5, 5]\n"
+      "\"rows~@4x5\"} : f32[8, 5, 5]\n"
       "  %g = reshape %db {shape = [2, 250, 40, 4]} : f32[2, 250, 40, 4]\n"
       "  %du = einsum %g, %b {spec = \"bngo,bngi->goi\"} : f32[40, 4, 4]\n"
       "  %d3 = reduce_sum %db {axes = [0, 1]} : f32[160]\n"
