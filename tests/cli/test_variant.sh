@@ -7,4 +7,4 @@ expect 0 "$VERTEBRA" verify $model -D dim=16 -D depth=1 --image 20x12 -D "direct
 sed 's/sigmoid(i)/exp(i)/' $model >"$work/exponential.vtb"
 expect 0 "$VERTEBRA" verify "$work/exponential.vtb" -D dim=16 -D depth=1 --image 16 --mode auto
 expect 0 "$VERTEBRA" train $model -D dim=16 -D depth=1 --data fashion-mnist --limit 256 --batch 32 --epochs 1 --quiet --out "$work/run"
-expect 0 "$VERTEBRA" eval $model --weights "$work/run/weights.safetensors" --data fashion-mnist; says "top-1"
+expect 0 "$VERTEBRA" eval $model --weights "$work/run/weights.safetensors" --data fashion-mnist --limit 200; says "top-1"

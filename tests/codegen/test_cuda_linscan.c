@@ -216,7 +216,7 @@ static const struct {
   scan_case scan;
   const char *paths[4];
 } directions[] = {
-    {{SCALAR, "chunkwise", "rows@10x15", 70, 2, 150, 2, 8, 12, true, true, true, false, false},
+    {{SCALAR, "chunkwise", "rows@10x15", 70, 1, 150, 2, 8, 12, true, true, true, false, false},
      {"rows~@10x15", "cols@10x15", "cols~@10x15"}},
     {{SCALAR, "chunkwise", "cols@3x11", 8, 1, 33, 1, 12, 10, false, false, true, false, false},
      {"cols~@3x11"}},
