@@ -105,13 +105,17 @@ near device by-2-device 1e-5 5
 
 # a rank that is killed: the others end, with a sentence; on 3 and on 1 it goes on as if nothing had been
 on 4 "$VERTEBRA" train "${run[@]}" --out "$work/killed" --checkpoint-minutes 0.0005 > by.out 2>&1 & pid=$!
+rank() { # N FOLDER: the process, once there is one
+  pgrep -f "train.*--out $work/$2" | while read -r p; do
+    tr '\0' '\n' < "/proc/$p/environ" 2>/dev/null | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"; done | head -n 1
+}
+victim= # looked for first: 200 updates are soon over
 for ((i = 0; i < 2000; i++)); do
-  [ -s killed/checkpoint.safetensors ] && break
+  [ -n "$victim" ] || victim=$(rank 2 killed)
+  [ -n "$victim" ] && [ -s killed/checkpoint.safetensors ] && break
   kill -0 $pid 2>/dev/null || fail "over before: $(cat by.out)"
   sleep 0.01
 done
-victim=$(pgrep -f "train.*--out $work/killed" | while read -r p; do
-  tr '\0' '\n' < "/proc/$p/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=2 && echo "$p"; done | head -n 1)
 [ -n "$victim" ] || fail "no rank 2 to be seen"
 kill -9 "$victim"
 wait $pid && fail "exit status 0: $(cat by.out)"
@@ -128,8 +132,7 @@ for ((i = 0; i < 2000; i++)); do
   grep -q '"step":5,' asked/log.jsonl 2>/dev/null && break
   sleep 0.01
 done
-victim=$(pgrep -f "train.*--out $work/asked" | while read -r p; do
-  tr '\0' '\n' < "/proc/$p/environ" 2>/dev/null | grep -qx OMPI_COMM_WORLD_RANK=1 && echo "$p"; done | head -n 1)
+victim=$(rank 1 asked)
 kill -TERM "$victim"
 wait $pid && fail "exit status 0: $(cat by.out)"
 grep -q "stopped early; --resume continues" by.out || fail "asked to stop: $(cat by.out)"
