@@ -72,6 +72,10 @@ vtb_value *vtb_inst_add_result(vtb_inst *inst, const vtb_type *type) {
   return inst->results[inst->n_results++] = v;
 }
 
+bool vtb_is_splat(const vtb_inst *i) {
+  return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
+}
+
 static bool is_linked(const vtb_inst *inst) { return inst->prev || inst->func->first == inst; }
 
 static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with) {

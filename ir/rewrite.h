@@ -16,6 +16,8 @@ bool vtb_is_returned(const vtb_value *v);
 int vtb_reader_count(const vtb_value *v);
 /* An instruction reads v, or it is returned. */
 bool vtb_is_read(const vtb_value *v);
+/* A constant that is one number everywhere. */
+bool vtb_is_splat(const vtb_inst *i);
 /* The one instruction that reads v; NULL if none does, if several do, or if v is returned. */
 vtb_inst *vtb_only_reader(const vtb_value *v);
 

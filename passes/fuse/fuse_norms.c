@@ -304,7 +304,7 @@ static vtb_value *again(vtb_builder *b, vtb_value *v) {
   if (!v || !v->def || vtb_op_get(v->def->op)->klass != VTB_CLASS_ELEMENTWISE) return v;
   for (int o = 0; o < v->def->n_operands; o++) {
     vtb_value *of = v->def->operands[o];
-    bool splat = of->def && of->def->op == VTB_OP_constant && !vtb_attr_find(of->def, "data");
+    bool splat = of->def && vtb_is_splat(of->def);
     operands[o] = splat ? vtb_inst_clone(b, of->def, NULL)->results[0] : again(b, of);
   }
   return vtb_inst_clone(b, v->def, operands)->results[0];

@@ -213,14 +213,10 @@ static vtb_value *argument(kernel *k, vtb_value *v) {
   return vtb_func_add_arg(k->func, v->name, t);
 }
 
-static bool is_number(const vtb_inst *i) {
-  return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
-}
-
 static vtb_value *value_inside(kernel *k, vtb_value *v) {
   vtb_value *inside = find_inside(k, v), *source = (vtb_value *)source_of(k->g, v);
   if (inside) return inside;
-  if (k->g->loop && v->def && is_number(v->def))
+  if (k->g->loop && v->def && vtb_is_splat(v->def))
     return know(k, v, vtb_inst_clone(&k->b, v->def, NULL)->results[0]);
   if (source == v) return know(k, v, argument(k, v));
   inside = value_inside(k, source);

@@ -194,8 +194,7 @@ static bool is_at_element(const vtb_inst *i) {
   if (kind != VTB_KERNEL_LOOP && kind != VTB_KERNEL_LOCAL) return false;
   for (const vtb_inst *k = i->callee->first; k; k = k->next)
     if (vtb_op_get(k->op)->klass != VTB_CLASS_ELEMENTWISE && k->op != VTB_OP_reshape &&
-        (k->op != VTB_OP_constant || vtb_attr_find(k, "data")) &&
-        (k->op != VTB_OP_einsum || vtb_is_share(k)))
+        !vtb_is_splat(k) && (k->op != VTB_OP_einsum || vtb_is_share(k)))
       return false;
   return true;
 }

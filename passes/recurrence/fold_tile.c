@@ -26,7 +26,7 @@
 static bool keeps(const vtb_inst *i) {
   bool batch = !vtb_keeps_samples(i);
   for (int r = 0; r < i->n_results; r++) batch |= vtb_type_is_dynamic(&i->results[r]->type);
-  if (!i->n_operands && batch) return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
+  if (!i->n_operands && batch) return vtb_is_splat(i);
   return vtb_keeps_samples(i) && !(batch && i->op == VTB_OP_einsum && i->n_operands > 2);
 }
 
