@@ -33,8 +33,8 @@ find "$stage" -name __pycache__ -prune -exec rm -r {} +
 mkdir -p "$stage/vertebra/lib" "$stage/vertebra/models/std"
 strip --strip-unneeded -o "$stage/vertebra/lib/libvertebra.so" "$library"
 # LLVM is opened by its name, when it is first needed: this name is its first (codegen/cpu/llvm.c)
-llvm=$(strings "$library" | sed -n 's/^libLLVM\.so/&/p' | head -n 1)
-llvm=$(ldconfig -p | awk -v name="$llvm" '$1 == name { print $NF; exit }')
+llvm=$(strings "$library" | sed -n '/^libLLVM\.so/p')
+llvm=$(PATH=$PATH:/sbin ldconfig -p | awk -v name="$llvm" '$1 == name && !n++ { print $NF }')
 [ -f "$llvm" ] || fail "LLVM's library is not where the loader looks: apt install libllvm19"
 bundled=$stage/vertebra/lib/$(basename "$llvm" | sed 's/\.so/-vertebra&/')
 cp "$llvm" "$bundled"
@@ -49,7 +49,8 @@ cp "$tree/docs/packages/copyright" "$stage/LICENSE.openblas"
 
 # What a library is under: the copyright file of its Debian package, beside the licence of the package itself. Five are
 # every system's: tags of manylinux say which.
-{ echo "$(basename "$llvm") => $llvm"; ldd "$library" "$llvm"; } | awk '$3 ~ "^/" && $1 !~ /^lib(c|m|z|gcc_s|stdc\+\+)\.so/ { print $1, $3 }' >"$work/needs"
+{ echo "${llvm##*/} => $llvm" && ldd "$library" "$llvm"; } |
+  awk '$3 ~ "^/" && $1 !~ /^lib(c|m|z|gcc_s|stdc\+\+)\.so/ { print $1, $3 }' >"$work/needs"
 while read -r name path; do
   real=$(readlink -f "$path")
   package=
