@@ -1,6 +1,6 @@
 /* What `vertebra verify` accepts, on tensors with the noise of 16 bits: rounding passes; zeros, a
  * half, a lost row, a lost column and a lost piece do not, however wide the bound of magnitude. */
-#include "frontend/cli/judge.h"
+#include "frontend/cli/verify/judge.h"
 #include "tests/test.h"
 
 enum { ROWS = 48, COLUMNS = 32, N = ROWS * COLUMNS };

@@ -63,6 +63,9 @@ static const house_room rooms[] = {
 
 /* Rooms within a room: what their files may include of its other rooms. */
 #define PASSES "passes/passes.h passes/passes_internal.h passes/target.h"
+#define CLI                                                                                        \
+  "frontend/cli/cli.h frontend/cli/names.h frontend/cli/interrupt.h frontend/cli/ranks.h "         \
+  "frontend/cli/recipe_find.h frontend/cli/trace_json.h frontend/cli/say"
 static const house_room inner_rooms[] = {
     {"passes/cost", "passes/target.h", "machines as numbers, what was measured"},
     {"passes/graph", PASSES, "rewrites that hold on any machine"},
@@ -71,6 +74,20 @@ static const house_room inner_rooms[] = {
     {"passes/train", PASSES, "losses, the update, ranks"},
     {"passes/fuse", PASSES " passes/cost", "what one kernel computes"},
     {"passes/memory", PASSES " passes/fuse/product.h", "what memory holds"},
+    {"frontend/cli/say", "frontend/cli/cli.h", "errors, documents, progress"},
+    {"frontend/cli/load", CLI, "models with weights: checkpoints, built files"},
+    {"frontend/cli/draw", CLI, "pictures: graph, paths"},
+    {"frontend/cli/inspect", CLI " frontend/cli/load", "what a model is: check, summary, dump"},
+    {"frontend/cli/data", CLI " frontend/cli/load frontend/cli/draw", "data sets"},
+    {"frontend/cli/verify", CLI, "numbers against references"},
+    {"frontend/cli/build", CLI " frontend/cli/load frontend/cli/verify", "files: build, export"},
+    {"frontend/cli/run", CLI " frontend/cli/load frontend/cli/data", "run, eval"},
+    {"frontend/cli/train", CLI " frontend/cli/load frontend/cli/data", "trainings"},
+    {"frontend/cli/compare", CLI " frontend/cli/train", "trainings side by side"},
+    {"frontend/cli/bench", CLI " frontend/cli/load frontend/cli/data", "how fast"},
+    {"frontend/cli/ablate", CLI, "studies"},
+    {"frontend/cli/machine", CLI, "this machine: doctor, tune, cache"},
+    {"frontend/cli/help", CLI " frontend/cli/commands.h", "commands about commands"},
 };
 
 /* Rings of files that call each other, larger than MOST_RING_FILES: `file` is one of its files,
@@ -151,10 +168,10 @@ typedef struct house_example {
   const char *file, *word;
 } house_example;
 static const house_example examples[] = {
-    {"frontend/cli/main.c", "vil"},    /* help: what MODEL may be */
-    {"frontend/lang/build.c", "vil"},  /* a message about presets */
-    {"frontend/cli/cmd_lsp.c", "vim"}, /* the editor */
-    {"frontend/lsp/grammar.c", "vim"}, /* likewise */
+    {"frontend/cli/main.c", "vil"},            /* help: what MODEL may be */
+    {"frontend/lang/build.c", "vil"},          /* a message about presets */
+    {"frontend/cli/inspect/cmd_lsp.c", "vim"}, /* the editor */
+    {"frontend/lsp/grammar.c", "vim"},         /* likewise */
 };
 
 /* Families of models that code must not know by name, besides the names that models/ gives. */

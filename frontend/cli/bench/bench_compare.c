@@ -1,0 +1,227 @@
+#include "frontend/cli/bench/bench_output.h"
+#include "frontend/cli/say/progress.h"
+#include "frontend/study/json.h"
+#include "frontend/study/statistics.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MOST_BYTES ((size_t)256 << 20)
+
+/* ---- what was measured, whichever way it was written ----------------------------------------- */
+
+/* A measured cell: texts that say what it is of, and its time. */
+typedef struct entry {
+  cJSON *is; /* {"model": "vil_nano", "batch": "8", ...}; owned */
+  double image_ms, spread;
+  const cJSON *peak; /* of the machine; NULL: not known */
+} entry;
+typedef VTB_VEC(entry) entries;
+
+static void put(entry *e, const char *name, const char *value) {
+  const char *open = strchr(value, '(');
+  if (study_member(e->is, name) || !*value) return;
+  if (strcmp(name, "mode") == 0 && open) { /* chunkwise(16) */
+    char text[64];
+    snprintf(text, sizeof text, "%.*s", (int)(open - value), value);
+    cJSON_AddStringToObject(e->is, "mode", text);
+    snprintf(text, sizeof text, "%.*s", (int)strcspn(open + 1, ")"), open + 1);
+    cJSON_AddStringToObject(e->is, "chunk", text);
+    return;
+  }
+  cJSON_AddStringToObject(e->is, name, value);
+}
+
+static void put_from(entry *e, const cJSON *j, const char *name) {
+  const cJSON *v = study_member(j, name);
+  char text[32];
+  if (cJSON_IsString(v)) put(e, name, v->valuestring);
+  if (!cJSON_IsNumber(v)) return;
+  snprintf(text, sizeof text, "%.15g", v->valuedouble);
+  put(e, name, text);
+}
+
+/* Of `bench`, or of a study, whose cells have what is measured in a part of their own. */
+static void add_entry(const cJSON *cell, const cJSON *of_study, const cJSON *peak, entries *out) {
+  static const char *const names[] = {"timed", "target", "precision", "mode",
+                                      "chunk", "batch",  "threads",   "img_size"};
+  const cJSON *bench = of_study ? study_member(cell, "bench") : cell, *setting;
+  entry e = {.spread = study_number(bench, "spread"), .peak = peak};
+  double best = study_number(bench, "best_ms"), batch = study_number(bench, "batch");
+  if (!(best > 0) || !(batch > 0)) return;
+  e.image_ms = best / batch;
+  if (!(e.spread >= 0)) e.spread = 0;
+  if (study_member(cell, "peak")) e.peak = study_member(cell, "peak");
+  e.is = cJSON_CreateObject();
+  cJSON_ArrayForEach(setting, study_member(cell, "settings")) {
+    if (cJSON_IsString(setting) && setting->string && strcmp(setting->string, "image") != 0)
+      put(&e, setting->string, setting->valuestring);
+  }
+  put_from(&e, of_study ? of_study : cell, "model");
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_from(&e, bench, names[i]);
+  if (of_study) put_from(&e, study_member(cell, "model"), "img_size");
+  vtb_vec_push(out, e);
+}
+
+static void entries_of(cJSON *document, entries *out) {
+  const cJSON *of_study = study_member(document, "study"), *peaks = study_member(document, "peaks");
+  const cJSON *peak = cJSON_GetArrayItem(peaks, cJSON_GetArraySize(peaks) - 1);
+  size_t n;
+  cJSON **cells = bench_cells_of(document, &n);
+  for (size_t i = 0; i < n; i++) add_entry(cells[i], of_study, peak, out);
+  vtb_free(cells);
+}
+
+static void free_entries(entries *list) {
+  for (size_t i = 0; i < list->n; i++) cJSON_Delete(list->at[i].is);
+  vtb_vec_free(list);
+}
+
+/* How much two have in common; -1: they differ in something that both say. */
+static int likeness(const entry *a, const entry *b) {
+  const cJSON *one;
+  int same = 0;
+  cJSON_ArrayForEach(one, a->is) {
+    const cJSON *other = study_member(b->is, one->string);
+    if (other && strcmp(other->valuestring, one->valuestring) != 0) return -1;
+    same += other != NULL;
+  }
+  return same;
+}
+
+static const entry *like(const entries *list, const entry *e) {
+  const entry *best = NULL;
+  int most = 0;
+  for (size_t i = 0; i < list->n; i++) {
+    int same = likeness(&list->at[i], e);
+    if (same <= most) continue;
+    most = same;
+    best = &list->at[i];
+  }
+  return best;
+}
+
+/* ---- what has changed ------------------------------------------------------------------------ */
+
+static const char *verdict(const entry *was, const entry *is) {
+  if (!study_times_differ(was->image_ms, is->image_ms, was->spread + is->spread)) return "";
+  return is->image_ms < was->image_ms ? "faster" : "slower";
+}
+
+static void put_label(const entries *all, const entry *e, vtb_strbuf *out) {
+  const cJSON *one;
+  cJSON_ArrayForEach(one, e->is) { /* what differs among them */
+    bool differs = false;
+    for (size_t i = 0; i < all->n && !differs; i++) {
+      const cJSON *other = study_member(all->at[i].is, one->string);
+      differs = !other || strcmp(other->valuestring, one->valuestring) != 0;
+    }
+    if (!differs) continue;
+    bool mode = strcmp(one->string, "mode") == 0, image = strcmp(one->string, "img_size") == 0;
+    vtb_strbuf_printf(out, "%s%s%s%s", out->n ? ", " : "",
+                      mode    ? ""
+                      : image ? "image"
+                              : one->string,
+                      mode ? "" : " ", one->valuestring);
+  }
+  if (!out->n && study_member(e->is, "model"))
+    vtb_strbuf_puts(out, study_member(e->is, "model")->valuestring);
+}
+
+/* Of the machine: now over then, NAN where one of them was not measured. */
+static double peak_ratio(const entry *was, const entry *is, const char *name) {
+  return study_number(is->peak, name) / study_number(was->peak, name);
+}
+
+static void say_peaks(const entry *was, const entry *is) {
+  double product = peak_ratio(was, is, "product_gflops"), copy = peak_ratio(was, is, "copy_gbytes");
+  if (isnan(product) || isnan(copy))
+    cli_printf(4, "the machine's peak is not known of both: with --peak each time it is told "
+                  "whether the machine itself has changed");
+  else if (fabs(product - 1) > 0.05 || fabs(copy - 1) > 0.05)
+    cli_printf(4,
+               "the machine itself differs: its peak is %.2f of what it was in products, %.2f in "
+               "copies",
+               product, copy);
+}
+
+static void print_changes(const char *path, const entries *old, const entries *new) {
+  const entry *one = NULL, *its = NULL;
+  printf("\n");
+  cli_printf(4, "beside %s: ms an image then and now, the speed now over then", path);
+  for (size_t i = 0; i < new->n; i++) {
+    const entry *e = &new->at[i], *was = like(old, e);
+    vtb_strbuf label = {0};
+    cli_line l = {.cut = true};
+    put_label(new, e, &label);
+    if (!was) {
+      cli_line_add(&l, "%26s", "not there");
+    } else {
+      cli_line_add(&l, "%8.3f", was->image_ms);
+      cli_line_add(&l, "%8.3f", e->image_ms);
+      cli_line_add(&l, "%6.2f", was->image_ms / e->image_ms);
+      one = was;
+      its = e;
+    }
+    cli_line_add(&l, "%-6s", was ? verdict(was, e) : "");
+    cli_line_add(&l, "%s", vtb_strbuf_text(&label));
+    cli_line_print(&l);
+    vtb_strbuf_free(&label);
+  }
+  if (one) say_peaks(one, its);
+}
+
+static cJSON *changes_json(const char *path, const entries *old, const entries *new) {
+  cJSON *out = cJSON_CreateObject(), *rows;
+  cJSON_AddStringToObject(out, "file", path);
+  rows = cJSON_AddArrayToObject(out, "rows");
+  for (size_t i = 0; i < new->n; i++) {
+    const entry *e = &new->at[i], *was = like(old, e);
+    cJSON *row = cJSON_CreateObject();
+    cJSON_AddItemToObject(row, "settings", cJSON_Duplicate(e->is, true));
+    cJSON_AddNumberToObject(row, "image_ms", e->image_ms);
+    if (was) {
+      double product = peak_ratio(was, e, "product_gflops"),
+             copy = peak_ratio(was, e, "copy_gbytes");
+      cJSON_AddNumberToObject(row, "image_ms_before", was->image_ms);
+      cJSON_AddNumberToObject(row, "ratio", was->image_ms / e->image_ms);
+      cJSON_AddStringToObject(row, "verdict", verdict(was, e));
+      if (!isnan(product)) cJSON_AddNumberToObject(row, "peak_product_ratio", product);
+      if (!isnan(copy)) cJSON_AddNumberToObject(row, "peak_copy_ratio", copy);
+    }
+    cJSON_AddItemToArray(rows, row);
+  }
+  return out;
+}
+
+vtb_status bench_compare(const char *path, cJSON *document, bool json) {
+  vtb_error err = {0};
+  char *text = NULL;
+  size_t n = 0;
+  entries old = {0}, new = {0};
+  char *file = vtb_need(vtb_strprintf("%s%s", path, vtb_path_is_dir(path) ? "/results.json" : ""));
+  vtb_status status = vtb_file_read(file, MOST_BYTES, &text, &n, &err);
+  vtb_free(file);
+  if (status != VTB_OK) return cli_error(&err);
+  cJSON *before = cJSON_Parse(text);
+  if (!before) before = bench_csv_read(text);
+  if (before) entries_of(before, &old);
+  if (!old.n) {
+    vtb_fail(&err, VTB_E_INPUT,
+             "%s holds no times: --compare takes what bench --json or --csv wrote, or a report's "
+             "results.json",
+             path);
+    status = cli_error(&err);
+  } else {
+    entries_of(document, &new);
+    if (json)
+      cJSON_AddItemToObject(document, "compare", changes_json(path, &old, &new));
+    else
+      print_changes(path, &old, &new);
+  }
+  free_entries(&old);
+  free_entries(&new);
+  cJSON_Delete(before);
+  vtb_free(text);
+  return status;
+}

@@ -1,0 +1,47 @@
+/* Sweeps: `vertebra bench` of every combination of listed options, as a study that leaves no folder
+ * (frontend/study). A cell is a process that runs an ordinary `vertebra bench ... --json`. */
+#ifndef VTB_CLI_BENCH_SWEEP_H
+#define VTB_CLI_BENCH_SWEEP_H
+
+#include "frontend/cli/bench/bench.h"
+#include "frontend/study/ranking.h"
+
+typedef struct bench_cell {
+  study_settings settings;
+  char *command;            /* as it can be pasted */
+  VTB_VEC(double) bests;    /* ms, one a round */
+  VTB_VEC(double) medians;  /* likewise */
+  double best_ms, spread;   /* of all rounds; the spread may be NAN */
+  double image_ms, percent; /* an image, at best; percent of the peak, NAN: not asked for */
+  double others;            /* cores that other programs used, at most */
+  int64_t peak_bytes;       /* of the process that had most */
+  cJSON *document;          /* of its best round; NULL: none */
+  int status;               /* of the process that failed, VTB_OK: none did */
+  char *message;            /* why */
+} bench_cell;
+
+typedef struct bench_sweep {
+  const bench_options *options;
+  study study;
+  study_cells cells;
+  bench_cell *at;        /* one a cell */
+  double *ms;            /* one a cell: an image at best; NAN: not measured */
+  study_ranking ranking; /* once it is judged */
+  size_t repeated;       /* cells that had further rounds */
+} bench_sweep;
+
+/* Whether an option is a list, or something is varied. */
+bool bench_is_sweep(const bench_options *o);
+/* Lists are taken for single values. Usage errors are printed. */
+VTB_MUST_USE int bench_take_values(bench_options *o);
+/* All of it: VTB_OK, or why cells failed. Errors are printed. */
+VTB_MUST_USE vtb_status bench_sweep_run(const char *model, const bench_options *o);
+
+/* ---- bench_table.c: what came of it ---------------------------------------------------------- */
+
+/* When all is measured. */
+void bench_sweep_judge(bench_sweep *s);
+void bench_sweep_print(const bench_sweep *s);
+cJSON *bench_sweep_json(const bench_sweep *s);
+
+#endif

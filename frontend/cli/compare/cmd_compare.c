@@ -1,0 +1,82 @@
+/* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a
+ * plot of accuracy in evaluations, or of the score that the model declares. */
+#include "frontend/cli/compare/compare_table.h"
+#include "frontend/cli/names.h"
+#include "runtime/train/plot.h"
+
+#include <string.h>
+
+/* What tells the run from the others; its name where nothing does. */
+static const char *legend_of(const compare_runs *c, size_t i) {
+  const compare_run *r = &c->at.at[i];
+  if (!*r->label) return r->name;
+  for (size_t k = 0; k < c->at.n; k++)
+    if (k != i && !c->at.at[k].problem && vtb_streq(c->at.at[k].label, r->label)) return r->name;
+  return r->label;
+}
+
+static vtb_status draw(const compare_runs *c, bool by_epoch, const char *title, const char *path,
+                       vtb_error *err) {
+  vtb_plot_series *series = vtb_xcalloc(c->at.n, sizeof *series);
+  const compare_run *first = NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < c->at.n; i++) {
+    const compare_run *r = &c->at.at[i];
+    if (r->problem) continue;
+    if (!first) first = r;
+    series[n++] = (vtb_plot_series){legend_of(c, i), r->x.at, r->test.at, r->test.n};
+  }
+  vtb_plot p = {.title = title          ? title
+                         : first->score ? first->score
+                                        : "top-1 accuracy in evaluations",
+                .x_label = by_epoch ? "epoch" : "seconds",
+                .y_label = first->score ? "" : "%",
+                .series = series,
+                .n_series = n};
+  vtb_status status = vtb_plot_save(&p, path, err);
+  vtb_free(series);
+  return status;
+}
+
+/* Not one of them can be compared: why the first cannot. */
+static vtb_status refuse(const compare_runs *c, vtb_error *err) {
+  if (!c->at.n) return vtb_fail(err, VTB_E_INPUT, "the report holds no trainings");
+  return vtb_fail(err, VTB_E_INPUT, "%s", c->at.at[0].problem);
+}
+
+vtb_status cli_cmd_compare(int argc, char **argv) {
+  const char *out = NULL, *title = NULL;
+  bool by_epoch = false, by_run = false, markdown = false, json = false;
+  const cli_opt opts[] = {
+      {"-o", CLI_STR, &out, "FILE.svg",
+       "also draw accuracy in evaluations, or the declared score, one curve a run, as SVG"},
+      {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
+      {"--by-run", CLI_FLAG, &by_run, NULL,
+       "a row a run, also where runs differ in nothing but their seeds"},
+      {"--markdown", CLI_FLAG, &markdown, NULL,
+       "the whole table as Markdown, as where the output is no terminal"},
+      {"--title", CLI_STR, &title, "TEXT", "of the plot"},
+      {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
+  cli_list rest = {0};
+  int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (!rest.n) return cli_usage_error("compare", "the output folder of at least one run is needed");
+  vtb_status status = cli_check_name("compare", "-o", out, ".svg");
+  if (status != VTB_OK) return status;
+  vtb_error err = {0};
+  compare_runs c;
+  compare_read(&c, &rest, by_epoch, by_run);
+  status = c.groups.n ? VTB_OK : refuse(&c, &err);
+  if (status == VTB_OK && out) status = draw(&c, by_epoch, title, out, &err);
+  if (status != VTB_OK)
+    cli_error(&err);
+  else if (json)
+    compare_print_json(&c);
+  else if (markdown || !cli_columns(stdout))
+    compare_print_markdown(&c);
+  else
+    compare_print_plain(&c);
+  compare_free(&c);
+  vtb_vec_free(&rest);
+  return status;
+}

@@ -1,0 +1,316 @@
+/* vertebra check: what a model is, without making code: inputs, outputs, parameters, FLOPs, memory,
+ * structure. */
+#include "frontend/cli/load/built.h"
+#include "frontend/cli/inspect/check.h"
+#include "frontend/cli/say/progress.h"
+#include "ir/numerics.h"
+#include "frontend/lang/lang.h"
+#include "ir/objective.h"
+#include "passes/target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void print_io(const vtb_func *f, const char *prepare) {
+  vtb_strbuf text = {0};
+  for (int a = 0; a < f->n_args; a++) {
+    if (f->arg_info[a].role != VTB_ROLE_INPUT) continue;
+    vtb_strbuf_printf(&text, "  input  %-12s ", f->arg_info[a].official);
+    vtb_type_print(&f->args[a]->type, &text);
+    vtb_strbuf_putc(&text, '\n');
+  }
+  if (prepare) vtb_strbuf_printf(&text, "  images %-12s %s\n", "", prepare);
+  for (int r = 0; r < f->n_returns; r++) {
+    vtb_strbuf_printf(&text, "  output %-12s ", f->return_names[r] ? f->return_names[r] : "");
+    vtb_type_print(&f->returns[r]->type, &text);
+    vtb_strbuf_putc(&text, '\n');
+  }
+  fputs(text.at ? text.at : "", stdout);
+  vtb_strbuf_free(&text);
+}
+
+static void print_params(const vtb_func *f) {
+  int columns = 0;
+  for (int a = 0; a < f->n_args; a++) {
+    int n = check_is_param(&f->arg_info[a]) ? (int)strlen(f->arg_info[a].official) : 0;
+    if (n > columns) columns = n;
+  }
+  for (int a = 0; a < f->n_args; a++) {
+    if (!check_is_param(&f->arg_info[a])) continue;
+    vtb_strbuf type = {0};
+    cli_line l = {.cut = true};
+    vtb_type_print(&f->args[a]->type, &type);
+    cli_line_add(&l, "  %-*s", columns, f->arg_info[a].official);
+    cli_line_add(&l, "%-18s", type.at);
+    cli_line_add(&l, "%.60s%s", f->arg_info[a].init ? f->arg_info[a].init : "",
+                 f->arg_info[a].frozen ? " frozen" : "");
+    if (f->arg_info[a].uses > 1) cli_line_add(&l, "shared by %d", f->arg_info[a].uses);
+    cli_line_print(&l);
+    vtb_strbuf_free(&type);
+  }
+}
+
+/* What the model is trained for and measured by, and the inputs that only this reads. */
+static void print_objective(const vtb_func *model, const vtb_func *f) {
+  vtb_strbuf text = {0};
+  for (int a = 0; a < f->n_args; a++) {
+    bool known = f->arg_info[a].role != VTB_ROLE_INPUT;
+    for (int k = 0; k < model->n_args && !known; k++)
+      known = vtb_streq(model->arg_info[k].official, f->arg_info[a].official);
+    if (known) continue;
+    vtb_strbuf_printf(&text, "  target %-12s ", f->arg_info[a].official);
+    vtb_type_print(&f->args[a]->type, &text);
+    vtb_strbuf_putc(&text, '\n');
+  }
+  for (int r = 0; r < f->n_returns; r++) {
+    const char *prefix, *name = f->return_names[r];
+    if (!vtb_is_measure(name, &prefix)) continue;
+    bool loss = strcmp(prefix, VTB_MEASURE_LOSS) == 0;
+    vtb_strbuf_printf(&text, "  %-6s %-12s ", loss ? "loss" : "metric", name + strlen(prefix));
+    vtb_type_print(&f->returns[r]->type, &text);
+    vtb_strbuf_printf(&text, "%s%s\n",
+                      vtb_find_measure(f, VTB_MEASURE_BY, name) >= 0 ? ", a quotient" : "",
+                      loss                                     ? ""
+                      : strcmp(prefix, VTB_MEASURE_LOWER) == 0 ? ", lower is better"
+                                                               : ", higher is better");
+  }
+  fputs(text.at ? text.at : "", stdout);
+  vtb_strbuf_free(&text);
+}
+
+static void print_flops(const check_facts *c) {
+  vtb_published_macs macs = check_published_macs(c);
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(
+      &text, "%.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)",
+      check_flops(c) * 1e-9, (macs.layers + macs.mixers) * 1e-9);
+  if (macs.mixers > 0)
+    vtb_strbuf_printf(&text, ", %.2f without the mixers' own", macs.layers * 1e-9);
+  printf("  FLOPs        ");
+  cli_print_paragraph(text.at, 15, 15);
+  vtb_strbuf_free(&text);
+}
+
+/* What a run does on the target, and what it may take. */
+static void print_outline(const check_facts *c, const char *title, const vtb_outline *o) {
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(&text, "%lld launches, %.1f MiB moved, about %.3g ms on %s",
+                    (long long)o->estimate.launches, o->estimate.bytes / 1048576,
+                    1e3 * o->estimate.seconds, c->target->name);
+  if (!c->target->needs) vtb_strbuf_printf(&text, " x %d", c->threads);
+  printf("  %-12s ", title);
+  cli_print_paragraph(text.at, 15, 15);
+  vtb_strbuf_free(&text);
+}
+
+static void print_text(const check_facts *c, const vtb_func *objective) {
+  char number[32];
+  const vtb_module *m = c->model->module;
+  printf("%s\n", c->model->func);
+  print_io(m->entry, m->prepare);
+  print_objective(m->entry, objective);
+  int64_t frozen = cli_count_params(m->entry, true);
+  printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(c->params, number, sizeof number),
+         (double)c->params * 4 / 1048576);
+  if (frozen) printf(", %s of them frozen", cli_grouped(frozen, number, sizeof number));
+  putchar('\n');
+  print_flops(c);
+  printf("  workspace    %.1f MiB for batch %lld", (double)c->run.workspace_bytes / 1048576,
+         (long long)c->batch);
+  if (c->trained)
+    printf("; %.1f MiB of a training step", (double)c->training.workspace_bytes / 1048576);
+  putchar('\n');
+  print_outline(c, "a run", &c->run);
+  if (c->trained) print_outline(c, "training", &c->training);
+  puts("  structure");
+  check_print_structure(c);
+}
+
+/* As it is trained, before any pass: what the user wrote. */
+static vtb_status check_numerics(vtb_compile_options o, vtb_report *r, int *n) {
+  vtb_compilation c;
+  vtb_diags diags = {0};
+  o.training = true;
+  vtb_status status = vtb_compilation_load(&c, &o, NULL, r);
+  if (status == VTB_OK) *n = vtb_numerics_check(c.module, &diags);
+  vtb__report_take(r, &diags);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+/* The model with its objective, and warnings of what would not be trained. */
+static vtb_status open_objective(const cli_model_options *m, const char *what, const char *entry,
+                                 vtb_compilation *c) {
+  vtb_compile_options o = cli_compile_options(m, what);
+  if (entry) o.entry = entry;
+  o.evaluation = true;
+  vtb_status status = vtb_compilation_load(c, &o, NULL, m->report);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
+  if (status == VTB_OK) vtb_compilation_check_training(c);
+  return status == VTB_OK && m->report->diags.n_errors ? VTB_E_INPUT : status;
+}
+
+/* Names what the model is made of. */
+static void hash_sources(const vtb_compilation *c, char text[33]) {
+  vtb_source_file *files;
+  vtb_strbuf all = {0};
+  size_t n = vtb_unit_sources(c->unit, &files);
+  for (size_t i = 0; i < n; i++)
+    vtb_strbuf_printf(&all, "%zu:%.*s", files[i].n, (int)files[i].n, files[i].text);
+  vtb_hash128(vtb_strbuf_text(&all), all.n, text);
+  vtb_strbuf_free(&all);
+  vtb_free(files);
+}
+
+static vtb_status outline_training(const vtb_compile_options *of, check_facts *f) {
+  vtb_compilation c = {0};
+  vtb_compile_options o = *of;
+  o.training = true;
+  if (!o.optimizer) o.optimizer = CLI_DEFAULT_OPTIMIZER;
+  vtb_status status = vtb_compilation_open(&c, &o, f->model->report);
+  if (status == VTB_OK) status = vtb_outline_make(&c, f->batch, NULL, &f->training);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+/* modes: owns what f->modes is. */
+static vtb_status find_facts(const vtb_compilation *c, bool trained, check_facts *f,
+                             vtb_compilation *modes) {
+  int channels, height, width;
+  vtb_codegen_options code;
+  vtb_error *err = &c->report->error;
+  vtb_status status = vtb_compile_target(c->options.target, true, &f->target, err);
+  if (status == VTB_OK) status = vtb_compile_code(f->target, &c->options, &code, err);
+  if (status == VTB_OK) status = vtb_compilation_modes(c, f->target, &code, f->batch, modes);
+  if (status == VTB_OK) status = vtb_outline_make(c, f->batch, NULL, &f->run);
+  if (status == VTB_OK && trained) status = outline_training(&c->options, f);
+  if (status != VTB_OK) return status;
+  f->trained = trained;
+  f->modes = modes->module->entry;
+  f->context = &modes->context;
+  f->params = cli_count_params(c->module->entry, false);
+  hash_sources(c, f->text_hash);
+  if (vtb_compilation_image_size(c, &channels, &height, &width) == VTB_OK)
+    snprintf(f->image, sizeof f->image, "%dx%d", height, width);
+  *err = (vtb_error){0};
+  return VTB_OK;
+}
+
+typedef struct check_options {
+  cli_model_options model;
+  bool list_params, numerics, train;
+} check_options;
+
+static vtb_status check_one(const char *what, const char *entry, const check_options *check) {
+  const cli_model_options *m = &check->model;
+  vtb_compilation c = {0}, modes = {0}, objective = {0};
+  vtb_compile_options o = cli_compile_options(m, what);
+  if (entry) o.entry = entry;
+  check_facts f = {.model = &c,
+                   .batch = o.batch ? o.batch : 1,
+                   .threads = m->threads ? (int)m->threads : vtb_default_threads()};
+  int places = -1;
+  vtb_status status = check->numerics ? check_numerics(o, m->report, &places) : VTB_OK;
+  if (status == VTB_OK) status = vtb_compilation_open(&c, &o, m->report);
+  if (status == VTB_OK) status = find_facts(&c, check->train, &f, &modes);
+  if (status == VTB_OK) status = open_objective(m, what, entry, &objective);
+  cli_report(m, status);
+  if (status == VTB_OK && m->json) check_print_json(&f);
+  if (status == VTB_OK && !m->json) {
+    print_text(&f, objective.module->entry);
+    if (check->list_params) print_params(c.module->entry);
+    if (places == 0) puts("  numerics     nothing found");
+    if (places > 0) printf("  numerics     %d places, above\n", places);
+  }
+  vtb_outline_free(&f.run);
+  vtb_outline_free(&f.training);
+  vtb_compilation_free(&modes);
+  if (objective.report) vtb_compilation_free(&objective);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+/* Names of the models that a file declares, borrowed from *unit; none if it is no file that can be
+ * read, of which check_one says more. */
+static void models_of(const char *what, cli_list *names, vtb_unit **unit) {
+  vtb_diags quiet = {0};
+  const vtb_decl_info *decls;
+  *unit = vtb_ends_with(what, ".vtb") ? vtb_unit_load(what, NULL, &quiet) : NULL;
+  for (size_t i = 0, n = *unit ? vtb_unit_decls(*unit, &decls) : 0; i < n; i++)
+    if (decls[i].kind == VTB_DECL_MODEL) vtb_vec_push(names, decls[i].name);
+  vtb_diags_free(&quiet);
+}
+
+/* Presets of a file are evaluated, no more: what is wrong with one is said. */
+static vtb_status check_presets(vtb_unit *unit) {
+  const vtb_decl_info *decls;
+  vtb_status worst = VTB_OK;
+  for (size_t i = 0, n = vtb_unit_decls(unit, &decls); i < n; i++) {
+    if (decls[i].kind != VTB_DECL_PRESET) continue;
+    vtb_diags diags = {0};
+    vtb_module *m = vtb_instantiate(unit, decls[i].name, &(vtb_instantiate_options){0}, &diags);
+    if (!m) {
+      fprintf(stderr, "preset %s:\n", decls[i].name);
+      vtb_diags_print(&diags, stderr);
+      worst = VTB_E_INPUT;
+    }
+    vtb_module_free(m);
+    vtb_diags_free(&diags);
+  }
+  return worst;
+}
+
+/* Every model of a file, if none is asked for. */
+static vtb_status check(const char *what, const check_options *o) {
+  cli_list names = {0};
+  vtb_unit *unit = NULL;
+  vtb_status worst = VTB_OK;
+  bool json = o->model.json;
+  if (!o->model.compile.entry) models_of(what, &names, &unit);
+  if (names.n < 2 || json) worst = check_one(what, NULL, o);
+  if (names.n > 1 && !json) {
+    printf("%s declares %zu models:", what, names.n);
+    for (size_t i = 0; i < names.n; i++) printf("%s %s", i ? "," : "", names.at[i]);
+    puts("");
+    for (size_t i = 0; i < names.n; i++) {
+      vtb_status status = check_one(what, names.at[i], o);
+      if (worst == VTB_OK) worst = status;
+    }
+  }
+  if (worst == VTB_OK && unit) worst = check_presets(unit);
+  vtb_vec_free(&names);
+  vtb_unit_free(unit);
+  return worst;
+}
+
+static vtb_status check_built(const char *path, const cli_model_options *m, bool list_params) {
+  vtb_artefact *built;
+  vtb_status status = cli_built_open("check", path, m, &built);
+  if (status != VTB_OK) return status;
+  cli_built_show(path, built, list_params, m->json);
+  vtb_artefact_close(built);
+  return VTB_OK;
+}
+
+vtb_status cli_cmd_check(int argc, char **argv) {
+  check_options o = {0};
+  const cli_opt opts[] = {
+      {"--params", CLI_FLAG, &o.list_params, NULL, "list every parameter"},
+      {"--numerics", CLI_FLAG, &o.numerics, NULL,
+       "where numbers or gradients can become infinite, and what to write"},
+      {"--train", CLI_FLAG, &o.train, NULL, "memory and predicted time of a training step, too"},
+      CLI_TARGET_OPT(o.model),
+      CLI_MODEL_OPTS(o.model)};
+  cli_list rest = {0};
+  int parsed = cli_parse("check", opts, CLI_COUNT(opts), argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
+  cli_model_parsed(&o.model);
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < rest.n && status == VTB_OK; i++)
+    status = cli_is_built(rest.at[i]) ? check_built(rest.at[i], &o.model, o.list_params)
+                                      : check(rest.at[i], &o);
+  vtb_vec_free(&rest);
+  cli_model_options_free(&o.model);
+  return status;
+}

@@ -1,0 +1,203 @@
+/* vertebra convert: a checkpoint of another tool as .safetensors. */
+#include "frontend/cli/load/checkpoints.h"
+#include "frontend/cli/load/load_config.h"
+#include "frontend/cli/names.h"
+#include "frontend/cli/load/weights.h"
+#include "runtime/artefact/content_hash.h"
+#include "runtime/base/half.h"
+
+#include <math.h>
+#include <string.h>
+
+static bool is_float(vtb_elem e) {
+  return e == VTB_ELEM_F32 || e == VTB_ELEM_F64 || e == VTB_ELEM_F16 || e == VTB_ELEM_BF16;
+}
+
+/* ---- element types --------------------------------------------------------------------------- */
+
+static void put_rounded(const float *from, int64_t n, vtb_elem to, void *out) {
+  uint16_t *half = out;
+  for (int64_t i = 0; i < n; i++)
+    half[i] = to == VTB_ELEM_F16 ? vtb_f32_to_f16(from[i]) : vtb_f32_to_bf16(from[i]);
+}
+
+/* Of finite numbers those that the type has no finite number for. */
+static int64_t count_lost(const float *from, int64_t n, vtb_elem to) {
+  int64_t lost = 0;
+  for (int64_t i = 0; i < n; i++)
+    lost += to == VTB_ELEM_F16 && isfinite(from[i]) && fabsf(from[i]) >= 65520;
+  return lost;
+}
+
+static vtb_status put_as(vtb_weights *into, const vtb_weight *t, vtb_elem to, vtb_error *err) {
+  vtb_weight *made = vtb_weights_add(into, t->name, to, t->rank, t->dim);
+  if (!made) return vtb_fail(err, into->error.status, "%s", into->error.text);
+  if (to == VTB_ELEM_F32) {
+    vtb_weight_read_f32(t, made->data);
+    return VTB_OK;
+  }
+  float *numbers = vtb_xcalloc((size_t)t->count + 1, sizeof *numbers);
+  vtb_weight_read_f32(t, numbers);
+  int64_t lost = count_lost(numbers, t->count, to);
+  put_rounded(numbers, t->count, to, made->data);
+  vtb_free(numbers);
+  if (!lost) return VTB_OK;
+  return vtb_fail(err, VTB_E_NUMBERS,
+                  "tensor %s has %lld numbers beyond 65504, the largest of f16: use --dtype bf16",
+                  t->name, (long long)lost);
+}
+
+/* A store of the same tensors, floating-point ones as `to`; it borrows from `w`. */
+static vtb_status convert(const vtb_weights *w, vtb_elem to, vtb_weights *into, int64_t *changed,
+                          vtb_error *err) {
+  vtb_status status = VTB_OK;
+  *changed = 0;
+  for (size_t i = 0; i < w->n && status == VTB_OK; i++) {
+    const vtb_weight *t = w->at[i];
+    if (!is_float(t->elem) || t->elem == to) {
+      (void)vtb_weights_borrow(into, t->name, t->elem, t->rank, t->dim, t->data);
+      continue;
+    }
+    status = put_as(into, t, to, err);
+    ++*changed;
+  }
+  for (size_t i = 0; i < w->meta.n; i++)
+    vtb_weights_set_meta(into, w->meta.at[i].key, w->meta.at[i].value);
+  return status;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+typedef struct conversion {
+  const char *in, *out;
+  const vtb_elem *to; /* NULL: as they are */
+  cli_part_options part;
+  const char *model; /* whose names the tensors get; NULL: they keep theirs */
+  cli_model_options options;
+  cli_load_options load; /* what of the model or the file may be missing */
+  bool json;
+} conversion;
+
+/* What the model is, so that nobody need say it again: the options, and what IN says besides. */
+static void describe(const conversion *c, vtb_weights *w) {
+  const char *text = vtb_weights_meta(w, "defines");
+  cJSON *stored = text ? cJSON_Parse(text) : NULL, *item;
+  cli_list defines = {0};
+  cJSON_ArrayForEach(item, stored) if (cJSON_IsString(item))
+      vtb_vec_push(&defines, (const char *)item->valuestring);
+  for (size_t i = 0; i < c->options.defines.n; i++)
+    vtb_vec_push(&defines, c->options.defines.at[i]);
+  vtb_weights_set_meta(w, "format", "vertebra-weights-1");
+  vtb_content_hash_want(w);
+  cli_describe_model(w, c->model, c->options.compile.entry, &defines);
+  vtb_vec_free(&defines);
+  cJSON_Delete(stored);
+}
+
+/* Opens IN; with a model, what of it are the model's parameters, under its names. Errors are
+ * printed. */
+static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf *said) {
+  vtb_error err = {0};
+  vtb_weights *file = NULL;
+  vtb_status status = cli_checkpoint_open(c->in, &c->part, &file, said);
+  *out = file;
+  if (status != VTB_OK || !c->model) return status;
+  cli_load_options load = c->load;
+  load.weights = c->in;
+  load.file = file;
+  cli_take_class_names(file);
+  status = cli_take_config(c->model, &c->options, &load, &err);
+  if (status == VTB_OK) status = cli_fit_source(c->model, &c->options, &load, out, &err);
+  vtb_weights_free(file);
+  if (status == VTB_OK) describe(c, *out);
+  return err.text[0] ? cli_error(&err) : status;
+}
+
+static void report(const conversion *c, const vtb_weights *w, int64_t changed,
+                   const vtb_strbuf *said) {
+  vtb_strbuf totals = {0};
+  if (c->json) {
+    cJSON *all = cJSON_CreateObject();
+    cJSON_AddStringToObject(all, "from", c->in);
+    cJSON_AddStringToObject(all, "to", c->out);
+    cli_checkpoint_totals_json(w, said, all);
+    cJSON_AddNumberToObject(all, "n_converted", (double)changed);
+    cli_print_json(all);
+    return;
+  }
+  cli_checkpoint_totals(w, &totals);
+  printf("%s: %s\n", c->out, totals.at);
+  cli_checkpoint_print_said(said, stdout);
+  if (c->to)
+    printf("  %lld of %zu tensors converted to %s\n", (long long)changed, w->n,
+           vtb_elem_name(*c->to));
+  vtb_strbuf_free(&totals);
+}
+
+static vtb_status run(const conversion *c) {
+  vtb_weights *from = NULL, *into = NULL;
+  const vtb_weights *w;
+  vtb_strbuf said = {0};
+  vtb_error err = {0};
+  int64_t changed = 0;
+  vtb_status status = open_input(c, &from, &said);
+  if (status == VTB_OK) {
+    w = from;
+    if (c->to) {
+      w = into = vtb_need(vtb_weights_new());
+      status = convert(from, *c->to, into, &changed, &err);
+    }
+    if (!vtb_weights_meta(w, "format")) /* other tools ask for it */
+      vtb_weights_set_meta(c->to ? into : from, "format", "pt");
+    if (status == VTB_OK) status = vtb_safetensors_save(c->out, w, &err);
+    if (status == VTB_OK)
+      report(c, w, changed, &said);
+    else
+      cli_error(&err);
+  }
+  vtb_weights_free(into);
+  vtb_weights_free(from);
+  vtb_strbuf_free(&said);
+  return status;
+}
+
+vtb_status cli_cmd_convert(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    vtb_elem elem;
+  } types[] = {{"f32", VTB_ELEM_F32}, {"f16", VTB_ELEM_F16}, {"bf16", VTB_ELEM_BF16}};
+  conversion c = {0};
+  const char *type = NULL;
+  const cli_opt opts[] = {
+      CLI_PART_OPTS(c.part),
+      {"--model", CLI_STR, &c.model, "MODEL",
+       "the tensors under the names of this model, which they must fit"},
+      CLI_SOURCE_OPTS(c.options),
+      {"--allow-missing", CLI_FLAG, &c.load.allow_missing, NULL,
+       "parameters that IN lacks get their initial values"},
+      {"--allow-unused", CLI_FLAG, &c.load.allow_unused, NULL,
+       "IN may have tensors that the model lacks"},
+      {"--dtype", CLI_STR, &type, "T", "floating-point tensors as f32, f16 or bf16"},
+      {"--json", CLI_FLAG, &c.json, NULL, "machine-readable output"}};
+  cli_list files = {0};
+  int parsed = cli_parse("convert", opts, CLI_COUNT(opts), argc, argv, &files);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
+    if (vtb_streq(types[i].name, type)) c.to = &types[i].elem;
+  vtb_status status = VTB_OK;
+  c.in = files.n == 2 ? files.at[0] : NULL;
+  c.out = files.n == 2 ? files.at[1] : NULL;
+  if (!c.out)
+    status = cli_usage_error("convert", "IN and OUT are needed");
+  else if (type && !c.to)
+    status = cli_usage_error("convert", "--dtype is f32, f16 or bf16, not '%s'", type);
+  else
+    status = cli_check_name("convert", "OUT", c.out, ".safetensors");
+  if (status == VTB_OK) {
+    cli_model_parsed(&c.options);
+    status = run(&c);
+  }
+  cli_model_options_free(&c.options);
+  vtb_vec_free(&files);
+  return status;
+}

@@ -1,0 +1,149 @@
+/* A model with its weights, ready to run; what weights say besides numbers. */
+#include "frontend/cli/load/weights.h"
+#include "frontend/cli/load/built.h"
+#include "frontend/cli/load/prepare.h"
+#include "frontend/cli/say/progress.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static char *list_text(const cli_list *list) {
+  cJSON *array = cJSON_CreateArray();
+  for (size_t i = 0; i < list->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(list->at[i]));
+  char *text = cJSON_PrintUnformatted(array);
+  cJSON_Delete(array);
+  return text;
+}
+
+/* ---- inference ------------------------------------------------------------------------------- */
+
+void cli_inference_free(cli_inference *inf) {
+  vtb_runner_free(inf->model);
+  vtb_artefact_close(inf->built);
+  *inf = (cli_inference){0};
+}
+
+static vtb_status compile(const char *what, const cli_model_options *m, int64_t batch,
+                          const vtb_weights *weights, vtb_program **program) {
+  vtb_compile_options o = cli_compile_options(m, what);
+  o.batch = batch;
+  o.parameters = weights;
+  return cli_report(m, vtb_compile(&o, program, m->report));
+}
+
+static int64_t class_scores(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_OUTPUT)
+      return p->tensors[i].rank == 2 ? p->tensors[i].dim[1] : 0;
+  return 0;
+}
+
+static void **parameters(const cli_inference *inf) {
+  const vtb_program *p = inf->program;
+  void **params = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *params);
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_PARAM || p->tensors[i].io == VTB_IO_BUFFER)
+      params[i] = vtb_runner_param(inf->model, p->tensors[i].name, NULL);
+  return params;
+}
+
+/* Parameters from the weights file, else from the built file, else from their initialisers. */
+static vtb_status fill(cli_inference *inf, const char *what, const cli_model_options *m,
+                       const cli_load_options *l, vtb_error *err) {
+  vtb_program *p = inf->program;
+  inf->weights = l->file ? l->file : inf->built ? vtb_artefact_weights(inf->built) : NULL;
+  if (!inf->weights || l->file) {
+    vtb_status status = vtb_runner_init(inf->model, 0, err);
+    if (status != VTB_OK || !l->file) return status;
+  }
+  void **params = parameters(inf);
+  vtb_fit_options o = {.classes = class_scores(p)};
+  if (m->compile.image) o.height = inf->height, o.width = inf->width;
+  if (inf->built) what = vtb_artefact_manifest(inf->built)->model;
+  cli_load_options load = *l;
+  load.built = inf->built != NULL;
+  vtb_status status = l->file ? cli_fit(what, m, &load, &o, p->tensors, p->n_tensors, params, err)
+                              : vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
+  vtb_free(params);
+  return status;
+}
+
+static vtb_status open_program(const char *command, const char *what, const cli_model_options *o,
+                               int64_t batch, cli_load_options *l, cli_inference *out) {
+  vtb_error err = {0};
+  if (!cli_is_built(what)) {
+    if (cli_load_for(what, o, l, &err) != VTB_OK) return cli_error(&err);
+    return compile(what, o, batch, l->file, &out->program);
+  }
+  vtb_artefact_role role = o->compile.evaluation ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE;
+  vtb_status status = cli_built_open(command, what, o, &out->built);
+  if (status != VTB_OK) return status;
+  return cli_built_program(out->built, role, o, o->compile.batch, &out->program);
+}
+
+vtb_status cli_load_for_inference(const char *command, const char *what, const cli_model_options *o,
+                                  int64_t batch, cli_load_options *l, cli_inference *out) {
+  vtb_error err = {0};
+  *out = (cli_inference){0};
+  cli_progress_note("compiling %s", what);
+  vtb_status status = open_program(command, what, o, batch, l, out);
+  cli_progress_clear();
+  if (status != VTB_OK) {
+    cli_inference_free(out);
+    return status;
+  }
+  status = cli_load_open(l, &err);
+  if (status == VTB_OK) status = vtb_runner_new(out->program, (int)o->threads, &out->model, &err);
+  if (status == VTB_OK && cli_program_image_size(out->program, &out->channels, &out->height,
+                                                 &out->width, NULL) != VTB_OK)
+    out->channels = 0;
+  if (status == VTB_OK) status = fill(out, what, o, l, &err);
+  if (status == VTB_OK) return VTB_OK;
+  cli_inference_free(out);
+  return cli_error(&err);
+}
+
+/* ---- what weights say besides numbers -------------------------------------------------------- */
+
+const char *cli_inference_meta(const cli_inference *inf, const char *key) {
+  if (inf->weights) return vtb_weights_meta(inf->weights, key);
+  return inf->built ? vtb_manifest_meta(vtb_artefact_manifest(inf->built), key) : NULL;
+}
+
+char **cli_weights_classes(const cli_inference *inf, int *n) {
+  const char *text = cli_inference_meta(inf, "classes");
+  cJSON *list = text ? cJSON_Parse(text) : NULL;
+  char **names = NULL;
+  *n = 0;
+  if (cJSON_IsArray(list)) {
+    names = vtb_xcalloc((size_t)cJSON_GetArraySize(list) + 1, sizeof *names);
+    cJSON *item;
+    cJSON_ArrayForEach(item, list) names[(*n)++] =
+        vtb_xstrdup(cJSON_IsString(item) ? item->valuestring : "?");
+  }
+  cJSON_Delete(list);
+  return names;
+}
+
+void cli_describe_model(vtb_weights *w, const char *model, const char *entry,
+                        const cli_list *defines) {
+  char *settings = list_text(defines);
+  vtb_weights_set_meta(w, "model", model);
+  vtb_weights_set_meta(w, "defines", settings);
+  if (entry) vtb_weights_set_meta(w, "entry", entry);
+  cJSON_free(settings);
+}
+
+void cli_describe_weights(vtb_weights *w, const vtb_dataset *d, const vtb_transform *t) {
+  cJSON *names = cJSON_CreateArray();
+  for (int i = 0; i < vtb_dataset_classes(d); i++)
+    cJSON_AddItemToArray(names, cJSON_CreateString(vtb_dataset_class_name(d, i)));
+  char *text = cJSON_PrintUnformatted(names);
+  vtb_weights_set_meta(w, "classes", text);
+  cli_prepare_describe(t, w);
+  char *data = vtb_dataset_describe(d);
+  if (data) vtb_weights_set_meta(w, "data", data);
+  vtb_free(data);
+  cJSON_free(text);
+  cJSON_Delete(names);
+}

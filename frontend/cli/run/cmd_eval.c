@@ -1,0 +1,254 @@
+/* vertebra eval: what a model declares to be measured by, or accuracy on a labelled data set. */
+#include "frontend/cli/load/built.h"
+#include "frontend/cli/data/data.h"
+#include "frontend/cli/interrupt.h"
+#include "frontend/cli/load/prepare.h"
+#include "frontend/cli/say/progress.h"
+#include "frontend/cli/ranks.h"
+#include "ir/objective.h"
+#include "runtime/train/fingerprint.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct eval_options {
+  cli_model_options model;
+  cli_data_options data;
+  cli_load_options load;
+  cli_prepare_options prepare;
+  const char *write_images;
+  bool confusion;
+  vtb_ranks *ranks;
+  const volatile int *stop;
+} eval_options;
+
+static void on_batch(void *start, int64_t done, int64_t total) {
+  cli_progress_images("evaluated", done, total, *(const double *)start);
+}
+
+static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r,
+                         const char *label) {
+  if (o->model.json) {
+    cJSON *out = cJSON_CreateObject();
+    cJSON_AddNumberToObject(out, "images", (double)r->n);
+    if (!r->measures.n) {
+      cJSON_AddNumberToObject(out, "top1", r->top1);
+      cJSON_AddNumberToObject(out, "top5", r->top5);
+    }
+    cJSON_AddNumberToObject(out, "loss", r->loss);
+    for (int i = 0; i < r->measures.n; i++)
+      cJSON_AddNumberToObject(out, r->measures.at[i].name, r->measures.at[i].value);
+    cJSON_AddNumberToObject(out, "seconds", r->seconds);
+    cJSON_AddNumberToObject(out, "images_per_second", r->images_per_second);
+    cJSON_AddNumberToObject(out, "peak_bytes", (double)cli_peak_bytes());
+    cJSON_AddStringToObject(out, "split", vtb_dataset_split(d));
+    if (label) cJSON_AddStringToObject(out, "label", label);
+    cli_print_json(out);
+    return;
+  }
+  if (r->measures.n) {
+    bool images = vtb_dataset_has_images(d);
+    vtb_strbuf text = {0};
+    vtb_strbuf_printf(&text, "%lld %s: loss %.4f", (long long)r->n, images ? "images" : "samples",
+                      r->loss);
+    cli_put_measures(&text, &r->measures, "");
+    cli_printf(4, "%s (%.0f %s/s)", text.at, r->images_per_second, images ? "img" : "samples");
+    vtb_strbuf_free(&text);
+    return;
+  }
+  cli_printf(4, "%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)",
+             (long long)r->n, 100 * r->top1, 100 * r->top5, r->loss, r->images_per_second);
+  for (int i = 0; r->confusion && i < r->classes; i++) {
+    cli_print_name(vtb_dataset_class_name(d, i), 16);
+    for (int j = 0; j < r->classes; j++)
+      printf(" %6lld", (long long)r->confusion[i * r->classes + j]);
+    putchar('\n');
+  }
+}
+
+/* One PNG a class, so that `vertebra run` has files to look at. */
+static vtb_status write_images(const vtb_dataset *d, const char *folder, vtb_error *err) {
+  vtb_status status = vtb_make_dirs(folder, err);
+  bool *done = vtb_xcalloc((size_t)vtb_dataset_classes(d), sizeof *done);
+  for (int64_t i = 0; i < vtb_dataset_count(d) && status == VTB_OK; i++) {
+    int label = vtb_dataset_label(d, i);
+    vtb_image image = {0};
+    if (label < 0 || done[label]) continue;
+    done[label] = true;
+    vtb_strbuf path = {0};
+    vtb_strbuf_printf(&path, "%s/%02d-%s.png", folder, label, vtb_dataset_class_name(d, label));
+    for (char *p = path.at + strlen(folder) + 1; *p; p++)
+      if (*p == '/' || *p == ' ') *p = '-';
+    if ((status = vtb_dataset_image(d, i, 0, &image, err)) == VTB_OK)
+      status = vtb_image_save_png(path.at, &image, err);
+    vtb_image_free(&image);
+    vtb_strbuf_free(&path);
+  }
+  vtb_free(done);
+  return status;
+}
+
+/* Whether the model, or the file built of it, has losses or metrics of its own. */
+static vtb_status find_measures(const char *what, eval_options *o) {
+  if (cli_is_built(what)) {
+    vtb_artefact *a;
+    vtb_error err = {0};
+    if (vtb_artefact_open(what, &a, &err) != VTB_OK) return cli_error(&err);
+    const vtb_artefact_program *p = vtb_artefact_find(a, VTB_ARTEFACT_EVALUATION);
+    o->model.compile.evaluation = p != NULL;
+    vtb_artefact_close(a);
+    return VTB_OK;
+  }
+  vtb_compilation c;
+  vtb_compile_options with = cli_compile_options(&o->model, what);
+  with.evaluation = true;
+  vtb_error err = {0};
+  if (cli_load_for(what, &o->model, &o->load, &err) != VTB_OK) return cli_error(&err);
+  with.parameters = o->load.file;
+  vtb_status status = vtb_compilation_load(&c, &with, NULL, o->model.report);
+  o->model.compile.evaluation = status == VTB_OK && vtb_has_measure(c.module->entry);
+  vtb_compilation_free(&c);
+  return cli_report(&o->model, status);
+}
+
+static vtb_status check_images(const cli_inference *inf, const char *what, vtb_error *err) {
+  if (inf->channels || vtb_program_measures(inf->program)) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT, "%s has no image input, and declares no metrics", what);
+}
+
+/* Class scores of the first output, 0: it has none. */
+static int scores_of(const vtb_program *p) {
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io == VTB_IO_OUTPUT)
+      return p->tensors[i].rank == 2 ? (int)p->tensors[i].dim[1] : 0;
+  return 0;
+}
+
+/* What came of it: the results, or why there are none. */
+static vtb_status tell(const char *what, const eval_options *o, const vtb_dataset *d,
+                       const vtb_eval_result *r, const char *label, vtb_error *err) {
+  if (r->stopped) return cli_interrupt_say(r->n, vtb_dataset_count(d), "images");
+  if (!isfinite(r->loss)) {
+    vtb_fail(err, VTB_E_NUMBERS,
+             "the outputs of %s are not finite; vertebra verify %s --nan names the first op", what,
+             what);
+    return cli_error(err);
+  }
+  print_result(o, d, r, label);
+  return VTB_OK;
+}
+
+/* What must be the same on all ranks: each reads the weights and the data. */
+static vtb_status compare(const cli_inference *inf, const eval_options *o, const vtb_dataset *d,
+                          void *const *params, vtb_error *err) {
+  char data[VTB_FINGERPRINT] = "", values[40];
+  uint64_t h = VTB_HASH_INIT;
+  if (vtb_ranks_count(o->ranks) == 1) return VTB_OK;
+  for (int i = 0; i < inf->program->n_tensors; i++) {
+    uint64_t one =
+        params[i]
+            ? vtb_hash64(params[i], (size_t)vtb_tensor_info_count(&inf->program->tensors[i]) * 4)
+            : 0;
+    h = vtb_hash_bytes(h, &one, sizeof one);
+  }
+  snprintf(values, sizeof values, "values=%016llx", (unsigned long long)h);
+  vtb_status status = vtb_fingerprint(d, data, err);
+  if (status == VTB_OK) status = vtb_train_compare(o->ranks, "data", data, err);
+  return status == VTB_OK ? vtb_train_compare(o->ranks, "weights", values, err) : status;
+}
+
+static vtb_status evaluate(const char *what, eval_options *o) {
+  cli_inference inf;
+  vtb_error err = {0};
+  vtb_dataset *d = NULL;
+  vtb_status found = find_measures(what, o);
+  if (found != VTB_OK) return found;
+  vtb_status status =
+      cli_load_for_inference("eval", what, &o->model,
+                             o->model.compile.batch ? o->model.compile.batch : 64, &o->load, &inf);
+  if (status != VTB_OK) return status;
+  status = cli_data_open_judge(&o->data, cli_inference_meta(&inf, "data"), &d);
+  if (status != VTB_OK) {
+    cli_inference_free(&inf);
+    return status;
+  }
+  double start = vtb_now();
+  vtb_eval_options e = {.dataset = d,
+                        .services = vtb_runner_services(inf.model),
+                        .stop = o->stop,
+                        .loader_threads =
+                            (int)(o->data.workers ? o->data.workers : o->model.threads),
+                        .ranks = o->ranks,
+                        .confusion = o->confusion,
+                        .on_batch = on_batch,
+                        .user = &start};
+  vtb_eval_result r = {0};
+  void **params = vtb_xcalloc((size_t)inf.program->n_tensors, sizeof *params);
+  for (int i = 0; i < inf.program->n_tensors; i++)
+    if (inf.program->tensors[i].io == VTB_IO_PARAM || inf.program->tensors[i].io == VTB_IO_BUFFER)
+      params[i] = vtb_runner_param(inf.model, inf.program->tensors[i].name, NULL);
+  status = check_images(&inf, what, &err);
+  if (status == VTB_OK)
+    status = cli_prepare_transform("eval", what, &inf, &o->prepare, d, &e.transform, &err);
+  if (status == VTB_OK && !inf.weights)
+    status = vtb_fail(&err, VTB_E_USAGE, "%s has no weights in it: --weights FILE is needed", what);
+  if (status == VTB_OK) status = cli_data_match_classes(d, &inf, scores_of(inf.program), &err);
+  if (status == VTB_OK) status = compare(&inf, o, d, params, &err);
+  if (status == VTB_OK) status = vtb_evaluate(inf.program, params, &e, &r, &err);
+  if (status == VTB_OK && o->write_images && !vtb_ranks_rank(o->ranks))
+    status = write_images(d, o->write_images, &err);
+  if (status == VTB_OK)
+    status = tell(what, o, d, &r, cli_inference_meta(&inf, "label"), &err);
+  else
+    cli_error(&err);
+  if (status == VTB_OK) cli_data_say_damaged(d);
+  vtb_free(r.confusion);
+  vtb_free(params);
+  cli_inference_free(&inf);
+  vtb_dataset_free(d);
+  return status;
+}
+
+/* Batches are shared out among the ranks, if there are some. */
+static vtb_status on_ranks(const char *what, eval_options *o) {
+  vtb_error err = {0};
+  o->stop = cli_interrupt_wait();
+  vtb_status status = cli_ranks_open(NULL, &o->ranks);
+  if (status == VTB_OK) {
+    status = cli_ranks_threads(o->ranks, &o->model.threads, &err);
+    status = status == VTB_OK ? evaluate(what, o) : cli_error(&err);
+  }
+  return cli_ranks_leave(o->ranks, status, &err);
+}
+
+vtb_status cli_cmd_eval(int argc, char **argv) {
+  eval_options o = {.data = CLI_DATA_DEFAULTS};
+  const cli_opt opts[] = {
+      CLI_TARGET_OPT(o.model),
+      CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
+      CLI_DATA_OPTS(o.data),
+      CLI_PREPARE_OPTS(o.prepare),
+      {"--split", CLI_STR, &o.data.split, "NAME",
+       "train, val, test, or all of data without splits (default test, else val)"},
+      {"--write-images", CLI_STR, &o.write_images, "DIR",
+       "write the first image of each class as PNG"},
+      {"--confusion", CLI_FLAG, &o.confusion, NULL,
+       "also the table of classes against predictions"},
+      CLI_MODEL_OPTS(o.model)};
+  cli_list rest = {0};
+  cli_ranks_enter();
+  int parsed = cli_parse("eval", opts, CLI_COUNT(opts), argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
+  if (!o.load.weights && !cli_is_built(rest.at[0]))
+    return cli_usage_error("eval", "--weights FILE is needed");
+  if (!o.data.path)
+    return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
+  cli_model_parsed(&o.model);
+  vtb_status status = on_ranks(rest.at[0], &o);
+  vtb_vec_free(&rest);
+  cli_load_free(&o.load);
+  cli_model_options_free(&o.model);
+  return status;
+}

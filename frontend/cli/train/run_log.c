@@ -1,0 +1,56 @@
+#include "frontend/cli/train/run_log.h"
+#include "frontend/cli/train/run_folder.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MOST_BYTES = 1 << 30 };
+
+vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err) {
+  char *path = run_file(folder, "log.jsonl"), *text = NULL;
+  size_t n = 0;
+  *out = (run_log){.cut = false};
+  vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
+  char *line = text, *end;
+  for (int number = 1; status == VTB_OK && (end = strchr(line, '\n')); line = end + 1, number++) {
+    *end = 0;
+    if (!*line || vtb_starts_with(line, "{\"event\":\"step\"")) continue;
+    cJSON *event = cJSON_Parse(line);
+    if (cJSON_IsObject(event)) {
+      vtb_vec_push(&out->events, event);
+    } else {
+      status = vtb_fail(err, VTB_E_INPUT, "%s:%d: a line that is not JSON", path, number);
+      cJSON_Delete(event);
+    }
+  }
+  out->cut = status == VTB_OK && *line;
+  vtb_free(text);
+  vtb_free(path);
+  if (status != VTB_OK) run_log_free(out);
+  return status;
+}
+
+void run_log_free(run_log *l) {
+  for (size_t i = 0; i < l->events.n; i++) cJSON_Delete(l->events.at[i]);
+  vtb_vec_free(&l->events);
+}
+
+bool run_event_is(const cJSON *event, const char *kind) {
+  return vtb_streq(run_event_text(event, "event"), kind);
+}
+
+double run_event_number(const cJSON *event, const char *name) {
+  const cJSON *v = cJSON_GetObjectItem(event, name);
+  return cJSON_IsNumber(v) ? v->valuedouble : NAN;
+}
+
+const char *run_event_text(const cJSON *event, const char *name) {
+  const cJSON *v = cJSON_GetObjectItem(event, name);
+  return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
+const cJSON *run_log_last(const run_log *l, const char *kind) {
+  for (size_t i = l->events.n; i > 0; i--)
+    if (run_event_is(l->events.at[i - 1], kind)) return l->events.at[i - 1];
+  return NULL;
+}

@@ -1,0 +1,88 @@
+#include "frontend/cli/train/train_label.h"
+
+#include <string.h>
+
+/* Options that say where, how fast or how long so far, not what. */
+static bool is_silent(const char *name) {
+  static const char *const names[] = {"--data",        "--out",          "--recipe",
+                                      "--resume",      "--again",        "--overwrite",
+                                      "--json",        "--quiet",        "--threads",
+                                      "--workers",     "--tensorboard",  "--label",
+                                      "--entry",       "--target",       "--max-steps",
+                                      "--max-seconds", "--eval-batch",   "--time-passes",
+                                      "--print-after", "--skip-damaged", "--checkpoint-minutes",
+                                      "--log-every",   "--trace"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(names[i], name) == 0) return true;
+  return false;
+}
+
+typedef VTB_VEC(char *) word_list;
+
+/* A word "name value", in the place of an earlier one of that name. */
+static void put(word_list *words, char *word) {
+  size_t n = strcspn(word, " ");
+  for (size_t i = 0; i < words->n; i++) {
+    char *old = words->at[i];
+    if (strcspn(old, " ") != n || strncmp(old, word, n) != 0) continue;
+    vtb_free(old);
+    words->at[i] = word;
+    return;
+  }
+  vtb_vec_push(words, word);
+}
+
+static const cli_opt *find(const cli_opt *opts, int n, const char *arg, size_t length) {
+  for (int i = 0; i < n; i++)
+    if (strlen(opts[i].name) == length && strncmp(opts[i].name, arg, length) == 0) return &opts[i];
+  return NULL;
+}
+
+/* Of a file its name. */
+static char *word_of(const cli_opt *o, const char *value) {
+  if (o->kind == CLI_FLAG) return vtb_xstrdup(o->name + 2);
+  if (strcmp(o->name, "-D") == 0) {
+    char *word = vtb_xstrdup(value), *eq = strchr(word, '=');
+    if (eq) *eq = ' ';
+    return word;
+  }
+  const char *slash = vtb_streq(o->metavar, "FILE") ? strrchr(value, '/') : NULL;
+  return vtb_strprintf("%s %s", o->name + 2, slash ? slash + 1 : value);
+}
+
+static void put_before(word_list *words, const char *label) {
+  for (const char *at = label; at && *at;) {
+    const char *end = strstr(at, ", ");
+    size_t n = end ? (size_t)(end - at) : strlen(at);
+    put(words, vtb_strprintf("%.*s", (int)n, at));
+    at += n + (end ? 2 : 0);
+  }
+}
+
+/* The options were parsed: each that takes a value has one. */
+static void put_options(word_list *words, const cli_opt *opts, int n, int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+    const char *arg = argv[i];
+    if (arg[0] != '-' || !arg[1]) continue;
+    bool is_long = arg[1] == '-';
+    const cli_opt *o = find(opts, n, arg, is_long ? strcspn(arg, "=") : 2);
+    if (!o) continue;
+    size_t name = strlen(o->name);
+    const char *value = NULL;
+    if (o->kind != CLI_FLAG) value = arg[name] ? arg + name + is_long : argv[++i];
+    if (!is_silent(o->name)) put(words, word_of(o, value));
+  }
+}
+
+char *train_label(const char *before, const cli_opt *opts, int n, int argc, char **argv) {
+  word_list words = {0};
+  vtb_strbuf out = {0};
+  put_before(&words, before);
+  put_options(&words, opts, n, argc, argv);
+  for (size_t i = 0; i < words.n; i++) {
+    vtb_strbuf_printf(&out, "%s%s", out.n ? ", " : "", words.at[i]);
+    vtb_free(words.at[i]);
+  }
+  vtb_vec_free(&words);
+  return out.at ? out.at : vtb_xstrdup("");
+}

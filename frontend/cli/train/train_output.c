@@ -1,0 +1,286 @@
+/* See train_output.h. */
+#include "frontend/cli/train/train_output.h"
+#include "frontend/cli/train/run_log.h"
+#include "runtime/train/plot.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- the curve ------------------------------------------------------------------------------- */
+
+typedef struct points {
+  VTB_VEC(double) x, y;
+} points;
+
+static void add_point(points *p, const cJSON *event, const char *name, double scale) {
+  double step = run_event_number(event, "step"), value = run_event_number(event, name);
+  if (isnan(step) || isnan(value)) return;
+  vtb_vec_push(&p->x, step);
+  vtb_vec_push(&p->y, scale * value);
+}
+
+static vtb_plot_series series_of(const char *name, const points *p) {
+  return (vtb_plot_series){name, p->x.at, p->y.at, p->x.n};
+}
+
+typedef struct history {
+  points windows, evaluations; /* of updates; of what `windows` shows */
+  points score, eval_score;    /* of epochs */
+  points epochs;               /* of logs without windows: those of earlier versions */
+  const char *score_name;
+} history;
+
+static void add_event(history *h, const cJSON *e, bool measured) {
+  const char *shown = measured ? "loss" : "accuracy";
+  double scale = measured ? 1 : 100;
+  if (run_event_is(e, "window")) add_point(&h->windows, e, shown, scale);
+  if (!run_event_is(e, "epoch") && !run_event_is(e, "eval")) return;
+  add_point(&h->epochs, e, shown, scale);
+  add_point(&h->evaluations, e, measured ? "eval_loss" : "eval_top1", scale);
+  const char *score = run_event_text(e, "score");
+  if (!score || strcmp(score, "loss") == 0) return;
+  char eval[96];
+  snprintf(eval, sizeof eval, "eval_%s", score);
+  h->score_name = score;
+  add_point(&h->score, e, score, 1);
+  add_point(&h->eval_score, e, eval, 1);
+}
+
+static void history_free(history *h) {
+  points *all[] = {&h->windows, &h->evaluations, &h->score, &h->eval_score, &h->epochs};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    vtb_vec_free(&all[i]->x);
+    vtb_vec_free(&all[i]->y);
+  }
+}
+
+static vtb_status draw(const history *h, bool measured, const char *watched, const char *path,
+                       vtb_error *err) {
+  bool scored = h->eval_score.x.n > 1;
+  const points *training = h->windows.x.n ? &h->windows : &h->epochs;
+  vtb_plot_series series[2] = {series_of("training", scored ? &h->score : training),
+                               series_of(watched, scored ? &h->eval_score : &h->evaluations)};
+  vtb_plot p = {.title = scored     ? h->score_name
+                         : measured ? "loss"
+                                    : "top-1 accuracy",
+                .x_label = "update",
+                .y_label = measured ? "" : "%",
+                .series = series,
+                .n_series = series[1].n ? 2 : 1};
+  return series[0].n ? vtb_plot_save(&p, path, err) : VTB_OK;
+}
+
+void train_save_curve(const run_folder *f, bool measured, const char *watched) {
+  run_log log;
+  history h = {0};
+  vtb_error err = {0};
+  vtb_status status = run_log_read(f->path, &log, &err);
+  if (status == VTB_OK) {
+    for (size_t i = 0; i < log.events.n; i++) add_event(&h, log.events.at[i], measured);
+    status = draw(&h, measured, watched, f->curve, &err);
+    history_free(&h);
+    run_log_free(&log);
+  }
+  if (status != VTB_OK) cli_error(&err);
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* What the model declares: its names with the values that the event has. */
+static vtb_measured_list recall_measures(const cJSON *e, const vtb_measured_list *declared,
+                                         const char *prefix) {
+  vtb_measured_list l = *declared;
+  int losses = 0;
+  for (int i = 0; i < l.n; i++) losses += l.at[i].is_loss;
+  for (int i = 0; i < l.n; i++) {
+    char key[96];
+    bool only = l.at[i].is_loss && losses == 1; /* the field "loss" */
+    snprintf(key, sizeof key, "%s%s", prefix, only ? "loss" : l.at[i].name);
+    l.at[i].value = run_event_number(e, key);
+  }
+  return l;
+}
+
+void train_recall(const run_folder *f, const vtb_measured_list *declared, vtb_train_result *r) {
+  run_log log;
+  if (run_log_read(f->path, &log, NULL) != VTB_OK) return;
+  const cJSON *e = log.events.n ? log.events.at[log.events.n - 1] : NULL;
+  if (!e || !run_event_is(e, "end")) e = run_log_last(&log, "epoch");
+  double loss = run_event_number(e, "loss"), eval = run_event_number(e, "eval_loss");
+  r->trained = !isnan(loss);
+  r->loss = loss;
+  r->accuracy = run_event_number(e, "accuracy");
+  r->evaluated = !isnan(eval);
+  r->eval_loss = eval;
+  r->eval_top1 = run_event_number(e, "eval_top1");
+  r->eval_top5 = run_event_number(e, "eval_top5");
+  r->train = recall_measures(e, declared, "");
+  r->eval = recall_measures(e, declared, "eval_");
+  run_log_free(&log);
+}
+
+static void add_number(cJSON *j, const char *name, bool known, double value) {
+  if (known && isfinite(value))
+    cJSON_AddNumberToObject(j, name, value);
+  else
+    cJSON_AddNullToObject(j, name);
+}
+
+static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l, bool known) {
+  cJSON *object = l->n && known ? cJSON_AddObjectToObject(j, name) : NULL;
+  for (int i = 0; object && i < l->n; i++) add_number(object, l->at[i].name, true, l->at[i].value);
+}
+
+/* The evaluation of an epoch's event by what its run is compared by; NaN: there was none. */
+static double score_of(const cJSON *e, const char **name) {
+  char key[96];
+  *name = run_event_text(e, "score");
+  if (!*name) *name = "top1";
+  snprintf(key, sizeof key, "eval_%s", *name);
+  return run_event_number(e, key);
+}
+
+static cJSON *curve_point(const cJSON *e, double score) {
+  cJSON *point = cJSON_CreateObject();
+  add_number(point, "epoch", true, run_event_number(e, "epoch"));
+  add_number(point, "step", true, run_event_number(e, "step"));
+  add_number(point, "seconds", true, run_event_number(e, "seconds"));
+  add_number(point, "loss", true, run_event_number(e, "loss"));
+  add_number(point, "eval", true, score);
+  return point;
+}
+
+static cJSON *window_point(const cJSON *e) {
+  cJSON *point = cJSON_CreateObject();
+  add_number(point, "step", true, run_event_number(e, "step"));
+  add_number(point, "epoch", true, run_event_number(e, "epoch"));
+  add_number(point, "loss", true, run_event_number(e, "loss"));
+  return point;
+}
+
+/* Of the whole run, also before it was resumed: a point an epoch, the best of them, and the loss of
+ * each fiftieth of the run. */
+static void add_history(cJSON *j, const run_folder *f) {
+  run_log log;
+  const char *name = "top1";
+  double best = NAN;
+  const cJSON *at = NULL;
+  bool lower = false;
+  if (run_log_read(f->path, &log, NULL) != VTB_OK) return;
+  cJSON *curve = cJSON_CreateArray(), *windows = cJSON_CreateArray();
+  for (size_t i = 0; i < log.events.n; i++) {
+    const cJSON *e = log.events.at[i];
+    if (run_event_is(e, "window")) cJSON_AddItemToArray(windows, window_point(e));
+    if (!run_event_is(e, "epoch") && !run_event_is(e, "eval")) continue;
+    double score = score_of(e, &name);
+    lower = vtb_streq(run_event_text(e, "better"), "lower");
+    if (!isnan(score) && (isnan(best) || (lower ? score < best : score > best)))
+      best = score, at = e;
+    cJSON_AddItemToArray(curve, curve_point(e, score));
+  }
+  cJSON_AddStringToObject(j, "score", name);
+  cJSON_AddStringToObject(j, "better", lower ? "lower" : "higher");
+  add_number(j, "best", true, best);
+  add_number(j, "best_epoch", at != NULL, run_event_number(at, "epoch"));
+  cJSON_AddItemToObject(j, "curve", curve);
+  cJSON_AddItemToObject(j, "windows", windows);
+  run_log_free(&log);
+}
+
+static void report_json(const train_options *t, const train_outcome *o) {
+  const vtb_train_result *r = &o->result;
+  cJSON *j = cJSON_CreateObject();
+  cJSON_AddNumberToObject(j, "steps", (double)r->steps);
+  cJSON_AddNumberToObject(j, "updates", (double)r->updates);
+  cJSON_AddNumberToObject(j, "epochs", (double)r->epochs);
+  cJSON_AddBoolToObject(j, "finished", r->finished);
+  cJSON_AddBoolToObject(j, "finished_before", o->over_already);
+  cJSON_AddBoolToObject(j, "stopped", o->stopped);
+  add_number(j, "loss", r->trained, r->loss);
+  if (!r->train.n) {
+    add_number(j, "eval_top1", r->evaluated, r->eval_top1);
+    add_number(j, "eval_top5", r->evaluated, r->eval_top5);
+  }
+  add_measures(j, "train", &r->train, r->trained);
+  if (r->train.n) add_number(j, "eval_loss", r->evaluated, r->eval_loss);
+  add_measures(j, "eval", &r->eval, r->evaluated);
+  cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
+  cJSON_AddNumberToObject(j, "seconds", r->seconds);
+  add_number(j, "images_per_second", r->updates > 0, r->images_per_second);
+  if (r->ranks > 1) {
+    cJSON_AddNumberToObject(j, "ranks", r->ranks);
+    cJSON_AddNumberToObject(j, "waited", r->waited);
+    cJSON_AddNumberToObject(j, "slowest_rank", r->slowest);
+  }
+  cJSON_AddStringToObject(j, "folder", o->folder->path);
+  if (o->has_weights)
+    cJSON_AddStringToObject(j, "weights", o->folder->weights);
+  else
+    cJSON_AddNullToObject(j, "weights");
+  if (vtb_path_exists(o->folder->best))
+    cJSON_AddStringToObject(j, "best_weights", o->folder->best);
+  else
+    cJSON_AddNullToObject(j, "best_weights");
+  cJSON_AddStringToObject(j, "label", t->run_label ? t->run_label : "");
+  cJSON_AddNumberToObject(j, "seed", (double)t->train.seed);
+  cJSON_AddStringToObject(j, "split",
+                          t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "");
+  cJSON_AddNumberToObject(j, "peak_bytes", (double)cli_peak_bytes());
+  add_history(j, o->folder);
+  cli_print_json(j);
+}
+
+static void put_evaluation(vtb_strbuf *out, const vtb_train_result *r, const char *split) {
+  char prefix[16];
+  snprintf(prefix, sizeof prefix, "%s ", split);
+  if (!r->evaluated) {
+    vtb_strbuf_puts(out, "not evaluated");
+  } else if (r->train.n || isnan(r->eval_top1)) {
+    vtb_strbuf_printf(out, "%s loss %.4f", split, r->eval_loss);
+    cli_put_measures(out, &r->eval, prefix);
+  } else {
+    vtb_strbuf_printf(out, "%s top-1 %.2f %%, top-5 %.2f %%", split, 100 * r->eval_top1,
+                      100 * r->eval_top5);
+  }
+}
+
+static const char *ending(const train_outcome *o) {
+  if (o->result.finished) return "";
+  return o->result.steps ? " (stopped early; --resume continues)" : "";
+}
+
+static void report_text(const train_options *t, const train_outcome *o) {
+  const vtb_train_result *r = &o->result;
+  vtb_strbuf text = {0};
+  if (o->over_already)
+    vtb_strbuf_printf(&text, "the run in %s is finished: %lld updates", o->folder->path,
+                      (long long)r->steps);
+  else
+    vtb_strbuf_printf(&text, "%lld updates", (long long)r->steps);
+  if (r->updates < r->steps && !o->over_already)
+    vtb_strbuf_printf(&text, ", %lld of them now,", (long long)r->updates);
+  if (!o->over_already)
+    vtb_strbuf_printf(&text, " in %.0f s (%.0f %s/s)", r->seconds, r->images_per_second,
+                      vtb_dataset_has_images(t->train.train_set) ? "img" : "samples");
+  if (r->trained) vtb_strbuf_printf(&text, ", loss %.4f", r->loss);
+  vtb_strbuf_puts(&text, ", ");
+  put_evaluation(&text, r, t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "val");
+  cli_printf(4, "%s%s", text.at, ending(o));
+  vtb_strbuf_free(&text);
+  if (o->has_weights)
+    printf("weights: %s\n", o->folder->weights);
+  else
+    puts("no weights are written: no update was made");
+  if (o->has_weights && vtb_path_exists(o->folder->best))
+    printf("best in evaluation: %s\n", o->folder->best);
+  if (r->skipped)
+    printf("%lld batches were skipped, whose gradients overflowed at the loss scale of the time\n",
+           (long long)r->skipped);
+}
+
+void train_report(const train_options *o, const train_outcome *r) {
+  if (o->model.json)
+    report_json(o, r);
+  else
+    report_text(o, r);
+}

@@ -1,0 +1,304 @@
+/* See train_programs.h. A classifier's number of classes follows the data; so does the
+ * hyperparameter num_classes of a model that declares its losses, if it has one. */
+#include "frontend/cli/train/train_programs.h"
+
+#include "frontend/cli/load/classes.h"
+#include "frontend/cli/say/progress.h"
+
+#include "ir/objective.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Runs of the step an update. */
+static int64_t runs_of(const train_options *o) {
+  return o->train.accumulate > 1 ? o->train.accumulate : 1;
+}
+
+/* ---- compiled here --------------------------------------------------------------------------- */
+
+static bool defines(const train_options *o, const char *begin) {
+  for (size_t i = 0; i < o->model.defines.n; i++)
+    if (vtb_starts_with(o->model.defines.at[i], begin)) return true;
+  return false;
+}
+
+static vtb_compile_options options_for(const char *what, const train_options *o, bool training) {
+  vtb_compile_options with = cli_compile_options(&o->model, o->source ? o->source : what);
+  with.training = training;
+  with.evaluation = !training;
+  if (!with.optimizer) with.optimizer = CLI_DEFAULT_OPTIMIZER;
+  with.average = o->train.optim.ema_decay > 0;
+  if (!training) return with;
+  with.accumulate = o->train.accumulate;
+  if (vtb_ranks_count(o->train.ranks) > 1) {
+    with.ranks = vtb_ranks_count(o->train.ranks);
+    with.rank = vtb_ranks_rank(o->train.ranks);
+    with.shard = o->train.shard;
+  }
+  return with;
+}
+
+/* Whether the model can be built with that setting. */
+static bool takes(const char *what, train_options *o, const char *define) {
+  vtb_report *quiet = vtb_need(vtb_report_new());
+  vtb_compilation c;
+  size_t n = o->model.defines.n;
+  cli_define(&o->model, define);
+  vtb_compile_options with = options_for(what, o, true);
+  bool does = vtb_compilation_load(&c, &with, NULL, quiet) == VTB_OK;
+  vtb_compilation_free(&c);
+  vtb_report_free(quiet);
+  o->model.defines.n = o->model.compile.n_defines = n;
+  return does;
+}
+
+/* The model for this many classes: the hyperparameter that its scores follow from follows the data,
+ * unless the user set it. */
+static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
+                                   train_programs *p, vtb_compilation *c) {
+  vtb_compile_options with = options_for(what, o, training);
+  vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
+  if (status != VTB_OK) return status;
+  int have = cli_class_scores(c->module->entry);
+  p->measured = vtb_has_measure(c->module->entry);
+  if (p->measured) {
+    char define[64];
+    snprintf(define, sizeof define, "num_classes=%d", classes);
+    bool again = p->define[0] == '\0' && !defines(o, "num_classes=");
+    if (!again || classes < 1 || !takes(what, o, define)) return VTB_OK;
+    snprintf(p->define, sizeof p->define, "%s", define);
+  } else {
+    if (have == classes && have) return VTB_OK;
+    if (!have)
+      return vtb_fail(&c->report->error, VTB_E_INPUT,
+                      "%s has no class scores to train: its first output must be [batch, classes], "
+                      "or it declares a loss (docs/language.md, \"Objectives\")",
+                      what);
+    if (!classes)
+      return vtb_fail(&c->report->error, VTB_E_INPUT,
+                      "%s declares no loss, and the data has no label for each sample", what);
+    if (!cli_class_setting(&with, c, classes, p->define, sizeof p->define))
+      return cli_wrong_classes(&with, c, have, classes);
+    if (!o->quiet && !vtb_starts_with(p->define, "num_classes="))
+      cli_say("the data has %d classes, the model %d: -D %s\n", classes, have, p->define);
+  }
+  vtb_compilation_free(c);
+  cli_define(&o->model, p->define);
+  return load_for_classes(what, o, training, classes, p, c);
+}
+
+/* The data set has images, and the model an input for one. */
+static bool takes_images(const vtb_func *f, const train_options *o) {
+  bool takes = false;
+  for (int a = 0; a < f->n_args; a++)
+    takes |= f->arg_info[a].role == VTB_ROLE_INPUT && f->args[a]->type.rank == 4 &&
+             f->args[a]->type.dtype == VTB_F32;
+  return takes && vtb_dataset_has_images(o->train.train_set);
+}
+
+static int by_name(const void *a, const void *b) {
+  return strcmp(((const vtb_source_file *)a)->name, ((const vtb_source_file *)b)->name);
+}
+
+/* Copies of the texts, each once. */
+static void keep_sources(train_sources *all, vtb_unit *u) {
+  vtb_source_file *files;
+  size_t n = vtb_unit_sources(u, &files);
+  for (size_t k = 0; k < n; k++) {
+    bool have = false;
+    for (size_t i = 0; i < all->n; i++) have |= strcmp(all->at[i].name, files[k].name) == 0;
+    if (have) continue;
+    char *text = vtb_xmalloc(files[k].n + 1);
+    memcpy(text, files[k].text, files[k].n + 1);
+    vtb_vec_push(all, ((vtb_source_file){.name = vtb_xstrdup(files[k].name),
+                                         .path = vtb_xstrdup(files[k].path),
+                                         .text = text,
+                                         .n = files[k].n}));
+  }
+  vtb_free(files);
+  if (all->n) qsort(all->at, all->n, sizeof *all->at, by_name);
+}
+
+static void free_sources(train_sources *all) {
+  for (size_t i = 0; i < all->n; i++) {
+    vtb_free((char *)all->at[i].name);
+    vtb_free((char *)all->at[i].path);
+    vtb_free((char *)all->at[i].text);
+  }
+  vtb_vec_free(all);
+}
+
+static vtb_status compile_step(const char *what, train_options *o, int classes, int64_t batch,
+                               train_programs *p) {
+  vtb_compilation c;
+  vtb_status status = load_for_classes(what, o, true, classes, p, &c);
+  if (status == VTB_OK)
+    status = train_layers_check(&o->layers, c.module->entry, o->quiet, &o->model.report->error);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK && (!p->measured || takes_images(c.module->entry, o)))
+    status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);
+  if (status == VTB_OK) status = vtb_compilation_train(&c);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, o->trace, &p->step);
+  if (status == VTB_OK) keep_sources(&p->sources, c.unit);
+  if (status == VTB_OK && c.rule) keep_sources(&p->sources, c.rule->unit);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+static vtb_status compile_eval(const char *what, train_options *o, int classes, int64_t batch,
+                               train_programs *p) {
+  vtb_compilation c;
+  vtb_status status = load_for_classes(what, o, false, classes, p, &c);
+  if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK && p->measured) status = vtb_compilation_evaluation(&c);
+  if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->eval);
+  vtb_compilation_free(&c);
+  return status;
+}
+
+int64_t train_programs_batch(const train_options *o) {
+  return o->model.compile.batch ? o->model.compile.batch : 64;
+}
+
+static vtb_status compile_both(const char *what, train_options *o, int classes, train_programs *p) {
+  int64_t batch = 0, of_eval = o->model.compile.eval_batch;
+  vtb_error *err = &o->model.report->error;
+  vtb_status status = vtb_train_divide(train_programs_batch(o), vtb_ranks_count(o->train.ranks),
+                                       runs_of(o), &batch, err);
+  if (!of_eval) of_eval = 4 * batch;
+  if (status == VTB_OK) status = compile_step(what, o, classes, batch, p);
+  if (status == VTB_OK) status = compile_eval(what, o, classes, of_eval, p);
+  if (status == VTB_OK && o->search.n) /* a run's own copy: the run has warned */
+    o->model.report->n_shown = o->model.report->diags.list.n;
+  return cli_report(&o->model, status);
+}
+
+/* ---- built files instead of a model ---------------------------------------------------------- */
+
+/* What was decided when the file was built: settings as if they were the user's, so that a run of
+ * the file and one of its model write the same. */
+static void take_settings(train_options *o, train_programs *c) {
+  const vtb_manifest *m = vtb_artefact_manifest(c->file);
+  const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),
+             *defines = vtb_manifest_meta(m, "defines");
+  o->model.compile.label_smoothing = smoothing ? strtod(smoothing, NULL) : 0;
+  o->model.compile.image = vtb_manifest_meta(m, "image");
+  o->model.compile.batch = c->step->batch * runs_of(o);
+  o->model.compile.precision = m->precision;
+  c->settings = defines ? cJSON_Parse(defines) : NULL;
+  cJSON *item;
+  cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item))
+      cli_define(&o->model, item->valuestring);
+}
+
+/* Options that the step has compiled in, one way or the other. */
+static vtb_status check_built(const char *path, const train_options *o, int classes,
+                              const train_programs *c) {
+  const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
+  bool averages = vtb_optim_has_averages(c->step);
+  int64_t have = c->measured ? classes : 0;
+  for (int i = 0; i < c->step->n_tensors; i++) {
+    const vtb_tensor_info *t = &c->step->tensors[i];
+    if (!c->measured && t->io == VTB_IO_OUTPUT && t->rank == 2 && !have) have = t->dim[1];
+  }
+  if (have != classes) {
+    cli_say("vertebra train: the data has %d classes and %s gives %lld scores: build it with -D "
+            "num_classes=%d\n",
+            classes, path, (long long)have, classes);
+    return VTB_E_INPUT;
+  }
+  if (o->model.compile.label_smoothing > 0 &&
+      (!text || o->model.compile.label_smoothing != strtod(text, NULL)))
+    return cli_usage_error("train", "%s was built with --label-smoothing %s", path,
+                           text ? text : "0");
+  if (averages != (o->train.optim.ema_decay > 0))
+    return cli_usage_error("train", "%s was built %s averages: %s", path,
+                           averages ? "with" : "without",
+                           averages ? "--ema D is needed" : "build it with --ema");
+  return VTB_OK;
+}
+
+static vtb_status open_both(const char *path, train_options *o, int classes, train_programs *c) {
+  if (vtb_ranks_count(o->train.ranks) > 1)
+    return cli_usage_error("train",
+                           "%s is compiled for one process: give the model that it was "
+                           "built of, or VTB_RANKS=off",
+                           path);
+  vtb_status status = cli_built_open("train", path, &o->model, &c->file);
+  if (status == VTB_OK)
+    status =
+        cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.compile.batch, &c->step);
+  c->measured = status == VTB_OK && vtb_program_measures(c->step);
+  if (status == VTB_OK)
+    status =
+        cli_built_program(c->file, c->measured ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE,
+                          &o->model, o->model.compile.eval_batch, &c->eval);
+  if (status == VTB_OK) status = check_built(path, o, classes, c);
+  if (status != VTB_OK) return status;
+  vtb_error err = {0};
+  status = cli_program_image_size(c->eval, &c->channels, &c->height, &c->width, &err);
+  if (c->measured && (status != VTB_OK || !vtb_dataset_has_images(o->train.train_set))) {
+    c->channels = 0;
+    status = VTB_OK;
+  }
+  if (status != VTB_OK) return cli_error(&err);
+  if (vtb_artefact_weights(c->file) && !o->init.load.weights)
+    fprintf(
+        stderr,
+        "vertebra train: the weights in %s are not used: --init FILE starts from a weights file\n",
+        path);
+  take_settings(o, c);
+  return VTB_OK;
+}
+
+void train_programs_free(train_programs *c) {
+  vtb_program_free(c->step);
+  vtb_program_free(c->eval);
+  vtb_artefact_close(c->file);
+  cJSON_Delete(c->settings);
+  vtb_optimizer_free(&c->optimizer);
+  free_sources(&c->sources);
+  vtb_vec_free(&c->given);
+}
+
+/* A file's optimizer is compiled: it must be the one, and only its numbers can be set. */
+static vtb_status set_built(const char *text, train_programs *c, vtb_error *err) {
+  vtb_optimizer_choice *o = &c->optimizer;
+  vtb_status status = vtb_optimizer_parse(text, o, err);
+  if (status == VTB_OK && strcmp(o->what, c->name) != 0)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "the file updates by %s, which is compiled: build it with --optimizer %s",
+                    c->name, o->what);
+  for (size_t i = 0; i < o->defines.n && status == VTB_OK; i++) {
+    const char *given = o->defines.at[i], *eq = strchr(given, '=');
+    char *end;
+    vtb_setting s = {vtb_arena_strndup(&o->arena, given, (size_t)(eq - given)),
+                     strtod(eq + 1, &end)};
+    if (*end)
+      return vtb_fail(err, VTB_E_USAGE, "%s: of a built file only numbers can be set", given);
+    vtb_vec_push(&c->given, s);
+  }
+  return status;
+}
+
+vtb_status train_programs_optimizer(train_programs *c, train_options *o, vtb_error *err) {
+  vtb_optim_name(c->step, c->name);
+  if (!o->model.compile.optimizer) o->model.compile.optimizer = c->name;
+  vtb_status status = c->file ? set_built(o->model.compile.optimizer, c, err) : VTB_OK;
+  if (!isnan(o->decay))
+    vtb_vec_push(&c->given, ((vtb_setting){"decay", o->decay}));
+  else if (!vtb_optim_default(c->step, "decay", &o->decay))
+    o->decay = 0;
+  o->train.optim.settings = c->given.at;
+  o->train.optim.n_settings = (int)c->given.n;
+  return status;
+}
+
+/* ---- either ---------------------------------------------------------------------------------- */
+
+vtb_status train_programs_open(const char *what, train_options *o, int classes, train_programs *p) {
+  cli_progress_note("compiling the training step and evaluation of %s", what);
+  return cli_is_built(what) ? open_both(what, o, classes, p) : compile_both(what, o, classes, p);
+}

@@ -1,0 +1,90 @@
+/* vertebra verify: numbers against reference cases, or a model against the interpreter in every
+ * mode. */
+#include "frontend/cli/verify/verify.h"
+#include "frontend/cli/verify/verify_bounds.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const verify_mode every_mode[] = {{"parallel", 0},  {"recurrent", 0},  {"chunkwise", 1},
+                                         {"chunkwise", 7}, {"chunkwise", 16}, {"chunkwise", 64}};
+
+static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
+  static const verify_mode as_written = {NULL, 0};
+  const verify_mode *modes = o->all_modes ? every_mode : &as_written;
+  size_t n_modes = o->all_modes ? sizeof every_mode / sizeof *every_mode : 1;
+  cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
+  vtb_status worst = VTB_OK;
+  int runs = 0, failed = 0;
+  for (size_t i = 0; i < cases->n; i++)
+    for (const vtb_target *t = NULL; (t = cli_next_target(o->target, t));) {
+      bool scans = true;
+      for (size_t m = 0; m < n_modes && scans; m++) {
+        vtb_status s = verify_case(cases->at[i], &modes[m], t, o, json, &scans);
+        runs++;
+        failed += s != VTB_OK;
+        if (s != VTB_OK && (worst == VTB_OK || worst == VTB_E_NUMBERS)) worst = s;
+      }
+    }
+  if (json)
+    cli_print_json(json);
+  else
+    printf("%d runs of %zu cases, %d failed\n", runs, cases->n, failed);
+  return worst;
+}
+
+/* What was not asked for follows from the precision. */
+static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
+  vtb_status status = vtb_precision_find(o->model.compile.precision, &o->precision, err);
+  if (status != VTB_OK) return status;
+  o->given = o->tol >= 0 || o->grad_tol >= 0;
+  if (o->tol < 0) o->tol = verify_tolerance(o->precision);
+  if (o->grad_tol < 0) o->grad_tol = verify_tolerance(o->precision);
+  return VTB_OK;
+}
+
+vtb_status cli_cmd_verify(int argc, char **argv) {
+  verify_options o = {.target = "cpu", .tol = -1, .grad_tol = -1}; /* below 0: by precision */
+  const char *modes = NULL;
+  bool grad = false;
+  const cli_opt opts[] = {
+      {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
+      {"--modes", CLI_STR, &modes, "all",
+       "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
+      {"--target", CLI_STR, &o.target, "T",
+       "cpu (default), interp, all (these two), cuda or cuda-emulated"},
+      {"--tol", CLI_FLOAT, &o.tol, "X",
+       "bound of the largest error over the largest magnitude, held exactly (default 2e-4; tf32 "
+       "and fp16 2e-3, bf16 and bf16-all 1e-2, and 4 times what these roundings cost)"},
+      {"--grad-tol", CLI_FLOAT, &o.grad_tol, "X", "the same for gradients"},
+      {"--grad", CLI_FLAG, &grad, NULL, "gradients too (the default where the case has them)"},
+      {"--no-grad", CLI_FLAG, &o.no_grad, NULL, "outputs only"},
+      {"--nan", CLI_FLAG, &o.nan, NULL, "find the first op that gives NaN or Inf"},
+      {"-v", CLI_FLAG, &o.verbose, NULL, "a line for every tensor"},
+      CLI_MODEL_OPTS(o.model)};
+  cli_list rest = {0};
+  int parsed = cli_parse("verify", opts, CLI_COUNT(opts), argc, argv, &rest);
+  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  cli_model_parsed(&o.model);
+  if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
+  if (modes && strcmp(modes, "all") != 0)
+    return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
+  const vtb_target *target;
+  vtb_error err = {0};
+  if (strcmp(o.target, "all") != 0 && vtb_compile_target(o.target, true, &target, &err) != VTB_OK)
+    return cli_usage_error("verify", "%s; all is those that need nothing else", err.text);
+  o.all_modes = modes != NULL;
+  vtb_status status = set_tolerances(&o, &err);
+  if (status != VTB_OK) return cli_error(&err);
+  if (vtb_ends_with(rest.at[0], ".safetensors")) {
+    status = verify_cases(&rest, &o);
+  } else {
+    for (size_t i = 0; i < rest.n && (status == VTB_OK || status == VTB_E_NUMBERS); i++) {
+      vtb_status s = verify_model(rest.at[i], &o);
+      if (s != VTB_OK) status = s;
+    }
+  }
+  vtb_vec_free(&rest);
+  cli_model_options_free(&o.model);
+  return status;
+}
