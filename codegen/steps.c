@@ -435,8 +435,7 @@ static void label_steps(vtb_steps *s) {
 vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *places, vtb_steps *out,
                           vtb_error *err) {
   *out = (vtb_steps){.places = *places};
-  vtb_status status = vtb_plan_memory(m, entry, places, &out->plan, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_plan_memory(m, entry, places, &out->plan, err));
   vtb_arena_init(&out->arena);
   out->n_funcs = out->plan.n_funcs;
   out->funcs = VTB_NEW_ARRAY(&out->arena, vtb_func_steps, out->n_funcs + 1);
@@ -446,7 +445,7 @@ vtb_status vtb_steps_make(vtb_module *m, vtb_func *entry, const vtb_places *plac
   }
   count_runs(out);
   label_steps(out);
-  status = vtb_checks() ? vtb_steps_check(out, err) : VTB_OK;
+  vtb_status status = vtb_checks() ? vtb_steps_check(out, err) : VTB_OK;
   if (status != VTB_OK) vtb_steps_free(out);
   return status;
 }

@@ -16,9 +16,8 @@
 /* Every plan is checked before it runs anywhere. */
 static vtb_status checked_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                vtb_launch_plan **plan, vtb_error *err) {
-  vtb_status status = vtb_cuda_plan(m, f, o, plan, err);
-  if (status != VTB_OK) return status;
-  status = vtb_launch_plan_check(*plan, NULL, err);
+  VTB_TRY(vtb_cuda_plan(m, f, o, plan, err));
+  vtb_status status = vtb_launch_plan_check(*plan, NULL, err);
   if (status == VTB_OK) return VTB_OK;
   vtb_launch_plan_free(*plan);
   *plan = NULL;
@@ -94,11 +93,10 @@ static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_option
                             vtb_program **program, vtb_error *err) {
   vtb_cuda_device *device = NULL;
   vtb_launch_plan *plan = NULL; /* freeing none is fine */
-  vtb_status status = vtb_cuda_device_open(&device, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_cuda_device_open(&device, err));
   vtb_codegen_options with = as_tests_want(o);
   if (!vtb_streq(getenv("VTB_CUDA_WGMMA"), "0")) with.arch = vtb_cuda_device_arch(device);
-  status = checked_plan(m, f, &with, &plan, err);
+  vtb_status status = checked_plan(m, f, &with, &plan, err);
   if (status == VTB_OK && with.clusters) status = check_wishes(plan, &with, err);
   if (status == VTB_OK) status = compile_for(device, plan, program, err);
   if (status != VTB_OK) vtb_launch_plan_free(plan);
@@ -159,8 +157,7 @@ static vtb_status audit_with(const vtb_launch_plan *plan,
                              void (*print)(const vtb_audit *, vtb_strbuf *), vtb_strbuf *out,
                              vtb_error *err) {
   vtb_audit audit;
-  vtb_status status = vtb_audit_plan(plan, LEAST_AUDITED, false, &audit, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_audit_plan(plan, LEAST_AUDITED, false, &audit, err));
   print(&audit, out);
   vtb_audit_free(&audit);
   return VTB_OK;

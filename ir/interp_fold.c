@@ -61,8 +61,7 @@ static vtb_status run_step(fold_run *r, int64_t pos) {
   for (int i = 0; p->keep && i < p->states; i++) {
     move(r, r->e->out[p->yields + p->states + i], argument(r, i), pos, true);
   }
-  vtb_status status = vtb__frame_run(r->e->machine, &r->frame);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__frame_run(r->e->machine, &r->frame));
   for (int i = 0; i < p->yields; i++) {
     move(r, r->e->out[i], returned(r, p->states + i)->data, pos, true);
   }

@@ -67,9 +67,8 @@ static vtb_status add_block(vtb__device_weights *w, const vtb_program *p, const 
   void *blocks = realloc(w->blocks, ((size_t)w->n_blocks + 1) * sizeof *w->blocks);
   if (blocks) w->blocks = blocks;
   if (!list || !blocks) return vtb_no_memory(err, "parameters on a device");
-  vtb_status status = p->device->take(p->owner, bytes, &at, err);
-  if (status != VTB_OK) return status;
-  status = fill_block(w, p, host, at, err);
+  VTB_TRY(p->device->take(p->owner, bytes, &at, err));
+  vtb_status status = fill_block(w, p, host, at, err);
   if (status == VTB_OK)
     w->blocks[w->n_blocks++] = at;
   else

@@ -82,17 +82,15 @@ static vtb_status find_params(vtb_model *m, const vtb_weights *w, vtb_error *err
     vtb_program p = about(v);
     v->params = calloc((size_t)v->n_tensors + 1, sizeof *v->params);
     if (!v->params) return vtb_no_memory(err, "parameters");
-    vtb_status status = vtb_weights_view(&p, w, m->made, v->params, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb_weights_view(&p, w, m->made, v->params, err));
   }
   return VTB_OK;
 }
 
 static vtb_status load_beside(vtb_model *m, const char *path, vtb_error *err) {
   vtb_error inner = {0};
-  vtb_status status = vtb_safetensors_load(path, &m->beside, err);
-  if (status != VTB_OK) return status;
-  status = find_params(m, m->beside, &inner);
+  VTB_TRY(vtb_safetensors_load(path, &m->beside, err));
+  vtb_status status = find_params(m, m->beside, &inner);
   return status == VTB_OK ? status : vtb_fail(err, status, "%s: %s", path, inner.text);
 }
 

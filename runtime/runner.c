@@ -68,10 +68,9 @@ static void release_params(vtb_runner *m) {
 static vtb_status load(vtb_runner *m, const char *path, vtb_error *err) {
   release_params(m);
   vtb_weights *w = NULL;
-  vtb_status status = vtb_safetensors_load(path, &w, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_safetensors_load(path, &w, err));
   vtb_error inner = {0};
-  status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, &inner);
+  vtb_status status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, &inner);
   if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
   vtb_weights_free(w);
   return status;

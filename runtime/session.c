@@ -152,11 +152,10 @@ static vtb_status check_device(const vtb_session *s, vtb_error *err) {
 
 static vtb_status make(vtb_session *s, vtb_error *err) {
   const vtb_session_options *o = &s->options;
-  vtb_status status = check_options(o, err);
-  if (status == VTB_OK) status = choose_device(s, err);
-  if (status == VTB_OK) status = check_device(s, err);
-  if (status == VTB_OK) status = list_parts(s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(check_options(o, err));
+  VTB_TRY(choose_device(s, err));
+  VTB_TRY(check_device(s, err));
+  VTB_TRY(list_parts(s, err));
   s->n_tensors = s->parts[0].variant->n_tensors;
   s->buffers = calloc((size_t)s->n_tensors + 1, sizeof *s->buffers);
   s->services = o->pool ? vtb_services_pooled(o->threads, o->pool, o->pool_user)
@@ -165,7 +164,7 @@ static vtb_status make(vtb_session *s, vtb_error *err) {
   vtb__session_match(s);
   vtb__part *first = s->parts;
   while (first->size != s->size) first++;
-  status = vtb__session_ready(s, first, err);
+  vtb_status status = vtb__session_ready(s, first, err);
   return status == VTB_OK ? vtb__session_begin(s, err) : status;
 }
 
@@ -321,8 +320,7 @@ static vtb_status give_array(vtb_session *s, vtb_array_kind kind, const char *na
   if (i < 0) return VTB_E_INPUT;
   const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[i];
   bool is_params = t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
-  vtb_status status = vtb__session_exchange(s, false, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__session_exchange(s, false, err));
   bool there = vtb__session_is_there(s, i);
   void *memory =
       there ? (void *)(uintptr_t)vtb__session_address(s, i, err) : vtb__session_memory(s, i);
@@ -334,9 +332,8 @@ static vtb_status give_array(vtb_session *s, vtb_array_kind kind, const char *na
 
 vtb_status vtb_session_array(vtb_session *s, vtb_array_kind kind, const char *name, vtb_array *out,
                              vtb_error *err) {
-  vtb_status status = vtb__session_take(s, err);
-  if (status != VTB_OK) return status;
-  status = give_array(s, kind, name, out, err);
+  VTB_TRY(vtb__session_take(s, err));
+  vtb_status status = give_array(s, kind, name, out, err);
   vtb__session_give(s);
   return status;
 }

@@ -108,9 +108,8 @@ static vtb_status bind(vtb_session *s, const char *name, const vtb_array *given,
   int i = vtb__session_find(s, VTB_ARRAY_ANY, name, err);
   if (i < 0) return VTB_E_INPUT;
   vtb__buffer *b = &s->buffers[i];
-  vtb_status status = given ? check_array(s, i, &a, err) : VTB_OK;
-  if (status == VTB_OK) status = forget_parameter(s, i, err);
-  if (status != VTB_OK) return status;
+  if (given) VTB_TRY(check_array(s, i, &a, err));
+  VTB_TRY(forget_parameter(s, i, err));
   if (!given || !a.data) {
     b->is_bound = false;
     b->on_device = given != NULL;

@@ -38,26 +38,24 @@ static vtb_status read_preparation(const vtb_session *s, int input, vtb_preparat
   const vtb_model *m = s->model;
   const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[input];
   *out = vtb_preparation_default((int)t->dim[1], (int)t->dim[2], (int)t->dim[3]);
-  vtb_status status = vtb_preparation_check(out, err);
-  if (status == VTB_OK) status = read_manifest(m, out, err);
-  if (status == VTB_OK && m->beside)
-    status = vtb_preparation_read_meta(out, vtb_weights_meta(m->beside, VTB_META_PREPARE),
-                                       vtb_weights_meta(m->beside, "mean"),
-                                       vtb_weights_meta(m->beside, "std"), "the weights", err);
-  if (status == VTB_OK && s->prepare)
-    status = vtb_preparation_read(out, s->prepare, "vtb_session_prepare()", err);
-  return status;
+  VTB_TRY(vtb_preparation_check(out, err));
+  VTB_TRY(read_manifest(m, out, err));
+  if (m->beside)
+    VTB_TRY(vtb_preparation_read_meta(out, vtb_weights_meta(m->beside, VTB_META_PREPARE),
+                                      vtb_weights_meta(m->beside, "mean"),
+                                      vtb_weights_meta(m->beside, "std"), "the weights", err));
+  if (s->prepare) VTB_TRY(vtb_preparation_read(out, s->prepare, "vtb_session_prepare()", err));
+  return VTB_OK;
 }
 
 static vtb_status write_preparation(const vtb_session *s, const char *input, char *json, size_t n,
                                     vtb_error *err) {
   vtb_preparation p;
   int i = find_image(s, input, err);
-  vtb_status status = i < 0 ? VTB_E_INPUT : read_preparation(s, i, &p, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(i < 0 ? VTB_E_INPUT : read_preparation(s, i, &p, err));
   vtb_strbuf text = VTB_CHECKED_STRBUF;
   vtb_preparation_write(&p, VTB_PREPARE_ALL, &text);
-  status = vtb_strbuf_check(&text, err);
+  vtb_status status = vtb_strbuf_check(&text, err);
   if (status == VTB_OK && text.n >= n)
     status = vtb_fail(err, VTB_E_USAGE, "the preparation takes %zu bytes, and there are %zu",
                       text.n + 1, n);
@@ -68,10 +66,9 @@ static vtb_status write_preparation(const vtb_session *s, const char *input, cha
 
 vtb_status vtb_session_preparation(vtb_session *s, const char *input, char *json, size_t n,
                                    vtb_error *err) {
-  vtb_status status = vtb__session_take(s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__session_take(s, err));
   locale_t before = vtb_c_locale_begin();
-  status = write_preparation(s, input, json, n, err);
+  vtb_status status = write_preparation(s, input, json, n, err);
   vtb_c_locale_end(before);
   vtb__session_give(s);
   return status;
@@ -93,10 +90,9 @@ static vtb_status set_preparation(vtb_session *s, const char *json, vtb_error *e
 }
 
 vtb_status vtb_session_prepare(vtb_session *s, const char *json, vtb_error *err) {
-  vtb_status status = vtb__session_take(s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__session_take(s, err));
   locale_t before = vtb_c_locale_begin();
-  status = set_preparation(s, json, err);
+  vtb_status status = set_preparation(s, json, err);
   vtb_c_locale_end(before);
   vtb__session_give(s);
   return status;
@@ -125,8 +121,7 @@ static vtb_status prepare_row(vtb_session *s, int i, int64_t row, const vtb_imag
                               vtb_error *err) {
   vtb_preparation p;
   const vtb_tensor_info *t = &vtb__session_variant(s)->tensors[i];
-  vtb_status status = read_preparation(s, i, &p, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(read_preparation(s, i, &p, err));
   if (vtb__session_is_there(s, i)) return prepare_there(s, i, row, &p, im, err);
   char *to = vtb__session_memory(s, i);
   if (!to) return vtb_no_memory(err, t->name);
@@ -135,7 +130,7 @@ static vtb_status prepare_row(vtb_session *s, int i, int64_t row, const vtb_imag
   if ((uintptr_t)to % sizeof(float) == 0) return vtb_image_prepare(&p, im, (float *)to, err);
   float *copy = vtb_aligned_alloc(each);
   if (!copy) return vtb_no_memory(err, t->name);
-  status = vtb_image_prepare(&p, im, copy, err);
+  vtb_status status = vtb_image_prepare(&p, im, copy, err);
   if (status == VTB_OK) memcpy(to, copy, each);
   free(copy);
   return status;
@@ -193,9 +188,8 @@ vtb_status vtb_session_set_image(vtb_session *s, const char *input, int64_t row,
     return vtb_fail(err, VTB_E_INPUT, "pixels of %d x %d in %d channels: no such image is taken",
                     (int)p.width, (int)p.height, (int)p.channels);
   vtb_image im = {p.width, p.height, p.channels, (uint8_t *)(uintptr_t)p.pixels};
-  vtb_status status = vtb__session_take(s, err);
-  if (status != VTB_OK) return status;
-  status = set_row(s, input, row, &im, err);
+  VTB_TRY(vtb__session_take(s, err));
+  vtb_status status = set_row(s, input, row, &im, err);
   vtb__session_give(s);
   return status;
 }

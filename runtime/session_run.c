@@ -295,8 +295,7 @@ static vtb_status run_part(vtb_session *s, vtb__part *p, const vtb__slice *c, vt
   if (status == VTB_OK) status = vtb__session_exchange(s, true, err);
   if (status != VTB_OK) return status;
   if (!p->kept) vtb_program_keep(p->program, 0);
-  status = vtb_program_execute(p->program, s->args, s->workspace, s->services, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_program_execute(p->program, s->args, s->workspace, s->services, err));
   bool keep = !vtb__vjp_moves(s);
   if (!p->kept && keep) vtb_program_keep(p->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
   p->kept = keep;
@@ -368,9 +367,8 @@ vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err) {
 }
 
 vtb_status vtb_session_run(vtb_session *s, int64_t rows, vtb_error *err) {
-  vtb_status status = vtb__session_take(s, err);
-  if (status != VTB_OK) return status;
-  status = vtb__session_run(s, rows, err);
+  VTB_TRY(vtb__session_take(s, err));
+  vtb_status status = vtb__session_run(s, rows, err);
   vtb__session_give(s);
   return status;
 }

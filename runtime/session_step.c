@@ -124,10 +124,9 @@ static vtb_status save(vtb_session *s, const char *path, vtb_error *err) {
 }
 
 vtb_status vtb_session_save(vtb_session *s, const char *path, vtb_error *err) {
-  vtb_status status = vtb__session_take(s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__session_take(s, err));
   locale_t before = vtb_c_locale_begin();
-  status = save(s, path, err);
+  vtb_status status = save(s, path, err);
   vtb_c_locale_end(before);
   vtb__session_give(s);
   return status;

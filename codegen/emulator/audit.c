@@ -64,8 +64,7 @@ static vtb_status reserve_plan(reserve *r, const vtb_launch_plan *p, vtb_error *
   size_t bytes = aligned(p->workspace_bytes) + aligned(p->state_bytes) + aligned(p->constant_bytes);
   for (int i = 0; i < p->n_tensors; i++)
     if (vtb_launch_place(p, i) < 0) bytes += aligned(tensor_bytes(&p->tensors[i]));
-  vtb_status status = reserve_bytes(r, bytes, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(reserve_bytes(r, bytes, err));
   char *at = r->base;
   r->workspace = at;
   r->state = at += aligned(p->workspace_bytes);

@@ -152,8 +152,7 @@ static void cache_name(const char *source, const char *compiler, char name[33]) 
 /* A library ends with the XXH3 hash of what is before it: the disk may damage what is run. */
 static vtb_status append_hash(const char *path, vtb_error *err) {
   vtb_mapped_file file;
-  vtb_status status = vtb_map_file(path, &file, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_map_file(path, &file, err));
   uint64_t hash = vtb_hash64(file.data, file.n);
   vtb_unmap_file(&file);
   FILE *f = fopen(path, "ab");

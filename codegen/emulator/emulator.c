@@ -139,8 +139,7 @@ static vtb_status find_kernel(vtb__emu_launch *l, vtb_error *err) {
 vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, const vtb_services *s,
                             vtb_error *err) {
   vtb__emu_launch l = {.emulator = e, .what = what, .args = what->args};
-  vtb_status status = find_kernel(&l, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(find_kernel(&l, err));
   pthread_mutex_init(&l.lock, NULL);
   shuffle_blocks(&l);
   if (s && n_clusters(what) > 1)
@@ -159,8 +158,7 @@ vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,
                               const int64_t *blocks, int n, vtb_emulator_counts *counts,
                               vtb_error *err) {
   vtb__emu_launch l = {.emulator = e, .what = what, .args = what->args};
-  vtb_status status = find_kernel(&l, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(find_kernel(&l, err));
   vtb_check(e->counted, "counts of an emulator that does not count");
   pthread_mutex_init(&l.lock, NULL);
   vtb__emu_worker *w = take_worker(&l);

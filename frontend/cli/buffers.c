@@ -48,8 +48,7 @@ vtb_status cli_measured_update(const vtb_program *p, void **buffers, vtb_optim *
   vtb_optim_config config = {.clip_norm = 1, .ema_decay = vtb_optim_has_averages(p) ? 0.5 : 0};
   int scale = vtb_program_find(p, VTB_LOSS_SCALE);
   if (scale >= 0) *(float *)buffers[scale] = 1;
-  vtb_status status = vtb_optim_open(p, buffers, &config, out, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_optim_open(p, buffers, &config, out, err));
   vtb_optim_prepare(*out, 0, 1);
   return vtb_program_exchange(p, buffers, true, err);
 }

@@ -171,12 +171,11 @@ static vtb_status make_plan(vtb_file_builder *b, const vtb_compilation *c, int64
   vtb_compilation lowered;
   vtb_codegen_options code;
   vtb_error *err = &b->report->error;
-  vtb_status status = vtb_compile_code(target, &c->options, &code, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compile_code(target, &c->options, &code, err));
   code.library = library_products(&c->options);
   code.arch = arch;
   code.wgmma = arch && vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
-  status = vtb_compilation_lower(c, target, &code, batch, &lowered);
+  vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_module *m = lowered.module;
   if (status == VTB_OK) status = vtb_backend_of(target)->plan(m, m->entry, &code, plan, err);
   vtb_compilation_free(&lowered);

@@ -35,8 +35,7 @@ static vtb_status take_options(call *k, vtb_error *err) {
 }
 
 static vtb_status make_program(call *k, vtb_compilation *c) {
-  vtb_status status = vtb_compilation_open(c, &k->options, &k->report);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compilation_open(c, &k->options, &k->report));
   return vtb_compilation_program(c, k->options.batch, k->options.profile, &k->program);
 }
 

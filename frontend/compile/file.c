@@ -78,8 +78,7 @@ static void copy_meta(vtb_file_builder *b, const vtb_weights *file) {
 
 static vtb_status put_weights(vtb_file_builder *b, const char *path, const char *prefix,
                               const vtb_weights *file) {
-  vtb_status status = check_weights(&b->programs[0], path, prefix, file, &b->report->error);
-  if (status != VTB_OK) return status;
+  VTB_TRY(check_weights(&b->programs[0], path, prefix, file, &b->report->error));
   take_weights(b, file, prefix);
   copy_meta(b, file);
   return merge_preparations(b, file, path, &b->report->error);

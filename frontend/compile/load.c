@@ -31,8 +31,7 @@ static vtb_status stored_settings(vtb_compilation *c) {
   vtb_weights *own = NULL;
   const vtb_weights *w = o->parameters;
   if (!w && !o->weights) return VTB_OK;
-  vtb_status status = w ? VTB_OK : vtb_safetensors_load(o->weights, &own, &c->report->error);
-  if (status != VTB_OK) return status;
+  if (!w) VTB_TRY(vtb_safetensors_load(o->weights, &own, &c->report->error));
   const char *text = vtb_weights_meta(w ? w : own, "defines"),
              *entry = vtb_weights_meta(w ? w : own, "entry");
   if (entry) c->entry = vtb_xstrdup(entry);

@@ -98,8 +98,7 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
                          .loss_scale = precision == VTB_PRECISION_FP16,
                          .keeps = memory_is_the_limit(c),
                          .starts = keeps_starts(c)};
-  status = vtb__run_passes(c, (vtb_pass_context){.train_step = &step}, "train_step");
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__run_passes(c, (vtb_pass_context){.train_step = &step}, "train_step"));
   c->func = c->module->entry->name;
   if (c->options.optimizer) status = vtb_compilation_update(c);
   return status == VTB_OK ? share_out(c) : status;
@@ -114,8 +113,7 @@ void vtb_compilation_check_training(vtb_compilation *c) {
 
 vtb_status vtb_compilation_evaluation(vtb_compilation *c) {
   vtb_func *made = NULL;
-  vtb_status status = vtb_build_evaluation(c->module, c->module->entry, &made, &c->report->error);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_build_evaluation(c->module, c->module->entry, &made, &c->report->error));
   c->module->entry = made;
   c->func = made->name;
   return VTB_OK;
@@ -124,9 +122,8 @@ vtb_status vtb_compilation_evaluation(vtb_compilation *c) {
 static vtb_status differentiate(vtb_compilation *c, vtb_gradients *g) {
   g->keeps = memory_is_the_limit(c);
   g->starts = keeps_starts(c);
-  vtb_status status = prepare_graph(c);
-  if (status == VTB_OK) status = vtb__run_passes(c, (vtb_pass_context){.autodiff = g}, "autodiff");
-  return status;
+  VTB_TRY(prepare_graph(c));
+  return vtb__run_passes(c, (vtb_pass_context){.autodiff = g}, "autodiff");
 }
 
 vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *outs, int n_outs, const int *wrt,

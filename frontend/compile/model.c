@@ -6,7 +6,6 @@ vtb_status vtb_compile_model(const vtb_compile_options *o, vtb_model **model, vt
   vtb_program *program;
   vtb_error none = {0};
   const char *weights = o->size > offsetof(vtb_compile_options, weights) ? o->weights : NULL;
-  vtb_status status = vtb_compile(o, &program, r);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compile(o, &program, r));
   return vtb__model_of_program(program, weights, model, r ? &r->error : &none);
 }

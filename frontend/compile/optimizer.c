@@ -76,8 +76,7 @@ static vtb_status load_rule(vtb_compilation *c, vtb_compilation *rule) {
 vtb_status vtb_compilation_update(vtb_compilation *c) {
   c->rule = vtb_xcalloc(1, sizeof *c->rule);
   c->rule->report = c->report;
-  vtb_status status = load_rule(c, c->rule);
-  if (status != VTB_OK) return status;
+  VTB_TRY(load_rule(c, c->rule));
   const vtb_compile_options *o = &c->options;
   vtb_update_options update = {.rule = c->rule->module->entry,
                                .average = o->average,

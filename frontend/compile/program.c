@@ -76,11 +76,10 @@ vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch, bool
   vtb_codegen_options code;
   vtb_compilation lowered;
   vtb_error *err = &c->report->error;
-  vtb_status status = vtb_compile_target(c->options.target, false, &target, err);
-  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compile_target(c->options.target, false, &target, err));
+  VTB_TRY(vtb_compile_code(target, &c->options, &code, err));
   code.profile = profile;
-  status = vtb_compilation_lower(c, target, &code, batch, &lowered);
+  vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_module *m = lowered.module;
   if (status == VTB_OK) status = vtb_backend_of(target)->program(m, m->entry, &code, program, err);
   vtb_compilation_free(&lowered);

@@ -88,14 +88,13 @@ static vtb_status write_lowered(const vtb_compilation *c, const view *v, vtb_str
   const vtb_target *target = v->common || o->target ? NULL : vtb_target_with_stage(v->name);
   vtb_codegen_options code;
   vtb_compilation lowered;
-  vtb_status status = target ? VTB_OK : vtb_compile_target(o->target, true, &target, err);
-  if (status == VTB_OK) status = vtb_compile_code(target, o, &code, err);
-  if (status != VTB_OK) return status;
+  if (!target) VTB_TRY(vtb_compile_target(o->target, true, &target, err));
+  VTB_TRY(vtb_compile_code(target, o, &code, err));
   code.cpu = code.arch = v->processor;
   const vtb_backend_text *text = vtb_backend_text_of(vtb_backend_of(target), v->name);
   if (!v->common && !text)
     return vtb_fail(err, VTB_E_USAGE, "target %s has no stage '%s'", target->name, v->name);
-  status = vtb_compilation_lower(c, target, &code, o->batch, &lowered);
+  vtb_status status = vtb_compilation_lower(c, target, &code, o->batch, &lowered);
   vtb_module *m = lowered.module;
   bool choice = o->target && vtb_backend_of(target) && vtb_backend_of(target)->library;
   bool below = is_table(v);
@@ -118,13 +117,10 @@ vtb_status vtb__stage_text(vtb_compilation *c, vtb_compile_options *o, const cha
   o->training |= needed == DIFFERENTIATED;
   bool of_plans = !v.common || v.common->write == write_decisions;
   if (of_plans && !o->target) o->target = vtb_target_with_stage(v.common ? "launches" : name)->name;
-  vtb_status status = vtb_compilation_load(c, o, NULL, r);
-  if (status == VTB_OK && needed >= GRAPH) status = vtb_compilation_graph(c);
-  if (status == VTB_OK && needed >= DIFFERENTIATED && o->training)
-    status = vtb_compilation_train(c);
-  if (status == VTB_OK && needed == DIFFERENTIATED)
-    status = vtb_compilation_run(c, "simplify,cse,dce");
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compilation_load(c, o, NULL, r));
+  if (needed >= GRAPH) VTB_TRY(vtb_compilation_graph(c));
+  if (needed >= DIFFERENTIATED && o->training) VTB_TRY(vtb_compilation_train(c));
+  if (needed == DIFFERENTIATED) VTB_TRY(vtb_compilation_run(c, "simplify,cse,dce"));
   return needed == LOWERED ? write_lowered(c, &v, out, &r->error)
                            : v.common->write(c, out, &r->error);
 }

@@ -72,11 +72,9 @@ vtb_status vtb_tune_open(const vtb_compilation *c, int64_t batch, vtb_tune *t) {
   untuned.options.no_tuning = true;
   untuned.options.mode = "auto";
   untuned.options.chunk = 0;
-  vtb_status status = vtb_compile_target(c->options.target, false, &t->target, err);
-  if (status == VTB_OK) status = vtb_compile_code(t->target, &c->options, &t->code, err);
-  if (status == VTB_OK)
-    status = vtb_compilation_modes(&untuned, t->target, &t->code, batch, &t->modes);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compile_target(c->options.target, false, &t->target, err));
+  VTB_TRY(vtb_compile_code(t->target, &c->options, &t->code, err));
+  VTB_TRY(vtb_compilation_modes(&untuned, t->target, &t->code, batch, &t->modes));
   for (const vtb_func *f = t->modes.module->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next) add_case(t, i);
   return VTB_OK;

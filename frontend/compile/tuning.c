@@ -103,9 +103,8 @@ static vtb_status read_file(const char *path, vtb_tuning *out, vtb_error *err) {
   vtb_error why = {0};
   *out = (vtb_tuning){0};
   if (access(path, F_OK) != 0) return VTB_OK;
-  vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
-  if (status != VTB_OK) return status;
-  status = vtb_tuning_parse(text, n, out, &why);
+  VTB_TRY(vtb_file_read(path, MOST_BYTES, &text, &n, err));
+  vtb_status status = vtb_tuning_parse(text, n, out, &why);
   vtb_free(text);
   if (status != VTB_OK) return vtb_fail(err, status, "%s is damaged: %s", path, why.text);
   return VTB_OK;

@@ -119,8 +119,7 @@ static vtb_status make(ox *x, vtb_error *err) {
   const vtb_func *f = x->job->entry;
   ox_value **in = VTB_NEW_ARRAY(&x->arena, ox_value *, f->n_args + 1);
   ox_value **out = VTB_NEW_ARRAY(&x->arena, ox_value *, f->n_returns + 1);
-  vtb_status status = arguments(x, f, in, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(arguments(x, f, in, err));
   vtb__ox_function(x, f, "", in, out);
   if (x->diags->n_errors)
     return vtb_fail(err, VTB_E_INPUT, "%s cannot be written as ONNX", f->name);

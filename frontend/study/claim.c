@@ -19,8 +19,7 @@ vtb_status study_claim_take(study_claim *c, const char *path, bool *taken, vtb_e
   *c = (study_claim){.file = -1};
   for (;;) {
     int file;
-    vtb_status status = vtb_file_open_own(path, 0666, &file, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb_file_open_own(path, 0666, &file, err));
     if (!lock(file)) {
       int why = errno;
       close(file);

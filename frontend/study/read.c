@@ -500,8 +500,7 @@ vtb_status study_read_text(const char *path, const char *text, size_t n, study *
   *out = study_defaults();
   if (memchr(text, 0, n)) return vtb_fail(err, VTB_E_INPUT, "%s is no text", path);
   if (!n) return vtb_fail(err, VTB_E_INPUT, "%s is empty: a study has a `model` and `vary`", path);
-  vtb_status status = study_yaml_read(path, text, n, take_study, &r, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(study_yaml_read(path, text, n, take_study, &r, err));
   if (!out->model) {
     bool varied = false;
     for (size_t i = 0; i < out->axes.n; i++)

@@ -343,8 +343,7 @@ static void remove_halves(vtb__ad *ad) {
 
 /* What of every function is asked for; then the halves of all but the entry. */
 static vtb_status begin(vtb__ad *ad, vtb_func *f, const vtb_gradients *g) {
-  vtb_status status = check_request(f, g, ad->err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(check_request(f, g, ad->err));
   list_funcs(ad, f);
   vtb__ad_func *entry = vtb__ad_find(ad, f);
   for (int i = 0; i < g->n_outs; i++) entry->live[g->outs[i]] = true;

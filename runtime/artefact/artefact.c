@@ -65,8 +65,7 @@ static vtb_status check_services(const vtb_artefact *a, vtb_error *err) {
 }
 
 static vtb_status take_table(vtb_artefact *a, const vtb_artefact_table *table, vtb_error *err) {
-  vtb_status status = check_services(a, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(check_services(a, err));
   if (table->size != sizeof *table || table->build != a->manifest.build)
     return vtb_fail(
         err, VTB_E_INPUT,
@@ -77,11 +76,10 @@ static vtb_status take_table(vtb_artefact *a, const vtb_artefact_table *table, v
 
 static vtb_status read_all(vtb_artefact *a, vtb_error *err) {
   const unsigned char *data = a->data;
-  vtb_status status = vtb__trailer_read(a->path, data, a->n, &a->trailer, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__trailer_read(a->path, data, a->n, &a->trailer, err));
   uint64_t limit = a->trailer.manifest.offset; /* the manifest is behind all blobs */
-  status = vtb__manifest_read(a->path, data + limit, (size_t)a->trailer.manifest.bytes, limit,
-                              &a->arena, &a->manifest, err);
+  vtb_status status = vtb__manifest_read(a->path, data + limit, (size_t)a->trailer.manifest.bytes,
+                                         limit, &a->arena, &a->manifest, err);
   const vtb_blob *w = &a->manifest.weights;
   if (status != VTB_OK || !w->bytes) return status;
   return vtb_safetensors_parse(a->path, data + w->offset, (size_t)w->bytes, &a->weights, err);
@@ -242,8 +240,7 @@ static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
                     "%s: this program is linked statically, and such programs load no code: link "
                     "the model into it (vertebra build -o NAME.o)",
                     a->path);
-  vtb_status status = check_services(a, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(check_services(a, err));
   errno = 0;
   if (!a->library) a->library = dlopen(a->path, RTLD_NOW | RTLD_LOCAL);
   if (!a->library)
@@ -257,9 +254,8 @@ static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
 static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vtb_program **program,
                               vtb_error *err) {
   const vtb_artefact_code *code = NULL;
-  vtb_status status = choose(a, p, &code, err);
-  if (status == VTB_OK) status = open_library(a, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(choose(a, p, &code, err));
+  VTB_TRY(open_library(a, err));
   if ((uint32_t)code->entry >= a->table->n)
     return vtb_fail(err, VTB_E_INPUT, "%s: its code has no entry %d", a->path, code->entry);
   native *n = calloc(1, sizeof *n);

@@ -21,8 +21,7 @@ static vtb_status align(vtb_artefact_writer *w, vtb_error *err) {
 vtb_status vtb_artefact_begin(vtb_artefact_writer *w, const char *path, const void *code, size_t n,
                               vtb_error *err) {
   *w = (vtb_artefact_writer){.code_bytes = n};
-  vtb_status status = vtb_atomic_begin(&w->file, path, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_atomic_begin(&w->file, path, err));
   return write_bytes(w, code, n, err);
 }
 
@@ -49,8 +48,7 @@ static vtb_status write_sizes(vtb_artefact_writer *w, vtb_error *err) {
 
 vtb_status vtb_artefact_put(vtb_artefact_writer *w, const void *data, size_t n, vtb_blob *blob,
                             vtb_error *err) {
-  vtb_status status = align(w, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(align(w, err));
   *blob = (vtb_blob){w->at, n};
   return write_bytes(w, data, n, err);
 }
@@ -70,8 +68,7 @@ vtb_status vtb_artefact_put_weights(vtb_artefact_writer *w, const vtb_weights *w
 static vtb_status hash_file(vtb_artefact_writer *w, uint64_t from, uint64_t *hash, vtb_error *err) {
   if (fflush(w->file.file) != 0) return vtb_file_fail(err, "write", w->file.path);
   vtb_mapped_file all;
-  vtb_status status = vtb_map_file(w->file.temp_path, &all, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_map_file(w->file.temp_path, &all, err));
   from += w->base;
   *hash = vtb_hash64(all.data + from, all.n - (size_t)from);
   vtb_unmap_file(&all);

@@ -299,8 +299,7 @@ static vtb_status parse(const char *text, const struct initialiser **which, doub
   for (int i = 0; i < N_INITIALISERS; i++)
     if (vtb_streq(table[i].name, word)) *which = &table[i];
   if (!*which) return unknown_name(text, word, err);
-  vtb_status status = parse_args(text, p + len, arg, n, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(parse_args(text, p + len, arg, n, err));
   if (*n < (*which)->min_args || *n > (*which)->max_args)
     return vtb_fail(err, VTB_E_INPUT, "initialiser \"%s\": %s takes %d to %d numbers, not %d", text,
                     word, (*which)->min_args, (*which)->max_args, *n);

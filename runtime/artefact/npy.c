@@ -86,9 +86,8 @@ static vtb_status parse(const char *path, const char *name, const vtb_mapped_fil
 
 vtb_status vtb_npy_load(const char *path, const char *name, vtb_weights *into, vtb_error *err) {
   vtb_mapped_file f;
-  vtb_status status = vtb_map_file(path, &f, err);
-  if (status != VTB_OK) return status;
-  status = parse(path, name, &f, into, err);
+  VTB_TRY(vtb_map_file(path, &f, err));
+  vtb_status status = parse(path, name, &f, into, err);
   vtb_unmap_file(&f);
   return status;
 }

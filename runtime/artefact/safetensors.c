@@ -67,8 +67,7 @@ static vtb_status read_tensor(reader *r, const vtb_json *item, const unsigned ch
 
   int rank = 0;
   int64_t dim[VTB_WEIGHT_MAX_RANK], from, to;
-  vtb_status status = read_shape(r, name, vtb_json_member(item, "shape"), &rank, dim);
-  if (status != VTB_OK) return status;
+  VTB_TRY(read_shape(r, name, vtb_json_member(item, "shape"), &rank, dim));
   int64_t bytes = (int64_t)vtb_elem_bytes(elem);
   for (int i = 0; i < rank; i++)
     if (__builtin_mul_overflow(bytes, dim[i], &bytes))
@@ -218,10 +217,9 @@ vtb_status vtb_safetensors_parse(const char *name, const void *data, size_t n, v
 
 vtb_status vtb_safetensors_load(const char *path, vtb_weights **out, vtb_error *err) {
   vtb_mapped_file file;
-  vtb_status status = vtb_map_file(path, &file, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_map_file(path, &file, err));
   vtb_weights *w = NULL;
-  status = vtb_safetensors_parse(path, file.data, file.n, &w, err);
+  vtb_status status = vtb_safetensors_parse(path, file.data, file.n, &w, err);
   if (status == VTB_OK) status = vtb_content_hash_check(path, w, err);
   if (status != VTB_OK) {
     vtb_weights_free(w);
@@ -348,9 +346,8 @@ vtb_status vtb_safetensors_save(const char *path, const vtb_weights *w, vtb_erro
   vtb_atomic_file file;
   uint64_t n_bytes;
   vtb_error inner = {0};
-  vtb_status status = vtb_atomic_begin(&file, path, err);
-  if (status != VTB_OK) return status;
-  status = vtb_safetensors_write(file.file, w, &n_bytes, &inner);
+  VTB_TRY(vtb_atomic_begin(&file, path, err));
+  vtb_status status = vtb_safetensors_write(file.file, w, &n_bytes, &inner);
   if (status == VTB_OK) return vtb_atomic_commit(&file, err);
   vtb_atomic_abort(&file);
   return vtb_fail(err, status, "%s: %s", path, inner.text);

@@ -57,6 +57,14 @@ typedef struct vtb_error {
 /* Records the error if `err` (may be NULL) has none yet; returns `status` always. */
 vtb_status vtb_fail(vtb_error *err, vtb_status status, const char *fmt, ...) VTB_PRINTF(3, 4);
 
+/* A call that fails ends the function that makes it, with the same status: for functions that have
+ * nothing to give back yet. Those that have chain `status` up to the one place that frees. */
+#define VTB_TRY(call)                                                                              \
+  do {                                                                                             \
+    vtb_status vtb_tried = (call);                                                                 \
+    if (vtb_tried != VTB_OK) return vtb_tried;                                                     \
+  } while (0)
+
 /* Leaves to the guard (see below) with VTB_E_INTERNAL, "internal error at" the place. For broken
  * invariants only, and not in the runtime. */
 VTB_NORETURN void vtb_bug_at(const char *file, int line, const char *fmt, ...) VTB_PRINTF(3, 4);

@@ -218,16 +218,15 @@ static vtb_status end_part(const vtb__ahead *a, vtb_status status) {
 }
 
 static vtb_status submit(vtb__run *r, void *const *args, vtb_error *err) {
-  vtb_status status = vtb__run_begin(r, true, err);
-  if (status == VTB_OK) status = open_once(r, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__run_begin(r, true, err));
+  VTB_TRY(open_once(r, err));
   vtb__ahead *a = r->ahead;
   if (a->submitted - a->collected >= VTB__MOST_AHEAD)
     return vtb_fail(err, VTB_E_INTERNAL, "%d runs are under way, whose results nobody takes",
                     VTB__MOST_AHEAD);
   slot *feed = &a->feeds[a->submitted % FEEDS], *answer = &a->answers[a->submitted % ANSWERS];
   r->set = &r->sets[a->submitted % 2];
-  status = make_slot(a, feed, a->bytes[0], err);
+  vtb_status status = make_slot(a, feed, a->bytes[0], err);
   if (status == VTB_OK) status = make_slot(a, answer, a->bytes[1], err);
   if (status == VTB_OK) status = bring_inputs(a, feed, args, err);
   if (status == VTB_OK) status = vtb__enqueue_fixed(r, args, err);
@@ -241,9 +240,8 @@ static vtb_status submit(vtb__run *r, void *const *args, vtb_error *err) {
 
 vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err) {
   vtb__run *r = owner;
-  vtb_status status = vtb__cu_enter(r->device, err);
-  if (status != VTB_OK) return status;
-  status = submit(r, args, err);
+  VTB_TRY(vtb__cu_enter(r->device, err));
+  vtb_status status = submit(r, args, err);
   vtb__cu_leave(r->device);
   return status;
 }

@@ -81,10 +81,10 @@ vtb_status vtb__artefact_load_cuda(const vtb_artefact *a, const vtb_artefact_pro
   if (!p->n_images)
     return vtb_fail(err, VTB_E_DEVICE, "%s has no code for CUDA: build it with --target cuda",
                     vtb__artefact_path(a));
-  vtb_status status = vtb__cu_open(where, &device, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__cu_open(where, &device, err));
   const vtb_artefact_images *m = choose(p, device);
-  status = m ? vtb_artefact_read_plan(a, p, m->plan, &plan, err) : nothing_suits(a, p, device, err);
+  vtb_status status =
+      m ? vtb_artefact_read_plan(a, p, m->plan, &plan, err) : nothing_suits(a, p, device, err);
   if (status == VTB_OK) status = make(a, m, plan, device, program, err);
   if (status == VTB_OK) return VTB_OK;
   vtb_launch_plan_free(plan);

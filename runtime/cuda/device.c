@@ -74,9 +74,8 @@ static vtb_status wanted_device(long *ordinal, vtb_error *err) {
 static vtb_status find_number(vtb_cuda_device *d, const vtb_device_choice *where, vtb_error *err) {
   int count = 0;
   long ordinal = where->number;
-  vtb_status status = where->has_number ? VTB_OK : wanted_device(&ordinal, err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuDeviceGetCount, (&count), err);
-  if (status != VTB_OK) return status;
+  if (!where->has_number) VTB_TRY(wanted_device(&ordinal, err));
+  VTB_TRY(VTB_CU_CALL(d, cuDeviceGetCount, (&count), err));
   if (count == 0)
     return vtb_fail(err, VTB_E_DEVICE,
                     "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
@@ -100,8 +99,7 @@ static vtb_status context_of_stream(vtb_cuda_device *d, const vtb_device_choice 
 static vtb_status find_context(vtb_cuda_device *d, const vtb_device_choice *where, vtb_error *err) {
   vtb_status status = where->has_stream ? context_of_stream(d, where, err) : VTB_OK;
   if (status == VTB_OK && d->context) {
-    status = vtb__cu_enter(d, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb__cu_enter(d, err));
     status = VTB_CU_CALL(d, cuCtxGetDevice, (&d->number), err);
     vtb__cu_leave(d);
     if (status != VTB_OK || !where->has_number || where->number == d->number) return status;
@@ -144,9 +142,8 @@ void vtb__cu_leave(const vtb_cuda_device *d) {
 
 static vtb_status use_context(vtb_cuda_device *d, vtb_error *err) {
   size_t free_bytes = 0;
-  vtb_status status = vtb__cu_enter(d, err);
-  if (status != VTB_OK) return status;
-  status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
+  VTB_TRY(vtb__cu_enter(d, err));
+  vtb_status status = VTB_CU_CALL(d, cuMemGetInfo_v2, (&free_bytes, &d->memory_bytes), err);
   if (status == VTB_OK)
     status = VTB_CU_CALL(d, cuStreamCreate, (&d->own, VTB__CU_STREAM_NON_BLOCKING), err);
   vtb__cu_leave(d);

@@ -113,11 +113,10 @@ static vtb_status sum(vtb_cuda_group *g, uint64_t address, size_t n, vtb_error *
 vtb_status vtb_cuda_group_sum_begin(vtb_cuda_group *g, void *stream, uint64_t address, size_t n,
                                     vtb_error *err) {
   vtb_cuda_device *d = g->device;
-  vtb_status status = VTB_CU_CALL(d, cuEventRecord, (g->ready, stream), err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamWaitEvent, (g->stream, g->ready, 0), err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(VTB_CU_CALL(d, cuEventRecord, (g->ready, stream), err));
+  VTB_TRY(VTB_CU_CALL(d, cuStreamWaitEvent, (g->stream, g->ready, 0), err));
   pthread_mutex_lock(&g->lock);
-  status = sum(g, address, n, err);
+  vtb_status status = sum(g, address, n, err);
   pthread_mutex_unlock(&g->lock);
   return status;
 }

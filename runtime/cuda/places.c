@@ -177,9 +177,8 @@ static vtb_status run(void *owner, const vtb_run_place *places, bool fixed,
                       const vtb_services *services, vtb_error *err) {
   vtb__run *r = owner;
   (void)services;
-  vtb_status status = vtb__cu_enter(r->device, err);
-  if (status != VTB_OK) return status;
-  status = run_inside(r, places, fixed, err);
+  VTB_TRY(vtb__cu_enter(r->device, err));
+  vtb_status status = run_inside(r, places, fixed, err);
   vtb__cu_leave(r->device);
   return status;
 }
@@ -198,9 +197,8 @@ void vtb__places_free(vtb__run *r) {
 static const void *space(const void *owner) { return ((const vtb__run *)owner)->device->context; }
 
 static vtb_status take_zeros(vtb_cuda_device *d, size_t n, uint64_t *at, vtb_error *err) {
-  vtb_status status = vtb__allocate(d, at, n, "arrays of a session", err);
-  if (status != VTB_OK) return status;
-  status = VTB_CU_CALL(d, cuMemsetD8Async, (*at, 0, n, d->own), err);
+  VTB_TRY(vtb__allocate(d, at, n, "arrays of a session", err));
+  vtb_status status = VTB_CU_CALL(d, cuMemsetD8Async, (*at, 0, n, d->own), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->own), err);
   if (status != VTB_OK) (void)d->api.cuMemFree_v2(*at);
   return status;
@@ -208,9 +206,8 @@ static vtb_status take_zeros(vtb_cuda_device *d, size_t n, uint64_t *at, vtb_err
 
 static vtb_status take(void *owner, size_t n, uint64_t *at, vtb_error *err) {
   vtb_cuda_device *d = ((vtb__run *)owner)->device;
-  vtb_status status = vtb__cu_enter(d, err);
-  if (status != VTB_OK) return status;
-  status = take_zeros(d, n, at, err);
+  VTB_TRY(vtb__cu_enter(d, err));
+  vtb_status status = take_zeros(d, n, at, err);
   vtb__cu_leave(d);
   return status;
 }
@@ -227,10 +224,9 @@ static void give(void *owner, uint64_t at) {
 /* Behind the runs that are queued, for which it waits. */
 static vtb_status copy(void *owner, uint64_t at, void *host, size_t n, bool in, vtb_error *err) {
   vtb_cuda_device *d = ((vtb__run *)owner)->device;
-  vtb_status status = vtb__cu_enter(d, err);
-  if (status != VTB_OK) return status;
-  status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (at, host, n, d->stream), err)
-              : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2, (host, at, n, d->stream), err);
+  VTB_TRY(vtb__cu_enter(d, err));
+  vtb_status status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (at, host, n, d->stream), err)
+                         : VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2, (host, at, n, d->stream), err);
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
   vtb__cu_leave(d);
   return status;
@@ -238,9 +234,8 @@ static vtb_status copy(void *owner, uint64_t at, void *host, size_t n, bool in, 
 
 static vtb_status wait(void *owner, vtb_error *err) {
   vtb_cuda_device *d = ((vtb__run *)owner)->device;
-  vtb_status status = vtb__cu_enter(d, err);
-  if (status != VTB_OK) return status;
-  status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
+  VTB_TRY(vtb__cu_enter(d, err));
+  vtb_status status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
   vtb__cu_leave(d);
   return status;
 }

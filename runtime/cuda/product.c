@@ -61,9 +61,8 @@ static vtb_status make_layout(vtb__products *x, void **layout, int type, int64_t
   vtb_status status = VTB_LT_CALL(x, cublasLtMatrixLayoutCreate,
                                   (layout, type, (uint64_t)rows, (uint64_t)columns, leading), err);
   if (status != VTB_OK || batch == 1) return status;
-  status = VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute,
-                       (*layout, VTB__LT_LAYOUT_BATCH, &count, sizeof count), err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute,
+                      (*layout, VTB__LT_LAYOUT_BATCH, &count, sizeof count), err));
   return VTB_LT_CALL(x, cublasLtMatrixLayoutSetAttribute,
                      (*layout, VTB__LT_LAYOUT_STRIDE, &stride, sizeof stride), err);
 }
@@ -321,11 +320,9 @@ const char *vtb__products_note(const vtb__products *x) { return x && x->note[0] 
 vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args, vtb_error *err) {
   product *p = &x->list[i];
   const vtb_launch_gemm *g = &x->plan->gemms[i];
-  if (g->has_bias) {
-    vtb_status status = VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
-                                    (p->operation, VTB__LT_BIAS, &args[3], sizeof args[3]), err);
-    if (status != VTB_OK) return status;
-  }
+  if (g->has_bias)
+    VTB_TRY(VTB_LT_CALL(x, cublasLtMatmulDescSetAttribute,
+                        (p->operation, VTB__LT_BIAS, &args[3], sizeof args[3]), err));
   return multiply(x, p, g, &p->algorithm, args, err);
 }
 

@@ -155,9 +155,8 @@ static vtb_status tell_times(vtb__run *r, int first, double begin, const vtb_ser
   for (int i = first; i < r->plan->n_steps; i++) {
     const vtb_launch_step *s = &r->plan->steps[i];
     float milliseconds = 0;
-    vtb_status status = VTB_CU_CALL(r->device, cuEventElapsedTime,
-                                    (&milliseconds, r->events[first], r->events[i + 1]), err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(VTB_CU_CALL(r->device, cuEventElapsedTime,
+                        (&milliseconds, r->events[first], r->events[i + 1]), err));
     double to = begin + (double)milliseconds / 1e3;
     int number = s->kind == VTB_LAUNCH_KERNEL ? s->index : r->plan->n_kernels + s->index;
     services->kernel_took(services, number, from, to);
@@ -301,9 +300,8 @@ static vtb_status exchange_inside(vtb__run *r, void *const *args, bool in, vtb_e
 
 vtb_status vtb__run_exchange(void *owner, void *const *args, bool in, vtb_error *err) {
   vtb__run *r = owner;
-  vtb_status status = vtb__cu_enter(r->device, err);
-  if (status != VTB_OK) return status;
-  status = exchange_inside(r, args, in, err);
+  VTB_TRY(vtb__cu_enter(r->device, err));
+  vtb_status status = exchange_inside(r, args, in, err);
   vtb__cu_leave(r->device);
   return status;
 }
@@ -350,9 +348,8 @@ static vtb_status run_inside(vtb__run *r, void *const *args, const vtb_services 
 vtb_status vtb__run_copying(void *owner, void *const *args, const vtb_services *services,
                             vtb_error *err) {
   vtb__run *r = owner;
-  vtb_status status = vtb__cu_enter(r->device, err);
-  if (status != VTB_OK) return status;
-  status = run_inside(r, args, services, err);
+  VTB_TRY(vtb__cu_enter(r->device, err));
+  vtb_status status = run_inside(r, args, services, err);
   vtb__cu_leave(r->device);
   return status;
 }

@@ -298,8 +298,7 @@ vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, int *height, in
                             vtb_error *err) {
   vtb_image im;
   int64_t first = 0;
-  vtb_status status = sound_image(d, &first, 0, &im, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(sound_image(d, &first, 0, &im, err));
   *channels = im.channels;
   *height = im.height;
   *width = im.width;
@@ -316,8 +315,7 @@ static vtb_status measure(const vtb_dataset *d, int channels, float mean[3], flo
   for (int64_t i = 0; i < d->count; i += stride) {
     vtb_image im;
     int64_t at = i;
-    vtb_status status = sound_image(d, &at, channels, &im, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(sound_image(d, &at, channels, &im, err));
     size_t pixels = (size_t)im.width * (size_t)im.height;
     for (size_t p = 0; p < pixels; p++)
       for (int c = 0; c < channels; c++) {
@@ -342,10 +340,7 @@ vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3]
                      imagenet_std[3] = {0.229f, 0.224f, 0.225f};
   const vtb__known *k = vtb__find_known(d->source->name);
   int stored_channels = 3, h, w;
-  if (!k) {
-    vtb_status status = vtb_dataset_size(d, &stored_channels, &h, &w, err);
-    if (status != VTB_OK) return status;
-  }
+  if (!k) VTB_TRY(vtb_dataset_size(d, &stored_channels, &h, &w, err));
   if (!k && (channels == 1 || stored_channels == 1)) return measure(d, channels, mean, std, err);
   for (int c = 0; c < 3; c++) {
     mean[c] = k ? k->mean : imagenet_mean[c];

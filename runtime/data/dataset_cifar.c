@@ -40,19 +40,18 @@ static vtb_status has_file(const char *folder, const char *name, bool *has, vtb_
 static vtb_status find_cifar(const char *folder, unsigned *splits, bool *found, vtb_error *err) {
   bool train = false, test = false, python = false;
   for (int k = 0; k < N_KINDS && !*found; k++) {
-    vtb_status status = has_file(folder, kinds[k].train[0], &train, err);
-    if (status == VTB_OK) status = has_file(folder, kinds[k].test, &test, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(has_file(folder, kinds[k].train[0], &train, err));
+    VTB_TRY(has_file(folder, kinds[k].test, &test, err));
     *splits = (train ? VTB__TRAIN : 0) | (test ? VTB__TEST : 0);
     *found = *splits != 0;
   }
-  vtb_status status = has_file(folder, "data_batch_1", &python, err);
-  if (status == VTB_OK && python && !*found)
-    status = vtb_fail(err, VTB_E_INPUT,
-                      "%s is CIFAR's Python version, whose files are programs of a kind: take the "
-                      "binary version, cifar-10-binary.tar.gz",
-                      folder);
-  return status;
+  VTB_TRY(has_file(folder, "data_batch_1", &python, err));
+  if (python && !*found)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%s is CIFAR's Python version, whose files are programs of a kind: take the "
+                    "binary version, cifar-10-binary.tar.gz",
+                    folder);
+  return VTB_OK;
 }
 
 /* Appends the samples of a file. */

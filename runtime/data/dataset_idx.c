@@ -78,9 +78,8 @@ vtb_status vtb__idx_read(const char *path, int min_rank, int max_rank, int *rank
                          unsigned char **bytes, vtb_error *err) {
   unsigned char *data = NULL;
   size_t n = 0;
-  vtb_status status = read_gz(path, &data, &n, err);
-  if (status != VTB_OK) return status;
-  status = check_idx(path, data, n, min_rank, max_rank, rank, dim, err);
+  VTB_TRY(read_gz(path, &data, &n, err));
+  vtb_status status = check_idx(path, data, n, min_rank, max_rank, rank, dim, err);
   if (status != VTB_OK) {
     free(data);
     return status;
@@ -116,8 +115,7 @@ static vtb_status take_images(const char *path, vtb__source *d, vtb_error *err) 
   if (!p) return vtb_no_memory(err, path);
   int rank = 0;
   int64_t dim[4] = {0};
-  vtb_status status = vtb__idx_read(path, 3, 4, &rank, dim, &p->pixels, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__idx_read(path, 3, 4, &rank, dim, &p->pixels, err));
   if (rank == 4 && dim[3] != 1 && dim[3] != 3)
     return vtb_fail(err, VTB_E_INPUT, "%s: images with %lld channels; 1 or 3 are supported", path,
                     (long long)dim[3]);
@@ -137,23 +135,23 @@ static vtb_status read_labels(const char *path, vtb__source *d, int32_t **out, i
                               vtb_error *err) {
   int rank = 0;
   unsigned char *bytes = NULL;
-  vtb_status status = vtb__idx_read(path, 1, 1, &rank, n, &bytes, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__idx_read(path, 1, 1, &rank, n, &bytes, err));
   int32_t *labels = malloc((size_t)*n * sizeof *labels + 1);
   for (int64_t i = 0; labels && i < *n; i++) labels[i] = bytes[i];
   free(bytes);
-  status = labels ? vtb__count_labels(d, path, labels, *n, err) : vtb_no_memory(err, path);
+  vtb_status status =
+      labels ? vtb__count_labels(d, path, labels, *n, err) : vtb_no_memory(err, path);
   *out = labels;
   return status;
 }
 
 static vtb_status take_labels(const char *path, vtb__source *d, vtb_error *err) {
   int64_t n = 0;
-  vtb_status status = read_labels(path, d, &d->labels, &n, err);
-  if (status == VTB_OK && n != d->count)
-    status = vtb_fail(err, VTB_E_INPUT, "%s: %lld labels for %lld images", path, (long long)n,
-                      (long long)d->count);
-  return status;
+  VTB_TRY(read_labels(path, d, &d->labels, &n, err));
+  if (n != d->count)
+    return vtb_fail(err, VTB_E_INPUT, "%s: %lld labels for %lld images", path, (long long)n,
+                    (long long)d->count);
+  return VTB_OK;
 }
 
 static vtb_status other_labels(const char *folder, const char *stem, vtb__source *d,

@@ -112,8 +112,7 @@ static vtb_status decode_sound(const vtb_loader *l, sample *s, vtb_error *err) {
   for (int64_t tries = 0; tries < l->n_samples; tries++) {
     vtb_error why = {0};
     if (decode(l, s, &why) == VTB_OK) return VTB_OK;
-    vtb_status status = vtb_dataset_skip(l->o.dataset, s->number, &why, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb_dataset_skip(l->o.dataset, s->number, &why, err));
     s->padding = !l->o.shuffle;
     if (s->padding) return VTB_OK;
     s->number = (s->number + 1) % l->n_samples;
@@ -146,8 +145,7 @@ static vtb_status check_classes(const vtb_loader *l, const vtb_feed *f, const sa
 
 static vtb_status fill_mask(const vtb_loader *l, const vtb_feed *f, sample *s, int32_t *out,
                             vtb_error *err) {
-  vtb_status status = check_classes(l, f, s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(check_classes(l, f, s, err));
   if (s->mask.width != s->image.width || s->mask.height != s->image.height)
     return vtb_fail(err, VTB_E_INPUT, "%s: the image is %d x %d pixels and its labels %d x %d",
                     vtb_dataset_file(l->o.dataset, s->number), s->image.width, s->image.height,

@@ -131,17 +131,15 @@ static vtb_status check_options(const vtb_dataset_options *o, vtb_error *err) {
 /* Opens the part of a source that a split without files of its own is. */
 static vtb_status open_part(vtb__source *s, const vtb_dataset_options *o, bool held,
                             vtb_dataset **out, vtb_error *err) {
-  vtb_status status = vtb__view_open(s, o, out, err);
-  if (status == VTB_OK) status = vtb__hold_out(*out, o->val_fraction, o->val_seed, held, err);
-  return status;
+  VTB_TRY(vtb__view_open(s, o, out, err));
+  return vtb__hold_out(*out, o->val_fraction, o->val_seed, held, err);
 }
 
 static vtb_status open_whole(const vtb__place *at, unsigned split, const vtb_dataset_options *o,
                              vtb_dataset **out, vtb_error *err) {
   vtb__source *s;
-  vtb_status status = vtb__source_open(at, split, &s, err);
-  if (status != VTB_OK) return status;
-  status = vtb__view_open(s, o, out, err);
+  VTB_TRY(vtb__source_open(at, split, &s, err));
+  vtb_status status = vtb__view_open(s, o, out, err);
   vtb__source_leave(s);
   return status;
 }
@@ -152,9 +150,8 @@ static vtb_status open_held(const vtb__place *at, const vtb_dataset_options *o, 
   vtb__source *s;
   if (!training_part(at, &split) || !holds_out(at, o))
     return no_split(at, held ? "val" : "train", err);
-  vtb_status status = vtb__source_open(at, split, &s, err);
-  if (status != VTB_OK) return status;
-  status = open_part(s, o, held, out, err);
+  VTB_TRY(vtb__source_open(at, split, &s, err));
+  vtb_status status = open_part(s, o, held, out, err);
   vtb__source_leave(s);
   return status;
 }
@@ -213,9 +210,8 @@ static vtb_status open_both_parts(const vtb__place *at, const vtb_dataset_option
   unsigned split;
   vtb__source *s;
   if (!training_part(at, &split)) return no_split(at, "train", err);
-  vtb_status status = vtb__source_open(at, split, &s, err);
-  if (status != VTB_OK) return status;
-  status = open_part(s, o, false, train, err);
+  VTB_TRY(vtb__source_open(at, split, &s, err));
+  vtb_status status = open_part(s, o, false, train, err);
   if (status == VTB_OK) status = open_part(s, o, true, val, err);
   if (status == VTB_OK) note_held(*train, *val, at);
   vtb__source_leave(s);

@@ -8,8 +8,7 @@
 
 vtb_status vtb_dataset_layout(const char *path, vtb_layout *out, vtb_error *err) {
   vtb__place at;
-  vtb_status status = vtb__find(path, &at, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__find(path, &at, err));
   *out = (vtb_layout){.what = at.format->what};
   for (unsigned split = VTB__TRAIN; split <= VTB__TEST; split *= 2)
     if (at.splits & split) out->split[out->n_splits++] = vtb__split_name(split);

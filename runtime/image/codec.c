@@ -96,9 +96,8 @@ static vtb_status read_whole(const char *path, char **data, size_t *n, vtb_error
 vtb_status vtb_image_load(const char *path, int channels, vtb_image *out, vtb_error *err) {
   char *data;
   size_t n;
-  vtb_status status = read_whole(path, &data, &n, err);
-  if (status != VTB_OK) return status;
-  status = vtb_image_decode(path, data, n, channels, out, err);
+  VTB_TRY(read_whole(path, &data, &n, err));
+  vtb_status status = vtb_image_decode(path, data, n, channels, out, err);
   free(data);
   return status;
 }

@@ -111,8 +111,7 @@ static vtb_status jpeg_read_all(vtb_codec *c, struct jpeg_decompress_struct *j, 
   lib.jpeg_mem_src(j, c->data, (unsigned long)c->n);
   lib.jpeg_save_markers(j, JPEG_APP0 + 1, 0xffff); /* EXIF */
   (void)lib.jpeg_read_header(j, TRUE);
-  vtb_status status = vtb__codec_size(c, j->image_width, j->image_height, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__codec_size(c, j->image_width, j->image_height, err));
   read_orientation(c, j);
   jpeg_choose_space(j);
   (void)lib.jpeg_start_decompress(j);

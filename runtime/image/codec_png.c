@@ -100,8 +100,7 @@ static vtb_status png_read_all(vtb_codec *c, png_reading *r, vtb_error *err) {
   lib.png_read_info(r->png, r->info);
   int64_t w = lib.png_get_image_width(r->png, r->info),
           h = lib.png_get_image_height(r->png, r->info);
-  vtb_status status = vtb__codec_size(c, w, h, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__codec_size(c, w, h, err));
   png_make_plain(r->png, r->info, c->classes);
   int channels = lib.png_get_channels(r->png, r->info);
   if (c->classes && (channels != 1 || lib.png_get_bit_depth(r->png, r->info) != 8))

@@ -69,14 +69,12 @@ vtb_status vtb__decode_webp(vtb_codec *c, vtb_error *err) {
   VP8StatusCode code = is_whole(c) ? lib.WebPGetFeaturesInternal(c->data, c->n, &config.input,
                                                                  WEBP_DECODER_ABI_VERSION)
                                    : VP8_STATUS_NOT_ENOUGH_DATA;
-  vtb_status status = VTB_OK;
   if (code == VP8_STATUS_OK && config.input.has_animation)
     return vtb_fail(err, VTB_E_INPUT, "%s: animated WebP is not read: save one of its images",
                     c->name);
   if (code == VP8_STATUS_OK) {
     int w = config.input.width, h = config.input.height;
-    status = vtb__codec_size(c, w, h, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb__codec_size(c, w, h, err));
     c->image = vtb_image_new(w, h, 3);
     c->no_memory = !c->image.pixels;
     config.output.colorspace = MODE_RGB;

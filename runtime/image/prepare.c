@@ -104,8 +104,7 @@ vtb_image vtb_image_fit(const vtb_preparation *p, const vtb_image *im, bool clas
 
 vtb_status vtb_image_prepare(const vtb_preparation *p, const vtb_image *im, float *out,
                              vtb_error *err) {
-  vtb_status status = vtb_preparation_check(p, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_preparation_check(p, err));
   vtb_image converted = {0};
   if (im->channels != p->channels) converted = vtb_image_convert(im, p->channels);
   const vtb_image *from = im->channels == p->channels ? im : &converted;

@@ -54,10 +54,9 @@ static vtb_status join(vtb_ranks_device *d, vtb_cuda_device *device, vtb_error *
   vtb_ranks *r = d->ranks;
   vtb_cuda_group_id id = {{0}};
   vtb_error own = {0};
-  vtb_status status = r->rank ? VTB_OK : vtb_cuda_group_make_id(&id, err);
-  if (status == VTB_OK) status = vtb_ranks_broadcast(r, 0, &id, sizeof id, err);
-  if (status != VTB_OK) return status;
-  status = vtb_cuda_group_join(&id, r->n, r->rank, device, &d->group, &own);
+  if (!r->rank) VTB_TRY(vtb_cuda_group_make_id(&id, err));
+  VTB_TRY(vtb_ranks_broadcast(r, 0, &id, sizeof id, err));
+  vtb_status status = vtb_cuda_group_join(&id, r->n, r->rank, device, &d->group, &own);
   if (status == VTB_OK) return VTB_OK;
   return vtb_fail(err, status, "%s (each rank needs a GPU of its own; NCCL_DEBUG=WARN says more)",
                   own.text);

@@ -199,8 +199,7 @@ vtb_status vtb_ranks_max(vtb_ranks *r, double *at, int64_t n, vtb_error *err) {
 
 vtb_status vtb_ranks_broadcast(vtb_ranks *r, int root, void *at, int64_t bytes, vtb_error *err) {
   if (is_alone(r)) return VTB_OK;
-  vtb_status status = bad_root(r, root, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(bad_root(r, root, err));
   return exchange(r, (vtb__job){.kind = VTB__SHARE, .root = root}, at, bytes, err);
 }
 
@@ -210,8 +209,7 @@ vtb_status vtb_ranks_gather(vtb_ranks *r, int root, const void *mine, int64_t by
     if (all != mine && bytes > 0) memcpy(all, mine, (size_t)bytes);
     return VTB_OK;
   }
-  vtb_status status = bad_root(r, root, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(bad_root(r, root, err));
   vtb__job what = {.kind = VTB__GATHER, .root = root, .stride = bytes};
   if (r->rank == root) what.all = all;
   return exchange(r, what, (char *)(uintptr_t)mine, bytes, err);

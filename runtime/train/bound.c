@@ -147,8 +147,7 @@ vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image
   if (vtb_program_measures(p)) return find_measured(b, training, err);
   if (training) {
     b->labels = find_role(p, "labels", VTB_IO_INPUT);
-    vtb_status status = check_training(b, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(check_training(b, err));
   }
   if (b->image < 0 || p->tensors[b->image].rank != 4 || p->tensors[b->image].dim[0] != p->batch)
     return vtb_fail(err, VTB_E_INPUT,

@@ -68,8 +68,7 @@ vtb_status vtb_fingerprint(const vtb_dataset *d, char out[VTB_FINGERPRINT], vtb_
   for (int64_t k = 0; k < looked_at; k++) {
     int64_t i = k * n / looked_at;
     uint64_t h = vtb_dataset_has_images(d) ? hash_of_image(d, i) : 0;
-    vtb_status status = hash_of_arrays(d, i, &h, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(hash_of_arrays(d, i, &h, err));
     contents = contents * 31 + h;
   }
   snprintf(out, VTB_FINGERPRINT, "samples=%lld classes=%016llx labels=%016llx contents=%016llx",

@@ -80,8 +80,7 @@ static vtb_status trim(const char *path, int64_t keep, int64_t keep_epochs, bool
   if (!vtb_path_exists(path)) return VTB_OK;
   char *text = NULL;
   size_t n = 0;
-  vtb_status status = vtb_file_read(path, (size_t)1 << 30, &text, &n, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_file_read(path, (size_t)1 << 30, &text, &n, err));
   vtb_strbuf out = VTB_CHECKED_STRBUF;
   vtb_strbuf_write(&out, "", 0);
   bool first = true;
@@ -93,7 +92,7 @@ static vtb_status trim(const char *path, int64_t keep, int64_t keep_epochs, bool
     if (has ? step <= (epoch ? keep_epochs : keep) : csv && first)
       vtb_strbuf_printf(&out, "%s\n", line);
   }
-  status = vtb_strbuf_check(&out, err);
+  vtb_status status = vtb_strbuf_check(&out, err);
   if (status == VTB_OK) status = vtb_file_write_atomic(path, out.at, out.n, err);
   vtb_strbuf_free(&out);
   free(text);
@@ -104,8 +103,7 @@ static vtb_status trim(const char *path, int64_t keep, int64_t keep_epochs, bool
 
 static vtb_status open_one(const char *path, int64_t keep, int64_t keep_epochs, bool csv,
                            FILE **out, vtb_error *err) {
-  vtb_status status = keep >= 0 ? trim(path, keep, keep_epochs, csv, err) : VTB_OK;
-  if (status != VTB_OK) return status;
+  if (keep >= 0) VTB_TRY(trim(path, keep, keep_epochs, csv, err));
   *out = fopen(path, keep >= 0 ? "ab" : "wb");
   return *out ? VTB_OK : vtb_file_fail(err, "write", path);
 }

@@ -232,8 +232,7 @@ static vtb_status step_once(vtb_trainer *t, vtb_loader *loader, bool *ended, vtb
     vtb_status status = vtb_loader_next(loader, &batch, err);
     *ended = status == VTB_OK && !batch;
     if (status != VTB_OK || !batch) return status;
-    status = vtb__issue(t, batch, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb__issue(t, batch, err));
   }
   if (vtb__must_settle(t)) return vtb__settle(t, 0, err);
   return t->n_issued == t->most_issued ? vtb__settle(t, t->most_issued > 1, err) : VTB_OK;

@@ -67,8 +67,7 @@ static void put_params(const vtb_trainer *t, vtb_weights *w, bool averaged) {
 /* ---- saving ---------------------------------------------------------------------------------- */
 
 static vtb_status write_checkpoint(vtb_trainer *t, const char *path, vtb_error *err) {
-  vtb_status status = vtb__trainer_pull(t, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__trainer_pull(t, err));
   vtb_weights *w = vtb_weights_new();
   if (!w) return vtb_no_memory(err, path);
   put_state(t, w);
@@ -76,7 +75,7 @@ static vtb_status write_checkpoint(vtb_trainer *t, const char *path, vtb_error *
   vtb_optim_save(t->optim, w);
   vtb__shards_put(t, w);
   vtb_measures_save(&t->bound.measures, w);
-  status = vtb__identity_put(t, w, err);
+  vtb_status status = vtb__identity_put(t, w, err);
   if (status == VTB_OK && t->config.describe_model)
     status = t->config.describe_model(t->config.user, w, err);
   vtb_content_hash_want(w);
@@ -160,15 +159,14 @@ static vtb_status get_later_state(const vtb_weights *w, vtb_train_state *s, vtb_
 }
 
 static vtb_status get_state(const vtb_weights *w, vtb_train_state *s, vtb_error *err) {
-  vtb_status status = vtb__meta_int(w, "step", &s->step, err);
-  if (status == VTB_OK) status = vtb__meta_int(w, "epoch", &s->epoch, err);
-  if (status == VTB_OK) status = vtb__meta_int(w, "batch", &s->batch, err);
-  if (status == VTB_OK) status = vtb__meta_int(w, "seen", &s->seen, err);
-  if (status == VTB_OK) status = vtb__meta_int(w, "correct", &s->correct, err);
-  if (status == VTB_OK) status = get_real(w, "loss_sum", &s->loss_sum, err);
-  if (status == VTB_OK) status = get_real(w, "best_top1", &s->best_top1, err);
-  if (status == VTB_OK) status = get_real(w, "seconds", &s->seconds, err);
-  return status;
+  VTB_TRY(vtb__meta_int(w, "step", &s->step, err));
+  VTB_TRY(vtb__meta_int(w, "epoch", &s->epoch, err));
+  VTB_TRY(vtb__meta_int(w, "batch", &s->batch, err));
+  VTB_TRY(vtb__meta_int(w, "seen", &s->seen, err));
+  VTB_TRY(vtb__meta_int(w, "correct", &s->correct, err));
+  VTB_TRY(get_real(w, "loss_sum", &s->loss_sum, err));
+  VTB_TRY(get_real(w, "best_top1", &s->best_top1, err));
+  return get_real(w, "seconds", &s->seconds, err);
 }
 
 /* A checkpoint of a run without a factor begins with this run's. */
@@ -186,19 +184,17 @@ static vtb_status get_scale(const vtb_trainer *t, const vtb_weights *w, vtb_trai
 
 static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   vtb_train_state s = {0};
-  vtb_status status = vtb__identity_check(t, w, err);
-  if (status == VTB_OK) status = get_state(w, &s, err);
-  if (status == VTB_OK) status = get_later_state(w, &s, err);
-  if (status == VTB_OK) status = get_scale(t, w, &s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__identity_check(t, w, err));
+  VTB_TRY(get_state(w, &s, err));
+  VTB_TRY(get_later_state(w, &s, err));
+  VTB_TRY(get_scale(t, w, &s, err));
   if (s.step < 0 || s.epoch < 0 || s.batch < 0 || s.batch >= t->batches ||
       s.step != s.epoch * t->batches + s.batch)
     return vtb_fail(err, VTB_E_INPUT, "checkpoint: step %lld does not fit epoch %lld, batch %lld",
                     (long long)s.step, (long long)s.epoch, (long long)s.batch);
-  status = vtb_weights_bind(t->bound.program, w, NULL, t->bound.args, NULL, NULL, err);
-  if (status == VTB_OK) status = vtb_optim_load(t->optim, w, err);
-  if (status == VTB_OK) status = vtb_measures_load(&t->bound.measures, w, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_weights_bind(t->bound.program, w, NULL, t->bound.args, NULL, NULL, err));
+  VTB_TRY(vtb_optim_load(t->optim, w, err));
+  VTB_TRY(vtb_measures_load(&t->bound.measures, w, err));
   t->state = s;
   t->saved_step = s.step;
   return VTB_OK;
@@ -206,10 +202,9 @@ static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
 
 vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, vtb_error *err) {
   vtb_weights *w = NULL;
-  vtb_status status = vtb_safetensors_load(path, &w, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_safetensors_load(path, &w, err));
   vtb_error inner = {0};
-  status = take(t, w, &inner);
+  vtb_status status = take(t, w, &inner);
   if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
   vtb_weights_free(w);
   return status;

@@ -32,11 +32,10 @@ vtb_status vtb_trainer_evaluate(vtb_trainer *t, vtb_eval_result *result, vtb_err
   const vtb_train_config *c = &t->config;
   if (!c->eval || !c->eval_set)
     return vtb_fail(err, VTB_E_USAGE, "no program or data set for evaluation");
-  vtb_status status = vtb__trainer_pull(t, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__trainer_pull(t, err));
   void **params = calloc((size_t)c->eval->n_tensors + 1, sizeof *params);
   if (!params) return vtb_no_memory(err, "evaluation");
-  status = vtb__shards_fetch_averages(t, err);
+  vtb_status status = vtb__shards_fetch_averages(t, err);
   for (int i = 0; i < c->eval->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *info = &c->eval->tensors[i];
     if (info->io == VTB_IO_PARAM || info->io == VTB_IO_BUFFER)
@@ -117,8 +116,7 @@ static vtb_status tell(vtb_trainer *t, vtb_error *err) {
   e.best_top1 = t->state.best_top1;
   if (measured) e.train = &t->result.train;
   if (measured && e.evaluated) e.eval = &t->result.eval;
-  vtb_status status = t->log || t->board ? vtb__log_epoch(t, &e, err) : VTB_OK;
-  if (status != VTB_OK) return status;
+  if (t->log || t->board) VTB_TRY(vtb__log_epoch(t, &e, err));
   t->state.pending = false;
   t->state.loss_sum = 0;
   t->state.seen = t->state.correct = 0;
@@ -176,12 +174,11 @@ vtb_status vtb__judge_cut_run(vtb_trainer *t, vtb_error *err) {
   if (t->state.pending || (t->state.batch == 0 && (!t->fit_total || t->result.evaluated)))
     return VTB_OK;
   if (!t->begun && (!over || t->state.done)) return VTB_OK;
-  vtb_status status = vtb__begin(t, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__begin(t, err));
   take_training(t);
   t->result.evaluated &= t->state.batch == 0; /* what an earlier epoch gave is not this one's */
   if (!c->eval || !c->eval_set || vtb__asked_to_stop(t)) return VTB_OK;
-  status = vtb_trainer_evaluate(t, &r, err);
+  vtb_status status = vtb_trainer_evaluate(t, &r, err);
   if (status != VTB_OK || r.stopped) return status;
   take_evaluation(t, &r);
   if (over) status = keep_best(t, &r, err); /* one that goes on would be judged twice */

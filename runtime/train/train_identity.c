@@ -21,8 +21,7 @@ vtb_status vtb__identity_put(vtb_trainer *t, vtb_weights *w, vtb_error *err) {
   if (t->config.more_recipe) vtb_weights_set_meta(w, MORE_RECIPE, t->config.more_recipe);
   if (t->config.model_hash) vtb_weights_set_meta(w, MODEL_HASH, t->config.model_hash);
   for (int k = 0; k < 2; k++) {
-    vtb_status status = vtb__fingerprint_of(t, k, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb__fingerprint_of(t, k, err));
     if (t->data[k][0]) vtb_weights_set_meta(w, data_keys[k], t->data[k]);
   }
   return VTB_OK;
@@ -54,8 +53,7 @@ static vtb_status check_data(vtb_trainer *t, const vtb_weights *w, int which, vt
   const char *then = vtb_weights_meta(w, data_keys[which]);
   char what[400] = "";
   if (!then) return VTB_OK;
-  vtb_status status = vtb__fingerprint_of(t, which, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__fingerprint_of(t, which, err));
   vtb_tell_differences(then, t->data[which], what, sizeof what);
   if (!*what) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT,
@@ -73,8 +71,7 @@ static vtb_status check_numbers(const vtb_trainer *t, const vtb_weights *w, vtb_
               {"seed", "seed", (int64_t)t->config.seed}};
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) {
     int64_t v;
-    vtb_status status = vtb__meta_int(w, same[i].key, &v, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(vtb__meta_int(w, same[i].key, &v, err));
     if (v != same[i].want)
       return vtb_fail(err, VTB_E_INPUT, "checkpoint: its %s is %lld, this run's is %lld",
                       same[i].what, (long long)v, (long long)same[i].want);

@@ -189,8 +189,7 @@ vtb_status vtb__vote(vtb_trainer *t, bool waiting, int64_t *n, int64_t *right, v
     v[PLAN] = (double)vtb__plan_anew(t);
   }
   if (waiting) v[WAITED + t->rank] = waited_since(t);
-  vtb_status status = vtb_ranks_sum(c->ranks, v, VTB__VOTES + (waiting ? t->n_ranks : 0), err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_ranks_sum(c->ranks, v, VTB__VOTES + (waiting ? t->n_ranks : 0), err));
   t->vote = (vtb_vote){
       .stop = v[STOP] > 0, .late = v[LATE] > 0, .over = v[OVER] > 0, .plan = (int64_t)v[PLAN]};
   *right = (int64_t)v[RIGHT];

@@ -138,8 +138,7 @@ static void read_list(struct vtb_shards *s, char *text, int owner) {
 static vtb_status find_states(vtb_trainer *t, vtb_error *err) {
   struct vtb_shards *s = t->shards;
   int64_t length = 0, lines = 0;
-  vtb_status status = exchange_lists(t, &length, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(exchange_lists(t, &length, err));
   for (int64_t i = 0; i < length * t->n_ranks; i++) lines += s->names[i] == '\n';
   s->list = calloc((size_t)lines + 1, sizeof *s->list);
   if (!s->list) return vtb_no_memory(err, "sharding");

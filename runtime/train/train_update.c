@@ -136,14 +136,13 @@ static vtb_status take(vtb_trainer *t, const vtb_issued *u, int others, int all,
   const vtb_program *p = t->bound.program;
   int64_t n = t->part.n + u->n, correct = 0;
   bool logged = (t->state.step + 1) % t->config.log_steps == 0;
-  vtb_status status = t->most_issued ? p->collect(p->owner, t->bound.args, err) : VTB_OK;
-  if (status != VTB_OK) return status;
+  if (t->most_issued) VTB_TRY(p->collect(p->owner, t->bound.args, err));
   if (*seconds < 0) {
     double now = vtb_now();
     *seconds = (now - t->issued_since) / all;
     t->issued_since = now;
   }
-  status = judge(t, u, others, &correct, err);
+  vtb_status status = judge(t, u, others, &correct, err);
   correct += t->part.correct;
   memset(&t->part, 0, sizeof t->part);
   if (status != VTB_OK) return status;

@@ -121,8 +121,7 @@ static bool is_better(const reading *a, const reading *b) {
 /* Takes the reading if it is better than the best. */
 static vtb_status consider(const fitter *f, size_t set, const char *prefix, reading *best) {
   reading r;
-  vtb_status status = read_names(f, set, prefix, &r);
-  if (status != VTB_OK) return status;
+  VTB_TRY(read_names(f, set, prefix, &r));
   if (best->of && !is_better(&r, best)) {
     reading_free(&r);
     return VTB_OK;

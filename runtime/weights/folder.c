@@ -40,12 +40,10 @@ static vtb_status keep_config(const char *folder, const char *file, const char *
 
 static vtb_status read_configs(const char *folder, vtb_weights *w, vtb_strbuf *said,
                                vtb_error *err) {
-  vtb_status status = keep_config(folder, "config.json", "hf.config", w, said, err);
-  if (status == VTB_OK)
-    status = keep_config(folder, "preprocessor_config.json", "hf.preprocessor", w, said, err);
-  if (status == VTB_OK && w->error.text[0])
-    status = vtb_fail(err, w->error.status, "%s: %s", folder, w->error.text);
-  return status;
+  VTB_TRY(keep_config(folder, "config.json", "hf.config", w, said, err));
+  VTB_TRY(keep_config(folder, "preprocessor_config.json", "hf.preprocessor", w, said, err));
+  if (w->error.text[0]) return vtb_fail(err, w->error.status, "%s: %s", folder, w->error.text);
+  return VTB_OK;
 }
 
 static vtb_status no_weights(const char *folder, vtb_error *err) {

@@ -117,10 +117,7 @@ static vtb_status add(vtb_checkpoint *c, const char *name, const py_tensor *t) {
     (void)vtb_weights_add(c->w, name, (vtb_elem)t->dtype->elem, t->rank, t->dim);
     return VTB_OK;
   }
-  if (!s->data) {
-    vtb_status status = c->load(c, s);
-    if (status != VTB_OK) return status;
-  }
+  if (!s->data) VTB_TRY(c->load(c, s));
   const unsigned char *from = s->data + (t->offset * t->dtype->bytes - s->from);
   if (s->passing || !is_row_major(t)) return add_copy(c, name, t, from);
   (void)vtb_weights_borrow(c->w, name, (vtb_elem)t->dtype->elem, t->rank, t->dim, from);

@@ -67,8 +67,7 @@ static vtb_status read_side(reader *r, const char **p, const char *const *ends, 
     size_t n;
     const char *word = next_word(p, &n);
     if (*count == VTB_RENAME_PARTS) return fault(r, "at most 8 tensors are joined or split");
-    vtb_status status = take_pattern(r, word, n, &at[*count]);
-    if (status != VTB_OK) return status;
+    VTB_TRY(take_pattern(r, word, n, &at[*count]));
     ++*count;
     word = next_word(p, &n);
     if (is_word(word, n, "+")) continue;
@@ -128,12 +127,11 @@ static vtb_status read_rule(reader *r, const char *line) {
   vtb_name_rule *rule = vtb_arena_try(&r->names->arena, 1, sizeof *rule);
   if (!rule) return vtb_no_memory(r->err, r->file);
   if (!r->set) return fault(r, "a rule before the first names \"...\"");
-  vtb_status status = read_side(r, &line, arrow, rule->from, &rule->n_from, &end);
-  if (status == VTB_OK && !end) status = fault(r, "expected NAME -> NAME");
-  if (status == VTB_OK) status = read_side(r, &line, colon, rule->to, &rule->n_to, &end);
-  if (status == VTB_OK && end) status = read_layout(r, &line, rule);
-  if (status == VTB_OK) status = check_places(r, rule);
-  if (status != VTB_OK) return status;
+  VTB_TRY(read_side(r, &line, arrow, rule->from, &rule->n_from, &end));
+  if (!end) return fault(r, "expected NAME -> NAME");
+  VTB_TRY(read_side(r, &line, colon, rule->to, &rule->n_to, &end));
+  if (end) VTB_TRY(read_layout(r, &line, rule));
+  VTB_TRY(check_places(r, rule));
   if (r->set->last)
     r->set->last->next = rule;
   else
@@ -161,8 +159,7 @@ static vtb_status read_ignored(reader *r, const char *line) {
   const char *word = next_word(&line, &n);
   struct vtb_name_pattern *p = vtb_arena_try(&r->names->arena, 1, sizeof *p);
   if (!p) return vtb_no_memory(r->err, r->file);
-  vtb_status status = take_pattern(r, word, n, &p->text);
-  if (status != VTB_OK) return status;
+  VTB_TRY(take_pattern(r, word, n, &p->text));
   next_word(&line, &n);
   if (n) return fault(r, "ignore takes one name");
   return vtb_vec_try_push(&r->names->ignored, p) ? VTB_OK : vtb_no_memory(r->err, r->file);
@@ -232,11 +229,10 @@ vtb_status vtb_names_parse(vtb_names *n, const char *name, const char *text, vtb
 vtb_status vtb_names_read(vtb_names *n, const char *path, vtb_error *err) {
   char *text;
   size_t bytes;
-  vtb_status status = vtb_file_read(path, MAX_FILE_BYTES, &text, &bytes, err);
-  if (status != VTB_OK) return status;
-  status = strlen(text) == bytes
-               ? vtb_names_parse(n, path, text, err)
-               : vtb_fail(err, VTB_E_INPUT, "%s: a zero byte, which no text has", path);
+  VTB_TRY(vtb_file_read(path, MAX_FILE_BYTES, &text, &bytes, err));
+  vtb_status status = strlen(text) == bytes
+                          ? vtb_names_parse(n, path, text, err)
+                          : vtb_fail(err, VTB_E_INPUT, "%s: a zero byte, which no text has", path);
   free(text);
   return status;
 }

@@ -46,8 +46,7 @@ static vtb_status take(shards *s, const vtb_json *entry) {
   if (entry->kind != VTB_JSON_STRING)
     return vtb_fail(s->err, VTB_E_INPUT, "%s: the file of tensor %.200s is no text", s->path,
                     entry->key);
-  vtb_status status = open_shard(s, entry->text, &from);
-  if (status != VTB_OK) return status;
+  VTB_TRY(open_shard(s, entry->text, &from));
   const vtb_weight *t = vtb_weights_find(from, entry->key);
   if (!t)
     return vtb_fail(s->err, VTB_E_INPUT, "%s: %s has no tensor %.200s, which the index says it has",
@@ -69,10 +68,7 @@ static vtb_status read_map(shards *s, const vtb_json *map) {
   if (!map || map->kind != VTB_JSON_OBJECT || !map->first)
     return vtb_fail(s->err, VTB_E_INPUT, "%s is JSON, but no index of weights (no \"weight_map\")",
                     s->path);
-  for (const vtb_json *entry = map->first; entry; entry = entry->next) {
-    vtb_status status = take(s, entry);
-    if (status != VTB_OK) return status;
-  }
+  for (const vtb_json *entry = map->first; entry; entry = entry->next) VTB_TRY(take(s, entry));
   count_others(s);
   vtb__say(s->said, "%zu tensors of %zu files", s->w->n, s->files.n);
   return VTB_OK;
@@ -102,10 +98,9 @@ vtb_status vtb__open_index(const char *path, vtb_open_fn open, vtb_weights **out
   shards s = {.path = path, .open = open, .said = said, .err = err};
   char *text = NULL;
   size_t n = 0;
-  vtb_status status = vtb_file_read(path, MOST_INDEX, &text, &n, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_file_read(path, MOST_INDEX, &text, &n, err));
   s.w = vtb_weights_new();
-  status = s.w ? parse(&s, text, n) : vtb_no_memory(err, path);
+  vtb_status status = s.w ? parse(&s, text, n) : vtb_no_memory(err, path);
   free(text);
   vtb_map_free(&s.files);
   if (status == VTB_OK)

@@ -60,9 +60,8 @@ static vtb_status missing(vtb_checkpoint *c, py_storage *s) {
 static vtb_status read_head(vtb_checkpoint *c) {
   py_value *version = NULL, *machine = NULL;
   int64_t number, little = 1;
-  vtb_status status = vtb_py_load(&c->machine, &version);
-  if (status == VTB_OK) status = vtb_py_load(&c->machine, &machine);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_py_load(&c->machine, &version));
+  VTB_TRY(vtb_py_load(&c->machine, &machine));
   if (!vtb_py_int(version, &number) || number != 1001)
     return damaged(c, "its version is not 1001, the only one there is");
   if (vtb_py_int(vtb_py_member(machine, "little_endian"), &little) && !little)

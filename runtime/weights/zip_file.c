@@ -18,11 +18,10 @@ typedef struct archive {
 } archive;
 
 static vtb_status zip_fails(vtb_checkpoint *c, const char *what, zip_error_t *e) {
-  vtb_status status = zip_error_code_zip(e) == ZIP_ER_MEMORY
-                          ? vtb_no_memory(c->err, c->path)
-                          : vtb_fail(c->err, VTB_E_INPUT, "%s: damaged zip file: %s: %s", c->path,
-                                     what, zip_error_strerror(e));
-  return status;
+  return zip_error_code_zip(e) == ZIP_ER_MEMORY
+             ? vtb_no_memory(c->err, c->path)
+             : vtb_fail(c->err, VTB_E_INPUT, "%s: damaged zip file: %s: %s", c->path, what,
+                        zip_error_strerror(e));
 }
 
 static bool find_member(const archive *a, const char *name, zip_stat_t *out) {
@@ -79,8 +78,7 @@ static vtb_status read_range(vtb_checkpoint *c, const archive *a, const zip_stat
 /* A whole member, which the store of tensors keeps. */
 static vtb_status read_kept(vtb_checkpoint *c, const zip_stat_t *st, uint64_t from, uint64_t to,
                             unsigned char **out) {
-  vtb_status status = pay(c, st);
-  if (status != VTB_OK) return status;
+  VTB_TRY(pay(c, st));
   *out = vtb_aligned_alloc((size_t)(to - from) + 1);
   if (!*out || !vtb_weights_keep(c->w, *out, free)) return vtb_no_memory(c->err, c->path);
   return read_range(c, c->source, st, from, to, *out);
@@ -168,30 +166,28 @@ static vtb_status check_kind(vtb_checkpoint *c, const archive *a) {
         "Python and take that",
         c->path);
   if (!find_member(a, "byteorder", &st) || st.size >= sizeof order) return VTB_OK;
-  vtb_status status = read_range(c, a, &st, 0, st.size, (unsigned char *)order);
-  if (status == VTB_OK && !vtb_streq(order, "little"))
-    status = vtb_fail(c->err, VTB_E_INPUT, "%s: its numbers are in big-endian order", c->path);
-  return status;
+  VTB_TRY(read_range(c, a, &st, 0, st.size, (unsigned char *)order));
+  if (!vtb_streq(order, "little"))
+    return vtb_fail(c->err, VTB_E_INPUT, "%s: its numbers are in big-endian order", c->path);
+  return VTB_OK;
 }
 
 static vtb_status read_archive(vtb_checkpoint *c, archive *a) {
   zip_stat_t st;
   unsigned char *data = NULL;
   py_value *root = NULL;
-  vtb_status status = find_pickle(c, a);
-  if (status == VTB_OK) status = check_names(c, a);
-  if (status == VTB_OK) status = check_kind(c, a);
-  if (status != VTB_OK) return status;
+  VTB_TRY(find_pickle(c, a));
+  VTB_TRY(check_names(c, a));
+  VTB_TRY(check_kind(c, a));
   if (!find_member(a, "data.pkl", &st) || st.size > MOST_PICKLE)
     return vtb_fail(c->err, VTB_E_INPUT, "%s: data.pkl is too large for a file of weights",
                     c->path);
   c->source = a;
   c->load = load;
-  status = read_kept(c, &st, 0, st.size, &data);
-  if (status != VTB_OK) return status;
+  VTB_TRY(read_kept(c, &st, 0, st.size, &data));
   vtb_py_begin(&c->machine, c->path, data, (size_t)st.size, &c->arena, c->err);
   c->machine.torch = true;
-  status = vtb_py_load(&c->machine, &root);
+  vtb_status status = vtb_py_load(&c->machine, &root);
   return status == VTB_OK ? vtb__checkpoint_take(c, root) : status;
 }
 

@@ -38,9 +38,8 @@ static vtb_status define_symbols(LLVMOrcLLJITRef jit, vtb_error *err) {
 static vtb_status link_object(vtb_host *h, const vtb_machine *t, jit_owner *owner,
                               vtb_entry_fn *entry, vtb_error *err) {
   LLVMMemoryBufferRef object;
-  vtb_status status = vtb__emit(h, t, LLVMObjectFile, &object, err);
-  if (status != VTB_OK) return status;
-  status = vtb__llvm_status(LLVMOrcCreateLLJIT(&owner->jit, NULL), "JIT", err);
+  VTB_TRY(vtb__emit(h, t, LLVMObjectFile, &object, err));
+  vtb_status status = vtb__llvm_status(LLVMOrcCreateLLJIT(&owner->jit, NULL), "JIT", err);
   if (status != VTB_OK) {
     LLVMDisposeMemoryBuffer(object);
     return status;

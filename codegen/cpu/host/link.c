@@ -267,8 +267,7 @@ static uint64_t find_section(const char *data, size_t n, const char *name, Elf64
 vtb_status vtb_link_static(const vtb_object *objects, int n, uint64_t build, const char *name,
                            char **data, size_t *n_bytes, uint64_t size_at[2], vtb_error *err) {
   Elf64_Shdr image, size;
-  vtb_status status = link_all(objects, n, build, name, data, n_bytes, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(link_all(objects, n, build, name, data, n_bytes, err));
   uint64_t at = find_section(*data, *n_bytes, IMAGE, &image);
   if (!at || !find_section(*data, *n_bytes, SIZE, &size) || size.sh_offset > *n_bytes - 8)
     return vtb_fail(err, VTB_E_INPUT,

@@ -109,8 +109,7 @@ void vtb__machine_close(vtb_machine *t) {
 }
 
 vtb_status vtb_codegen_describe_host(vtb_strbuf *out, vtb_error *err) {
-  vtb_status status = vtb__llvm_need(err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb__llvm_need(err));
   char *cpu = LLVMGetHostCPUName(), *features = LLVMGetHostCPUFeatures();
   vtb_strbuf_printf(out, "%s, %d x f32", cpu, width_of(features));
   LLVMDisposeMessage(cpu);

@@ -69,9 +69,8 @@ vtb_status vtb_codegen_object(vtb_module *m, vtb_func *f, const vtb_codegen_opti
   LLVMMemoryBufferRef object = NULL;
   *out = (vtb_object){0};
   if (!o) o = &defaults;
-  vtb_status status = vtb__machine_open(o, &target, err);
-  if (status != VTB_OK) return status;
-  status = vtb__generate(m, f, o, &target, &host, err);
+  VTB_TRY(vtb__machine_open(o, &target, err));
+  vtb_status status = vtb__generate(m, f, o, &target, &host, err);
   if (status == VTB_OK) {
     name_entry(&host, symbol);
     status = vtb__emit(&host, &target, LLVMObjectFile, &object, err);
@@ -101,9 +100,8 @@ vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_codegen_option
   vtb_machine target;
   vtb_host host;
   if (!o) o = &defaults;
-  vtb_status status = vtb__machine_open(o, &target, err);
-  if (status != VTB_OK) return status;
-  status = vtb__generate(m, f, o, &target, &host, err);
+  VTB_TRY(vtb__machine_open(o, &target, err));
+  vtb_status status = vtb__generate(m, f, o, &target, &host, err);
   if (status == VTB_OK && !assembly) {
     char *text = LLVMPrintModuleToString(host.cpu.module);
     vtb_strbuf_puts(out, text);

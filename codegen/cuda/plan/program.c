@@ -121,8 +121,7 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *
   static const vtb_codegen_options defaults = {0};
   vtb_error ignored = {0};
   vtb_cuda c = {.options = o ? o : &defaults, .err = err ? err : &ignored};
-  vtb_status status = vtb_steps_make(m, f, &vtb_target_find("cuda")->places, &c.steps, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_steps_make(m, f, &vtb_target_find("cuda")->places, &c.steps, err));
   vtb_arena_init(&c.arena);
   for (size_t i = 0; i < c.steps.n_funcs; i++)
     vtb_vec_push(&c.funcs, ((vtb_cuda_func){.steps_of = &c.steps.funcs[i]}));
@@ -130,7 +129,7 @@ vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *
   for (size_t i = 0; i < c.funcs.n && !c.failed; i++) emit_func(&c, &c.funcs.at[i]);
   if (c.groups) vtb__cuda_drop_kernels(&c);
   if (!c.failed) *plan = vtb__cuda_expand(&c, f);
-  status = c.failed ? c.err->status : VTB_OK;
+  vtb_status status = c.failed ? c.err->status : VTB_OK;
   free_program(&c);
   return status;
 }

@@ -92,8 +92,7 @@ static vtb_status check_slots(const vtb_cuda_group *g, vtb_error *err) {
 vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err) {
   int64_t end = 0;
   for (const vtb_cuda_group *g = c->groups; g; g = g->next) {
-    vtb_status status = check_slots(g, err);
-    if (status != VTB_OK) return status;
+    VTB_TRY(check_slots(g, err));
     for (int k = 0; k < 2 + g->u.states; k++) {
       if (g->begin[k] < end || g->begin[k] % REGION_ALIGN)
         return vtb_fail(err, VTB_E_INTERNAL, "state: region %d begins at byte %lld, behind %lld", k,

@@ -168,8 +168,7 @@ vtb_status bench_calibrate(const cli_model_options *o, const char *path) {
     return cli_usage_error("bench", "--calibrate describes a GPU: --target cuda");
   c.sizes = backend->run_plan ? &of_emulator : &of_device;
   vtb_gpu before = c.gpu;
-  status = measure(&c);
-  if (status != VTB_OK) return status;
+  VTB_TRY(measure(&c));
   snprintf(c.gpu.name, sizeof c.gpu.name, "measured");
   snprintf(c.gpu.what, sizeof c.gpu.what, "target %s, the rest %s", target->name, before.name);
   char *file = vtb_gpu_write(&c.gpu);

@@ -122,12 +122,11 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
   vtb_artefact *a = NULL;
   vtb_program *program = NULL;
   double start = vtb_now();
-  vtb_status status = cli_built_open("bench", path, &o->model, &a);
-  if (status != VTB_OK) return status;
+  VTB_TRY(cli_built_open("bench", path, &o->model, &a));
   bench_options of_file = *o; /* its peak is that of the target it runs on */
   if (!o->model.compile.target) of_file.model.compile.target = vtb_artefact_target(a);
   vtb_artefact_role role = o->train ? VTB_ARTEFACT_STEP : VTB_ARTEFACT_INFERENCE;
-  status = cli_built_program(a, role, &o->model, o->model.compile.batch, &program);
+  vtb_status status = cli_built_program(a, role, &o->model, o->model.compile.batch, &program);
   if (status == VTB_OK && o->no_update && vtb_optim_is_inside(program))
     status = cli_usage_error(
         "bench", "the training step of %s has its update inside: leave out --no-update", path);

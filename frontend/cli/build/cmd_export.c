@@ -62,13 +62,12 @@ static void show(const export_options *e, const char *path, const vtb_onnx_summa
 static vtb_status export_model(const char *what, export_options *e) {
   vtb_weights *weights;
   vtb_onnx_summary made = {0};
-  vtb_status status = open_weights(what, e, &weights);
-  if (status != VTB_OK) return status;
+  VTB_TRY(open_weights(what, e, &weights));
   vtb_compile_options o = cli_compile_options(&e->model, what);
   char *output = e->output ? vtb_xstrdup(e->output) : default_output(what);
   o.parameters = weights;
   cli_progress_note("exporting %s", what);
-  status = vtb_compile_onnx(&o, &e->onnx, output, &made, e->model.report);
+  vtb_status status = vtb_compile_onnx(&o, &e->onnx, output, &made, e->model.report);
   cli_report(&e->model, status);
   if (status == VTB_OK) show(e, output, &made);
   vtb_free(output);

@@ -61,12 +61,11 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
   int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("compare", "the output folder of at least one run is needed");
-  vtb_status status = cli_check_name("compare", "-o", out, ".svg");
-  if (status != VTB_OK) return status;
+  VTB_TRY(cli_check_name("compare", "-o", out, ".svg"));
   vtb_error err = {0};
   compare_runs c;
   compare_read(&c, &rest, by_epoch, by_run);
-  status = c.groups.n ? VTB_OK : refuse(&c, &err);
+  vtb_status status = c.groups.n ? VTB_OK : refuse(&c, &err);
   if (status == VTB_OK && out) status = draw(&c, by_epoch, title, out, &err);
   if (status != VTB_OK)
     cli_error(&err);

@@ -60,8 +60,7 @@ static void add_event(compare_run *r, const cJSON *event, bool by_epoch) {
 
 static vtb_status read_log(compare_run *r, bool by_epoch, vtb_error *err) {
   run_log log;
-  vtb_status status = run_log_read(r->folder, &log, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(run_log_read(r->folder, &log, err));
   if (log.cut) cli_say("the last line of %s/log.jsonl is not whole, and left out\n", r->folder);
   for (size_t i = 0; i < log.events.n; i++)
     if (run_event_is(log.events.at[i], "epoch") || run_event_is(log.events.at[i], "eval") ||

@@ -293,15 +293,14 @@ static vtb_status look(const char *path, const char *split, const data_command *
   vtb_dataset_options with = {
       .split = split, .limit = o->data.limit, .skip_damaged = o->data.skip_damaged};
   double start = vtb_now();
-  vtb_status status = vtb_dataset_open(path, &with, &p->d, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_dataset_open(path, &with, &p->d, err));
   count_classes(p);
   if (!vtb_dataset_has_images(p->d)) return VTB_OK;
   vtb_survey_options s = {.n_threads = (int)o->data.workers,
                           .on_sample = cli_progress_live() ? on_sample : NULL,
                           .user = &start,
                           .stop = stop};
-  status = vtb_dataset_survey(p->d, &s, &p->facts, &p->done, err);
+  vtb_status status = vtb_dataset_survey(p->d, &s, &p->facts, &p->done, err);
   if (status == VTB_OK && *stop)
     return cli_interrupt_say(p->done, vtb_dataset_count(p->d), "images");
   return status;

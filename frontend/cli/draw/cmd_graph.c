@@ -22,10 +22,9 @@ static vtb_status open_stage(const char *what, graph_command *g, vtb_compilation
   vtb_error *err = &g->model.report->error;
   int64_t batch = o.batch ? o.batch : 1;
   o.training = g->train;
-  vtb_status status = vtb_compilation_open(c, &o, g->model.report);
-  if (status == VTB_OK) status = vtb_compile_target(o.target, true, &target, err);
-  if (status == VTB_OK) status = vtb_compile_code(target, &c->options, &code, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compilation_open(c, &o, g->model.report));
+  VTB_TRY(vtb_compile_target(o.target, true, &target, err));
+  VTB_TRY(vtb_compile_code(target, &c->options, &code, err));
   return strcmp(g->stage, "fused") == 0 ? vtb_compilation_lower(c, target, &code, batch, lowered)
                                         : vtb_compilation_modes(c, target, &code, batch, lowered);
 }

@@ -179,12 +179,11 @@ static vtb_status find_facts(const vtb_compilation *c, bool trained, check_facts
   int channels, height, width;
   vtb_codegen_options code;
   vtb_error *err = &c->report->error;
-  vtb_status status = vtb_compile_target(c->options.target, true, &f->target, err);
-  if (status == VTB_OK) status = vtb_compile_code(f->target, &c->options, &code, err);
-  if (status == VTB_OK) status = vtb_compilation_modes(c, f->target, &code, f->batch, modes);
-  if (status == VTB_OK) status = vtb_outline_make(c, f->batch, NULL, &f->run);
-  if (status == VTB_OK && trained) status = outline_training(&c->options, f);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compile_target(c->options.target, true, &f->target, err));
+  VTB_TRY(vtb_compile_code(f->target, &c->options, &code, err));
+  VTB_TRY(vtb_compilation_modes(c, f->target, &code, f->batch, modes));
+  VTB_TRY(vtb_outline_make(c, f->batch, NULL, &f->run));
+  if (trained) VTB_TRY(outline_training(&c->options, f));
   f->trained = trained;
   f->modes = modes->module->entry;
   f->context = &modes->context;
@@ -285,8 +284,7 @@ static vtb_status check(const char *what, const check_options *o) {
 
 static vtb_status check_built(const char *path, const cli_model_options *m, bool list_params) {
   vtb_artefact *built;
-  vtb_status status = cli_built_open("check", path, m, &built);
-  if (status != VTB_OK) return status;
+  VTB_TRY(cli_built_open("check", path, m, &built));
   cli_built_show(path, built, list_params, m->json);
   vtb_artefact_close(built);
   return VTB_OK;

@@ -65,9 +65,9 @@ static vtb_status run_plan(const vtb_artefact *a, const vtb_artefact_program *p,
                     "this one's: they "
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
-  vtb_status status = vtb_artefact_read_plan(
-      a, p, vtb_artefact_plan_for(p, getenv("VTB_EMULATOR_ARCH")), &plan, err);
-  return status == VTB_OK ? on->run_plan(plan, program, err) : status;
+  VTB_TRY(vtb_artefact_read_plan(a, p, vtb_artefact_plan_for(p, getenv("VTB_EMULATOR_ARCH")), &plan,
+                                 err));
+  return on->run_plan(plan, program, err);
 }
 
 vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_model_options *o,

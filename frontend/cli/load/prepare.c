@@ -49,11 +49,9 @@ static const char *meta(const cli_prepare_sources *s, const char *key) {
 }
 
 static vtb_status read_weights(const cli_prepare_sources *s, vtb_preparation *p, vtb_error *err) {
-  vtb_status status = cli_prepare_hf(p, meta(s, "hf.preprocessor"), meta(s, "hf.config"), err);
-  if (status == VTB_OK)
-    status = vtb_preparation_read_meta(p, meta(s, VTB_META_PREPARE), meta(s, "mean"),
-                                       meta(s, "std"), s->weights ? "the weights" : s->model, err);
-  return status;
+  VTB_TRY(cli_prepare_hf(p, meta(s, "hf.preprocessor"), meta(s, "hf.config"), err));
+  return vtb_preparation_read_meta(p, meta(s, VTB_META_PREPARE), meta(s, "mean"), meta(s, "std"),
+                                   s->weights ? "the weights" : s->model, err);
 }
 
 /* The fields in which two differ, of those that both say. */

@@ -76,8 +76,7 @@ static vtb_status open_program(const char *command, const char *what, const cli_
     return compile(what, o, batch, l->file, &out->program);
   }
   vtb_artefact_role role = o->compile.evaluation ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE;
-  vtb_status status = cli_built_open(command, what, o, &out->built);
-  if (status != VTB_OK) return status;
+  VTB_TRY(cli_built_open(command, what, o, &out->built));
   return cli_built_program(out->built, role, o, o->compile.batch, &out->program);
 }
 

@@ -251,10 +251,10 @@ static vtb_status judge(const runner *r, const char *what, size_t n, vtb_error *
 static vtb_status run_images(const char *what, run_options *o, const cli_list *files) {
   runner r = {.top = o->top};
   vtb_error err = {0};
-  vtb_status status = cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf);
-  if (status != VTB_OK) return status;
+  VTB_TRY(cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf));
   if (!r.inf.weights) cli_say("no --weights: the model has random weights\n");
-  status = cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, &err);
+  vtb_status status =
+      cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, &err);
   find_logits(&r);
   r.names = cli_weights_classes(&r.inf, &r.n_names);
   r.json = o->model.json ? cJSON_CreateArray() : NULL;

@@ -84,9 +84,8 @@ static vtb_status add_lines(run_files *f, const char *name, char *text, size_t n
 static vtb_status add_list(run_files *f, const char *path, vtb_error *err) {
   char *text;
   size_t n;
-  vtb_status status = vtb_file_read(path, LIST_BYTES, &text, &n, err);
-  if (status != VTB_OK) return status;
-  status = add_lines(f, path, text, n, err);
+  VTB_TRY(vtb_file_read(path, LIST_BYTES, &text, &n, err));
+  vtb_status status = add_lines(f, path, text, n, err);
   vtb_free(text);
   return status;
 }
@@ -101,15 +100,14 @@ static vtb_status add_standard_input(run_files *f, vtb_error *err) {
   char *data;
   size_t n;
   if (f->bytes) return vtb_fail(err, VTB_E_USAGE, "\"-\" is given twice");
-  vtb_status status = vtb_file_read("/dev/stdin", IMAGE_BYTES, &data, &n, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_file_read("/dev/stdin", IMAGE_BYTES, &data, &n, err));
   if (begins_image(data, n)) {
     f->bytes = data;
     f->n_bytes = n;
     vtb_vec_push(&f->paths, "-");
     return VTB_OK;
   }
-  status = add_lines(f, "standard input", data, n, err);
+  vtb_status status = add_lines(f, "standard input", data, n, err);
   vtb_free(data);
   return status;
 }

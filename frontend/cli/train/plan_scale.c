@@ -245,8 +245,7 @@ static vtb_status hold_all(scale_plan *p, points *out) {
 static vtb_status bend(scale_plan *p, int64_t *ranks, vtb_scaling_point *at) {
   *ranks = 0;
   for (int64_t n = 2; n <= MOST_RANKS && !*ranks; n *= 2) {
-    vtb_status status = point_of(p, p->per_rank, (double)n, at);
-    if (status != VTB_OK) return status;
+    VTB_TRY(point_of(p, p->per_rank, (double)n, at));
     if (of_ideal(p, at) < BENT) *ranks = n;
   }
   return VTB_OK;
@@ -337,10 +336,9 @@ static void print_json(const scale_plan *p, const scale_report *r) {
 vtb_status plan_scale(const char *what, const train_options *o, const char *counts) {
   scale_plan p = {.what = what, .options = o, .report = o->model.report};
   scale_report r = {.bends = 0};
-  vtb_status status = read_counts(counts, &p);
-  if (status == VTB_OK) status = share_out(&p);
-  if (status != VTB_OK) return status;
-  status = prepare(&p);
+  VTB_TRY(read_counts(counts, &p));
+  VTB_TRY(share_out(&p));
+  vtb_status status = prepare(&p);
   if (status == VTB_OK) status = hold_rank(&p, &r.held);
   if (status == VTB_OK) status = bend(&p, &r.bends, &r.bent);
   if (status == VTB_OK) status = hold_all(&p, &r.shared);

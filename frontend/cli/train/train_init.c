@@ -49,8 +49,7 @@ vtb_status train_init_open(train_init *t, vtb_error *err) {
   if (!t->load.weights) return VTB_OK;
   vtb_arena_init(&t->arena);
   t->open = true;
-  vtb_status status = cli_load_open(&t->load, err);
-  return status;
+  return cli_load_open(&t->load, err);
 }
 
 vtb_status train_init_plan(train_init *t, const char *model, const cli_model_options *m,

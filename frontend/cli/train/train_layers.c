@@ -53,10 +53,7 @@ vtb_status train_layers_check(const train_layers *l, const vtb_func *f, bool qui
                               vtb_error *err) {
   int64_t numbers = 0, all = 0;
   int n = 0;
-  for (size_t i = 0; i < l->freeze.n; i++) {
-    vtb_status status = check_pattern(f, l->freeze.at[i], err);
-    if (status != VTB_OK) return status;
-  }
+  for (size_t i = 0; i < l->freeze.n; i++) VTB_TRY(check_pattern(f, l->freeze.at[i], err));
   for (int a = 0; a < f->n_args; a++) {
     const vtb_arg_info *info = &f->arg_info[a];
     if (info->role != VTB_ROLE_PARAM && !info->frozen) continue;

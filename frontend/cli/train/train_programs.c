@@ -59,8 +59,7 @@ static bool takes(const char *what, train_options *o, const char *define) {
 static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
                                    train_programs *p, vtb_compilation *c) {
   vtb_compile_options with = options_for(what, o, training);
-  vtb_status status = vtb_compilation_load(c, &with, NULL, o->model.report);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_compilation_load(c, &with, NULL, o->model.report));
   int have = cli_class_scores(c->module->entry);
   p->measured = vtb_has_measure(c->module->entry);
   if (p->measured) {

@@ -264,8 +264,7 @@ static vtb_status check_data(const char *folder, const char *path, const char *t
                              const vtb_dataset *d, vtb_error *err) {
   char data[VTB_FINGERPRINT], which[400] = "";
   if (!then || !d) return VTB_OK;
-  vtb_status status = vtb_fingerprint(d, data, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_fingerprint(d, data, err));
   vtb_tell_differences(then, data, which, sizeof which);
   return *which ? changed(folder, path, which, err) : VTB_OK;
 }
@@ -312,8 +311,7 @@ vtb_status train_record_plan(const char *folder, bool from_log, train_plan_list 
   run_log log;
   vtb_status status = read_plan(folder, out, err);
   if (status != VTB_OK || out->n || !from_log) return status;
-  status = run_log_read(folder, &log, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(run_log_read(folder, &log, err));
   for (size_t i = 0; i < log.events.n; i++) {
     const cJSON *e = log.events.at[i];
     double step = run_event_number(e, "step"), total = run_event_number(e, "total");

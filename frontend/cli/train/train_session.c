@@ -367,24 +367,20 @@ static vtb_status enter_folder(const char *what, train_options *o, session *s, v
 static vtb_status open_session(const char *what, train_options *o, session *s, vtb_error *err) {
   bool built = cli_is_built(what);
   s->options = o;
-  vtb_status status = enter_folder(what, o, s, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(enter_folder(what, o, s, err));
   if (o->train.resume && !vtb_path_exists(s->folder.checkpoint) && !o->quiet)
     cli_say("%s holds no checkpoint yet: the run begins\n", s->folder.path);
   if (!built && !o->model.compile.batch) o->model.compile.batch = 64;
   if (built) train_record_options(what, o, &s->record); /* the rest is the file's */
   o->init.load.quiet = o->quiet;
-  status = train_init_open(&o->init, err);
-  if (status == VTB_OK) status = train_layers_plan(&o->layers, &o->model, &o->train, err);
-  if (status == VTB_OK && o->layers.freeze.n && built)
-    status =
-        vtb_fail(err, VTB_E_USAGE, "--freeze is for a model's source, and %s is compiled", what);
-  if (status == VTB_OK && o->trace && built)
-    status =
-        vtb_fail(err, VTB_E_USAGE, "--trace is for a model's source, and %s is compiled", what);
-  if (status != VTB_OK) return status;
+  VTB_TRY(train_init_open(&o->init, err));
+  VTB_TRY(train_layers_plan(&o->layers, &o->model, &o->train, err));
+  if (o->layers.freeze.n && built)
+    return vtb_fail(err, VTB_E_USAGE, "--freeze is for a model's source, and %s is compiled", what);
+  if (o->trace && built)
+    return vtb_fail(err, VTB_E_USAGE, "--trace is for a model's source, and %s is compiled", what);
   int classes = vtb_dataset_classes(o->train.train_set);
-  status = train_programs_open(what, o, classes, &s->programs);
+  vtb_status status = train_programs_open(what, o, classes, &s->programs);
   if (status != VTB_OK) return status; /* it is told */
   s->model = s->programs.file ? vtb_artefact_manifest(s->programs.file)->model
              : o->name        ? o->name
@@ -454,12 +450,11 @@ vtb_status train_session_run(const char *what, train_options *o) {
   vtb_error err = {0};
   o->rank_threads = o->model.threads;
   if (cli_ranks_threads(o->train.ranks, &o->rank_threads, &err) != VTB_OK) return cli_error(&err);
-  vtb_status status = cli_data_open_training(&o->data, &train, &val);
-  if (status != VTB_OK) return status;
+  VTB_TRY(cli_data_open_training(&o->data, &train, &val));
   o->train.train_set = train;
   o->train.eval_set = val;
   o->train.loader_threads = (int)(o->data.workers ? o->data.workers : o->rank_threads);
-  status = run_training(what, o);
+  vtb_status status = run_training(what, o);
   if (status == VTB_OK) cli_data_say_damaged(train);
   if (status == VTB_OK && val && !vtb_dataset_held_out(val)) cli_data_say_damaged(val);
   vtb_dataset_free(train);

@@ -35,8 +35,7 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
 
 /* What was not asked for follows from the precision. */
 static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
-  vtb_status status = vtb_precision_find(o->model.compile.precision, &o->precision, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_precision_find(o->model.compile.precision, &o->precision, err));
   o->given = o->tol >= 0 || o->grad_tol >= 0;
   if (o->tol < 0) o->tol = verify_tolerance(o->precision);
   if (o->grad_tol < 0) o->grad_tol = verify_tolerance(o->precision);

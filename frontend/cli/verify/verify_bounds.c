@@ -42,20 +42,17 @@ vtb_status verify_judge(verify_noise *n, const char *name, const vtb_weight *got
   const vtb_target *interp = vtb_target_find("interp");
   cli_bounds bounds = {.tol = tol, .slice = rows[n->precision].slice, .least = least};
   cli_noise noise = {0};
-  vtb_status status = VTB_OK;
   if (rows[n->precision].narrow && !n->given) {
-    status = need_exact(n);
-    if (status == VTB_OK) status = interpret(n, n->target, 0, &n->rounded);
-    if (status != VTB_OK) return status;
+    VTB_TRY(need_exact(n));
+    VTB_TRY(interpret(n, n->target, 0, &n->rounded));
     noise =
         (cli_noise){vtb_weights_find(n->rounded, name), vtb_weights_find(n->exact, name), false};
   }
   out->j = cli_judge(got, want, &noise, &bounds);
   out->verdict = *out->j.why ? VERIFY_FAIL : VERIFY_OK;
   if (out->verdict == VERIFY_OK || n->given || n->target->in_double) return VTB_OK;
-  status = need_exact(n);
-  if (status == VTB_OK) status = interpret(n, interp, rows[n->precision].bits, &n->coarse);
-  if (status != VTB_OK) return status;
+  VTB_TRY(need_exact(n));
+  VTB_TRY(interpret(n, interp, rows[n->precision].bits, &n->coarse));
   noise = (cli_noise){vtb_weights_find(n->coarse, name), vtb_weights_find(n->exact, name), true};
   cli_judgement estimated = cli_judge(got, want, &noise, &bounds);
   if (*estimated.why) return VTB_OK;

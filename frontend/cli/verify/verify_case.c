@@ -78,8 +78,7 @@ static void add_overrides(case_file *c, const cJSON *object, const char *prefix)
 
 static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   *c = (case_file){.path = path};
-  vtb_status status = vtb_safetensors_load(path, &c->w, err);
-  if (status != VTB_OK) return status;
+  VTB_TRY(vtb_safetensors_load(path, &c->w, err));
   c->entry = vtb_weights_meta(c->w, "entry");
   const char *config = vtb_weights_meta(c->w, "config");
   if (!c->entry)
