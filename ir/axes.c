@@ -13,6 +13,27 @@ bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis) {
   return false;
 }
 
+/* Axes of a reduction, each once and in any order; NULL: it is none. */
+static const int64_t *reduced(const vtb_inst *inst, int *n) {
+  *n = 0;
+  bool reduces = vtb_op_get(inst->op)->klass == VTB_CLASS_REDUCE;
+  return reduces ? vtb_attr_ints(inst, "axes", n) : NULL;
+}
+
+bool vtb_reduces_last(const vtb_inst *inst) {
+  int n;
+  const int64_t *axes = reduced(inst, &n);
+  return n == 1 && axes[0] == inst->operands[0]->type.rank - 1;
+}
+
+int vtb_reduces_leading(const vtb_inst *inst) {
+  int n;
+  const int64_t *axes = reduced(inst, &n);
+  for (int a = 0; a < n; a++)
+    if (axes[a] != a) return 0;
+  return n;
+}
+
 int vtb_batch_axis(const vtb_type *t) {
   int axis = t->rank - 1;
   while (axis >= 0 && t->dim[axis].size != VTB_DYN) axis--;

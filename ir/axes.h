@@ -31,6 +31,10 @@ vtb_value *vtb_b_with_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *cons
 
 /* Whether a reduction, or whatever has the attribute, names the axis. */
 bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis);
+/* A reduction over the last axis alone; over how many axes it is, if they are the first, 0: others
+ * or no reduction. */
+bool vtb_reduces_last(const vtb_inst *inst);
+int vtb_reduces_leading(const vtb_inst *inst);
 /* The axis of the batch; -1 if there is none, or several. */
 int vtb_batch_axis(const vtb_type *t);
 /* Values have one axis of the batch at most, and an operand's becomes that of the result. */

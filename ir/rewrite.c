@@ -219,6 +219,13 @@ vtb_inst *vtb_only_reader(const vtb_value *v) {
   return one && !a_reader(v, one) && !vtb_is_returned(v) ? one : NULL;
 }
 
+bool vtb_is_used_once(const vtb_value *v) {
+  const vtb_inst *i = vtb_only_reader(v);
+  int n = 0;
+  for (int o = 0; i && o < i->n_operands; o++) n += i->operands[o] == v;
+  return n == 1;
+}
+
 bool vtb_made_before(const vtb_value *v, const vtb_inst *i) {
   return !v->def || v->def->order < i->order;
 }
@@ -241,4 +248,10 @@ bool vtb_is_free(vtb_op op) {
 vtb_value *vtb_behind_reshapes(const vtb_value *v) {
   while (v->def && v->def->op == VTB_OP_reshape) v = v->def->operands[0];
   return (vtb_value *)v;
+}
+
+const vtb_value *vtb_behind_moves(const vtb_value *v) {
+  while (v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_SHAPE && v->def->n_operands == 1)
+    v = v->def->operands[0];
+  return v;
 }

@@ -16,6 +16,8 @@ bool vtb_is_returned(const vtb_value *v);
 int vtb_reader_count(const vtb_value *v);
 /* An instruction reads v, or it is returned. */
 bool vtb_is_read(const vtb_value *v);
+/* One operand of one instruction is v, and v is not returned. */
+bool vtb_is_used_once(const vtb_value *v);
 /* A constant that is one number everywhere. */
 bool vtb_is_splat(const vtb_inst *i);
 /* The one instruction that reads v; NULL if none does, if several do, or if v is returned. */
@@ -49,5 +51,7 @@ bool vtb_is_view(vtb_op op);
 bool vtb_is_free(vtb_op op);
 /* What v is behind reshapes: the same elements in the same order; v itself if it is none. */
 vtb_value *vtb_behind_reshapes(const vtb_value *v);
+/* Likewise behind all ops of class SHAPE that read one value: nothing is computed between. */
+const vtb_value *vtb_behind_moves(const vtb_value *v);
 
 #endif

@@ -46,6 +46,10 @@ vtb_inst **vtb__all_of(vtb_module *m, vtb_op op);
 /* Of the whole module what has f as its callee. */
 vtb_inst **vtb__calls_of(const vtb_func *f);
 
+/* The instructions of f, of which `i` may go meanwhile; `next` comes then. */
+#define VTB__EACH_INST(f, i, next)                                                                 \
+  for (vtb_inst *i = (f)->first, *next; i && (next = i->next, true); i = next)
+
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Builds before i, as its text. */
@@ -82,16 +86,20 @@ int64_t *vtb__path_indices(vtb_module *m, const char *path, int64_t n);
 int64_t vtb__path_end(vtb_module *m, const char *path, int64_t n, bool last);
 /* Both names stay taken, so this is safe for two values of one function. */
 void vtb__swap_names(vtb_value *x, vtb_value *y);
+/* One more argument, of that official name too. */
+vtb_value *vtb__named_arg(vtb_func *f, const char *name, vtb_type type, vtb_role role);
 /* An empty kernel function in which `inst` will stand, called after the scope and the first
  * result: "norm.normed". */
 vtb_func *vtb__kernel_new(const vtb_inst *inst);
-/* The body of a kernel function once more, where `b` stands: of[id] is what a value of the body is
- * there, given for its arguments. */
-void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of);
-/* Of a body, from one of its instructions on. */
-void vtb__copy_body_from(vtb_builder *b, const vtb_inst *first, vtb_value **of);
+/* The body of f once more where `b` stands, for its arguments the operands: what its returns are
+ * there. */
+vtb_value **vtb__inlined(vtb_builder *b, const vtb_func *f, vtb_value *const *operands);
+/* The same in place of what calls it. */
+void vtb__expand(vtb_inst *call);
 /* Whoever reads `old` reads `with`, which takes its name. */
 void vtb__stand_in(vtb_value *old, vtb_value *with);
+/* The same for the one result of an instruction, which goes. */
+void vtb__become(vtb_inst *old, vtb_value *with);
 /* A call with the same callee kind and attributes but other operands, placed before `inst`, which
  * is unlinked; result i of `inst` becomes result map[i] of the new one (map NULL: the same
  * places). */
@@ -113,9 +121,6 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
-/* A `fused`, the only one of its kernel, without what nobody reads of it and what it does not
- * read. */
-vtb_inst *vtb__shrink_kernel(vtb_inst *fused);
 /* What is in callees stands where they were called (expand_calls.c). */
 void vtb__expand_calls(vtb_func *f);
 /* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
@@ -127,6 +132,8 @@ void vtb__bind_func(vtb_func *f, int64_t batch);
 /* objective.c: a copy of f that returns the rows of its measures; `training`: the loss before them,
  * and its updates of buffers behind. */
 vtb_func *vtb__objective_of(vtb_func *f, bool training);
+/* What f, before it was changed, returned of updates of buffers is returned behind the others. */
+void vtb__return_updates(vtb_func *f, const vtb_func *before);
 
 /* padding.c: whether f, or what it calls, sums over the samples of a batch; makes that leave out
  * rows for which `valid`, [B], is 0, in copies of what it calls; x, of the batch along an axis,

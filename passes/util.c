@@ -170,6 +170,12 @@ bool vtb__is_parameter(const vtb_value *v) {
   return role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
 }
 
+vtb_value *vtb__named_arg(vtb_func *f, const char *name, vtb_type type, vtb_role role) {
+  vtb_value *v = vtb_func_add_arg(f, name, type);
+  f->arg_info[v->index] = (vtb_arg_info){.role = role, .official = vtb_intern(f->module, name)};
+  return v;
+}
+
 vtb_func *vtb__kernel_new(const vtb_inst *inst) {
   const char *scope = inst->span.scope ? vtb_scope_end(inst->span.scope) : "";
   const char *name = inst->results[0]->name;
@@ -180,12 +186,13 @@ vtb_func *vtb__kernel_new(const vtb_inst *inst) {
   return vtb_func_new(inst->func->module, buf, VTB_FUNC_KERNEL, inst->span);
 }
 
-void vtb__copy_body(vtb_builder *b, const vtb_func *body, vtb_value **of) {
-  vtb__copy_body_from(b, body->first, of);
-}
-
-void vtb__copy_body_from(vtb_builder *b, const vtb_inst *first, vtb_value **of) {
-  for (const vtb_inst *i = first; i; i = i->next) vtb_inst_copy(b, i, of);
+vtb_value **vtb__inlined(vtb_builder *b, const vtb_func *f, vtb_value *const *operands) {
+  vtb_value **of = VTB_SCRATCH(b, vtb_value *, f->n_values);
+  vtb_value **made = VTB_SCRATCH(b, vtb_value *, f->n_returns);
+  for (int a = 0; a < f->n_args; a++) of[f->args[a]->id] = operands[a];
+  for (const vtb_inst *i = f->first; i; i = i->next) vtb_inst_copy(b, i, of);
+  for (int r = 0; r < f->n_returns; r++) made[r] = of[f->returns[r]->id];
+  return made;
 }
 
 void vtb__stand_in(vtb_value *old, vtb_value *with) {
@@ -193,10 +200,14 @@ void vtb__stand_in(vtb_value *old, vtb_value *with) {
   vtb__swap_names(old, with);
 }
 
+void vtb__become(vtb_inst *old, vtb_value *with) {
+  vtb__stand_in(old->results[0], with);
+  vtb_inst_unlink(old);
+}
+
 vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *operands, int n,
                             const int *map) {
-  vtb_builder b = {
-      .module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
+  vtb_builder b = vtb__before(inst);
   vtb_inst *call = vtb_build_call(&b, inst->op, callee, operands, n, inst->attrs, inst->n_attrs);
   for (int i = 0; i < inst->n_results; i++) {
     int to = map ? map[i] : i;

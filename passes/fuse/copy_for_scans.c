@@ -37,19 +37,16 @@ static bool is_behind(const vtb_inst *i, int depth) {
 
 /* Whether v is read by scans that take a body alone, or by what stands around them. */
 static bool is_for_scans(const vtb_value *v, int depth) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool all = n > 0;
-  for (int r = 0; r < v->func->n_returns; r++) all = all && v->func->returns[r] != v;
-  for (size_t i = 0; i < n && all; i++) {
-    const vtb_inst *r = readers[i];
+  vtb_inst **r = vtb__readers(v);
+  bool all = *r && !vtb_is_returned(v);
+  for (; *r && all; r++) {
+    bool scan = vtb_scan_takes_body(*r), behind = is_behind(*r, NEAR);
     bool around =
-        is_whole_view(r) || vtb__is_elementwise(r) || vtb_kernel_kind_of(r) == VTB_KERNEL_COL;
-    all = vtb_scan_takes_body(r) || (around && is_behind(r, NEAR)) || (around && depth > 0);
-    for (int k = 0; k < r->n_results && all && !vtb_scan_takes_body(r) && !is_behind(r, NEAR); k++)
-      all = is_for_scans(r->results[k], depth - 1);
+        is_whole_view(*r) || vtb__is_elementwise(*r) || vtb_kernel_kind_of(*r) == VTB_KERNEL_COL;
+    all = scan || (around && (behind || depth > 0));
+    for (int k = 0; k < (*r)->n_results && all && !scan && !behind; k++)
+      all = is_for_scans((*r)->results[k], depth - 1);
   }
-  vtb_free(readers);
   return all;
 }
 
@@ -60,35 +57,26 @@ static bool is_worth_copies(const vtb_inst *i) {
   int64_t count = vtb_type_count(&i->results[0]->type);
   for (int o = 0; o < i->n_operands; o++)
     large += vtb_type_count(&i->operands[o]->type) * 8 > count;
-  for (int r = 0; r < i->n_results; r++) {
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(i->results[r], &readers);
-    vtb_free(readers);
-    if (n > 0 && !is_for_scans(i->results[r], NEAR)) return false;
-  }
+  for (int r = 0; r < i->n_results; r++)
+    if (vtb_reader_count(i->results[r]) && !is_for_scans(i->results[r], NEAR)) return false;
   return large <= MOST_INPUTS;
 }
 
 /* A copy of i for each of its readers but one. */
-static bool copy_for_readers(vtb_func *f, vtb_inst *i) {
-  vtb_inst *kept = NULL;
+static bool copy_for_readers(vtb_inst *i) {
+  const vtb_inst *kept = NULL;
   bool any = false;
-  for (int r = 0; r < i->n_results; r++) {
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(i->results[r], &readers);
-    for (size_t k = 0; k < n; k++) {
-      if (!kept) kept = readers[k];
-      if (readers[k] == kept) continue;
-      vtb_builder b = {.module = f->module, .func = f, .before = i, .span = i->span};
+  for (int r = 0; r < i->n_results; r++)
+    for (vtb_inst **k = vtb__readers(i->results[r]); *k; k++) {
+      if (!kept) kept = *k;
+      if (*k == kept) continue;
+      vtb_builder b = vtb__before(i);
       const vtb_inst *copy = vtb_inst_clone(&b, i, i->operands);
       any = true;
-      for (int o = 0; o < readers[k]->n_operands; o++)
+      for (int o = 0; o < (*k)->n_operands; o++)
         for (int s = 0; s < i->n_results; s++)
-          if (readers[k]->operands[o] == i->results[s])
-            vtb_inst_set_operand(readers[k], o, copy->results[s]);
+          if ((*k)->operands[o] == i->results[s]) vtb_inst_set_operand(*k, o, copy->results[s]);
     }
-    vtb_free(readers);
-  }
   return any;
 }
 
@@ -103,38 +91,23 @@ static void copy_around_scans(vtb_func *f) {
   }
   for (vtb_inst *i = f->last, *before; i && ahead && back; i = before) {
     before = i->prev;
-    if (i->n_results > 0 && is_worth_copies(i) && copy_for_readers(f, i)) before = i->prev;
+    if (i->n_results > 0 && is_worth_copies(i) && copy_for_readers(i)) before = i->prev;
   }
 }
 
 /* ---- directions ------------------------------------------------------------------------------ */
 
 static void part(const vtb_gpu *gpu, vtb_inst *fused) {
-  const vtb_func *f = fused->callee;
-  for (const vtb_inst *i = f->first; i; i = i->next)
+  for (const vtb_inst *i = fused->callee->first; i; i = i->next)
     if (!vtb_scan_takes_body(i)) return;
-  vtb_scan s = vtb_scan_of(f->first);
+  vtb_scan s = vtb_scan_of(fused->callee->first);
   if ((double)(s.n_batch * s.n_heads * ((s.V + 31) / 32)) < WARPS_EACH * gpu->processors) return;
-  vtb_builder b = {
-      .module = fused->func->module, .func = fused->func, .before = fused, .span = fused->span};
-  vtb_value **inside = vtb_xcalloc((size_t)f->n_values + 1, sizeof *inside);
-  for (int a = 0; a < f->n_args; a++) inside[f->args[a]->id] = fused->operands[a];
-  vtb__copy_body(&b, f, inside);
-  for (int r = 0; r < fused->n_results; r++)
-    vtb_replace_all(fused->results[r], inside[f->returns[r]->id]);
-  vtb_inst_unlink(fused);
-  vtb_free(inside);
+  vtb__expand(fused);
 }
 
-vtb_status vtb__pass_copy_for_scans(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = c->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
-    for (vtb_inst *i = f->first, *next; i; i = next) {
-      next = i->next;
-      if (vtb_is_scans(i)) part(vtb_gpu_or_default(&c->gpu), i);
-    }
-    copy_around_scans(f);
+void vtb__visit_copy_for_scans(const vtb_pass_context *c, vtb_func *f) {
+  VTB__EACH_INST(f, i, next) {
+    if (vtb_is_scans(i)) part(vtb_gpu_or_default(&c->gpu), i);
   }
-  return VTB_OK;
+  copy_around_scans(f);
 }

@@ -21,28 +21,19 @@
 #include "passes/fuse/fuse.h"
 #include "passes/passes_internal.h"
 
+#include "ir/axes.h"
 #include "ir/kernels.h"
 #include "ir/key.h"
 
-#include <assert.h>
-#include <stdlib.h>
-#include <string.h>
-
 static bool is_leaf_mover(vtb_op op) {
   return op == VTB_OP_pad || op == VTB_OP_permute || op == VTB_OP_shift || op == VTB_OP_concat;
-}
-
-static bool reduces_last_only(const vtb_inst *i) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(i, "axes", &n);
-  return n == 1 && axes[0] == i->operands[0]->type.rank - 1 && vtb_attr_int(i, "keep", 0);
 }
 
 static vtb_kernel_kind kind_of(const vtb_inst *i) {
   const vtb_op_info *info = vtb_op_get(i->op);
   if (info->klass == VTB_CLASS_ELEMENTWISE) return VTB_KERNEL_LOOP;
   if (info->klass == VTB_CLASS_REDUCE)
-    return reduces_last_only(i) ? VTB_KERNEL_ROW : VTB_KERNEL_COL;
+    return vtb_reduces_last(i) && vtb_attr_int(i, "keep", 0) ? VTB_KERNEL_ROW : VTB_KERNEL_COL;
   if (i->op == VTB_OP_iota || i->op == VTB_OP_random || is_leaf_mover(i->op))
     return VTB_KERNEL_LOOP;
   return VTB_KERNEL_NONE;
@@ -164,11 +155,10 @@ static vtb__fuse_node node_new(vtb_inst *i) {
 
 static void analyse(vtb__fuser *f) {
   vtb_func *func = f->func;
-  size_t n_values = (size_t)func->n_values + 1;
-  f->nodes = vtb_xcalloc((size_t)vtb_func_number(func), sizeof *f->nodes);
-  f->node_of = vtb_xmalloc(n_values * sizeof *f->node_of);
-  f->returned = vtb_xcalloc(n_values, sizeof *f->returned);
-  f->reads = vtb_xcalloc(n_values, sizeof *f->reads);
+  f->nodes = VTB_SCRATCH(func, vtb__fuse_node, vtb_func_number(func));
+  f->node_of = VTB_SCRATCH(func, int, func->n_values);
+  f->returned = VTB_SCRATCH(func, bool, func->n_values);
+  f->reads = VTB_SCRATCH(func, int, func->n_values);
   for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
   for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
   for (vtb_inst *i = func->first; i; i = i->next) {
@@ -176,14 +166,6 @@ static void analyse(vtb__fuser *f) {
     for (int r = 0; r < i->n_results; r++) f->node_of[i->results[r]->id] = i->order;
   }
   vtb__groups_init(&f->groups, func, f->node_of);
-}
-
-static void fuser_free(vtb__fuser *f) {
-  vtb__groups_free(&f->groups);
-  vtb_free(f->nodes);
-  vtb_free(f->node_of);
-  vtb_free(f->returned);
-  vtb_free(f->reads);
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -255,13 +237,9 @@ static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
 
 /* Whether all that the group reads is in its place. */
 static bool is_ready(vtb__fuser *f, int group, const bool *placed) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++) {
-      int made = f->node_of[inst->operands[o]->id];
-      int other = made < 0 ? group : vtb__fuse_find(f, made);
-      if (other != group && !placed[other]) return false;
-    }
+  VTB__EACH_READ(f, group, i, v) {
+    int made = f->node_of[(*v)->id], other = made < 0 ? group : vtb__fuse_find(f, made);
+    if (other != group && !placed[other]) return false;
   }
   return true;
 }
@@ -269,8 +247,8 @@ static bool is_ready(vtb__fuser *f, int group, const bool *placed) {
 /* Reorders the function so that every group is contiguous, those that are ready in the order of
  * their ops, over and over, then replaces each by its kernel. */
 static void rewrite(vtb__fuser *f, vtb_map *kernels) {
-  int n = 0, *order = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *order);
-  bool *placed = vtb_xcalloc((size_t)f->groups.n + 1, sizeof *placed);
+  int n = 0, *order = VTB_SCRATCH(f->func, int, f->groups.n);
+  bool *placed = VTB_SCRATCH(f->func, bool, f->groups.n);
   for (int before = -1; n != before;) {
     before = n;
     for (int k = 0; k < f->groups.n; k++) {
@@ -282,24 +260,19 @@ static void rewrite(vtb__fuser *f, vtb_map *kernels) {
   }
   for (int k = 0; k < f->groups.n; k++)
     vtb_check(placed[vtb__fuse_find(f, k)], "fusion made a cycle in @%s", f->func->name);
-  vtb_free(placed);
   cut_sums(f);
   vtb_func_number(f->func);
   for (int k = 0; k < n; k++) rewrite_group(f, order[k], kernels);
-  vtb_free(order);
 }
 
 /* A reduction that drops its axis becomes one that keeps it, and a reshape (a free view): row
  * kernels see one form. */
 static void keep_reduced_axes(vtb_func *func) {
-  for (vtb_inst *i = func->first, *next; i; i = next) {
-    next = i->next;
-    int n;
-    if (i->op != VTB_OP_reduce_sum && i->op != VTB_OP_reduce_max) continue;
-    const int64_t *axes = vtb_attr_ints(i, "axes", &n);
-    if (vtb_attr_int(i, "keep", 0) || n != 1 || axes[0] != i->operands[0]->type.rank - 1) continue;
-    vtb_builder b = {.module = func->module, .func = func, .before = i, .span = i->span};
-    vtb_value *kept = vtb_b_reduce(&b, i->op, i->operands[0], axes, n, true);
+  VTB__EACH_INST(func, i, next) {
+    if (!vtb_reduces_last(i) || vtb_attr_int(i, "keep", 0)) continue;
+    int64_t last = i->operands[0]->type.rank - 1;
+    vtb_builder b = vtb__before(i);
+    vtb_value *kept = vtb_b_reduce(&b, i->op, i->operands[0], &last, 1, true);
     vtb_value *flat = vtb_b_reshape(&b, kept, &i->results[0]->type);
     vtb_replace_all(i->results[0], flat);
     vtb_inst_unlink(i);
@@ -307,17 +280,13 @@ static void keep_reduced_axes(vtb_func *func) {
 }
 
 static void drop_unused_splats(vtb_func *func) {
-  int *uses = vtb_count_uses(func);
-  for (vtb_inst *i = func->first, *next; i; i = next) {
-    next = i->next;
-    if (i->op == VTB_OP_constant && !uses[i->results[0]->id]) vtb_inst_unlink(i);
+  VTB__EACH_INST(func, i, next) {
+    if (i->op == VTB_OP_constant && !vtb_is_read(i->results[0])) vtb_inst_unlink(i);
   }
-  vtb_free(uses);
 }
 
 /* What is not a kernel now are sums of parts. */
 static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
-  fuser_free(f);
   *f = (vtb__fuser){.func = f->func};
   analyse(f);
   vtb__fuse_beside(f, VTB__TOTALS);
@@ -331,8 +300,7 @@ static int strips_of(const vtb_gpu *gpu) {
   return strips ? strips : 32;
 }
 
-vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_fuse(vtb_pass_context *c) {
   vtb_map kernels = {0};
   for (vtb_func *func = c->module->first; func; func = func->next) {
     if (func->kind != VTB_FUNC_PLAIN || !func->first) continue;
@@ -345,8 +313,6 @@ vtb_status vtb__pass_fuse(vtb_pass_context *c, vtb_error *err) {
     rewrite(&f, &kernels);
     if (f.totals) fuse_totals(&f, &kernels);
     drop_unused_splats(func);
-    fuser_free(&f);
   }
   vtb_map_free(&kernels);
-  return VTB_OK;
 }

@@ -28,6 +28,11 @@ typedef struct vtb__fuser {
 } vtb__fuser;
 
 static inline int vtb__fuse_find(vtb__fuser *f, int i) { return vtb__group_of(&f->groups, i); }
+/* What the nodes i of a group read, *v, as often as they do. */
+#define VTB__EACH_READ(f, group, i, v)                                                             \
+  VTB__EACH_NODE(&(f)->groups, group, i)                                                           \
+    for (vtb_value **v = (f)->nodes[i].inst->operands;                                             \
+         v < (f)->nodes[i].inst->operands + (f)->nodes[i].inst->n_operands; v++)
 /* After vtb__groups_path() said no. */
 void vtb__fuse_merge(vtb__fuser *f, int into, int from, vtb_kernel_kind kind,
                      const vtb_type *shape);

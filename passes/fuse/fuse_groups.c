@@ -2,9 +2,9 @@
 #include "passes/fuse/fuse_groups.h"
 
 #include "ir/checks.h"
+#include "passes/passes_internal.h"
 
 #include <assert.h>
-#include <string.h>
 
 int vtb__group_of(vtb__groups *g, int i) {
   while (g->parent[i] != i) i = g->parent[i] = g->parent[g->parent[i]];
@@ -12,12 +12,12 @@ int vtb__group_of(vtb__groups *g, int i) {
 }
 
 static void list_users(vtb__groups *g, const vtb_func *f, const int *node_of) {
-  int *start = g->user_start = vtb_xcalloc((size_t)g->n + 2, sizeof *start);
+  int *start = g->user_start = VTB_SCRATCH(g, int, g->n + 1);
   for (vtb_inst *i = f->first; i; i = i->next)
     for (int o = 0; o < i->n_operands; o++)
       if (node_of[i->operands[o]->id] >= 0) start[node_of[i->operands[o]->id] + 2]++;
   for (int k = 2; k <= g->n + 1; k++) start[k] += start[k - 1];
-  g->users = vtb_xcalloc((size_t)start[g->n + 1] + 1, sizeof *g->users);
+  g->users = VTB_SCRATCH(g, int, start[g->n + 1]);
   /* filling moves each start one node on */
   for (vtb_inst *i = f->first; i; i = i->next)
     for (int o = 0; o < i->n_operands; o++) {
@@ -27,11 +27,10 @@ static void list_users(vtb__groups *g, const vtb_func *f, const int *node_of) {
 }
 
 void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of) {
-  *g = (vtb__groups){.n = vtb_func_number(f)};
-  size_t n = (size_t)g->n + 1;
+  *g = (vtb__groups){.module = f->module, .n = vtb_func_number(f)};
   int **tables[] = {&g->parent, &g->first, &g->last, &g->next, &g->place, &g->at, &g->mark};
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
-    *tables[t] = vtb_xcalloc(n, sizeof(int));
+    *tables[t] = VTB_SCRATCH(g, int, g->n);
   for (int i = 0; i < g->n; i++) {
     g->parent[i] = g->first[i] = g->last[i] = g->place[i] = g->at[i] = i;
     g->next[i] = -1;
@@ -39,29 +38,22 @@ void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of) {
   list_users(g, f, node_of);
 }
 
-void vtb__groups_free(vtb__groups *g) {
-  int *tables[] = {g->users, g->user_start, g->parent, g->first, g->last,
-                   g->next,  g->place,      g->at,     g->mark};
-  for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) vtb_free(tables[t]);
-  vtb_vec_free(&g->stack);
-}
-
 /* Marks the groups that `from` leads to, as far as they stand before `to`; true as soon as one of
  * them leads to `to`. */
 static bool search(vtb__groups *g, int from, int to, bool direct) {
   g->mark[from] = ++g->mark_now;
   g->stack.n = 0;
-  vtb_vec_push(&g->stack, from);
+  vtb__put(g, &g->stack, from);
   while (g->stack.n) {
     int group = g->stack.at[--g->stack.n];
     VTB__EACH_NODE(g, group, i)
-    VTB__EACH_USER(g, i, u) {
-      int user = vtb__group_of(g, *u);
-      if (user == to && (group != from || direct)) return true;
-      if (g->place[user] >= g->place[to] || g->mark[user] == g->mark_now) continue;
-      g->mark[user] = g->mark_now;
-      vtb_vec_push(&g->stack, user);
-    }
+      VTB__EACH_USER(g, i, u) {
+        int user = vtb__group_of(g, *u);
+        if (user == to && (group != from || direct)) return true;
+        if (g->place[user] >= g->place[to] || g->mark[user] == g->mark_now) continue;
+        g->mark[user] = g->mark_now;
+        vtb__put(g, &g->stack, user);
+      }
   }
   return false;
 }
@@ -85,7 +77,7 @@ static void move(vtb__groups *g, int into, int low, int high) {
     int group = g->at[p];
     if (group < 0) continue;
     if (g->mark[group] == g->mark_now)
-      vtb_vec_push(&g->stack, group);
+      vtb__put(g, &g->stack, group);
     else
       put(g, group, to++);
   }
@@ -106,16 +98,7 @@ void vtb__groups_join(vtb__groups *g, int into, int from) {
 
 /* ---- what is said of groups ------------------------------------------------------------------ */
 
-static bool broken(vtb_error *err, const char *fmt, ...) VTB_PRINTF(2, 3);
-static bool broken(vtb_error *err, const char *fmt, ...) {
-  char rule[200];
-  va_list ap;
-  va_start(ap, fmt);
-  vsnprintf(rule, sizeof rule, fmt, ap);
-  va_end(ap);
-  vtb_fail(err, VTB_E_INTERNAL, "groups of fuse: %s", rule);
-  return false;
-}
+#define BROKEN(...) (vtb_fail(err, VTB_E_INTERNAL, "groups of fuse: " __VA_ARGS__) == VTB_OK)
 
 /* Every node leads to one that names its group, and stands in that group's list and no other. */
 static bool check_members(const vtb__groups *g, int *of, vtb_error *err) {
@@ -123,18 +106,18 @@ static bool check_members(const vtb__groups *g, int *of, vtb_error *err) {
   for (int i = 0; i < g->n; i++) {
     int steps = 0;
     for (of[i] = i; g->parent[of[i]] != of[i]; of[i] = g->parent[of[i]])
-      if (++steps > g->n) return broken(err, "node %d leads to no group", i);
+      if (++steps > g->n) return BROKEN("node %d leads to no group", i);
   }
   for (int i = 0; i < g->n; i++) {
     if (of[i] != i) continue;
     for (int k = g->first[i]; k >= 0; k = g->next[k]) {
-      if (of[k] != i) return broken(err, "group %d lists node %d of group %d", i, k, of[k]);
+      if (of[k] != i) return BROKEN("group %d lists node %d of group %d", i, k, of[k]);
       if ((g->next[k] < 0) != (g->last[i] == k))
-        return broken(err, "group %d does not end with node %d", i, g->last[i]);
-      if (++listed > g->n) return broken(err, "group %d lists a node twice", i);
+        return BROKEN("group %d does not end with node %d", i, g->last[i]);
+      if (++listed > g->n) return BROKEN("group %d lists a node twice", i);
     }
   }
-  return listed == g->n || broken(err, "%d of %d nodes are listed", listed, g->n);
+  return listed == g->n || BROKEN("%d of %d nodes are listed", listed, g->n);
 }
 
 /* Groups have places, each its own, and come after those they read. */
@@ -142,23 +125,21 @@ static bool check_places(const vtb__groups *g, const int *of, vtb_error *err) {
   for (int p = 0; p < g->n; p++) {
     int group = g->at[p];
     if (group >= 0 && (of[group] != group || g->place[group] != p))
-      return broken(err, "place %d is not that of group %d", p, group);
+      return BROKEN("place %d is not that of group %d", p, group);
   }
   for (int i = 0; i < g->n; i++) {
     if (g->at[g->place[of[i]]] != of[i])
-      return broken(err, "group %d is not at its place %d", of[i], g->place[of[i]]);
+      return BROKEN("group %d is not at its place %d", of[i], g->place[of[i]]);
     VTB__EACH_USER(g, i, u)
-    if (of[*u] != of[i] && g->place[of[*u]] <= g->place[of[i]])
-      return broken(err, "group %d is placed before group %d, which it reads", of[*u], of[i]);
+      if (of[*u] != of[i] && g->place[of[*u]] <= g->place[of[i]])
+        return BROKEN("group %d is placed before group %d, which it reads", of[*u], of[i]);
   }
   return true;
 }
 
 vtb_status vtb__groups_check(vtb__groups *g, vtb_error *err) {
-  int *of = vtb_xcalloc((size_t)g->n + 1, sizeof *of);
-  bool good = check_members(g, of, err) && check_places(g, of, err);
-  vtb_free(of);
-  return good ? VTB_OK : VTB_E_INTERNAL;
+  int *of = VTB_SCRATCH(g, int, g->n);
+  return check_members(g, of, err) && check_places(g, of, err) ? VTB_OK : VTB_E_INTERNAL;
 }
 
 void vtb__groups_sort(vtb__groups *g) {

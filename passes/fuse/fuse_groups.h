@@ -9,7 +9,8 @@
 
 #include "ir/ir.h"
 
-typedef struct vtb__groups {
+typedef struct vtb__groups { /* in its scratch memory */
+  vtb_module *module;
   int n;      /* nodes */
   int *users; /* of node i: users[user_start[i]] up to users[user_start[i + 1]], one an operand */
   int *user_start;
@@ -23,7 +24,6 @@ typedef struct vtb__groups {
 /* Every instruction alone. Numbers the function; node_of gives the node that makes a value by its
  * id, -1 for arguments. */
 void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of);
-void vtb__groups_free(vtb__groups *g);
 int vtb__group_of(vtb__groups *g, int node);
 
 /* Whether a path leads from one of the two groups to the other, in either direction, through a

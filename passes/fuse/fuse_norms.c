@@ -62,13 +62,9 @@ static bool is_prepared(const fusing *s, const vtb_value *v) {
       if (!is_prepared(s, v->def->operands[o])) return false;
     return v->def->op != VTB_OP_random;
   }
-  if (v->func == s->module->entry) {
-    vtb_role role = v->func->arg_info[v->index].role;
-    return role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
-  }
-  for (size_t g = 0; g < s->n_funcs; g++)
-    for (const vtb_inst *i = s->funcs[g]->first; i; i = i->next)
-      if (i->callee == v->func && !is_prepared(s, i->operands[v->index])) return false;
+  if (v->func == s->module->entry) return vtb__is_parameter(v);
+  for (vtb_inst **call = vtb__calls_of(v->func); *call; call++)
+    if (!is_prepared(s, (*call)->operands[v->index])) return false;
   return true;
 }
 
@@ -100,16 +96,14 @@ static bool is_ours(const fusing *s, const vtb_inst *i) {
 
 /* Whether nobody but products of rounded factors and prepared weights reads the rows. */
 static bool are_taken(const fusing *s, const vtb_value *normed) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(normed, &readers);
-  bool can = n > 0 && !vtb_is_returned(normed) && normed->type.rank < VTB_MAX_RANK;
-  for (size_t k = 0; k < n && can; k++) {
-    const vtb_inst *i = readers[k];
+  vtb_inst **r = vtb__readers(normed);
+  bool can = *r && !vtb_is_returned(normed) && normed->type.rank < VTB_MAX_RANK;
+  for (; *r && can; r++) {
+    const vtb_inst *i = *r;
     can = is_ours(s, i) && is_linear(i) && vtb_factors_of(i) == VTB_FACTORS_BF16 &&
           i->operands[0] == normed && i->operands[1] != normed && is_prepared(s, i->operands[1]) &&
           (i->n_operands < 3 || i->operands[2] != normed);
   }
-  vtb_free(readers);
   return can;
 }
 
@@ -122,7 +116,7 @@ static bool is_of_rows(const vtb_value *v, const vtb_value *x) {
 /* Whether a product makes x, or will have taken what makes it: its kernel keeps statistics. It
  * has no sums of a row to make x of. */
 static bool is_made_by_product(const fusing *s, const vtb_value *x) {
-  bool *of = vtb_xcalloc((size_t)x->func->n_values + 1, sizeof *of), made = false, rows = false;
+  bool *of = VTB_SCRATCH(x->func, bool, x->func->n_values), made = false, rows = false;
   of[x->id] = true;
   for (const vtb_inst *i = x->def; i; i = i->prev) {
     if (!i->n_results || !of[i->results[0]->id]) continue;
@@ -132,7 +126,6 @@ static bool is_made_by_product(const fusing *s, const vtb_value *x) {
       rows |= is_of_rows(i->operands[o], x);
     }
   }
-  vtb_free(of);
   return made && !rows;
 }
 
@@ -147,21 +140,20 @@ static bool is_wanted(const fusing *s, vtb_value *v, vtb__norm *n) {
 
 void vtb__want(fusing *s, vtb_value *x) {
   if (vtb__source_of(s, x)) return;
-  vtb_vec_push(&s->sources, ((vtb__source){.x = x}));
+  vtb__put(s, &s->sources, ((vtb__source){.x = x}));
   if (x->def && x->def->op == VTB_OP_call) vtb__want(s, x->def->callee->returns[x->index]);
   if (x->def || x->func == s->module->entry) return;
-  for (size_t g = 0; g < s->n_funcs; g++)
-    for (vtb_inst *i = s->funcs[g]->first; i; i = i->next)
-      if (i->callee == x->func) vtb__want(s, i->operands[x->index]);
+  for (vtb_inst **call = vtb__calls_of(x->func); *call; call++)
+    vtb__want(s, (*call)->operands[x->index]);
 }
 
 /* How often a run goes through f. */
 static double times_of(const fusing *s, const vtb_func *f) {
   double times = f == s->module->entry;
-  for (size_t g = 0; g < s->n_funcs; g++) {
+  for (vtb_inst **call = vtb__calls_of(f), *first; (first = *call);) {
     int calls = 0;
-    for (const vtb_inst *i = s->funcs[g]->first; i; i = i->next) calls += i->callee == f;
-    if (calls) times += calls * times_of(s, s->funcs[g]);
+    for (; *call && (*call)->func == first->func; call++) calls++;
+    times += calls * times_of(s, first->func);
   }
   return times;
 }
@@ -205,10 +197,7 @@ static vtb_value *row_sum(vtb_builder *b, vtb_value *x) {
   return vtb_b_reduce(b, VTB_OP_reduce_sum, x, (const int64_t[]){x->type.rank - 1}, 1, true);
 }
 
-static vtb_value *rounded(vtb_builder *b, vtb_value *x) {
-  vtb_attr to = VTB_A_STR("to", vtb_dtype_name(VTB_BF16));
-  return vtb_build(b, VTB_OP_cast, &x, 1, &to, 1)->results[0];
-}
+static vtb_value *rounded(vtb_builder *b, vtb_value *x) { return vtb_b_cast(b, x, VTB_BF16); }
 
 /* v as of another rank: without its last axis, or with axes of size 1 behind. */
 static vtb_value *ranked(vtb_builder *b, vtb_value *v, int rank) {
@@ -278,8 +267,7 @@ static void extend(const fusing *s, vtb_inst *call) {
 
 static void keep_rows(const fusing *s, vtb_func *f) {
   keep_arguments(s, f);
-  for (vtb_inst *i = f->first, *next; i; i = next) {
-    next = i->next;
+  VTB__EACH_INST(f, i, next) {
     if (i->op == VTB_OP_call) extend(s, i);
     for (int r = 0; r < i->n_results && i->op != VTB_OP_call; r++)
       if (vtb__source_of(s, i->results[r])) keep(s, vtb__source_of(s, i->results[r]), next);
@@ -358,10 +346,7 @@ static void norm_behind(const fusing *s, const vtb__source *x, const vtb__norm *
 static void take_norm(const fusing *s, const vtb__norm *n) {
   const vtb__source *x = vtb__source_of(s, n->x);
   vtb_check(x && x->kept[NARROW], "nobody gives the rows of a norm");
-  vtb_inst **readers;
-  size_t n_readers = vtb_value_readers(n->y, &readers);
-  for (size_t r = 0; r < n_readers; r++) norm_behind(s, x, n, readers[r]);
-  vtb_free(readers);
+  for (vtb_inst **r = vtb__readers(n->y); *r; r++) norm_behind(s, x, n, *r);
 }
 
 /* ---- the pass -------------------------------------------------------------------------------- */
@@ -371,33 +356,25 @@ static void find_norms(fusing *s) {
   for (size_t g = 0; g < s->n_funcs; g++)
     for (vtb_inst *i = s->funcs[g]->first; i; i = i->next)
       if ((i->op == VTB_OP_mul || i->op == VTB_OP_add) && is_wanted(s, i->results[0], &norm)) {
-        vtb_vec_push(&s->norms, norm);
+        vtb__put(s, &s->norms, norm);
         vtb__want(s, norm.x);
       }
 }
 
-vtb_status vtb__pass_fuse_norms(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_fuse_norms(vtb_pass_context *c) {
   fusing s = {.module = c->module, .library = c->library, .n_kept = REST};
-  vtb_func **all;
-  if (c->precision != VTB_PRECISION_BF16_ALL) return VTB_OK;
-  size_t n = vtb_module_post_order(c->module->entry, &all);
-  s.funcs = vtb_xcalloc(n + 1, sizeof *s.funcs);
-  for (size_t i = 0; i < n; i++)
-    if (all[i]->kind == VTB_FUNC_PLAIN) s.funcs[s.n_funcs++] = all[i];
+  if (c->precision != VTB_PRECISION_BF16_ALL) return;
+  s.funcs = vtb__callees_first(c->module, c->module->entry);
+  for (vtb_func **f = s.funcs; *f; f++)
+    if ((*f)->kind == VTB_FUNC_PLAIN) s.funcs[s.n_funcs++] = *f;
   vtb__join_stream_arguments(&s);
   find_norms(&s);
   s.n_kept += vtb__can_halve(&s);
-  bool taken = pays(&s, vtb_gpu_or_default(&c->gpu));
-  for (size_t g = 0; g < s.n_funcs && taken; g++) keep_rows(&s, s.funcs[g]);
-  for (size_t i = 0; i < s.norms.n && taken; i++) take_norm(&s, &s.norms.at[i]);
-  if (taken && s.n_kept > REST) vtb__halve(&s);
-  for (size_t i = 0; i < s.sources.n && taken; i++)
+  if (!pays(&s, vtb_gpu_or_default(&c->gpu))) return;
+  for (size_t g = 0; g < s.n_funcs; g++) keep_rows(&s, s.funcs[g]);
+  for (size_t i = 0; i < s.norms.n; i++) take_norm(&s, &s.norms.at[i]);
+  if (s.n_kept > REST) vtb__halve(&s);
+  for (size_t i = 0; i < s.sources.n; i++)
     if (s.sources.at[i].first) join(s.sources.at[i].first, s.sources.at[i].last, VTB_KERNEL_ROW);
-  vtb_vec_free(&s.sources);
-  vtb_vec_free(&s.norms);
-  vtb_free(s.funcs);
-  vtb_free(all);
-  if (taken) vtb__change_dce(c);
-  return VTB_OK;
+  vtb__change_dce(c);
 }

@@ -11,37 +11,32 @@
  * element, not as 6. Declines, for all streams, if anything reads one that is not elementwise, a
  * sum of a row, or a product that adds it.
  */
+#include "ir/axes.h"
 #include "passes/fuse/fuse_norms.h"
 
 /* ---- whether --------------------------------------------------------------------------------- */
 
 /* Arguments that are one value at every call are one argument. */
-static void join_arguments(fusing *s, vtb_func *f) {
+static void join_arguments(vtb_func *f) {
+  vtb_inst **calls = vtb__calls_of(f);
   for (int a = 0; a < f->n_args; a++)
     for (int b = a + 1; b < f->n_args; b++) {
-      bool same = vtb_type_equal(&f->args[a]->type, &f->args[b]->type), called = false;
-      for (size_t g = 0; g < s->n_funcs && same; g++)
-        for (const vtb_inst *i = s->funcs[g]->first; i && same; i = i->next) {
-          if (i->callee != f) continue;
-          called = true;
-          same = i->op == VTB_OP_call && i->operands[a] == i->operands[b];
-        }
-      if (same && called) vtb_replace_all(f->args[b], f->args[a]);
+      bool same = *calls && vtb_type_equal(&f->args[a]->type, &f->args[b]->type);
+      for (vtb_inst **call = calls; *call && same; call++)
+        same = (*call)->op == VTB_OP_call && (*call)->operands[a] == (*call)->operands[b];
+      if (same) vtb_replace_all(f->args[b], f->args[a]);
     }
 }
 
 void vtb__join_stream_arguments(fusing *s) {
   for (size_t g = s->n_funcs; g-- > 0;) /* callers first */
-    if (s->funcs[g] != s->module->entry) join_arguments(s, s->funcs[g]);
+    if (s->funcs[g] != s->module->entry) join_arguments(s->funcs[g]);
 }
 
 static bool reads_halves(const fusing *s, const vtb_inst *i, const vtb_value *x) {
   const vtb_op_class klass = vtb_op_get(i->op)->klass;
   const bool einsum = i->op == VTB_OP_einsum, call = i->op == VTB_OP_call;
-  int n = 0;
-  const int64_t *axes = klass == VTB_CLASS_REDUCE ? vtb_attr_ints(i, "axes", &n) : NULL;
-  bool can =
-      klass == VTB_CLASS_ELEMENTWISE || (n == 1 && axes[0] == x->type.rank - 1) || call || einsum;
+  bool can = klass == VTB_CLASS_ELEMENTWISE || vtb_reduces_last(i) || call || einsum;
   for (int o = 0; can && o < i->n_operands; o++) {
     if (i->operands[o] != x) continue;
     if (call) can = vtb__source_of(s, i->callee->args[o]) || !vtb_is_read(i->callee->args[o]);
@@ -66,10 +61,7 @@ bool vtb__can_halve(fusing *s) {
   bool can = true;
   for (size_t k = 0; k < s->sources.n && can; k++) {
     const vtb_value *x = s->sources.at[k].x;
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(x, &readers);
-    for (size_t i = 0; i < n && can; i++) can = reads_halves(s, readers[i], x);
-    vtb_free(readers);
+    for (vtb_inst **r = vtb__readers(x); *r && can; r++) can = reads_halves(s, *r, x);
     can &= x->func != s->module->entry || !vtb_is_returned(x);
   }
   return can;
@@ -84,8 +76,7 @@ static bool keeps(const vtb__source *x, const vtb_inst *i) {
 }
 
 static void read_both(const fusing *s, vtb_inst *reader, const vtb__source *x) {
-  vtb_func *f = reader->func;
-  vtb_builder b = {.module = f->module, .func = f, .before = reader, .span = reader->span};
+  vtb_builder b = vtb__before(reader);
   vtb_value *wide = vtb_b_binary(&b, VTB_OP_add, x->kept[NARROW], x->kept[REST]);
   if (reader->op == VTB_OP_einsum) { /* a product takes the sum */
     vtb_value *bare =
@@ -102,10 +93,7 @@ static void read_both(const fusing *s, vtb_inst *reader, const vtb__source *x) {
 void vtb__halve(const fusing *s) {
   for (size_t k = 0; k < s->sources.n; k++) {
     const vtb__source *x = &s->sources.at[k];
-    vtb_inst **readers;
-    size_t n = vtb_value_readers(x->x, &readers);
-    for (size_t i = 0; i < n; i++)
-      if (readers[i]->op != VTB_OP_call && !keeps(x, readers[i])) read_both(s, readers[i], x);
-    vtb_free(readers);
+    for (vtb_inst **r = vtb__readers(x->x); *r; r++)
+      if ((*r)->op != VTB_OP_call && !keeps(x, *r)) read_both(s, *r, x);
   }
 }

@@ -15,6 +15,7 @@
  * pass may have better use for one of them, and those that make parts of one small value, which
  * would be a launch each: one rule over a table of kinds.
  */
+#include "ir/axes.h"
 #include "ir/recurrence.h"
 #include "passes/fuse/fuse.h"
 #include "passes/passes_internal.h"
@@ -23,25 +24,18 @@
 
 /* Whether v is what a scan's adjoint that takes a body is given. */
 static bool is_given_to_scan(const vtb_value *v) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool given = false;
-  for (size_t r = 0; r < n && !given; r++)
-    given = readers[r]->op == VTB_OP_reshape ? is_given_to_scan(readers[r]->results[0])
-            : readers[r]->op == VTB_OP_linscan_grad && vtb_scan_takes_body(readers[r])
-                ? readers[r]->operands[vtb_scan_of(readers[r]).at.dy] == v
-                : false;
-  vtb_free(readers);
-  return given;
+  for (vtb_inst **r = vtb__readers(v); *r; r++)
+    if ((*r)->op == VTB_OP_reshape ? is_given_to_scan((*r)->results[0])
+                                   : (*r)->op == VTB_OP_linscan_grad && vtb_scan_takes_body(*r) &&
+                                         (*r)->operands[vtb_scan_of(*r).at.dy] == v)
+      return true;
+  return false;
 }
 
 /* Whether the sums will stand beside a scan's adjoint (grow.c). */
 static bool is_beside_scan(vtb__fuser *f, int group) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++)
-      if (is_given_to_scan(inst->operands[o])) return true;
-  }
+  VTB__EACH_READ(f, group, i, v)
+    if (is_given_to_scan(*v)) return true;
   return false;
 }
 
@@ -50,26 +44,18 @@ static bool is_beside_scan(vtb__fuser *f, int group) {
 /* A kernel's blocks walk strips of rows, as many as fill a GPU twice, a warp at least one row. */
 enum { SMALL = 4096, LEAST_ROWS = 8, MOST_COLUMNS = 4096, MOST_PARTS = 1 << 20 };
 
-static bool is_leading_sum(const vtb_inst *i, int *n_axes) {
-  const int64_t *axes = vtb_attr_ints(i, "axes", n_axes);
-  if (i->op != VTB_OP_reduce_sum || *n_axes < 1 || *n_axes >= i->operands[0]->type.rank)
-    return false;
-  for (int a = 0; a < *n_axes; a++)
-    if (axes[a] != a) return false;
-  return true;
-}
-
 /* How many leading axes the column sums of a group are over; 0 if they differ or have no strips. */
 static int strip_of(vtb__fuser *f, int group) {
   const vtb_type *t = &f->nodes[group].shape;
-  int strip = 0, n;
+  int strip = 0;
   if (t->rank < 2 || f->nodes[group].has_leaf) return 0;
   int64_t columns = t->dim[t->rank - 1].size;
   if (columns < 2 || columns > MOST_COLUMNS || vtb_type_count(t) == 0) return 0;
   VTB__EACH_NODE(&f->groups, group, i) {
     const vtb_inst *inst = f->nodes[i].inst;
     if (vtb_op_get(inst->op)->klass != VTB_CLASS_REDUCE) continue;
-    if (!is_leading_sum(inst, &n) || (strip && n != strip) ||
+    int n = inst->op == VTB_OP_reduce_sum ? vtb_reduces_leading(inst) : 0;
+    if (n < 1 || n >= t->rank || (strip && n != strip) ||
         !vtb_type_equal(&inst->operands[0]->type, t))
       return 0;
     strip = n;
@@ -80,15 +66,12 @@ static int strip_of(vtb__fuser *f, int group) {
 /* Whether the group alone reads a product: it may become its epilogue. */
 static bool may_be_epilogue(vtb__fuser *f, int group) {
   if (f->nodes[group].kind != VTB_KERNEL_LOOP) return false;
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++) {
-      int p = f->node_of[inst->operands[o]->id];
-      if (p < 0 || f->nodes[p].inst->op != VTB_OP_einsum) continue;
-      bool alone = !f->returned[inst->operands[o]->id];
-      VTB__EACH_USER(&f->groups, p, u) alone &= vtb__fuse_find(f, *u) == group;
-      if (alone) return true;
-    }
+  VTB__EACH_READ(f, group, i, v) {
+    int p = f->node_of[(*v)->id];
+    if (p < 0 || f->nodes[p].inst->op != VTB_OP_einsum) continue;
+    bool alone = !f->returned[(*v)->id];
+    VTB__EACH_USER(&f->groups, p, u) alone &= vtb__fuse_find(f, *u) == group;
+    if (alone) return true;
   }
   return false;
 }
@@ -96,18 +79,14 @@ static bool may_be_epilogue(vtb__fuser *f, int group) {
 /* Whether the group reads the result of a scan that takes it in, with the sums of what it makes
  * (grow.c). */
 static bool is_behind_scan(vtb__fuser *f, int group) {
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++) {
-      const vtb_inst *made = vtb_behind_reshapes(inst->operands[o])->def;
-      int other = made && made->n_results ? f->node_of[made->results[0]->id] : -1;
-      if (made && made->op == VTB_OP_linscan_grad && vtb_scan_takes_body(made)) return true;
-      /* or of a loop that does */
-      if (other >= 0 && vtb__fuse_find(f, other) != group &&
-          f->nodes[vtb__fuse_find(f, other)].kind == VTB_KERNEL_LOOP &&
-          is_behind_scan(f, vtb__fuse_find(f, other)))
-        return true;
-    }
+  VTB__EACH_READ(f, group, i, v) {
+    const vtb_inst *made = vtb_behind_reshapes(*v)->def;
+    if (!made || !made->n_results) continue;
+    if (made->op == VTB_OP_linscan_grad && vtb_scan_takes_body(made)) return true;
+    /* or of a loop that does */
+    int other = vtb__fuse_find(f, f->node_of[made->results[0]->id]);
+    if (other != group && f->nodes[other].kind == VTB_KERNEL_LOOP && is_behind_scan(f, other))
+      return true;
   }
   return false;
 }
@@ -135,12 +114,10 @@ static bool is_read_by_taker(vtb__fuser *f, int node) {
 static bool is_wanted(vtb__fuser *f, int group) {
   if (f->nodes[group].kind != VTB_KERNEL_LOOP || f->nodes[group].strip) return false;
   if (is_behind_scan(f, group)) return true;
-  VTB__EACH_NODE(&f->groups, group, i) {
-    const vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++)
-      if (takes_others(vtb_behind_reshapes(inst->operands[o])->def)) return true;
+  VTB__EACH_READ(f, group, i, v)
+    if (takes_others(vtb_behind_reshapes(*v)->def)) return true;
+  VTB__EACH_NODE(&f->groups, group, i)
     if (is_read_by_taker(f, i)) return true;
-  }
   return false;
 }
 
@@ -175,7 +152,8 @@ static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out)
       continue;
     for (int o = 0; o < whole->n_operands; o++) {
       int part = f->node_of[whole->operands[o]->id];
-      if (part >= 0 && vtb__fuse_find(f, part) != g) vtb_vec_push(out, vtb__fuse_find(f, part));
+      if (part >= 0 && vtb__fuse_find(f, part) != g)
+        vtb__put(f->func, out, vtb__fuse_find(f, part));
     }
   }
 }
@@ -201,16 +179,13 @@ static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__fuse_l
       f->reads[v->id] = f->reads_now;
       int made = f->node_of[v->id];
       size_t first = out->n;
-      if (made >= 0) vtb_vec_push(out, vtb__fuse_find(f, made));
-      vtb_inst **readers;
-      size_t n = vtb_value_readers(v, &readers);
-      for (size_t k = 0; k < n; k++) {
-        int g = vtb__fuse_find(f, readers[k]->order);
+      if (made >= 0) vtb__put(f->func, out, vtb__fuse_find(f, made));
+      for (vtb_inst **k = vtb__readers(v); *k; k++) {
+        int g = vtb__fuse_find(f, (*k)->order);
         bool known = false;
         for (size_t l = first; l < out->n; l++) known |= out->at[l] == g;
-        if (!known) vtb_vec_push(out, g);
+        if (!known) vtb__put(f->func, out, g);
       }
-      vtb_free(readers);
     }
   }
 }
@@ -243,7 +218,7 @@ static bool fits(vtb__fuser *f, const rule *r, int a, int b) {
 static void list_all(vtb__fuser *f, vtb__fuse_list *out) {
   out->n = 0;
   for (int i = 0; i < f->groups.n; i++)
-    if (vtb__fuse_find(f, i) == i) vtb_vec_push(out, i);
+    if (vtb__fuse_find(f, i) == i) vtb__put(f->func, out, i);
 }
 
 /* The group that may join a and has most in common with it, the first of these; -1: none. */
@@ -280,7 +255,6 @@ bool vtb__fuse_beside(vtb__fuser *f, vtb__fuse_rule which) {
     for (int b; vtb__fuse_find(f, i) == i && (b = partner_of(f, r, i, &list)) >= 0; any = true)
       put_beside(f, r, i, b);
   }
-  vtb_vec_free(&list);
   return any;
 }
 
@@ -298,7 +272,7 @@ static int64_t count_parts(int64_t rows, int64_t owners, int64_t wanted) {
 vtb_inst *vtb__fuse_cut(const vtb__fuser *f, vtb_inst *inst, vtb_inst *behind) {
   vtb_value *old = inst->results[0];
   const vtb_type *t = &inst->operands[0]->type;
-  vtb_builder b = {.module = f->func->module, .func = f->func, .before = inst, .span = inst->span};
+  vtb_builder b = vtb__before(inst);
   int64_t rows = 1, owners = 1;
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
@@ -310,7 +284,7 @@ vtb_inst *vtb__fuse_cut(const vtb__fuser *f, vtb_inst *inst, vtb_inst *behind) {
   b.before = behind;
   if (total->type.dim[0].size > 1)
     total = vtb_b_reduce(&b, VTB_OP_reduce_sum, total, (const int64_t[]){0}, 1, false);
-  if (!vtb_type_equal(&total->type, &old->type)) total = vtb_b_reshape(&b, total, &old->type);
+  total = vtb_b_shaped(&b, total, &old->type);
   vtb__stand_in(old, total);
   vtb_inst_unlink(inst);
   return parts;

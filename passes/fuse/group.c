@@ -42,14 +42,10 @@ static bool is_view(const vtb__group *g, const vtb_inst *i) {
 }
 
 bool vtb__group_is_read(const vtb__group *g, const vtb_value *v) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  bool any = vtb_is_returned(v);
-  for (size_t r = 0; r < n && !any; r++)
-    any = is_view(g, readers[r]) ? vtb__group_is_read(g, readers[r]->results[0])
-                                 : !vtb__group_has(g, readers[r]);
-  vtb_free(readers);
-  return any;
+  for (vtb_inst **r = vtb__readers(v); *r; r++)
+    if (is_view(g, *r) ? vtb__group_is_read(g, (*r)->results[0]) : !vtb__group_has(g, *r))
+      return true;
+  return vtb_is_returned(v);
 }
 
 bool vtb__group_reads_alone(const vtb__group *g, const vtb_inst *i) {
@@ -67,18 +63,14 @@ bool vtb__group_needs(const vtb__group *g, const vtb_inst *i) {
 
 /* ---- where it stands ------------------------------------------------------------------------- */
 
-static vtb_inst *first_member(const vtb__group *g) {
-  vtb_inst *first = g->at[0];
-  for (int m = 1; m < g->n; m++)
-    if (g->at[m]->order < first->order) first = g->at[m];
-  return first;
-}
-
-static vtb_inst *last_member(const vtb__group *g) {
-  vtb_inst *last = g->at[0];
-  for (int m = 1; m < g->n; m++)
-    if (g->at[m]->order > last->order) last = g->at[m];
-  return last;
+/* The first in the order of the function, or the last. */
+static vtb_inst *member_at(const vtb__group *g, bool last) {
+  vtb_inst *found = g->at[0];
+  for (int m = 1; m < g->n; m++) {
+    vtb_inst *i = g->at[m];
+    if (last ? i->order > found->order : i->order < found->order) found = i;
+  }
+  return found;
 }
 
 /* By order from `first` on: whether an instruction outside is computed of what members make. */
@@ -88,10 +80,10 @@ typedef struct dependents {
 } dependents;
 
 static dependents find_dependents(const vtb__group *g) {
-  vtb_inst *from = first_member(g);
-  int last = last_member(g)->order;
+  vtb_inst *from = member_at(g, false);
+  int last = member_at(g, true)->order;
   dependents d = {.first = from->order, .n = last + 1 - from->order};
-  d.on = vtb_xcalloc((size_t)d.n + 1, sizeof *d.on);
+  d.on = VTB_SCRATCH(g->func, bool, d.n);
   for (const vtb_inst *i = from; i && i->order <= last; i = i->next)
     for (int o = 0; o < i->n_operands; o++) {
       const vtb_inst *def = i->operands[o]->def;
@@ -123,20 +115,18 @@ static const vtb_value *source_of(const vtb__group *g, const vtb_value *v) {
 
 bool vtb__group_is_whole(const vtb__group *g) {
   dependents d = find_dependents(g);
-  bool whole = true;
-  for (int m = 0; m < g->n && whole; m++)
-    for (int o = 0; o < g->at[m]->n_operands && whole; o++) {
+  for (int m = 0; m < g->n; m++)
+    for (int o = 0; o < g->at[m]->n_operands; o++) {
       const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
-      whole = !def || vtb__group_has(g, def) || !depends(&d, def);
+      if (def && !vtb__group_has(g, def) && depends(&d, def)) return false;
     }
-  vtb_free(d.on);
-  return whole;
+  return true;
 }
 
 /* Right behind what the group reads: before which instruction. */
 static vtb_inst *place_of(const vtb__group *g) {
   const vtb_inst *last = NULL;
-  if (g->loop) return last_member(g);
+  if (g->loop) return member_at(g, true);
   for (int m = 0; m < g->n; m++)
     for (int o = 0; o < g->at[m]->n_operands; o++) {
       const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
@@ -148,7 +138,7 @@ static vtb_inst *place_of(const vtb__group *g) {
 /* What depends on the group and stands before its kernel moves behind it. */
 static void move_dependents(const vtb__group *g, const dependents *d, const vtb_inst *kernel,
                             vtb_inst *behind) {
-  vtb_inst *from = first_member(g);
+  vtb_inst *from = member_at(g, false);
   if (from->order >= kernel->order) return;
   for (vtb_inst *i = from, *next; i != kernel; i = next) {
     next = i->next;
@@ -192,7 +182,7 @@ typedef struct kernel {
   vtb_func *func;
   vtb_builder b;
   VTB_VEC(known) inside;
-  VTB_VEC(vtb_value *) inputs;
+  VTB_VEC(vtb_value *) inputs, results;
 } kernel;
 
 static vtb_value *find_inside(const kernel *k, const vtb_value *v) {
@@ -202,14 +192,14 @@ static vtb_value *find_inside(const kernel *k, const vtb_value *v) {
 }
 
 static vtb_value *know(kernel *k, const vtb_value *outer, vtb_value *inner) {
-  vtb_vec_push(&k->inside, ((known){outer, inner}));
+  vtb__put(&k->b, &k->inside, ((known){outer, inner}));
   return inner;
 }
 
 static vtb_value *argument(kernel *k, vtb_value *v) {
   vtb_type t = v->type; /* kernels read it as f32, whatever memory holds */
   t.dtype = vtb_is_half(t.dtype) ? VTB_F32 : t.dtype;
-  vtb_vec_push(&k->inputs, v);
+  vtb__put(&k->b, &k->inputs, v);
   return vtb_func_add_arg(k->func, v->name, t);
 }
 
@@ -233,56 +223,43 @@ static vtb_value *operand_inside(kernel *k, const vtb_inst *i, int o) {
 }
 
 static void copy_member(kernel *k, const vtb_inst *i) {
-  vtb_value **operands = vtb_xcalloc((size_t)i->n_operands + 1, sizeof *operands);
+  vtb_value **operands = VTB_SCRATCH(&k->b, vtb_value *, i->n_operands);
   for (int o = 0; o < i->n_operands; o++) operands[o] = operand_inside(k, i, o);
-  if (i->op == VTB_OP_fused) {
-    const vtb_func *f = i->callee;
-    vtb_value **body = vtb_xcalloc((size_t)f->n_values + 1, sizeof *body);
-    for (int a = 0; a < f->n_args; a++) body[f->args[a]->id] = operands[a];
-    vtb__copy_body(&k->b, f, body);
-    for (int r = 0; r < i->n_results; r++) know(k, i->results[r], body[f->returns[r]->id]);
-    vtb_free(body);
-  } else {
-    const vtb_inst *copy = vtb_inst_clone(&k->b, i, operands);
-    for (int r = 0; r < i->n_results; r++) know(k, i->results[r], copy->results[r]);
-  }
-  vtb_free(operands);
+  vtb_value **made = i->op == VTB_OP_fused ? vtb__inlined(&k->b, i->callee, operands)
+                                           : vtb_inst_clone(&k->b, i, operands)->results;
+  for (int r = 0; r < i->n_results; r++) know(k, i->results[r], made[r]);
 }
 
-vtb_status vtb__group_check(const vtb__group *g, vtb_error *err) {
+/* What is wrong with the group, NULL: nothing. */
+static const char *flaw_of(const vtb__group *g) {
   const vtb_func *f = g->func;
-  if (g->n < 1 || g->n > VTB__GROUP_MOST)
-    return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has %d members", f->name, g->n);
-  if (!vtb__group_has(g, g->anchor))
-    return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s is without its anchor", f->name);
+  if (g->n < 1 || g->n > VTB__GROUP_MOST) return vtb__text(f, "has %d members", g->n);
+  if (!vtb__group_has(g, g->anchor)) return "is without its anchor";
   for (int m = 0; m < g->n; m++) {
     const vtb_inst *i = g->at[m];
     const char *op = vtb_op_get(i->op)->name;
-    if (i->func != f)
-      return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s of @%s", f->name, op,
-                      i->func->name);
+    if (i->func != f) return vtb__text(f, "has a %s of @%s", op, i->func->name);
     if ((i->prev ? i->prev->next : f->first) != i)
-      return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s that is not in it", f->name,
-                      op);
+      return vtb__text(f, "has a %s that is not in it", op);
     for (int k = 0; k < m; k++)
-      if (g->at[k] == i)
-        return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s has a %s twice", f->name, op);
+      if (g->at[k] == i) return vtb__text(f, "has a %s twice", op);
   }
-  if (vtb__group_is_whole(g)) return VTB_OK;
-  return vtb_fail(err, VTB_E_INTERNAL,
-                  "a group of @%s has no place between what it reads and what reads it", f->name);
+  return vtb__group_is_whole(g) ? NULL : "has no place between what it reads and what reads it";
+}
+
+vtb_status vtb__group_check(const vtb__group *g, vtb_error *err) {
+  const char *flaw = flaw_of(g);
+  if (!flaw) return VTB_OK;
+  return vtb_fail(err, VTB_E_INTERNAL, "a group of @%s %s", g->func->name, flaw);
 }
 
 /* Reshapes of v that nothing outside reads. */
 static void drop_views(const vtb__group *g, const vtb_value *v) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
-  for (size_t r = 0; r < n; r++) {
-    if (!is_view(g, readers[r])) continue;
-    drop_views(g, readers[r]->results[0]);
-    if (!vtb__group_is_read(g, readers[r]->results[0])) vtb_inst_unlink(readers[r]);
+  for (vtb_inst **r = vtb__readers(v); *r; r++) {
+    if (!is_view(g, *r)) continue;
+    drop_views(g, (*r)->results[0]);
+    if (!vtb__group_is_read(g, (*r)->results[0])) vtb_inst_unlink(*r);
   }
-  vtb_free(readers);
 }
 
 static bool is_result(const vtb__group *g, const vtb_inst *i, int r) {
@@ -291,20 +268,16 @@ static bool is_result(const vtb__group *g, const vtb_inst *i, int r) {
          vtb__group_is_read(g, i->results[r]);
 }
 
-/* The body; what is read outside goes to `results`. */
-typedef VTB_VEC(vtb_value *) value_list;
-static void fill(kernel *k, vtb__group *g, value_list *results) {
-  value_list returns = {0};
+/* The body, and what is read outside. */
+static void fill(kernel *k, vtb__group *g) {
   sort_members(g);
   for (int m = 0; m < g->n; m++) copy_member(k, g->at[m]);
   for (int m = 0; m < g->n; m++)
     for (int r = 0; r < g->at[m]->n_results; r++) {
       if (!is_result(g, g->at[m], r)) continue;
-      vtb_vec_push(results, g->at[m]->results[r]);
-      vtb_vec_push(&returns, find_inside(k, g->at[m]->results[r]));
+      vtb__put(&k->b, &k->results, g->at[m]->results[r]);
+      vtb_func_add_return(k->func, find_inside(k, g->at[m]->results[r]), NULL);
     }
-  vtb_func_set_returns(k->func, returns.at, NULL, (int)returns.n);
-  vtb_vec_free(&returns);
 }
 
 /* Whoever read a result reads the kernel's, whose axes get the names that were known there. */
@@ -315,14 +288,14 @@ static void take_place(vtb_value *old, vtb_value *now) {
 
 /* Whoever read the results reads the kernel's; the members are gone, and the orders, of which there
  * are enough, hold again. */
-static void replace(vtb__group *g, vtb_inst *fused, const value_list *results) {
-  const vtb_inst *end = last_member(g)->next;
-  vtb_inst *first = first_member(g), *before = first->prev;
+static void replace(vtb__group *g, vtb_inst *fused, const kernel *k) {
+  const vtb_inst *end = member_at(g, true)->next;
+  vtb_inst *first = member_at(g, false), *before = first->prev;
   int order = first->order < fused->order ? first->order : fused->order;
   bool leads = first->order >= fused->order;
   for (int m = 0; m < g->n; m++)
     for (int r = 0; r < g->at[m]->n_results; r++) drop_views(g, g->at[m]->results[r]);
-  for (size_t r = 0; r < results->n; r++) take_place(results->at[r], fused->results[r]);
+  for (size_t r = 0; r < k->results.n; r++) take_place(k->results.at[r], fused->results[r]);
   for (int m = g->n; m-- > 0;) vtb_inst_unlink(g->at[m]);
   vtb_inst *i = leads ? fused : before ? before->next : g->func->first;
   for (; i && i != end; i = i->next) i->order = order++;
@@ -339,19 +312,13 @@ static void forget_axis_names(vtb_func *k) {
     for (int r = 0; r < i->n_results; r++) forget_names(&i->results[r]->type);
 }
 
-static kernel make_kernel(vtb__group *g, value_list *results) {
+static kernel make_kernel(vtb__group *g) {
   kernel k = {.g = g, .func = vtb__kernel_new(g->anchor)};
   k.b = (vtb_builder){.module = g->func->module, .func = k.func};
   if (!g->loop) k.b.span = g->anchor->span;
-  fill(&k, g, results);
+  fill(&k, g);
   if (g->loop) forget_axis_names(k.func);
   return k;
-}
-
-static void free_kernel(kernel *k, value_list *results) {
-  vtb_vec_free(&k->inside);
-  vtb_vec_free(&k->inputs);
-  vtb_vec_free(results);
 }
 
 /* The members of `all` that are not in g, in order; how many. */
@@ -365,7 +332,7 @@ static int list_others(const vtb__group *all, const vtb__group *g, vtb_inst **ou
 
 /* The kernel right before the group that makes something it reads: that lies in L2. NULL: none. */
 static const vtb_inst *maker_before(const vtb__group *g) {
-  const vtb_inst *first = first_member(g), *last = NULL;
+  const vtb_inst *first = member_at(g, false), *last = NULL;
   for (int m = 0; m < g->n; m++)
     for (int o = 0; o < g->at[m]->n_operands; o++) {
       const vtb_inst *def = vtb_behind_reshapes(g->at[m]->operands[o])->def;
@@ -402,18 +369,17 @@ static vtb_answer ask_apart(const vtb__group *g, vtb_asker *asker) {
  * changed. */
 static vtb_answer ask_fused(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
                             vtb_asker *asker) {
-  value_list results = {0};
   vtb_inst *others[VTB__GROUP_MOST];
   const vtb_inst *asked[VTB__GROUP_MOST + 2], *place = place_of(g);
   int n_others = list_others(all, g, others), n = 0, at = 0;
-  kernel k = make_kernel(g, &results);
+  kernel k = make_kernel(g);
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));
   const vtb_inst call = {.op = VTB_OP_fused,
                          .n_operands = (int)k.inputs.n,
-                         .n_results = (int)results.n,
+                         .n_results = (int)k.results.n,
                          .n_attrs = 1,
                          .operands = k.inputs.at,
-                         .results = results.at,
+                         .results = k.results.at,
                          .attrs = &attr,
                          .callee = k.func,
                          .func = g->func};
@@ -422,7 +388,6 @@ static vtb_answer ask_fused(vtb__group *g, vtb_kernel_kind kind, const vtb__grou
   while (at < n_others) asked[n++] = others[at++];
   vtb_answer a = ask_behind(all, asked, n, asker);
   vtb_module_remove(g->func->module, k.func);
-  free_kernel(&k, &results);
   return a;
 }
 
@@ -447,9 +412,8 @@ void vtb__group_decided(vtb_pass_context *c, const vtb_decision *d) {
 vtb_inst *vtb__group_join(vtb__group *g, vtb_kernel_kind kind) {
   vtb_error err = {0};
   vtb_func *f = g->func;
-  value_list results = {0};
   if (vtb_checks()) vtb_check(vtb__group_check(g, &err) == VTB_OK, "%s", err.text);
-  kernel k = make_kernel(g, &results);
+  kernel k = make_kernel(g);
   dependents d = find_dependents(g);
   vtb_inst *place = place_of(g);
   vtb_builder outer = {.module = f->module, .func = f, .before = place, .span = g->anchor->span};
@@ -458,8 +422,6 @@ vtb_inst *vtb__group_join(vtb__group *g, vtb_kernel_kind kind) {
       vtb_build_call(&outer, VTB_OP_fused, k.func, k.inputs.at, (int)k.inputs.n, &attr, 1);
   fused->order = place ? place->order : INT32_MAX;
   move_dependents(g, &d, fused, place);
-  replace(g, fused, &results);
-  vtb_free(d.on);
-  free_kernel(&k, &results);
+  replace(g, fused, &k);
   return fused;
 }

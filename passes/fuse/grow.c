@@ -74,17 +74,14 @@ static bool take(growth *w, const vtb__word *words, int n_words, vtb_inst *i, co
 /* Readers of v, and of reshapes of it; what the group needs stands before it. */
 static bool take_readers(growth *w, const vtb__word *words, int n_words, const vtb_value *v,
                          const vtb_inst *member) {
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(v, &readers);
   bool took = false;
-  for (size_t r = 0; r < n && !took; r++) {
-    vtb_inst *i = readers[r];
+  for (vtb_inst **r = vtb__readers(v); *r && !took; r++) {
+    vtb_inst *i = *r;
     if (vtb__group_has(&w->g, i)) continue;
     took = i->op == VTB_OP_reshape
                ? take_readers(w, words, n_words, i->results[0], member)
                : !vtb__group_needs(&w->g, i) && take(w, words, n_words, i, v, member);
   }
-  vtb_free(readers);
   return took;
 }
 
@@ -200,22 +197,19 @@ static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-typedef VTB_VEC(vtb_inst *) inst_list;
-
 static bool is_there(const vtb_func *f, const vtb_inst *i) {
   return (i->prev ? i->prev->next : f->first) == i;
 }
 
 static void run_row(vtb_pass_context *c, const fusion *row) {
   for (vtb_func *f = c->module->first; f; f = f->next) {
-    inst_list anchors = {0};
+    VTB_VEC(vtb_inst *) anchors = {0};
     if (f->kind != VTB_FUNC_PLAIN) continue;
     vtb_func_number(f);
     for (vtb_inst *i = f->first; i; i = i->next)
-      if (row->anchor(i)) vtb_vec_push(&anchors, i);
+      if (row->anchor(i)) vtb__put(f, &anchors, i);
     for (size_t a = 0; a < anchors.n; a++) /* one may have been taken by another's group */
       if (is_there(f, anchors.at[a]) && row->anchor(anchors.at[a])) visit(c, f, row, anchors.at[a]);
-    vtb_vec_free(&anchors);
   }
 }
 
@@ -229,10 +223,8 @@ static bool is_wanted(const char *options, const fusion *row) {
   return false;
 }
 
-vtb_status vtb__pass_grow(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
+void vtb__change_grow(vtb_pass_context *c) {
   for (int r = 0; r < N_FUSIONS; r++)
     if (is_wanted(c->options, &rows[r]) && !vtb__fusion_declined(c, rows[r].name))
       run_row(c, &rows[r]);
-  return VTB_OK;
 }

@@ -6,6 +6,7 @@
  * all rows. */
 #include <math.h>
 
+#include "ir/axes.h"
 #include "passes/fuse/fuse_norms.h"
 
 typedef bool (*question)(const vtb_value *v, int64_t width);
@@ -46,12 +47,9 @@ static bool takes_off(vtb_value **v, vtb_op op, question is, int64_t width, vtb_
 /* Of what v is the mean over the last axis; NULL: it is none. */
 static vtb_value *mean_of(vtb_value *v, int64_t width) {
   vtb_value *share;
-  int n;
   if (!takes_off(&v, VTB_OP_mul, is_share, width, &share) || !v->def) return NULL;
-  if (v->def->op != VTB_OP_reduce_sum || !vtb_attr_int(v->def, "keep", 0)) return NULL;
-  const int64_t *axes = vtb_attr_ints(v->def, "axes", &n);
-  vtb_value *of = v->def->operands[0];
-  return n == 1 && axes[0] == of->type.rank - 1 ? of : NULL;
+  bool sum = v->def->op == VTB_OP_reduce_sum && vtb_reduces_last(v->def);
+  return sum && vtb_attr_int(v->def, "keep", 0) ? v->def->operands[0] : NULL;
 }
 
 bool vtb__norm_of(vtb_value *y, vtb__norm *out) {

@@ -139,54 +139,43 @@ static vtb_value *sum_of(vtb_builder *b, vtb_value *parts, int64_t shares, vtb_v
   vtb_value *sum = NULL;
   for (int64_t s = 0; s < shares; s++) {
     vtb_value *part = columns_of(b, vtb_b_slice(b, parts, 0, s, s + 1, 1), slice);
-    vtb_type one = part->type;
-    one.rank = 3;
-    for (int a = 0; a < 3; a++) one.dim[a] = part->type.dim[a + 1];
-    part = vtb_b_reshape(b, part, &one);
-    sum = sum ? vtb_b_binary(b, VTB_OP_add, sum, part) : part;
+    vtb_type one = vtb__type_without(&part->type, 0);
+    sum = vtb__joined(b, VTB_OP_add, sum, vtb_b_reshape(b, part, &one));
   }
   return start ? vtb_b_binary(b, VTB_OP_add, sum, columns_of(b, start, slice)) : sum;
 }
 
-static void split(vtb_func *f, const chain *c, int64_t shares) {
-  vtb_inst *last = c->at[0];
-  vtb_builder b = {.module = f->module, .func = f, .before = last, .span = last->span};
+static void split(const chain *c, int64_t shares) {
+  vtb_inst *last = c->at[0], **readers = vtb__readers(last->results[0]);
+  vtb_builder b = vtb__before(last);
   vtb_value *parts = NULL;
   for (int input = 0; input < 2; input++) /* the convolution's input last */
     for (int k = c->n; k-- > 0;)
       if (c->made[k] == !input) parts = product_of(&b, c->at[k], shares, parts, c->conv);
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(last->results[0], &readers);
-  bool read = n == 0 || vtb_is_returned(last->results[0]);
-  for (size_t r = 0; r < n; r++) read |= !is_columns(readers[r], c->start);
-  for (size_t r = 0; r < n && !read; r++) {
-    b.before = readers[r];
-    vtb__stand_in(readers[r]->results[0], sum_of(&b, parts, shares, c->start, readers[r]));
-    vtb_inst_unlink(readers[r]);
+  bool read = !*readers || vtb_is_returned(last->results[0]);
+  for (vtb_inst **r = readers; *r; r++) read |= !is_columns(*r, c->start);
+  for (vtb_inst **r = readers; *r && !read; r++) {
+    b.before = *r;
+    vtb__become(*r, sum_of(&b, parts, shares, c->start, *r));
   }
-  vtb_free(readers);
   if (read) vtb__stand_in(last->results[0], sum_of(&b, parts, shares, c->start, NULL));
   for (int k = 0; k < c->n; k++) vtb_inst_unlink(c->at[k]);
 }
 
-vtb_status vtb__pass_split_thin(vtb_pass_context *p, vtb_error *err) {
-  (void)err;
-  for (vtb_func *f = p->module->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
+void vtb__visit_split_thin(const vtb_pass_context *p, vtb_func *f) {
+  (void)p;
+  vtb_func_number(f);
+  for (vtb_inst *i = f->last, *before; i; i = before) {
+    chain c = {0};
+    bool made = false;
+    int64_t shares;
+    before = i->prev;
+    collect(f, i, &c);
+    for (int k = 0; k < c.n; k++) made |= c.made[k];
+    if (!made || (shares = shares_of(&c)) == 0) continue;
+    for (int k = c.n; k-- > 0 && before;)
+      if (c.at[k] == before) before = before->prev, k = c.n;
+    split(&c, shares);
     vtb_func_number(f);
-    for (vtb_inst *i = f->last, *before; i; i = before) {
-      chain c = {0};
-      bool made = false;
-      int64_t shares;
-      before = i->prev;
-      collect(f, i, &c);
-      for (int k = 0; k < c.n; k++) made |= c.made[k];
-      if (!made || (shares = shares_of(&c)) == 0) continue;
-      for (int k = c.n; k-- > 0 && before;)
-        if (c.at[k] == before) before = before->prev, k = c.n;
-      split(f, &c, shares);
-      vtb_func_number(f);
-    }
   }
-  return VTB_OK;
 }

@@ -1,6 +1,7 @@
 /* Words of products and of what is elementwise: see words.h. */
 #include "passes/fuse/words.h"
 
+#include "ir/axes.h"
 #include "ir/convolution.h"
 #include "ir/product.h"
 #include "passes/fuse/product.h"
@@ -106,20 +107,13 @@ static const vtb_inst *sum_in(const vtb_inst *i) {
   return only && !only->next && only->op == VTB_OP_reduce_sum ? only : NULL;
 }
 
-static bool is_summed(const vtb_inst *sum, int axis) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(sum, "axes", &n);
-  for (int a = 0; a < n; a++)
-    if (axes[a] == axis) return true;
-  return false;
-}
-
 /* Whether the sum is over those axes of factor `which` that the product sums over. */
 static bool over_depth(const vtb_inst *sum, const vtb_inst *einsum, int which) {
   vtb_product p = vtb_product_of(einsum);
   for (int axis = 0; axis < p.rank[which]; axis++) {
     const vtb_letter *l = vtb_product_at(&p, which, axis);
-    if (l->size != 1 && is_summed(sum, axis) == (l->at[VTB_IN_RESULT] >= 0)) return false;
+    if (l->size != 1 && vtb_has_axis(sum, "axes", axis) == (l->at[VTB_IN_RESULT] >= 0))
+      return false;
   }
   return true;
 }
@@ -157,12 +151,8 @@ bool vtb__anchor_row_gradient(const vtb_inst *i) {
 
 /* Over all axes but those that make up the channels. */
 static bool sums_rows(const vtb_inst *i, int64_t channels) {
-  int n;
-  const int64_t *axes = vtb_attr_ints(i, "axes", &n);
-  if (i->op != VTB_OP_reduce_sum || vtb_type_count(&i->results[0]->type) != channels) return false;
-  for (int a = 0; a < n; a++)
-    if (axes[a] != a) return false;
-  return true;
+  return i->op == VTB_OP_reduce_sum && vtb_reduces_leading(i) &&
+         vtb_type_count(&i->results[0]->type) == channels;
 }
 
 bool vtb__word_column_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {

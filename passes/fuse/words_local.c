@@ -169,14 +169,11 @@ bool vtb__word_filter_gradient(vtb__group *g, vtb_inst *i, const vtb_value *at,
 
 /* Nothing of the kernel but the adjoints themselves reads dy. */
 static bool is_only_convolved(const vtb_value *dy) {
-  vtb_inst **all;
-  size_t n = vtb_value_readers(dy, &all);
-  bool only = true;
-  for (size_t r = 0; r < n; r++)
-    only &= all[r]->op == VTB_OP_dwconv_dx || all[r]->op == VTB_OP_dwconv_dw ||
-            all[r]->op == VTB_OP_reduce_sum;
-  vtb_free(all);
-  return only;
+  for (vtb_inst **r = vtb__readers(dy); *r; r++)
+    if ((*r)->op != VTB_OP_dwconv_dx && (*r)->op != VTB_OP_dwconv_dw &&
+        (*r)->op != VTB_OP_reduce_sum)
+      return false;
+  return true;
 }
 
 bool vtb__anchor_filter_adjoints(const vtb_inst *i) {

@@ -7,6 +7,7 @@
  * matrices before queries, keys and values be taken in; where a block has a whole sequence, so can
  * what makes decays and gains of gates. An adjoint's kernel has the sum that is the gain's beside
  * those of the decays', and what small matrices read in shared memory. */
+#include "ir/axes.h"
 #include "ir/narrow.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
@@ -53,14 +54,11 @@ static bool is_row_shape(const vtb_type *t, const vtb_type *y) {
 }
 
 static bool is_of_row(const vtb_inst *x, const vtb_type *y) {
-  int n;
-  const int64_t *axes;
   switch (vtb_op_get(x->op)->klass) {
   case VTB_CLASS_ELEMENTWISE:
     return true;
   case VTB_CLASS_REDUCE:
-    axes = vtb_attr_ints(x, "axes", &n);
-    return n == 1 && axes[0] == 3 && x->operands[0]->type.rank == 4 &&
+    return vtb_reduces_last(x) && x->operands[0]->type.rank == 4 &&
            has_dims(&x->operands[0]->type, y, 4) && !vtb_attr_find(x, "parts");
   default:
     if (x->op == VTB_OP_constant) return vtb_attr_find(x, "data") == NULL;
@@ -127,12 +125,11 @@ static bool is_gain_adjoint(const vtb_inst *row, const vtb_value *d, const vtb_i
                   *keys = argument_of(row, loop->operands[first]);
   bool scaled = false, summed = false;
   for (const vtb_inst *x = row->callee->first; x; x = x->next) {
-    int n = 0;
-    const int64_t *axes = x->op == VTB_OP_reduce_sum ? vtb_attr_ints(x, "axes", &n) : NULL;
     const vtb_inst *from = x->operands[0]->def;
+    bool sum = x->op == VTB_OP_reduce_sum && vtb_reduces_last(x) && vtb_attr_int(x, "keep", 0);
     if (is_mul(x, dk, gain))
       scaled = true;
-    else if (n == 1 && axes[0] == 3 && vtb_attr_int(x, "keep", 0) && from && is_mul(from, dk, keys))
+    else if (sum && from && is_mul(from, dk, keys))
       summed = true;
     else if (!is_mul(x, dk, keys))
       return false;
@@ -202,8 +199,8 @@ static void map_reads_rows(vtb_func *f, vtb_inst *einsum, const vtb_type *rows_t
   if (x->def && x->def->op == VTB_OP_reshape && vtb_only_reader(x) &&
       vtb_type_equal(&x->def->operands[0]->type, rows_type))
     return;
-  vtb_builder b = {.module = f->module, .func = f, .before = einsum, .span = einsum->span};
-  if (!vtb_type_equal(&rows->type, rows_type)) rows = vtb_b_reshape(&b, rows, rows_type);
+  vtb_builder b = vtb__before(einsum);
+  rows = vtb_b_shaped(&b, rows, rows_type);
   vtb_inst_set_operand(einsum, 0, vtb_b_reshape(&b, rows, &x->type));
   vtb_func_number(f);
 }

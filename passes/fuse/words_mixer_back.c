@@ -51,13 +51,9 @@ static bool take_reader(mixer_way *way, vtb_inst *i) {
 
 /* All that reads v, the adjoint or a view of it, is one of these. */
 static bool take_readers(mixer_way *way, const vtb_value *v) {
-  vtb_inst **all;
-  size_t n = vtb_value_readers(v, &all);
   bool taken = !vtb_is_returned(v);
-  for (size_t i = 0; i < n && taken; i++)
-    taken = all[i]->op == VTB_OP_reshape ? take_readers(way, all[i]->results[0])
-                                         : take_reader(way, all[i]);
-  vtb_free(all);
+  for (vtb_inst **r = vtb__readers(v); *r && taken; r++)
+    taken = (*r)->op == VTB_OP_reshape ? take_readers(way, (*r)->results[0]) : take_reader(way, *r);
   return taken;
 }
 
@@ -82,10 +78,6 @@ static int chain_of(const vtb__group *g, const vtb_value *v, vtb_inst **chain) {
   return 0;
 }
 
-static vtb_value *as(vtb_builder *b, vtb_value *v, const vtb_type *type) {
-  return vtb_type_equal(&v->type, type) ? v : vtb_b_reshape(b, v, type);
-}
-
 static vtb_value *with_start(vtb_builder *b, const vtb_inst *product, vtb_value *x,
                              vtb_value *start) {
   vtb_value *operands[] = {x, product->operands[1], start};
@@ -98,18 +90,17 @@ static vtb_value *with_start(vtb_builder *b, const vtb_inst *product, vtb_value 
 static void begin_with(const vtb__group *g, vtb_inst *last, vtb_value *y) {
   vtb_inst *chain[MOST_CHAIN];
   int n = chain_of(g, start_of(last), chain);
-  vtb_builder b = {.module = g->func->module, .func = g->func, .before = last, .span = last->span};
+  vtb_builder b = vtb__before(last);
   if (n) {
     vtb_inst *first = chain[n - 1];
     for (int i = n; i-- > 0;) vtb_inst_move_before(chain[i], last);
     b.before = first;
-    y = as(&b, y, &first->results[0]->type);
-    vtb__stand_in(first->results[0], with_start(&b, first, first->operands[0], y));
-    vtb_inst_unlink(first);
+    y = vtb_b_shaped(&b, y, &first->results[0]->type);
+    vtb__become(first, with_start(&b, first, first->operands[0], y));
     y = start_of(last);
     b.before = last;
   }
-  vtb_replace_all(last->results[0], as(&b, y, &last->results[0]->type));
+  vtb_replace_all(last->results[0], vtb_b_shaped(&b, y, &last->results[0]->type));
   vtb_inst_unlink(last);
 }
 
@@ -134,11 +125,11 @@ static void put_sums(vtb__group *g, vtb_builder *b, const mixer_way *way, vtb_va
     vtb_value *parts = bias ? vtb_b_reduce(b, VTB_OP_reduce_sum, d, (const int64_t[]){1}, 1, false)
                             : vtb_b_einsum(b, "bngo,bngi->bgoi", d, way->map->operands[0]);
     add_value(g, parts);
-    vtb_builder outer = {.module = f->module, .func = f, .before = sums, .span = sums->span};
+    vtb_builder outer = vtb__before(sums);
     outer.name_hint = old->name;
     vtb_value *total =
         vtb_b_reduce(&outer, VTB_OP_reduce_sum, parts, (const int64_t[]){0}, 1, false);
-    vtb_replace_all(old, as(&outer, total, &old->type));
+    vtb_replace_all(old, vtb_b_shaped(&outer, total, &old->type));
     vtb_func_number(f);
     vtb__group alone = vtb__group_round(f, total->def);
     vtb__group_join(&alone, VTB_KERNEL_COL);
@@ -168,7 +159,7 @@ static void take_back(vtb__group *g, mixer_way *const *ways, int n) {
   if (sum && chain_of(g, sum, chain)) sum = NULL;
   const vtb_type *type = &ways[0]->d->type;
   if (sum) {
-    sum = as(&b, vtb_behind_reshapes(sum), type);
+    sum = vtb_b_shaped(&b, vtb_behind_reshapes(sum), type);
     sum = put_view(g, &b, sum, &first->results[0]->type);
   }
   for (int m = 0; m < n; m++) {

@@ -1,5 +1,6 @@
 /* Words of scans: several directions of one cell, those that run token by token and evaluate a body
  * there, running maxima. See words.h. */
+#include "ir/axes.h"
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
 
@@ -136,9 +137,8 @@ static bool is_column_sums(const vtb_inst *i, const vtb_inst *scan, int64_t coun
   if (vtb_kernel_kind_of(i) != VTB_KERNEL_COL) return false;
   for (const vtb_inst *x = i->callee->first; x; x = x->next) {
     if (x->op == VTB_OP_constant || vtb_op_get(x->op)->klass == VTB_CLASS_ELEMENTWISE) continue;
-    int n = 0;
-    const int64_t *axes = x->op == VTB_OP_reduce_sum ? vtb_attr_ints(x, "axes", &n) : NULL;
-    if (n != 2 || axes[0] != 0 || axes[1] != 1 || vtb_type_count(&x->operands[0]->type) != count ||
+    if (x->op != VTB_OP_reduce_sum || vtb_reduces_leading(x) != 2 ||
+        vtb_type_count(&x->operands[0]->type) != count ||
         vtb_type_count(&x->results[0]->type) != s.n_heads * s.V)
       return false;
   }

@@ -164,13 +164,10 @@ static bool put_back(vtb__group *g, vtb_builder *b, vtb_value *dx, vtb_value *ol
   bool room = add_between(g, attention, next), part = width < dx->type.dim[3].size;
   vtb_value *turned = part ? vtb_b_slice(b, t.rows, 3, 0, width, 1) : t.rows;
   vtb_replace_all(old, vtb_b_reshape(b, turned, &old->type));
-  vtb_inst **readers;
-  size_t n = vtb_value_readers(dx, &readers);
-  for (size_t r = 0; r < n; r++) /* the channels that stay */
-    if (!vtb__group_has(g, readers[r]) && readers[r]->op == VTB_OP_slice &&
-        vtb_attr_int(readers[r], "axis", 0) == 3 && vtb_attr_int(readers[r], "start", 0) >= width)
-      vtb_inst_set_operand(readers[r], 0, t.rows);
-  vtb_free(readers);
+  for (vtb_inst **r = vtb__readers(dx); *r; r++) /* the channels that stay */
+    if (!vtb__group_has(g, *r) && (*r)->op == VTB_OP_slice && vtb_attr_int(*r, "axis", 0) == 3 &&
+        vtb_attr_int(*r, "start", 0) >= width)
+      vtb_inst_set_operand(*r, 0, t.rows);
   return room;
 }
 
@@ -189,8 +186,7 @@ bool vtb__word_turn(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_i
   if (turned && grad) turned = (old = find_turn_back(apart, dx, width, &f)) != NULL;
   vtb_module_remove(g->func->module, apart);
   if (!turned) return false;
-  vtb_builder b = {
-      .module = g->func->module, .func = g->func, .before = attention, .span = attention->span};
+  vtb_builder b = vtb__before(attention);
   x = vtb_b_shaped(&b, x, &rows->type);
   for (int k = 0; k < 2; k++) {
     vtb_type t = table_type(tables[k], &rows->type, width);

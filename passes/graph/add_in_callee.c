@@ -54,8 +54,7 @@ static void add_in_callee(vtb_func *f, int result, const added *all, size_t n) {
     vtb_inst *call = all[k].call;
     vtb_value *other = other_of(&all[k]);
     if (f->n_args > n_args) call = vtb__call_with(call, f, &other, 1);
-    vtb__stand_in(all[k].sum->results[0], call->results[result]);
-    vtb_inst_unlink(all[k].sum);
+    vtb__become(all[k].sum, call->results[result]);
   }
 }
 

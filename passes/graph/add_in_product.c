@@ -12,21 +12,17 @@
  */
 #include "passes/passes_internal.h"
 
-#include <string.h>
-
-static bool used_once(const vtb_value *v, const int *uses) { return uses[v->id] == 1; }
-
-static const vtb_inst *product_of(const vtb_value *v, const int *uses) {
-  return v->def && v->def->op == VTB_OP_einsum && used_once(v, uses) ? v->def : NULL;
+static const vtb_inst *product_of(const vtb_value *v) {
+  return v->def && v->def->op == VTB_OP_einsum && vtb_is_used_once(v) ? v->def : NULL;
 }
 
 /* The first of the chain of products that add up to v: it has room for a start value. NULL if there
  * is none. */
-static vtb_inst *chain_start(const vtb_value *v, const int *uses) {
-  if (v->def && v->def->op == VTB_OP_reshape && used_once(v, uses)) v = v->def->operands[0];
-  const vtb_inst *i = product_of(v, uses);
+static vtb_inst *chain_start(const vtb_value *v) {
+  if (v->def && v->def->op == VTB_OP_reshape && vtb_is_used_once(v)) v = v->def->operands[0];
+  const vtb_inst *i = product_of(v);
   while (i && i->n_operands == 3) {
-    const vtb_inst *before = product_of(i->operands[2], uses);
+    const vtb_inst *before = product_of(i->operands[2]);
     if (before && !vtb_type_equal(&before->results[0]->type, &i->results[0]->type)) return NULL;
     i = before;
   }
@@ -61,89 +57,60 @@ static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *
 
 /* Whether operand `which` of the sum can take the other one; *start is where it goes in, of type
  * *shape. */
-static bool can_take(const vtb_inst *sum, int which, const int *uses, vtb_inst **start,
-                     vtb_type *shape) {
+static bool can_take(const vtb_inst *sum, int which, vtb_inst **start, vtb_type *shape) {
   const vtb_value *own = sum->operands[which], *other = sum->operands[1 - which];
   const vtb_type *type = &sum->results[0]->type;
-  *start = chain_start(own, uses);
+  *start = chain_start(own);
   if (!*start || other == own || !vtb_type_equal(&own->type, type)) return false;
   const vtb_value *last = own->def->op == VTB_OP_reshape ? own->def->operands[0] : own;
   if (!start_shape(&other->type, type, &last->type, shape)) return false;
   return (*start)->results[0] == last || vtb_made_before(other, *start);
 }
 
-/* ---- rewriting; `uses` is kept right -------------------------------------------------------- */
-
-static void count_operands(const vtb_inst *i, int by, int *uses) {
-  for (int o = 0; o < i->n_operands; o++) uses[i->operands[o]->id] += by;
-}
-
-static void replace(vtb_value *old, vtb_value *with, int *uses) {
-  uses[with->id] += uses[old->id];
-  uses[old->id] = 0;
-  vtb_replace_all(old, with);
-}
-
-static void unlink_inst(vtb_inst *i, int *uses) {
-  count_operands(i, -1, uses);
-  vtb_inst_unlink(i);
-}
-
 /* `product` with a start value, in place of `product`. */
 static void add_operand(vtb_func *f, vtb_inst *product, vtb_inst *before, vtb_value *x,
-                        const vtb_type *shape, int *uses) {
+                        const vtb_type *shape) {
   vtb_value *old = product->results[0];
   vtb_builder b = {.module = f->module, .func = f, .before = before, .span = product->span};
-  if (!vtb_type_equal(&x->type, shape)) {
-    x = vtb_b_reshape(&b, x, shape);
-    count_operands(x->def, 1, uses);
-  }
+  x = vtb_b_shaped(&b, x, shape);
   vtb_value *operands[] = {product->operands[0], product->operands[1], x};
   b.name_hint = old->name;
   vtb_inst *joined = vtb_build(&b, VTB_OP_einsum, operands, 3, product->attrs, product->n_attrs);
   joined->order = before->order;
-  count_operands(joined, 1, uses);
-  replace(old, joined->results[0], uses);
-  unlink_inst(product, uses);
+  vtb_replace_all(old, joined->results[0]);
+  vtb_inst_unlink(product);
 }
 
-static void rewrite(vtb_func *f, vtb_inst *sum, int which, vtb_inst *start, const vtb_type *shape,
-                    int *uses) {
-  vtb_value *own = sum->operands[which], *other = sum->operands[1 - which], *y = sum->results[0];
+static void rewrite(vtb_func *f, vtb_inst *sum, int which, vtb_inst *start, const vtb_type *shape) {
+  vtb_value *own = sum->operands[which], *other = sum->operands[1 - which];
   vtb_inst *view = own->def->op == VTB_OP_reshape ? own->def : NULL;
   bool whole = start->results[0] == (view ? view->operands[0] : own);
   /* what is added may be younger than the product */
-  add_operand(f, start, whole ? sum : start, other, shape, uses);
+  add_operand(f, start, whole ? sum : start, other, shape);
   if (view) {
     vtb_inst_move_before(view, sum);
     view->order = sum->order;
   }
-  own = sum->operands[which];
-  vtb__swap_names(own, y);
-  replace(y, own, uses);
-  unlink_inst(sum, uses);
+  vtb__become(sum, sum->operands[which]);
 }
 
-static void visit(vtb_func *f, vtb_inst *sum, int *uses) {
+static void visit(vtb_func *f, vtb_inst *sum) {
   vtb_inst *start[2];
   vtb_type shape[2];
   bool takes[2];
   for (int which = 0; which < 2; which++)
-    takes[which] = can_take(sum, which, uses, &start[which], &shape[which]);
+    takes[which] = can_take(sum, which, &start[which], &shape[which]);
   /* of two products the later takes the earlier one's result, so that neither moves across what it
    * depends on */
   int which =
       takes[0] && takes[1] ? sum->operands[0]->def->order < sum->operands[1]->def->order : takes[1];
-  if (takes[which]) rewrite(f, sum, which, start[which], &shape[which], uses);
+  if (takes[which]) rewrite(f, sum, which, start[which], &shape[which]);
 }
 
 void vtb__visit_add_in_product(const vtb_pass_context *c, vtb_func *f) {
   (void)c;
-  /* with room for what is made: two values a sum */
-  int *uses = VTB_SCRATCH(f, int, f->n_values + 2 * vtb_func_number(f));
-  memcpy(uses, vtb__uses(f), (size_t)f->n_values * sizeof *uses);
-  for (vtb_inst *i = f->first, *next; i; i = next) {
-    next = i->next;
-    if (i->op == VTB_OP_add) visit(f, i, uses);
+  vtb_func_number(f);
+  VTB__EACH_INST(f, i, next) {
+    if (i->op == VTB_OP_add) visit(f, i);
   }
 }

@@ -120,14 +120,14 @@ static bool find_source(const narrow *n, source *out) {
 
 /* The products that add up to v, in order, behind n others, and how many there are then; what is
  * used elsewhere too is no part. -1 if there is anything else. */
-static int collect(vtb_value *v, const int *uses, int depth, term *terms, int n) {
+static int collect(vtb_value *v, int depth, term *terms, int n) {
   narrow p;
-  if (!v->def || n < 0 || depth > MOST_TERMS || (depth > 0 && uses[v->id] != 1)) return -1;
+  if (!v->def || n < 0 || depth > MOST_TERMS || (depth > 0 && !vtb_is_used_once(v))) return -1;
   if (v->def->op == VTB_OP_add) {
     for (int o = 0; o < 2; o++)
       if (!vtb_type_equal(&v->def->operands[o]->type, &v->type)) return -1;
-    n = collect(v->def->operands[0], uses, depth + 1, terms, n);
-    return collect(v->def->operands[1], uses, depth + 1, terms, n);
+    n = collect(v->def->operands[0], depth + 1, terms, n);
+    return collect(v->def->operands[1], depth + 1, terms, n);
   }
   if (n == MOST_TERMS || !parse_narrow(v->def, &p)) return -1;
   terms[n] = (term){.product = p};
@@ -236,18 +236,16 @@ static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weigh
 void vtb__visit_compose_weights(const vtb_pass_context *c, vtb_func *f) {
   (void)c;
   vtb__dce_func(f);
-  int *uses = vtb__uses(f);
   weights made = {0};
   for (vtb_inst *i = f->last, *before; i; i = before) {
     term terms[MOST_TERMS];
     before = i->prev;
     if (i->op != VTB_OP_add && i->op != VTB_OP_einsum) continue;
     vtb_inst *next = i->next;
-    int n = uses[i->results[0]->id] ? collect(i->results[0], uses, 0, terms, 0) : 0;
+    int n = vtb_is_read(i->results[0]) ? collect(i->results[0], 0, terms, 0) : 0;
     if (n < 1 || !pays(terms, n)) continue;
     rewrite(f, i, terms, n, &made);
     vtb__dce_func(f);
-    uses = vtb__uses(f);
     before = next ? next->prev : f->last;
   }
   if (made.n && f != f->module->entry) vtb__hoist(f, made.at, (int)made.n);

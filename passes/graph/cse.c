@@ -52,13 +52,7 @@ int vtb__cse_func(vtb_func *f) {
   int removed = 0;
   while (slots < 2 * n) slots *= 2;
   vtb_inst **table = VTB_SCRATCH(f, vtb_inst *, slots);
-  /* Replacing uses one by one would walk the function each time: collect, then rename operands
-   * while walking on. */
-  vtb_value **same = VTB_SCRATCH(f, vtb_value *, f->n_values);
-  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
-    next = inst->next;
-    for (int i = 0; i < inst->n_operands; i++)
-      if (same[inst->operands[i]->id]) vtb_inst_set_operand(inst, i, same[inst->operands[i]->id]);
+  VTB__EACH_INST(f, inst, next) {
     if (inst->op == VTB_OP_tap || inst->n_results == 0) continue;
     size_t at = hash_inst(inst) & (slots - 1);
     while (table[at] && !equal(table[at], inst)) at = (at + 1) & (slots - 1);
@@ -66,12 +60,11 @@ int vtb__cse_func(vtb_func *f) {
       table[at] = inst;
       continue;
     }
-    for (int i = 0; i < inst->n_results; i++) same[inst->results[i]->id] = table[at]->results[i];
+    for (int i = 0; i < inst->n_results; i++)
+      vtb_replace_all(inst->results[i], table[at]->results[i]);
     vtb_inst_unlink(inst);
     removed++;
   }
-  for (int i = 0; i < f->n_returns; i++)
-    if (same[f->returns[i]->id]) f->returns[i] = same[f->returns[i]->id];
   return removed;
 }
 

@@ -43,14 +43,13 @@ static signature *signature_of(signature *all, size_t n, const vtb_func *f) {
 }
 
 static void note_calls(vtb_func *f, signature *all, size_t n) {
-  int *uses = vtb__uses(f);
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
     signature *s = inst->callee ? signature_of(all, n, inst->callee) : NULL;
     if (!s) continue;
     if (inst->op != VTB_OP_call) s->fixed = true;
     vtb__put(f, &s->calls, inst);
     for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
-      s->used[i] |= uses[inst->results[i]->id] > 0;
+      s->used[i] |= vtb_is_read(inst->results[i]);
   }
 }
 
@@ -110,17 +109,6 @@ static bool shrink(signature *s) {
     vtb__replace_call(call, f, operands, n_args, changed ? return_map : NULL);
   }
   return true;
-}
-
-vtb_inst *vtb__shrink_kernel(vtb_inst *fused) {
-  signature s = {.func = fused->callee};
-  const vtb_func *f = fused->func;
-  const vtb_inst *before = fused->prev;
-  s.used = VTB_SCRATCH(f, bool, s.func->n_returns);
-  for (int r = 0; r < fused->n_results; r++) s.used[r] = vtb_is_read(fused->results[r]);
-  vtb__put(f, &s.calls, fused);
-  shrink(&s);
-  return before ? before->next : f->first;
 }
 
 /* One round over the inner functions, callers first, so that an unused result is unused all the way

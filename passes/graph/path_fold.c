@@ -282,8 +282,7 @@ static void fold_function(folder *all, vtb_func *f, const known *args, known *re
   walk w = {.all = all, .func = f, .b = {.module = all->module, .func = f}};
   for (int i = 0; args && i < f->n_args; i++)
     know(&w, f->args[i], f->args[i], args[i].order, args[i].axis);
-  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
-    next = inst->next;
+  VTB__EACH_INST(f, inst, next) {
     fold_inst(&w, inst);
   }
   w.b.before = NULL, w.b.span = f->span;

@@ -199,16 +199,9 @@ static vtb_value *simplify_inst(vtb_builder *b, vtb_inst *inst) {
   return v ? v : vtb__simplify_shape(b, inst);
 }
 
-/* One walk; operands are renamed on the way, so that each replacement costs no walk of its own. */
 static bool simplify_once(vtb_func *f) {
   bool changed = false;
-  VTB_VEC(vtb_value *) with = {0};
-  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
-    next = inst->next;
-    for (int i = 0; i < inst->n_operands; i++) {
-      size_t id = (size_t)inst->operands[i]->id;
-      if (id < with.n && with.at[id]) vtb_inst_set_operand(inst, i, with.at[id]);
-    }
+  VTB__EACH_INST(f, inst, next) {
     vtb_builder b = vtb__before(inst);
     int fresh = f->n_values;
     vtb_value *v = simplify_inst(&b, inst);
@@ -217,13 +210,8 @@ static bool simplify_once(vtb_func *f) {
     vtb_check(vtb__has_type(v, &inst->results[0]->type), "%s %%%s changes its type",
               vtb_op_get(inst->op)->name, inst->results[0]->name);
     if (v->id >= fresh) vtb__swap_names(v, inst->results[0]); /* dumps keep the user's names */
-    while (with.n < (size_t)f->n_values) vtb__put(f, &with, NULL);
-    with.at[inst->results[0]->id] = v;
+    vtb_replace_all(inst->results[0], v);
     vtb_inst_unlink(inst);
-  }
-  for (int i = 0; i < f->n_returns; i++) {
-    size_t id = (size_t)f->returns[i]->id;
-    if (id < with.n && with.at[id]) f->returns[i] = with.at[id];
   }
   return changed;
 }

@@ -127,8 +127,7 @@ static vtb_value *simplify_concat(vtb_builder *b, vtb_inst *inst) {
       changed |= joined != NULL;
     }
   }
-  vtb_value *v = changed ? vtb_b_concat(b, parts.at, (int)parts.n, axis) : NULL;
-  return v;
+  return changed ? vtb_b_concat(b, parts.at, (int)parts.n, axis) : NULL;
 }
 
 static vtb_value *simplify_pad(vtb_inst *inst) {
@@ -169,25 +168,19 @@ static vtb_value *simplify_reduce(vtb_builder *b, vtb_inst *inst) {
 }
 
 static bool identity_path(const char *path) {
-  vtb_path p;
-  vtb_error err = {0};
-  if (!path || vtb_path_parse(path, &p, &err)) return false;
+  if (!path) return false;
+  vtb_path p = vtb__path_of(path);
   bool identity = vtb_path_is_identity(&p);
   vtb_path_free(&p);
   return identity;
 }
 
 static bool same_path(const char *a, const char *b) {
-  vtb_path p, q;
-  vtb_error err = {0};
-  if (vtb_streq(a, b)) return true;
-  if (!a || !b || vtb_path_parse(a, &p, &err)) return false;
-  bool same = !vtb_path_parse(b, &q, &err);
-  if (same) {
-    same = vtb_path_equal(&p, &q);
-    vtb_path_free(&q);
-  }
+  if (vtb_streq(a, b) || !a || !b) return a && b;
+  vtb_path p = vtb__path_of(a), q = vtb__path_of(b);
+  bool same = vtb_path_equal(&p, &q);
   vtb_path_free(&p);
+  vtb_path_free(&q);
   return same;
 }
 

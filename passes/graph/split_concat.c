@@ -61,8 +61,7 @@ static void distribute(vtb_inst *e, const vtb_inst *concat, int axis) {
 void vtb__visit_split_concat(const vtb_pass_context *c, vtb_func *f) {
   (void)c;
   vtb_func_number(f);
-  for (vtb_inst *i = f->first, *next; i; i = next) {
-    next = i->next;
+  VTB__EACH_INST(f, i, next) {
     if (i->op != VTB_OP_concat) continue;
     int axis = (int)vtb_attr_int(i, "axis", 0);
     if (!every_use_fits(i, axis)) continue;

@@ -44,8 +44,7 @@ static void collect_call(vtb_inst *inst, taps *out) {
 }
 
 static void collect(vtb_func *f, taps *out) {
-  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
-    next = inst->next;
+  VTB__EACH_INST(f, inst, next) {
     if (inst->op == VTB_OP_tap) {
       const char *name = vtb_attr_str(inst, "name", "");
       vtb__put(f, out,
@@ -63,26 +62,13 @@ static const char *unique_name(vtb_func *f, const tapped *all, size_t i) {
   return same == 1 ? all[i].name : vtb_arena_printf(&f->module->arena, "%s#%d", all[i].name, same);
 }
 
-static void return_taps(vtb_func *f, const taps *t) {
-  for (size_t i = 0; i < t->n; i++)
-    vtb_func_add_return(f, t->at[i].value, unique_name(f, t->at, i));
-}
-
-static void remove_all(vtb_func *f) {
-  for (vtb_inst *inst = f->first, *next; inst; inst = next) {
-    next = inst->next;
-    if (inst->op == VTB_OP_tap) drop_tap(inst);
-  }
-}
-
 void vtb__change_taps(vtb_pass_context *c) {
-  vtb_func *entry = c->module->entry;
-  if (c->keep_taps && entry) {
-    for (vtb_func **f = vtb__callees_first(c->module, entry); *f; f++) {
-      taps t = {0};
-      if ((*f)->kind == VTB_FUNC_PLAIN) collect(*f, &t);
-      return_taps(*f, &t);
-    }
+  vtb_func *entry = c->keep_taps ? c->module->entry : NULL;
+  for (vtb_func **f = entry ? vtb__callees_first(c->module, entry) : NULL; f && *f; f++) {
+    taps t = {0};
+    if ((*f)->kind == VTB_FUNC_PLAIN) collect(*f, &t);
+    for (size_t i = 0; i < t.n; i++)
+      vtb_func_add_return(*f, t.at[i].value, unique_name(*f, t.at, i));
   }
-  for (vtb_func *f = c->module->first; f; f = f->next) remove_all(f);
+  for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_tap); *i; i++) drop_tap(*i);
 }

@@ -74,9 +74,7 @@ static choice choose(vtb_precision precision, const vtb_module *m) {
 
 static bool is_convolution(const vtb_inst *einsum) {
   for (int o = 0; o < 2; o++) {
-    const vtb_value *v = einsum->operands[o];
-    while (v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_SHAPE && v->def->n_operands == 1)
-      v = v->def->operands[0];
+    const vtb_value *v = vtb_behind_moves(einsum->operands[o]);
     if (v->def && v->def->op == VTB_OP_im2col) return true;
   }
   return false;

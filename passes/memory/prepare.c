@@ -67,8 +67,7 @@ static void prepare(vtb_func *entry, bool marked) {
   }
   mark_ready(entry, bound, ready);
   vtb_inst *behind = entry->first; /* the first that is not */
-  for (vtb_inst *i = entry->first, *next; i; i = next) {
-    next = i->next;
+  VTB__EACH_INST(entry, i, next) {
     if (!i->n_results || !ready[i->results[0]->id]) continue;
     if (i->op != VTB_OP_constant && marked) vtb_attr_set(i, VTB_A_INT("prepared", 1));
     if (i == behind)

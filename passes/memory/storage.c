@@ -109,22 +109,16 @@ static bool follows(const storage *s, const vtb_inst *i, const vtb_value *result
   return any && (all || (same && !smaller));
 }
 
-static const vtb_value *through_views(const vtb_value *v) {
-  while (v->def && vtb_op_get(v->def->op)->klass == VTB_CLASS_SHAPE && v->def->n_operands == 1)
-    v = v->def->operands[0];
-  return v;
-}
-
 static bool is_complement_of(const vtb_inst *i, const vtb_value *v) {
-  if (i->op != VTB_OP_sub || through_views(i->operands[1]) != v) return false;
-  const vtb_value *from = through_views(i->operands[0]);
+  if (i->op != VTB_OP_sub || vtb_behind_moves(i->operands[1]) != v) return false;
+  const vtb_value *from = vtb_behind_moves(i->operands[0]);
   return from->def && from->def->op == VTB_OP_constant;
 }
 
 /* Whether operand o is a gate or a decay: its distance from a constant is taken, 1 - f, of which 8
  * bits of f near 1 leave none. */
 static bool is_complemented(const vtb_inst *i, int o) {
-  if (i->op != VTB_OP_fused) return is_complement_of(i, through_views(i->operands[o]));
+  if (i->op != VTB_OP_fused) return is_complement_of(i, vtb_behind_moves(i->operands[o]));
   for (const vtb_inst *inner = i->callee->first; inner; inner = inner->next)
     if (is_complement_of(inner, i->callee->args[o])) return true;
   return false;
@@ -200,9 +194,16 @@ static void note_attention(storage *s, const vtb_inst *i) {
   if (a.dlse >= 0) note(s, i->operands[a.dlse], BARRED);
 }
 
-static void note_tensor(storage *s, const vtb_inst *i, int tensor, unsigned facts) {
-  if (tensor < 0) return;
-  note(s, tensor < i->n_operands ? i->operands[tensor] : i->results[tensor - i->n_operands], facts);
+/* Those of the tensors that there are. */
+#define NOTE_TENSORS(s, i, facts, ...)                                                             \
+  note_tensors(s, i, facts, (const int[]){__VA_ARGS__}, sizeof((int[]){__VA_ARGS__}) / sizeof(int))
+static void note_tensors(storage *s, const vtb_inst *i, unsigned facts, const int *tensors,
+                         size_t n) {
+  for (size_t k = 0; k < n; k++)
+    if (tensors[k] >= i->n_operands)
+      note(s, i->results[tensors[k] - i->n_operands], facts);
+    else if (tensors[k] >= 0)
+      note(s, i->operands[tensors[k]], facts);
 }
 
 /* Tokens' rows may be of 16 bits; decays and states are not. */
@@ -212,17 +213,15 @@ static void note_scan(storage *s, const vtb_inst *whole, const vtb_inst *scan) {
     return;
   }
   vtb_scan_tensors t = vtb_scan_of(scan).at;
-  const int read[] = {t.q, t.k, t.v, t.dy}, made[] = {t.y, t.dq, t.dk, t.dv};
-  const int wide[] = {t.d, t.rates, t.s0, t.n0, t.dz,     t.ds,  t.dn,
-                      t.s, t.z,     t.n,  t.dd, t.drates, t.ds0, t.dn0};
+  const int made[] = {t.y, t.dq, t.dk, t.dv};
   bool rounds = vtb_factors_of(scan) == s->half;
-  for (size_t i = 0; i < sizeof read / sizeof *read; i++)
-    note_tensor(s, whole, read[i], rounds ? FACTOR : READ);
+  NOTE_TENSORS(s, whole, rounds ? FACTOR : READ, t.q, t.k, t.v, t.dy);
   for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
     const vtb_value *v = made[i] < 0 ? NULL : whole->results[made[i] - whole->n_operands];
     if (v) note(s, v, rounds || follows(s, whole, v) ? PRODUCT : MADE);
   }
-  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
+  NOTE_TENSORS(s, whole, BARRED, t.d, t.rates, t.s0, t.n0, t.dz, t.ds, t.dn, t.s, t.z, t.n, t.dd,
+               t.drates, t.ds0, t.dn0);
 }
 
 /* A scan by products whose rows others read where they are made. */
@@ -232,7 +231,6 @@ static void note_mixer(storage *s, const vtb_inst *whole) {
   const vtb_value *gain, *rows[3];
   const vtb_inst *map;
   for (int o = 0; o < 3; o++) rows[o] = vtb_mixer_rows(scan, o, &gain, &map);
-  const int wide[] = {t.d, t.s0, t.n0};
   bool rounds = vtb_factors_of(scan) == s->half;
   for (int o = 0; o < whole->n_operands; o++) {
     const vtb_value *arg = whole->callee->args[o];
@@ -241,7 +239,7 @@ static void note_mixer(storage *s, const vtb_inst *whole) {
     bool only = vtb_reader_count(arg) == 1;
     note(s, whole->operands[o], factor && only && rounds ? FACTOR : READ);
   }
-  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) note_tensor(s, whole, wide[i], BARRED);
+  NOTE_TENSORS(s, whole, BARRED, t.d, t.s0, t.n0);
   for (int r = 0; r < whole->n_results; r++) {
     const vtb_value *v = whole->results[r];
     bool y = whole->callee->returns[r] == scan->results[0];
@@ -256,8 +254,7 @@ static void note_scan_body(storage *s, const vtb_inst *whole) {
   for (const vtb_inst *i = whole->callee->first; i; i = i->next) {
     if (i->op != VTB_OP_linscan && i->op != VTB_OP_linscan_grad) continue;
     vtb_scan_tensors t = vtb_scan_of(i).at;
-    const int wide[] = {t.s0, t.s, t.rates, t.drates};
-    for (size_t n = 0; n < sizeof wide / sizeof *wide; n++) note_tensor(s, whole, wide[n], BARRED);
+    NOTE_TENSORS(s, whole, BARRED, t.s0, t.s, t.rates, t.drates);
   }
 }
 

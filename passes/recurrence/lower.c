@@ -189,8 +189,7 @@ vtb_status vtb__pass_recurrence(vtb_pass_context *c, vtb_error *err) {
   int errors = c->diags ? c->diags->n_errors : 0;
   vtb_diags *diags = c->diags ? c->diags : &own;
   for (vtb_func *f = c->module->first; f; f = f->next)
-    for (vtb_inst *inst = f->first, *next; inst; inst = next) {
-      next = inst->next;
+    VTB__EACH_INST(f, inst, next) {
       if (inst->op == VTB_OP_recurrence) lower(inst, diags);
     }
   bool failed = diags->n_errors > errors;

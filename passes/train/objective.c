@@ -31,12 +31,8 @@ static bool per_sample(const vtb_value *v) {
 }
 
 static vtb_value *valid_of(objective *o) {
-  if (o->valid) return o->valid;
-  vtb_type t = VTB__F32({VTB_DYN, "B"});
-  o->valid = vtb_func_add_arg(o->f, VTB_VALID, t);
-  vtb_arg_info *info = &o->f->arg_info[o->valid->index];
-  info->role = VTB_ROLE_INPUT;
-  info->official = vtb_intern(o->f->module, VTB_VALID);
+  if (!o->valid)
+    o->valid = vtb__named_arg(o->f, VTB_VALID, VTB__F32({VTB_DYN, "B"}), VTB_ROLE_INPUT);
   return o->valid;
 }
 
@@ -144,24 +140,26 @@ static int add_measures(objective *o, vtb_value **rows, const char **names, vtb_
   return n;
 }
 
+void vtb__return_updates(vtb_func *f, const vtb_func *before) {
+  for (int r = 0; r < before->n_returns; r++) {
+    const char *name = before->return_names[r];
+    if (name && vtb_starts_with(name, "updated.")) vtb_func_add_return(f, before->returns[r], name);
+  }
+}
+
 vtb_func *vtb__objective_of(vtb_func *f, bool training) {
+  static const char *const loss[] = {"loss"};
   vtb_func *made = vtb_func_clone(f, f->module, training ? "loss" : "evaluation");
+  const vtb_func before = *made;
   objective o = {.f = made};
   o.b = (vtb_builder){.module = f->module, .func = made, .span = f->span};
-  vtb_value **returns = VTB_SCRATCH(made, vtb_value *, 2 * made->n_returns + 1), *total;
-  const char **names = VTB_SCRATCH(made, const char *, 2 * made->n_returns + 1);
+  vtb_value **rows = VTB_SCRATCH(made, vtb_value *, made->n_returns), *total;
+  const char **names = VTB_SCRATCH(made, const char *, made->n_returns);
   if (vtb__sums_batch(made)) vtb__mask_padding(made, valid_of(&o));
-  int n = add_measures(&o, returns + training, names + training, &total) + training;
-  if (training) {
-    returns[0] = total;
-    names[0] = "loss";
-  }
-  for (int r = 0; training && r < made->n_returns; r++)
-    if (made->return_names[r] && vtb_starts_with(made->return_names[r], "updated.")) {
-      returns[n] = made->returns[r];
-      names[n++] = made->return_names[r];
-    }
-  vtb_func_set_returns(made, returns, names, n);
+  int n = add_measures(&o, rows, names, &total);
+  vtb_func_set_returns(made, &total, loss, training);
+  for (int r = 0; r < n; r++) vtb_func_add_return(made, rows[r], names[r]);
+  if (training) vtb__return_updates(made, &before);
   return made;
 }
 

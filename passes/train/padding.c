@@ -60,8 +60,7 @@ static void mask_operands(vtb_inst *i, vtb_value *valid) {
 }
 
 static void mask_func(vtb_map *copies, vtb_func *f, vtb_value *valid) {
-  for (vtb_inst *i = f->first, *next; i; i = next) {
-    next = i->next;
+  VTB__EACH_INST(f, i, next) {
     vtb_func *callee = i->op == VTB_OP_call ? masked(copies, i->callee, &valid->type) : NULL;
     if (!callee)
       mask_operands(i, valid);

@@ -114,10 +114,7 @@ static vtb_value *first_row(sharing *s) {
   if (s->first) return s->first;
   vtb_type t = {.dtype = VTB_I32};
   bool entry = s->f == s->c->module->entry;
-  s->first = vtb_func_add_arg(s->f, VTB_RANK_FIRST, t);
-  s->f->arg_info[s->first->index] =
-      (vtb_arg_info){.role = entry ? VTB_ROLE_INPUT : VTB_ROLE_PLAIN,
-                     .official = vtb_intern(s->c->module, VTB_RANK_FIRST)};
+  s->first = vtb__named_arg(s->f, VTB_RANK_FIRST, t, entry ? VTB_ROLE_INPUT : VTB_ROLE_PLAIN);
   set_share(s, s->first, SAME);
   return s->first;
 }
@@ -188,8 +185,7 @@ static void visit_random(sharing *s, vtb_inst *i) {
   b.name_hint = i->results[0]->name;
   vtb_inst *made = vtb_build_typed(&b, VTB_OP_random, operands, 2, i->attrs, i->n_attrs, t, 1);
   set_share(s, made->results[0], SPLIT);
-  vtb__stand_in(i->results[0], made->results[0]);
-  vtb_inst_unlink(i);
+  vtb__become(i, made->results[0]);
 }
 
 /* ---- ops that treat rows alike --------------------------------------------------------------- */
@@ -261,8 +257,7 @@ static void visit_start(sharing *s, vtb_inst *i) {
   set_share(s, product, PARTIAL);
   vtb_value *sum = vtb_b_binary(&b, VTB_OP_add, sum_of(s, product), i->operands[2]);
   set_share(s, sum, SAME);
-  vtb__stand_in(i->results[0], sum);
-  vtb_inst_unlink(i);
+  vtb__become(i, sum);
 }
 
 static void visit_alike(sharing *s, vtb_inst *i) {

@@ -72,13 +72,6 @@ static vtb_value *cross_entropy(vtb_builder *b, vtb_value *logits, vtb_value *la
                 "loss");
 }
 
-/* The return named `name`; with NULL the first one. -1 if there is none. */
-static int find_return(const vtb_func *f, const char *name) {
-  for (int r = 0; r < f->n_returns; r++)
-    if (!name || vtb_streq(f->return_names[r], name)) return r;
-  return -1;
-}
-
 static vtb_status check_classifier(const vtb_func *f, const char *logits, double eps, int at,
                                    vtb_error *err) {
   if (!(eps >= 0.0 && eps < 1.0))
@@ -120,24 +113,14 @@ static vtb_func *with_loss(vtb_func *f, int at, double eps) {
   vtb_func *l = vtb_func_clone(f, m, "loss");
   vtb_value *logits = l->returns[at];
   vtb_type t = {.dtype = VTB_I32, .rank = 1, .dim = {logits->type.dim[0]}};
-  vtb_value *labels = vtb_func_add_arg(l, "labels", t);
-  l->arg_info[labels->index].role = VTB_ROLE_INPUT;
-  l->arg_info[labels->index].official = vtb_intern(m, "labels");
+  vtb_value *labels = vtb__named_arg(l, "labels", t, VTB_ROLE_INPUT);
   if (vtb__sums_batch(l)) mask_unlabelled(l, labels);
   vtb_builder b = {.module = m, .func = l, .span = logits->def ? logits->def->span : f->span};
-  vtb_value **returns = VTB_SCRATCH(l, vtb_value *, l->n_returns + 1);
-  const char **names = VTB_SCRATCH(l, const char *, l->n_returns + 1);
-  returns[0] = cross_entropy(&b, logits, labels, eps);
-  names[0] = "loss";
-  returns[1] = logits;
-  names[1] = l->return_names[at] ? l->return_names[at] : "logits";
-  int n = 2;
-  for (int r = 0; r < l->n_returns; r++)
-    if (l->return_names[r] && vtb_starts_with(l->return_names[r], "updated.")) {
-      returns[n] = l->returns[r];
-      names[n++] = l->return_names[r];
-    }
-  vtb_func_set_returns(l, returns, names, n);
+  const vtb_func before = *l;
+  const char *names[] = {"loss", l->return_names[at] ? l->return_names[at] : "logits"};
+  vtb_func_set_returns(l, (vtb_value *[]){cross_entropy(&b, logits, labels, eps), logits}, names,
+                       2);
+  vtb__return_updates(l, &before);
   return l;
 }
 
@@ -171,7 +154,7 @@ static vtb_status find_loss(vtb_func *f, const vtb_train_step *o, vtb_func **out
   if (vtb_has_measure(f))
     return vtb_fail(err, VTB_E_INPUT,
                     "@%s declares a metric and no loss: there is nothing to train it by", f->name);
-  int at = find_return(f, o->logits);
+  int at = o->logits ? vtb_find_measure(f, "", o->logits) : f->n_returns ? 0 : -1;
   vtb_status status = check_classifier(f, o->logits, o->label_smoothing, at, err);
   if (status == VTB_OK) *out = with_loss(f, at, o->label_smoothing);
   return status;

@@ -40,8 +40,6 @@ typedef struct attach {
   vtb_func *f;
   vtb_builder b;
   vtb_value *scalars, *verdict;
-  VTB_VEC(vtb_value *) returns;
-  VTB_VEC(const char *) names;
   bool average;
   vtb_value *share, *last; /* scalars; NULL: one run is an update */
 } attach;
@@ -49,9 +47,7 @@ typedef struct attach {
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 static vtb_value *add_scalar(vtb_func *f, const char *name) {
-  vtb_value *v = vtb_func_add_arg(f, name, vtb_type_scalar());
-  f->arg_info[v->index].official = vtb_intern(f->module, name);
-  return v;
+  return vtb__named_arg(f, name, vtb_type_scalar(), VTB_ROLE_PLAIN);
 }
 
 /* A function of the vectors w, g and the states named, without scalars or instructions. */
@@ -59,10 +55,7 @@ static vtb_func *new_rule(attach *a, const char *name, vtb_span span, int n_vect
                           const char *const *names) {
   vtb_func *f = vtb_func_new(a->m, name, VTB_FUNC_RULE, span);
   vtb_type t = VTB__F32({VTB_DYN, NULL});
-  for (int i = 0; i < n_vectors; i++) {
-    vtb_value *v = vtb_func_add_arg(f, names[i], t);
-    f->arg_info[v->index].official = vtb_intern(a->m, names[i]);
-  }
+  for (int i = 0; i < n_vectors; i++) vtb__named_arg(f, names[i], t, VTB_ROLE_PLAIN);
   return f;
 }
 
@@ -141,34 +134,8 @@ static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, 
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-static vtb_value *add_arg(attach *a, const char *name, vtb_role role, const vtb_type *type,
-                          const char *init) {
-  vtb_value *v = vtb_func_add_arg(a->f, name, *type);
-  a->f->arg_info[v->index] = (vtb_arg_info){.role = role,
-                                            .official = vtb_intern(a->m, name),
-                                            .init = init ? vtb_intern(a->m, init) : NULL};
-  return v;
-}
-
-static void add_return(attach *a, vtb_value *v, const char *name) {
-  vtb__put(a->f, &a->returns, v);
-  vtb__put(a->f, &a->names, vtb_intern(a->m, name));
-}
-
 static void add_updated(attach *a, vtb_value *v, const char *state, const char *official) {
-  vtb_strbuf name = {0};
-  vtb_strbuf_printf(&name, "updated.%s%s", state, official);
-  add_return(a, v, name.at);
-  vtb_strbuf_free(&name);
-}
-
-static int find_return(const vtb_func *f, const char *prefix, const char *name) {
-  size_t n = strlen(prefix);
-  for (int r = 0; r < f->n_returns; r++) {
-    const char *have = f->return_names ? f->return_names[r] : NULL;
-    if (have && strncmp(have, prefix, n) == 0 && strcmp(have + n, name) == 0) return r;
-  }
-  return -1;
+  vtb_func_add_return(a->f, v, vtb__text(a->f, "updated.%s%s", state, official));
 }
 
 /* Arguments of a role with a return of theirs under `prefix`, in order. */
@@ -176,7 +143,7 @@ static void find_moved(const attach *a, vtb_role role, const char *prefix, moved
   for (int i = 0; i < a->f->n_args; i++) {
     const vtb_arg_info *info = &a->f->arg_info[i];
     if (info->role != role || !info->official || a->f->args[i]->type.dtype != VTB_F32) continue;
-    int r = find_return(a->f, prefix, info->official);
+    int r = vtb_find_measure(a->f, prefix, info->official);
     if (r >= 0) vtb__put(a->f, out, ((moved){a->f->args[i], a->f->returns[r], info->official}));
   }
 }
@@ -192,8 +159,8 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
   int n = (int)list->n, vectors = n_vectors_of(rule);
   VTB_VEC(vtb_value *) operands = {0};
   vtb_type t = VTB__F32({n, NULL}, {2, NULL});
-  vtb_value *rates =
-      trained ? add_arg(a, VTB_UPDATE_RATES, VTB_ROLE_INPUT, &t, NULL) : vtb_b_splat(&a->b, 1, &t);
+  vtb_value *rates = trained ? vtb__named_arg(a->f, VTB_UPDATE_RATES, t, VTB_ROLE_INPUT)
+                             : vtb_b_splat(&a->b, 1, &t);
   vtb__put(a->f, &operands, a->scalars);
   vtb__put(a->f, &operands, rates);
   vtb__put(a->f, &operands, a->verdict);
@@ -203,8 +170,8 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
     for (int i = 0; i < n; i++) {
       const char *name =
           vtb_arena_printf(&a->m->arena, "%s%s", state_prefix(a, rule, s), list->at[i].official);
-      vtb_value *v = add_arg(a, name, VTB_ROLE_STATE, &list->at[i].value->type, NULL);
-      vtb__put(a->f, &operands, v);
+      vtb__put(a->f, &operands,
+               vtb__named_arg(a->f, name, list->at[i].value->type, VTB_ROLE_STATE));
     }
   vtb_attr attr = VTB_A_INT("tensors", n);
   vtb_inst *u = vtb_build_call(&a->b, VTB_OP_update, rule, operands.at, (int)operands.n, &attr, 1);
@@ -255,16 +222,13 @@ static vtb_value *find_logits(const vtb_func *f, const vtb_value *labels) {
   return NULL;
 }
 
-/* The step's returns. Updates of buffers come out of a rule; what they are made of is to a buffer
- * what its gradient is to a parameter. */
-static void keep_returns(attach *a) {
+/* Updates of buffers come out of a rule; what they are made of is to a buffer what its gradient is
+ * to a parameter. */
+static void rename_updates(attach *a) {
   for (int r = 0; r < a->f->n_returns; r++) {
     const char *name = a->f->return_names[r];
-    bool update =
-        name && vtb_starts_with(name, "updated.") && a->f->returns[r]->type.dtype == VTB_F32;
-    if (update) name = vtb_arena_printf(&a->m->arena, "d:%s", name + strlen("updated."));
-    vtb__put(a->f, &a->returns, a->f->returns[r]);
-    vtb__put(a->f, &a->names, name);
+    if (name && vtb_starts_with(name, "updated.") && a->f->returns[r]->type.dtype == VTB_F32)
+      a->f->return_names[r] = vtb_intern(a->m, vtb__text(a->f, "d:%s", name + strlen("updated.")));
   }
 }
 
@@ -276,7 +240,8 @@ static void add_scalar_rows(attach *a, const vtb_func *rule) {
   for (int i = n_vectors_of(rule) + 2; i < rule->n_args; i++, n++)
     vtb_strbuf_printf(&rows, " %s=%s", rule->arg_info[i].official, rule->arg_info[i].init);
   vtb_type t = VTB__F32({n, NULL}, {2, NULL});
-  a->scalars = add_arg(a, VTB_UPDATE_SCALARS, VTB_ROLE_INPUT, &t, rows.at);
+  a->scalars = vtb__named_arg(a->f, VTB_UPDATE_SCALARS, t, VTB_ROLE_INPUT);
+  a->f->arg_info[a->scalars->index].init = vtb_intern(a->m, rows.at);
   vtb_strbuf_free(&rows);
 }
 
@@ -317,13 +282,13 @@ static vtb_value *share_number(attach *a, vtb_value *both, int at) {
  * what is returned and judged. What a state becomes is at the end. */
 static void accumulate(attach *a, moved_list *trained) {
   vtb_type t = VTB__F32({2, NULL});
-  vtb_value *both = add_arg(a, VTB_UPDATE_SHARE, VTB_ROLE_INPUT, &t, NULL);
+  vtb_value *both = vtb__named_arg(a->f, VTB_UPDATE_SHARE, t, VTB_ROLE_INPUT);
   a->share = share_number(a, both, 0);
   a->last = share_number(a, both, 1);
   for (size_t i = 0; i < trained->n; i++) {
     moved *w = &trained->at[i];
     const char *name = vtb_arena_printf(&a->m->arena, VTB_ACCUMULATED "%s", w->official);
-    vtb_value *state = add_arg(a, name, VTB_ROLE_STATE, &w->value->type, NULL);
+    vtb_value *state = vtb__named_arg(a->f, name, w->value->type, VTB_ROLE_STATE);
     vtb_inst *made = w->next->def;
     /* constants stand before the numbers of the run */
     vtb_inst *behind = !made || made->op == VTB_OP_constant ? a->last->def : made;
@@ -331,10 +296,7 @@ static void accumulate(attach *a, moved_list *trained) {
     vtb_value *part = vtb_b_binary(&b, VTB_OP_mul, w->next, a->share);
     b.name_hint = w->next->name;
     vtb_value *total = vtb_b_binary(&b, VTB_OP_add, state, part);
-    for (size_t r = 0; r < a->returns.n; r++)
-      if (a->returns.at[r] == w->next && vtb_starts_with(a->names.at[r], "d:") &&
-          vtb_streq(a->names.at[r] + strlen("d:"), w->official))
-        a->returns.at[r] = total;
+    a->f->returns[vtb_find_measure(a->f, "d:", w->official)] = total;
     w->next = total;
     vtb_value *kept = vtb_b_select(&a->b, a->last, vtb_b_constant(&a->b, 0), total);
     add_updated(a, kept, VTB_ACCUMULATED, w->official);
@@ -376,7 +338,7 @@ static vtb_span span_of(const vtb_func *f, int r) {
 
 vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_update_options *o,
                              vtb_error *err) {
-  int loss = find_return(step, "", "loss");
+  int loss = vtb_find_measure(step, "", "loss");
   vtb_value *labels = find_input(step, "labels"),
             *logits = labels ? find_logits(step, labels) : NULL;
   if (loss < 0)
@@ -392,15 +354,14 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_update_opt
     status =
         vtb_fail(err, VTB_E_INPUT, "@%s has no gradients: there is nothing to update", step->name);
   } else {
-    keep_returns(&a);
+    rename_updates(&a);
     if (o->accumulates) accumulate(&a, &trained);
     add_scalar_rows(&a, o->rule);
-    if (logits) add_return(&a, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
+    if (logits) vtb_func_add_return(step, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
     judge(&a, step->returns[loss], &trained);
-    add_return(&a, a.verdict, VTB_UPDATE_VERDICT);
+    vtb_func_add_return(step, a.verdict, VTB_UPDATE_VERDICT);
     update_trained(&a, o, &trained);
     move_buffers(&a, o->rule, &buffers);
-    vtb_func_set_returns(step, a.returns.at, a.names.at, (int)a.returns.n);
   }
   return vtb__verified(m, "after the update was attached", status, err);
 }

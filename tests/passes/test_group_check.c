@@ -43,7 +43,6 @@ static void groups_refused(const char *why) {
   CHECK(vtb__groups_check(&groups, &err) == VTB_E_INTERNAL);
   CHECK_MSG(strstr(err.text, "groups of fuse: ") && strstr(err.text, why), "\"%s\", not \"%s\"",
             err.text, why);
-  vtb__groups_free(&groups);
   vtb_module_free(m);
 }
 

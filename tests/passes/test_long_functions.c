@@ -80,7 +80,6 @@ TEST(groups_answer_as_a_search_of_everything) {
     for (int i = 0; i < N; i++)
       CHECK(g.next[i] < 0 ||
             (g.next[i] > i && vtb__group_of(&g, g.next[i]) == vtb__group_of(&g, i)));
-    vtb__groups_free(&g);
     vtb_module_free(m);
   }
   CHECK(joined > 500 && refused > 500);
