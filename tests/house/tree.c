@@ -61,6 +61,18 @@ void tree_add(house_tree *t, const char *path, const char *text) {
   vtb_vec_push(&t->files, f);
 }
 
+static bool is_c(const char *name) {
+  return vtb_ends_with(name, ".c") || vtb_ends_with(name, ".h");
+}
+
+static bool is_text(const char *name) {
+  static const char *const ends[] = {".def", ".y",   ".l",  ".cu",   ".cuh",
+                                     ".py",  ".css", ".js", ".html", ".hpp"};
+  for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+    if (vtb_ends_with(name, ends[i])) return true;
+  return false;
+}
+
 static void read_file(house_tree *t, const char *top, const char *path) {
   vtb_strbuf full = {0};
   vtb_strbuf_printf(&full, "%s/%s", top, path);
@@ -71,7 +83,10 @@ static void read_file(house_tree *t, const char *top, const char *path) {
     fprintf(stderr, "%s\n", err.text);
     exit(1);
   }
-  tree_add(t, path, text);
+  if (is_c(path))
+    tree_add(t, path, text);
+  else
+    vtb_vec_push(&t->texts, ((house_file){vtb_xstrdup(path), vtb_xstrdup(text), NULL}));
   free(text);
   vtb_strbuf_free(&full);
 }
@@ -88,7 +103,7 @@ static void read_folder(house_tree *t, const char *top, const char *folder) {
     vtb_strbuf_printf(&path, "%s/%s", folder, name);
     if (name[0] != '.' && !strchr(name, '.'))
       read_folder(t, top, path.at);
-    else if (vtb_ends_with(name, ".c") || vtb_ends_with(name, ".h"))
+    else if (is_c(name) || is_text(name))
       read_file(t, top, path.at);
     vtb_strbuf_free(&path);
     free(names[i]);
@@ -108,13 +123,17 @@ void tree_read(house_tree *t, const char *top) {
   read_folder(t, top, "tests");
 }
 
+static void file_free(house_file *f) {
+  free(f->path);
+  free(f->text);
+  free(f->code);
+}
+
 void tree_free(house_tree *t) {
-  for (size_t i = 0; i < t->files.n; i++) {
-    free(t->files.at[i].path);
-    free(t->files.at[i].text);
-    free(t->files.at[i].code);
-  }
+  for (size_t i = 0; i < t->files.n; i++) file_free(&t->files.at[i]);
+  for (size_t i = 0; i < t->texts.n; i++) file_free(&t->texts.at[i]);
   vtb_vec_free(&t->files);
+  vtb_vec_free(&t->texts);
 }
 
 const house_file *tree_find(const house_tree *t, const char *path) {

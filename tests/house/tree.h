@@ -12,10 +12,12 @@ typedef struct house_file {
 } house_file;
 
 typedef struct house_tree {
-  VTB_VEC(house_file) files;
+  VTB_VEC(house_file) files; /* .c and .h */
+  VTB_VEC(house_file)
+  texts; /* of the rooms: tables, grammars, kernels, Python, the page; no code */
 } house_tree;
 
-/* The .c and .h files of the rooms and of the tests; generated ones are not among them. */
+/* The files of the rooms and of the tests; generated ones are not among them. */
 void tree_read(house_tree *t, const char *top);
 /* For planted examples; the text is copied. */
 void tree_add(house_tree *t, const char *path, const char *text);
