@@ -1,5 +1,6 @@
 /* Attributes of convolutions as three axes each: see convolution.h. */
 #include "ir/convolution.h"
+#include "ir/interp_internal.h"
 
 /* `n` entries of an attribute behind `rest` in front of them. */
 static bool take(const vtb_inst *inst, const char *key, int rank, int64_t rest, int64_t *out) {
@@ -45,10 +46,22 @@ bool vtb_depthwise_of(const vtb_inst *inst, vtb_depthwise *out) {
   if (!vtb_attr_ints(inst, "grid", &n) || n < 1 || n > VTB_GRID_AXES) return false;
   d.rank = n;
   if (!take(inst, "grid", n, 1, d.grid) || !take(inst, "pad", n, 0, d.pad)) return false;
+  d.extra = vtb_attr_ints(inst, "extra", &d.n_extra);
   bool of_weight = !vtb_attr_find(inst, "kernel");
   if (of_weight ? w->rank != n + 1 : !take(inst, "kernel", n, 1, d.kernel)) return false;
   for (int k = 0; of_weight && k < VTB_GRID_AXES; k++) d.kernel[k] = 1;
   for (int k = 0; of_weight && k < n; k++) d.kernel[VTB_GRID_AXES - n + k] = w->dim[k + 1].size;
   *out = d;
   return true;
+}
+
+void vtb_depthwise_places(const vtb_inst *inst, const vtb_depthwise *d, int64_t *places) {
+  int64_t *perm = vtb__path_perm(inst, d->tokens), *cell = places, *extra = places + d->tokens;
+  extra -= d->n_extra;
+  for (int64_t t = 0, e = 0; t < d->tokens; t++)
+    if (e < d->n_extra && d->extra[e] == t)
+      extra[e++] = perm[t];
+    else
+      *cell++ = perm[t];
+  vtb_free(perm);
 }

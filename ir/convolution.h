@@ -22,15 +22,20 @@ typedef struct vtb_patches {
  * axis. */
 bool vtb_patches_of(const vtb_inst *inst, const vtb_type *image, vtb_patches *out);
 
+/* `extra` lists the steps of the path whose tokens are not of the grid, in their order, as the
+ * attribute does; the others are its cells, row-major. */
 typedef struct vtb_depthwise {
-  int rank;
+  int rank, n_extra;
   int64_t batch, tokens, channels;
   int64_t grid[VTB_GRID_AXES], kernel[VTB_GRID_AXES], pad[VTB_GRID_AXES];
+  const int64_t *extra;
 } vtb_depthwise;
 
 /* Of dwconv, dwconv_dx and dwconv_dw, whose first operand is tokens [B, N, C]; the kernel is that
  * of the operand w [C, kernel...] or the attribute. False if a list has not an entry an axis. */
 bool vtb_depthwise_of(const vtb_inst *inst, vtb_depthwise *out);
+/* Storage places of the grid's cells, then of the extra tokens: one a token. */
+void vtb_depthwise_places(const vtb_inst *inst, const vtb_depthwise *d, int64_t *places);
 
 /* Product of the three. */
 static inline int64_t vtb_axes_product(const int64_t n[VTB_GRID_AXES]) {

@@ -192,7 +192,7 @@ vtb_status vtb__interp_col2im(vtb__eval *e) {
 
 typedef struct depthwise {
   vtb_depthwise g;
-  int64_t b, n, c, taps, *perm;
+  int64_t b, n, c, taps, cells, *places;
 } depthwise;
 
 /* The batch is that of the values: types may leave it open. */
@@ -201,12 +201,13 @@ static depthwise depthwise_of(const vtb__eval *e) {
   depthwise d;
   vtb_check(vtb_depthwise_of(inst, &d.g), "dwconv: attributes");
   d.b = e->in[0]->type.dim[0].size, d.n = d.g.tokens, d.c = d.g.channels;
-  d.taps = vtb_axes_product(d.g.kernel);
-  d.perm = vtb__path_perm(inst, d.n);
+  d.taps = vtb_axes_product(d.g.kernel), d.cells = d.n - d.g.n_extra;
+  d.places = vtb_xcalloc((size_t)d.n, sizeof *d.places);
+  vtb_depthwise_places(inst, &d.g, d.places);
   return d;
 }
 
-/* The step that a tap reads at step t; -1 outside the grid. */
+/* The cell that a tap reads at cell t; -1 outside the grid. */
 static int64_t tap_step(const vtb_depthwise *g, int64_t t, int64_t tap) {
   int64_t step = 0, size = 1;
   for (int k = VTB_GRID_AXES - 1; k >= 0; k--) {
@@ -218,7 +219,7 @@ static int64_t tap_step(const vtb_depthwise *g, int64_t t, int64_t tap) {
   return step;
 }
 
-/* One tap: rows of C channels of the output at step t and the input it reads, for kernel element
+/* One tap: rows of C channels of the output at a cell and the input it reads, for kernel element
  * (i, j). */
 typedef void (*tap_fn)(const depthwise *d, double *out, const double *in, const double *other,
                        int64_t tap);
@@ -228,11 +229,11 @@ typedef void (*tap_fn)(const depthwise *d, double *out, const double *in, const 
 static void for_taps(const depthwise *d, double *first, const double *second, const double *other,
                      tap_fn fn, bool first_is_input, bool whole) {
   for (int64_t b = 0; b < d->b; b++)
-    for (int64_t t = 0; t < d->n; t++)
+    for (int64_t t = 0; t < d->cells; t++)
       for (int64_t tap = 0; tap < d->taps; tap++) {
         int64_t at = tap_step(&d->g, t, tap);
         if (at < 0) continue;
-        int64_t y = (b * d->n + d->perm[t]) * d->c, x = (b * d->n + d->perm[at]) * d->c;
+        int64_t y = (b * d->n + d->places[t]) * d->c, x = (b * d->n + d->places[at]) * d->c;
         fn(d, whole ? first : first + (first_is_input ? x : y), second + (first_is_input ? y : x),
            whole ? other + y : other, tap);
       }
@@ -254,11 +255,21 @@ static void clear(vtb_tensor *t) {
   memset(t->data, 0, (size_t)vtb_type_count(&t->type) * sizeof(double));
 }
 
+/* The sums begin with `start`, or 0; extra tokens are copied. */
+static void begin(const depthwise *d, double *y, const double *x, const double *start) {
+  for (int64_t b = 0; b < d->b; b++)
+    for (int64_t t = 0; t < d->n; t++) {
+      int64_t at = (b * d->n + d->places[t]) * d->c;
+      for (int64_t c = 0; c < d->c; c++)
+        y[at + c] = t >= d->cells ? x[at + c] : start ? start[c] : 0;
+    }
+}
+
 static vtb_status convolve(vtb__eval *e, bool adjoint) {
   depthwise d = depthwise_of(e);
-  clear(e->out[0]);
+  begin(&d, e->out[0]->data, e->in[0]->data, e->inst->n_operands == 3 ? e->in[2]->data : NULL);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_weight, adjoint, false);
-  vtb_free(d.perm);
+  vtb_free(d.places);
   return VTB_OK;
 }
 
@@ -269,6 +280,13 @@ vtb_status vtb__interp_dwconv_dw(vtb__eval *e) {
   depthwise d = depthwise_of(e);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_gradient, false, true);
-  vtb_free(d.perm);
+  for (int r = 1; r < e->inst->n_results; r++) {
+    clear(e->out[r]);
+    for (int64_t i = 0; i < d.b * d.cells; i++) {
+      const double *dy = e->in[1]->data + (i / d.cells * d.n + d.places[i % d.cells]) * d.c;
+      for (int64_t c = 0; c < d.c; c++) e->out[r]->data[c] += dy[c];
+    }
+  }
+  vtb_free(d.places);
   return VTB_OK;
 }

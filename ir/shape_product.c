@@ -138,7 +138,12 @@ static bool token_grid(vtb__shape *s, const vtb_type *x, vtb_depthwise *d) {
   }
   if (!good)
     return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "padding is at least 0, extents are at least 1");
-  if (cells != (double)d->tokens)
+  for (int e = 0; good && e < d->n_extra; e++)
+    good = d->extra[e] >= (e ? d->extra[e - 1] + 1 : 0) && d->extra[e] < d->tokens;
+  if (!good)
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
+                           "extra tokens are steps of the path in their order");
+  if (cells != (double)(d->tokens - d->n_extra))
     return vtb__shape_fail(s, VTB_DIAG_IR_GRID,
                            "%s is not on a grid of %" PRId64 "x%" PRId64 "x%" PRId64,
                            vtb__shape_text(s, x), d->grid[0], d->grid[1], d->grid[2]);
@@ -157,6 +162,10 @@ bool vtb__shape_dwconv(vtb__shape *s) {
                            : d.rank == 2 ? "kh, kw"
                                          : "kt, kh, kw",
                            vtb__shape_text(s, w));
+  const vtb_type *start = s->inst->n_operands == 3 ? vtb__shape_operand(s, 2) : NULL;
+  if (start && (start->rank != 1 || start->dim[0].size != x->dim[2].size))
+    return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "what is added to %s is [%" PRId64 "], not %s",
+                           vtb__shape_text(s, x), x->dim[2].size, vtb__shape_text(s, start));
   vtb__shape_push(s, *x);
   return true;
 }
@@ -176,5 +185,7 @@ bool vtb__shape_dwconv_dw(vtb__shape *s) {
   for (int k = 0; k < d.rank; k++)
     t.dim[k + 1] = vtb__dim(d.kernel[VTB_GRID_AXES - d.rank + k], NULL);
   vtb__shape_push(s, t);
+  if (vtb_attr_int(s->inst, "start", 0))
+    vtb__shape_push(s, (vtb_type){.dtype = VTB_F32, .rank = 1, .dim = {x->dim[2]}});
   return true;
 }

@@ -20,12 +20,13 @@ static const vtb_pass table[] = {
 };
 enum { N_PASSES = sizeof table / sizeof *table };
 
-/* taps first, so that no later pass has to keep them; paths before recurrences, while a recurrence
+/* taps first, so that no later pass has to keep them; extra tokens pass before paths fold, which do
+ * not through what takes sequences apart; paths before recurrences, while a recurrence
  * is one op and takes a path whole; simplify after both, because they leave reshapes and dead scale
  * arithmetic behind. The second cse is for the slices of parameters that join_products and
  * distribute make, equal where several products read one operand. */
 const char *const vtb_pipeline_graph =
-    "taps,path_fold,recurrence,simplify,cse,unscale,join_products,split_concat,cse,dce";
+    "taps,pass_extra,path_fold,recurrence,simplify,cse,unscale,join_products,split_concat,cse,dce";
 const vtb_pass *vtb_passes(size_t *n) {
   *n = N_PASSES;
   return table;

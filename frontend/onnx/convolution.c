@@ -129,6 +129,20 @@ void vtb__ox_col2im(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value *
 
 /* ---- dwconv ---------------------------------------------------------------------------------- */
 
+/* Extra tokens, if there are any, are gathered apart and put back: `places` are the cells', then
+ * theirs. */
+static ox_value *gathered(ox *x, ox_value *tokens, const int64_t *places, int64_t n) {
+  return vtb__ox_gather(x, tokens, 1, vtb__ox_ints(x, (int)n, places));
+}
+
+static ox_value *with_extra(ox *x, const vtb_depthwise *d, const int64_t *places, ox_value *cells,
+                            ox_value *tokens) {
+  int64_t n_cells = d->tokens - d->n_extra, *at = VTB_NEW_ARRAY(&x->arena, int64_t, d->tokens);
+  for (int64_t t = 0; t < d->tokens; t++) at[places[t]] = t;
+  ox_value *both[] = {cells, gathered(x, tokens, places + n_cells, d->n_extra)};
+  return gathered(x, vtb__ox_concat(x, both, 2, 1), at, d->tokens);
+}
+
 void vtb__ox_dwconv(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {
   vtb_depthwise d;
   vtb_check(vtb_depthwise_of(inst, &d), "dwconv: attributes");
@@ -143,10 +157,14 @@ void vtb__ox_dwconv(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value *
     c.out[i] = d.grid[at] - (high < 0 ? high : 0); /* more than wanted: cut below */
     image[2 + i] = d.grid[at], weight[2 + i] = d.kernel[at];
   }
-  ox_value *tokens = vtb__ox_along(x, inst, in[0], 1, false);
+  int64_t cells = d.tokens - d.n_extra, *places = VTB_NEW_ARRAY(&x->arena, int64_t, d.tokens);
+  vtb_depthwise_places(inst, &d, places);
+  ox_value *tokens =
+      d.n_extra ? gathered(x, in[0], places, cells) : vtb__ox_along(x, inst, in[0], 1, false);
   ox_value *y = vtb__ox_reshape(x, OX_TRANSPOSE(x, tokens, 0, 2, 1), 2 + d.rank, image);
   y = convolve(x, &c, y, vtb__ox_reshape(x, in[1], 2 + d.rank, weight));
   for (int i = 0; i < d.rank; i++) y = vtb__ox_slice(x, y, 2 + i, 0, image[2 + i], 1);
-  y = OX_TRANSPOSE(x, OX_RESHAPE(x, y, batch, d.channels, d.tokens), 0, 2, 1);
-  out[0] = vtb__ox_along(x, inst, y, 1, true);
+  y = OX_TRANSPOSE(x, OX_RESHAPE(x, y, batch, d.channels, cells), 0, 2, 1);
+  if (inst->n_operands == 3) y = vtb__ox_binary(x, "Add", y, in[2]);
+  out[0] = d.n_extra ? with_extra(x, &d, places, y, in[0]) : vtb__ox_along(x, inst, y, 1, true);
 }

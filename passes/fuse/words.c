@@ -133,7 +133,7 @@ bool vtb__word_factor_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const
 static int adjoint_of(const vtb_inst *i, int64_t *channels) {
   if (i->op == VTB_OP_dwconv_dw) {
     vtb_depthwise d;
-    if (!vtb_depthwise_of(i, &d)) return -1;
+    if (!vtb_depthwise_of(i, &d) || d.n_extra || i->n_results > 1) return -1;
     *channels = d.channels;
     return 1;
   }

@@ -102,10 +102,11 @@ static bool takes(vtb__group *g, vtb_inst *i) {
   if (vtb_is_share(i)) return take_share(g, i);
   if (!is_core(i) && !is_loop(i)) return false;
   if (!same_elements(&g->anchor->results[0]->type, &i->results[0]->type)) return false;
-  if (conv && (is_convolution(i) || makes(i, conv->operands[0]) || makes(i, conv->operands[1])))
-    return false;
+  if (conv && is_convolution(i)) return false;
+  for (int o = 0; conv && o < conv->n_operands; o++)
+    if (makes(i, conv->operands[o])) return false;
   for (int m = 0; m < g->n && is_convolution(i); m++)
-    for (int o = 0; o < 2; o++)
+    for (int o = 0; o < i->n_operands; o++)
       if (makes(g->at[m], i->operands[o])) return false;
   if (is_convolution(i)) g->anchor = i; /* its kernel computes the others where it has its sum */
   return vtb__group_add(g, i);
@@ -154,6 +155,9 @@ static bool same_convolution(const vtb_inst *dx, const vtb_inst *dw) {
   if (!vtb_depthwise_of(dx, &d) || !vtb_depthwise_of(dw, &e)) return false;
   for (int a = 0; a < VTB_GRID_AXES; a++)
     if (d.kernel[a] != e.kernel[a] || d.grid[a] != e.grid[a] || d.pad[a] != e.pad[a]) return false;
+  if (d.n_extra != e.n_extra) return false;
+  for (int t = 0; t < d.n_extra; t++)
+    if (d.extra[t] != e.extra[t]) return false;
   return vtb_streq(vtb_attr_str(dx, "path", ""), vtb_attr_str(dw, "path", ""));
 }
 

@@ -1,5 +1,6 @@
 /* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
  * adjoint of the result. */
+#include "ir/convolution.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
 #include "ir/rewrite.h"
@@ -73,31 +74,67 @@ RULE(col2im) {
 }
 
 /* dwconv is bilinear: with <u, conv(x, w)> = <dx(u, w), x> = <dw(x, u), w> each member's adjoints
- * are the other two. */
-static vtb_value *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x,
-                       vtb_value *y, const vtb_type *w) {
+ * are the other two. `start`: dw has a second result, the adjoint of what a dwconv adds. */
+static vtb_inst *conv(vtb__gradient *g, const vtb_inst *inst, vtb_op op, vtb_value *x, vtb_value *y,
+                      const vtb_type *w, bool start) {
   int64_t kernel[VTB_MAX_RANK];
+  vtb_attr attrs[8];
+  vtb_value *operands[2] = {x, y};
+  int n = vtb_attrs_of(inst, "grid pad extra path", attrs);
   for (int k = 1; k < w->rank; k++) kernel[k - 1] = w->dim[k].size;
-  vtb_attr more = VTB_A_INTS("kernel", kernel, w->rank - 1);
-  return sibling(g, inst, op, x, y, "grid pad path", op == VTB_OP_dwconv_dw ? &more : NULL);
+  if (op == VTB_OP_dwconv_dw) attrs[n++] = VTB_A_INTS("kernel", kernel, w->rank - 1);
+  if (start) attrs[n++] = VTB_A_INT("start", 1);
+  return vtb_build(&g->b, op, operands, 2, attrs, n);
 }
 
 RULE(dwconv) {
   vtb_value *x = inst->operands[0], *w = inst->operands[1], *d = dr(g, inst);
-  if (vtb__wants(x)) vtb__contribute(g, x, conv(g, inst, VTB_OP_dwconv_dx, d, w, &w->type));
-  if (vtb__wants(w)) vtb__contribute(g, w, conv(g, inst, VTB_OP_dwconv_dw, x, d, &w->type));
+  vtb_value *start = inst->n_operands == 3 ? inst->operands[2] : NULL;
+  bool starts = start && vtb__wants(start);
+  if (vtb__wants(x))
+    vtb__contribute(g, x, conv(g, inst, VTB_OP_dwconv_dx, d, w, &w->type, false)->results[0]);
+  if (!vtb__wants(w) && !starts) return;
+  vtb_inst *dw = conv(g, inst, VTB_OP_dwconv_dw, x, d, &w->type, starts);
+  if (vtb__wants(w)) vtb__contribute(g, w, dw->results[0]);
+  if (starts) vtb__contribute(g, start, dw->results[1]);
 }
 
 RULE(dwconv_dx) {
   vtb_value *u = inst->operands[0], *w = inst->operands[1], *d = dr(g, inst);
-  if (vtb__wants(u)) vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, d, w, &w->type));
-  if (vtb__wants(w)) vtb__contribute(g, w, conv(g, inst, VTB_OP_dwconv_dw, d, u, &w->type));
+  if (vtb__wants(u))
+    vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, d, w, &w->type, false)->results[0]);
+  if (vtb__wants(w))
+    vtb__contribute(g, w, conv(g, inst, VTB_OP_dwconv_dw, d, u, &w->type, false)->results[0]);
+}
+
+/* v where tokens are of the grid, 0 at the others, which dw does not see. */
+static vtb_value *grid_of(vtb__gradient *g, const vtb_inst *inst, vtb_value *v) {
+  vtb_depthwise d;
+  vtb_check(vtb_depthwise_of(inst, &d), "dwconv: attributes");
+  if (!d.n_extra) return v;
+  vtb_type t = {.dtype = VTB_F32, .rank = 3, .dim = {{1, NULL}, v->type.dim[1], {1, NULL}}};
+  int64_t *places = VTB_SCRATCH(&g->b, int64_t, d.tokens);
+  double *is_cell = VTB_SCRATCH(&g->b, double, d.tokens);
+  vtb_depthwise_places(inst, &d, places);
+  for (int64_t n = 0; n < d.tokens; n++) is_cell[places[n]] = n < d.tokens - d.n_extra;
+  vtb_attr data = VTB_A_FLOATS("data", is_cell, (int)d.tokens);
+  vtb_inst *cells = vtb_build_typed(&g->b, VTB_OP_constant, NULL, 0, &data, 1, &t, 1);
+  return vtb_b_binary(&g->b, VTB_OP_mul, v, cells->results[0]);
 }
 
 RULE(dwconv_dw) {
-  vtb_value *x = inst->operands[0], *u = inst->operands[1], *d = dr(g, inst);
-  if (vtb__wants(x)) vtb__contribute(g, x, conv(g, inst, VTB_OP_dwconv_dx, u, d, &d->type));
-  if (vtb__wants(u)) vtb__contribute(g, u, conv(g, inst, VTB_OP_dwconv, x, d, &d->type));
+  vtb_value *x = inst->operands[0], *u = inst->operands[1], *d = vtb__adjoint(g, inst->results[0]);
+  vtb_value *ds = inst->n_results == 2 ? vtb__adjoint(g, inst->results[1]) : NULL;
+  if (!d) d = vtb__adjoint_or_zeros(g, inst->results[0]);
+  if (vtb__wants(x)) {
+    vtb_inst *dx = conv(g, inst, VTB_OP_dwconv_dx, u, d, &d->type, false);
+    vtb__contribute(g, x, grid_of(g, inst, dx->results[0]));
+  }
+  if (vtb__wants(u)) {
+    vtb_value *du = conv(g, inst, VTB_OP_dwconv, x, d, &d->type, false)->results[0];
+    if (ds) du = vtb_b_binary(&g->b, VTB_OP_add, du, ds);
+    vtb__contribute(g, u, grid_of(g, inst, du));
+  }
 }
 
 enum { STARTS = 8 /* tokens */ };

@@ -56,7 +56,7 @@ static const shape shapes[] = {
     {ask_take, "local", 2, 14, 4, 5, 96, NULL},
     {ask_take, "local", 2, 120, 4, 3, 96, "bytes of shared memory a block"},
     {ask_tap_sums, "sums", 2, 14, 4, 7, 96, NULL},
-    {ask_tap_sums, "sums", 2, 14, 4, 9, 96, "a kernel of 81 taps and of its bias: 49 are the most"},
+    {ask_tap_sums, "sums", 2, 14, 4, 9, 96, NULL},
     /* h blocks of K x V */
     {ask_block_sums, "sums", 2, 196, 96, 8, 8, NULL},
     {ask_block_sums, "sums", 2, 196, 4, 72, 72, "blocks of 72 x 72 over 392 rows"},

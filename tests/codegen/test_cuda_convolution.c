@@ -90,6 +90,35 @@ TEST(depthwise_convolutions) {
   cuda_end(&c, 1e-5, "depthwise");
 }
 
+/* Tokens that are not of the grid go past; sums begin with a number a channel. */
+static void past(cuda_cases *c, int64_t B, int64_t C, int64_t side, const int64_t *extra,
+                 int n_extra, const char *path) {
+  vtb_type t = shape(3, B, 20 + n_extra, C, 0);
+  vtb_value *x = cuda_arg(c, t, 1, 0), *dy = cuda_arg(c, t, 1, 0),
+            *w = cuda_arg(c, shape(3, C, side, side, 0), 1, 0),
+            *start = cuda_arg(c, shape(1, C, 0, 0, 0), 1, 0);
+  const int64_t grid[] = {4, 5}, pad[] = {side / 2, side / 2}, kernel[] = {side, side};
+  vtb_attr attrs[6] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2),
+                       VTB_A_INTS("extra", extra, n_extra)};
+  int n = 3;
+  if (path) attrs[n++] = VTB_A_STR("path", path);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv, (vtb_value *[]){x, w, start}, 3, attrs, n));
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv_dx, (vtb_value *[]){dy, w}, 2, attrs, n));
+  attrs[n++] = VTB_A_INTS("kernel", kernel, 2), attrs[n++] = VTB_A_INT("start", 1);
+  cuda_return(c, vtb_build(&c->b, VTB_OP_dwconv_dw, (vtb_value *[]){x, dy}, 2, attrs, n));
+  c->n_cases++;
+}
+
+TEST(depthwise_past_extra_tokens) {
+  cuda_cases c;
+  cuda_begin(&c);
+  past(&c, 2, 12, 3, (int64_t[]){10}, 1, NULL);
+  past(&c, 3, 5, 5, (int64_t[]){0, 7, 22}, 3, NULL);
+  past(&c, 1, 36, 7, (int64_t[]){20}, 1, "rows~@4x5+mid=1,at=7");
+  past(&c, 2, 3, 9, (int64_t[]){0, 1}, 2, "cols.hflip@4x5+head=2"); /* more taps than registers */
+  cuda_end(&c, 1e-5, "past extra tokens");
+}
+
 static void patches(cuda_cases *c, int64_t B, int64_t C, int64_t H, int64_t W, int64_t kh,
                     int64_t kw, int64_t sh, int64_t sw, const int64_t *pad) {
   int64_t oh = (H + pad[0] + pad[2] - kh) / sh + 1, ow = (W + pad[1] + pad[3] - kw) / sw + 1;
@@ -187,6 +216,7 @@ TEST(prefix_sums_that_cancel) {
 int main(void) {
   emulate_or_skip();
   RUN(depthwise_convolutions);
+  RUN(depthwise_past_extra_tokens);
   RUN(series_and_video);
   RUN(patches_and_sweeps);
   RUN(prefix_sums);

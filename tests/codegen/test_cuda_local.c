@@ -159,6 +159,58 @@ TEST(thin_products_of_a_larger_kernel) {
         1);
 }
 
+/* Tokens that are not of the grid go past: through a convolution with what follows, and one in
+ * shares with thin products beside it, along a path that reverses them; through the adjoints, of a
+ * dy that is read and of one that is made, while the sums for weight and bias leave them out. */
+TEST(extra_tokens_go_past_convolutions) {
+  check("past",
+        "func @f(%up: f32[2, 23, 48], %w: f32[24, 3, 3], %b: f32[24], %q: f32[6, 4, 4]) -> "
+        "(f32[2, 23, 24], f32[2, 23, 6, 4]) {\n"
+        "  %x = slice %up {axis = 2, start = 0, limit = 24} : f32[2, 23, 24]\n"
+        "  %y = dwconv %x, %w, %b {grid = [4, 5], pad = [1, 1], extra = [0, 8, 22]} : f32[2, 23, "
+        "24]\n"
+        "  %a = silu %y : f32[2, 23, 24]\n"
+        "  %g = reshape %a {shape = [2, 23, 6, 4]} : f32[2, 23, 6, 4]\n"
+        "  %p = einsum %g, %q {spec = \"bngi,goi->bngo\"} : f32[2, 23, 6, 4]\n"
+        "  return %a, %p\n"
+        "}\n",
+        1);
+  check("past thin products",
+        "func @f(%x: f32[3, 53, 264], %w: f32[264, 3, 3], %b: f32[264], %u: f32[5, 264], %v: "
+        "f32[5, 264]) -> (f32[3, 53, 264], f32[3, 53, 5]) {\n"
+        "  %y = dwconv %x, %w, %b {grid = [3, 17], pad = [1, 1], extra = [0, 26], path = "
+        "\"rows~@53\"} : f32[3, 53, 264]\n"
+        "  %a = silu %y : f32[3, 53, 264]\n"
+        "  %p = einsum %x, %v {spec = \"bnd,ed->bne\"} : f32[3, 53, 5]\n"
+        "  %g = einsum %a, %u, %p {spec = \"bnd,ed->bne\"} : f32[3, 53, 5]\n"
+        "  return %a, %g\n"
+        "}\n",
+        1);
+  check("past adjoints",
+        "func @f(%x: f32[3, 182, 12], %dy: f32[3, 182, 12], %w: f32[12, 3, 3], %r: f32[3, 182, "
+        "12]) -> (f32[12, 3, 3], f32[12], f32[3, 182, 12]) {\n"
+        "  %dw, %db = dwconv_dw %x, %dy {grid = [9, 20], pad = [1, 1], kernel = [3, 3], extra = "
+        "[91, 181], start = 1, path = \"rows~@182\"} : f32[12, 3, 3], f32[12]\n"
+        "  %dx = dwconv_dx %dy, %w {grid = [9, 20], pad = [1, 1], extra = [91, 181], path = "
+        "\"rows~@182\"} : f32[3, 182, 12]\n"
+        "  %s = add %dx, %r : f32[3, 182, 12]\n"
+        "  return %dw, %db, %s\n"
+        "}\n",
+        1);
+  check("past adjoints that make dy",
+        "func @f(%x: f32[5, 38, 132], %p: f32[5, 38, 132], %a: f32[5, 38, 132], %w: f32[132, 4]) "
+        "-> (f32[132, 4], f32[132], f32[5, 38, 132]) {\n"
+        "  %s = sigmoid %a : f32[5, 38, 132]\n"
+        "  %dy = mul %p, %s : f32[5, 38, 132]\n"
+        "  %dw, %db = dwconv_dw %x, %dy {grid = [37], pad = [3], kernel = [4], extra = [18], start "
+        "= 1} : f32[132, 4], f32[132]\n"
+        "  %dx = dwconv_dx %dy, %w {grid = [37], pad = [3], extra = [18]} : f32[5, 38, 132]\n"
+        "  %r = add %dx, %x : f32[5, 38, 132]\n"
+        "  return %dw, %db, %r\n"
+        "}\n",
+        1);
+}
+
 /* As backward: two products that add up, a derivative behind them, and an adjoint of a convolution
  * with a product added to it. */
 TEST(sums_of_products_without_a_convolution) {
@@ -387,6 +439,7 @@ int main(void) {
   RUN(thin_products_of_a_causal_convolution);
   RUN(thin_products_of_a_large_kernel);
   RUN(thin_products_of_a_larger_kernel);
+  RUN(extra_tokens_go_past_convolutions);
   RUN(sums_of_products_without_a_convolution);
   RUN(a_large_kernel_and_an_odd_view);
   RUN(few_numbers_a_token_over_its_channels);

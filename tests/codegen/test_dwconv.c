@@ -80,6 +80,33 @@ TEST(depthwise_kernels_of_many_taps) {
   convolutions(1, 7, 7, 64, 31, 31, 15, 15, NULL);
 }
 
+/* Tokens that are no part of the grid, at the ends, in the middle of a row, and along a path that
+ * moves them; sums that begin with a number a channel. */
+static void past_extra(int64_t B, int64_t C, const int64_t *extra, int n_extra, const char *path) {
+  vtb_type x = shape(3, B, 4 * 5 + n_extra, C, 0), w = shape(3, C, 3, 5, 0),
+           start = shape(1, C, 0, 0, 0);
+  const int64_t grid[] = {4, 5}, pad[] = {1, 2}, kernel[] = {3, 5};
+  vtb_attr attrs[6] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2)};
+  int n = 2;
+  if (n_extra) attrs[n++] = VTB_A_INTS("extra", extra, n_extra);
+  if (path) attrs[n++] = VTB_A_STR("path", path);
+  check(VTB_OP_dwconv, (vtb_type[]){x, w}, 2, attrs, n, C == 12, 2e-6);
+  check(VTB_OP_dwconv, (vtb_type[]){x, w, start}, 3, attrs, n, false, 2e-6);
+  check(VTB_OP_dwconv_dx, (vtb_type[]){x, w}, 2, attrs, n, C == 12, 2e-6);
+  attrs[n++] = VTB_A_INTS("kernel", kernel, 2);
+  check(VTB_OP_dwconv_dw, (vtb_type[]){x, x}, 2, attrs, n, C == 12, 1e-5);
+  attrs[n++] = VTB_A_INT("start", 1);
+  check(VTB_OP_dwconv_dw, (vtb_type[]){x, x}, 2, attrs, n, C == 12, 1e-5);
+}
+
+TEST(depthwise_past_extra_tokens) {
+  past_extra(2, 12, (int64_t[]){10}, 1, NULL);
+  past_extra(1, 37, (int64_t[]){0, 13, 22}, 3, NULL);
+  past_extra(3, 5, (int64_t[]){20}, 1, "rows~@4x5+mid=1,at=7");
+  past_extra(2, 16, (int64_t[]){0, 1}, 2, "cols.hflip@4x5+head=2");
+  past_extra(2, 3, NULL, 0, "cols@4x5");
+}
+
 static void patches(int64_t B, int64_t C, int64_t H, int64_t W, const int64_t *kernel,
                     const int64_t *stride, const int64_t *pad, bool views) {
   int64_t oh = (H + pad[0] + pad[2] - kernel[0]) / stride[0] + 1,
@@ -205,6 +232,7 @@ int main(void) {
   RUN(depthwise_on_grids);
   RUN(depthwise_on_sequences);
   RUN(depthwise_large_kernel);
+  RUN(depthwise_past_extra_tokens);
   RUN(depthwise_kernels_of_many_taps);
   RUN(depthwise_kernels_of_many_taps_of_video);
   RUN(patches);

@@ -242,6 +242,21 @@ TEST(depthwise_convolution) {
             in2, left, 0);
 }
 
+/* The middle token is none of the row of four: it stays, and the others meet as neighbours. */
+TEST(depthwise_past_an_extra_token) {
+  const double x[] = {1, 2, 9, 3, 4}, w[] = {1, 10, 100}, b[] = {1000};
+  const double *in[] = {x, w, b}, want[] = {1210, 1321, 9, 1432, 1043};
+  CHECK_RUN(FUNC("%x: f32[1, 5, 1], %w: f32[1, 1, 3], %b: f32[1]", "f32[1, 5, 1]",
+                 "  %y = dwconv %x, %w, %b {grid = [1, 4], pad = [0, 1], extra = [2]} : f32[1, 5, "
+                 "1]\n"),
+            in, want, 0);
+  const double dy[] = {1, 2, 9, 3, 4}, *both[] = {x, dy}, sum[] = {10};
+  CHECK_RUN(FUNC("%x: f32[1, 5, 1], %dy: f32[1, 5, 1]", "f32[1]",
+                 "  %dw, %y = dwconv_dw %x, %dy {grid = [1, 4], pad = [0, 1], kernel = [1, 3], "
+                 "extra = [2], start = 1} : f32[1, 1, 3], f32[1]\n"),
+            both, sum, 0);
+}
+
 TEST(depthwise_adjoints) {
   static const char *const attrs[] = {"grid = [3, 4], pad = [1, 1]", "grid = [1, 12], pad = [0, 2]",
                                       "grid = [4, 3], pad = [2, 0], path = \"hilbert~@3x4\""};
@@ -314,6 +329,7 @@ int main(void) {
   RUN(einsum_equals_its_definition);
   RUN(patches);
   RUN(depthwise_convolution);
+  RUN(depthwise_past_an_extra_token);
   RUN(depthwise_adjoints);
   RUN(calls_and_watching);
   return test_done();

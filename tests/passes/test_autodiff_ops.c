@@ -140,6 +140,15 @@ static const sample samples[] = {
      .call = "dwconv %x, %w {grid = [3, 2, 2], pad = [1, 0, 1], path = \"frames~@2x3x2\"}"},
     {.op = "dwconv", .args = "%x: f32[B, 6, 2], %w: f32[2, 3]", .types = "f32[B, 6, 2]",
      .call = "dwconv %x, %w {grid = [6], pad = [1]}"},
+    {.op = "dwconv", .args = "%x: f32[B, 8, 2], %w: f32[2, 3, 3], %s: f32[2]",
+     .types = "f32[B, 8, 2]",
+     .call = "dwconv %x, %w, %s {grid = [2, 3], pad = [1, 1], extra = [3, 7], path = "
+             "\"rows~@8\"}"},
+    {.op = "dwconv_dx", .args = "%x: f32[B, 7, 2], %w: f32[2, 3, 3]", .types = "f32[B, 7, 2]",
+     .call = "dwconv_dx %x, %w {grid = [2, 3], pad = [1, 1], extra = [0]}"},
+    {.op = "dwconv_dw", .args = "%x: f32[B, 7, 2], %y: f32[B, 7, 2]", .types = "f32[2, 3, 3]",
+     .call = "dwconv_dw %x, %y {grid = [2, 3], pad = [1, 1], kernel = [3, 3], extra = [2], path = "
+             "\"rows~@7\"}"},
     {.op = "dwconv_dw", .args = "%x: f32[B, 12, 2], %y: f32[B, 12, 2]",
      .types = "f32[2, 2, 1, 2]",
      .call = "dwconv_dw %x, %y {grid = [2, 2, 3], pad = [1, 0, 0], kernel = [2, 1, 2]}"},

@@ -369,12 +369,86 @@ TEST(ops_beside_whole_rows_and_column_sums_keep_their_shape) {
              "  %t = reduce_sum %y {axes = [0]} : f32[12]\n  return %t\n}\n");
 }
 
+/* ---- extra tokens ---------------------------------------------------------------------------- */
+
+/* A sequence [2, 9, 4] whose tokens 0, 5 and 6 are not of a grid of 2 x 3: with `conv` of %g, the
+ * others, in the variables %p and %q, put together as `sequence`. */
+#define PAST(conv, sequence)                                                                       \
+  "entry func @f(%x: f32[2, 9, 4], %w: f32[4, 3, 3], %b: f32[4], %o: f32[2, 9, 4]) -> (f32[2, 9, " \
+  "4]) {\n"                                                                                        \
+  "  %s = slice %x {axis = 1, start = 1, limit = 5} : f32[2, 4, 4]\n"                              \
+  "  %t = slice %x {axis = 1, start = 7, limit = 9} : f32[2, 2, 4]\n"                              \
+  "  %u = slice %x {axis = 1, start = 6, limit = 8} : f32[2, 2, 4]\n" conv                         \
+  "  %h = slice %x {axis = 1, start = 0, limit = 1} : f32[2, 1, 4]\n"                              \
+  "  %m = slice %x {axis = 1, start = 5, limit = 7} : f32[2, 2, 4]\n"                              \
+  "  %n = slice %o {axis = 1, start = 5, limit = 7} : f32[2, 2, 4]\n"                              \
+  "  %p = slice %y {axis = 1, start = 0, limit = 4} : f32[2, 4, 4]\n"                              \
+  "  %q = slice %y {axis = 1, start = 4, limit = 6} : f32[2, 2, 4]\n"                              \
+  "  %z = concat " sequence " {axis = 1} : f32[2, 9, 4]\n  return %z\n}\n"
+#define CELLS(second)                                                                              \
+  "  %g = concat %s, " second " {axis = 1} : f32[2, 6, 4]\n"                                       \
+  "  %c = dwconv %g, %w {grid = [2, 3], pad = [1, 1]} : f32[2, 6, 4]\n"
+#define WITH(sum) "  %y = " sum " : f32[2, 6, 4]\n"
+
+TEST(extra_tokens_pass_convolutions) {
+  static const char *const texts[] = {
+      PAST(CELLS("%t") WITH("add %c, %b"), "%h, %p, %m, %q"),
+      PAST(CELLS("%t") WITH("add %b, %c"), "%h, %p, %m, %q"),
+      PAST("  %g = concat %s, %t {axis = 1} : f32[2, 6, 4]\n"
+           "  %y = dwconv %g, %w {grid = [2, 3], pad = [1, 1]} : f32[2, 6, 4]\n",
+           "%h, %p, %m, %q"),
+  };
+  for (int i = 0; i < 3; i++) {
+    vtb_module *m = changed("pass_extra,simplify,dce", texts[i]);
+    CHECK(count_ops(m, VTB_OP_dwconv) == 1 && count_ops(m, VTB_OP_concat) == 0);
+    CHECK(count_ops(m, VTB_OP_slice) == 0 && count_ops(m, VTB_OP_add) == 0);
+    vtb_module_free(m);
+  }
+}
+
+/* At one end, so that what is convolved is one piece, and behind a permutation of all. */
+TEST(paths_fold_through_what_lets_extra_tokens_past) {
+  vtb_module *m = changed(
+      "pass_extra,path_fold,dce",
+      "entry func @f(%x: f32[2, 7, 4], %w: f32[4, 3, 3]) -> (f32[2, 7, 4]) {\n"
+      "  %v = permute %x {axis = 1, path = \"rows~@2x3+head=1\"} : f32[2, 7, 4]\n"
+      "  %g = slice %v {axis = 1, start = 0, limit = 6} : f32[2, 6, 4]\n"
+      "  %y = dwconv %g, %w {grid = [2, 3], pad = [1, 1]} : f32[2, 6, 4]\n"
+      "  %e = slice %v {axis = 1, start = 6, limit = 7} : f32[2, 1, 4]\n"
+      "  %z = concat %y, %e {axis = 1} : f32[2, 7, 4]\n"
+      "  %r = permute %z {axis = 1, path = \"rows~@2x3+head=1\", inverse = 1} : f32[2, 7, 4]\n"
+      "  return %r\n}\n");
+  CHECK(count_ops(m, VTB_OP_dwconv) == 1 && count_ops(m, VTB_OP_permute) == 0);
+  CHECK(vtb_attr_find(first_op(m, VTB_OP_dwconv), "path") != NULL);
+  vtb_module_free(m);
+}
+
+TEST(tokens_that_are_put_together_otherwise) {
+#define KEPT(conv, sequence) CHECK_KEPT("pass_extra", PAST(conv, sequence))
+  KEPT(CELLS("%t") WITH("add %c, %b"), "%h, %p, %n, %q"); /* others stand there */
+  KEPT(CELLS("%t") WITH("add %c, %b"), "%h, %q, %m, %p"); /* the grid is turned about */
+  KEPT(CELLS("%t") WITH("add %c, %b"), "%m, %p, %h, %q"); /* the others are */
+  KEPT(CELLS("%u") WITH("add %c, %b"), "%h, %p, %m, %q"); /* one of these is convolved */
+  KEPT(CELLS("%t")
+           WITH("add %c, %b") "  %i = slice %x {axis = 1, start = 6, limit = 7} : f32[2, 1, 4]\n"
+                              "  %j = slice %x {axis = 1, start = 5, limit = 6} : f32[2, 1, 4]\n",
+       "%h, %p, %i, %j, %q"); /* two of them are */
+  KEPT("  %g = slice %x {axis = 1, start = 1, limit = 7} : f32[2, 6, 4]\n"
+       "  %y = dwconv %g, %w {grid = [2, 3], pad = [1, 1]} : f32[2, 6, 4]\n",
+       "%h, %p, %m, %q"); /* both of these are convolved */
+  KEPT(CELLS("%t") WITH("mul %c, %b"), "%h, %p, %m, %q");
+  KEPT(CELLS("%t") WITH("add %c, %g"), "%h, %p, %m, %q");
+}
+
 int main(void) {
   RUN(narrow_products_of_one_operand_join);
   RUN(three_groups_of_siblings);
   RUN(siblings_that_stay_apart);
   RUN(products_of_concatenations_become_sums_of_products);
   RUN(concatenations_that_stay);
+  RUN(extra_tokens_pass_convolutions);
+  RUN(paths_fold_through_what_lets_extra_tokens_past);
+  RUN(tokens_that_are_put_together_otherwise);
   RUN(gates_read_what_queries_and_keys_are_made_of);
   RUN(turned_weights_and_wider_operands_compose);
   RUN(products_that_are_not_composed);

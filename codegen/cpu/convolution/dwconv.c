@@ -1,15 +1,15 @@
 /* Depthwise convolution of tokens [B, N, C] on the grid [gt, gh, gw] that the path walks row by
  * row, and its adjoints. Grids of fewer axes have frames, or rows, of extent 1.
  *
- *   y[p(t)] = sum over taps (f, a, e) of w[c, f, a, e] x[p(t')],
+ *   y[p(t)] = start[c] + sum over taps (f, a, e) of w[c, f, a, e] x[p(t')],
  *             t' = t + ((f - front) gh + (a - top)) gw + (e - left), zero where it leaves the grid
  *   dx        the same sum with the taps mirrored
- *   dw        sum over batch and t of x[p(t')] dy[p(t)]
+ *   dw        sum over batch and t of x[p(t')] dy[p(t)]; of dy alone for start, as of one tap more
  *
- * p is the path (storage order if absent). Vectors run along C; weights are first laid out tap by
- * tap. Taps outside the grid read a row of zeros. y, dx: a task owns a row of the grid. dw: a task
- * owns a block of channels and a share of the rows; shares are fixed by the shapes and added in
- * order.
+ * p is the path (storage order if absent) without its extra tokens, which y and dx copy. Vectors
+ * run along C; weights are first laid out tap by tap. Taps outside the grid read a row of zeros.
+ * y, dx: a task owns a row of the grid, or the extra tokens of a sample. dw: a task owns a block of
+ * channels and a share of the rows; shares are fixed by the shapes and added in order.
  */
 #include "codegen/cpu/loop/order.h"
 #include "ir/convolution.h"
@@ -23,12 +23,12 @@
 typedef struct dwconv {
   vtb_cpu *c;
   vtb_cpu_task *t;
-  vtb__order order;
-  int rank;
+  vtb__order order, extra; /* of cells, of extra tokens */
+  int rank, n_extra;
   int64_t n_batch, n_tokens, C, gt, gh, gw, kt, kh, kw, front, top, left;
   int64_t rows, taps; /* of the grid, all frames; of the kernel */
-  bool mirrored;
-  LLVMValueRef zeros, weights; /* weights: [taps, C] */
+  bool mirrored, starts;
+  LLVMValueRef zeros, ones, weights; /* weights: [taps, C] */
 } dwconv;
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
@@ -41,14 +41,24 @@ static dwconv take_apart(vtb_cpu *c, const vtb_inst *inst) {
   g.kt = d.kernel[0], g.kh = d.kernel[1], g.kw = d.kernel[2];
   g.front = d.pad[0], g.top = d.pad[1], g.left = d.pad[2];
   g.rows = g.gt * g.gh, g.taps = g.kt * g.kh * g.kw;
-  g.order = vtb__order_make(c, vtb_attr_str(inst, "path", NULL), g.n_tokens);
+  g.n_extra = d.n_extra;
+  g.starts = inst->n_operands == 3 || inst->n_results == 2;
+  int64_t cells = g.n_tokens - g.n_extra;
+  int64_t *places = vtb_xcalloc((size_t)g.n_tokens + 1, sizeof *places);
+  vtb_depthwise_places(inst, &d, places);
+  g.order = g.n_extra ? vtb__order_list(c, places, cells)
+                      : vtb__order_make(c, vtb_attr_str(inst, "path", NULL), g.n_tokens);
+  g.extra = vtb__order_list(c, places + cells, g.n_extra);
+  vtb_free(places);
   return g;
 }
 
-static void make_zeros(dwconv *g, int64_t n) {
-  float *zeros = vtb_xcalloc((size_t)n, sizeof *zeros);
-  g->zeros = vtb_cpu_const_f32(g->c, zeros, (size_t)n);
-  vtb_free(zeros);
+static LLVMValueRef make_row(const dwconv *g, int64_t n, float value) {
+  float *row = vtb_xcalloc((size_t)n, sizeof *row);
+  for (int64_t i = 0; i < n; i++) row[i] = value;
+  LLVMValueRef v = vtb_cpu_const_f32(g->c, row, (size_t)n);
+  vtb_free(row);
+  return v;
 }
 
 /* 0 <= v < n */
@@ -104,9 +114,9 @@ static LLVMValueRef tap_row(const dwconv *g, int i, LLVMValueRef b, LLVMValueRef
 /* Passes over `most` taps at a time, from tap `first` of the kernel: small kernels written out,
  * large ones as a loop, with the first pass before it and what is left after it. */
 typedef void (*taps_pass)(void *user, LLVMValueRef first, int n);
-static void each_pass(const dwconv *g, int most, taps_pass pass, void *user) {
+static void each_pass(const dwconv *g, int64_t taps, int most, taps_pass pass, void *user) {
   vtb_cpu *c = g->c;
-  int64_t taps = g->taps, done = 0;
+  int64_t done = 0;
   if (taps > MAX_UNROLLED && taps >= 3 * most) {
     pass(user, k_(c, 0), most);
     done = taps / most * most;
@@ -135,13 +145,19 @@ typedef struct token_sums {
   LLVMValueRef b, y, x, out;
 } token_sums;
 
-/* One vector of channels: out = (first taps: 0, else out) + sum of the taps' products. */
+/* What a token's sums begin with. */
+static LLVMValueRef start_of(const dwconv *g, LLVMValueRef at, LLVMValueRef mask) {
+  if (!g->starts) return LLVMConstNull(g->c->vf32);
+  return load(g->c, vtb_cpu_element(g->c, &g->t->t[2], (LLVMValueRef[]){at}, 1), mask);
+}
+
+/* One vector of channels: out = (first taps: the start, else out) + sum of the taps' products. */
 static void channels(const token_sums *s, const LLVMValueRef *rows, LLVMValueRef first, int n,
                      LLVMValueRef at, LLVMValueRef mask) {
   const dwconv *g = s->g;
   vtb_cpu *c = g->c;
   LLVMValueRef to = vtb_cpu_at(c, s->out, at),
-               sum = is_zero(first) ? LLVMConstNull(c->vf32) : load(c, to, mask);
+               sum = is_zero(first) ? start_of(g, at, mask) : load(c, to, mask);
   for (int i = 0; i < n; i++) {
     LLVMValueRef tap = vtb_cpu_mul(c, vtb_cpu_add(c, first, k_(c, i)), g->C);
     LLVMValueRef w = load(c, vtb_cpu_at(c, g->weights, vtb_cpu_add(c, at, tap)), mask);
@@ -171,7 +187,7 @@ static void token(const dwconv *g, LLVMValueRef b, LLVMValueRef y, LLVMValueRef 
                pos = vtb__order_at(c, &g->order, t);
   token_sums s = {g, b, y, x,
                   vtb_cpu_element(c, &g->t->t[g->t->n_operands], (LLVMValueRef[]){b, pos}, 2)};
-  each_pass(g, MAX_TAPS, add_taps, &s);
+  each_pass(g, g->taps, MAX_TAPS, add_taps, &s);
 }
 
 /* [C, kernel...] to [taps, C] in the instruction's temporaries. */
@@ -190,10 +206,29 @@ static void lay_out_weights(dwconv *g, const vtb_inst *inst, int64_t temp) {
   vtb_cpu_task_end(c, g->t);
 }
 
+/* The extra tokens of a sample. */
+static void copy_extra(dwconv *g, const vtb_inst *inst) {
+  vtb_cpu *c = g->c;
+  g->t = vtb_cpu_task_begin(c, inst, "extra", g->n_batch, 1 + 4096 / (g->n_extra * g->C));
+  LLVMValueRef mask = g->C % c->width ? vtb_cpu_mask(c, k_(c, g->C % c->width), c->width) : NULL;
+  vtb_cpu_for e = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->n_extra), k_(c, 1));
+  LLVMValueRef at[] = {g->t->index, vtb__order_at(c, &g->extra, e.i)};
+  LLVMValueRef from = vtb_cpu_element(c, &g->t->t[0], at, 2),
+               to = vtb_cpu_element(c, &g->t->t[g->t->n_operands], at, 2);
+  int64_t whole = g->C / c->width * c->width;
+  vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, whole), k_(c, c->width));
+  store(c, load(c, vtb_cpu_at(c, from, l.i), NULL), vtb_cpu_at(c, to, l.i), NULL);
+  vtb_cpu_for_end(c, &l);
+  LLVMValueRef rest = k_(c, whole);
+  if (mask) store(c, load(c, vtb_cpu_at(c, from, rest), mask), vtb_cpu_at(c, to, rest), mask);
+  vtb_cpu_for_end(c, &e);
+  vtb_cpu_task_end(c, g->t);
+}
+
 static void convolve(vtb_cpu *c, const vtb_inst *inst, bool mirrored) {
   dwconv g = take_apart(c, inst);
   g.mirrored = mirrored;
-  make_zeros(&g, g.C);
+  g.zeros = make_row(&g, g.C, 0);
   int64_t temp = vtb_cpu_temp(c, g.taps * g.C * (int64_t)sizeof(float));
   lay_out_weights(&g, inst, temp);
   /* A sequence without a grid is one row: cut it. */
@@ -208,6 +243,7 @@ static void convolve(vtb_cpu *c, const vtb_inst *inst, bool mirrored) {
   token(&g, b, y, x.i);
   vtb_cpu_for_end(c, &x);
   vtb_cpu_task_end(c, g.t);
+  if (g.n_extra) copy_extra(&g, inst);
 }
 
 void vtb__cpu_dwconv(vtb_cpu *c, const vtb_inst *inst) { convolve(c, inst, false); }
@@ -266,6 +302,7 @@ static void sum_taps(void *user, LLVMValueRef first, int n) {
   for (int i = 0; i < n; i++) {
     LLVMValueRef tap = vtb_cpu_add(c, first, k_(c, i));
     LLVMValueRef x_at = vtb_cpu_at(c, tap_row(g, 0, b, y, x.i, tap), s->ch);
+    if (g->starts) x_at = LLVMBuildSelect(c->b, below(c, tap, g->taps), x_at, g->ones, "");
     for (int v = 0; v < k->vectors; v++) {
       int sum = i * k->vectors + v;
       LLVMValueRef value = load(c, vtb_cpu_at(c, x_at, k_(c, v * c->width)), s->mask);
@@ -280,10 +317,25 @@ static void sum_taps(void *user, LLVMValueRef first, int n) {
     vtb_cpu_store(c, vtb_cpu_carried(&rows, i), vtb_cpu_at(c, out, k_(c, i * c->width)));
 }
 
-/* Partial sums [share, block, tap, channel of the block] to dw [C, kernel...]. */
+/* One number a share, from `element` of the first on. */
+static void add_share(const dwconv *g, LLVMValueRef parts, LLVMValueRef element, const dw_cut *k,
+                      LLVMValueRef to) {
+  vtb_cpu *c = g->c;
+  int64_t share = k->n_blocks * (g->taps + g->starts) * k->block;
+  vtb_cpu_for s = vtb_cpu_for_begin(c, k_(c, 0), k_(c, k->n_shares), k_(c, 1));
+  LLVMValueRef sum = vtb_cpu_carry(c, &s, vtb_cpu_f32(c, 0));
+  LLVMValueRef part = vtb_cpu_add(c, element, vtb_cpu_mul(c, s.i, share));
+  vtb_cpu_carry_next(&s, 0,
+                     LLVMBuildFAdd(c->b, sum, vtb_cpu_load(c, vtb_cpu_at(c, parts, part), 1), ""));
+  vtb_cpu_for_end(c, &s);
+  vtb_cpu_store(c, vtb_cpu_carried(&s, 0), to);
+}
+
+/* Partial sums [share, block, tap, channel of the block] to dw [C, kernel...], and those of the tap
+ * behind them. */
 static void add_shares(dwconv *g, const vtb_inst *inst, int64_t temp, const dw_cut *k) {
   vtb_cpu *c = g->c;
-  int64_t taps = g->taps;
+  int64_t taps = g->taps + g->starts;
   g->t = vtb_cpu_task_begin(c, inst, "sum", g->C, 4096 / (taps * k->n_shares) + 1);
   LLVMValueRef parts = vtb_cpu_temp_ptr(c, g->t, temp), ch = g->t->index;
   LLVMValueRef at = vtb_cpu_mul(c, vtb_cpu_div(c, ch, k->block), taps * k->block);
@@ -291,24 +343,22 @@ static void add_shares(dwconv *g, const vtb_inst *inst, int64_t temp, const dw_c
   vtb_cpu_for a = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->kt * g->kh), k_(c, 1));
   vtb_cpu_for e = vtb_cpu_for_begin(c, k_(c, 0), k_(c, g->kw), k_(c, 1));
   LLVMValueRef tap = vtb_cpu_add(c, vtb_cpu_mul(c, a.i, g->kw), e.i);
-  LLVMValueRef element = vtb_cpu_add(c, at, vtb_cpu_mul(c, tap, k->block));
-  vtb_cpu_for s = vtb_cpu_for_begin(c, k_(c, 0), k_(c, k->n_shares), k_(c, 1));
-  LLVMValueRef sum = vtb_cpu_carry(c, &s, vtb_cpu_f32(c, 0));
-  LLVMValueRef part = vtb_cpu_add(c, element, vtb_cpu_mul(c, s.i, k->n_blocks * taps * k->block));
-  vtb_cpu_carry_next(&s, 0,
-                     LLVMBuildFAdd(c->b, sum, vtb_cpu_load(c, vtb_cpu_at(c, parts, part), 1), ""));
-  vtb_cpu_for_end(c, &s);
-  vtb_cpu_store(c, vtb_cpu_carried(&s, 0), weight_at(g, 2, ch, a.i, e.i));
+  add_share(g, parts, vtb_cpu_add(c, at, vtb_cpu_mul(c, tap, k->block)), k,
+            weight_at(g, 2, ch, a.i, e.i));
   vtb_cpu_for_end(c, &e);
   vtb_cpu_for_end(c, &a);
+  if (g->starts)
+    add_share(g, parts, vtb_cpu_add(c, at, k_(c, g->taps * k->block)), k,
+              vtb_cpu_element(c, &g->t->t[3], (LLVMValueRef[]){ch}, 1));
   vtb_cpu_task_end(c, g->t);
 }
 
 void vtb__cpu_dwconv_dw(vtb_cpu *c, const vtb_inst *inst) {
   dwconv g = take_apart(c, inst);
   dw_cut k = cut(&g);
-  int64_t taps = g.taps;
-  make_zeros(&g, k.n_blocks * k.block);
+  int64_t taps = g.taps + g.starts;
+  g.zeros = make_row(&g, k.n_blocks * k.block, 0);
+  if (g.starts) g.ones = make_row(&g, k.block, 1);
   int64_t temp = vtb_cpu_temp(c, k.n_shares * k.n_blocks * taps * k.block * (int64_t)sizeof(float));
   g.t = vtb_cpu_task_begin(c, inst, "dw", k.n_shares * k.n_blocks, 1);
   LLVMValueRef out =
@@ -319,7 +369,7 @@ void vtb__cpu_dwconv_dw(vtb_cpu *c, const vtb_inst *inst) {
   LLVMValueRef mask =
       g.C % k.block ? vtb_cpu_mask(c, LLVMBuildNSWSub(c->b, k_(c, g.C), ch, ""), c->width) : NULL;
   weight_sums sums = {&g, &k, ch, mask, from, to, out};
-  each_pass(&g, MAX_SUMS / k.vectors, sum_taps, &sums);
+  each_pass(&g, taps, MAX_SUMS / k.vectors, sum_taps, &sums);
   vtb_cpu_task_end(c, g.t);
   add_shares(&g, inst, temp, &k);
 }

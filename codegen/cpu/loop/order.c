@@ -9,6 +9,16 @@ static bool is_linear(const int64_t *perm, int64_t n) {
   return true;
 }
 
+vtb__order vtb__order_list(vtb_cpu *c, const int64_t *places, int64_t n) {
+  if (is_linear(places, n))
+    return (vtb__order){.base = n ? places[0] : 0, .step = n > 1 ? places[1] - places[0] : 1};
+  int32_t *table = vtb_xcalloc((size_t)n, sizeof *table);
+  for (int64_t t = 0; t < n; t++) table[t] = (int32_t)places[t];
+  vtb__order o = {.kind = VTB__ORDER_TABLE, .table = vtb_cpu_const_i32(c, table, (size_t)n)};
+  vtb_free(table);
+  return o;
+}
+
 vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n) {
   vtb__order o = {.kind = VTB__ORDER_LINEAR, .base = 0, .step = 1};
   if (!path) return o;
@@ -18,18 +28,10 @@ vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n) {
   vtb_check(p.n == n, "path '%s' has %lld positions, not %lld", path, (long long)p.n, (long long)n);
   int64_t *perm = vtb_xcalloc((size_t)n, sizeof *perm);
   vtb_path_indices(&p, perm);
-  if (is_linear(perm, n)) {
-    o.base = perm[0];
-    o.step = n > 1 ? perm[1] - perm[0] : 1;
-  } else if (vtb_path_get_affine(&p, &o.affine)) {
+  if (!is_linear(perm, n) && vtb_path_get_affine(&p, &o.affine))
     o.kind = VTB__ORDER_AFFINE;
-  } else {
-    int32_t *table = vtb_xcalloc((size_t)n, sizeof *table);
-    for (int64_t t = 0; t < n; t++) table[t] = (int32_t)perm[t];
-    o.kind = VTB__ORDER_TABLE;
-    o.table = vtb_cpu_const_i32(c, table, (size_t)n);
-    vtb_free(table);
-  }
+  else
+    o = vtb__order_list(c, perm, n);
   vtb_free(perm);
   vtb_path_free(&p);
   return o;

@@ -1,11 +1,12 @@
 /* Depthwise convolution of tokens [B, N, C] on the grid [gt, gh, gw] that the path walks row by
  * row, and its adjoints. Grids of fewer axes have frames, or rows, of extent 1.
  *
- *   y[p(t)] = sum over taps (f, a, e) of w[c, f, a, e] x[p(t')],
+ *   y[p(t)] = start[c] + sum over taps (f, a, e) of w[c, f, a, e] x[p(t')],
  *             t' = t + ((f - front) gh + (a - top)) gw + (e - left), zero where it leaves the grid
  *   dx        the same with the kernel turned round
- *   dw        sum over batch and t of x[p(t')] dy[p(t)]
+ *   dw        sum over batch and t of x[p(t')] dy[p(t)], of dy alone for start
  *
+ * Extra tokens of the path are no t: y and dx have what they read there.
  * Thin products of what a convolution reads and makes (kind local) are sums of its kernel, a share
  * of the channels each.
  *
@@ -16,6 +17,7 @@
 #include "codegen/cuda/loop/expr.h"
 #include "ir/convolution.h"
 #include "ir/kernels.h"
+#include "ir/rewrite.h"
 
 #define THREADS 128
 #define STRIP 16
@@ -30,7 +32,7 @@ typedef struct dwconv {
   vtb_cuda *c;
   const vtb_inst *inst;
   int rank;
-  int64_t B, N, C, gt, gh, gw, kt, kh, kw, front, top, left, strip, strips, taps;
+  int64_t B, N, C, gt, gh, gw, kt, kh, kw, front, top, left, strip, strips, taps, n_extra;
 } dwconv;
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
@@ -50,20 +52,42 @@ static dwconv take_apart(vtb_cuda *c, const vtb_inst *inst) {
   g.gt = d.grid[0], g.gh = d.grid[1], g.gw = d.grid[2];
   g.kt = d.kernel[0], g.kh = d.kernel[1], g.kw = d.kernel[2];
   g.front = d.pad[0], g.top = d.pad[1], g.left = d.pad[2];
-  g.taps = g.kt * g.kh * g.kw;
+  g.taps = g.kt * g.kh * g.kw, g.n_extra = d.n_extra;
   g.strips = strips_of(g.gw);
   g.strip = ceil_div(g.gw, g.strips);
   return g;
 }
 
-/* Gives the step from token to token of a grid row, 0 if it is not the same everywhere. */
-static int64_t fill_shape(vtb_cuda_kernel *k, const dwconv *g) {
-  vtb_cuda_order order = vtb_cuda_order_make(k, vtb_attr_str(g->inst, "path", NULL), g->N, "order");
+/* From cell to cell of a grid row; 0 if it is not the same everywhere. */
+static int64_t step_along(const dwconv *g, const int64_t *places) {
+  int64_t cells = g->gt * g->gh * g->gw, step = g->gw > 1 ? places[1] - places[0] : 1;
+  for (int64_t t = 1; t < cells; t++)
+    if (t % g->gw && places[t] - places[t - 1] != step) return 0;
+  return step;
+}
+
+/* `extra`: the kernel has what it makes of extra tokens, too. Gives the step from token to token of
+ * a grid row, 0 if it is not the same everywhere. */
+static int64_t fill_shape(vtb_cuda_kernel *k, const dwconv *g, bool extra) {
+  int64_t *places = vtb_xcalloc((size_t)g->N + 1, sizeof *places), cells = g->N - g->n_extra;
+  vtb_depthwise d;
+  vtb_check(vtb_depthwise_of(g->inst, &d), "dwconv: attributes");
+  vtb_depthwise_places(g->inst, &d, places);
+  const char *path = vtb_attr_str(g->inst, "path", NULL);
+  vtb_cuda_order order = g->n_extra ? vtb_cuda_order_of(k, places, cells, "order")
+                                    : vtb_cuda_order_make(k, path, g->N, "order");
+  int64_t step = step_along(g, places);
+  if (extra) {
+    vtb_cuda_order past = vtb_cuda_order_of(k, places + cells, g->n_extra, "extra_order");
+    vtb_cuda_fill(k, "extra", "%s", vtb_cuda_order_at(g->c, &past, "e"));
+    VTB_CUDA_NUMBERS(k, {"EXTRA", g->n_extra}, {"EXTRAS", g->B * g->n_extra});
+  }
+  vtb_free(places);
   vtb_cuda_fill(k, "place", "%s", vtb_cuda_order_at(g->c, &order, "t"));
   VTB_CUDA_NUMBERS(k, {"C", g->C}, {"GT", g->gt}, {"GH", g->gh}, {"GW", g->gw}, {"KT", g->kt},
                    {"KH", g->kh}, {"KW", g->kw}, {"FRONT", g->front}, {"TOP", g->top},
                    {"LEFT", g->left}, {"STRIP", g->strip}, {"STRIPS", g->strips});
-  return order.kind == VTB_CUDA_ORDER_LINEAR ? order.step : 0;
+  return step;
 }
 
 /* Whether the taps of four neighbouring channels lie behind one another, 16-byte aligned. */
@@ -88,12 +112,23 @@ static const char *weight_at(const dwconv *g, int tensor, bool turned) {
   return vtb_cuda_offset(g->c, tensor, g->rank == 3 ? index : g->rank == 2 ? plane : line);
 }
 
+/* What sums begin with: a number a channel, the convolution's third operand. */
+static void fill_start(const dwconv *g, vtb_cuda_kernel *k) {
+  bool starts = g->inst->n_operands == 3;
+  if (starts) vtb_cuda_in(k, 2, "start_in");
+  vtb_cuda_fill(k, "start_from", starts ? "start_in + (%s)" : "w_in", /* not reached */
+                starts ? vtb_cuda_offset(g->c, 2, (const char *const[]){"ch"}) : "");
+  VTB_CUDA_NUMBERS(k, {"START", starts},
+                   {"START_STEP", starts ? vtb_cuda_tensor_of(g->c, 2)->stride[0] : 0});
+}
+
 /* What becomes of the sum. NULL: the body behind it takes no fours. */
 static const char *store_text(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused,
                               bool four) {
   if (!fused) {
-    vtb_cuda_out(k, 2, "y_out");
-    return vtb_arena_printf(&g->c->arena, "vtb_write(y_out, %s, sum);", token_at(g, 2));
+    int y = g->inst->n_operands;
+    vtb_cuda_out(k, y, "y_out");
+    return vtb_arena_printf(&g->c->arena, "vtb_write(y_out, %s, sum);", token_at(g, y));
   }
   const char *const numbers[] = {"b", "pos", "ch"};
   vtb_cuda_point p = {.value = g->inst->results[0],
@@ -120,10 +155,12 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
   bool turned = inst->op == VTB_OP_dwconv_dx;
   dwconv g = take_apart(c, inst);
   if (turned) g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
-  bool aligned = vtb_cuda_rows_of_four(c, 0) && (fused || vtb_cuda_rows_of_four(c, 2));
+  bool aligned =
+      vtb_cuda_rows_of_four(c, 0) && (fused || vtb_cuda_rows_of_four(c, inst->n_operands));
   bool wanted = aligned && fits_fours(&g);
   four = four && g.C % 4 == 0 && (wanted || (fused && mixes_channels(fused)));
   int64_t per = four ? 4 : 1, threads = g.B * g.gt * g.gh * g.strips * (g.C / per);
+  int64_t others = g.B * g.n_extra * (g.C / per);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, turned ? "dwconv_dx" : "dwconv", "dwconv.cu", THREADS);
   vtb_cuda_in(k, 0, "x_in");
@@ -134,7 +171,8 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
     return false;
   }
   vtb_cuda_fill(k, "store", "%s", store);
-  int64_t step = fill_shape(k, &g);
+  int64_t step = fill_shape(k, &g, true);
+  fill_start(&g, k);
   VTB_CUDA_NUMBERS(k, {"ITEMS", threads}, {"WINDOW", WINDOW},
                    {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
                    {"X_ALONG", step * vtb_cuda_tensor_of(c, 0)->stride[1]},
@@ -143,7 +181,7 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
   vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, 1, turned));
-  vtb_cuda_launch(k, ceil_div(threads, THREADS));
+  vtb_cuda_launch(k, ceil_div(threads + others, THREADS));
   return true;
 }
 
@@ -213,10 +251,12 @@ static bool convolve_shares(vtb_cuda *c, const vtb_inst *fused, int n, bool four
   }
   vtb_cuda_fill(k, "store", "%s%s", four ? "const vtb_f4 vsum = sum, vcentre = centre;\n" : "",
                 store);
-  int64_t step = fill_shape(k, &g);
+  int64_t step = fill_shape(k, &g, true), blocks = g.B * g.gt * g.gh * g.strips * shares;
+  fill_start(&g, k);
   fill_products(&g, k, fused, n);
-  VTB_CUDA_NUMBERS(k, {"SHARES", shares}, {"OUTPUTS", sum->dim[sum->rank - 1].size},
-                   {"FACTORS", vtb__cuda_factors(c)}, {"WINDOW", WINDOW},
+  VTB_CUDA_NUMBERS(k, {"GRID_BLOCKS", blocks}, {"SHARES", shares},
+                   {"OUTPUTS", sum->dim[sum->rank - 1].size}, {"FACTORS", vtb__cuda_factors(c)},
+                   {"WINDOW", WINDOW},
                    {"X_STEP", aligned ? 0 : vtb_cuda_tensor_of(c, 0)->stride[2]},
                    {"X_ALONG", step * vtb_cuda_tensor_of(c, 0)->stride[1]},
                    {"W_FLAT", is_flat(&g, 1)}, {"W_STEP", vtb_cuda_tensor_of(c, 1)->stride[0]});
@@ -224,7 +264,7 @@ static bool convolve_shares(vtb_cuda *c, const vtb_inst *fused, int n, bool four
   vtb_cuda_fill(k, "T", "%s", vtb__cuda_tile_type(c));
   vtb_cuda_fill(k, "x_at", "%s", token_at(&g, 0));
   vtb_cuda_fill(k, "w_at", "%s", weight_at(&g, 1, false));
-  vtb_cuda_launch(k, g.B * g.gt * g.gh * g.strips * shares);
+  vtb_cuda_launch(k, blocks + ceil_div(g.B * g.n_extra, g.strip) * shares);
   return true;
 }
 
@@ -281,8 +321,8 @@ static void add_shares(const dwconv *g, int part, int64_t shares, int64_t sums, 
 }
 
 /* Many taps: a thread sums some of one channel. */
-static void sum_taps(dwconv *g) {
-  int64_t taps = g->taps, groups = ceil_div(taps, SUMS), sums = ceil_div(taps, groups);
+static void sum_taps(dwconv *g, bool bias) {
+  int64_t taps = g->taps + bias, groups = ceil_div(taps, SUMS), sums = ceil_div(taps, groups);
   int64_t strips = g->B * g->gt * g->gh * g->strips, others = ceil_div(g->C, 32) * groups;
   int64_t shares = ceil_div(DW_BLOCKS, others), most = ceil_div(strips, 8);
   if (shares > most) shares = most;
@@ -291,12 +331,13 @@ static void sum_taps(dwconv *g) {
   vtb_cuda_in(k, 0, "x_in");
   vtb_cuda_in(k, 1, "dy_in");
   vtb_cuda_temp_out(k, part, "float", "part");
-  fill_shape(k, g);
-  VTB_CUDA_NUMBERS(k, {"SUMS", sums}, {"GROUPS", groups}, {"SHARES", shares}, {"ALL", strips});
+  fill_shape(k, g, false);
+  VTB_CUDA_NUMBERS(k, {"BIAS", bias}, {"SUMS", sums}, {"GROUPS", groups}, {"SHARES", shares},
+                   {"ALL", strips});
   vtb_cuda_fill(k, "x_at", "%s", token_at(g, 0));
   vtb_cuda_fill(k, "dy_at", "%s", token_at(g, 1));
   vtb_cuda_launch(k, others * shares);
-  add_shares(g, part, shares, taps, 2, -1);
+  add_shares(g, part, shares, taps, 2, 3);
 }
 
 /* All taps of one channel, or of four, sit in a thread's registers twice: inputs and sums; where
@@ -316,7 +357,7 @@ static void sum_strips(dwconv *g, bool bias) {
   vtb_cuda_in(k, 0, "x_in");
   vtb_cuda_in(k, 1, "dy_in");
   vtb_cuda_temp_out(k, part, "float", "part");
-  fill_shape(k, g);
+  fill_shape(k, g, false);
   VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias},
                    {"EACH", rows / groups});
   vtb_cuda_fill(k, "value", four ? "vtb_f4" : "float");
@@ -326,24 +367,19 @@ static void sum_strips(dwconv *g, bool bias) {
   add_shares(g, part, shares, g->taps + bias, 2, 3);
 }
 
-void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) {
-  dwconv g = take_apart(c, inst);
+static void sum(vtb_cuda *c, const vtb_inst *dw, bool bias) {
+  dwconv g = take_apart(c, dw);
   if (g.taps <= MOST_TAPS)
-    sum_strips(&g, false);
+    sum_strips(&g, bias);
   else
-    sum_taps(&g);
+    sum_taps(&g, bias);
 }
+
+void vtb__cuda_dwconv_dw(vtb_cuda *c, const vtb_inst *inst) { sum(c, inst, inst->n_results == 2); }
 
 /* With the bias' gradient, which is dy's sum: a `fused` of kind "sums". */
 void vtb__cuda_dwconv_sums(vtb_cuda *c, const vtb_inst *fused) {
-  dwconv g = take_apart(c, fused->callee->first);
-  if (g.taps <= MOST_TAPS)
-    sum_strips(&g, true);
-  else
-    vtb_cuda_unsupported(c, fused,
-                         "the gradients of a kernel of %lld taps and of its bias: %d are "
-                         "the most",
-                         (long long)g.taps, MOST_TAPS);
+  sum(c, fused->callee->first, true);
 }
 
 /* ---- all adjoints at once -------------------------------------------------------------------- */
@@ -354,13 +390,11 @@ static const vtb_inst *op_of(const vtb_inst *fused, vtb_op op) {
   return i;
 }
 
-/* The result of the kernel that this op makes; -1: none. */
-static int result_of(const vtb_inst *fused, vtb_op op) {
-  for (int r = 0; r < fused->n_results; r++) {
-    const vtb_inst *def = fused->callee->returns[r]->def;
-    if (def && def->op == op) return fused->n_operands + r;
-  }
-  return -1;
+/* The kernel's tensor of result r of the first such op; -1: none. */
+static int result_of(const vtb_inst *fused, vtb_op op, int r) {
+  const vtb_inst *i = op_of(fused, op);
+  int at = i && r < i->n_results ? vtb_return_of(i->results[r]) : -1;
+  return at < 0 ? -1 : fused->n_operands + at;
 }
 
 /* What reads dy: where it lies, or lines that make it. False: these take no fours. */
@@ -386,7 +420,8 @@ static bool adjoints_with(vtb_cuda *c, const vtb_inst *fused, bool four) {
   dwconv g = take_apart(c, dx);
   const vtb_value *dy = dx->operands[0];
   int w = dx->operands[1]->index, x = dw->operands[0]->index;
-  int dw_at = result_of(fused, VTB_OP_dwconv_dw), bias = result_of(fused, VTB_OP_reduce_sum);
+  int dw_at = result_of(fused, VTB_OP_dwconv_dw, 0), bias = result_of(fused, VTB_OP_dwconv_dw, 1);
+  if (bias < 0) bias = result_of(fused, VTB_OP_reduce_sum, 0);
   g.front = g.kt - 1 - g.front, g.top = g.kh - 1 - g.top, g.left = g.kw - 1 - g.left;
   bool few = g.taps * 4 <= DW_WINDOW;
   bool dy_aligned = dy->def || vtb_cuda_rows_of_four(c, dy->index),
@@ -411,7 +446,7 @@ static bool adjoints_with(vtb_cuda *c, const vtb_inst *fused, bool four) {
   int part = vtb_cuda_temp(c, shares * sums * g.C * 4);
   vtb_cuda_temp_out(k, part, "float", "part");
   vtb_cuda_fill(k, "store", "%s", store);
-  fill_shape(k, &g);
+  fill_shape(k, &g, true);
   VTB_CUDA_NUMBERS(k, {"ALONG", along}, {"SHARES", shares}, {"ALL", strips}, {"BIAS", bias >= 0},
                    {"W_FLAT", is_flat(&g, w)}, {"W_STEP", vtb_cuda_tensor_of(c, w)->stride[0]},
                    {"X_STEP", x_aligned ? 0 : vtb_cuda_tensor_of(c, x)->stride[2]});

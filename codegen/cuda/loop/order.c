@@ -15,6 +15,19 @@ static void make_table(vtb_cuda_kernel *k, const int64_t *perm, int64_t n, const
   vtb_free(table);
 }
 
+vtb_cuda_order vtb_cuda_order_of(vtb_cuda_kernel *k, const int64_t *places, int64_t n,
+                                 const char *table) {
+  vtb_cuda_order o = {.kind = VTB_CUDA_ORDER_LINEAR, .step = 1, .table = table};
+  if (is_linear(places, n)) {
+    o.base = n ? places[0] : 0;
+    o.step = n > 1 ? places[1] - places[0] : 1;
+    return o;
+  }
+  o.kind = VTB_CUDA_ORDER_TABLE;
+  make_table(k, places, n, table);
+  return o;
+}
+
 vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t n,
                                    const char *table) {
   vtb_cuda_order o = {.kind = VTB_CUDA_ORDER_LINEAR, .step = 1, .table = table};
@@ -25,15 +38,10 @@ vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t
   vtb_check(p.n == n, "path '%s' has %lld positions, not %lld", path, (long long)p.n, (long long)n);
   int64_t *perm = vtb_xcalloc((size_t)n + 1, sizeof *perm);
   vtb_path_indices(&p, perm);
-  if (is_linear(perm, n)) {
-    o.base = perm[0];
-    o.step = n > 1 ? perm[1] - perm[0] : 1;
-  } else if (vtb_path_get_affine(&p, &o.affine)) {
+  if (!is_linear(perm, n) && vtb_path_get_affine(&p, &o.affine))
     o.kind = VTB_CUDA_ORDER_AFFINE;
-  } else {
-    o.kind = VTB_CUDA_ORDER_TABLE;
-    make_table(k, perm, n, table);
-  }
+  else
+    o = vtb_cuda_order_of(k, perm, n, table);
   vtb_free(perm);
   vtb_path_free(&p);
   return o;

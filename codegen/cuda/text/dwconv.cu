@@ -12,7 +12,12 @@ hole bool W_FLAT, TURNED;        /* weights are dense and aligned; their taps ar
 hole int X_STEP;                 /* from channel to channel of the input; 0: neighbours, aligned */
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole int X_ALONG;                /* from token to token of a grid row of the input; 0: not the same everywhere */
-hole expr place;                 /* of step t */
+hole expr place;                 /* of cell t */
+hole int EXTRA, EXTRAS;          /* tokens that are not of the grid and go past: of a sample, of all */
+hole expr extra;                 /* place of the sample's e-th */
+hole bool START;                 /* sums begin with a number a channel */
+hole expr start_from;            /* address of ch's */
+hole int START_STEP;             /* from channel to channel */
 hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
 hole code store;                 /* of the sum at b, pos and ch */
 constexpr int PER = sizeof(value) == 16 ? 4 : 1, COLUMNS = C / PER;
@@ -34,6 +39,19 @@ if constexpr (STAGED) {
   for (int i = vtb_tid(); i < SLOTS * TAPS; i += THREADS)
     taps[i / TAPS * PITCH + i % TAPS] = w_in[(first + i / TAPS) % COLUMNS * TAPS + i % TAPS];
   vtb_sync();
+}
+if constexpr (EXTRA > 0) {
+  const vtb_i64 token = (thread - ITEMS) / COLUMNS;
+  if (thread >= ITEMS && token < EXTRAS) {
+    const int ch = (int)(thread % COLUMNS) * PER, e = (int)(token % EXTRA), b = (int)(token / EXTRA);
+    const vtb_i64 pos = ${extra};
+    value sum;
+    if constexpr (X_STEP == 0)
+      sum = vtb_read<value>(x_in, ${x_at});
+    else
+      sum = vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
+    ${store}
+  }
 }
 if (thread < ITEMS) {
   const int ch = (int)(thread % COLUMNS) * PER, strip = (int)(thread / COLUMNS % STRIPS);
@@ -64,6 +82,7 @@ if (thread < ITEMS) {
   };
   auto store = [&](int column, value sum) {
     const vtb_i64 pos = place((z * GH + y) * GW + column);
+    if constexpr (START) sum = sum + vtb_read_apart<value>(${start_from}, 0, START_STEP);
     ${store}
   };
   auto take = [&](auto &w) {

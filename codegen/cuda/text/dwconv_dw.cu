@@ -6,12 +6,13 @@ hole int FRONT, TOP, LEFT;  /* padding */
 hole int STRIP, STRIPS;     /* columns of a strip; strips of a grid row */
 hole int SUMS, GROUPS;      /* taps a thread sums; groups of so many */
 hole int SHARES, ALL;       /* of the strips; all strips */
+hole bool BIAS;             /* the last tap is that of a bias: dy is summed */
 hole int THREADS;
-hole expr place;            /* of step t */
+hole expr place;            /* of cell t */
 hole expr x_at, dy_at;      /* offsets for b, pos and ch */
 constexpr int WARPS = THREADS / 32, BLOCKS = (C + 31) / 32, SHARE = (ALL + SHARES - 1) / SHARES;
-constexpr int TAPS = KT * KH * KW;
-require SUMS * GROUPS >= TAPS;
+constexpr int TAPS = KT * KH * KW, ALL_TAPS = TAPS + (BIAS ? 1 : 0);
+require SUMS * GROUPS >= ALL_TAPS;
 cost issue = SHARE * STRIP * (9 * SUMS + 10);
 cost registers = 40 + SUMS;
 shared float warps[WARPS * SUMS * 32];
@@ -32,6 +33,7 @@ for (int item = SHARE * share + vtb_warp(); item < end && ch < C; item += WARPS)
       const int tap = first + i, frame = t + tap / (KH * KW) - FRONT;
       const int row = y + tap / KW % KH - TOP, column = x + tap % KW - LEFT;
       const bool inside = tap < TAPS && frame >= 0 && frame < GT && row >= 0 && row < GH && column >= 0 && column < GW;
+      if (BIAS && tap == TAPS) sums[i] += dy;
       if (inside) sums[i] += dy * x_of(b, place((frame * GH + row) * GW + column));
     }
   }
@@ -41,5 +43,5 @@ vtb_sync();
 for (int i = vtb_warp(); i < SUMS; i += WARPS) {
   float sum = 0.0f;
   for (int w = 0; w < WARPS; w++) sum += warps[(w * SUMS + i) * 32 + vtb_lane()];
-  if (first + i < TAPS && ch < C) part[(share * TAPS + first + i) * C + ch] = sum;
+  if (first + i < ALL_TAPS && ch < C) part[(share * ALL_TAPS + first + i) * C + ch] = sum;
 }

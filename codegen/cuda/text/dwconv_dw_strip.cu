@@ -13,7 +13,7 @@ hole int EACH;              /* rows of the kernel that a thread has */
 hole bool BIAS;
 hole int THREADS;
 hole type value;            /* of PER channels: float or vtb_f4 */
-hole expr place;            /* of step t */
+hole expr place;            /* of cell t */
 hole expr x_at, dy_at;      /* offsets for b, pos and ch */
 constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER, LANES = THREADS / ALONG;
 constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) / SHARES;

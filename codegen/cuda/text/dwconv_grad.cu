@@ -14,7 +14,9 @@ hole bool BIAS, W_FLAT;     /* weights are dense and aligned */
 hole int THREADS;
 hole int W_STEP, DY_STEP, X_STEP; /* from channel to channel; 0: neighbours, aligned */
 hole type value;            /* of PER channels: float or vtb_f4 */
-hole expr place;            /* of step t */
+hole expr place;            /* of cell t */
+hole int EXTRA, EXTRAS;     /* tokens that are not of the grid and go past: of a sample, of all */
+hole expr extra;            /* place of the sample's e-th */
 hole expr dy_at, x_at, w_at; /* offsets for b, pos and ch; of ch, row a and column e */
 hole code store;            /* of the sum at b, pos and ch */
 constexpr int PER = sizeof(value) / 4, COLUMNS = C / PER, LANES = THREADS / ALONG;
@@ -43,6 +45,18 @@ auto take = [&](auto &to) {
       VTB_UNROLL for (int e = 0; e < KW; e++) to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
 };
 if (works) take(w);
+if constexpr (EXTRA > 0) {
+  for (int token = share * LANES + lane; works && token < EXTRAS; token += SHARES * LANES) {
+    const int b = token / EXTRA, e = token % EXTRA;
+    const vtb_i64 pos = ${extra};
+    value sum;
+    if constexpr (DY_STEP == 0)
+      sum = vtb_read<value>(dy_in, ${dy_at});
+    else
+      sum = vtb_read_apart<value>(dy_in, ${dy_at}, DY_STEP);
+    ${store}
+  }
+}
 for (int item = SHARE * share + lane; works && item < end; item += LANES) {
   const int x0 = item % STRIPS * STRIP, x1 = vtb_min_int(x0 + STRIP, GW), y = item / STRIPS % GH;
   const int z = item / STRIPS / GH % GT, b = item / STRIPS / GH / GT;

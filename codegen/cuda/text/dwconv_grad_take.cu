@@ -12,7 +12,9 @@ hole bool BIAS, W_FLAT;     /* weights are dense and aligned */
 hole int THREADS;
 hole int W_STEP, X_STEP;    /* from channel to channel; 0: neighbours, aligned */
 hole type value;            /* of PER channels: float or vtb_f4 */
-hole expr place;            /* of step t */
+hole expr place;            /* of cell t */
+hole int EXTRA, EXTRAS;     /* tokens that are not of the grid and go past: of a sample, of all */
+hole expr extra;            /* place of the sample's e-th */
 hole expr x_at, w_at;       /* offsets for b, pos and ch; of ch, row a and column e */
 hole code take;             /* makes `made` of b, pos and ch */
 hole code store;            /* of the sum at b, pos and ch */
@@ -55,6 +57,18 @@ auto take = [&](auto &to) {
       VTB_UNROLL for (int e = 0; e < KW; e++) to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
 };
 if (works) take(w);
+if constexpr (EXTRA > 0) {
+  for (int token = share * LANES + lane; works && token < EXTRAS; token += SHARES * LANES) {
+    const int b = token / EXTRA, e = token % EXTRA;
+    const vtb_i64 pos = ${extra};
+    value made;
+    {
+      ${take}
+    }
+    const value sum = made;
+    ${store}
+  }
+}
 VTB_NO_UNROLL for (int first = begin; first < end; first += LANES) {
   const int to = vtb_min_int(vtb_min_int(first + LANES, end) + KH - 1 - TOP, ALL);
   if (works)

@@ -18,7 +18,13 @@ hole int EACH;                   /* factors of the products copied at a time: 8 
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole type T;                     /* of tiles */
 hole int X_ALONG;                /* from token to token of a grid row of the input; 0: not the same everywhere */
-hole expr place;                 /* of step t */
+hole expr place;                 /* of cell t */
+hole int EXTRA, EXTRAS;          /* tokens that are not of the grid and go past: of a sample, of all */
+hole expr extra;                 /* place of the sample's e-th */
+hole bool START;                 /* sums begin with a number a channel */
+hole expr start_from;            /* address of ch's */
+hole int START_STEP;             /* from channel to channel */
+hole int GRID_BLOCKS;            /* blocks of strips of the grid; those of extra tokens, a strip's, are behind them */
 hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
 hole code store;                 /* of the sum at b, pos and ch, and keep(p, v): v is factor p there */
 hole code bring;                 /* copy(p, from) for each product: from(n) is the address of the share's factors of n */
@@ -39,11 +45,21 @@ cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + (IN_REGISTERS ? 2 * 
 cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
+const bool past = EXTRA > 0 && vtb_block() >= GRID_BLOCKS;
+const int first_of = past ? (vtb_block() - GRID_BLOCKS) / SHARES * STRIP : 0; /* of all extra tokens */
 const int share = vtb_block() % SHARES, strip = vtb_block() / SHARES % STRIPS;
 const int y = vtb_block() / SHARES / STRIPS % GH, z = vtb_block() / SHARES / STRIPS / GH % GT;
-const int b = vtb_block() / SHARES / STRIPS / GH / GT, tid = vtb_tid();
-const int x0 = strip * STRIP, length = STRIP * STRIPS == GW ? STRIP : vtb_min_int(STRIP, GW - x0);
+const int b_of = vtb_block() / SHARES / STRIPS / GH / GT, tid = vtb_tid();
+const int x0 = strip * STRIP, length = past ? vtb_min_int(STRIP, EXTRAS - first_of) : STRIP * STRIPS == GW ? STRIP : vtb_min_int(STRIP, GW - x0);
 auto place = [&](int t) -> int { return ${place}; };
+auto sample_of = [&](int c) -> int { return past ? (first_of + c) / vtb_max_int(EXTRA, 1) : b_of; }; /* of token c of the block; its place */
+auto token_at = [&](int c) -> vtb_i64 {
+  if constexpr (EXTRA > 0) {
+    const int e = (first_of + c) % vtb_max_int(EXTRA, 1);
+    if (past) return ${extra};
+  }
+  return place((z * GH + y) * GW + x0 + c);
+};
 auto zero = [&](int row, int from) { /* from channel `from` on */
   VTB_UNROLL for (int i = 0; i < (DEPTH + 4 * THREADS - 1) / (4 * THREADS); i++) {
     const int x = from + 4 * (tid + i * THREADS);
@@ -71,7 +87,7 @@ vtb_cp_commit();
 VTB_UNROLL for (int p = 0; p < PRODUCTS; p++) VTB_UNROLL for (int row = 0; row < 16; row++)
   if (row >= length || DEPTH > WIDTH) zero(p * 16 + row, row < length ? WIDTH : 0);
 if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
-  const int ch = share * WIDTH + tid * PER;
+  const int ch = share * WIDTH + tid * PER, b = b_of;
   auto is_row = [&](int a) -> bool {
     const int frame = z + a / KH - FRONT, row = y + a % KH - TOP;
     return frame >= 0 && frame < GT && row >= 0 && row < GH;
@@ -97,13 +113,29 @@ if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
       if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
   };
   auto store = [&](int c, value sum, value centre) {
-    const vtb_i64 pos = place((z * GH + y) * GW + x0 + c);
+    const int b = sample_of(c);
+    const vtb_i64 pos = token_at(c);
     auto keep = [&](int p, value v) { vtb_write(rows, (p * 16 + c) * PITCH + tid * PER, v); };
     ${store}
   };
-  vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, ALONE, value>(
-      length, LEFT, is_row, load, weight, take,
-      [&](int c, value sum, auto near) { store(c, sum, near(FRONT * KH + TOP, LEFT)); });
+  if (past) {
+    VTB_NO_UNROLL for (int c = 0; c < length; c++) {
+      const int b = sample_of(c);
+      const vtb_i64 pos = token_at(c);
+      value own;
+      if constexpr (X_STEP == 0)
+        own = vtb_read<value>(x_in, ${x_at});
+      else
+        own = vtb_read_apart<value>(x_in, ${x_at}, X_STEP);
+      store(c, own, own);
+    }
+  } else {
+    vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, ALONE, value>(
+        length, LEFT, is_row, load, weight, take, [&](int c, value sum, auto near) {
+          if constexpr (START) sum = sum + vtb_read_apart<value>(${start_from}, 0, START_STEP);
+          store(c, sum, near(FRONT * KH + TOP, LEFT));
+        });
+  }
 }
 vtb_arrived();
 float part[NI][4];
@@ -117,8 +149,8 @@ VTB_UNROLL for (int p = 0; p < PRODUCTS; p++) {
 vtb_each(part, [&](int row, int n, float v) { sums[(vtb_warp() * 16 + row) * WIDE + n] = v; });
 vtb_sync();
 VTB_NO_UNROLL for (int i = tid; i < length * OUTPUTS; i += THREADS) {
-  const int row = i / OUTPUTS, n = i % OUTPUTS;
-  const vtb_i64 pos = place((z * GH + y) * GW + x0 + row);
+  const int row = i / OUTPUTS, n = i % OUTPUTS, b = sample_of(row);
+  const vtb_i64 pos = token_at(row);
   float total = 0.0f;
   for (int w = 0; w < WARPS; w++) total += sums[(w * 16 + row) * WIDE + n];
   ${put}
