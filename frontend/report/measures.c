@@ -1,5 +1,5 @@
 /* What each measure is called, how it is written, and when one cell is better than another. */
-#include "frontend/report/number.h"
+#include "frontend/draw/number.h"
 #include "frontend/report/results.h"
 #include "frontend/study/statistics.h"
 

@@ -1,152 +1,122 @@
+/* The page: page.html filled from results.json and what is said of it. */
 #include "frontend/report/page.h"
-#include "frontend/report/markup.h"
-#include "frontend/report/sections.h"
+
+#include "frontend/draw/number.h"
+#include "frontend/report/template.h"
+#include "frontend/report/view.h"
+#include "runtime/base/utf8.h"
 
 #include "frontend/report/texts.gen.h"
 
+#include <math.h>
 #include <string.h>
 
-/* ---- the sections, in their order ------------------------------------------------------------ */
+/* ---- formats --------------------------------------------------------------------------------- */
 
-static const struct {
-  const char *id, *name;
-  bool (*write)(const rp_report *r, vtb_strbuf *out);
-} sections[] = {
-    {"results", "Results", sec_table},      {"front", "Front", sec_scatter},
-    {"effects", "Effects", sec_effects},    {"scaling", "Scaling", sec_scaling},
-    {"curves", "Training", sec_curves},     {"paths", "Traversals", sec_paths},
-    {"compiler", "Compiler", sec_compiler}, {"against", "Against", sec_against},
-    {"cells", "Cells", sec_cells},          {"machine", "Machine", sec_machine},
-};
-
-/* The sections that there are, and links to them. */
-static void write_sections(const rp_report *r, vtb_strbuf *nav, vtb_strbuf *body) {
-  for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
-    if (sections[i].write(r, body))
-      mk(nav, "<li><a href=\"#%s\">%s</a></li>", sections[i].id, sections[i].name);
-}
-
-/* ---- the head -------------------------------------------------------------------------------- */
-
-static void title(const rp_report *r, vtb_strbuf *out) {
-  if (*r->title) {
-    mk_text(out, r->title);
-    return;
+/* "data:TYPE;base64,...": a picture from elsewhere cannot run scripts or fetch anything. */
+static void put_picture(vtb_strbuf *out, const char *text) {
+  static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  vtb_strbuf_puts(out, "data:image/svg+xml;base64,");
+  size_t n = strlen(text);
+  for (size_t i = 0; i < n; i += 3) {
+    uint32_t bits = 0;
+    for (size_t k = 0; k < 3; k++) bits = bits << 8 | (i + k < n ? (unsigned char)text[i + k] : 0);
+    for (size_t k = 0; k < 4; k++)
+      vtb_strbuf_putc(out, i + k > n ? '=' : digit[bits >> (18 - 6 * k) & 63]);
   }
-  mk_text(out, rp_string(r->study, "model"));
-  int n = 0;
-  for (size_t i = 0; i < r->axes.n; i++)
-    if (r->axes.at[i].varies) mk(out, "%s%s", n++ ? " \xC3\x97 " : ": ", r->axes.at[i].name);
-  if (!*rp_string(r->study, "model") && !n) vtb_strbuf_puts(out, "A study");
 }
 
-static void arrangement(const rp_report *r, vtb_strbuf *out) {
-  const char *a = rp_string(r->study, "arrangement");
-  int n = 0;
-  for (size_t i = 0; i < r->axes.n; i++)
-    if (r->axes.at[i].varies)
-      mk(out, "%s<code>%s</code> (%d values)", n++ ? " \xC3\x97 " : " over ", r->axes.at[i].name,
-         (int)r->axes.at[i].values.n);
-  if (strcmp(a, "one-at-a-time") == 0 || strcmp(a, "one_at_a_time") == 0)
-    vtb_strbuf_puts(out, ", one at a time around the defaults");
-  else if (strcmp(a, "pairwise") == 0)
-    vtb_strbuf_puts(out, ", every two values together once");
-  else if (strcmp(a, "sample") == 0)
-    vtb_strbuf_puts(out, ", a sample");
-  mk(out, ": %d cell%s", (int)r->cells.n, r->cells.n == 1 ? "" : "s");
-}
-
-static void lede(const rp_report *r, vtb_strbuf *out) {
-  const char *recipe = rp_string(r->study, "recipe"), *data = rp_string(r->study, "data");
-  double seeds = rp_number(r->study, "seeds"), rounds = rp_number(r->study, "rounds");
-  mk(out, "<p class=\"lede\"><code>%s</code>", rp_string(r->study, "model"));
-  arrangement(r, out);
-  if (rp_quality(r) != RP_MEASURES) {
-    vtb_strbuf_puts(out, ", trained");
-    if (*recipe) mk(out, " by the recipe <code>%s</code>", recipe);
-    if (*data) mk(out, " on %s", data);
-    if (seeds > 1) mk(out, ", %.0f seeds each", seeds);
+/* JSON text as it may stand inside <script>, in HTML and in XML. */
+static void put_json(vtb_strbuf *out, const cJSON *value) {
+  char *json = cJSON_PrintUnformatted(value);
+  for (const char *s = json ? json : "{}"; *s;) {
+    uint32_t c;
+    size_t n = vtb_utf8_decode(s, strnlen(s, 4), &c);
+    bool plain = n > 0 && c >= 0x20 && c < 0x7f && !strchr("<>&", (int)c);
+    if (plain)
+      vtb_strbuf_putc(out, *s);
+    else if (n == 0)
+      vtb_strbuf_puts(out, "\\ufffd");
+    else if (c > 0xffff)
+      vtb_strbuf_printf(out, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((c - 0x10000) >> 10)),
+                        (unsigned)(0xdc00 + ((c - 0x10000) & 0x3ff)));
+    else
+      vtb_strbuf_printf(out, "\\u%04x", (unsigned)c);
+    s += n ? n : 1;
   }
-  if (rp_has(r, RP_MS) && rounds >= 1)
-    mk(out, ", timed in %.0f round%s", rounds, rounds > 1 ? "s" : "");
-  vtb_strbuf_puts(out, ".</p>\n");
-}
-
-static void eyebrow(const rp_report *r, vtb_strbuf *out) {
-  mk(out, "<p class=\"eyebrow\">vertebra %s", rp_string(r->json, "vertebra"));
-  const char *parts[] = {rp_string(r->json, "began"), rp_string(r->json, "machine.processor")};
-  for (size_t i = 0; i < 2; i++)
-    if (*parts[i]) {
-      char text[80];
-      snprintf(text, sizeof text, "%.*s", i ? 79 : 10, parts[i]); /* the day of a time */
-      mk(out, " \xC2\xB7 %s", text);
-    }
-  double threads = rp_number(r->json, "machine.threads");
-  if (threads >= 1) mk(out, ", %.0f thread%s", threads, threads > 1 ? "s" : "");
-  vtb_strbuf_puts(out, "</p>\n");
-}
-
-/* Nothing of the page comes from elsewhere, and the browser is told so. */
-static void head(const rp_report *r, vtb_strbuf *out) {
-  vtb_strbuf_puts(
-      out, "<!DOCTYPE html>\n<html xmlns=\"http://www.w3.org/1999/xhtml\" lang=\"en\">\n<head>\n"
-           "<meta charset=\"utf-8\"/>\n"
-           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-           "'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\"/>\n"
-           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>");
-  title(r, out);
-  vtb_strbuf_puts(out, "</title>\n<style>/*<![CDATA[*/\n");
-  vtb_strbuf_puts(out, page_css);
-  vtb_strbuf_puts(out, "/*]]>*/</style>\n</head>\n");
-}
-
-static void masthead(const rp_report *r, vtb_strbuf *out) {
-  vtb_strbuf_puts(out, "<header class=\"top\">\n<div class=\"buttons script\"><button "
-                       "type=\"button\" id=\"theme\">Dark</button></div>\n");
-  eyebrow(r, out);
-  vtb_strbuf_puts(out, "<h1>");
-  title(r, out);
-  vtb_strbuf_puts(out, "</h1>\n");
-  lede(r, out);
-  sec_findings(r, out);
-  vtb_strbuf_puts(out, "</header>\n");
-}
-
-/* ---- the foot -------------------------------------------------------------------------------- */
-
-static void foot(const rp_report *r, vtb_strbuf *out) {
-  vtb_strbuf_puts(out, "<footer><p>Written by <code>vertebra ablate</code>. The page needs nothing "
-                       "but itself; its numbers are in results.json and results.csv beside it, "
-                       "and inside it. <button type=\"button\" id=\"save\" class=\"script\">Save "
-                       "results.json</button></p></footer>\n");
-  char *json = cJSON_PrintUnformatted(r->json);
-  vtb_strbuf_puts(out, "<script type=\"application/json\" id=\"data\">");
-  mk_json(out, json ? json : "{}");
   cJSON_free(json);
-  vtb_strbuf_puts(out, "</script>\n<script>//<![CDATA[\n");
-  vtb_strbuf_puts(out, page_js);
-  vtb_strbuf_puts(out, "//]]></script>\n");
+}
+
+/* NULL: it is no format of numbers. */
+static const char *number_text(const rp_report *r, const char *name, int digits, double x,
+                               char text[32]) {
+  if (strcmp(name, "bytes") == 0) return nr_bytes(x, text);
+  if (strcmp(name, "fixed") == 0) return nr_fixed(x, digits, text);
+  if (strcmp(name, "digits") == 0) return nr_digits(x, digits, text);
+  if (strcmp(name, "score") == 0) return rp_format(r, RP_TEST, x, text);
+  if (strcmp(name, "number") != 0) return NULL;
+  return x == floor(x) ? nr_fixed(x, 0, text) : nr_digits(x, 3, text);
+}
+
+/* "raw": text of this program; "dash": one where there is no text. */
+static bool write_format(const void *user, const char *name, int digits, const cJSON *value,
+                         vtb_strbuf *out) {
+  const char *own = cJSON_GetStringValue(value);
+  double x = cJSON_IsNumber(value) ? value->valuedouble : (double)NAN;
+  char text[32];
+  const char *number = number_text(user, name, digits, x, text);
+  if (number)
+    vtb_strbuf_puts(out, number);
+  else if (strcmp(name, "json") == 0)
+    put_json(out, value);
+  else if (strcmp(name, "svg") == 0)
+    put_picture(out, own ? own : "");
+  else if (strcmp(name, "raw") == 0)
+    vtb_strbuf_puts(out, own ? own : "");
+  else if (strcmp(name, "dash") == 0)
+    picture_put_text(out, own ? own : "\xE2\x80\x93");
+  else
+    return false;
+  return true;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------- */
+
+static void add_colours(cJSON *view) {
+  cJSON *list = view_list(view, "colours");
+  for (int i = 1; i < draw_n_colours; i++) {
+    cJSON *one = view_item(list);
+    const uint32_t rgb[] = {draw_colours[i].light, draw_colours[i].dark, draw_colours[i].print};
+    static const char *const names[] = {"light", "dark", "print"};
+    view_text(one, "name", draw_colours[i].name);
+    for (int k = 0; k < 3; k++) {
+      char text[16];
+      snprintf(text, sizeof text, "#%06x", (unsigned)rgb[k]);
+      view_text(one, names[k], text);
+    }
+  }
 }
 
 vtb_status report_page(const cJSON *results, vtb_strbuf *out, vtb_error *err) {
+  static void (*const parts[])(const rp_report *, cJSON *) = {
+      view_cells,   view_signs,  view_findings, view_front,    view_effects,
+      view_scaling, view_curves, view_paths,    view_compiler, view_against};
   if (!cJSON_IsObject(results) || !cJSON_IsArray(rp_get(results, "cells")))
     return vtb_fail(err, VTB_E_INPUT, "this is no document of results: it has no list of cells");
   rp_report r;
-  vtb_strbuf nav = {0}, body = {0};
   rp_read(&r, results);
-  write_sections(&r, &nav, &body);
-  head(&r, out);
-  vtb_strbuf_puts(out, "<body>\n");
-  masthead(&r, out);
-  mk(out, "<nav aria-label=\"sections\"><ul>");
-  vtb_strbuf_write(out, nav.at, nav.n);
-  vtb_strbuf_puts(out, "</ul></nav>\n<main>\n");
-  vtb_strbuf_write(out, body.at, body.n);
-  vtb_strbuf_puts(out, "</main>\n");
-  foot(&r, out);
-  vtb_strbuf_puts(out, "</body>\n</html>\n");
-  vtb_strbuf_free(&nav);
-  vtb_strbuf_free(&body);
+  cJSON *view = cJSON_CreateObject();
+  char day[16];
+  cJSON_AddItemReferenceToObject(view, "doc", (cJSON *)(uintptr_t)results);
+  cJSON_AddItemReferenceToObject(view, "study", (cJSON *)(uintptr_t)r.study);
+  snprintf(day, sizeof day, "%.10s", rp_string(results, "began"));
+  view_text(view, "day", day);
+  view_text(view, "page_css", (const char *)page_css);
+  view_text(view, "page_js", (const char *)page_js);
+  add_colours(view);
+  for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) parts[i](&r, view);
+  tp_fill((const char *)page_html, view, write_format, &r, out);
+  cJSON_Delete(view);
   rp_free(&r);
   return VTB_OK;
 }

@@ -22,7 +22,7 @@ graph hybrid_vir_small; printf '%s\n' "$out" | sed -n '/cluster_part1/,$p' | gre
 
 graph vil_nano --json; json format dot
 graph vil_nano -o "$work/a.dot"; [ "$(cat "$work/a.dot")" = "$first" ] || fail "the file is not what is printed"
-expect 2 "$VERTEBRA" graph vil_nano -o "$work/a.pdf"; says "writes .svg, .png or .dot, which"
+expect 2 "$VERTEBRA" graph vil_nano -o "$work/a.gif"; says "writes .svg, .png, .pdf or .dot, which"
 expect 2 "$VERTEBRA" graph vil_nano --stage plan; says "--stage is fused or graph"
 expect 1 "$VERTEBRA" graph vil_nno; says "did you mean 'vil_nano'?"
 expect 1 "$VERTEBRA" graph vil_nano -o "$work/none/a.dot"; says "none/a.dot"
@@ -38,3 +38,4 @@ for text in '<svg ' 'role="img"><title>vil_nano as a graph' '>vil_block</text>' 
   case "$svg" in *"$text"*) ;; *) fail "no $text in the drawing" ;; esac
 done
 graph vil_nano --depth 0 -o "$work/a.png"; [ "$(head -c 4 "$work/a.png" | tail -c 3)" = PNG ] || fail "no PNG"
+graph vil_nano --depth 0 -o "$work/a.pdf"; [ "$(head -c 4 "$work/a.pdf")" = %PDF ] || fail "no PDF"

@@ -13,9 +13,9 @@ for name in o.txt o.npy o .safetensors; do
 done
 says "call it $work/.safetensors.safetensors"
 refused "$work/w.pth" "call it $work/w.safetensors" convert absent.safetensors "$work/w.pth"
-refused "$work/v.png" "-o writes .svg, which '$work/v.png' is not: call it $work/v.svg" compare absent -o "$work/v.png"
-refused "$work/p.pdf" "writes .svg or .png" paths vil_nano -o "$work/p.pdf"
-refused "$work/g.pdf" "writes .svg, .png or .dot" graph vil_nano -o "$work/g.pdf"
+refused "$work/v.gif" "-o writes .svg, .png or .pdf, which '$work/v.gif' is not: call it $work/v.svg" compare absent -o "$work/v.gif"
+refused "$work/p.gif" "writes .svg, .png or .pdf" paths vil_nano -o "$work/p.gif"
+refused "$work/g.gif" "writes .svg, .png, .pdf or .dot" graph vil_nano -o "$work/g.gif"
 refused "$work/m.so" "call it $work/m.onnx" export vil_nano -o "$work/m.so"
 refused "$work/m" "call it $work/m.so" build vil_nano -o "$work/m"
 refused "$work/s.jpg" "--sheet writes .png" data absent --sheet "$work/s.jpg"

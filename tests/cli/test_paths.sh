@@ -1,4 +1,4 @@
-# Traversals are listed block by block with grid and extra tokens, and drawn as SVG and PNG.
+# Traversals are listed block by block with grid and extra tokens, and drawn as SVG, PNG and PDF.
 . tests/cli/lib.sh
 expect 0 "$VERTEBRA" paths vim_nano -o "$work/a.svg"
 says "rows@7x7+mid=1,at=24"; says "rows~@7x7+mid=1,at=24"
@@ -10,7 +10,8 @@ expect 0 "$VERTEBRA" paths vil_nano -D 'directions=[rows, hilbert, cols.hflip~]'
 says "hilbert@4x6"; says "cols~.hflip@4x6"
 head -c 4 "$work/a.png" | grep -q 'PNG' || fail "not a PNG"
 expect 0 "$VERTEBRA" paths vir_nano --json; says '"rows@7x7+tail=1"'
-expect 2 "$VERTEBRA" paths vir_nano -o "$work/a.gif"; says "writes .svg or .png, which"; says "call it $work/a.svg"
+"$VERTEBRA" paths vir_nano -o "$work/a.pdf" >/dev/null && head -c 4 "$work/a.pdf" | grep -q '%PDF' || fail "not a PDF"
+expect 2 "$VERTEBRA" paths vir_nano -o "$work/a.gif"; says "writes .svg, .png or .pdf, which"; says "call it $work/a.svg"
 expect 2 "$VERTEBRA" paths; says "one MODEL"
 
 # Two grids of as many tokens, one with extra tokens: each scan knows its own.

@@ -53,10 +53,12 @@ static const house_room rooms[] = {
     {"frontend/lsp", IR " passes codegen runtime frontend/lang frontend/compile", "editors: LSP"},
     {"frontend/run", "runtime/base runtime/vertebra.h", "runs built files"},
     {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
-    {"frontend/report", "runtime/base frontend/study/statistics.h", "the page of a report"},
+    {"frontend/draw", "runtime/base runtime/image", "pictures, charts"},
+    {"frontend/report", "runtime/base frontend/draw frontend/study/statistics.h",
+     "the page of a report"},
     {"frontend/cli",
      IR " passes codegen runtime frontend/lang frontend/compile frontend/lsp frontend/study "
-        "frontend/report",
+        "frontend/draw frontend/report",
      "the command"},
 };
 
@@ -78,7 +80,7 @@ static const house_room inner_rooms[] = {
     {"frontend/cli/load", CLI, "models with weights: checkpoints, built files"},
     {"frontend/cli/draw", CLI, "pictures: graph, paths"},
     {"frontend/cli/inspect", CLI " frontend/cli/load", "what a model is: check, summary, dump"},
-    {"frontend/cli/data", CLI " frontend/cli/load frontend/cli/draw", "data sets"},
+    {"frontend/cli/data", CLI " frontend/cli/load", "data sets"},
     {"frontend/cli/verify", CLI, "numbers against references"},
     {"frontend/cli/build", CLI " frontend/cli/load frontend/cli/verify", "files: build, export"},
     {"frontend/cli/run", CLI " frontend/cli/load frontend/cli/data", "run, eval"},

@@ -1,5 +1,5 @@
 /* Numbers of the page as people read them. */
-#include "frontend/report/number.h"
+#include "frontend/draw/number.h"
 #include "tests/test.h"
 
 #define DASH "\xE2\x80\x93"

@@ -2,7 +2,7 @@
  * plot of accuracy in evaluations, or of the score that the model declares. */
 #include "frontend/cli/compare/compare_table.h"
 #include "frontend/cli/names.h"
-#include "runtime/train/plot.h"
+#include "frontend/draw/plot.h"
 
 #include <string.h>
 
@@ -17,23 +17,23 @@ static const char *legend_of(const compare_runs *c, size_t i) {
 
 static vtb_status draw(const compare_runs *c, bool by_epoch, const char *title, const char *path,
                        vtb_error *err) {
-  vtb_plot_series *series = vtb_xcalloc(c->at.n, sizeof *series);
+  plot_series *series = vtb_xcalloc(c->at.n, sizeof *series);
   const compare_run *first = NULL;
   size_t n = 0;
   for (size_t i = 0; i < c->at.n; i++) {
     const compare_run *r = &c->at.at[i];
     if (r->problem) continue;
     if (!first) first = r;
-    series[n++] = (vtb_plot_series){legend_of(c, i), r->x.at, r->test.at, r->test.n};
+    series[n++] = (plot_series){legend_of(c, i), r->x.at, r->test.at, r->test.n};
   }
-  vtb_plot p = {.title = title          ? title
-                         : first->score ? first->score
-                                        : "top-1 accuracy in evaluations",
-                .x_label = by_epoch ? "epoch" : "seconds",
-                .y_label = first->score ? "" : "%",
-                .series = series,
-                .n_series = n};
-  vtb_status status = vtb_plot_save(&p, path, err);
+  plot p = {.title = title          ? title
+                     : first->score ? first->score
+                                    : "top-1 accuracy in evaluations",
+            .x_label = by_epoch ? "epoch" : "seconds",
+            .y_label = first->score ? "" : "%",
+            .series = series,
+            .n_series = n};
+  vtb_status status = plot_save(&p, path, err);
   vtb_free(series);
   return status;
 }
@@ -48,8 +48,9 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
   const char *out = NULL, *title = NULL;
   bool by_epoch = false, by_run = false, markdown = false, json = false;
   const cli_opt opts[] = {
-      {"-o", CLI_STR, &out, "FILE.svg",
-       "also draw accuracy in evaluations, or the declared score, one curve a run, as SVG"},
+      {"-o", CLI_STR, &out, "FILE",
+       "also draw accuracy in evaluations, or the declared score, one curve a run: .svg, .png, "
+       ".pdf"},
       {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
       {"--by-run", CLI_FLAG, &by_run, NULL,
        "a row a run, also where runs differ in nothing but their seeds"},
@@ -61,7 +62,7 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
   int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (!rest.n) return cli_usage_error("compare", "the output folder of at least one run is needed");
-  VTB_TRY(cli_check_name("compare", "-o", out, ".svg"));
+  VTB_TRY(cli_check_name("compare", "-o", out, PICTURE_ENDINGS));
   vtb_error err = {0};
   compare_runs c;
   compare_read(&c, &rest, by_epoch, by_run);

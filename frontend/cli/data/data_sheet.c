@@ -1,6 +1,7 @@
 #include "frontend/cli/data/data_sheet.h"
-#include "frontend/cli/draw/canvas.h"
+#include "frontend/draw/canvas.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,10 +23,16 @@ static int choose(const vtb_dataset *d, int class, int64_t *samples) {
 static void draw_sample(canvas *c, const vtb_dataset *d, int64_t i, double x, double y) {
   vtb_image im = {0};
   vtb_error why = {0};
-  canvas_rectangle(c, x, y, CELL, CELL, 0xeeeeee);
+  canvas_shape(
+      c,
+      &(shape){
+          .kind = SHAPE_RECT, .x = x, .y = y, .x2 = x + CELL, .y2 = y + CELL, .colour = DRAW_GRID});
   if (vtb_dataset_image(d, i, 3, &im, &why) != VTB_OK) {
-    canvas_line(c, x, y, x + CELL, y + CELL, 2, 0, 0xc03030);
-    canvas_line(c, x + CELL, y, x, y + CELL, 2, 0, 0xc03030);
+    shape cross = {.kind = SHAPE_LINE, .size = 2, .colour = DRAW_RGB(0xc03030)};
+    cross.at =
+        (shape_point[]){{x, y}, {x + CELL, y + CELL}, {NAN, 0}, {x + CELL, y}, {x, y + CELL}};
+    cross.n = 5;
+    canvas_shape(c, &cross);
     return;
   }
   double scale = (double)CELL / (im.width > im.height ? im.width : im.height);
@@ -39,7 +46,12 @@ static void draw_name(canvas *c, const char *name, double y) {
   vtb_strbuf text = {0};
   vtb_strbuf_write(&text, name, n);
   if (n < strlen(name)) vtb_strbuf_puts(&text, "...");
-  canvas_text(c, GAP, y, TEXT, 0x202020, vtb_strbuf_text(&text));
+  canvas_shape(c, &(shape){.kind = SHAPE_TEXT,
+                           .x = GAP,
+                           .y = y,
+                           .size = TEXT,
+                           .colour = DRAW_INK,
+                           .text = vtb_strbuf_text(&text)});
   vtb_strbuf_free(&text);
 }
 

@@ -72,7 +72,8 @@ vtb_status cli_cmd_graph(int argc, char **argv) {
   graph_command g = {.stage = "fused", .depth = 1};
   const cli_opt opts[] = {
       {"-o", CLI_STR, &g.out, "FILE",
-       "a picture, .svg or .png, or its description for graphviz, .dot (default: .dot on stdout)"},
+       "a picture, .svg, .png or .pdf, or its description for graphviz, .dot (default: .dot on "
+       "stdout)"},
       {"--depth", CLI_INT, &g.depth, "N",
        "blocks in blocks that are drawn beside the model (default 1; 0: the model alone)"},
       {"--no-fold", CLI_FLAG, &g.no_fold, NULL, "draw every block, not what repeats once"},
@@ -88,7 +89,7 @@ vtb_status cli_cmd_graph(int argc, char **argv) {
   if (strcmp(g.stage, "fused") != 0 && strcmp(g.stage, "graph") != 0)
     return cli_usage_error("graph", "--stage is fused or graph, not '%s'", g.stage);
   cli_model_parsed(&g.model);
-  vtb_status status = cli_check_name("graph", "-o", g.out, ".svg .png .dot");
+  vtb_status status = cli_check_name("graph", "-o", g.out, ".svg .png .pdf .dot");
   if (status == VTB_OK) status = draw(rest.at[0], &g);
   vtb_vec_free(&rest);
   cli_model_options_free(&g.model);

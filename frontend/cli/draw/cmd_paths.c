@@ -65,8 +65,7 @@ static vtb_status write_picture(const char *path, const char *model, const trave
     return cli_error(&err);
   }
   paths_draw(&p, model, t);
-  vtb_status status = vtb_ends_with(path, ".png") ? picture_write_png(&p, path, &err)
-                                                  : picture_write_svg(&p, path, &err);
+  vtb_status status = picture_write(&p, path, &err);
   picture_free(&p);
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
@@ -93,14 +92,14 @@ static vtb_status paths_of(const char *what, const cli_model_options *m, const c
 vtb_status cli_cmd_paths(int argc, char **argv) {
   cli_model_options o = {0};
   const char *path = NULL;
-  const cli_opt opts[] = {{"-o", CLI_STR, &path, "FILE", "picture to write: .svg or .png"},
+  const cli_opt opts[] = {{"-o", CLI_STR, &path, "FILE", "picture to write: .svg, .png or .pdf"},
                           CLI_MODEL_OPTS(o)};
   cli_list models = {0};
   int parsed = cli_parse("paths", opts, CLI_COUNT(opts), argc, argv, &models);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (models.n != 1) return cli_usage_error("paths", "one MODEL is needed");
   cli_model_parsed(&o);
-  vtb_status status = cli_check_name("paths", "-o", path, ".svg .png");
+  vtb_status status = cli_check_name("paths", "-o", path, PICTURE_ENDINGS);
   if (status == VTB_OK) status = paths_of(models.at[0], &o, path);
   vtb_vec_free(&models);
   cli_model_options_free(&o);

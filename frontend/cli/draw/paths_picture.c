@@ -1,15 +1,16 @@
 #include "frontend/cli/draw/paths_picture.h"
 
-#include "frontend/cli/draw/canvas.h"
+#include "frontend/draw/canvas.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MARGIN = 24, GAP = 36, TITLE = 11, CAPTION = 8, LINE = 15, WIDEST = 1560 };
-static const uint32_t ink = 0x333333, faint = 0xaab4c0, cell_fill = 0xeef1f5, extra_fill = 0xf6c667,
-                      start_fill = 0x2e933c, end_fill = 0x22252b, forward_ink = 0x1f6fb4,
-                      reversed_ink = 0xd1495b;
+static const draw_colour ink = DRAW_RGB(0x333333), faint = DRAW_RGB(0xaab4c0),
+                         cell_fill = DRAW_RGB(0xeef1f5), extra_fill = DRAW_RGB(0xf6c667),
+                         start_fill = DRAW_RGB(0x2e933c), end_fill = DRAW_RGB(0x22252b),
+                         forward_ink = DRAW_RGB(0x1f6fb4), reversed_ink = DRAW_RGB(0xd1495b);
 
 /* Where the cells of a sequence stand: frames of rows of columns, the frames side by side, some in
  * a row; a sequence without a grid wraps into rows. Numbers are in cells. */
@@ -90,17 +91,17 @@ static bool place(const panel *a, int64_t position, double *x, double *y) {
 
 /* ---- one direction --------------------------------------------------------------------------- */
 
+/* The cell around (x, y), with a little paper between it and the next. */
+static void draw_cell(const panel *a, double x, double y, draw_colour colour) {
+  double half = a->cell / 2 - (a->cell > 8 ? 1 : 0.5);
+  picture_rect(a->p, x - half, y - half, x + half, y + half, colour);
+}
+
 static void draw_cells(const panel *a) {
-  double inset = a->cell > 8 ? 1 : 0.5, x, y;
+  double x, y;
   for (int64_t i = 0; i < a->path->n; i++) {
     bool extra = place(a, i, &x, &y);
-    double half = a->cell / 2 - inset;
-    picture_add(a->p, (shape){.kind = SHAPE_RECT,
-                              .x = x - half,
-                              .y = y - half,
-                              .x2 = x + half,
-                              .y2 = y + half,
-                              .colour = extra ? extra_fill : cell_fill});
+    draw_cell(a, x, y, extra ? extra_fill : cell_fill);
   }
 }
 
@@ -115,7 +116,7 @@ static int window_turn(const vtb_windows *w, int k, int64_t at) {
 }
 
 /* Windows beside each other differ in colour; frames darken it. */
-static uint32_t window_colour(const vtb_windows *w, int64_t cell) {
+static draw_colour window_colour(const vtb_windows *w, int64_t cell) {
   static const uint32_t tints[3][3] = {{0xa9c9e8, 0xf2c9a1, 0xd9d2a8},
                                        {0xb5dfb8, 0xe3b5c9, 0xc3b8e0},
                                        {0x9fd5d1, 0xf0e0a0, 0xe8b0a0}};
@@ -125,19 +126,14 @@ static uint32_t window_colour(const vtb_windows *w, int64_t cell) {
   int shade = 100 - 14 * window_turn(w, 0, cell / g->w / g->h);
   for (int byte = 0; byte < 24; byte += 8)
     out |= ((c >> byte & 255) * (uint32_t)shade / 100) << byte;
-  return out;
+  return DRAW_RGB(out);
 }
 
 static void draw_windows(const panel *a, const vtb_windows *w) {
-  double half = a->cell / 2 - (a->cell > 8 ? 1 : 0.5), x, y;
+  double x, y;
   for (int64_t i = 0; i < a->path->n; i++) {
     place(a, i, &x, &y);
-    picture_add(a->p, (shape){.kind = SHAPE_RECT,
-                              .x = x - half,
-                              .y = y - half,
-                              .x2 = x + half,
-                              .y2 = y + half,
-                              .colour = window_colour(w, i)});
+    draw_cell(a, x, y, window_colour(w, i));
   }
 }
 
@@ -147,9 +143,22 @@ static bool through_time(const vtb_path *p, int64_t from, int64_t to) {
   return p->grid.t > 1 && p->n == vtb_grid_cells(&p->grid) && llabs(to - from) == frame;
 }
 
-static void draw_step(const panel *a, uint32_t colour, const double *from, const double *to,
+/* A head of this length that points away from `from`, its tip at `to`. */
+static void draw_head(picture *p, const double *from, const double *to, double size,
+                      draw_colour colour) {
+  double dx = to[0] - from[0], dy = to[1] - from[1], d = hypot(dx, dy);
+  if (d < 1e-9) dx = 1, dy = 0, d = 1;
+  dx *= size / d, dy *= size / d;
+  shape_point at[] = {{to[0], to[1]},
+                      {to[0] - dx - dy / 2, to[1] - dy + dx / 2},
+                      {to[0] - dx + dy / 2, to[1] - dy - dx / 2}};
+  picture_add(p, (shape){.kind = SHAPE_AREA, .at = at, .n = 3, .colour = colour});
+}
+
+static void draw_step(const panel *a, draw_colour colour, const double *from, const double *to,
                       bool arrow, bool jump) {
   double reach = fmax(fabs(to[0] - from[0]), fabs(to[1] - from[1])) / a->cell;
+  if (jump) colour = faint;
   picture_add(a->p, (shape){.kind = SHAPE_LINE,
                             .x = from[0],
                             .y = from[1],
@@ -158,22 +167,17 @@ static void draw_step(const panel *a, uint32_t colour, const double *from, const
                             .size = jump || reach > 1.75 ? 1
                                     : a->cell > 12       ? 2
                                                          : 1.4,
-                            .dash = jump ? 3 : 0,
-                            .colour = jump ? faint : colour});
+                            .dash = jump ? DASH_EVEN : DASH_NONE,
+                            .colour = colour});
   if (!arrow) return;
   double head = a->cell * 0.34, t = jump ? 0.5 : 0.5 + head / (2 * fmax(reach * a->cell, 1));
-  picture_add(a->p, (shape){.kind = SHAPE_ARROW,
-                            .x = from[0],
-                            .y = from[1],
-                            .x2 = from[0] + t * (to[0] - from[0]),
-                            .y2 = from[1] + t * (to[1] - from[1]),
-                            .size = head,
-                            .colour = jump ? faint : colour});
+  double tip[] = {from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])};
+  draw_head(a->p, from, tip, head, colour);
 }
 
 static void draw_path(const panel *a) {
   int64_t n = a->path->n, *perm = vtb_xcalloc((size_t)n, sizeof *perm);
-  uint32_t colour = a->path->reversed ? reversed_ink : forward_ink;
+  draw_colour colour = a->path->reversed ? reversed_ink : forward_ink;
   double at[2], next[2];
   vtb_path_indices(a->path, perm);
   for (int pass = 0; pass < 2; pass++) { /* jumps beneath, steps above */
@@ -188,17 +192,9 @@ static void draw_path(const panel *a) {
   }
   double mark = fmax(a->cell * 0.24, 2.5);
   place(a, perm[n - 1], &at[0], &at[1]);
-  picture_add(a->p, (shape){.kind = SHAPE_RECT,
-                            .x = at[0] - mark,
-                            .y = at[1] - mark,
-                            .x2 = at[0] + mark,
-                            .y2 = at[1] + mark,
-                            .colour = end_fill});
+  picture_rect(a->p, at[0] - mark, at[1] - mark, at[0] + mark, at[1] + mark, end_fill);
   place(a, perm[0], &at[0], &at[1]);
-  picture_add(
-      a->p,
-      (shape){
-          .kind = SHAPE_DISC, .x = at[0], .y = at[1], .size = mark * 1.2, .colour = start_fill});
+  picture_disc(a->p, at[0], at[1], mark * 1.2, start_fill);
   vtb_free(perm);
 }
 
@@ -221,13 +217,15 @@ static void caption(const traversal *t, vtb_strbuf *out) {
   if (extra) vtb_strbuf_printf(out, ", %lld extra", (long long)extra);
 }
 
-static void text(picture *p, double x, double y, double size, uint32_t colour, const char *s) {
+/* As wide as it is measured, whatever font shows it. */
+static void text(picture *p, double x, double y, double size, draw_colour colour, const char *s) {
   picture_add(p, (shape){.kind = SHAPE_TEXT,
                          .x = x,
                          .y = y,
                          .size = size,
                          .colour = colour,
-                         .text = (char *)(uintptr_t)s});
+                         .fitted = true,
+                         .text = s});
 }
 
 static double traversal_width(const traversal *t) {
@@ -236,7 +234,7 @@ static double traversal_width(const traversal *t) {
   vtb_strbuf s = {0};
   caption(t, &s);
   double width =
-      fmax(2 * side_room(t, cell) + cell * (double)b.width, picture_text_width(s.at, CAPTION));
+      fmax(2 * side_room(t, cell) + cell * (double)b.width, canvas_text_width(s.at, CAPTION));
   vtb_strbuf_free(&s);
   return width;
 }
@@ -260,31 +258,28 @@ static void draw_traversal(picture *p, const traversal *t, double x, double y, d
 
 /* ---- the picture ----------------------------------------------------------------------------- */
 
+/* The text of a sign that takes so many pixels; returns where the next one begins. */
+static double legend_text(picture *p, double x, double y, double sign, const char *s) {
+  text(p, x + sign, y, CAPTION, ink, s);
+  return x + sign + canvas_text_width(s, CAPTION) + 20;
+}
+
 static double legend(picture *p, double x, double y) {
-  picture_add(p,
-              (shape){.kind = SHAPE_DISC, .x = x + 5, .y = y - 4, .size = 5, .colour = start_fill});
-  text(p, x + 16, y, CAPTION, ink, "first token");
-  x += 16 + picture_text_width("first token", CAPTION) + 20;
-  picture_add(
-      p, (shape){.kind = SHAPE_RECT, .x = x, .y = y - 8, .x2 = x + 8, .y2 = y, .colour = end_fill});
-  text(p, x + 16, y, CAPTION, ink, "last");
-  x += 16 + picture_text_width("last", CAPTION) + 20;
-  picture_add(
-      p,
-      (shape){
-          .kind = SHAPE_RECT, .x = x, .y = y - 9, .x2 = x + 10, .y2 = y + 1, .colour = extra_fill});
-  text(p, x + 16, y, CAPTION, ink, "extra token");
-  x += 16 + picture_text_width("extra token", CAPTION) + 20;
+  picture_disc(p, x + 5, y - 4, 5, start_fill);
+  x = legend_text(p, x, y, 16, "first token");
+  picture_rect(p, x, y - 8, x + 8, y, end_fill);
+  x = legend_text(p, x, y, 16, "last");
+  picture_rect(p, x, y - 9, x + 10, y + 1, extra_fill);
+  x = legend_text(p, x, y, 16, "extra token");
   picture_add(p, (shape){.kind = SHAPE_LINE,
                          .x = x,
                          .y = y - 4,
                          .x2 = x + 22,
                          .y2 = y - 4,
                          .size = 1,
-                         .dash = 3,
+                         .dash = DASH_EVEN,
                          .colour = faint});
-  text(p, x + 30, y, CAPTION, ink, "jump");
-  return x + 30 + picture_text_width("jump", CAPTION);
+  return legend_text(p, x, y, 30, "jump") - 20;
 }
 
 /* The blocks that read alike, broken at blanks; draws them with a picture and counts the lines. */
@@ -337,7 +332,7 @@ static void draw_group(picture *p, const traversal_group *g, double x, double y,
 }
 
 void paths_draw(picture *p, const char *model, const traversals *t) {
-  double y = MARGIN + TITLE, right = MARGIN + picture_text_width(model, TITLE);
+  double y = MARGIN + TITLE, right = MARGIN + canvas_text_width(model, TITLE);
   text(p, MARGIN, y, TITLE, ink, model);
   y += GAP;
   for (size_t i = 0, next; i < t->groups.n; i = next) {

@@ -6,8 +6,8 @@
 #ifndef VTB_CLI_PATHS_PICTURE_H
 #define VTB_CLI_PATHS_PICTURE_H
 
-#include "frontend/cli/draw/picture.h"
 #include "frontend/cli/draw/traversals.h"
+#include "frontend/draw/picture.h"
 
 void paths_draw(picture *p, const char *model, const traversals *t);
 

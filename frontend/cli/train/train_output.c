@@ -1,7 +1,7 @@
 /* See train_output.h. */
 #include "frontend/cli/train/train_output.h"
 #include "frontend/cli/train/run_log.h"
-#include "runtime/train/plot.h"
+#include "frontend/draw/plot.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,8 +19,8 @@ static void add_point(points *p, const cJSON *event, const char *name, double sc
   vtb_vec_push(&p->y, scale * value);
 }
 
-static vtb_plot_series series_of(const char *name, const points *p) {
-  return (vtb_plot_series){name, p->x.at, p->y.at, p->x.n};
+static plot_series series_of(const char *name, const points *p) {
+  return (plot_series){name, p->x.at, p->y.at, p->x.n};
 }
 
 typedef struct history {
@@ -58,16 +58,16 @@ static vtb_status draw(const history *h, bool measured, const char *watched, con
                        vtb_error *err) {
   bool scored = h->eval_score.x.n > 1;
   const points *training = h->windows.x.n ? &h->windows : &h->epochs;
-  vtb_plot_series series[2] = {series_of("training", scored ? &h->score : training),
-                               series_of(watched, scored ? &h->eval_score : &h->evaluations)};
-  vtb_plot p = {.title = scored     ? h->score_name
-                         : measured ? "loss"
-                                    : "top-1 accuracy",
-                .x_label = "update",
-                .y_label = measured ? "" : "%",
-                .series = series,
-                .n_series = series[1].n ? 2 : 1};
-  return series[0].n ? vtb_plot_save(&p, path, err) : VTB_OK;
+  plot_series series[2] = {series_of("training", scored ? &h->score : training),
+                           series_of(watched, scored ? &h->eval_score : &h->evaluations)};
+  plot p = {.title = scored     ? h->score_name
+                     : measured ? "loss"
+                                : "top-1 accuracy",
+            .x_label = "update",
+            .y_label = measured ? "" : "%",
+            .series = series,
+            .n_series = series[1].n ? 2 : 1};
+  return series[0].n ? plot_save(&p, path, err) : VTB_OK;
 }
 
 void train_save_curve(const run_folder *f, bool measured, const char *watched) {

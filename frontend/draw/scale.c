@@ -1,4 +1,4 @@
-#include "frontend/report/scale.h"
+#include "frontend/draw/scale.h"
 
 #include <math.h>
 

@@ -1,4 +1,4 @@
-#include "frontend/report/number.h"
+#include "frontend/draw/number.h"
 
 #include <math.h>
 #include <string.h>

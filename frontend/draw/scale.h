@@ -1,6 +1,6 @@
 /* From numbers to places on a chart, and where its ticks stand. */
-#ifndef VTB_REPORT_SCALE_H
-#define VTB_REPORT_SCALE_H
+#ifndef VTB_DRAW_SCALE_H
+#define VTB_DRAW_SCALE_H
 
 #include "runtime/base/base.h"
 

@@ -1,6 +1,6 @@
 /* Numbers as people read them. Each writes at most 32 bytes and returns them; NAN is an en dash. */
-#ifndef VTB_REPORT_NUMBER_H
-#define VTB_REPORT_NUMBER_H
+#ifndef VTB_DRAW_NUMBER_H
+#define VTB_DRAW_NUMBER_H
 
 #include "runtime/base/base.h"
 

@@ -1,0 +1,160 @@
+/* Training: the score on val and the loss by epoch, every seed thin and their mean thick. */
+#include "frontend/report/view.h"
+
+#include <math.h>
+
+enum { WIDTH = 520, HEIGHT = 330, MOST_CELLS = 64, MOST_DOTS = 12 };
+
+typedef struct curves {
+  const rp_report *r;
+  const char *member; /* "val", "loss" */
+  const char *title;
+  rp_measure format; /* RP_MEASURES: a number as it is */
+  chart chart;
+} curves;
+
+typedef VTB_VEC(shape_point) points;
+
+/* Epoch and value; NAN where there is none. */
+static shape_point read_point(const curves *p, const cJSON *point) {
+  double x = rp_number(point, p->member), epoch = rp_number(point, "epoch");
+  if (p->format != RP_MEASURES) x = rp_in_unit(p->r, p->format, x);
+  return (shape_point){epoch, isnan(epoch) ? epoch : x};
+}
+
+static void read_curve(const curves *p, const cJSON *seed, points *out) {
+  const cJSON *point;
+  out->n = 0;
+  cJSON_ArrayForEach(point, rp_get(seed, "curve")) vtb_vec_push(out, read_point(p, point));
+}
+
+/* The means over the seeds of their n-th points, where there are some. */
+static void read_mean(const curves *p, const rp_cell *c, points *out) {
+  const cJSON *seed;
+  points one = {0};
+  VTB_VEC(int) counts = {0};
+  cJSON_ArrayForEach(seed, rp_get(c->json, "train.seeds")) {
+    read_curve(p, seed, &one);
+    for (size_t i = 0; i < one.n; i++) {
+      if (i >= out->n) {
+        vtb_vec_push(out, ((shape_point){(double)NAN, 0}));
+        vtb_vec_push(&counts, 0);
+      }
+      if (isnan(one.at[i].y)) continue;
+      if (!counts.at[i]++) out->at[i].x = one.at[i].x;
+      out->at[i].y += one.at[i].y;
+    }
+  }
+  size_t n = 0;
+  for (size_t i = 0; i < out->n; i++)
+    if (counts.at[i]) out->at[n++] = (shape_point){out->at[i].x, out->at[i].y / counts.at[i]};
+  out->n = n;
+  vtb_vec_free(&one);
+  vtb_vec_free(&counts);
+}
+
+static bool has_curve(const rp_cell *c) {
+  const cJSON *seed;
+  cJSON_ArrayForEach(seed, rp_get(c->json, "train.seeds")) {
+    if (cJSON_GetArraySize(rp_get(seed, "curve"))) return true;
+  }
+  return false;
+}
+
+static ch_sign sign_of(const rp_report *r, const rp_cell *c) {
+  return view_has_signs(r) ? view_sign(r, c) : (ch_sign){c->number, 0, c->number / DRAW_N_SERIES};
+}
+
+/* ---- drawing --------------------------------------------------------------------------------- */
+
+static void draw_dots(curves *p, const rp_cell *c, const points *mean) {
+  vtb_strbuf tip = {0};
+  for (size_t i = 0; mean->n <= MOST_DOTS && i < mean->n; i++) {
+    vtb_strbuf_format(&tip, "%s\nepoch %.3g: %.4g", c->label, mean->at[i].x, mean->at[i].y);
+    ch_group(p->chart.to, "mark", -1, false, tip.at);
+    ch_mark(p->chart.to, sign_of(p->r, c), DRAW_NONE, sc_at(&p->chart.x, mean->at[i].x),
+            sc_at(&p->chart.y, mean->at[i].y), 3);
+    ch_group_end(p->chart.to);
+  }
+  vtb_strbuf_free(&tip);
+}
+
+static void draw_cell(curves *p, const rp_cell *c) {
+  const cJSON *seeds = rp_get(c->json, "train.seeds"), *seed;
+  ch_sign sign = sign_of(p->r, c);
+  points at = {0}, mean = {0};
+  if (!has_curve(c)) return;
+  ch_group(p->chart.to, "curve", c->number, false, c->label);
+  cJSON_ArrayForEach(seed, seeds) {
+    read_curve(p, seed, &at);
+    if (seeds->child->next) ch_line(&p->chart, sign, 1, at.at, at.n);
+  }
+  read_mean(p, c, &mean);
+  ch_line(&p->chart, sign, 2.2, mean.at, mean.n);
+  draw_dots(p, c, &mean);
+  ch_group_end(p->chart.to);
+  vtb_vec_free(&at);
+  vtb_vec_free(&mean);
+}
+
+static void take_all(curves *p) {
+  points at = {0};
+  for (size_t i = 0; i < p->r->cells.n; i++) {
+    const cJSON *seed;
+    cJSON_ArrayForEach(seed, rp_get(p->r->cells.at[i].json, "train.seeds")) {
+      read_curve(p, seed, &at);
+      for (size_t k = 0; k < at.n; k++) {
+        sc_take(&p->chart.x, at.at[k].x); /* both charts reach as far */
+        sc_take(&p->chart.y, at.at[k].y);
+      }
+    }
+  }
+  vtb_vec_free(&at);
+}
+
+/* Epochs are whole, where there are some. */
+static int whole_ticks(const sc_scale *s, double tick[SC_MOST_TICKS]) {
+  int n = 0;
+  double step = 1;
+  for (int i = 0; (s->high - s->low) / step > SC_MOST_TICKS - 2; i++) step *= i % 3 == 1 ? 2.5 : 2;
+  for (double x = ceil(s->low / step) * step; n < SC_MOST_TICKS && x <= s->high; x += step)
+    tick[n++] = x;
+  return n;
+}
+
+static void add_chart(curves p, cJSON *list) {
+  picture out = {0};
+  double tick[SC_MOST_TICKS];
+  p.chart = ch_new(&out, WIDTH, HEIGHT);
+  take_all(&p);
+  if (!p.chart.y.any) return;
+  ch_begin(&p.chart);
+  bool few = p.chart.x.high - p.chart.x.low < 1.5;
+  int n = few ? 0 : whole_ticks(&p.chart.x, tick);
+  ch_x_axis(&p.chart, "epochs", few ? NULL : tick, n);
+  ch_y_axis(&p.chart, p.title);
+  for (size_t i = 0; i < p.r->cells.n; i++) draw_cell(&p, &p.r->cells.at[i]);
+  view_picture(view_item(list), "chart", &out, "chart", p.title);
+}
+
+static void add_key(const rp_report *r, const rp_cell *c, cJSON *list) {
+  cJSON *one = view_item(list);
+  picture key = {.width = 28, .height = 12};
+  chart line = {.to = &key, .x = {0, 28, 0, 28, false, true}, .y = {0, 12, 0, 12, false, true}};
+  ch_line(&line, sign_of(r, c), 2.2, (shape_point[]){{1, 6}, {27, 6}}, 2);
+  view_number(one, "number", c->number);
+  view_text(one, "label", c->label);
+  view_picture(one, "key", &key, "key", NULL);
+}
+
+void view_curves(const rp_report *r, cJSON *view) {
+  cJSON *out = r->cells.n <= MOST_CELLS ? view_object(view, "curves") : NULL;
+  if (!out) return;
+  cJSON *charts = view_list(out, "charts"), *cells = view_list(out, "cells");
+  add_chart((curves){.r = r, .member = "val", .title = rp_name(r, RP_VAL), .format = RP_VAL},
+            charts);
+  add_chart((curves){.r = r, .member = "loss", .title = "training loss", .format = RP_MEASURES},
+            charts);
+  for (size_t i = 0; i < r->cells.n; i++)
+    if (has_curve(&r->cells.at[i])) add_key(r, &r->cells.at[i], cells);
+}

@@ -1,0 +1,132 @@
+/* The traversals, a picture for all the cells that share it; and predicted against measured
+ * times. */
+#include "frontend/draw/number.h"
+#include "frontend/report/view.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- traversals ------------------------------------------------------------------------------ */
+
+/* The cell's own text, or one of the document's; "" if it has none. */
+static const char *picture_of(const rp_report *r, size_t cell) {
+  const cJSON *own = rp_get(r->cells.at[cell].json, "paths");
+  if (cJSON_IsNumber(own) && own->valuedouble >= 0 && own->valuedouble < 1e6)
+    own = cJSON_GetArrayItem(rp_get(r->json, "pictures"), (int)own->valuedouble);
+  const char *text = cJSON_GetStringValue(own);
+  return text ? text : "";
+}
+
+static bool drawn_before(const rp_report *r, size_t number, const char *svg) {
+  for (size_t i = 0; i < number; i++)
+    if (strcmp(picture_of(r, i), svg) == 0) return true;
+  return false;
+}
+
+/* The value of an axis that all cells with the picture share and others have not; -1: none. */
+static int own_value(const rp_report *r, size_t axis, const char *svg) {
+  int value = -1;
+  bool first = true, others = false;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    const rp_cell *c = &r->cells.at[i];
+    if (strcmp(picture_of(r, i), svg) != 0) continue;
+    if (!first && c->value[axis] != value) return -1;
+    value = c->value[axis];
+    first = false;
+  }
+  for (size_t i = 0; i < r->cells.n; i++) others |= r->cells.at[i].value[axis] != value;
+  return others ? value : -1;
+}
+
+static void add_picture(const rp_report *r, size_t number, cJSON *list) {
+  enum { MOST_NAMED = 8 };
+  const char *svg = picture_of(r, number);
+  cJSON *out = view_item(list), *values = view_list(out, "values"),
+        *cells = view_list(out, "cells");
+  int n = 0;
+  view_text(out, "label", r->cells.at[number].label);
+  view_text(out, "svg", svg);
+  for (size_t i = 0; i < r->axes.n; i++) {
+    int v = own_value(r, i, svg);
+    cJSON *value = v < 0 ? NULL : view_item(values);
+    if (v < 0) continue;
+    view_text(value, "axis", r->axes.at[i].name);
+    view_text(value, "text", r->axes.at[i].values.at[v]);
+  }
+  for (size_t i = 0; i < r->cells.n; i++) {
+    if (strcmp(picture_of(r, i), svg) != 0 || n++ >= MOST_NAMED) continue;
+    cJSON *cell = view_item(cells);
+    view_number(cell, "number", (double)i);
+    view_number(cell, "n", (double)i + 1);
+  }
+  if (n > MOST_NAMED) view_number(out, "more", n - MOST_NAMED);
+}
+
+void view_paths(const rp_report *r, cJSON *view) {
+  cJSON *list = view_list(view, "paths");
+  int large = 0;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    large += cJSON_IsNumber(rp_get(r->cells.at[i].json, "paths_bytes"));
+    const char *svg = picture_of(r, i);
+    if (strstr(svg, "<svg") && !drawn_before(r, i, svg)) add_picture(r, i, list);
+  }
+  view_number(view, "too_large", large);
+}
+
+/* ---- the compiler's view --------------------------------------------------------------------- */
+
+static double predicted(const rp_cell *c) {
+  bool step = strncmp(rp_string(c->json, "bench.timed"), "train", 5) == 0; /* what was timed */
+  return rp_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms");
+}
+
+static bool both(const rp_cell *c) { return predicted(c) > 0 && c->mean[RP_MS] > 0; }
+
+static void draw_cell(const rp_report *r, chart *c, const rp_cell *cell) {
+  vtb_strbuf tip = {0};
+  char a[32], b[32];
+  vtb_strbuf_format(&tip, "%s\npredicted %s ms\nmeasured %s ms", cell->label,
+                    nr_digits(predicted(cell), 3, a), nr_digits(cell->mean[RP_MS], 3, b));
+  ch_group(c->to, "mark", cell->number, false, tip.at);
+  ch_mark(c->to, view_sign(r, cell), DRAW_NONE, sc_at(&c->x, predicted(cell)),
+          sc_at(&c->y, cell->mean[RP_MS]), 5);
+  ch_group_end(c->to);
+  vtb_strbuf_free(&tip);
+}
+
+static void add_prediction(const rp_report *r, cJSON *to) {
+  picture p = {0};
+  chart c = ch_new(&p, 420, 340);
+  int n = 0;
+  c.x.log = true;
+  for (size_t i = 0; i < r->cells.n; i++) {
+    if (!both(&r->cells.at[i])) continue;
+    sc_take(&c.x, predicted(&r->cells.at[i]));
+    sc_take(&c.x, r->cells.at[i].mean[RP_MS]);
+    n++;
+  }
+  if (n < 3) return;
+  c.y = c.x; /* one scale, so that the diagonal is where both agree */
+  ch_begin(&c);
+  ch_x_axis(&c, "predicted, ms", NULL, 0);
+  ch_y_axis(&c, "measured, ms");
+  picture_add(&p, (shape){.kind = SHAPE_LINE,
+                          .x = c.x.from,
+                          .y = c.y.from,
+                          .x2 = c.x.to,
+                          .y2 = c.y.to,
+                          .size = 1,
+                          .colour = DRAW_SOFT,
+                          .dash = DASH_EVEN});
+  for (size_t i = 0; i < r->cells.n; i++)
+    if (both(&r->cells.at[i])) draw_cell(r, &c, &r->cells.at[i]);
+  view_picture(to, "prediction", &p, "chart", "measured against predicted time");
+}
+
+void view_compiler(const rp_report *r, cJSON *view) {
+  bool any = false;
+  for (size_t i = 0; i < r->cells.n; i++)
+    any |= cJSON_IsObject(rp_get(r->cells.at[i].json, "compiler"));
+  view_flag(view, "compiled", any);
+  if (any) add_prediction(r, view);
+}
