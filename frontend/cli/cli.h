@@ -8,6 +8,7 @@
 #define VTB_CLI_H
 
 #include "frontend/compile/driver.h"
+#include "frontend/document/document.h"
 #include "ir/interp.h"
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
@@ -15,8 +16,6 @@
 #include "runtime/train/train.h"
 #include "runtime/image/prepare.h"
 #include "runtime/runner.h"
-
-#include <cjson/cJSON.h>
 
 /* ---- command line ---------------------------------------------------------------------------- */
 
@@ -79,6 +78,9 @@ vtb_status cli_error(const vtb_error *err);
 vtb_status cli_usage_error(const char *command, const char *fmt, ...) VTB_PRINTF(2, 3);
 vtb_status cli_diagnostics(vtb_diags *diags); /* prints and takes them; VTB_E_INPUT */
 void cli_add_diagnostics(vtb_report *r);      /* errors of the report become part of the document */
+/* What the command tells: on the terminal at once or, with --json, when it ends. Takes it over. */
+void cli_tell(doc *d);
+void cli_tell_markdown(doc *d);
 /* The command's document, which is written when it ends; takes it over. */
 void cli_print_json(cJSON *json);
 /* A member of the document, if it is one object, or of that of the command's failure; takes it
@@ -108,7 +110,8 @@ void cli_printf(int indent, const char *fmt, ...) VTB_PRINTF(2, 3);
 void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent);
 /* 1,234,567 */
 const char *cli_grouped(int64_t n, char *buf, size_t size);
-vtb_status cli_unknown_command(const char *name); /* says so, and which is near */
+const char *cli_write_grouped(double n, char *buf, size_t size); /* of a column */
+vtb_status cli_unknown_command(const char *name);                /* says so, and which is near */
 /* Erases the line of progress, if one is on the screen; before anything is printed. progress.c */
 void cli_progress_clear(void);
 

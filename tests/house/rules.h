@@ -52,13 +52,14 @@ static const house_room rooms[] = {
      "the compiler, a library"},
     {"frontend/lsp", IR " passes codegen runtime frontend/lang frontend/compile", "editors: LSP"},
     {"frontend/run", "runtime/base runtime/vertebra.h", "runs built files"},
+    {"frontend/document", "runtime/base", "what a command tells"},
     {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
     {"frontend/draw", "runtime/base runtime/image", "pictures, charts"},
     {"frontend/report", "runtime/base frontend/draw frontend/study/statistics.h",
      "the page of a report"},
     {"frontend/cli",
-     IR " passes codegen runtime frontend/lang frontend/compile frontend/lsp frontend/study "
-        "frontend/draw frontend/report",
+     IR " passes codegen runtime frontend/lang frontend/compile frontend/lsp frontend/document "
+        "frontend/study frontend/draw frontend/report",
      "the command"},
 };
 

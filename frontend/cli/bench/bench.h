@@ -25,8 +25,6 @@ typedef struct bench_options {
   const char *optimizer;
   const char *csv, *compare, *trace; /* files; NULL: not wanted */
 } bench_options;
-/* Whether the table is for people: neither JSON nor CSV goes to stdout. */
-bool bench_shows_text(const bench_options *o);
 
 /* What a run is: "forward, backward, update". */
 const char *bench_what_is_timed(const bench_options *o);
@@ -77,8 +75,8 @@ typedef struct bench_peak {
 /* In about a second, on the options' target with their threads and precision. Errors are
  * printed. */
 VTB_MUST_USE vtb_status bench_peak_measure(const cli_model_options *o, bench_peak *out);
-void bench_peak_print(const bench_peak *p);
-cJSON *bench_peak_json(const bench_peak *p);
+/* Sentences of the document, with members of an object. */
+void bench_peak_tell(const bench_peak *p, doc *d, cJSON *out);
 
 /* ---- bench_machine.c: what else happened meanwhile ------------------------------------------- */
 

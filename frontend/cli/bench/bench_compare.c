@@ -1,5 +1,4 @@
 #include "frontend/cli/bench/bench_output.h"
-#include "frontend/cli/say/progress.h"
 #include "frontend/study/json.h"
 #include "frontend/study/statistics.h"
 
@@ -133,68 +132,55 @@ static double peak_ratio(const entry *was, const entry *is, const char *name) {
   return study_number(is->peak, name) / study_number(was->peak, name);
 }
 
-static void say_peaks(const entry *was, const entry *is) {
+static void say_peaks(doc *d, const entry *was, const entry *is) {
   double product = peak_ratio(was, is, "product_gflops"), copy = peak_ratio(was, is, "copy_gbytes");
   if (isnan(product) || isnan(copy))
-    cli_printf(4, "the machine's peak is not known of both: with --peak each time it is told "
-                  "whether the machine itself has changed");
+    doc_say(d, 4,
+            "the machine's peak is not known of both: with --peak each time it is told whether the "
+            "machine itself has changed");
   else if (fabs(product - 1) > 0.05 || fabs(copy - 1) > 0.05)
-    cli_printf(4,
-               "the machine itself differs: its peak is %.2f of what it was in products, %.2f in "
-               "copies",
-               product, copy);
+    doc_say(d, 4,
+            "the machine itself differs: its peak is %.2f of what it was in products, %.2f in "
+            "copies",
+            product, copy);
 }
 
-static void print_changes(const char *path, const entries *old, const entries *new) {
+static void add_changes(doc *d, const char *path, const entries *old, const entries *new) {
+  static const doc_column columns[] = {
+      {.key = "settings"},
+      {.key = "image_ms"},
+      {"image_ms_before", "then", .width = 8, .format = "%.3f", .optional = true},
+      {.heading = "now", .width = 8, .format = "%.3f"},
+      {"ratio", "ratio", .width = 6, .format = "%.2f", .optional = true},
+      {"verdict", .optional = true},
+      {.heading = "verdict", .width = -6},
+      {.heading = "what", .width = -1},
+      {"peak_product_ratio", .optional = true},
+      {"peak_copy_ratio", .optional = true},
+  };
   const entry *one = NULL, *its = NULL;
-  printf("\n");
-  cli_printf(4, "beside %s: ms an image then and now, the speed now over then", path);
+  doc_say(d, 4, "\nbeside %s: ms an image then and now, the speed now over then", path);
+  cJSON *out = doc_object(F("file", path)), *rows = cJSON_AddArrayToObject(out, "rows");
+  doc_put(d->json, F("compare", out));
+  doc_table *t = DOC_TABLE(d, rows, columns);
+  t->headless = t->cut = true;
   for (size_t i = 0; i < new->n; i++) {
     const entry *e = &new->at[i], *was = like(old, e);
+    const char *found = was ? verdict(was, e) : NULL;
     vtb_strbuf label = {0};
-    cli_line l = {.cut = true};
     put_label(new, e, &label);
-    if (!was) {
-      cli_line_add(&l, "%26s", "not there");
-    } else {
-      cli_line_add(&l, "%8.3f", was->image_ms);
-      cli_line_add(&l, "%8.3f", e->image_ms);
-      cli_line_add(&l, "%6.2f", was->image_ms / e->image_ms);
-      one = was;
-      its = e;
-    }
-    cli_line_add(&l, "%-6s", was ? verdict(was, e) : "");
-    cli_line_add(&l, "%s", vtb_strbuf_text(&label));
-    cli_line_print(&l);
+    doc_row(d, t, V(cJSON_Duplicate(e->is, true)), V(e->image_ms), V(was ? was->image_ms : NAN),
+            V(was ? e->image_ms : NAN), V(was ? was->image_ms / e->image_ms : NAN), V(found),
+            V(was ? found : "not there"), V(label.at),
+            V(was ? peak_ratio(was, e, "product_gflops") : NAN),
+            V(was ? peak_ratio(was, e, "copy_gbytes") : NAN));
     vtb_strbuf_free(&label);
+    if (was) one = was, its = e;
   }
-  if (one) say_peaks(one, its);
+  if (one) say_peaks(d, one, its);
 }
 
-static cJSON *changes_json(const char *path, const entries *old, const entries *new) {
-  cJSON *out = cJSON_CreateObject(), *rows;
-  cJSON_AddStringToObject(out, "file", path);
-  rows = cJSON_AddArrayToObject(out, "rows");
-  for (size_t i = 0; i < new->n; i++) {
-    const entry *e = &new->at[i], *was = like(old, e);
-    cJSON *row = cJSON_CreateObject();
-    cJSON_AddItemToObject(row, "settings", cJSON_Duplicate(e->is, true));
-    cJSON_AddNumberToObject(row, "image_ms", e->image_ms);
-    if (was) {
-      double product = peak_ratio(was, e, "product_gflops"),
-             copy = peak_ratio(was, e, "copy_gbytes");
-      cJSON_AddNumberToObject(row, "image_ms_before", was->image_ms);
-      cJSON_AddNumberToObject(row, "ratio", was->image_ms / e->image_ms);
-      cJSON_AddStringToObject(row, "verdict", verdict(was, e));
-      if (!isnan(product)) cJSON_AddNumberToObject(row, "peak_product_ratio", product);
-      if (!isnan(copy)) cJSON_AddNumberToObject(row, "peak_copy_ratio", copy);
-    }
-    cJSON_AddItemToArray(rows, row);
-  }
-  return out;
-}
-
-vtb_status bench_compare(const char *path, cJSON *document, bool json) {
+vtb_status bench_compare(const char *path, doc *d) {
   vtb_error err = {0};
   char *text = NULL;
   size_t n = 0;
@@ -213,11 +199,8 @@ vtb_status bench_compare(const char *path, cJSON *document, bool json) {
              path);
     status = cli_error(&err);
   } else {
-    entries_of(document, &new);
-    if (json)
-      cJSON_AddItemToObject(document, "compare", changes_json(path, &old, &new));
-    else
-      print_changes(path, &old, &new);
+    entries_of(d->json, &new);
+    add_changes(d, path, &old, &new);
   }
   free_entries(&old);
   free_entries(&new);

@@ -28,12 +28,12 @@ static vtb_status write_csv(const char *path, cJSON *document) {
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }
 
-vtb_status bench_finish(const bench_options *o, cJSON *document) {
-  vtb_status status = o->csv ? write_csv(o->csv, document) : VTB_OK;
-  if (status == VTB_OK && o->compare) status = bench_compare(o->compare, document, o->model.json);
-  if (o->model.json)
-    cli_print_json(document);
+vtb_status bench_finish(const bench_options *o, doc *d) {
+  vtb_status status = o->csv ? write_csv(o->csv, d->json) : VTB_OK;
+  if (status == VTB_OK && o->compare) status = bench_compare(o->compare, d);
+  if (vtb_streq(o->csv, "-"))
+    doc_free(d);
   else
-    cJSON_Delete(document);
+    cli_tell(d);
   return status;
 }

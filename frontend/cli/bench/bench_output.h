@@ -5,9 +5,9 @@
 
 #include "frontend/cli/bench/bench.h"
 
-/* Writes o->csv, compares with o->compare, prints the document with --json. Takes the document.
- * Errors are printed. */
-VTB_MUST_USE vtb_status bench_finish(const bench_options *o, cJSON *document);
+/* Writes o->csv, compares with o->compare, and tells the document, unless the CSV is what goes to
+ * stdout. Takes it over. Errors are printed. */
+VTB_MUST_USE vtb_status bench_finish(const bench_options *o, doc *d);
 
 /* The cells of a document: borrowed, *n of them, for vtb_free(). */
 cJSON **bench_cells_of(cJSON *document, size_t *n);
@@ -22,7 +22,7 @@ cJSON *bench_csv_read(const char *text);
 /* ---- bench_compare.c ------------------------------------------------------------------------- */
 
 /* With a document of `bench`, such a table, or the results.json of a study. What has changed is
- * printed, or added to the document with --json. Errors are printed. */
-VTB_MUST_USE vtb_status bench_compare(const char *path, cJSON *document, bool json);
+ * added to the document. Errors are printed. */
+VTB_MUST_USE vtb_status bench_compare(const char *path, doc *d);
 
 #endif

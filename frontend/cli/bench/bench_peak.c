@@ -112,38 +112,25 @@ vtb_status bench_peak_measure(const cli_model_options *o, bench_peak *out) {
   return status;
 }
 
-void bench_peak_print(const bench_peak *p) {
-  cli_printf(4, "peak on %s, %d thread%s: product %.1f GFLOP/s, copy %.1f GB/s", p->target,
-             p->threads, p->threads == 1 ? "" : "s", 1e-9 * p->rates.product, 1e-9 * p->copy);
+void bench_peak_tell(const bench_peak *p, doc *d, cJSON *out) {
+  double product = 1e-9 * p->rates.product, copy = 1e-9 * p->copy,
+         product_of_one = 1e-9 * p->product_of_one, copy_of_one = 1e-9 * p->copy_of_one;
+  doc_put(out, F("product_gflops", product), F("copy_gbytes", copy), F("threads", p->threads),
+          F("target", p->target), F("precision", p->precision));
+  doc_say(d, 4, "peak on %s, %d thread%s: product %.1f GFLOP/s, copy %.1f GB/s", p->target,
+          p->threads, p->threads == 1 ? "" : "s", product, copy);
+  if (p->product_of_one > 0)
+    doc_put(out, F("one_thread",
+                   doc_object(F("product_gflops", product_of_one), F("copy_gbytes", copy_of_one))));
   if (p->product_of_one > 0 && p->threads > 1)
-    cli_printf(4, "one thread: product %.1f GFLOP/s, copy %.1f GB/s", 1e-9 * p->product_of_one,
-               1e-9 * p->copy_of_one);
-  vtb_strbuf list = {0};
-  for (int i = 0; i < p->rates.n_copies; i++)
-    vtb_strbuf_printf(&list, "%s%.1f GB/s of %.2f MiB", i ? ", " : "",
-                      1e-9 * p->rates.copies[i].rate, p->rates.copies[i].bytes / 1048576);
-  cli_printf(4, "copies by size: %s", list.at ? list.at : "");
-  vtb_strbuf_free(&list);
-}
-
-cJSON *bench_peak_json(const bench_peak *p) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddNumberToObject(out, "product_gflops", 1e-9 * p->rates.product);
-  cJSON_AddNumberToObject(out, "copy_gbytes", 1e-9 * p->copy);
-  cJSON_AddNumberToObject(out, "threads", p->threads);
-  cJSON_AddStringToObject(out, "target", p->target);
-  cJSON_AddStringToObject(out, "precision", p->precision);
-  if (p->product_of_one > 0) {
-    cJSON *one = cJSON_AddObjectToObject(out, "one_thread");
-    cJSON_AddNumberToObject(one, "product_gflops", 1e-9 * p->product_of_one);
-    cJSON_AddNumberToObject(one, "copy_gbytes", 1e-9 * p->copy_of_one);
-  }
+    doc_say(d, 4, "one thread: product %.1f GFLOP/s, copy %.1f GB/s", product_of_one, copy_of_one);
+  vtb_strbuf said = {0};
   cJSON *list = cJSON_AddArrayToObject(out, "copies");
   for (int i = 0; i < p->rates.n_copies; i++) {
-    cJSON *copy = cJSON_CreateObject();
-    cJSON_AddNumberToObject(copy, "bytes", p->rates.copies[i].bytes);
-    cJSON_AddNumberToObject(copy, "gbytes", 1e-9 * p->rates.copies[i].rate);
-    cJSON_AddItemToArray(list, copy);
+    double bytes = p->rates.copies[i].bytes, rate = 1e-9 * p->rates.copies[i].rate;
+    doc_item(list, F("bytes", bytes), F("gbytes", rate));
+    vtb_strbuf_printf(&said, "%s%.1f GB/s of %.2f MiB", i ? ", " : "", rate, bytes / 1048576);
   }
-  return out;
+  doc_say(d, 4, "copies by size: %s", vtb_strbuf_text(&said));
+  vtb_strbuf_free(&said);
 }

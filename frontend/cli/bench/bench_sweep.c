@@ -343,8 +343,7 @@ vtb_status bench_sweep_run(const char *model, const bench_options *o) {
   cli_progress_clear();
   if (status == VTB_OK) {
     bench_sweep_judge(&s);
-    if (bench_shows_text(o)) bench_sweep_print(&s);
-    status = bench_finish(o, bench_sweep_json(&s));
+    status = bench_finish(o, bench_sweep_document(&s));
     if (status == VTB_OK) status = status_of(&s);
   } else if (err.text[0]) {
     cli_error(&err);

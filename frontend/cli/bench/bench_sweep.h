@@ -41,7 +41,7 @@ VTB_MUST_USE vtb_status bench_sweep_run(const char *model, const bench_options *
 
 /* When all is measured. */
 void bench_sweep_judge(bench_sweep *s);
-void bench_sweep_print(const bench_sweep *s);
-cJSON *bench_sweep_json(const bench_sweep *s);
+/* What it tells; failures are said on stderr where a terminal shows it. */
+doc *bench_sweep_document(const bench_sweep *s);
 
 #endif

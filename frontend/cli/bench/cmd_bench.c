@@ -148,8 +148,11 @@ static vtb_status bench_machine(bench_options *o) {
   bench_peak peak;
   cli_model_parsed(&o->model);
   vtb_status status = bench_peak_measure(&o->model, &peak);
-  if (status == VTB_OK && o->model.json) cli_print_json(bench_peak_json(&peak));
-  if (status == VTB_OK && !o->model.json) bench_peak_print(&peak);
+  if (status == VTB_OK) {
+    doc *d = doc_new(cJSON_CreateObject());
+    bench_peak_tell(&peak, d, d->json);
+    cli_tell(d);
+  }
   cli_model_options_free(&o->model);
   return status;
 }

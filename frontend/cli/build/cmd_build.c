@@ -52,11 +52,11 @@ static char *default_output(const char *what) {
 }
 
 /* What was written can be read. */
-static vtb_status show(const char *path, bool json) {
+static vtb_status show(const char *path) {
   vtb_artefact *a;
   vtb_error err = {0};
   if (vtb_artefact_open(path, &a, &err) != VTB_OK) return cli_error(&err);
-  cli_built_show(path, a, false, json);
+  cli_built_show(path, a, false);
   vtb_artefact_close(a);
   return VTB_OK;
 }
@@ -85,7 +85,7 @@ static vtb_status build(const char *what, build_options *b) {
   vtb_status status =
       is_case(what) ? build_case(what, &o, output, r) : vtb_compile_file(&o, output, r);
   cli_report(&b->model, status);
-  if (status == VTB_OK) status = show(output, b->model.json);
+  if (status == VTB_OK) status = show(output);
   vtb_log("built in %.1f s", vtb_now() - start);
   vtb_free(output);
   vtb_weights_free(weights);

@@ -46,7 +46,7 @@ static vtb_status refuse(const compare_runs *c, vtb_error *err) {
 
 vtb_status cli_cmd_compare(int argc, char **argv) {
   const char *out = NULL, *title = NULL;
-  bool by_epoch = false, by_run = false, markdown = false, json = false;
+  bool by_epoch = false, by_run = false, markdown = false;
   const cli_opt opts[] = {
       {"-o", CLI_STR, &out, "FILE",
        "also draw accuracy in evaluations, or the declared score, one curve a run: .svg, .png, "
@@ -56,8 +56,7 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
        "a row a run, also where runs differ in nothing but their seeds"},
       {"--markdown", CLI_FLAG, &markdown, NULL,
        "the whole table as Markdown, as where the output is no terminal"},
-      {"--title", CLI_STR, &title, "TEXT", "of the plot"},
-      {"--json", CLI_FLAG, &json, NULL, "machine-readable output"}};
+      {"--title", CLI_STR, &title, "TEXT", "of the plot"}};
   cli_list rest = {0};
   int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
@@ -70,12 +69,10 @@ vtb_status cli_cmd_compare(int argc, char **argv) {
   if (status == VTB_OK && out) status = draw(&c, by_epoch, title, out, &err);
   if (status != VTB_OK)
     cli_error(&err);
-  else if (json)
-    compare_print_json(&c);
   else if (markdown || !cli_columns(stdout))
-    compare_print_markdown(&c);
+    cli_tell_markdown(compare_document(&c, true));
   else
-    compare_print_plain(&c);
+    cli_tell(compare_document(&c, false));
   compare_free(&c);
   vtb_vec_free(&rest);
   return status;

@@ -1,5 +1,4 @@
 #include "frontend/cli/compare/compare_table.h"
-#include "frontend/cli/say/progress.h"
 
 #include <math.h>
 #include <string.h>
@@ -70,196 +69,111 @@ static bool is_declared(const compare_runs *c) {
   return false;
 }
 
-/* Sentences about runs that are not in the table. */
-static void print_problems(const compare_runs *c) {
-  for (size_t i = 0; i < c->at.n; i++)
-    if (c->at.at[i].problem)
-      cli_printf(4, "not compared: %s: %s", c->at.at[i].name, c->at.at[i].problem);
-}
+/* ---- tables ---------------------------------------------------------------------------------- */
 
-/* ---- Markdown -------------------------------------------------------------------------------- */
+/* What fits a terminal, the most important first. */
+static const doc_column of_terminal[] = {
+    {.heading = "run", .width = -3, .most = 30},
+    {.heading = "top-1", .width = -5},
+    {.heading = "best", .width = -7},
+    {.heading = "differs in", .width = -10, .most = 34},
+    {.heading = "seconds", .width = 8},
+    {.heading = "img/s", .width = 8},
+    {.heading = "updates", .width = 8},
+    {.heading = "loss", .width = 8, .format = "%.4f"},
+    {.heading = "parameters", .width = 11, .write = cli_write_grouped, .none = "-"},
+    {.heading = "model", .width = -1},
+};
 
-static void print_row(const compare_runs *c, const compare_group *g) {
+/* All of it, for a page. */
+static const doc_column of_page[] = {
+    {.heading = "run"},
+    {.heading = "model"},
+    {.heading = "parameters", .write = cli_write_grouped, .none = "-"},
+    {.heading = "updates"},
+    {.heading = "epochs", .format = "%.1f"},
+    {.heading = "seconds"},
+    {.heading = "images/s"},
+    {.heading = "training loss", .format = "%.4f"},
+    {.heading = "top-1"},
+    {.heading = "best"},
+    {.heading = "differs in", .none = ""},
+};
+enum { SCORE_OF_TERMINAL = 1, SCORE_OF_PAGE = 8 };
+
+static void add_group(doc *d, doc_table *t, const compare_runs *c, const compare_group *g,
+                      bool whole, bool labels) {
   const compare_run *r = first_of(c, g);
-  char count[32] = "-";
   vtb_strbuf name = {0}, last = {0}, best = {0}, label = {0};
-  const char *bold = g->ahead ? "**" : "";
+  const char *bold = g->ahead && whole ? "**" : "";
+  double seconds = MEAN(c, g, seconds), rate = MEAN(c, g, images_per_second),
+         steps = MEAN(c, g, steps), loss = MEAN(c, g, loss),
+         parameters = r->parameters ? (double)r->parameters : (double)NAN;
   put_name(c, g, &name);
   put_score(r, &g->last, &last);
+  vtb_strbuf_puts(&best, bold);
   put_score(r, &g->best, &best);
+  vtb_strbuf_puts(&best, g->ahead && !whole ? " *" : bold);
   put_label(c, g, &label);
-  if (r->parameters) cli_grouped(r->parameters, count, sizeof count);
-  printf("| %s | %s | %s | %.0f | %.1f | %.0f | %.0f | %.4f | %s | %s%s%s | %s |\n", name.at,
-         r->model, count, MEAN(c, g, steps), MEAN(c, g, epochs), MEAN(c, g, seconds),
-         MEAN(c, g, images_per_second), MEAN(c, g, loss), last.at, bold, best.at, bold,
-         vtb_strbuf_text(&label));
+  if (whole)
+    doc_row(d, t, V(name.at), V(r->model), V(parameters), V(steps), V(MEAN(c, g, epochs)),
+            V(seconds), V(rate), V(loss), V(last.at), V(best.at), V(label.at));
+  else
+    doc_row(d, t, V(name.at), V(last.at), V(best.at), V(labels ? label.at : NULL), V(seconds),
+            V(rate), V(steps), V(loss), V(parameters), V(r->model));
   vtb_strbuf_free(&name);
   vtb_strbuf_free(&last);
   vtb_strbuf_free(&best);
   vtb_strbuf_free(&label);
 }
 
-void compare_print_markdown(const compare_runs *c) {
-  printf("| run | model | parameters | updates | epochs | seconds | images/s | training loss "
-         "| %s | best | differs in |\n",
-         is_declared(c) ? "score" : "top-1");
-  puts("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-  for (size_t i = 0; i < c->groups.n; i++) print_row(c, &c->groups.at[i]);
-  bool blank = false;
-  for (size_t i = 0; i < c->at.n; i++) blank |= c->at.at[i].problem != NULL;
-  if (blank) puts("");
-  print_problems(c);
-}
-
-/* ---- a terminal ------------------------------------------------------------------------------ */
-
-enum { MOST_NAME = 30, MOST_LABEL = 34 };
-
-typedef struct widths {
-  int name, label, score;
-} widths;
-
-static int columns_of(const vtb_strbuf *s) {
-  int n = 0;
-  for (const char *c = vtb_strbuf_text(s); *c; c++) n += (*c & 0xc0) != 0x80;
-  return n;
-}
-
-static int larger(int a, int b) { return a > b ? a : b; }
-
-static widths measure(const compare_runs *c) {
-  widths w = {3, 10, 5};
-  vtb_strbuf s = {0};
-  for (size_t i = 0; i < c->groups.n; i++) {
-    const compare_group *g = &c->groups.at[i];
-    s.n = 0, put_name(c, g, &s), w.name = larger(w.name, columns_of(&s));
-    s.n = 0, put_label(c, g, &s), w.label = larger(w.label, s.n ? columns_of(&s) : 0);
-    s.n = 0, put_score(first_of(c, g), &g->best, &s), w.score = larger(w.score, columns_of(&s));
-    s.n = 0, put_score(first_of(c, g), &g->last, &s), w.score = larger(w.score, columns_of(&s));
-  }
-  vtb_strbuf_free(&s);
-  if (w.name > MOST_NAME) w.name = MOST_NAME;
-  if (w.label > MOST_LABEL) w.label = MOST_LABEL;
-  return w;
-}
-
-/* In so many columns, cut with "..." where it has more. */
-static void add_text(cli_line *l, const vtb_strbuf *s, int columns) {
-  const char *text = vtb_strbuf_text(s);
-  int n = columns_of(s);
-  if (n > columns)
-    cli_line_add(l, "%.*s...", columns - 3, text);
-  else
-    cli_line_add(l, "%s%*s", text, columns - n, "");
-}
-
-static void add_mean(cli_line *l, const char *title, const char *format, double value) {
-  char text[40];
-  int n = (int)strlen(title);
-  snprintf(text, sizeof text, format, value);
-  cli_line_add(l, "%*s", n > 8 ? n : 8, text);
-}
-
-static void print_plain_row(const compare_runs *c, const compare_group *g, const widths *w,
-                            bool label) {
-  const compare_run *r = first_of(c, g);
-  char count[32] = "-";
-  vtb_strbuf s = {0};
-  cli_line l = {0};
-  put_name(c, g, &s), add_text(&l, &s, w->name), s.n = 0;
-  put_score(r, &g->last, &s), add_text(&l, &s, w->score), s.n = 0;
-  put_score(r, &g->best, &s), vtb_strbuf_puts(&s, g->ahead ? " *" : "");
-  add_text(&l, &s, w->score + 2), s.n = 0;
-  put_label(c, g, &s);
-  if (label) add_text(&l, &s, w->label);
-  add_mean(&l, "seconds", "%.0f", MEAN(c, g, seconds));
-  add_mean(&l, "img/s", "%.0f", MEAN(c, g, images_per_second));
-  add_mean(&l, "updates", "%.0f", MEAN(c, g, steps));
-  add_mean(&l, "loss", "%.4f", MEAN(c, g, loss));
-  if (r->parameters) cli_grouped(r->parameters, count, sizeof count);
-  cli_line_add(&l, "%11s", count);
-  cli_line_add(&l, "%s", r->model);
-  cli_line_print(&l);
-  vtb_strbuf_free(&s);
-}
-
-void compare_print_plain(const compare_runs *c) {
-  widths w = measure(c);
-  bool ahead = false, label = false;
-  cli_line l = {0};
+static void add_groups(doc *d, const compare_runs *c, bool whole) {
+  doc_table *t = whole ? DOC_TABLE(d, NULL, of_page) : DOC_TABLE(d, NULL, of_terminal);
+  bool ahead = false, labels = false;
+  if (is_declared(c)) t->columns[whole ? SCORE_OF_PAGE : SCORE_OF_TERMINAL].heading = "score";
   for (size_t i = 0; i < c->groups.n; i++) {
     vtb_strbuf s = {0};
     put_label(c, &c->groups.at[i], &s);
-    label |= s.n > 0 && !has_cell_name(c, &c->groups.at[i]);
+    labels |= s.n > 0 && !has_cell_name(c, &c->groups.at[i]);
     vtb_strbuf_free(&s);
   }
-  cli_line_add(&l, "%-*s", w.name, "run");
-  cli_line_add(&l, "%-*s", w.score, is_declared(c) ? "score" : "top-1");
-  cli_line_add(&l, "%-*s", w.score + 2, "best");
-  if (label) cli_line_add(&l, "%-*s", w.label, "differs in");
-  cli_line_add(&l, " seconds");
-  cli_line_add(&l, "   img/s");
-  cli_line_add(&l, " updates");
-  cli_line_add(&l, "    loss");
-  cli_line_add(&l, " parameters");
-  cli_line_add(&l, "model");
-  if (c->groups.n) cli_line_print(&l);
   for (size_t i = 0; i < c->groups.n; i++) {
-    print_plain_row(c, &c->groups.at[i], &w, label);
+    add_group(d, t, c, &c->groups.at[i], whole, labels);
     ahead |= c->groups.at[i].ahead;
   }
-  if (ahead) puts("* better than every other by more than chance");
-  print_problems(c);
+  if (ahead && !whole) doc_say(d, 2, "* better than every other by more than chance");
+  for (size_t i = 0; i < c->at.n; i++)
+    if (c->at.at[i].problem)
+      doc_say(d, 4, "not compared: %s: %s", c->at.at[i].name, c->at.at[i].problem);
 }
 
-/* ---- data ------------------------------------------------------------------------------------ */
-
-static cJSON *settings_json(const compare_runs *c, const compare_run *r) {
-  cJSON *settings = cJSON_CreateObject();
-  for (size_t k = 0; k < r->settings.n; k++)
-    if (compare_differs(c, r->settings.at[k].name, r->settings.at[k].value))
-      cJSON_AddStringToObject(settings, r->settings.at[k].name, r->settings.at[k].value);
-  return settings;
-}
+/* ---- for programs ---------------------------------------------------------------------------- */
 
 static void add_results(cJSON *o, const compare_runs *c, const compare_run *r) {
   const compare_group *g = &c->groups.at[r->group];
   double scale = r->score ? 1 : 100;
-  cJSON_AddItemToObject(o, "differs", settings_json(c, r));
-  cJSON_AddNumberToObject(o, "parameters", (double)r->parameters);
-  cJSON_AddNumberToObject(o, "steps", r->steps);
-  cJSON_AddNumberToObject(o, "epochs", r->epochs);
-  cJSON_AddNumberToObject(o, "seconds", r->seconds);
-  cJSON_AddNumberToObject(o, "images_per_second", r->images_per_second);
-  cJSON_AddNumberToObject(o, "loss", r->loss);
-  if (r->score) cJSON_AddStringToObject(o, "score", r->score);
-  cJSON_AddNumberToObject(o, r->score ? "eval_score" : "eval_top1", compare_last(r) / scale);
-  cJSON_AddNumberToObject(o, "best", compare_best(r) / scale);
-  cJSON *group = cJSON_AddObjectToObject(o, "group");
-  cJSON_AddNumberToObject(group, "number", r->group);
-  cJSON_AddNumberToObject(group, "runs", (double)g->runs.n);
-  cJSON_AddNumberToObject(group, "mean", g->best.mean);
-  if (isfinite(g->best.deviation))
-    cJSON_AddNumberToObject(group, "spread", g->best.deviation);
-  else
-    cJSON_AddNullToObject(group, "spread");
-  cJSON_AddBoolToObject(group, "ahead", g->ahead);
+  cJSON *settings = cJSON_CreateObject();
+  for (size_t k = 0; k < r->settings.n; k++)
+    if (compare_differs(c, r->settings.at[k].name, r->settings.at[k].value))
+      cJSON_AddStringToObject(settings, r->settings.at[k].name, r->settings.at[k].value);
+  doc_put(
+      o, F("differs", settings), F("parameters", r->parameters), F("steps", r->steps),
+      F("epochs", r->epochs), F("seconds", r->seconds),
+      F("images_per_second", r->images_per_second), F("loss", r->loss), K("score", r->score),
+      F(r->score ? "eval_score" : "eval_top1", compare_last(r) / scale),
+      F("best", compare_best(r) / scale),
+      F("group", doc_object(F("number", r->group), F("runs", g->runs.n), F("mean", g->best.mean),
+                            F("spread", g->best.deviation), F("ahead", g->ahead))));
 }
 
-void compare_print_json(const compare_runs *c) {
-  cJSON *list = cJSON_CreateArray();
+doc *compare_document(const compare_runs *c, bool whole) {
+  doc *d = doc_new(cJSON_CreateArray());
   for (size_t i = 0; i < c->at.n; i++) {
     const compare_run *r = &c->at.at[i];
-    cJSON *o = cJSON_CreateObject();
-    cJSON_AddStringToObject(o, "run", r->name);
-    cJSON_AddStringToObject(o, "folder", r->folder);
-    if (r->model) cJSON_AddStringToObject(o, "model", r->model);
-    cJSON_AddStringToObject(o, "label", r->label ? r->label : "");
-    if (r->problem)
-      cJSON_AddStringToObject(o, "problem", r->problem);
-    else
-      add_results(o, c, r);
-    cJSON_AddItemToArray(list, o);
+    cJSON *o = doc_item(d->json, F("run", r->name), F("folder", r->folder), K("model", r->model),
+                        F("label", r->label ? r->label : ""), K("problem", r->problem));
+    if (!r->problem) add_results(o, c, r);
   }
-  cli_print_json(list);
+  add_groups(d, c, whole);
+  return d;
 }

@@ -4,8 +4,8 @@
 
 #include "frontend/cli/compare/compare_runs.h"
 
-void compare_print_plain(const compare_runs *c);    /* what fits the terminal */
-void compare_print_markdown(const compare_runs *c); /* all of it */
-void compare_print_json(const compare_runs *c);     /* a list of runs */
+/* A list of runs for programs; groups for people: whole, or the most important first, of which a
+ * terminal shows what fits. */
+doc *compare_document(const compare_runs *c, bool whole);
 
 #endif

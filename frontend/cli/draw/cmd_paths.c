@@ -11,45 +11,36 @@
 enum { MAX_STEPS = 200000 };
 
 /* An order of single tokens is long: a terminal shows its beginning. */
-static void print_cut(const char *text) {
-  int columns = cli_columns(stdout);
-  if (columns > 3 && strlen(text) > (size_t)columns)
-    printf("%.*s...\n", columns - 3, text);
-  else
-    puts(text);
-}
-
-static void list_all(const traversals *t, bool json, const char *model) {
-  cJSON *doc = json ? cJSON_CreateObject() : NULL,
-        *groups = json ? cJSON_AddArrayToObject(doc, "groups") : NULL;
-  if (json) cJSON_AddStringToObject(doc, "model", model);
+static void list_all(const traversals *t, const char *model) {
+  static const doc_column columns[] = {
+      {"blocks", "blocks", .width = -32},
+      {"paths", "paths", .width = -1},
+  };
+  doc *d = doc_new(cJSON_CreateObject());
+  cJSON *groups = cJSON_AddArrayToObject(d->json, "groups");
+  doc_put(d->json, F("model", model));
+  doc_table *table = DOC_TABLE(d, NULL, columns);
+  table->indent = 2, table->headless = table->cut = true;
   for (size_t i = 0; i < t->groups.n; i++) {
     const traversal_group *g = &t->groups.at[i];
-    cJSON *row = json ? cJSON_CreateObject() : NULL,
-          *blocks = json ? cJSON_AddArrayToObject(row, "blocks") : NULL;
-    cJSON *paths = json ? cJSON_AddArrayToObject(row, "paths") : NULL;
-    vtb_strbuf s = {0};
-    traversals_print_blocks(g, &s);
-    vtb_strbuf line = {0};
-    vtb_strbuf_printf(&line, "  %-32s", s.at);
-    for (size_t k = 0; json && k < g->blocks.n; k++)
-      cJSON_AddItemToArray(blocks, cJSON_CreateString(g->blocks.at[k]));
+    cJSON *blocks = cJSON_CreateArray(), *paths = cJSON_CreateArray();
+    vtb_strbuf name = {0}, all = {0};
+    traversals_print_blocks(g, &name);
+    for (size_t k = 0; k < g->blocks.n; k++)
+      doc_append(blocks, cJSON_CreateString(g->blocks.at[k]));
     for (size_t k = 0; k < g->orders.n; k++) {
-      s.n = 0;
-      traversal_print(&g->orders.at[k], &s);
-      if (json)
-        cJSON_AddItemToArray(paths, cJSON_CreateString(s.at));
-      else
-        vtb_strbuf_printf(&line, "  %s", s.at);
+      vtb_strbuf one = {0};
+      traversal_print(&g->orders.at[k], &one);
+      doc_append(paths, cJSON_CreateString(one.at));
+      vtb_strbuf_printf(&all, "%s%s", k ? "  " : "", one.at);
+      vtb_strbuf_free(&one);
     }
-    if (json)
-      cJSON_AddItemToArray(groups, row);
-    else
-      print_cut(line.at);
-    vtb_strbuf_free(&line);
-    vtb_strbuf_free(&s);
+    doc_item(groups, F("blocks", blocks), F("paths", paths));
+    doc_row(d, table, V(name.at), V(all.at));
+    vtb_strbuf_free(&name);
+    vtb_strbuf_free(&all);
   }
-  if (json) cli_print_json(doc);
+  cli_tell(d);
 }
 
 static vtb_status write_picture(const char *path, const char *model, const traversals *t) {
@@ -83,7 +74,7 @@ static vtb_status paths_of(const char *what, const cli_model_options *m, const c
         "%s has no recurrence whose path and no attention whose windows could be drawn", name);
   cli_report(m, status);
   if (status == VTB_OK && path) status = write_picture(path, name, &t);
-  if (status == VTB_OK) list_all(&t, m->json, name);
+  if (status == VTB_OK) list_all(&t, name);
   traversals_free(&t);
   vtb_compilation_free(&c);
   return status;

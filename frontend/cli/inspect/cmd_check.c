@@ -285,7 +285,7 @@ static vtb_status check(const char *what, const check_options *o) {
 static vtb_status check_built(const char *path, const cli_model_options *m, bool list_params) {
   vtb_artefact *built;
   VTB_TRY(cli_built_open("check", path, m, &built));
-  cli_built_show(path, built, list_params, m->json);
+  cli_built_show(path, built, list_params);
   vtb_artefact_close(built);
   return VTB_OK;
 }

@@ -5,6 +5,7 @@
 #include "frontend/lang/lang.h"
 #include "passes/target.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What has to be compiled to be known. */
@@ -41,115 +42,61 @@ static facts find_facts(const char *path, const char *name) {
   return out;
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
-typedef struct widths {
-  int name, alias;
-} widths;
-
-static void widen(widths *w, const catalogue *c) {
-  *w = (widths){5, 5};
-  for (size_t i = 0; i < c->families.n; i++)
-    for (size_t k = 0; k < c->families.at[i].entries.n; k++) {
-      const catalogue_entry *e = &c->families.at[i].entries.at[k];
-      int name = (int)strlen(e->name), alias = e->alias ? (int)strlen(e->alias) : 0;
-      if (name > w->name) w->name = name;
-      if (alias > w->alias) w->alias = alias;
-    }
+static const char *write_gmacs(double macs, char *buf, size_t size) {
+  snprintf(buf, size, macs < 1e8 ? "%.4f" : "%.2f", macs * 1e-9);
+  return buf;
 }
 
-static void print_head(const widths *w) {
-  cli_line l = {0};
-  cli_line_add(&l, "%-*s", w->name + 2, "  model");
-  cli_line_add(&l, "%8s", "params");
-  cli_line_add(&l, "%7s", "GMACs");
-  cli_line_add(&l, "%-9s", "image");
-  cli_line_add(&l, "%-10s", "arXiv");
-  cli_line_add(&l, "%-*s", w->alias, "alias");
-  cli_line_add(&l, "published weights");
-  cli_line_print(&l);
+static const doc_column columns[] = {
+    {"name", "model", .width = -5},
+    {.key = "alias"},
+    {.key = "model"},
+    {"parameters", "params", .width = 8, .format = "%.2f M", .scale = 1e-6, .none = "-",
+     .optional = true},
+    {"flops", .optional = true},
+    {"published_macs", "GMACs", .width = 7, .write = write_gmacs, .none = "-", .optional = true},
+    {"image", .optional = true},
+    {.heading = "image", .width = -9, .none = "-"},
+    {.key = "paper"},
+    {.heading = "arXiv", .width = -10, .none = "-"},
+    {.heading = "alias", .width = -5},
+    {"weights", "published weights", .width = -1},
+};
+
+static void add_entry(doc *d, doc_table *t, const catalogue_family *family,
+                      const catalogue_entry *e) {
+  facts f = find_facts(family->path, e->name);
+  vtb_arena *a = &d->arena;
+  const double none = NAN;
+  doc_row(d, t, V(e->name), V(e->alias), V(e->model), V(f.known ? (double)f.parameters : none),
+          V(f.known ? f.flops : none), V(f.known ? f.macs : none),
+          V(f.height ? doc_numbers((const int64_t[]){f.height, f.width}, 2) : NULL),
+          V(f.height ? vtb_arena_printf(a, "%dx%d", f.height, f.width) : NULL),
+          V(e->paper ? vtb_arena_printf(a, "arXiv %s", e->paper) : NULL), V(e->paper), V(e->alias),
+          V(e->weights));
 }
 
-static void print_entry(const catalogue_entry *e, const facts *f, const widths *w) {
-  char image[32] = "-", count[32] = "-", macs[32] = "-";
-  cli_line l = {.cut = e->weights != NULL};
-  if (f->height) snprintf(image, sizeof image, "%dx%d", f->height, f->width);
-  if (f->known) snprintf(count, sizeof count, "%.2f M", (double)f->parameters * 1e-6);
-  if (f->known) snprintf(macs, sizeof macs, f->macs < 1e8 ? "%.4f" : "%.2f", f->macs * 1e-9);
-  cli_line_add(&l, "  %-*s", w->name, e->name);
-  cli_line_add(&l, "%8s", count);
-  cli_line_add(&l, "%7s", macs);
-  cli_line_add(&l, "%-9s", image);
-  cli_line_add(&l, "%-10s", e->paper ? e->paper : "-");
-  cli_line_add(&l, "%-*s", w->alias, e->alias ? e->alias : "");
-  if (e->weights) cli_line_add(&l, "%s", e->weights);
-  cli_line_print(&l);
-}
-
-static void print_all(const catalogue *c) {
-  widths w;
+static void tell_all(const catalogue *c) {
+  doc *d = doc_new(cJSON_CreateObject());
+  cJSON *families = cJSON_AddArrayToObject(d->json, "families");
+  doc_table *t = DOC_TABLE(d, NULL, columns);
   size_t n = 0;
-  widen(&w, c);
-  print_head(&w);
+  t->indent = 2, t->cut = true;
   for (size_t i = 0; i < c->families.n; i++) {
     const catalogue_family *f = &c->families.at[i];
-    cli_print_paragraph(f->title, 0, 4);
+    cJSON *family = doc_item(families, F("title", f->title), F("file", f->path));
+    doc_sentence_row(d, t, "%s", f->title);
+    t->list = cJSON_AddArrayToObject(family, "models");
     for (size_t k = 0; k < f->entries.n; k++, n++) {
-      facts found = find_facts(f->path, f->entries.at[k].name);
-      print_entry(&f->entries.at[k], &found, &w);
-      fflush(stdout);
+      cli_progress_note("compiling %s", f->entries.at[k].name);
+      add_entry(d, t, f, &f->entries.at[k]);
     }
   }
-  printf("%zu model%s; `vertebra summary MODEL` shows its modules\n", n, n == 1 ? "" : "s");
+  doc_say(d, 0, "%zu model%s; `vertebra summary MODEL` shows its modules", n, n == 1 ? "" : "s");
+  cli_tell(d);
 }
-
-/* ---- as data --------------------------------------------------------------------------------- */
-
-static void add_text(cJSON *to, const char *name, const char *text) {
-  if (text)
-    cJSON_AddStringToObject(to, name, text);
-  else
-    cJSON_AddNullToObject(to, name);
-}
-
-static cJSON *entry_json(const catalogue_entry *e, const facts *f) {
-  cJSON *row = cJSON_CreateObject();
-  cJSON_AddStringToObject(row, "name", e->name);
-  add_text(row, "alias", e->alias);
-  add_text(row, "model", e->model);
-  if (f->known) {
-    cJSON_AddNumberToObject(row, "parameters", (double)f->parameters);
-    cJSON_AddNumberToObject(row, "flops", f->flops);
-    cJSON_AddNumberToObject(row, "published_macs", f->macs);
-  }
-  cJSON *image = f->height ? cJSON_AddArrayToObject(row, "image") : NULL;
-  if (image) cJSON_AddItemToArray(image, cJSON_CreateNumber(f->height));
-  if (image) cJSON_AddItemToArray(image, cJSON_CreateNumber(f->width));
-  char *paper = e->paper ? vtb_strprintf("arXiv %s", e->paper) : NULL;
-  add_text(row, "paper", paper);
-  add_text(row, "weights", e->weights);
-  vtb_free(paper);
-  return row;
-}
-
-static void print_json(const catalogue *c) {
-  cJSON *out = cJSON_CreateObject(), *families = cJSON_AddArrayToObject(out, "families");
-  for (size_t i = 0; i < c->families.n; i++) {
-    const catalogue_family *f = &c->families.at[i];
-    cJSON *family = cJSON_CreateObject();
-    cJSON_AddStringToObject(family, "title", f->title);
-    cJSON_AddStringToObject(family, "file", f->path);
-    cJSON *models = cJSON_AddArrayToObject(family, "models");
-    for (size_t k = 0; k < f->entries.n; k++) {
-      facts found = find_facts(f->path, f->entries.at[k].name);
-      cJSON_AddItemToArray(models, entry_json(&f->entries.at[k], &found));
-    }
-    cJSON_AddItemToArray(families, family);
-  }
-  cli_print_json(out);
-}
-
-/* ---------------------------------------------------------------------------------------------- */
 
 static void print_names(const catalogue *c) {
   for (size_t i = 0; i < c->families.n; i++)
@@ -162,28 +109,20 @@ static void print_names(const catalogue *c) {
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 
-static void print_recipes(void) {
+static void tell_recipes(void) {
   recipe_list all;
-  cJSON *json = cli_json() ? cJSON_CreateArray() : NULL;
-  int width = 0;
+  size_t width = 0;
+  doc *d = doc_new(cJSON_CreateArray());
   recipe_all(&all);
   for (size_t i = 0; i < all.n; i++)
-    if ((int)strlen(all.at[i].name) > width) width = (int)strlen(all.at[i].name);
+    if (strlen(all.at[i].name) > width) width = strlen(all.at[i].name);
   for (size_t i = 0; i < all.n; i++) {
     const recipe_entry *e = &all.at[i];
-    cJSON *row = json ? cJSON_CreateObject() : NULL;
-    if (json) {
-      cJSON_AddStringToObject(row, "name", e->name);
-      cJSON_AddStringToObject(row, "file", e->path);
-      cJSON_AddStringToObject(row, "about", e->about);
-      cJSON_AddItemToArray(json, row);
-    } else {
-      printf("%-*s  ", width, e->name);
-      cli_print_paragraph(e->about, width + 2, width + 2);
-    }
+    doc_item(d->json, F("name", e->name), F("file", e->path), F("about", e->about));
+    doc_say(d, (int)width + 2, "%-*s  %s", (int)width, e->name, e->about);
   }
   recipe_list_free(&all);
-  if (json) cli_print_json(json);
+  cli_tell(d);
 }
 
 /* No model of that name: what is near. */
@@ -219,7 +158,7 @@ vtb_status cli_cmd_models(int argc, char **argv) {
     return cli_usage_error("models", "one PATTERN at most; a shell needs it in quotes");
   if (recipes && rest.n) return cli_usage_error("models", "--recipes takes no PATTERN");
   if (recipes) {
-    print_recipes();
+    tell_recipes();
     return VTB_OK;
   }
   const char *pattern = rest.n ? rest.at[0] : NULL;
@@ -228,12 +167,10 @@ vtb_status cli_cmd_models(int argc, char **argv) {
   catalogue_open(&c, pattern);
   if (!c.families.n)
     status = nothing_found(pattern ? pattern : "*");
-  else if (cli_json())
-    print_json(&c);
-  else if (names)
+  else if (names && !cli_json())
     print_names(&c);
   else
-    print_all(&c);
+    tell_all(&c);
   vtb_vec_free(&rest);
   catalogue_free(&c);
   return status;

@@ -1,29 +1,17 @@
 /* vertebra summary: the tree of a model's modules with what each holds and does. */
+#include "frontend/cli/cli.h"
 #include "frontend/cli/inspect/module_tree.h"
-#include "frontend/cli/say/progress.h"
 #include "frontend/compile/outline.h"
 #include "passes/target.h"
 
-#include <string.h>
+#include <math.h>
 
 enum { DEPTH = 3, INDENT = 2, MOST_NAME = 44 };
 
 typedef struct summary {
   const module_node *root;
   int64_t batch, depth, workspace;
-  int name_columns, shape_columns;
 } summary;
-
-/* ---- as text --------------------------------------------------------------------------------- */
-
-static void shape_text(const module_node *n, vtb_strbuf *out) {
-  out->n = 0;
-  vtb_strbuf_putc(out, '[');
-  for (int d = 0; n->output && d < n->output->rank; d++)
-    vtb_strbuf_printf(out, "%s%lld", d ? ", " : "", (long long)n->output->dim[d].size);
-  vtb_strbuf_putc(out, ']');
-  if (!n->output) out->n = 0, vtb_strbuf_putc(out, '-');
-}
 
 static double macs_of(const module_node *n) { return n->layer_macs + n->mixer_macs; }
 
@@ -40,104 +28,64 @@ static const char *macs_text(double macs, char *buf, size_t size) {
   return buf;
 }
 
-static void widen(summary *s, const module_node *n, int depth) {
-  vtb_strbuf shape = {0};
-  shape_text(n, &shape);
-  int name = depth * INDENT + (int)strlen(n->name), columns = (int)shape.n;
-  if (name > s->name_columns) s->name_columns = name;
-  if (columns > s->shape_columns) s->shape_columns = columns;
-  vtb_strbuf_free(&shape);
-  for (const module_node *c = n->first; c && depth < s->depth; c = c->next) widen(s, c, depth + 1);
-}
+static const doc_column columns[] = {
+    {.heading = "module", .width = -1, .most = MOST_NAME},
+    {.heading = "output", .width = -1, .none = "-"},
+    {.heading = "params", .width = 11, .write = cli_write_grouped, .none = "-"},
+    {.heading = "MACs", .width = 8, .write = macs_text},
+    {.heading = "%", .width = 5, .format = "%.1f", .none = "-"},
+    {.heading = "MiB", .width = 8, .format = "%.2f", .scale = 1.0 / 1048576},
+    {.heading = "op", .width = -1},
+};
 
-static void print_head(const summary *s) {
-  cli_line l = {0};
-  cli_line_add(&l, "%-*s", s->name_columns, "module");
-  cli_line_add(&l, "%-*s", s->shape_columns, "output");
-  cli_line_add(&l, "%11s", "params");
-  cli_line_add(&l, "%8s", "MACs");
-  cli_line_add(&l, "%5s", "%");
-  cli_line_add(&l, "%8s", "MiB");
-  cli_line_add(&l, "op");
-  cli_line_print(&l);
-}
-
-static void print_node(const summary *s, const module_node *n, int depth) {
-  char count[40] = "-", macs[40], share[16] = "-", name[CLI_FIELD_BYTES];
+/* A module with those in it, as members of `out`. */
+static void add_node(const summary *s, doc *d, doc_table *t, const module_node *n, int depth,
+                     cJSON *out) {
+  int rank = n->output ? n->output->rank : 0;
+  int64_t dim[VTB_MAX_RANK];
   double all = macs_of(s->root);
   vtb_strbuf shape = {0};
-  cli_line l = {0};
-  shape_text(n, &shape);
-  if (n->parameters) cli_grouped(n->parameters, count, sizeof count);
-  if (all > 0) snprintf(share, sizeof share, "%.1f", 100 * macs_of(n) / all);
-  snprintf(name, sizeof name, "%*s%s", depth * INDENT, "", n->name);
-  if (strlen(name) > (size_t)s->name_columns) memcpy(name + s->name_columns - 3, "...", 4);
-  cli_line_add(&l, "%-*s", s->name_columns, name);
-  cli_line_add(&l, "%-*s", s->shape_columns, shape.at);
-  cli_line_add(&l, "%11s", count);
-  cli_line_add(&l, "%8s", macs_text(macs_of(n), macs, sizeof macs));
-  cli_line_add(&l, "%5s", share);
-  cli_line_add(&l, "%8.2f", n->bytes / 1048576);
-  cli_line_add(&l, "%s", n->kind);
-  cli_line_print(&l);
+  for (int k = 0; k < rank; k++) dim[k] = n->output->dim[k].size;
+  vtb_strbuf_putc(&shape, '[');
+  for (int k = 0; k < rank; k++)
+    vtb_strbuf_printf(&shape, "%s%lld", k ? ", " : "", (long long)dim[k]);
+  vtb_strbuf_putc(&shape, ']');
+  doc_row(d, t, V(vtb_arena_printf(&d->arena, "%*s%s", depth * INDENT, "", n->name)),
+          V(n->output ? shape.at : NULL), V(n->parameters ? (double)n->parameters : (double)NAN),
+          V(macs_of(n)), V(all > 0 ? 100 * macs_of(n) / all : (double)NAN), V(n->bytes),
+          V(n->kind));
   vtb_strbuf_free(&shape);
+  cJSON *modules = cJSON_CreateArray();
+  doc_put(out, F("name", n->name), F("op", n->kind), F("output", doc_numbers(dim, rank)),
+          F("parameters", n->parameters), F("frozen", n->frozen), F("flops", n->flops),
+          F("published_macs", macs_of(n)), F("activation_bytes", n->bytes), F("modules", modules));
   for (const module_node *c = n->first; c && depth < s->depth; c = c->next)
-    print_node(s, c, depth + 1);
+    add_node(s, d, t, c, depth + 1, doc_append(modules, cJSON_CreateObject()));
 }
 
-static void print_totals(const summary *s) {
+static void add_totals(const summary *s, doc *d) {
   const module_node *r = s->root;
-  char number[40], part[96] = "";
-  puts("");
+  double weights = (double)r->parameters * 4;
+  char number[40], macs[40], part[96] = "";
+  doc_put(d->json, F("batch", s->batch), F("weight_bytes", weights),
+          F("workspace_bytes", s->workspace));
   if (r->frozen)
     snprintf(part, sizeof part, ", %s of them frozen",
              cli_grouped(r->frozen, number, sizeof number));
-  cli_printf(13, "parameters   %s (%.1f MiB in f32)%s",
-             cli_grouped(r->parameters, number, sizeof number), (double)r->parameters * 4 / 1048576,
-             part);
+  doc_say(d, 13, "\nparameters   %s (%.1f MiB in f32)%s",
+          cli_grouped(r->parameters, number, sizeof number), weights / 1048576, part);
   part[0] = 0;
   if (r->mixer_macs > 0)
     snprintf(part, sizeof part, ", %s without the mixers' own",
              macs_text(r->layer_macs, number, sizeof number));
-  char macs[40];
-  cli_printf(13, "MACs         %s an image in the papers' count%s",
-             macs_text(macs_of(r), macs, sizeof macs), part);
-  cli_printf(13, "FLOPs        %.3f G an image as executed", r->flops * 1e-9);
-  cli_printf(13, "activations  %.1f MiB that layers write, batch %lld",
-             r->bytes * (double)s->batch / 1048576, (long long)s->batch);
-  cli_printf(13, "workspace    %.1f MiB to run it, batch %lld", (double)s->workspace / 1048576,
-             (long long)s->batch);
+  doc_say(d, 13, "MACs         %s an image in the papers' count%s",
+          macs_text(macs_of(r), macs, sizeof macs), part);
+  doc_say(d, 13, "FLOPs        %.3f G an image as executed", r->flops * 1e-9);
+  doc_say(d, 13, "activations  %.1f MiB that layers write, batch %lld",
+          r->bytes * (double)s->batch / 1048576, (long long)s->batch);
+  doc_say(d, 13, "workspace    %.1f MiB to run it, batch %lld", (double)s->workspace / 1048576,
+          (long long)s->batch);
 }
-
-/* ---- as data --------------------------------------------------------------------------------- */
-
-static cJSON *node_json(const summary *s, const module_node *n, int depth) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "name", n->name);
-  cJSON_AddStringToObject(out, "op", n->kind);
-  cJSON *shape = cJSON_AddArrayToObject(out, "output");
-  for (int d = 0; n->output && d < n->output->rank; d++)
-    cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)n->output->dim[d].size));
-  cJSON_AddNumberToObject(out, "parameters", (double)n->parameters);
-  cJSON_AddNumberToObject(out, "frozen", (double)n->frozen);
-  cJSON_AddNumberToObject(out, "flops", n->flops);
-  cJSON_AddNumberToObject(out, "published_macs", macs_of(n));
-  cJSON_AddNumberToObject(out, "activation_bytes", n->bytes);
-  cJSON *modules = cJSON_AddArrayToObject(out, "modules");
-  for (const module_node *c = n->first; c && depth < s->depth; c = c->next)
-    cJSON_AddItemToArray(modules, node_json(s, c, depth + 1));
-  return out;
-}
-
-static void print_json(const summary *s) {
-  cJSON *out = node_json(s, s->root, 0);
-  cJSON_AddNumberToObject(out, "batch", (double)s->batch);
-  cJSON_AddNumberToObject(out, "weight_bytes", (double)s->root->parameters * 4);
-  cJSON_AddNumberToObject(out, "workspace_bytes", (double)s->workspace);
-  cli_print_json(out);
-}
-
-/* ---------------------------------------------------------------------------------------------- */
 
 static vtb_status summarise(const char *what, const cli_model_options *m, int64_t depth) {
   vtb_compilation c = {0}, modes = {0};
@@ -156,15 +104,10 @@ static vtb_status summarise(const char *what, const cli_model_options *m, int64_
     vtb_arena arena;
     vtb_arena_init(&arena);
     s.root = module_tree(modes.module->entry, &arena);
-    widen(&s, s.root, 0);
-    if (s.name_columns > MOST_NAME) s.name_columns = MOST_NAME;
-    if (cli_json()) {
-      print_json(&s);
-    } else {
-      print_head(&s);
-      print_node(&s, s.root, 0);
-      print_totals(&s);
-    }
+    doc *d = doc_new(cJSON_CreateObject());
+    add_node(&s, d, DOC_TABLE(d, NULL, columns), s.root, 0, d->json);
+    add_totals(&s, d);
+    cli_tell(d);
     vtb_arena_free(&arena);
   }
   vtb_compilation_free(&modes);

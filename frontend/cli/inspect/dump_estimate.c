@@ -67,98 +67,93 @@ static void sum_kernels(const vtb_outline *o, kernel_sums *sums) {
   if (sums->n) qsort(sums->at, sums->n, sizeof *sums->at, by_seconds);
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
-static void print_launches(const vtb_outline *o) {
-  printf("%5s %-*s %8s %8s %8s %5s %s\n", "step", NAME_COLUMNS, "kernel", "blocks", "MB", "us", "%",
-         "limit");
+static void add_launches(doc *d, const vtb_outline *o) {
+  static const doc_column columns[] = {
+      {"step", "step", .width = 5},
+      {.key = "kernel"},
+      {.heading = "kernel", .width = -NAME_COLUMNS},
+      {.key = "ops"},
+      {.key = "origin"},
+      {"blocks", "blocks", .width = 8},
+      {.key = "threads"},
+      {.key = "resident"},
+      {.key = "waves"},
+      {.key = "bytes"},
+      {.key = "l2_bytes"},
+      {.heading = "MB", .width = 8, .format = "%.2f"},
+      {"us", "us", .width = 8, .format = "%.2f"},
+      {.heading = "%", .width = 5, .format = "%.2f"},
+      {"limit", "limit", .width = -1},
+      {.key = "us_by_limit"},
+  };
+  doc_table *t = DOC_TABLE(d, cJSON_AddArrayToObject(d->json, "steps"), columns);
+  t->gap = 1;
   for (size_t i = 0; i < o->launches.n; i++) {
     const vtb_launch_estimate *l = &o->launches.at[i];
     char name[64];
-    printf("%5d %-*s %8.0f %8.2f %8.2f %5.2f %s\n", l->step, NAME_COLUMNS,
-           fit(name_of(l), NAME_COLUMNS, name), l->blocks, 1e-6 * (l->bytes + l->l2_bytes),
-           1e6 * l->time.seconds, 100 * l->time.seconds / o->estimate.seconds,
-           vtb_limit_names[l->time.limit]);
+    cJSON *by = cJSON_CreateObject();
+    for (int k = 0; k < VTB_N_LIMITS; k++) doc_put(by, F(vtb_limit_names[k], 1e6 * l->time.by[k]));
+    doc_row(d, t, V(l->step), V(l->name), V(fit(name_of(l), NAME_COLUMNS, name)), V(l->ops),
+            V(l->origin), V(l->blocks), V(l->threads), V(l->time.resident), V(l->time.waves),
+            V(l->bytes), V(l->l2_bytes), V(1e-6 * (l->bytes + l->l2_bytes)),
+            V(1e6 * l->time.seconds), V(100 * l->time.seconds / o->estimate.seconds),
+            V(vtb_limit_names[l->time.limit]), V(by));
   }
 }
 
-static void print_worst(const vtb_outline *o, const kernel_sums *sums) {
-  printf("\n%-*s %8s %8s %8s %5s %s\n", WORST_COLUMNS, "most time", "launches", "MB", "ms", "%",
-         "limit");
-  for (size_t i = 0; i < sums->n && i < WORST; i++) {
-    const kernel_sum *s = &sums->at[i];
-    char name[64];
-    printf("%-*s %8lld %8.1f %8.3f %5.1f %s\n", WORST_COLUMNS, fit(s->name, WORST_COLUMNS, name),
-           (long long)s->launches, 1e-6 * s->bytes, 1e3 * s->seconds,
-           100 * s->seconds / o->estimate.seconds, vtb_limit_names[s->limit]);
-  }
-}
-
-/* Time by what binds. */
-static void print_limits(const vtb_outline *o) {
-  double by[VTB_N_LIMITS] = {0};
-  for (size_t i = 0; i < o->launches.n; i++)
-    by[o->launches.at[i].time.limit] += o->launches.at[i].time.seconds;
-  printf("\ntime by limit:");
-  const char *comma = "";
-  for (int l = 0; l < VTB_N_LIMITS; l++) {
-    if (by[l] <= 0) continue;
-    printf("%s %s %.0f %%", comma, vtb_limit_names[l], 100 * by[l] / o->estimate.seconds);
-    comma = ",";
-  }
-  putchar('\n');
-}
-
-static void print_text(const vtb_outline *o, double batch) {
+static void add_worst(doc *d, const vtb_outline *o) {
+  static const doc_column columns[] = {
+      {.heading = "most time", .width = -WORST_COLUMNS},
+      {.heading = "launches", .width = 8},
+      {.heading = "MB", .width = 8, .format = "%.1f", .scale = 1e-6},
+      {.heading = "ms", .width = 8, .format = "%.3f", .scale = 1e3},
+      {.heading = "%", .width = 5, .format = "%.1f"},
+      {.heading = "limit", .width = -1},
+  };
   kernel_sums sums = {0};
+  doc_say(d, 0, "%s", "");
+  doc_table *t = DOC_TABLE(d, NULL, columns);
+  t->gap = 1;
   sum_kernels(o, &sums);
-  print_launches(o);
-  print_worst(o, &sums);
-  print_limits(o);
-  printf("plan: for %s\n", plan_of(o));
-  printf("%s: %lld launches, %.3f ms a run of %.0f, %.0f images/s, %.1f MB an image\n", o->gpu.name,
-         (long long)o->estimate.launches, 1e3 * o->estimate.seconds, batch,
-         batch / o->estimate.seconds, 1e-6 * o->estimate.bytes / batch);
+  for (size_t i = 0; i < sums.n && i < WORST; i++) {
+    const kernel_sum *s = &sums.at[i];
+    char name[64];
+    doc_row(d, t, V(fit(s->name, WORST_COLUMNS, name)), V(s->launches), V(s->bytes), V(s->seconds),
+            V(100 * s->seconds / o->estimate.seconds), V(vtb_limit_names[s->limit]));
+  }
   vtb_vec_free(&sums);
 }
 
-/* ---- as data --------------------------------------------------------------------------------- */
-
-static cJSON *launch_json(const vtb_launch_estimate *l) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddNumberToObject(out, "step", l->step);
-  cJSON_AddStringToObject(out, "kernel", l->name);
-  cJSON_AddStringToObject(out, "ops", l->ops);
-  cJSON_AddStringToObject(out, "origin", l->origin);
-  cJSON_AddNumberToObject(out, "blocks", l->blocks);
-  cJSON_AddNumberToObject(out, "threads", l->threads);
-  cJSON_AddNumberToObject(out, "resident", l->time.resident);
-  cJSON_AddNumberToObject(out, "waves", l->time.waves);
-  cJSON_AddNumberToObject(out, "bytes", l->bytes);
-  cJSON_AddNumberToObject(out, "l2_bytes", l->l2_bytes);
-  cJSON_AddNumberToObject(out, "us", 1e6 * l->time.seconds);
-  cJSON_AddStringToObject(out, "limit", vtb_limit_names[l->time.limit]);
-  cJSON *by = cJSON_AddObjectToObject(out, "us_by_limit");
-  for (int i = 0; i < VTB_N_LIMITS; i++)
-    cJSON_AddNumberToObject(by, vtb_limit_names[i], 1e6 * l->time.by[i]);
-  return out;
+/* Time by what binds. */
+static void say_limits(doc *d, const vtb_outline *o) {
+  double by[VTB_N_LIMITS] = {0};
+  vtb_strbuf text = {0};
+  for (size_t i = 0; i < o->launches.n; i++)
+    by[o->launches.at[i].time.limit] += o->launches.at[i].time.seconds;
+  for (int l = 0; l < VTB_N_LIMITS; l++)
+    if (by[l] > 0)
+      vtb_strbuf_printf(&text, "%s %s %.0f %%", text.n ? "," : "", vtb_limit_names[l],
+                        100 * by[l] / o->estimate.seconds);
+  doc_say(d, 2, "\ntime by limit:%s", vtb_strbuf_text(&text));
+  vtb_strbuf_free(&text);
 }
 
-static void print_json(const vtb_outline *o, double batch) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "stage", "launches");
-  cJSON_AddStringToObject(out, "machine", o->gpu.name);
-  cJSON_AddStringToObject(out, "plan", plan_of(o));
-  cJSON_AddNumberToObject(out, "batch", batch);
-  cJSON_AddNumberToObject(out, "launches", (double)o->estimate.launches);
-  cJSON_AddNumberToObject(out, "ms", 1e3 * o->estimate.seconds);
-  cJSON_AddNumberToObject(out, "images_per_second", batch / o->estimate.seconds);
-  cJSON_AddNumberToObject(out, "bytes", o->estimate.bytes);
-  cJSON_AddNumberToObject(out, "flops", o->estimate.flops);
-  cJSON *list = cJSON_AddArrayToObject(out, "steps");
-  for (size_t i = 0; i < o->launches.n; i++)
-    cJSON_AddItemToArray(list, launch_json(&o->launches.at[i]));
-  cli_print_json(out);
+static void tell(const vtb_outline *o, double batch) {
+  const vtb_estimate *e = &o->estimate;
+  doc *d = doc_new(doc_object(F("stage", "launches"), F("machine", o->gpu.name),
+                              F("plan", plan_of(o)), F("batch", batch), F("launches", e->launches),
+                              F("ms", 1e3 * e->seconds), F("images_per_second", batch / e->seconds),
+                              F("bytes", e->bytes), F("flops", e->flops)));
+  add_launches(d, o);
+  add_worst(d, o);
+  say_limits(d, o);
+  doc_say(d, 2, "plan: for %s", plan_of(o));
+  doc_say(d, 2, "%s: %lld launches, %.3f ms a run of %.0f, %.0f images/s, %.1f MB an image",
+          o->gpu.name, (long long)e->launches, 1e3 * e->seconds, batch, batch / e->seconds,
+          1e-6 * e->bytes / batch);
+  cli_tell(d);
 }
 
 vtb_status cli_dump_estimate(const vtb_compile_options *o, const char *arch,
@@ -174,7 +169,7 @@ vtb_status cli_dump_estimate(const vtb_compile_options *o, const char *arch,
     status = cli_usage_error("dump", "target %s launches nothing that --estimate could predict",
                              wanted.target);
   else if (status == VTB_OK)
-    (m->json ? print_json : print_text)(&outline, batch);
+    tell(&outline, batch);
   vtb_outline_free(&outline);
   vtb_compilation_free(&c);
   return status;

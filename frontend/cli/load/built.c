@@ -114,115 +114,101 @@ static bool is_shown(const vtb_artefact_program *p, const vtb_tensor_info *t) {
   return shown;
 }
 
-static void print_tensors(const vtb_artefact_program *p, bool list_params) {
-  static const char *const words[] = {[VTB_IO_INPUT] = "input",
-                                      [VTB_IO_PARAM] = "param",
-                                      [VTB_IO_GRAD_IN] = "adjoint",
-                                      [VTB_IO_OUTPUT] = "output",
-                                      [VTB_IO_GRAD_OUT] = "gradient"};
-  vtb_strbuf shape = {0};
+/* Roles of tensors; a terminal shows none of what only the runtime knows. */
+static const struct {
+  const char *name;
+  bool shown;
+} roles[] = {
+    [VTB_IO_INPUT] = {"input", true},    [VTB_IO_PARAM] = {"param", true},
+    [VTB_IO_BUFFER] = {"buffer", false}, [VTB_IO_GRAD_IN] = {"adjoint", true},
+    [VTB_IO_OUTPUT] = {"output", true},  [VTB_IO_GRAD_OUT] = {"gradient", true},
+    [VTB_IO_UPDATE] = {"update", false}, [VTB_IO_STATE] = {"state", false},
+};
+
+static void add_tensors(doc *d, cJSON *list, const vtb_artefact_program *p, bool list_params) {
+  static const doc_column columns[] = {
+      {.heading = "role", .width = -8},
+      {.heading = "name", .width = -12, .most = -60},
+      {.heading = "shape", .width = -1},
+  };
+  doc_table *table = DOC_TABLE(d, NULL, columns);
+  table->indent = 4, table->gap = 1, table->headless = true;
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
-    if (!is_shown(p, t) && !list_params) continue;
-    if (t->io == VTB_IO_BUFFER || t->io == VTB_IO_UPDATE || t->io == VTB_IO_STATE) continue;
-    shape.n = 0;
+    const char *role = roles[t->io].name;
+    cJSON *item =
+        doc_item(list, F("name", t->name), F("role", role), F("type", t->is_int ? "i32" : "f32"),
+                 F("shape", doc_numbers(t->dim, t->rank)), K("init", t->init));
+    if (t->io == VTB_IO_PARAM) doc_put(item, F("decay", t->decay));
+    if (!roles[t->io].shown || !(is_shown(p, t) || list_params)) continue;
+    vtb_strbuf shape = {0};
+    vtb_strbuf_puts(&shape, t->is_int ? "i32 " : "");
     vtb_shape_print(&shape, t->rank, t->dim);
-    printf("    %-8s %-12s %s%s\n", words[t->io], t->name, t->is_int ? "i32 " : "", shape.at);
+    doc_row(d, table, V(role), V(t->name), V(shape.at));
+    vtb_strbuf_free(&shape);
   }
-  vtb_strbuf_free(&shape);
 }
 
 /* A plan, and what it was compiled to. */
-static void print_plan(const vtb_artefact *a, const vtb_artefact_program *p, int number) {
+static void add_plan(doc *d, const vtb_artefact *a, const vtb_artefact_program *p, int number) {
   const vtb_artefact_plan *of = &p->plans[number];
   vtb_launch_plan *plan;
   char name[40] = "CUDA";
   if (of->arch) snprintf(name, sizeof name, "CUDA, %.20s alone", of->arch);
   if (vtb_artefact_read_plan(a, p, number, &plan, NULL) != VTB_OK) return;
-  printf("    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB; %.1f KiB\n", name,
-         plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
-         (double)plan->state_bytes / 1048576, (double)of->bytes.bytes / 1024);
+  doc_say(d, 6, "    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB; %.1f KiB",
+          name, plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
+          (double)plan->state_bytes / 1048576, (double)of->bytes.bytes / 1024);
   vtb_launch_plan_free(plan);
   for (int i = 0; i < p->n_images; i++)
     if (p->images[i].plan == number)
-      printf("      %-18s %d images, %.1f KiB\n", p->images[i].arch, p->images[i].n,
-             (double)image_bytes(&p->images[i]) / 1024);
+      doc_say(d, 8, "      %-18s %d images, %.1f KiB", p->images[i].arch, p->images[i].n,
+              (double)image_bytes(&p->images[i]) / 1024);
 }
 
-static void print_program(const vtb_artefact *a, const vtb_artefact_program *p, bool list_params) {
-  char number[32];
-  printf("  %s, batch %lld", vtb_artefact_role_names[p->role], (long long)p->batch);
-  if (p->height) printf(", %lldx%lld", (long long)p->height, (long long)p->width);
-  printf(", %s parameters\n", cli_grouped(n_params(p), number, sizeof number));
-  print_tensors(p, list_params);
-  for (int i = 0; i < p->n_codes; i++)
-    printf("    %-20s %d kernels, workspace %.1f MiB\n", p->codes[i].cpu, p->codes[i].n_kernels,
-           (double)p->codes[i].workspace_bytes / 1048576);
-  for (int i = 0; i < p->n_plans; i++) print_plan(a, p, i);
-}
-
-static cJSON *program_json(const vtb_artefact_program *p) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "role", vtb_artefact_role_names[p->role]);
-  cJSON_AddNumberToObject(out, "batch", (double)p->batch);
-  cJSON_AddNumberToObject(out, "parameters", (double)n_params(p));
+static void add_program(doc *d, cJSON *list, const vtb_artefact *a, const vtb_artefact_program *p,
+                        bool list_params) {
+  char number[32], size[48] = "";
+  const char *role = vtb_artefact_role_names[p->role];
+  cJSON *out = doc_item(list, F("role", role), F("batch", p->batch), F("parameters", n_params(p)));
   cJSON *targets = cJSON_AddArrayToObject(out, "targets"),
-        *tensors = cJSON_AddArrayToObject(out, "tensors");
-  for (int i = 0; i < p->n_codes; i++)
-    cJSON_AddItemToArray(targets, cJSON_CreateString(p->codes[i].cpu));
-  cJSON *plans = cJSON_AddArrayToObject(out, "plans");
-  for (int i = 0; i < p->n_plans; i++)
-    cJSON_AddItemToArray(plans, cJSON_CreateString(p->plans[i].arch ? p->plans[i].arch : "all"));
-  for (int i = 0; i < p->n_images; i++)
-    cJSON_AddItemToArray(targets, cJSON_CreateString(p->images[i].arch));
-  for (int i = 0; i < p->n_tensors; i++) {
-    static const char *const roles[] = {"input",  "param",    "buffer", "cotangent",
-                                        "output", "gradient", "update", "state"};
-    const vtb_tensor_info *t = &p->tensors[i];
-    cJSON *item = cJSON_CreateObject(), *shape = cJSON_CreateArray();
-    for (int d = 0; d < t->rank; d++)
-      cJSON_AddItemToArray(shape, cJSON_CreateNumber((double)t->dim[d]));
-    cJSON_AddStringToObject(item, "name", t->name);
-    cJSON_AddStringToObject(item, "role", roles[t->io]);
-    cJSON_AddStringToObject(item, "type", t->is_int ? "i32" : "f32");
-    cJSON_AddItemToObject(item, "shape", shape);
-    if (t->init) cJSON_AddStringToObject(item, "init", t->init);
-    if (t->io == VTB_IO_PARAM) cJSON_AddBoolToObject(item, "decay", t->decay);
-    cJSON_AddItemToArray(tensors, item);
+        *tensors = cJSON_AddArrayToObject(out, "tensors"),
+        *plans = cJSON_AddArrayToObject(out, "plans");
+  if (p->height)
+    snprintf(size, sizeof size, ", %lldx%lld", (long long)p->height, (long long)p->width);
+  doc_say(d, 4, "  %s, batch %lld%s, %s parameters", role, (long long)p->batch, size,
+          cli_grouped(n_params(p), number, sizeof number));
+  add_tensors(d, tensors, p, list_params);
+  for (int i = 0; i < p->n_codes; i++) {
+    doc_append(targets, cJSON_CreateString(p->codes[i].cpu));
+    doc_say(d, 6, "    %-20s %d kernels, workspace %.1f MiB", p->codes[i].cpu,
+            p->codes[i].n_kernels, (double)p->codes[i].workspace_bytes / 1048576);
   }
-  return out;
+  for (int i = 0; i < p->n_plans; i++) {
+    doc_append(plans, cJSON_CreateString(p->plans[i].arch ? p->plans[i].arch : "all"));
+    add_plan(d, a, p, i);
+  }
+  for (int i = 0; i < p->n_images; i++) doc_append(targets, cJSON_CreateString(p->images[i].arch));
 }
 
-static void show_json(const vtb_manifest *m) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "model", m->model);
-  cJSON_AddStringToObject(out, "compiler", m->compiler);
-  cJSON_AddNumberToObject(out, "format", VTB_ARTEFACT_FORMAT);
-  cJSON_AddStringToObject(out, "precision", m->precision);
-  if (m->nvrtc) cJSON_AddStringToObject(out, "nvrtc", m->nvrtc);
-  cJSON_AddNumberToObject(out, "weight_bytes", (double)m->weights.bytes);
-  cJSON *meta = cJSON_AddObjectToObject(out, "meta"),
-        *programs = cJSON_AddArrayToObject(out, "programs");
-  for (int i = 0; i < m->n_meta; i++)
-    cJSON_AddStringToObject(meta, m->meta[i].key, m->meta[i].value);
-  for (int i = 0; i < m->n_programs; i++)
-    cJSON_AddItemToArray(programs, program_json(&m->programs[i]));
-  cli_print_json(out);
-}
-
-void cli_built_show(const char *path, const vtb_artefact *a, bool list_params, bool json) {
+void cli_built_show(const char *path, const vtb_artefact *a, bool list_params) {
   const vtb_manifest *m = vtb_artefact_manifest(a);
-  if (json) {
-    show_json(m);
-    return;
+  doc *d = doc_new(doc_object(F("model", m->model), F("compiler", m->compiler),
+                              F("format", VTB_ARTEFACT_FORMAT), F("precision", m->precision),
+                              K("nvrtc", m->nvrtc), F("weight_bytes", m->weights.bytes)));
+  cJSON *meta = cJSON_AddObjectToObject(d->json, "meta"),
+        *programs = cJSON_AddArrayToObject(d->json, "programs");
+  doc_say(d, 4, "%s: %s, built by vertebra %s (format %d)", path, m->model, m->compiler,
+          VTB_ARTEFACT_FORMAT);
+  for (int i = 0; i < m->n_meta; i++) {
+    doc_put(meta, F(m->meta[i].key, m->meta[i].value));
+    doc_say(d, 19, "  %-16s %s", m->meta[i].key, m->meta[i].value);
   }
-  printf("%s: %s, built by vertebra %s (format %d)\n", path, m->model, m->compiler,
-         VTB_ARTEFACT_FORMAT);
-  for (int i = 0; i < m->n_meta; i++) printf("  %-16s %s\n", m->meta[i].key, m->meta[i].value);
-  if (m->nvrtc) printf("  %-16s %s by %s\n", "CUDA", m->precision, m->nvrtc);
+  if (m->nvrtc) doc_say(d, 19, "  %-16s %s by %s", "CUDA", m->precision, m->nvrtc);
   if (m->weights.bytes)
-    printf("  %-16s %.1f MiB\n", "weights", (double)m->weights.bytes / 1048576);
+    doc_say(d, 19, "  %-16s %.1f MiB", "weights", (double)m->weights.bytes / 1048576);
   else
-    printf("  %-16s none in the file\n", "weights");
-  for (int i = 0; i < m->n_programs; i++) print_program(a, &m->programs[i], list_params);
+    doc_say(d, 19, "  %-16s none in the file", "weights");
+  for (int i = 0; i < m->n_programs; i++) add_program(d, programs, a, &m->programs[i], list_params);
+  cli_tell(d);
 }

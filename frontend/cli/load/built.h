@@ -16,6 +16,6 @@ VTB_MUST_USE vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role rol
                                           const cli_model_options *o, int64_t batch,
                                           vtb_program **program);
 /* `vertebra check FILE`. */
-void cli_built_show(const char *path, const vtb_artefact *a, bool list_params, bool json);
+void cli_built_show(const char *path, const vtb_artefact *a, bool list_params);
 
 #endif

@@ -19,11 +19,8 @@ typedef struct cli_part_options {
 /* `said` gets the lines of what was decided. Errors are printed. */
 VTB_MUST_USE vtb_status cli_checkpoint_open(const char *path, const cli_part_options *o,
                                             vtb_weights **out, vtb_strbuf *said);
-/* "5,717,416 numbers in 152 tensors, 22.9 MB: 150 F32, 2 I64" */
-void cli_checkpoint_totals(const vtb_weights *w, vtb_strbuf *out);
-/* The same, and the lines of `said`, as members of an object. */
-void cli_checkpoint_totals_json(const vtb_weights *w, const vtb_strbuf *said, cJSON *into);
-/* "  line\n" of each line. */
-void cli_checkpoint_print_said(const vtb_strbuf *said, FILE *f);
+/* What it holds, and the lines of `said`: "FILE: 152 tensors, 5,717,416 numbers, 22.9 MB: 150 F32,
+ * 2 I64". */
+void cli_checkpoint_tell(const char *path, const vtb_weights *w, const vtb_strbuf *said, doc *d);
 
 #endif

@@ -75,7 +75,6 @@ typedef struct conversion {
   const char *model; /* whose names the tensors get; NULL: they keep theirs */
   cli_model_options options;
   cli_load_options load; /* what of the model or the file may be missing */
-  bool json;
 } conversion;
 
 /* What the model is, so that nobody need say it again: the options, and what IN says besides. */
@@ -115,23 +114,13 @@ static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf 
 
 static void report(const conversion *c, const vtb_weights *w, int64_t changed,
                    const vtb_strbuf *said) {
-  vtb_strbuf totals = {0};
-  if (c->json) {
-    cJSON *all = cJSON_CreateObject();
-    cJSON_AddStringToObject(all, "from", c->in);
-    cJSON_AddStringToObject(all, "to", c->out);
-    cli_checkpoint_totals_json(w, said, all);
-    cJSON_AddNumberToObject(all, "n_converted", (double)changed);
-    cli_print_json(all);
-    return;
-  }
-  cli_checkpoint_totals(w, &totals);
-  printf("%s: %s\n", c->out, totals.at);
-  cli_checkpoint_print_said(said, stdout);
+  doc *d = doc_new(doc_object(F("from", c->in), F("to", c->out)));
+  cli_checkpoint_tell(c->out, w, said, d);
+  doc_put(d->json, F("n_converted", changed));
   if (c->to)
-    printf("  %lld of %zu tensors converted to %s\n", (long long)changed, w->n,
-           vtb_elem_name(*c->to));
-  vtb_strbuf_free(&totals);
+    doc_say(d, 4, "  %lld of %zu tensors converted to %s", (long long)changed, w->n,
+            vtb_elem_name(*c->to));
+  cli_tell(d);
 }
 
 static vtb_status run(const conversion *c) {
@@ -177,8 +166,7 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
        "parameters that IN lacks get their initial values"},
       {"--allow-unused", CLI_FLAG, &c.load.allow_unused, NULL,
        "IN may have tensors that the model lacks"},
-      {"--dtype", CLI_STR, &type, "T", "floating-point tensors as f32, f16 or bf16"},
-      {"--json", CLI_FLAG, &c.json, NULL, "machine-readable output"}};
+      {"--dtype", CLI_STR, &type, "T", "floating-point tensors as f32, f16 or bf16"}};
   cli_list files = {0};
   int parsed = cli_parse("convert", opts, CLI_COUNT(opts), argc, argv, &files);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;

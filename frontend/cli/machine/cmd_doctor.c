@@ -82,7 +82,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
   if (rest.n) return cli_usage_error("doctor", "takes no arguments");
 
-  if (ranks) return cli_doctor_ranks(json);
+  if (ranks) return cli_doctor_ranks();
 
   finding list[] = {{"processor", true, true, ""},       {"threads", true, true, ""},
                     {"models", false, true, ""},         {"fashion-mnist", false, false, ""},
@@ -104,26 +104,19 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   probe(&list[10], vtb_link_probe);
   probe(&list[11], vtb_ranks_probe_mpi);
 
-  int n = sizeof list / sizeof *list;
   bool healthy = true;
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "version", VTB_VERSION);
-  for (int i = 0; i < n; i++) {
-    healthy &= list[i].ok || !list[i].needed;
-    if (!json)
-      cli_printf(24, "%-14s %-8s %s", list[i].name,
-                 list[i].ok       ? "ok"
-                 : list[i].needed ? "MISSING"
-                                  : "absent",
-                 list[i].text);
-    cJSON *item = cJSON_AddObjectToObject(out, list[i].name);
-    cJSON_AddBoolToObject(item, "ok", list[i].ok);
-    cJSON_AddBoolToObject(item, "needed", list[i].needed);
-    cJSON_AddStringToObject(item, "text", list[i].text);
+  doc *d = doc_new(doc_object(F("version", VTB_VERSION)));
+  for (int i = 0; i < CLI_COUNT(list); i++) {
+    const finding *f = &list[i];
+    healthy &= f->ok || !f->needed;
+    doc_say(d, 24, "%-14s %-8s %s", f->name,
+            f->ok       ? "ok"
+            : f->needed ? "MISSING"
+                        : "absent",
+            f->text);
+    doc_put(d->json, F(f->name, doc_object(F("ok", f->ok), F("needed", f->needed),
+                                           F("text", (const char *)f->text))));
   }
-  if (json)
-    cli_print_json(out);
-  else
-    cJSON_Delete(out);
+  cli_tell(d);
   return healthy ? VTB_OK : VTB_E_DEVICE;
 }

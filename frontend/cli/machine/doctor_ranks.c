@@ -4,6 +4,7 @@
 #include "frontend/cli/machine/doctor_ranks.h"
 #include "runtime/ranks/ranks.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -124,65 +125,67 @@ static double rate(int64_t bytes, double seconds) {
   return seconds > 0 ? (double)bytes / seconds / 1e9 : 0;
 }
 
-static const char *size_text(int64_t bytes, char out[24]) {
+static const char *write_size(double bytes, char *out, size_t size) {
   if (bytes >= 1 << 20)
-    snprintf(out, 24, "%lld MB", (long long)(bytes >> 20));
+    snprintf(out, size, "%.0f MB", bytes / (1 << 20));
+  else if (bytes > 0)
+    snprintf(out, size, "%.0f KB", bytes / (1 << 10));
   else
-    snprintf(out, 24, "%lld KB", (long long)(bytes >> 10));
+    snprintf(out, size, "one number");
   return out;
 }
 
-static void print(const visit *v, const char *mpi) {
-  char size[24];
-  if (v->n > 1)
-    cli_printf(2, "%d ranks talk to each other, by %s", v->n, mpi);
-  else
-    cli_printf(2, "1 rank, begun by %s: it has nobody to talk to (mpirun -n 2 ...)", mpi);
-  printf("\n  rank   process  threads  version   sends to all others  host\n");
+static void add_ranks(const visit *v, doc *d) {
+  static const doc_column columns[] = {
+      {"rank", "rank", .width = 4},
+      {.key = "host"},
+      {"process", "process", .width = 8},
+      {"threads", "threads", .width = 7},
+      {"version", "version", .width = -8},
+      {.key = "copy_bytes"},
+      {.key = "copy_seconds"},
+      {.heading = "sends to all others", .width = -20, .format = "%.2f GB/s", .none = "-"},
+      {.heading = "host", .width = -1},
+  };
+  const int64_t copied = v->n > 1 ? 4 << 20 : 0;
+  doc_table *t = DOC_TABLE(d, cJSON_AddArrayToObject(d->json, "ranks"), columns);
+  t->indent = 2;
   for (int q = 0; q < v->n; q++) {
     const member *m = &v->members[q];
-    char sends[32] = "-";
-    if (v->n > 1)
-      snprintf(sends, sizeof sends, "%.2f GB/s",
-               rate((int64_t)(v->n - 1) * (4 << 20), v->sends[q]));
-    printf("  %4d  %8d  %7d  %-8s  %-20s ", q, m->process, m->threads, m->version, sends);
-    cli_print_name(m->host, 0);
-    printf("\n");
+    doc_row(d, t, V(q), V(m->host), V(m->process), V(m->threads), V(m->version), V(copied),
+            V(copied ? v->sends[q] : 0.0),
+            V(copied ? rate((v->n - 1) * copied, v->sends[q]) : (double)NAN), V(m->host));
   }
-  if (v->n < 2) return;
-  printf("\n  sum over all of        time       rate\n");
-  printf("  one number     %9.3f ms\n", v->latency * 1e3);
-  for (int s = 0; s < N_SIZES; s++)
-    printf("  %-12s   %9.3f ms  %6.2f GB/s\n", size_text(sizes[s], size), v->seconds[s] * 1e3,
-           rate(sizes[s], v->seconds[s]));
 }
 
-static void print_json(const visit *v, const char *mpi) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "mpi", mpi);
-  cJSON_AddNumberToObject(out, "n_ranks", v->n);
-  cJSON_AddNumberToObject(out, "latency_seconds", v->latency);
-  cJSON *ranks = cJSON_AddArrayToObject(out, "ranks");
-  for (int q = 0; q < v->n; q++) {
-    const member *m = &v->members[q];
-    cJSON *item = cJSON_CreateObject();
-    cJSON_AddItemToArray(ranks, item);
-    cJSON_AddNumberToObject(item, "rank", q);
-    cJSON_AddStringToObject(item, "host", m->host);
-    cJSON_AddNumberToObject(item, "process", m->process);
-    cJSON_AddNumberToObject(item, "threads", m->threads);
-    cJSON_AddStringToObject(item, "version", m->version);
-    cJSON_AddNumberToObject(item, "copy_bytes", v->n > 1 ? 4 << 20 : 0);
-    cJSON_AddNumberToObject(item, "copy_seconds", v->n > 1 ? v->sends[q] : 0);
+static void add_sums(const visit *v, doc *d) {
+  static const doc_column columns[] = {
+      {.heading = "sum over all of", .width = -12, .write = write_size},
+      {.heading = "time", .width = 12, .format = "%.3f ms", .scale = 1e3},
+      {.heading = "rate", .width = 11, .format = "%.2f GB/s"},
+  };
+  cJSON *sums = cJSON_AddArrayToObject(d->json, "sums");
+  if (v->n < 2) return;
+  doc_say(d, 0, "%s", "");
+  doc_table *t = DOC_TABLE(d, NULL, columns);
+  t->indent = 2;
+  doc_row(d, t, V(0), V(v->latency), V((double)NAN));
+  for (int s = 0; s < N_SIZES; s++) {
+    doc_item(sums, F("bytes", sizes[s]), F("seconds", v->seconds[s]));
+    doc_row(d, t, V(sizes[s]), V(v->seconds[s]), V(rate(sizes[s], v->seconds[s])));
   }
-  cJSON *sums = cJSON_AddArrayToObject(out, "sums");
-  for (int s = 0; s < N_SIZES && v->n > 1; s++) {
-    cJSON *item = cJSON_CreateObject();
-    cJSON_AddItemToArray(sums, item);
-    cJSON_AddNumberToObject(item, "bytes", (double)sizes[s]);
-    cJSON_AddNumberToObject(item, "seconds", v->seconds[s]);
-  }
-  cli_print_json(out);
+}
+
+static void tell(const visit *v, const char *mpi) {
+  doc *d = doc_new(doc_object(F("mpi", mpi), F("n_ranks", v->n), F("latency_seconds", v->latency)));
+  if (v->n > 1)
+    doc_say(d, 2, "%d ranks talk to each other, by %s", v->n, mpi);
+  else
+    doc_say(d, 2, "1 rank, begun by %s: it has nobody to talk to (mpirun -n 2 ...)", mpi);
+  doc_say(d, 0, "%s", "");
+  add_ranks(v, d);
+  add_sums(v, d);
+  cli_tell(d);
 }
 
 /* Ranks of several versions could not train together. */
@@ -199,7 +202,7 @@ static void warn(void *user, const char *text) {
   cli_say("%s", text);
 }
 
-vtb_status cli_doctor_ranks(bool json) {
+vtb_status cli_doctor_ranks(void) {
   vtb_error err = {0};
   visit v = {0};
   if (!vtb_ranks_launched(NULL))
@@ -216,10 +219,7 @@ vtb_status cli_doctor_ranks(bool json) {
   if (status == VTB_OK && v.rank == 0) {
     vtb_strbuf mpi = {0};
     (void)vtb_ranks_probe_mpi(&mpi);
-    if (json)
-      print_json(&v, vtb_strbuf_text(&mpi));
-    else
-      print(&v, vtb_strbuf_text(&mpi));
+    tell(&v, vtb_strbuf_text(&mpi));
     vtb_strbuf_free(&mpi);
   }
   if (status != VTB_OK) {

@@ -5,6 +5,6 @@
 #include "runtime/base/base.h"
 
 /* Every process of a job calls it; rank 0 prints. */
-vtb_status cli_doctor_ranks(bool json);
+vtb_status cli_doctor_ranks(void);
 
 #endif

@@ -1,4 +1,5 @@
 #include "frontend/cli/say/progress.h"
+#include "frontend/document/wrap.h"
 
 #include "runtime/base/utf8.h"
 
@@ -37,33 +38,10 @@ const char *cli_duration(double seconds, char *buf, size_t size) {
   return buf;
 }
 
-/* "something lo..." */
-static void put_cut(vtb_strbuf *out, const char *text, size_t n, int columns) {
-  vtb_strbuf_write(out, text, vtb_text_fit(text, n, columns - 3));
-  vtb_strbuf_puts(out, "...");
-}
-
 void cli_line_put(const cli_line *l, int columns, vtb_strbuf *out) {
-  enum { LEAST = 8 };
-  int used = 0;
-  vtb_strbuf field = VTB_CHECKED_STRBUF;
-  for (int i = 0; i < l->n; i++) {
-    field.n = 0;
-    vtb_text_visible(&field, l->field[i], strlen(l->field[i]));
-    const char *text = vtb_strbuf_text(&field);
-    while (i + 1 == l->n && field.n && text[field.n - 1] == ' ') field.n--;
-    int width = vtb_text_columns(text, field.n), gap = i ? 2 : 0, room = columns - used - gap;
-    bool fits = columns == 0 || width <= room;
-    if (!fits && i && !(l->cut && room >= LEAST)) break;
-    vtb_strbuf_puts(out, i ? "  " : "");
-    if (fits)
-      vtb_strbuf_write(out, text, field.n);
-    else
-      put_cut(out, text, field.n, room);
-    used += gap + width;
-    if (!fits) break;
-  }
-  vtb_strbuf_free(&field);
+  const char *fields[CLI_LINE_FIELDS];
+  for (int i = 0; i < l->n; i++) fields[i] = l->field[i];
+  doc_put_line(out, fields, l->n, columns, 2, l->cut);
 }
 
 void cli_line_print(const cli_line *l) {

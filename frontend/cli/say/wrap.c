@@ -1,9 +1,9 @@
 /* Messages within the columns of a terminal. Lines of source stay as they are: their carets point
  * up. What goes to a file or another program is not broken, unless COLUMNS is set. */
 #include "frontend/cli/cli.h"
+#include "frontend/document/wrap.h"
 #include "runtime/base/utf8.h"
 
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,61 +27,6 @@ static bool is_excerpt(const char *line) {
   return c > line && strncmp(c, " | ", 3) == 0;
 }
 
-/* Columns of n bytes, without what sets colours. */
-static int width_of(const char *text, size_t n) {
-  int width = 0;
-  for (size_t i = 0; i < n;) {
-    size_t plain = 0;
-    while (i + plain < n && text[i + plain] != '\033') plain++;
-    width += vtb_text_columns(text + i, plain);
-    i += plain;
-    while (i < n && text[i] != 'm') i++;
-    i += i < n;
-  }
-  return width;
-}
-
-/* A word that no line has room for, cut at the columns; returns the column behind it. */
-static int put_pieces(vtb_strbuf *out, const char *word, size_t n, int columns, int at,
-                      int indent) {
-  while (at + vtb_text_columns(word, n) > columns) {
-    size_t fits = vtb_text_fit(word, n, columns - at);
-    if (fits == 0 && at <= indent) break;
-    vtb_strbuf_write(out, word, fits);
-    vtb_strbuf_printf(out, "\n%*s", indent, "");
-    word += fits;
-    n -= fits;
-    at = indent;
-  }
-  vtb_strbuf_write(out, word, n);
-  return at + vtb_text_columns(word, n);
-}
-
-/* From column `at` on. cut: also words that are wider than a line. */
-static void put_line(vtb_strbuf *out, const char *line, size_t n, int columns, int at, int indent,
-                     bool cut) {
-  for (size_t i = 0; i < n;) {
-    size_t blanks = 0, word = 0;
-    while (i + blanks < n && line[i + blanks] == ' ') blanks++;
-    while (i + blanks + word < n && line[i + blanks + word] != ' ') word++;
-    int width = width_of(line + i + blanks, word);
-    if (at > indent && word && at + (int)blanks + width > columns) {
-      vtb_strbuf_printf(out, "\n%*s", indent, "");
-      at = indent;
-    } else {
-      vtb_strbuf_write(out, line + i, blanks);
-      at += (int)blanks;
-    }
-    if (cut && at + width > columns) {
-      at = put_pieces(out, line + i + blanks, word, columns, at, indent);
-    } else {
-      vtb_strbuf_write(out, line + i + blanks, word);
-      at += width;
-    }
-    i += blanks + word;
-  }
-}
-
 void cli_print_wrapped(FILE *f, const char *text) {
   int columns = cli_columns(f);
   vtb_strbuf out = {0};
@@ -90,7 +35,7 @@ void cli_print_wrapped(FILE *f, const char *text) {
     if (columns == 0 || is_excerpt(text))
       vtb_strbuf_write(&out, text, n);
     else
-      put_line(&out, text, n, columns, 0, INDENT, false);
+      doc_wrap(&out, text, n, columns, 0, INDENT, false);
     if (text[n]) vtb_strbuf_putc(&out, '\n');
     text += n + (text[n] != '\0');
   }
@@ -101,7 +46,7 @@ void cli_print_wrapped(FILE *f, const char *text) {
 void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent) {
   vtb_strbuf out = {0};
   cli_progress_clear();
-  put_line(&out, text, strlen(text), columns ? columns : INT_MAX, at, indent, true);
+  doc_wrap(&out, text, strlen(text), columns, at, indent, true);
   fprintf(f, "%s\n", vtb_strbuf_text(&out));
   vtb_strbuf_free(&out);
 }
@@ -159,4 +104,8 @@ const char *cli_grouped(int64_t n, char *buf, size_t size) {
   }
   buf[k] = 0;
   return buf;
+}
+
+const char *cli_write_grouped(double n, char *buf, size_t size) {
+  return cli_grouped((int64_t)n, buf, size);
 }

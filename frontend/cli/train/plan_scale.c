@@ -251,17 +251,6 @@ static vtb_status bend(scale_plan *p, int64_t *ranks, vtb_scaling_point *at) {
   return VTB_OK;
 }
 
-static void print_points(const scale_plan *p, const points *list) {
-  printf("%6s %5s %8s %9s %10s %6s %7s %7s %s\n", "ranks", "nodes", "batch", "ms", "images/s",
-         "ideal", "sums ms", "waits", "costs most");
-  for (size_t i = 0; i < list->n; i++) {
-    const vtb_scaling_point *at = &list->at[i];
-    printf("%6.0f %5.0f %8.0f %9.2f %10.0f %4.0f %% %7.2f %7.2f %s\n", at->ranks, at->nodes,
-           at->images, 1e3 * at->seconds, at->images / at->seconds, 100 * of_ideal(p, at),
-           1e3 * at->exchange, 1e3 * (at->exposed + at->slowed + at->spread), costs_most(p, at));
-  }
-}
-
 /* ---- what is told ---------------------------------------------------------------------------- */
 
 typedef struct scale_report {
@@ -279,58 +268,53 @@ static void summarise(const scale_plan *p, scale_report *r) {
   for (int i = 0; i < s->n_buckets; i++) r->gradients += s->buckets[i].bytes;
 }
 
-static void print_text(const scale_plan *p, const scale_report *r) {
-  cli_printf(0,
-             "%s on %s, %lld images a rank: %.4g ms alone (%s), %.3g MB in %d buckets are summed",
-             p->what, p->machine, (long long)p->per_rank, r->ms,
-             p->measured ? "timed" : "estimated", 1e-6 * r->gradients, r->buckets);
-  cli_printf(0, "links: %s%s", p->links.what, p->measured ? "" : " (data sheets, not measured)");
-  cli_printf(0, "\n%lld images a rank, on more ranks more in all:", (long long)p->per_rank);
-  print_points(p, &r->held);
-  if (r->bends)
-    cli_printf(0, "below %.0f %% of ideal from %lld ranks on: %s", 100 * BENT, (long long)r->bends,
-               costs_most(p, &r->bent));
-  else
-    cli_printf(0, "above %.0f %% of ideal up to %d ranks", 100 * BENT, MOST_RANKS);
-  cli_printf(0, "\n%lld images in all, fewer a rank: the same experiment%s", (long long)p->batch,
-             r->shared.n ? ":" : ", which none of these ranks can share");
-  if (r->shared.n) print_points(p, &r->shared);
-}
-
-static cJSON *points_json(const scale_plan *p, const points *list) {
-  cJSON *out = cJSON_CreateArray();
+static void add_points(const scale_plan *p, doc *d, const char *name, const points *list) {
+  static const doc_column columns[] = {
+      {"ranks", "ranks", .width = 6},
+      {"nodes", "nodes", .width = 5},
+      {"batch", "batch", .width = 8},
+      {"ms", "ms", .width = 9, .format = "%.2f"},
+      {"images_per_second", "images/s", .width = 10},
+      {"of_ideal", "ideal", .width = 6, .format = "%.0f %%", .scale = 100},
+      {"sums_ms", "sums ms", .width = 7, .format = "%.2f"},
+      {.key = "exposed_ms"},
+      {.key = "slowed_ms"},
+      {.key = "spread_ms"},
+      {.heading = "waits", .width = 7, .format = "%.2f"},
+      {"costs_most", "costs most", .width = -1},
+  };
+  doc_table *t = DOC_TABLE(d, cJSON_AddArrayToObject(d->json, name), columns);
+  t->gap = 1;
   for (size_t i = 0; i < list->n; i++) {
     const vtb_scaling_point *at = &list->at[i];
-    cJSON *row = cJSON_CreateObject();
-    cJSON_AddNumberToObject(row, "ranks", at->ranks);
-    cJSON_AddNumberToObject(row, "nodes", at->nodes);
-    cJSON_AddNumberToObject(row, "batch", at->images);
-    cJSON_AddNumberToObject(row, "ms", 1e3 * at->seconds);
-    cJSON_AddNumberToObject(row, "images_per_second", at->images / at->seconds);
-    cJSON_AddNumberToObject(row, "of_ideal", of_ideal(p, at));
-    cJSON_AddNumberToObject(row, "sums_ms", 1e3 * at->exchange);
-    cJSON_AddNumberToObject(row, "exposed_ms", 1e3 * at->exposed);
-    cJSON_AddNumberToObject(row, "slowed_ms", 1e3 * at->slowed);
-    cJSON_AddNumberToObject(row, "spread_ms", 1e3 * at->spread);
-    cJSON_AddStringToObject(row, "costs_most", costs_most(p, at));
-    cJSON_AddItemToArray(out, row);
+    doc_row(d, t, V(at->ranks), V(at->nodes), V(at->images), V(1e3 * at->seconds),
+            V(at->images / at->seconds), V(of_ideal(p, at)), V(1e3 * at->exchange),
+            V(1e3 * at->exposed), V(1e3 * at->slowed), V(1e3 * at->spread),
+            V(1e3 * (at->exposed + at->slowed + at->spread)), V(costs_most(p, at)));
   }
-  return out;
 }
 
-static void print_json(const scale_plan *p, const scale_report *r) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "machine", p->machine);
-  cJSON_AddStringToObject(out, "links", p->links.what);
-  cJSON_AddNumberToObject(out, "batch_per_rank", (double)p->per_rank);
-  cJSON_AddNumberToObject(out, "ms_alone", r->ms);
-  cJSON_AddNumberToObject(out, "gradient_bytes", r->gradients);
-  cJSON_AddNumberToObject(out, "buckets", r->buckets);
-  cJSON_AddItemToObject(out, "same_batch_per_rank", points_json(p, &r->held));
-  cJSON_AddItemToObject(out, "same_batch", points_json(p, &r->shared));
-  if (r->bends) cJSON_AddNumberToObject(out, "bends_at", (double)r->bends);
-  if (r->bends) cJSON_AddStringToObject(out, "bends_for", costs_most(p, &r->bent));
-  cli_print_json(out);
+static void tell(const scale_plan *p, const scale_report *r) {
+  doc *d = doc_new(doc_object(F("machine", p->machine), F("links", p->links.what),
+                              F("batch_per_rank", p->per_rank), F("ms_alone", r->ms),
+                              F("gradient_bytes", r->gradients), F("buckets", r->buckets)));
+  doc_say(d, 0,
+          "%s on %s, %lld images a rank: %.4g ms alone (%s), %.3g MB in %d buckets are summed",
+          p->what, p->machine, (long long)p->per_rank, r->ms, p->measured ? "timed" : "estimated",
+          1e-6 * r->gradients, r->buckets);
+  doc_say(d, 0, "links: %s%s", p->links.what, p->measured ? "" : " (data sheets, not measured)");
+  doc_say(d, 0, "\n%lld images a rank, on more ranks more in all:", (long long)p->per_rank);
+  add_points(p, d, "same_batch_per_rank", &r->held);
+  if (r->bends)
+    doc_say(d, 0, "below %.0f %% of ideal from %lld ranks on: %s", 100 * BENT, (long long)r->bends,
+            costs_most(p, &r->bent));
+  else
+    doc_say(d, 0, "above %.0f %% of ideal up to %d ranks", 100 * BENT, MOST_RANKS);
+  doc_say(d, 0, "\n%lld images in all, fewer a rank: the same experiment%s", (long long)p->batch,
+          r->shared.n ? ":" : ", which none of these ranks can share");
+  add_points(p, d, "same_batch", &r->shared);
+  if (r->bends) doc_put(d->json, F("bends_at", r->bends), F("bends_for", costs_most(p, &r->bent)));
+  cli_tell(d);
 }
 
 vtb_status plan_scale(const char *what, const train_options *o, const char *counts) {
@@ -343,7 +327,7 @@ vtb_status plan_scale(const char *what, const train_options *o, const char *coun
   if (status == VTB_OK) status = bend(&p, &r.bends, &r.bent);
   if (status == VTB_OK) status = hold_all(&p, &r.shared);
   if (status == VTB_OK) summarise(&p, &r);
-  if (status == VTB_OK) (cli_json() ? print_json : print_text)(&p, &r);
+  if (status == VTB_OK) tell(&p, &r);
   for (int i = 0; i < p.n_steps; i++) plan_step_free(&p.steps[i].step);
   vtb_vec_free(&r.held);
   vtb_vec_free(&r.shared);
