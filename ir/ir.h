@@ -293,6 +293,8 @@ void vtb_inst_unlink(vtb_inst *inst);
 void vtb_inst_move_before(vtb_inst *inst, vtb_inst *pos); /* pos NULL: to the end */
 /* The only way to change an operand: the value learns of its reader. */
 void vtb_inst_set_operand(vtb_inst *inst, int at, vtb_value *v);
+/* Wherever inst reads `old` it reads `with`. */
+void vtb_inst_replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with);
 /* One more behind the others, of a call with a result whose function has got an argument or a
  * return; the module's own. */
 void vtb_inst_add_operand(vtb_inst *inst, vtb_value *v);

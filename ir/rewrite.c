@@ -78,7 +78,7 @@ bool vtb_is_splat(const vtb_inst *i) {
 
 static bool is_linked(const vtb_inst *inst) { return inst->prev || inst->func->first == inst; }
 
-static void replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with) {
+void vtb_inst_replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with) {
   for (int i = 0; i < inst->n_operands; i++)
     if (inst->operands[i] == old) vtb_inst_set_operand(inst, i, with);
 }
@@ -91,7 +91,7 @@ void vtb_replace_all(vtb_value *old, vtb_value *with) {
   for (int r = 0; r < old->n_readers; r++) {
     vtb_inst *inst = old->readers[r];
     if (is_linked(inst))
-      replace_operand(inst, old, with);
+      vtb_inst_replace_operand(inst, old, with);
     else
       old->readers[kept++] = inst;
   }

@@ -6,7 +6,6 @@
 #include "ir/checks.h"
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const vtb_pass table[] = {
@@ -40,15 +39,13 @@ const vtb_pass *vtb_pass_find(const char *name) {
 
 typedef struct stage {
   const vtb_pass *pass;
-  char *options; /* NULL if none */
+  const char *options; /* NULL if none */
   double seconds;
 } stage;
-typedef VTB_VEC(stage) stages;
-
-static void free_stages(stages *s) {
-  for (size_t i = 0; i < s->n; i++) vtb_free(s->at[i].options);
-  vtb_vec_free(s);
-}
+typedef struct stages {
+  vtb_arena memory;
+  VTB_VEC(stage) list;
+} stages;
 
 static vtb_status unknown_pass(const char *name, vtb_error *err) {
   const char *names[N_PASSES];
@@ -59,32 +56,23 @@ static vtb_status unknown_pass(const char *name, vtb_error *err) {
   return vtb_fail(err, VTB_E_USAGE, "no pass is named \"%s\"", name);
 }
 
-static char *copy_text(const char *s, size_t n) {
-  char *copy = vtb_xmalloc(n + 1);
-  memcpy(copy, s, n);
-  copy[n] = '\0';
-  return copy;
-}
-
 /* One `name` or `name{options}` at *text, which moves behind it. */
 static vtb_status parse_stage(const char **text, stages *out, vtb_error *err) {
   const char *s = *text;
   size_t n = strcspn(s, ",{");
-  char *name = copy_text(s, n);
+  const char *name = vtb_arena_strndup(&out->memory, s, n);
   s += n;
   stage st = {.pass = vtb_pass_find(name)};
-  vtb_status status = st.pass ? VTB_OK : unknown_pass(name, err);
-  vtb_free(name);
-  if (status) return status;
+  if (!st.pass) return unknown_pass(name, err);
   if (*s == '{') {
     const char *end = strchr(s, '}');
     if (!end)
       return vtb_fail(err, VTB_E_USAGE, "the options of pass \"%s\" have no closing brace",
                       st.pass->name);
-    st.options = copy_text(s + 1, (size_t)(end - s - 1));
+    st.options = vtb_arena_strndup(&out->memory, s + 1, (size_t)(end - s - 1));
     s = end + 1;
   }
-  vtb_vec_push(out, st);
+  vtb_vec_put(&out->memory, &out->list, st);
   if (*s && *s != ',')
     return vtb_fail(err, VTB_E_USAGE, "a comma must follow pass \"%s\"", st.pass->name);
   *text = *s ? s + 1 : s;
@@ -148,9 +136,10 @@ static vtb_status run_stage(vtb_pass_context *c, const vtb_pipeline_options *o, 
 static void say_times(const stages *s, const vtb_pipeline_options *o) {
   double total = 0;
   vtb_strbuf text = {0};
-  for (size_t i = 0; i < s->n; i++) {
-    vtb_strbuf_printf(&text, "%-16s %9.3f ms\n", s->at[i].pass->name, 1e3 * s->at[i].seconds);
-    total += s->at[i].seconds;
+  for (size_t i = 0; i < s->list.n; i++) {
+    const stage *at = &s->list.at[i];
+    vtb_strbuf_printf(&text, "%-16s %9.3f ms\n", at->pass->name, 1e3 * at->seconds);
+    total += at->seconds;
   }
   vtb_strbuf_printf(&text, "%-16s %9.3f ms\n", "all passes", 1e3 * total);
   o->say(o->user, text.at);
@@ -167,8 +156,8 @@ vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, 
   vtb_status status = parse_pipeline(o->pipeline ? o->pipeline : own, &s, err);
   if (!status && (o->verify_each || vtb_checks()))
     status = vtb__verify(c->module, "before the passes", err);
-  for (size_t i = 0; i < s.n && !status; i++) status = run_stage(c, o, &s.at[i], err);
+  for (size_t i = 0; i < s.list.n && !status; i++) status = run_stage(c, o, &s.list.at[i], err);
   if (o->time && o->say) say_times(&s, o);
-  free_stages(&s);
+  vtb_arena_free(&s.memory);
   return status;
 }

@@ -67,6 +67,7 @@ vtb_type vtb__type_without(const vtb_type *t, int at);
 /* Axes of size 1, of x's dtype, but for those that x's come to: to[a], below 0: that one has size 1
  * (NULL: x's axes are the last). */
 vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank);
+vtb_value *vtb__among_ones(vtb_builder *b, vtb_value *x, const int *to, int rank);
 /* The call with n more operands behind its own, of `callee`. */
 vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n);
 

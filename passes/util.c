@@ -91,6 +91,11 @@ vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank) {
   return t;
 }
 
+vtb_value *vtb__among_ones(vtb_builder *b, vtb_value *x, const int *to, int rank) {
+  vtb_type t = vtb__type_among_ones(&x->type, to, rank);
+  return vtb_b_shaped(b, x, &t);
+}
+
 vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n) {
   vtb_value **all = VTB_SCRATCH(call->func, vtb_value *, call->n_operands + n);
   for (int o = 0; o < call->n_operands + n; o++)

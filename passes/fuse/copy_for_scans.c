@@ -73,9 +73,8 @@ static bool copy_for_readers(vtb_inst *i) {
       vtb_builder b = vtb__before(i);
       const vtb_inst *copy = vtb_inst_clone(&b, i, i->operands);
       any = true;
-      for (int o = 0; o < (*k)->n_operands; o++)
-        for (int s = 0; s < i->n_results; s++)
-          if ((*k)->operands[o] == i->results[s]) vtb_inst_set_operand(*k, o, copy->results[s]);
+      for (int s = 0; s < i->n_results; s++)
+        vtb_inst_replace_operand(*k, i->results[s], copy->results[s]);
     }
   return any;
 }

@@ -86,8 +86,7 @@ static void read_both(const fusing *s, vtb_inst *reader, const vtb__source *x) {
     vtb_inst_unlink(reader);
     return;
   }
-  for (int o = 0; o < reader->n_operands; o++)
-    if (reader->operands[o] == x->x) vtb_inst_set_operand(reader, o, wide);
+  vtb_inst_replace_operand(reader, x->x, wide);
 }
 
 void vtb__halve(const fusing *s) {

@@ -51,16 +51,12 @@ static bool has_shape_of(const vtb_inst *i, const vtb_inst *anchor) {
   return true;
 }
 
-bool vtb__word_elementwise(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                           const vtb_inst *member) {
-  (void)member;
+VTB__WORD(elementwise) {
   return vtb_type_equal(&at->type, &g->anchor->results[0]->type) && has_shape_of(i, g->anchor) &&
          vtb__group_add(g, i);
 }
 
-bool vtb__word_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  return member != g->anchor && vtb__word_elementwise(g, i, at, member);
-}
+VTB__WORD(sibling) { return member != g->anchor && vtb__word_elementwise(g, i, at, member); }
 
 /* ---- statistics of rows ---------------------------------------------------------------------- */
 
@@ -85,8 +81,7 @@ static bool is_row_parts(const vtb_inst *i) {
   return true;
 }
 
-bool vtb__word_row_parts(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)member;
+VTB__WORD(row_parts) {
   const vtb_inst *einsum = vtb__op_within(g->anchor, VTB_OP_einsum, VTB_KERNEL_PRODUCT);
   for (int m = 0; m < g->n; m++)
     if (is_row_parts(g->at[m])) return false;
@@ -118,7 +113,7 @@ static bool over_depth(const vtb_inst *sum, const vtb_inst *einsum, int which) {
   return true;
 }
 
-bool vtb__word_factor_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+VTB__WORD(factor_sum) {
   const vtb_inst *sum = sum_in(i);
   if (!sum || g->n > 1 || member != g->anchor) return false;
   for (int which = 0; which < 2; which++)
@@ -155,7 +150,7 @@ static bool sums_rows(const vtb_inst *i, int64_t channels) {
          vtb_type_count(&i->results[0]->type) == channels;
 }
 
-bool vtb__word_column_sum(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+VTB__WORD(column_sum) {
   int64_t channels = 0;
   int dy = adjoint_of(g->anchor, &channels);
   return g->n == 1 && member == g->anchor && sums_rows(i, channels) &&

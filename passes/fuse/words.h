@@ -17,8 +17,10 @@ typedef bool (*vtb__anchor)(const vtb_inst *i);
 typedef bool (*vtb__word)(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member);
 
 #define VTB__ANCHOR(name) bool vtb__anchor_##name(const vtb_inst *i);
+#define VTB__UNUSED __attribute__((unused))
 #define VTB__WORD(name)                                                                            \
-  bool vtb__word_##name(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member);
+  bool vtb__word_##name(VTB__UNUSED vtb__group *g, VTB__UNUSED vtb_inst *i,                        \
+                        VTB__UNUSED const vtb_value *at, VTB__UNUSED const vtb_inst *member)
 
 /* A product; one that is alone. */
 VTB__ANCHOR(product)
@@ -38,28 +40,28 @@ VTB__ANCHOR(maximum)
 VTB__ANCHOR(tiles)
 VTB__ANCHOR(tiles_adjoint) /* the way back of those of few tokens */
 
-VTB__WORD(turn)            /* what turns queries or keys, and their adjoints back (words_turns.c) */
-VTB__WORD(elementwise)     /* of the anchor's shape, all that it makes */
-VTB__WORD(sibling)         /* the same, of what is read beside the anchor */
-VTB__WORD(row_parts)       /* means and squares of the rows that it makes (fuse_norms.c) */
-VTB__WORD(factor_sum)      /* of a product's factor, over what the product sums over */
-VTB__WORD(column_sum)      /* of the adjoint that the anchor reads, over its rows */
-VTB__WORD(local)           /* what computes of a token and a few channels */
-VTB__WORD(local_sibling)   /* the same, of a large value that a member reads */
-VTB__WORD(filter_gradient) /* of the convolution whose adjoint the anchor is */
-VTB__WORD(adjoint_maker)   /* what makes the adjoint that the group reads, for it alone */
-VTB__WORD(direction)       /* the same cell along another path, that reads rows in common */
-VTB__WORD(body)            /* elementwise, behind a scan by steps */
-VTB__WORD(private_body)    /* elementwise or a view, before it and for it alone */
-VTB__WORD(twin)            /* a scan of the same cell that the body reads, too */
-VTB__WORD(sums_of_columns) /* over samples and tokens, of what an adjoint makes */
-VTB__WORD(sums_beside)     /* the same, of what an adjoint reads */
-VTB__WORD(gates)           /* elementwise at a token, before or behind a running maximum */
-VTB__WORD(head_row)        /* elementwise and sums over a head's columns */
-VTB__WORD(gain)            /* a number a token that multiplies keys */
-VTB__WORD(gain_adjoint)    /* what is made of the adjoint of gained keys, with the gain */
-VTB__WORD(small_map)       /* products of small matrices that make rows of queries, keys, values */
-VTB__WORD(running_maximum) /* what makes decays and gains of gates */
+VTB__WORD(turn);          /* what turns queries or keys, and their adjoints back (words_turns.c) */
+VTB__WORD(elementwise);   /* of the anchor's shape, all that it makes */
+VTB__WORD(sibling);       /* the same, of what is read beside the anchor */
+VTB__WORD(row_parts);     /* means and squares of the rows that it makes (fuse_norms.c) */
+VTB__WORD(factor_sum);    /* of a product's factor, over what the product sums over */
+VTB__WORD(column_sum);    /* of the adjoint that the anchor reads, over its rows */
+VTB__WORD(local);         /* what computes of a token and a few channels */
+VTB__WORD(local_sibling); /* the same, of a large value that a member reads */
+VTB__WORD(filter_gradient); /* of the convolution whose adjoint the anchor is */
+VTB__WORD(adjoint_maker);   /* what makes the adjoint that the group reads, for it alone */
+VTB__WORD(direction);       /* the same cell along another path, that reads rows in common */
+VTB__WORD(body);            /* elementwise, behind a scan by steps */
+VTB__WORD(private_body);    /* elementwise or a view, before it and for it alone */
+VTB__WORD(twin);            /* a scan of the same cell that the body reads, too */
+VTB__WORD(sums_of_columns); /* over samples and tokens, of what an adjoint makes */
+VTB__WORD(sums_beside);     /* the same, of what an adjoint reads */
+VTB__WORD(gates);           /* elementwise at a token, before or behind a running maximum */
+VTB__WORD(head_row);        /* elementwise and sums over a head's columns */
+VTB__WORD(gain);            /* a number a token that multiplies keys */
+VTB__WORD(gain_adjoint);    /* what is made of the adjoint of gained keys, with the gain */
+VTB__WORD(small_map);       /* products of small matrices that make rows of queries, keys, values */
+VTB__WORD(running_maximum); /* what makes decays and gains of gates */
 
 /* ---- what several words ask ------------------------------------------------------------------ */
 

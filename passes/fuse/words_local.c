@@ -112,14 +112,9 @@ static bool takes(vtb__group *g, vtb_inst *i) {
   return vtb__group_add(g, i);
 }
 
-bool vtb__word_local(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)at, (void)member;
-  return takes(g, i);
-}
+VTB__WORD(local) { return takes(g, i); }
 
-bool vtb__word_local_sibling(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                             const vtb_inst *member) {
-  (void)member;
+VTB__WORD(local_sibling) {
   bool large = vtb_type_count(&at->type) * 2 >= vtb_type_count(&g->anchor->results[0]->type);
   return is_core(i) && large && takes(g, i);
 }
@@ -161,8 +156,7 @@ static bool same_convolution(const vtb_inst *dx, const vtb_inst *dw) {
   return vtb_streq(vtb_attr_str(dx, "path", ""), vtb_attr_str(dw, "path", ""));
 }
 
-bool vtb__word_filter_gradient(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                               const vtb_inst *member) {
+VTB__WORD(filter_gradient) {
   const vtb_inst *dx = adjoint_within(g->anchor),
                  *dw = vtb__op_within(i, VTB_OP_dwconv_dw, VTB_KERNEL_SUMS);
   return g->n == 1 && member == g->anchor && dw && vtb__operand_of(g->anchor, dx, 0) == at &&
@@ -200,8 +194,7 @@ static bool is_at_element(const vtb_inst *i) {
   return true;
 }
 
-bool vtb__word_adjoint_maker(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                             const vtb_inst *member) {
+VTB__WORD(adjoint_maker) {
   const vtb_inst *dx = adjoint_within(g->anchor);
   return g->n == 1 && member == g->anchor && vtb__operand_of(g->anchor, dx, 0) == at &&
          at->def == i && i->n_results == 1 && is_at_element(i) && vtb__group_reads_alone(g, i) &&

@@ -68,7 +68,7 @@ static bool is_of_row(const vtb_inst *x, const vtb_type *y) {
   }
 }
 
-bool vtb__word_head_row(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+VTB__WORD(head_row) {
   const vtb_type *y = &g->anchor->results[0]->type;
   vtb_kernel_kind kind = vtb_kernel_kind_of(i);
   if ((kind != VTB_KERNEL_LOOP && kind != VTB_KERNEL_ROW) || !is_row_shape(&at->type, y))
@@ -98,7 +98,7 @@ static bool is_gain_loop(const vtb_inst *loop) {
          is_row_shape(x, r) && is_row_shape(y, r);
 }
 
-bool vtb__word_gain(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+VTB__WORD(gain) {
   return member == g->anchor && at == g->anchor->operands[1] && at->def == i &&
          is_parallel(g->anchor) && is_gain_loop(i) && vtb__group_reads_alone(g, i) &&
          vtb__group_add(g, i);
@@ -137,8 +137,7 @@ static bool is_gain_adjoint(const vtb_inst *row, const vtb_value *d, const vtb_i
   return scaled && summed;
 }
 
-bool vtb__word_gain_adjoint(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                            const vtb_inst *member) {
+VTB__WORD(gain_adjoint) {
   vtb_inst *scan = g->anchor, *loop = scan->operands[1]->def;
   if (member != scan || at != scan->results[1] || !loop || !is_gain_loop(loop) ||
       vtb_kernel_kind_of(i) != VTB_KERNEL_ROW || i->n_results != 2 ||
@@ -212,8 +211,7 @@ static bool maps_are_alike(const vtb__group *g, const vtb_inst *map) {
   return true;
 }
 
-bool vtb__word_small_map(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)member;
+VTB__WORD(small_map) {
   if (!is_before_scan(g, i, at) || !maps_are_alike(g, i)) return false;
   map_reads_rows(g->func, i, &at->type);
   return vtb__group_add(g, i) && vtb__group_add(g, i->operands[0]->def);
@@ -255,8 +253,7 @@ static bool is_read_well(const vtb__group *g, const vtb_inst *gates, int r, cons
   return true;
 }
 
-bool vtb__word_running_maximum(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                               const vtb_inst *member) {
+VTB__WORD(running_maximum) {
   const vtb_inst *scan = g->anchor, *maximum = maximum_of(i);
   vtb_scan s = vtb_scan_of(scan);
   if (member != scan || at != scan->operands[3] || !maximum || !is_parallel(scan) ||

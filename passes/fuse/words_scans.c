@@ -35,8 +35,7 @@ static bool are_one_cell(const vtb_inst *a, const vtb_inst *b) {
   return share;
 }
 
-bool vtb__word_direction(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)at, (void)member;
+VTB__WORD(direction) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
     if (def && vtb__group_has(g, def)) return false;
@@ -85,8 +84,7 @@ static bool reads_tokens(const vtb__group *g, const vtb_inst *i) {
   return true;
 }
 
-bool vtb__word_body(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)at, (void)member;
+VTB__WORD(body) {
   if (!vtb__is_elementwise(i) || !reads_tokens(g, i)) return false;
   for (int r = 0; r < i->n_results; r++)
     if (vtb_type_count(&i->results[r]->type) != count_of(g)) return false;
@@ -99,9 +97,7 @@ static bool is_spread(const vtb_inst *i) {
   return i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose;
 }
 
-bool vtb__word_private_body(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                            const vtb_inst *member) {
-  (void)at, (void)member;
+VTB__WORD(private_body) {
   return (is_spread(i) || vtb__is_elementwise(i)) && vtb__group_reads_alone(g, i) &&
          vtb__group_add(g, i);
 }
@@ -123,7 +119,7 @@ static bool reads_scan(const vtb__group *g, const vtb_inst *i) {
   return false;
 }
 
-bool vtb__word_twin(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+VTB__WORD(twin) {
   at = vtb_behind_reshapes(at);
   return vtb__anchor_steps(i) && at->index == 0 && vtb__is_elementwise(member) &&
          reads_scan(g, member) && are_alike(g->anchor, i) && vtb__group_add(g, i);
@@ -148,9 +144,7 @@ static bool is_column_sums(const vtb_inst *i, const vtb_inst *scan, int64_t coun
   return true;
 }
 
-bool vtb__word_sums_of_columns(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                               const vtb_inst *member) {
-  (void)at, (void)member;
+VTB__WORD(sums_of_columns) {
   return is_column_sums(i, g->anchor, count_of(g)) && reads_tokens(g, i) && vtb__group_add(g, i);
 }
 
@@ -167,8 +161,7 @@ static bool reads_likewise(const vtb__group *g, const vtb_inst *i) {
   return true;
 }
 
-bool vtb__word_sums_beside(vtb__group *g, vtb_inst *i, const vtb_value *at,
-                           const vtb_inst *member) {
+VTB__WORD(sums_beside) {
   return vtb_type_count(&at->type) == count_of(g) && reads_likewise(g, i) &&
          vtb__word_sums_of_columns(g, i, at, member);
 }
@@ -207,8 +200,7 @@ static bool is_before(const vtb_inst *i, const vtb_inst *shift, const vtb_inst *
 }
 
 /* Elementwise at a token, of as many results as the scan has. */
-bool vtb__word_gates(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)at, (void)member;
+VTB__WORD(gates) {
   const vtb_inst *scan = g->anchor;
   int64_t count = vtb_type_count(&scan->results[0]->type);
   if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;

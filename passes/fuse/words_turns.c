@@ -171,8 +171,7 @@ static bool put_back(vtb__group *g, vtb_builder *b, vtb_value *dx, vtb_value *ol
   return room;
 }
 
-bool vtb__word_turn(vtb__group *g, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
-  (void)i;
+VTB__WORD(turn) {
   vtb_inst *attention = g->anchor;
   int o = at == attention->operands[1];
   bool grad = attention->op == VTB_OP_attention_grad;

@@ -27,9 +27,9 @@ RULE(reduce_sum) {
 
 /* How many samples the batch has, as a number. */
 static vtb_value *batch_size(vtb__gradient *g) {
-  const int64_t axis = 0;
   vtb_type t = VTB__F32({VTB_DYN, NULL});
-  return vtb_b_reduce(&g->b, VTB_OP_reduce_sum, vtb_b_splat(&g->b, 1, &t), &axis, 1, false);
+  return vtb_b_reduce(&g->b, VTB_OP_reduce_sum, vtb_b_splat(&g->b, 1, &t), (int64_t[]){0}, 1,
+                      false);
 }
 
 /* -(row-major index over the reduced axes), of a shape that broadcasts to x. Axes of the batch

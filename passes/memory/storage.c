@@ -425,16 +425,11 @@ static vtb_value *cast_parameter(vtb_value *v, vtb_dtype to, const char *name) {
   return vtb_b_cast(&b, v, to);
 }
 
-static void replace_operand(vtb_inst *i, const vtb_value *old, vtb_value *with) {
-  for (int o = 0; o < i->n_operands; o++)
-    if (i->operands[o] == old) vtb_inst_set_operand(i, o, with);
-}
-
 /* A copy of the parameter takes its place. */
 static void cast(storage *s, vtb_value *v) {
   if (!s->narrow[number_of(s, v)]) return;
   vtb_value *copy = cast_parameter(v, s->dtype, NULL);
-  for (vtb_inst *i = copy->def->next; i; i = i->next) replace_operand(i, v, copy);
+  for (vtb_inst *i = copy->def->next; i; i = i->next) vtb_inst_replace_operand(i, v, copy);
 }
 
 /* ---- parameters that the step changes -------------------------------------------------------- */
@@ -447,7 +442,7 @@ static vtb_inst *part_from_update(vtb_value *v) {
   if (!updated || !read) return NULL;
   vtb_value *copy = cast_parameter(v, VTB_F32, v->name);
   for (vtb_inst **r = readers; *r; r++)
-    if ((*r)->op != VTB_OP_update) replace_operand(*r, v, copy);
+    if ((*r)->op != VTB_OP_update) vtb_inst_replace_operand(*r, v, copy);
   return copy->def;
 }
 

@@ -7,10 +7,17 @@
 /* The axes of r->batch, r->tokens, r->heads that `lead` stands for, then dims. */
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank) {
   vtb_type t = {.dtype = VTB_F32};
-  if (lead == 3) t.dim[t.rank++] = r->batch, t.dim[t.rank++] = r->tokens;
+  if (lead >= 2) t.dim[t.rank++] = r->batch;
+  if (lead == 3) t.dim[t.rank++] = r->tokens;
   if (lead >= 1) t.dim[t.rank++] = r->heads;
   for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
   return t;
+}
+
+vtb_type vtb__ones_behind(const vtb_type *t, int lead) {
+  vtb_type ones = *t;
+  for (int a = lead; a < t->rank; a++) ones.dim[a] = (vtb_dim){.size = 1};
+  return ones;
 }
 
 /* The leading axes of x as they are (the head axis may be missing its size), then dims. */
@@ -23,12 +30,11 @@ vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int
 
 /* Step axes of size 1 in front, up to `rank`. */
 vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x, int rank) {
-  vtb_dim dims[VTB_MAX_RANK];
   if (x.rank >= rank) return x;
-  int extra = rank - x.rank;
-  for (int a = 0; a < rank; a++)
-    dims[a] = a < extra ? (vtb_dim){.size = 1} : x.v->type.dim[x.lead + a - extra];
-  x.v = vtb__rec_reshape(r, x, dims, rank);
+  vtb_type step = {.rank = x.rank};
+  memcpy(step.dim, x.v->type.dim + x.lead, (size_t)x.rank * sizeof *step.dim);
+  step = vtb__type_among_ones(&step, NULL, rank);
+  x.v = vtb__rec_reshape(r, x, step.dim, rank);
   x.rank = rank;
   return x;
 }

@@ -52,12 +52,6 @@ static bool gains_are_bounded(vtb__finder *d, const vtb__form *x) {
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-/* x on `axis` of a value of that rank. */
-static vtb_value *placed(vtb__finder *d, vtb_value *x, int axis, int rank) {
-  vtb_type t = vtb__type_among_ones(&x->type, &axis, rank);
-  return vtb_b_shaped(&d->b, x, &t);
-}
-
 static vtb__factor on_state(vtb_value *v, int axis) {
   vtb__factor f = {.v = v, .sign = 1};
   for (int a = 0; a < v->type.rank; a++) f.axis[a] = v->type.dim[a].size == 1 ? -1 : axis;
@@ -93,7 +87,8 @@ static vtb_value *new_argument(vtb__finder *d, const vtb__row *row) {
 static vtb_value *new_update(vtb__finder *d, vtb_value *a, const vtb__term *u, int n) {
   vtb__state *s = &d->r->states[d->state];
   int rank = s->type->rank;
-  vtb_value *now = vtb_b_binary(&d->b, VTB_OP_mul, s->old, placed(d, a, d->key, rank));
+  vtb_value *now =
+      vtb_b_binary(&d->b, VTB_OP_mul, s->old, vtb__among_ones(&d->b, a, &d->key, rank));
   for (int i = 0; i < n; i++) {
     vtb_value *v = vtb__term_value(&d->b, &u[i], rank);
     now = vtb_b_binary(&d->b, VTB_OP_add, now, v);
@@ -116,7 +111,7 @@ static vtb_value *line_value(vtb__finder *d, const vtb__form *x, const vtb_value
   }
   if (!v) v = vtb_b_constant(&d->b, 0);
   int axis = x->value < 0 ? 0 : x->value;
-  v = placed(d, v, axis, like->type.rank);
+  v = vtb__among_ones(&d->b, v, &axis, like->type.rank);
   return vtb_b_stretched(&d->b, v, &like->type);
 }
 

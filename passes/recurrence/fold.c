@@ -13,15 +13,6 @@
 #include "ir/fold.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
-/* [B, h, X...]: the type of a state, and [h, X...] or [X...] of a constant, with one head axis. */
-static vtb_type state_type(const vtb__rec *r, const vtb_type *step) {
-  vtb_type t = {.dtype = step->dtype, .rank = 2 + step->rank, .dim = {r->batch, r->heads}};
-  memcpy(t.dim + 2, step->dim, (size_t)step->rank * sizeof *t.dim);
-  return t;
-}
-
 /* The operands of the fold, and the callee's arguments for them as the lifted arguments of the
  * step. `r` builds inside the callee, where sequences have one token; `outer` beside the
  * recurrence. */
@@ -33,9 +24,7 @@ static void make_operands(vtb__rec *r, vtb_builder *outer, int64_t tokens, vtb_v
                            ? NULL
                            : r->inst->operands[is_state ? i : r->n_inits + i - r->n_states];
     int lead = is_state || is_seq ? 3 : given->type.rank == arg->type.rank ? 0 : 1;
-    vtb_type one = is_state ? state_type(r, &arg->type)
-                            : vtb__rec_type(r, lead, arg->type.dim, arg->type.rank),
-             all;
+    vtb_type one = vtb__rec_type(r, is_state ? 2 : lead, arg->type.dim, arg->type.rank), all;
     one.dtype = arg->type.dtype;
     all = one;
     if (is_seq) all.dim[1].size = tokens;
@@ -54,7 +43,7 @@ static void make_returns(vtb__rec *r, int n_states) {
   for (int i = 0; i < step->n_returns; i++) {
     vtb_value *v = step->returns[i];
     at[i] = vtb__rec_full(r, vtb__rec_lift(r, v), v->type.dim, v->type.rank);
-    vtb_type t = state_type(r, &v->type);
+    vtb_type t = vtb__rec_type(r, 2, v->type.dim, v->type.rank);
     if (i < n_states) at[i] = vtb_b_shaped(&r->b, at[i], &t);
   }
   vtb_func_set_returns(r->b.func, at, NULL, step->n_returns);
@@ -79,8 +68,8 @@ void vtb__rec_emit_fold(vtb__rec *r) {
   int n_states = r->n_states;
   vtb_value **operands = VTB_SCRATCH(r->step, vtb_value *, r->step->n_args);
   const char *name = vtb__text(r->step, "%s_step", r->inst->callee->name);
-  r->b = (vtb_builder){
-      .module = m, .func = vtb_func_new(m, name, VTB_FUNC_PLAIN, r->inst->span), .span = r->b.span};
+  vtb_func *step = vtb_func_new(m, name, VTB_FUNC_PLAIN, r->inst->span);
+  r->b = (vtb_builder){.module = m, .func = step, .span = r->b.span};
   r->tokens.size = 1;
   make_operands(r, &outer, tokens, operands);
   r->n_states = 0; /* from here on states are arguments like others */

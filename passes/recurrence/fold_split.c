@@ -402,8 +402,7 @@ static void replace_results(split *s, vtb__widen *w, const vtb_inst *made) {
 
 static void rebuild(split *s) {
   vtb__widen w = {.tokens = s->inst->operands[s->p.states]->type.dim[1], .varies = s->varies};
-  w.b = (vtb_builder){
-      .module = s->step->module, .func = s->inst->func, .before = s->inst, .span = s->inst->span};
+  w.b = vtb__before(s->inst);
   w.outer = VTB_SCRATCH(s->step, vtb_value *, s->n);
   give_arguments(s, &w);
   vtb_inst *made = build_fold(s, &w, make_loop(s));

@@ -163,9 +163,8 @@ static void turn_weights(tiled *t, vtb_inst *e, int w) {
 /* Weights that are read in their other order only. */
 static void drop_unused(tiled *t) {
   vtb_fold p = vtb_fold_of(t->fold);
-  int *uses = vtb__uses(t->step);
   for (int i = t->step->n_args; i-- > p.states + p.seqs;) {
-    if (uses[t->step->args[i]->id]) continue;
+    if (vtb_is_read(t->step->args[i])) continue;
     vtb_func_remove_arg(t->step, i);
     t->operands.n--;
     memmove(t->operands.at + i, t->operands.at + i + 1,
@@ -175,8 +174,7 @@ static void drop_unused(tiled *t) {
 
 static void tile_fold(vtb_inst *fold, vtb_func *step, int64_t tile) {
   tiled t = {.fold = fold, .step = step};
-  t.outer =
-      (vtb_builder){.module = step->module, .func = fold->func, .before = fold, .span = fold->span};
+  t.outer = vtb__before(fold);
   for (int i = 0; i < fold->n_operands; i++) vtb__put(step, &t.operands, fold->operands[i]);
   for (vtb_inst *e = step->first; e; e = e->next)
     for (int w = 0; w < 2 && e->op == VTB_OP_einsum; w++) turn_weights(&t, e, w);

@@ -21,22 +21,23 @@ void vtb__recurrent_only_help(vtb_diags *d) {
                    "state enters, plus outer products of what is read of it along one axis");
 }
 
-static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
-  vtb_diag_error(r->diags, VTB_DIAG_NOT_LINEAR, inst->span,
-                 "the update of state %s is not linear: `%s` %s", r->states[state].old->name,
-                 vtb__rec_text(r, inst), what);
+static bool refuse(vtb__rec *r, int code, const vtb_inst *inst, int state, const char *what) {
+  bool linear = code == VTB_DIAG_NOT_LINEAR;
+  vtb_diag_error(r->diags, code, inst->span, "the update of state %s is not %s: `%s` %s",
+                 r->states[state].old->name, linear ? "linear" : "diagonal", vtb__rec_text(r, inst),
+                 what);
   vtb__recurrent_only_help(r->diags);
   return false;
+}
+
+static bool nonlinear(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
+  return refuse(r, VTB_DIAG_NOT_LINEAR, inst, state, what);
 }
 
 static bool not_diagonal(vtb__rec *r, const vtb_inst *inst, int state, const char *what) {
   const vtb__state *s = &r->states[state];
   if (s->why && s->blame) inst = s->blame, what = s->why;
-  vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, inst->span,
-                 "the update of state %s is not diagonal: `%s` %s", r->states[state].old->name,
-                 vtb__rec_text(r, inst), what);
-  vtb__recurrent_only_help(r->diags);
-  return false;
+  return refuse(r, VTB_DIAG_NOT_DIAGONAL, inst, state, what);
 }
 
 static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
@@ -254,7 +255,7 @@ static bool all_same_gains(vtb__rec *r, const terms *all) {
 static vtb__term join(vtb__rec *r, const terms *all, int rank) {
   if (all->n == 1) return all->at[0];
   vtb__term joined = {.coef = 1};
-  if (all_same_gains(r, all)) joined = vtb__rec_gains_of(r, &all->at[0]);
+  if (all_same_gains(r, all)) joined = vtb__term_part(r, &all->at[0], VTB__A_GAIN, 0, true);
   vtb_builder b = {.module = r->step->module, .func = r->step, .span = r->inst->span};
   vtb_value *sum = NULL;
   for (size_t j = 0; j < all->n; j++) {

@@ -173,9 +173,8 @@ static void give_scales(vtb__rec *r) {
 /* ---- deciding -------------------------------------------------------------------------------- */
 
 static bool final_results_used(const vtb__rec *r) {
-  int *uses = vtb__uses(r->inst->func);
   bool used = false;
-  for (int i = r->n_yields; i < r->inst->n_results; i++) used |= uses[r->inst->results[i]->id] > 0;
+  for (int i = r->n_yields; i < r->inst->n_results; i++) used |= vtb_is_read(r->inst->results[i]);
   return used;
 }
 

@@ -45,8 +45,7 @@ static void open_rec(vtb__rec *r, vtb_inst *inst) {
   r->heads = (vtb_dim){.size = 1, .name = "h"};
   if (r->n_heads == 1) r->heads = x->dim[2];
   for (int i = 0; i < r->n_heads && r->n_heads > 1; i++) r->heads.size *= x->dim[2 + i].size;
-  r->b = (vtb_builder){
-      .module = inst->func->module, .func = inst->func, .before = inst, .span = inst->span};
+  r->b = vtb__before(inst);
 }
 
 /* A yield in the type of the recurrence's result: full size, all head axes. */
@@ -61,14 +60,13 @@ static vtb_value *emit_yield(vtb__rec *r, int i) {
 
 /* The scale is built before everything that may need it; an unused result gets no code. */
 static void emit(vtb__rec *r) {
-  int *uses = vtb__uses(r->inst->func);
   vtb_inst *inst = r->inst;
   vtb_value **with = VTB_SCRATCH(r->step, vtb_value *, inst->n_results);
   int fresh = inst->func->n_values;
   vtb__rec_emit_scale(r);
   vtb__rec_emit_corrections(r);
   for (int i = 0; i < inst->n_results; i++) {
-    if (uses[inst->results[i]->id] == 0) continue;
+    if (!vtb_is_read(inst->results[i])) continue;
     if (i < r->n_yields)
       with[i] = emit_yield(r, i);
     else if (i < r->n_yields + r->n_states)
@@ -76,10 +74,8 @@ static void emit(vtb__rec *r) {
     else
       with[i] = vtb__rec_last_scale(r);
   }
-  for (int i = 0; i < inst->n_results; i++) {
-    if (!with[i]) continue;
-    if (with[i]->id >= fresh) vtb__stand_in(inst->results[i], with[i]);
-  }
+  for (int i = 0; i < inst->n_results; i++)
+    if (with[i] && with[i]->id >= fresh) vtb__stand_in(inst->results[i], with[i]);
   vtb_inst_unlink(inst);
 }
 
@@ -184,19 +180,11 @@ static void lower(vtb_inst *inst, vtb_diags *diags) {
 }
 
 vtb_status vtb__pass_recurrence(vtb_pass_context *c, vtb_error *err) {
-  (void)err;
-  vtb_diags own = {0};
-  int errors = c->diags ? c->diags->n_errors : 0;
-  vtb_diags *diags = c->diags ? c->diags : &own;
-  for (vtb_func *f = c->module->first; f; f = f->next)
-    VTB__EACH_INST(f, inst, next) {
-      if (inst->op == VTB_OP_recurrence) lower(inst, diags);
-    }
-  bool failed = diags->n_errors > errors;
+  vtb_diags own = {0}, *diags = c->diags ? c->diags : &own;
+  int errors = diags->n_errors;
+  for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_recurrence); *i; i++) lower(*i, diags);
   vtb_status status = VTB_OK;
-  if (failed)
-    status =
-        vtb_fail(err, VTB_E_INPUT, "%s", diags->list.n ? diags->list.at[0].text : "recurrence");
+  if (diags->n_errors > errors) status = vtb_fail(err, VTB_E_INPUT, "%s", diags->list.at[0].text);
   vtb_diags_free(&own);
   return status;
 }

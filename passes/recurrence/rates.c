@@ -9,22 +9,14 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-/* The factors of `t` that change from step to step, or the others with the coefficient. */
-static vtb__term pick(vtb__rec *r, const vtb__term *t, bool changing) {
-  vtb__term out = {.coef = changing ? 1 : t->coef};
-  for (int i = 0; i < t->n; i++)
-    if ((vtb__rec_deps(r, t->at[i].v) & ~VTB__DEP_KNOWN) ? changing : !changing)
-      vtb__term_push(r, &out, t->at[i]);
-  return out;
-}
-
 bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_value **rates) {
   static const int to[VTB_MAX_RANK] = {0};
   const vtb__factor *f = s->a.at;
   if (s->a.n != 1 || s->a.coef != 1 || !f->v->def || f->v->def->op != VTB_OP_exp) return false;
   vtb__term log = {.coef = f->sign};
   vtb__rec_multiply(r, &log, f->v->def->operands[0], 1, f->axis);
-  vtb__term changing = pick(r, &log, true), constant = pick(r, &log, false);
+  vtb__term changing = vtb__term_part(r, &log, VTB__CHANGES, 0, true),
+            constant = vtb__term_part(r, &log, VTB__CHANGES, 0, false);
   for (int i = 0; i < changing.n; i++)
     if (vtb__factor_axes(&changing.at[i]) & 1u << s->key) return false;
   *steps =

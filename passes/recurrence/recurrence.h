@@ -146,11 +146,12 @@ unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it var
 vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
 void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
 bool vtb__term_take(vtb__term *t, const vtb__factor *f); /* away from it; false: it has none */
-/* The factors that vary over no other axes than those of the set, with the coefficient; or the
- * others, without. */
+/* What a factor may be: one that varies over other axes than those of a set, a gain, different from
+ * step to step. The factors that are, or the others, with the coefficient. */
+typedef enum vtb__trait { VTB__BEYOND, VTB__A_GAIN, VTB__CHANGES } vtb__trait;
+vtb__term vtb__term_part(vtb__rec *r, const vtb__term *t, vtb__trait trait, unsigned axes, bool is);
 vtb__term vtb__term_within(vtb__rec *r, const vtb__term *t, unsigned axes);
 vtb__term vtb__term_beyond(vtb__rec *r, const vtb__term *t, unsigned axes);
-vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u); /* the factors exp(.) */
 /* The same factors along the same axes; with the same coefficient; of their gains. */
 bool vtb__factors_same(const vtb__term *x, const vtb__term *y);
 bool vtb__terms_same(const vtb__term *x, const vtb__term *y);
@@ -277,7 +278,10 @@ vtb__lifted vtb__rec_log(vtb__rec *r, vtb__lifted x);
 
 /* ---- batched.c: axes of batched values -------------------------------------------- */
 
+/* With `lead` axes before dims as in vtb__lifted, or 2: B, heads. */
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
+/* Axes of size 1 from `lead` on. */
+vtb_type vtb__ones_behind(const vtb_type *t, int lead);
 /* The leading axes of x as they are (the head axis may be missing its size), then dims. */
 vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
 vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x,

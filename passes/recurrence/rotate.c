@@ -63,9 +63,7 @@ static vtb_value *zero_like(turner *t, const vtb_value *v) {
 
 /* With axes of size 1 in front, where there are fewer. */
 static vtb_value *to_rank(turner *t, vtb_value *v, int rank) {
-  if (v->type.rank >= rank) return v;
-  vtb_type want = vtb__type_among_ones(&v->type, NULL, rank);
-  return vtb_b_reshape(&t->b, v, &want);
+  return v->type.rank >= rank ? v : vtb__among_ones(&t->b, v, NULL, rank);
 }
 
 /* ---- halves ---------------------------------------------------------------------------------- */
@@ -124,8 +122,7 @@ static vtb_value *product_twice(turner *t, const vtb__term *x, vtb_value *v) {
     vtb_value *f = turned(t, x->at[i].v);
     for (int a = 0; a < f->type.rank; a++)
       if (x->at[i].axis[a] >= 0 && x->at[i].axis[a] == t->axis) f = twice(t, f, a);
-    vtb_type place = vtb__type_among_ones(&f->type, x->at[i].axis, t->frame.rank);
-    f = vtb_b_shaped(&t->b, f, &place);
+    f = vtb__among_ones(&t->b, f, x->at[i].axis, t->frame.rank);
     if (!v && x->at[i].sign < 0) v = vtb_b_constant(&t->b, 1);
     v = !v ? f : vtb_b_binary(&t->b, x->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
   }
@@ -145,19 +142,17 @@ static void make_update(turner *t) {
   t->t_new = vtb_b_stretched(&t->b, t->t_new, whole);
 }
 
-/* re (which = 0) or im from the halves a and b of T. */
-static vtb_value *turn_back(turner *t, bool old, int which, vtb_value *a, vtb_value *b,
-                            vtb_value *c, vtb_value *s) {
-  if (old && !c) c = t->c_old, s = t->s_old;
-  if (!c) c = t->c, s = t->s;
+/* re (which = 0) or im from T, whose halves lie along an axis. */
+static vtb_value *turn_back(turner *t, vtb_value *whole, int axis, int which, vtb_value *c,
+                            vtb_value *s) {
+  vtb_value *b = half(t, whole, axis, 1), *a = half(t, whole, axis, 0);
   return which == 0 ? sum(t, mul(t, c, a), mul(t, s, b), -1)
                     : sum(t, mul(t, s, a), mul(t, c, b), 1);
 }
 
 static vtb_value *whole_state(turner *t, bool old, int which) {
-  vtb_value *from = old ? t->t_old : t->t_new;
-  vtb_value *v =
-      turn_back(t, old, which, half(t, from, t->axis, 0), half(t, from, t->axis, 1), NULL, NULL);
+  vtb_value *v = turn_back(t, old ? t->t_old : t->t_new, t->axis, which, old ? t->c_old : t->c,
+                           old ? t->s_old : t->s);
   const vtb_type *want = t->r->states[t->p.re].type;
   return vtb_b_shaped(&t->b, v, want);
 }
@@ -256,8 +251,8 @@ static vtb_value *turn_values(turner *t, vtb_value *v) {
             post = vtb__term_beyond(t->r, &read.factors, 1u << key);
   vtb_value *y = mul(t, product_once(t, &q), read.old ? t->t_old : t->t_new);
   y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){key}, 1, true);
-  y = turn_back(t, read.old, which_of(t, read.state), half(t, y, t->axis, 0),
-                half(t, y, t->axis, 1), NULL, NULL);
+  y = turn_back(t, y, t->axis, which_of(t, read.state), read.old ? t->c_old : t->c,
+                read.old ? t->s_old : t->s);
   if (post.n) y = mul(t, y, product_once(t, &post));
   if (read.sum_value) y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){t->axis}, 1, true);
   return vtb_b_shaped(&t->b, y, &v->type);
@@ -443,8 +438,7 @@ static vtb_value *final_state(turner *t, vtb_inst *made, int which) {
   vtb_value *whole = made->results[r->n_yields + first_of(t)];
   vtb_value *c = vtb__rec_last_token(r, made->operands[turns]),
             *s = vtb__rec_last_token(r, made->operands[turns + 1]);
-  vtb_value *v = turn_back(t, false, which, half(t, whole, outer_axis(t), 0),
-                           half(t, whole, outer_axis(t), 1), c, s);
+  vtb_value *v = turn_back(t, whole, outer_axis(t), which, c, s);
   r->b = t->b;
   t->b = inner;
   const vtb_type *want = &r->inst->results[r->n_yields + t->p.re]->type;
@@ -455,9 +449,8 @@ static vtb_value *final_state(turner *t, vtb_inst *made, int which) {
 static void hand_over(turner *t, vtb_inst *made) {
   vtb__rec *r = t->r;
   vtb_inst *inst = r->inst;
-  int *uses = vtb__uses(inst->func);
   for (int i = 0; i < inst->n_results; i++) {
-    if (uses[inst->results[i]->id] == 0) continue;
+    if (!vtb_is_read(inst->results[i])) continue;
     int state = i - r->n_yields, which = state < 0 ? -1 : which_of(t, state);
     vtb_value *with = which >= 0 ? final_state(t, made, which)
                                  : made->results[i - (state > second_of(t) ? 1 : 0)];

@@ -12,9 +12,8 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-/* Values that stand for minus infinity, and the largest exponent that float32 takes. */
+/* Values that stand for minus infinity, and for the logarithm of nothing. */
 #define MINUS_INFINITY (-1e30)
-#define LARGEST_EXPONENT 88.0
 #define SMALLEST_DECAY 1e-30
 
 static vtb__scale *scale_of(vtb__rec *r, const vtb__state *s) { return &r->scales.at[s->scale]; }
@@ -90,10 +89,8 @@ static vtb_value *log_of_gain(vtb__rec *r, const vtb__state *s, const vtb__term 
   return full(r, i.v ? i : constant(r, 0), k);
 }
 
-typedef VTB_VEC(vtb__term) term_list;
-
 /* Adds `t` unless an equal product is there. */
-static bool add_new(vtb__rec *r, term_list *list, vtb__term t) {
+static bool add_new(vtb__rec *r, vtb__terms *list, vtb__term t) {
   for (size_t i = 0; i < list->n; i++)
     if (vtb__terms_same(&list->at[i], &t)) return false;
   vtb__put(r->step, list, t);
@@ -112,12 +109,12 @@ static bool counts(const vtb__rec *r, int state, int scale) {
 
 /* The largest of all terms' log gains. */
 static vtb_value *largest_gain(vtb__rec *r, int scale) {
-  term_list seen = {0};
+  vtb__terms seen = {0};
   vtb_value *i = NULL;
   for (int j = 0; j < r->n_states; j++)
     for (int k = 0; k < r->states[j].n_u && counts(r, j, scale); k++) {
       const vtb__term *u = &r->states[j].u[k];
-      if (u->coef != 0 && add_new(r, &seen, vtb__rec_gains_of(r, u)))
+      if (u->coef != 0 && add_new(r, &seen, vtb__term_part(r, u, VTB__A_GAIN, 0, true)))
         i = larger(r, i, log_of_gain(r, &r->states[j], u));
     }
   return i;
@@ -125,7 +122,7 @@ static vtb_value *largest_gain(vtb__rec *r, int scale) {
 
 /* The largest of all states' log decays. */
 static vtb_value *largest_decay(vtb__rec *r, int scale) {
-  term_list seen = {0};
+  vtb__terms seen = {0};
   vtb_value *g = NULL;
   for (int j = 0; j < r->n_states; j++)
     if (counts(r, j, scale) && add_new(r, &seen, r->states[j].a))
@@ -133,17 +130,9 @@ static vtb_value *largest_decay(vtb__rec *r, int scale) {
   return g;
 }
 
-/* [B, h, dims of the scale] */
-static vtb_type state_type(const vtb__rec *r, const vtb__scale *k) {
-  vtb_type t = VTB__F32(r->batch, r->heads);
-  for (int a = 0; a < k->rank; a++) t.dim[t.rank++] = k->dims[a];
-  return t;
-}
-
 static vtb_value *initial_scale(vtb__rec *r, const vtb__scale *k) {
-  vtb_type t = state_type(r, k), one = t;
+  vtb_type t = vtb__rec_type(r, 2, k->dims, k->rank), one = vtb__ones_behind(&t, 2);
   if (r->n_inits != r->n_states + 1) return r->n_inits ? vtb_b_splat(&r->b, 0, &t) : NULL;
-  for (int a = 2; a < one.rank; a++) one.dim[a] = (vtb_dim){.size = 1};
   vtb_value *m = vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &one);
   return vtb_b_stretched(&r->b, m, &t);
 }
@@ -224,8 +213,7 @@ vtb_value *vtb__rec_to_common(vtb__rec *r, const vtb__state *s) {
   vtb_value *to = vtb__rec_common_scale(r);
   if (s->scale < 0) return vtb_b_unary(&r->b, VTB_OP_exp, vtb_b_unary(&r->b, VTB_OP_neg, to));
   const vtb__scale *k = scale_of(r, s);
-  vtb_type one = state_type(r, k);
-  for (int a = 2; a < one.rank; a++) one.dim[a] = (vtb_dim){.size = 1};
+  vtb_type all = vtb__rec_type(r, 2, k->dims, k->rank), one = vtb__ones_behind(&all, 2);
   if (k->rank) to = vtb_b_reshape(&r->b, to, &one);
   vtb_value *d = vtb_b_binary(&r->b, VTB_OP_sub, vtb__rec_last_token(r, k->m.v), to);
   return vtb_b_unary(&r->b, VTB_OP_exp, d);

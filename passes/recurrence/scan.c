@@ -24,10 +24,7 @@ static vtb_value *side(vtb__rec *r, const vtb__term *t, unsigned axes, const vtb
 }
 
 static vtb__term without_gains(vtb__rec *r, const vtb__state *s, const vtb__term *t) {
-  vtb__term rest = {.coef = t->coef};
-  for (int i = 0; i < t->n; i++)
-    if (s->scale < 0 || !vtb__is_gain(r, &t->at[i])) vtb__term_push(r, &rest, t->at[i]);
-  return rest;
+  return s->scale < 0 ? vtb__term_copy(r, t) : vtb__term_part(r, t, VTB__A_GAIN, 0, false);
 }
 
 /* x [B,N,h,n] times a number a head and step. */
@@ -117,10 +114,7 @@ vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, 
 /* Operand `state` as [B, h, X...]; relative to e^(m_0) only if the states carry a scale. */
 static vtb_value *initial(vtb__rec *r, int state) {
   const vtb_type *x = r->states[state].type;
-  vtb_type t = VTB__F32(r->batch, r->heads);
-  vtb_type scale_type = t;
-  for (int a = 0; a < x->rank; a++)
-    t.dim[t.rank++] = x->dim[a], scale_type.dim[scale_type.rank++].size = 1;
+  vtb_type t = vtb__rec_type(r, 2, x->dim, x->rank), scale_type = vtb__ones_behind(&t, 2);
   vtb_value *v = vtb_b_reshape(&r->b, r->inst->operands[state], &t);
   if (r->states[state].scale >= 0 || r->n_inits <= r->n_states) return v;
   vtb_value *m = vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &scale_type);
@@ -363,14 +357,9 @@ static const vtb__scan *any_scan(vtb__rec *r, int state) {
 /* A final state times numbers of its scale's frame, [B, h, dims]; a normalizer has its matrix's
  * scale, which varies over the keys alone. */
 static vtb_value *times_state(vtb__rec *r, const vtb__state *s, vtb_value *v, vtb_value *d) {
-  vtb_type all = vtb__rec_type(r, 3, s->type->dim, s->type->rank), own = all, by;
-  own = vtb__type_without(&all, 1);
-  by = own;
-  for (int a = 2; a < by.rank; a++)
-    if (d->type.rank == 2)
-      by.dim[a] = (vtb_dim){.size = 1};
-    else if (d->type.rank == own.rank)
-      by.dim[a] = d->type.dim[a];
+  vtb_type own = vtb__rec_type(r, 2, s->type->dim, s->type->rank), by = own;
+  if (d->type.rank == 2) by = vtb__ones_behind(&own, 2);
+  for (int a = 2; a < by.rank && d->type.rank == own.rank; a++) by.dim[a] = d->type.dim[a];
   return vtb_b_binary(&r->b, VTB_OP_mul, vtb_b_shaped(&r->b, v, &own), vtb_b_shaped(&r->b, d, &by));
 }
 

@@ -279,10 +279,9 @@ static bool known_mode(const char *mode) {
 /* Final states that nobody reads are not computed. Late, because autodiff copies attributes to
  * linscan_grad. */
 static void drop_last_states(vtb_func *f) {
-  int *uses = vtb__uses(f);
   for (vtb_inst *inst = f->first; inst; inst = inst->next)
-    if (inst->op == VTB_OP_linscan && !uses[inst->results[1]->id] &&
-        (inst->n_results < 4 || !uses[inst->results[3]->id]))
+    if (inst->op == VTB_OP_linscan && !vtb_is_read(inst->results[1]) &&
+        (inst->n_results < 4 || !vtb_is_read(inst->results[3])))
       vtb_attr_set(inst, VTB_A_INT("last", 0));
 }
 

@@ -195,7 +195,8 @@ bool vtb__terms_match(const vtb__term *x, int x_key, const vtb__term *y, int y_k
 }
 
 bool vtb__same_gains(vtb__rec *r, const vtb__term *x, const vtb__term *y) {
-  vtb__term gx = vtb__rec_gains_of(r, x), gy = vtb__rec_gains_of(r, y);
+  vtb__term gx = vtb__term_part(r, x, VTB__A_GAIN, 0, true),
+            gy = vtb__term_part(r, y, VTB__A_GAIN, 0, true);
   return vtb__factors_same(&gx, &gy);
 }
 
@@ -209,23 +210,29 @@ bool vtb__term_take(vtb__term *t, const vtb__factor *f) {
   return false;
 }
 
-vtb__term vtb__term_within(vtb__rec *r, const vtb__term *t, unsigned axes) {
-  vtb__term out = {.coef = t->coef};
-  for (int i = 0; i < t->n; i++)
-    if (!(vtb__factor_axes(&t->at[i]) & ~axes)) vtb__term_push(r, &out, t->at[i]);
+vtb__term vtb__term_part(vtb__rec *r, const vtb__term *t, vtb__trait trait, unsigned axes,
+                         bool is) {
+  vtb__term out = {.coef = is ? 1 : t->coef};
+  for (int i = 0; i < t->n; i++) {
+    const vtb__factor *f = &t->at[i];
+    bool has = trait == VTB__BEYOND   ? (vtb__factor_axes(f) & ~axes) != 0
+               : trait == VTB__A_GAIN ? vtb__is_gain(r, f)
+                                      : (vtb__rec_deps(r, f->v) & ~VTB__DEP_KNOWN) != 0;
+    if (has == is) vtb__term_push(r, &out, *f);
+  }
   return out;
+}
+
+vtb__term vtb__term_within(vtb__rec *r, const vtb__term *t, unsigned axes) {
+  return vtb__term_part(r, t, VTB__BEYOND, axes, false);
 }
 
 vtb__term vtb__term_beyond(vtb__rec *r, const vtb__term *t, unsigned axes) {
-  vtb__term out = {.coef = 1};
-  for (int i = 0; i < t->n; i++)
-    if (vtb__factor_axes(&t->at[i]) & ~axes) vtb__term_push(r, &out, t->at[i]);
-  return out;
+  return vtb__term_part(r, t, VTB__BEYOND, axes, true);
 }
 
 vtb_value *vtb__factor_value(vtb_builder *b, const vtb__factor *f, int rank) {
-  vtb_type t = vtb__type_among_ones(&f->v->type, f->axis, rank);
-  return vtb_b_shaped(b, f->v, &t);
+  return vtb__among_ones(b, f->v, f->axis, rank);
 }
 
 vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank) {
@@ -236,11 +243,4 @@ vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank) {
     v = !v ? f : vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
   }
   return v;
-}
-
-vtb__term vtb__rec_gains_of(vtb__rec *r, const vtb__term *u) {
-  vtb__term t = {.coef = 1};
-  for (int k = 0; k < u->n; k++)
-    if (vtb__is_gain(r, &u->at[k])) vtb__term_push(r, &t, u->at[k]);
-  return t;
 }

@@ -37,11 +37,10 @@ static vtb_value *valid_of(objective *o) {
 }
 
 static vtb_value *count_of(objective *o) {
-  const int64_t axis = 0;
   if (o->count) return o->count;
   vtb_value *valid = valid_of(o);
   o->b.name_hint = "n_valid";
-  return o->count = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, valid, &axis, 1, false);
+  return o->count = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, valid, (int64_t[]){0}, 1, false);
 }
 
 /* The mean over the axes behind the batch, [B]. */
@@ -68,9 +67,8 @@ static vtb_value *sample_mean(objective *o, vtb_value *x) {
 
 /* The sum over the samples that are no padding; the axes behind the batch stay. */
 static vtb_value *valid_sum(objective *o, vtb_value *x) {
-  const int64_t axis = 0;
   vtb_value *kept = vtb__mask_rows(&o->b, valid_of(o), x, 0, 0);
-  return vtb_b_reduce(&o->b, VTB_OP_reduce_sum, kept, &axis, 1, false);
+  return vtb_b_reduce(&o->b, VTB_OP_reduce_sum, kept, (int64_t[]){0}, 1, false);
 }
 
 static vtb_value *as_row(objective *o, vtb_value *x) {

@@ -42,8 +42,7 @@ bool vtb__sums_batch(const vtb_func *f) {
 }
 
 vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int axis, double fill) {
-  vtb_type t = vtb__type_among_ones(&valid->type, &axis, x->type.rank);
-  if (t.rank > 1) valid = vtb_b_reshape(b, valid, &t);
+  valid = vtb__among_ones(b, valid, &axis, x->type.rank);
   return vtb_b_select(b, valid, x, vtb_b_constant(b, fill));
 }
 

@@ -21,8 +21,7 @@ static vtb_value *binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y, 
 }
 
 static vtb_value *sum_classes(vtb_builder *b, vtb_value *x) {
-  const int64_t axis = 1;
-  return vtb_b_reduce(b, VTB_OP_reduce_sum, x, &axis, 1, true);
+  return vtb_b_reduce(b, VTB_OP_reduce_sum, x, (int64_t[]){1}, 1, true);
 }
 
 static vtb_value *sum_all(vtb_builder *b, vtb_value *x, const char *name) {
@@ -55,8 +54,7 @@ static vtb_value *target(vtb_builder *b, vtb_value *label, vtb_dim classes, doub
 }
 
 static vtb_value *cross_entropy(vtb_builder *b, vtb_value *logits, vtb_value *labels, double eps) {
-  const int64_t axis = 1;
-  vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, &axis, 1, true);
+  vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, (int64_t[]){1}, 1, true);
   vtb_value *s =
       binary(b, VTB_OP_sub, logits, vtb_b_unary(b, VTB_OP_stop_gradient, top), "shifted");
   vtb_value *total = sum_classes(b, vtb_b_unary(b, VTB_OP_exp, s));

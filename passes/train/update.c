@@ -184,15 +184,14 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
 /* 1 where the largest of a row's logits, the first of equal ones, is its label's. */
 static vtb_value *correct(attach *a, vtb_value *logits, vtb_value *labels) {
   vtb_builder *b = &a->b;
-  const int64_t axis = 1;
   vtb_type row = VTB__F32({1, NULL}, {logits->type.dim[1].size, "classes"});
   vtb_value *class = vtb_b_iota(b, 1, &row);
-  vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, &axis, 1, true);
+  vtb_value *top = vtb_b_reduce(b, VTB_OP_reduce_max, logits, (int64_t[]){1}, 1, true);
   vtb_value *back =
       vtb_b_select(b, vtb_b_binary(b, VTB_OP_ge, logits, top), vtb_b_unary(b, VTB_OP_neg, class),
                    vtb_b_constant(b, -(double)row.dim[1].size));
   vtb_value *first =
-      vtb_b_unary(b, VTB_OP_neg, vtb_b_reduce(b, VTB_OP_reduce_max, back, &axis, 1, true));
+      vtb_b_unary(b, VTB_OP_neg, vtb_b_reduce(b, VTB_OP_reduce_max, back, (int64_t[]){1}, 1, true));
   vtb_value *label = vtb_b_cast(b, vtb_b_reshape(b, labels, &first->type), VTB_F32);
   vtb_value *hit = vtb_b_binary(b, VTB_OP_eq, first, label);
   vtb_type flat = hit->type;

@@ -133,7 +133,6 @@ static const house_number numbers[] = {
     {"passes/graph/compose_weights.c", "MOST_TERMS", "how far it looks"},
     {"passes/grad/autodiff_split.c", "MOST_STEPS", "how far it looks"},
     /* numbers of arithmetic */
-    {"passes/recurrence/scale.c", "LARGEST_EXPONENT", "of a float"},
     {"passes/recurrence/degree.c", "LARGEST_EXPONENT", "of a float"},
     /* what a rewrite is worth where no kernel is there yet to be asked */
     {"passes/graph/join_products.c", "MOST_COLUMNS", "narrow: on all targets"},
