@@ -79,6 +79,7 @@ typedef struct doc_column {
   const char *none;    /* where there is no value; NULL: nothing, and no column if none has one */
   int most;            /* columns at most, the text is cut; below 0: so many, beyond which it has a
                           line of its own */
+  bool ragged;         /* it is not widened: a text that is wider moves what is behind it */
   bool optional;       /* no member where there is no value */
 } doc_column;
 
@@ -96,8 +97,8 @@ typedef struct doc_row {
 typedef struct doc_table {
   int indent, gap; /* columns before the first and between two */
   bool headless;
-  bool cut; /* the last column is cut where it does not fit, if a few columns are left; fields that
-               do not fit are left out */
+  int cut; /* the first of the columns that people read that is cut where it does not fit, if a few
+              columns are left; 0: none, such a field and those behind it are left out */
   /* of document.c: */
   cJSON *list;
   doc_column *columns;

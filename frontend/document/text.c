@@ -20,7 +20,7 @@ static int columns_of(const char *text) { return vtb_text_columns(text, strlen(t
 static int widest(const doc_table *t, int column, int most) {
   const doc_column *c = &t->columns[column];
   int wide = 0;
-  for (size_t i = 0; i < t->rows.n; i++) {
+  for (size_t i = 0; i < t->rows.n && !c->ragged; i++) {
     const doc_row *row = &t->rows.at[i];
     const char *text = row->cells[column].shown;
     if (row->hidden || row->end <= column || !text) continue;
@@ -86,9 +86,8 @@ static void put_row(const widths *w, const doc_row *row, int columns, vtb_strbuf
     put_cell(&field, c, text, i < end ? w->of[i] : columns_of(text), c->width >= 0);
     fields[n++] = field.at;
   }
-  /* a part of a number would be another one, and of a heading none */
-  bool cut = t->cut && row && (end < t->n_columns || w->of[t->n_columns - 1]);
-  doc_put_line(out, (const char *const *)fields, n, columns, t->gap, cut ? n - 1 : 0);
+  int cut = !row ? 0 : end < t->n_columns ? n - 1 : t->cut;
+  doc_put_line(out, (const char *const *)fields, n, columns, t->gap, cut);
   while (out->n && out->at[out->n - 1] == ' ') out->at[--out->n] = 0;
   vtb_strbuf_putc(out, '\n');
   for (int i = 0; i < n; i++) vtb_free(fields[i]);

@@ -78,6 +78,10 @@ void doc_put_line(vtb_strbuf *out, const char *const *fields, int n, int columns
     while (i + 1 == n && field.n && text[field.n - 1] == ' ') field.n--;
     int width = vtb_text_columns(text, field.n), before = i ? gap : 0;
     int room = columns - used - before;
+    if (columns && width > room && cut && i >= cut) { /* blanks behind it need not fit */
+      while (field.n && text[field.n - 1] == ' ') field.n--;
+      width = vtb_text_columns(text, field.n);
+    }
     bool fits = columns == 0 || width <= room;
     if (!fits && i && (i < cut || cut == 0 || room < LEAST)) break;
     vtb_strbuf_printf(out, "%*s", before, "");

@@ -24,7 +24,7 @@ static doc *make(void) {
   cJSON *rows = cJSON_AddArrayToObject(d->json, "rows");
   doc_say(d, 4, "vil on %d threads, which is a long sentence", 2);
   doc_table *t = DOC_TABLE(d, rows, columns);
-  t->cut = true;
+  t->cut = 4;
   doc_row(d, t, V("a|b"), V(0.0125), V(2048), V(doc_numbers((const int64_t[]){2, 3}, 2)), V(0.5),
           V((const char *)NULL), V("blocks.0.norm"));
   doc_row(d, t, V("a name of more than 20"), V(NAN), V(4096), V((bool)true), V(NAN),

@@ -167,39 +167,17 @@ static double cell_seconds(const plan *p, size_t i) {
   return seconds;
 }
 
-/* ---- on the terminal ------------------------------------------------------------------------- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
 /* "196,026", "1.23 M" */
-static void put_count(cli_line *l, double x) {
-  char text[32] = "?";
-  if (isfinite(x) && x < 1e6)
-    snprintf(text, sizeof text, "%.0f", x);
-  else if (isfinite(x))
-    snprintf(text, sizeof text, "%.2f M", x * 1e-6);
-  cli_line_add(l, "%10s", text);
+static const char *write_count(double x, char *buf, size_t size) {
+  snprintf(buf, size, x < 1e6 ? "%.0f" : "%.2f M", x < 1e6 ? x : x * 1e-6);
+  return buf;
 }
 
-enum { NUMBERS = 53, LEAST_LABEL = 20 }; /* columns */
-
-static int label_width(const plan *p) {
-  int wide = 5, columns = cli_columns(stdout), most = columns - NUMBERS;
-  for (size_t i = 0; i < p->cells.n; i++) {
-    int n = (int)strlen(p->cells.at[i].label);
-    if (n > wide) wide = n;
-  }
-  if (columns && most < LEAST_LABEL) most = LEAST_LABEL;
-  return columns && wide > most ? most : wide;
-}
-
-static void print_head(int wide) {
-  cli_line l = {0};
-  cli_line_add(&l, "%-*s", wide, "cell");
-  cli_line_add(&l, "%10s", "parameters");
-  cli_line_add(&l, "%7s", "GFLOP");
-  cli_line_add(&l, "%8s", "memory");
-  cli_line_add(&l, "%9s", "forward");
-  cli_line_add(&l, "%8s", "time");
-  cli_line_print(&l);
+static const char *write_gflop(double x, char *buf, size_t size) {
+  snprintf(buf, size, "%.*f", x < 1e7 ? 5 : 3, x * 1e-9);
+  return buf;
 }
 
 /* Parameters and workspace; of a training step also gradients and the optimizer's two states. */
@@ -212,25 +190,6 @@ static double memory_of(const plan *p, size_t i) {
   study_texts_free(&words);
   return copies * 4 * parameters +
          larger * study_number(train ? train : p->check[i], "workspace_bytes");
-}
-
-static void print_cell(const plan *p, size_t i, int wide) {
-  const cJSON *check = p->check[i];
-  double memory = memory_of(p, i);
-  char time[32];
-  cli_line l = {0};
-  const char *label = p->cells.at[i].label;
-  bool long_one = (int)strlen(label) > wide; /* has a line of its own */
-  if (long_one) cli_printf(2, "%s", label);
-  cli_line_add(&l, "%-*s", wide, long_one ? "" : label);
-  put_count(&l, study_number(check, "parameters"));
-  double gflop = study_number(check, "flops") * 1e-9;
-  cli_line_add(&l, "%7.*f", gflop < 0.01 ? 5 : 3, gflop);
-  cli_line_add(&l, "%4.0f MiB", memory / 1048576);
-  cli_line_add(&l, "%6.2f ms", study_number(check, "predicted_ms"));
-  double seconds = cell_seconds(p, i);
-  cli_line_add(&l, "%8s", cli_duration(isfinite(seconds) ? seconds : -1, time, sizeof time));
-  cli_line_print(&l);
 }
 
 static double total_seconds(const plan *p, int *runs, int *excluded, int *impossible) {
@@ -254,9 +213,9 @@ static const char *design_name(const study *s) {
 
 enum { SHOWN = 12 }; /* cells that a condition excludes; --json has all */
 
-static void print_reasons(const plan *p) {
+static void say_reasons(const plan *p, doc *d) {
   for (size_t i = 0; i < p->cells.n; i++)
-    if (p->message[i]) cli_printf(2, "impossible: %s: %s", p->cells.at[i].label, p->message[i]);
+    if (p->message[i]) doc_say(d, 2, "impossible: %s: %s", p->cells.at[i].label, p->message[i]);
   for (size_t w = 0; w < p->s->where.n; w++) {
     vtb_strbuf list = {0};
     int n = 0;
@@ -265,19 +224,70 @@ static void print_reasons(const plan *p) {
       if (n++ < SHOWN) vtb_strbuf_printf(&list, "%s%s", list.n ? "; " : "", p->cells.at[i].label);
     }
     if (n > SHOWN) vtb_strbuf_printf(&list, "; and %d more", n - SHOWN);
-    if (n) cli_printf(2, "excluded by --where '%s': %s", p->s->where.at[w], list.at);
+    if (n) doc_say(d, 2, "excluded by --where '%s': %s", p->s->where.at[w], list.at);
     vtb_strbuf_free(&list);
   }
 }
 
-static void print_plan(const plan *p) {
-  int wide = label_width(p), runs = 0, excluded = 0, impossible = 0;
+static void add_command(const plan *p, size_t i, study_step step, cJSON *list) {
+  study_texts words = {0};
+  vtb_strbuf line = {0};
+  study_words(p->s, &p->cells.at[i], step, 0, p->folder, &words);
+  for (size_t k = 0; k < words.n; k++) vtb_strbuf_word(&line, words.at[k]);
+  doc_append(list, cJSON_CreateString(line.at));
+  vtb_strbuf_free(&line);
+  study_texts_free(&words);
+}
+
+static cJSON *cell_json(const plan *p, size_t i) {
+  const study_cell *c = &p->cells.at[i];
+  const cJSON *check = p->check[i];
+  cJSON *of = cJSON_CreateObject(), *commands = cJSON_CreateArray();
+  study_settings settings = {0};
+  study_cell_settings(p->s, c, &settings);
+  for (size_t k = 0; k < settings.n; k++) doc_put(of, F(settings.at[k].name, settings.at[k].value));
+  study_settings_free(&settings);
+  add_command(p, i, STUDY_CHECK, commands);
+  if (p->s->seeds) add_command(p, i, STUDY_TRAIN, commands);
+  if (p->s->seeds && !p->s->untested) add_command(p, i, STUDY_EVAL, commands);
+  if (p->s->bench) add_command(p, i, STUDY_BENCH, commands);
+  return doc_object(F("id", c->id), F("label", c->label),
+                    F("status", c->excluded     ? "excluded"
+                                : p->message[i] ? "impossible"
+                                                : "pending"),
+                    K("message", c->excluded ? c->excluded : p->message[i]), F("settings", of),
+                    F("commands", commands), K("param_count", study_number(check, "parameters")),
+                    K("flops", study_number(check, "flops")),
+                    K("gmacs", study_number(check, "gmacs")),
+                    K("workspace_bytes", study_number(check, "workspace_bytes")),
+                    K("predicted_ms", study_number(check, "predicted_ms")),
+                    K("predicted_seconds", check ? cell_seconds(p, i) : (double)NAN));
+}
+
+static void add_cells(const plan *p, doc *d) {
+  static const doc_column columns[] = {
+      {.heading = "cell", .width = -5, .most = -1000},
+      {.heading = "parameters", .width = 10, .write = write_count, .none = "?"},
+      {.heading = "GFLOP", .width = 7, .write = write_gflop},
+      {.heading = "memory", .width = 8, .format = "%.0f MiB", .scale = 1.0 / 1048576},
+      {.heading = "forward", .width = 9, .format = "%.2f ms"},
+      {.heading = "time", .width = 8, .write = cli_duration, .none = "?"},
+  };
+  cJSON *list = cJSON_AddArrayToObject(d->json, "cells");
+  doc_table *t = DOC_TABLE(d, NULL, columns);
+  for (size_t i = 0; i < p->cells.n; i++) {
+    const cJSON *check = p->check[i];
+    doc_append(list, cell_json(p, i));
+    if (check)
+      doc_row(d, t, V(p->cells.at[i].label), V(study_number(check, "parameters")),
+              V(study_number(check, "flops")), V(memory_of(p, i)),
+              V(study_number(check, "predicted_ms")), V(cell_seconds(p, i)));
+  }
+}
+
+static void say_totals(const plan *p, doc *d, int runs, int excluded, int impossible,
+                       double total) {
   char time[32];
-  double total = total_seconds(p, &runs, &excluded, &impossible);
-  print_head(wide);
-  for (size_t i = 0; i < p->cells.n; i++)
-    if (p->check[i]) print_cell(p, i, wide);
-  print_reasons(p);
   vtb_strbuf line = {0};
   vtb_strbuf_printf(&line, "%d cell%s (%s)", runs, runs == 1 ? "" : "s", design_name(p->s));
   if (impossible) vtb_strbuf_printf(&line, ", %d impossible", impossible);
@@ -290,76 +300,25 @@ static void print_plan(const plan *p) {
   if (p->s->bench) vtb_strbuf_printf(&line, "; timed in %lld rounds", (long long)p->s->rounds);
   vtb_strbuf_printf(&line, "; about %s in all, one after the other, into %s",
                     cli_duration(isfinite(total) ? total : -1, time, sizeof time), p->folder);
-  cli_printf(0, "%s", line.at);
-  cli_printf(0, "Times and memory (%s) are predicted; nothing was run.",
-             p->s->seeds || p->s->bench_train ? "of a training step" : "of a forward pass");
+  doc_say(d, 0, "%s", line.at);
+  doc_say(d, 0, "Times and memory (%s) are predicted; nothing was run.",
+          p->s->seeds || p->s->bench_train ? "of a training step" : "of a forward pass");
   vtb_strbuf_free(&line);
 }
 
-/* ---- as JSON --------------------------------------------------------------------------------- */
-
-static void add_finite(cJSON *to, const char *name, double x) {
-  if (isfinite(x)) cJSON_AddNumberToObject(to, name, x);
-}
-
-static void add_command(const plan *p, size_t i, study_step step, cJSON *list) {
-  study_texts words = {0};
-  vtb_strbuf line = {0};
-  study_words(p->s, &p->cells.at[i], step, 0, p->folder, &words);
-  for (size_t k = 0; k < words.n; k++) vtb_strbuf_word(&line, words.at[k]);
-  cJSON_AddItemToArray(list, cJSON_CreateString(line.at));
-  vtb_strbuf_free(&line);
-  study_texts_free(&words);
-}
-
-static cJSON *cell_json(const plan *p, size_t i) {
-  const study_cell *c = &p->cells.at[i];
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "id", c->id);
-  cJSON_AddStringToObject(out, "label", c->label);
-  cJSON_AddStringToObject(out, "status",
-                          c->excluded     ? "excluded"
-                          : p->message[i] ? "impossible"
-                                          : "pending");
-  if (c->excluded || p->message[i])
-    cJSON_AddStringToObject(out, "message", c->excluded ? c->excluded : p->message[i]);
-  study_settings settings = {0};
-  cJSON *of = cJSON_AddObjectToObject(out, "settings");
-  study_cell_settings(p->s, c, &settings);
-  for (size_t k = 0; k < settings.n; k++)
-    cJSON_AddStringToObject(of, settings.at[k].name, settings.at[k].value);
-  study_settings_free(&settings);
-  cJSON *commands = cJSON_AddArrayToObject(out, "commands");
-  add_command(p, i, STUDY_CHECK, commands);
-  if (p->s->seeds) add_command(p, i, STUDY_TRAIN, commands);
-  if (p->s->seeds && !p->s->untested) add_command(p, i, STUDY_EVAL, commands);
-  if (p->s->bench) add_command(p, i, STUDY_BENCH, commands);
-  if (!p->check[i]) return out;
-  add_finite(out, "param_count", study_number(p->check[i], "parameters"));
-  add_finite(out, "flops", study_number(p->check[i], "flops"));
-  add_finite(out, "gmacs", study_number(p->check[i], "gmacs"));
-  add_finite(out, "workspace_bytes", study_number(p->check[i], "workspace_bytes"));
-  add_finite(out, "predicted_ms", study_number(p->check[i], "predicted_ms"));
-  add_finite(out, "predicted_seconds", cell_seconds(p, i));
-  return out;
-}
-
-static void print_plan_json(const plan *p) {
-  cJSON *out = cJSON_CreateObject();
+static void tell(const plan *p) {
   int runs = 0, excluded = 0, impossible = 0;
   double total = total_seconds(p, &runs, &excluded, &impossible);
   vtb_strbuf text = {0};
   study_text(p->s, &text);
-  cJSON_AddStringToObject(out, "study", vtb_strbuf_text(&text));
-  cJSON_AddStringToObject(out, "folder", p->folder);
-  cJSON_AddNumberToObject(out, "runs", runs);
-  cJSON_AddNumberToObject(out, "excluded", excluded);
-  cJSON_AddNumberToObject(out, "impossible", impossible);
-  add_finite(out, "predicted_seconds", total);
-  cJSON *list = cJSON_AddArrayToObject(out, "cells");
-  for (size_t i = 0; i < p->cells.n; i++) cJSON_AddItemToArray(list, cell_json(p, i));
-  cli_print_json(out);
+  doc *d = doc_new(doc_object(F("study", vtb_strbuf_text(&text)), F("folder", p->folder),
+                              F("runs", runs), F("excluded", excluded), F("impossible", impossible),
+                              K("predicted_seconds", total)));
   vtb_strbuf_free(&text);
+  add_cells(p, d);
+  say_reasons(p, d);
+  say_totals(p, d, runs, excluded, impossible, total);
+  cli_tell(d);
 }
 
 vtb_status ablate_plan(const study *s, const char *folder, vtb_error *err) {
@@ -370,12 +329,7 @@ vtb_status ablate_plan(const study *s, const char *folder, vtb_error *err) {
   if (status == VTB_OK && s->seeds) read_recipe(&p);
   if (status == VTB_OK && s->seeds) count_samples(&p);
   if (status == VTB_OK) status = check_all(&p, err);
-  if (status == VTB_OK) {
-    if (cli_json())
-      print_plan_json(&p);
-    else
-      print_plan(&p);
-  }
+  if (status == VTB_OK) tell(&p);
   for (size_t i = 0; i < p.cells.n; i++) {
     cJSON_Delete(p.check[i]);
     vtb_free(p.message[i]);

@@ -1,6 +1,5 @@
 #include "frontend/cli/ablate/ablate_table.h"
 
-#include "frontend/cli/say/progress.h"
 #include "frontend/study/record.h"
 #include "frontend/study/scores.h"
 
@@ -41,99 +40,86 @@ static int by_score(const void *a, const void *b) {
 
 typedef struct table {
   cell_list done;
-  bool trained, timed;
   bool top1; /* the score is an accuracy, shown in percent */
   bool tested;
-  int label;
 } table;
 
 static void add_cell(table *t, const cJSON *cell) {
-  int n = (int)strlen(study_text_of(cell, "label"));
   const cJSON *train = study_member(cell, "train");
   if (!train && !study_member(cell, "bench")) return;
   vtb_vec_push(&t->done, cell);
-  t->trained |= train != NULL;
   t->tested |= isfinite(study_number(train, "mean"));
-  t->timed |= study_member(cell, "bench") != NULL;
   t->top1 |= strcmp(study_text_of(train, "score"), "top1") == 0;
-  if (n > t->label) t->label = n;
 }
 
-/* "88.12 ± 0.31", in percent if it is an accuracy; then the mark, if there is one. */
-static void add_score(cli_line *l, const table *t, const cJSON *train, const char *mean,
-                      const char *spread, const char *mark) {
+/* "88.12 +-0.31", in percent if it is an accuracy, then the mark; NULL: not trained. */
+static const char *score_text(doc *d, const table *t, const cJSON *train, const char *mean,
+                              const char *spread, const char *mark) {
   double x = study_number(train, mean), s = study_number(train, spread);
   double scale = t->top1 ? 100 : 1;
   int digits = t->top1 ? 2 : 4;
-  char text[48] = "";
-  if (isfinite(x) && isfinite(s))
-    snprintf(text, sizeof text, "%.*f +-%.*f", digits, scale * x, digits, scale * s);
-  else if (isfinite(x))
-    snprintf(text, sizeof text, "%.*f", digits, scale * x);
-  cli_line_add(l, mark ? "%13s %s" : "%13s", text, mark);
+  char some[32] = "";
+  if (!isfinite(x)) return NULL;
+  if (isfinite(s)) snprintf(some, sizeof some, " +-%.*f", digits, scale * s);
+  return vtb_arena_printf(&d->arena, "%.*f%s%s", digits, scale * x, some, mark);
 }
 
 /* "802", "4.80 k", "5.37 M" */
-static void add_parameters(cli_line *l, double n) {
-  char text[32] = "?";
-  if (n < 1000) snprintf(text, sizeof text, "%.0f", n);
-  if (n >= 1000) snprintf(text, sizeof text, "%.*f k", n < 1e5 ? 2 : 0, 1e-3 * n);
-  if (n >= 1e6) snprintf(text, sizeof text, "%.*f M", n < 1e8 ? 2 : 1, 1e-6 * n);
-  cli_line_add(l, "%7s", text);
+static const char *write_parameters(double n, char *buf, size_t size) {
+  if (n < 1000)
+    snprintf(buf, size, "%.0f", n);
+  else if (n < 1e6)
+    snprintf(buf, size, "%.*f k", n < 1e5 ? 2 : 0, 1e-3 * n);
+  else
+    snprintf(buf, size, "%.*f M", n < 1e8 ? 2 : 1, 1e-6 * n);
+  return buf;
+}
+
+static const char *write_ms(double ms, char *buf, size_t size) {
+  snprintf(buf, size, "%.*f ms", ms < 0.1 ? 5 : ms < 10 ? 3 : 1, ms);
+  return buf;
 }
 
 /* A star: best, or not to be told from it. */
 static const char *mark(const cJSON *of) {
   const char *rank = study_text_of(of, "rank");
-  return strcmp(rank, "best") == 0 ? "*" : strcmp(rank, "tied") == 0 ? "=" : " ";
+  return strcmp(rank, "best") == 0 ? " *" : strcmp(rank, "tied") == 0 ? " =" : "  ";
 }
 
-static void print_row(const table *t, const cJSON *cell) {
+static void add_row(doc *d, doc_table *to, const table *t, const cJSON *cell) {
   const cJSON *train = study_member(cell, "train"), *bench = study_member(cell, "bench");
-  const char *label = study_text_of(cell, "label");
-  cli_line l = {0};
-  bool long_one = (int)strlen(label) > t->label; /* has a line of its own */
-  if (long_one) cli_printf(2, "%s", label);
-  cli_line_add(&l, "%-*s", t->label, long_one ? "" : label);
-  add_parameters(&l, study_number(study_member(cell, "model"), "param_count"));
-  if (t->trained)
-    add_score(&l, t, train, t->tested ? "mean" : "val_mean", t->tested ? "spread" : "val_spread",
-              mark(train));
-  if (t->timed && bench) {
-    double ms = study_number(bench, "best_ms"), rate = study_number(bench, "samples_per_sec");
-    cli_line_add(&l, "%7.*f ms", ms < 0.1 ? 5 : ms < 10 ? 3 : 1, ms);
-    cli_line_add(&l, "%7.*f %s", rate < 100 ? 1 : 0, rate, mark(bench));
-    double spread = study_number(bench, "spread");
-    if (isfinite(spread))
-      cli_line_add(&l, "%4.1f %%", 100 * spread);
-    else
-      cli_line_add(&l, "%6s", "");
-  }
-  if (t->tested) add_score(&l, t, train, "val_mean", "val_spread", NULL);
-  cli_line_print(&l);
+  double rate = study_number(bench, "samples_per_sec");
+  const char *per_second =
+      vtb_arena_printf(&d->arena, "%.*f%s", rate < 100 ? 1 : 0, rate, mark(bench));
+  doc_row(d, to, V(study_text_of(cell, "label")),
+          V(study_number(study_member(cell, "model"), "param_count")),
+          V(score_text(d, t, train, t->tested ? "mean" : "val_mean",
+                       t->tested ? "spread" : "val_spread", mark(train))),
+          V(study_number(bench, "best_ms")), V(bench ? per_second : NULL),
+          V(study_number(bench, "spread")),
+          V(t->tested ? score_text(d, t, train, "val_mean", "val_spread", "") : NULL));
 }
 
-static void print_head(const table *t, const char *score) {
-  cli_line l = {0};
-  char name[48];
-  cli_line_add(&l, "%-*s", t->label, "cell");
-  cli_line_add(&l, "%7s", "params");
-  if (t->trained) {
-    snprintf(name, sizeof name, "%s %.24s%s", t->tested ? "test" : "val", score,
-             t->top1 ? " %" : "");
-    cli_line_add(&l, "%13s  ", name);
-  }
-  if (t->timed) {
-    cli_line_add(&l, "%10s", "time");
-    cli_line_add(&l, "%7s  ", "img/s");
-    cli_line_add(&l, "spread");
-  }
-  if (t->tested) cli_line_add(&l, "%13s", "val");
-  cli_line_print(&l);
+static void add_table(doc *d, const table *t, const char *score) {
+  static const doc_column columns[] = {
+      {.heading = "cell", .width = -4, .most = -24},
+      {.heading = "params", .width = 7, .write = write_parameters, .none = "?"},
+      {.heading = "score", .width = 15},
+      {.heading = "time", .width = 10, .write = write_ms},
+      {.heading = "img/s  ", .width = 9},
+      {.heading = "spread", .width = 6, .format = "%.1f %%", .scale = 100},
+      {.heading = "val", .width = 13},
+  };
+  enum { SCORE = 2 };
+  doc_table *to = DOC_TABLE(d, NULL, columns);
+  to->columns[SCORE].heading = vtb_arena_printf(
+      &d->arena, "%s %.24s%s  ", t->tested ? "test" : "val", score, t->top1 ? " %" : "");
+  for (size_t i = 0; i < t->done.n; i++) add_row(d, to, t, t->done.at[i]);
+  if (t->done.n > 1) doc_say(d, 0, "* best; = cannot be told from the best by these repetitions");
 }
 
 /* Cells without numbers: how many, and each one's reason. */
-static void print_others(const cJSON *cells) {
+static void say_others(doc *d, const cJSON *cells) {
   static const char *const kinds[] = {"failed", "impossible", "excluded", "pending"};
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     const cJSON *cell;
@@ -142,30 +128,26 @@ static void print_others(const cJSON *cells) {
       if (strcmp(study_text_of(cell, "status"), kinds[k]) != 0) continue;
       n++;
       if (k < 2)
-        cli_printf(4, "%s: %s: %s", study_text_of(cell, "label"), kinds[k],
-                   study_text_of(cell, "message"));
+        doc_say(d, 4, "%s: %s: %s", study_text_of(cell, "label"), kinds[k],
+                study_text_of(cell, "message"));
     }
-    if (n && k >= 2) cli_printf(4, "%d cell%s %s", n, n > 1 ? "s" : "", kinds[k]);
+    if (n && k >= 2) doc_say(d, 4, "%d cell%s %s", n, n > 1 ? "s" : "", kinds[k]);
   }
 }
 
 void ablate_print_table(const cJSON *results) {
-  enum { MOST_LABEL = 24 };
   const cJSON *cell, *cells = study_member(results, "cells");
   const char *score = "top1";
-  table t = {.label = 4};
+  table t = {.top1 = false};
   cJSON_ArrayForEach(cell, cells) {
     add_cell(&t, cell);
     if (*study_text_of(study_member(cell, "train"), "score"))
       score = study_text_of(study_member(cell, "train"), "score");
   }
-  if (t.label > MOST_LABEL) t.label = MOST_LABEL;
-  if (t.done.n) {
-    qsort(t.done.at, t.done.n, sizeof *t.done.at, by_score);
-    print_head(&t, score);
-  }
-  for (size_t i = 0; i < t.done.n; i++) print_row(&t, t.done.at[i]);
-  if (t.done.n > 1) puts("* best; = cannot be told from the best by these repetitions");
-  print_others(cells);
+  if (t.done.n) qsort(t.done.at, t.done.n, sizeof *t.done.at, by_score);
+  doc *d = doc_new(NULL);
+  add_table(d, &t, score);
+  say_others(d, cells);
+  cli_tell(d);
   vtb_vec_free(&t.done);
 }

@@ -163,7 +163,7 @@ static void add_changes(doc *d, const char *path, const entries *old, const entr
   cJSON *out = doc_object(F("file", path)), *rows = cJSON_AddArrayToObject(out, "rows");
   doc_put(d->json, F("compare", out));
   doc_table *t = DOC_TABLE(d, rows, columns);
-  t->headless = t->cut = true;
+  t->headless = true, t->cut = 4;
   for (size_t i = 0; i < new->n; i++) {
     const entry *e = &new->at[i], *was = like(old, e);
     const char *found = was ? verdict(was, e) : NULL;

@@ -48,37 +48,25 @@ static const cJSON *member_of(const cJSON *cell, const char *path) {
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Square images are one number, as timm has them. */
-static void put_size(vtb_strbuf *out, const char *size) {
+static const char *size_of(doc *d, const char *size) {
   const char *x = strchr(size, 'x');
   size_t n = x ? (size_t)(x - size) : 0;
-  if (x && strlen(x + 1) == n && strncmp(size, x + 1, n) == 0)
-    vtb_strbuf_printf(out, "%.*s", (int)n, size);
-  else
-    vtb_strbuf_csv(out, size);
+  bool square = x && strlen(x + 1) == n && strncmp(size, x + 1, n) == 0;
+  return square ? vtb_arena_strndup(&d->arena, size, n) : size;
 }
 
-static void put_value(vtb_strbuf *out, const cJSON *cell, const column *c) {
+static const char *text_of(doc *d, const cJSON *cell, const column *c) {
   const cJSON *v = member_of(cell, c->member);
-  if (cJSON_IsString(v) && strcmp(c->member, "img_size") == 0)
-    put_size(out, v->valuestring);
-  else if (cJSON_IsString(v))
-    vtb_strbuf_csv(out, v->valuestring);
-  else if (cJSON_IsNumber(v))
-    vtb_strbuf_printf(out, c->scale != 0 ? "%.6g" : "%.0f",
-                      v->valuedouble * (c->scale != 0 ? c->scale : 1));
-  else if (strcmp(c->member, "status") == 0)
-    vtb_strbuf_puts(out, "done");
+  if (cJSON_IsString(v))
+    return strcmp(c->member, "img_size") == 0 ? size_of(d, v->valuestring) : v->valuestring;
+  if (cJSON_IsNumber(v))
+    return vtb_arena_printf(&d->arena, c->scale != 0 ? "%.6g" : "%.0f",
+                            v->valuedouble * (c->scale != 0 ? c->scale : 1));
+  return strcmp(c->member, "status") == 0 ? "done" : "";
 }
 
 static bool is_training(const cJSON *cell) {
   return strchr(study_text_of(cell, "timed"), ',') != NULL;
-}
-
-static void put_name(vtb_strbuf *out, const char *name, bool training) {
-  if (name[0] == '%')
-    vtb_strbuf_printf(out, "%s%s", training ? "train" : "infer", name + 1);
-  else
-    vtb_strbuf_puts(out, name);
 }
 
 /* A setting that no column has: a hyperparameter. */
@@ -90,32 +78,43 @@ static bool is_extra(const cJSON *setting) {
   return true;
 }
 
+/* The columns of every table, then those of what is varied; returns their number. */
+static int make_columns(doc *d, const cJSON *settings, bool training, doc_column *out) {
+  const cJSON *setting;
+  int n = 0;
+  for (; n < COLUMNS; n++) {
+    const char *name = columns[n].name;
+    out[n].key = name[0] != '%'
+                     ? name
+                     : vtb_arena_printf(&d->arena, "%s%s", training ? "train" : "infer", name + 1);
+  }
+  cJSON_ArrayForEach(setting, settings) {
+    if (is_extra(setting)) out[n++].key = setting->string;
+  }
+  return n;
+}
+
 void bench_csv_put(cJSON *const *cells, size_t n, vtb_strbuf *out) {
   bool training = false; /* of all cells; one that failed does not say */
   for (size_t i = 0; i < n; i++) training |= is_training(cells[i]);
   const cJSON *first = n ? member_of(cells[0], "settings") : NULL, *setting;
-  for (int k = 0; k < COLUMNS; k++) {
-    if (k) vtb_strbuf_putc(out, ',');
-    put_name(out, columns[k].name, training);
-  }
-  cJSON_ArrayForEach(setting, first) {
-    if (!is_extra(setting)) continue;
-    vtb_strbuf_putc(out, ',');
-    vtb_strbuf_csv(out, setting->string);
-  }
-  vtb_strbuf_putc(out, '\n');
+  size_t most = COLUMNS + (size_t)cJSON_GetArraySize(first);
+  doc *d = doc_new(NULL);
+  doc_column *made = VTB_NEW_ARRAY(&d->arena, doc_column, most);
+  int width = make_columns(d, first, training, made);
+  doc_table *t = doc_add_table(d, NULL, made, width);
   for (size_t i = 0; i < n; i++) {
-    for (int k = 0; k < COLUMNS; k++) {
-      if (k) vtb_strbuf_putc(out, ',');
-      put_value(out, cells[i], &columns[k]);
-    }
+    doc_value *values = VTB_NEW_ARRAY(&d->arena, doc_value, most + 1);
+    int k = 0;
+    for (; k < COLUMNS; k++) values[k] = V(text_of(d, cells[i], &columns[k]));
     cJSON_ArrayForEach(setting, member_of(cells[i], "settings")) {
-      if (!is_extra(setting)) continue;
-      vtb_strbuf_putc(out, ',');
-      vtb_strbuf_csv(out, setting->valuestring);
+      if (k < width && is_extra(setting)) values[k++] = V((const char *)setting->valuestring);
     }
-    vtb_strbuf_putc(out, '\n');
+    while (k < width) values[k++] = V("");
+    doc_add_row(d, t, values);
   }
+  doc_put_csv(d, out);
+  doc_free(d);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */

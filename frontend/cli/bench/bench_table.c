@@ -84,7 +84,6 @@ static void add_table(const bench_sweep *s, doc *d) {
     columns[k] = (doc_column){.heading = s->study.axes.at[k].name, .width = -1, .most = MOST_VALUE};
   memcpy(columns + n, of_times, sizeof of_times);
   doc_table *t = doc_add_table(d, NULL, columns, (int)n + TIMES);
-  t->cut = true;
   doc_value *values = VTB_NEW_ARRAY(&d->arena, doc_value, n + TIMES + 1);
   for (size_t i = 0; i < s->cells.n; i++) {
     for (size_t k = 0; k < n; k++) values[k] = V(value_of(s, i, (int)k));

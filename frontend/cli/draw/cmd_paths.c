@@ -20,7 +20,7 @@ static void list_all(const traversals *t, const char *model) {
   cJSON *groups = cJSON_AddArrayToObject(d->json, "groups");
   doc_put(d->json, F("model", model));
   doc_table *table = DOC_TABLE(d, NULL, columns);
-  table->indent = 2, table->headless = table->cut = true;
+  table->indent = 2, table->headless = true, table->cut = 1;
   for (size_t i = 0; i < t->groups.n; i++) {
     const traversal_group *g = &t->groups.at[i];
     cJSON *blocks = cJSON_CreateArray(), *paths = cJSON_CreateArray();

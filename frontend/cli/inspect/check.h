@@ -22,10 +22,9 @@ typedef struct check_facts {
 
 /* Of the parameters, trained or not. */
 bool check_is_param(const vtb_arg_info *info);
-/* Operations of one image. */
-double check_flops(const check_facts *c);
-vtb_published_macs check_published_macs(const check_facts *c);
-void check_print_structure(const check_facts *c);
-void check_print_json(const check_facts *c);
+/* Its layers, with what repeats said once: for people. */
+void check_add_structure(const check_facts *c, doc *d);
+/* All of it; objective: the model with what it is trained for. */
+doc *check_document(const check_facts *c, const vtb_func *objective, bool list_params);
 
 #endif

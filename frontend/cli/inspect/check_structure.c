@@ -2,7 +2,6 @@
  * and how each recurrence is computed and why. */
 #include "codegen/label.h"
 #include "frontend/cli/inspect/check.h"
-#include "frontend/cli/say/progress.h"
 #include "passes/passes.h"
 
 #include <stdio.h>
@@ -38,26 +37,26 @@ static void describe(const vtb_pass_context *context, const vtb_inst *i, vtb_str
   }
 }
 
-static void print_op(const vtb_pass_context *context, const vtb_inst *i) {
+/* What is printed, and where. */
+typedef struct listing {
+  const check_facts *c;
+  doc *d;
+  doc_table *table;
+  vtb_map seen; /* functions whose bodies are there */
+} listing;
+
+static void add_op(listing *l, const vtb_inst *i) {
   vtb_strbuf text = {0};
-  vtb_arena arena;
   char place[256];
-  cli_line l = {.cut = true};
-  vtb_arena_init(&arena);
-  describe(context, i, &text);
-  cli_line_add(&l, "      %-33s", vtb_label_of(i, "", &arena));
-  cli_line_add(&l, "%-8s", vtb_op_get(i->op)->name);
-  cli_line_add(&l, cli_columns(stdout) ? "%s" : "%-66s", vtb_strbuf_text(&text));
-  cli_line_add(&l, "%s", vtb_span_text(i->span, place, sizeof place));
-  cli_line_print(&l);
+  describe(l->c->context, i, &text);
+  doc_row(l->d, l->table, V(vtb_label_of(i, "", &l->d->arena)), V(vtb_op_get(i->op)->name),
+          V(text.at), V(vtb_span_text(i->span, place, sizeof place)));
   vtb_strbuf_free(&text);
-  vtb_arena_free(&arena);
 }
 
-static void print_body(const vtb_pass_context *context, const vtb_func *f) {
+static void add_body(listing *l, const vtb_func *f) {
   for (const vtb_inst *i = f->first; i; i = i->next)
-    if (vtb_op_get(i->op)->klass == VTB_CLASS_STRUCTURED || i->op == VTB_OP_fold)
-      print_op(context, i);
+    if (vtb_op_get(i->op)->klass == VTB_CLASS_STRUCTURED || i->op == VTB_OP_fold) add_op(l, i);
 }
 
 /* How often the first p of n callees come one after the other. */
@@ -77,52 +76,58 @@ static size_t period_of(vtb_func *const *callee, size_t n) {
   return best;
 }
 
-static void print_run(const check_facts *c, vtb_map *seen, const vtb_inst *const *calls, size_t n,
-                      size_t times) {
-  printf("    %zu x\n", times);
+static void add_run(listing *l, const vtb_inst *const *calls, size_t n, size_t times) {
+  doc_sentence_row(l->d, l->table, "    %zu x", times);
   for (size_t i = 0; i < n; i++) {
     vtb_func *callee = calls[i]->callee;
-    printf("      @%s: %lld parameters, %.3f GFLOP\n", callee->name,
-           (long long)call_params(c->modes, calls[i]),
-           vtb_func_cost(callee, 1).flops / (double)c->batch * 1e-9);
-    if (vtb_map_has(seen, callee->name)) continue;
-    vtb_map_set(seen, callee->name, callee);
-    print_body(c->context, callee);
+    doc_sentence_row(l->d, l->table, "      @%s: %lld parameters, %.3f GFLOP", callee->name,
+                     (long long)call_params(l->c->modes, calls[i]),
+                     vtb_func_cost(callee, 1).flops / (double)l->c->batch * 1e-9);
+    if (vtb_map_has(&l->seen, callee->name)) continue;
+    vtb_map_set(&l->seen, callee->name, callee);
+    add_body(l, callee);
   }
 }
 
 /* Runs of equal calls, one after the other; what repeats nothing stands together. */
-static void print_calls(const check_facts *c, vtb_map *seen, const vtb_inst **calls, size_t n) {
+static void add_calls(listing *l, const vtb_inst **calls, size_t n) {
   vtb_func **callee = vtb_xcalloc(n + 1, sizeof *callee);
   for (size_t i = 0; i < n; i++) callee[i] = calls[i]->callee;
   size_t single = 0; /* where what repeats nothing began */
   for (size_t i = 0; i < n;) {
     size_t p = period_of(callee + i, n - i), times = repeats_of(callee + i, n - i, p);
     if (times > 1) {
-      if (i > single) print_run(c, seen, calls + single, i - single, 1);
-      print_run(c, seen, calls + i, p, times);
+      if (i > single) add_run(l, calls + single, i - single, 1);
+      add_run(l, calls + i, p, times);
       single = i + p * times;
     }
     i += p * times;
   }
-  if (n > single) print_run(c, seen, calls + single, n - single, 1);
+  if (n > single) add_run(l, calls + single, n - single, 1);
   vtb_free(callee);
 }
 
-void check_print_structure(const check_facts *c) {
-  vtb_map seen = {0};
+void check_add_structure(const check_facts *c, doc *d) {
+  static const doc_column columns[] = {
+      {.heading = "label", .width = -33, .ragged = true},
+      {.heading = "op", .width = -8},
+      {.heading = "types, or form", .width = -66, .ragged = true},
+      {.heading = "place", .width = -1},
+  };
+  listing l = {.c = c, .d = d, .table = DOC_TABLE(d, NULL, columns)};
   VTB_VEC(const vtb_inst *) calls = {0};
+  l.table->indent = 6, l.table->headless = true, l.table->cut = 2;
   for (const vtb_inst *i = c->modes->first; i; i = i->next) {
     if (i->op == VTB_OP_call) {
       vtb_vec_push(&calls, i);
       continue;
     }
     if (vtb_op_get(i->op)->klass != VTB_CLASS_STRUCTURED && i->op != VTB_OP_fold) continue;
-    if (calls.n) print_calls(c, &seen, calls.at, calls.n);
+    if (calls.n) add_calls(&l, calls.at, calls.n);
     calls.n = 0;
-    print_op(c->context, i);
+    add_op(&l, i);
   }
-  if (calls.n) print_calls(c, &seen, calls.at, calls.n);
+  if (calls.n) add_calls(&l, calls.at, calls.n);
   vtb_vec_free(&calls);
-  vtb_map_free(&seen);
+  vtb_map_free(&l.seen);
 }

@@ -11,121 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void print_io(const vtb_func *f, const char *prepare) {
-  vtb_strbuf text = {0};
-  for (int a = 0; a < f->n_args; a++) {
-    if (f->arg_info[a].role != VTB_ROLE_INPUT) continue;
-    vtb_strbuf_printf(&text, "  input  %-12s ", f->arg_info[a].official);
-    vtb_type_print(&f->args[a]->type, &text);
-    vtb_strbuf_putc(&text, '\n');
-  }
-  if (prepare) vtb_strbuf_printf(&text, "  images %-12s %s\n", "", prepare);
-  for (int r = 0; r < f->n_returns; r++) {
-    vtb_strbuf_printf(&text, "  output %-12s ", f->return_names[r] ? f->return_names[r] : "");
-    vtb_type_print(&f->returns[r]->type, &text);
-    vtb_strbuf_putc(&text, '\n');
-  }
-  fputs(text.at ? text.at : "", stdout);
-  vtb_strbuf_free(&text);
-}
-
-static void print_params(const vtb_func *f) {
-  int columns = 0;
-  for (int a = 0; a < f->n_args; a++) {
-    int n = check_is_param(&f->arg_info[a]) ? (int)strlen(f->arg_info[a].official) : 0;
-    if (n > columns) columns = n;
-  }
-  for (int a = 0; a < f->n_args; a++) {
-    if (!check_is_param(&f->arg_info[a])) continue;
-    vtb_strbuf type = {0};
-    cli_line l = {.cut = true};
-    vtb_type_print(&f->args[a]->type, &type);
-    cli_line_add(&l, "  %-*s", columns, f->arg_info[a].official);
-    cli_line_add(&l, "%-18s", type.at);
-    cli_line_add(&l, "%.60s%s", f->arg_info[a].init ? f->arg_info[a].init : "",
-                 f->arg_info[a].frozen ? " frozen" : "");
-    if (f->arg_info[a].uses > 1) cli_line_add(&l, "shared by %d", f->arg_info[a].uses);
-    cli_line_print(&l);
-    vtb_strbuf_free(&type);
-  }
-}
-
-/* What the model is trained for and measured by, and the inputs that only this reads. */
-static void print_objective(const vtb_func *model, const vtb_func *f) {
-  vtb_strbuf text = {0};
-  for (int a = 0; a < f->n_args; a++) {
-    bool known = f->arg_info[a].role != VTB_ROLE_INPUT;
-    for (int k = 0; k < model->n_args && !known; k++)
-      known = vtb_streq(model->arg_info[k].official, f->arg_info[a].official);
-    if (known) continue;
-    vtb_strbuf_printf(&text, "  target %-12s ", f->arg_info[a].official);
-    vtb_type_print(&f->args[a]->type, &text);
-    vtb_strbuf_putc(&text, '\n');
-  }
-  for (int r = 0; r < f->n_returns; r++) {
-    const char *prefix, *name = f->return_names[r];
-    if (!vtb_is_measure(name, &prefix)) continue;
-    bool loss = strcmp(prefix, VTB_MEASURE_LOSS) == 0;
-    vtb_strbuf_printf(&text, "  %-6s %-12s ", loss ? "loss" : "metric", name + strlen(prefix));
-    vtb_type_print(&f->returns[r]->type, &text);
-    vtb_strbuf_printf(&text, "%s%s\n",
-                      vtb_find_measure(f, VTB_MEASURE_BY, name) >= 0 ? ", a quotient" : "",
-                      loss                                     ? ""
-                      : strcmp(prefix, VTB_MEASURE_LOWER) == 0 ? ", lower is better"
-                                                               : ", higher is better");
-  }
-  fputs(text.at ? text.at : "", stdout);
-  vtb_strbuf_free(&text);
-}
-
-static void print_flops(const check_facts *c) {
-  vtb_published_macs macs = check_published_macs(c);
-  vtb_strbuf text = {0};
-  vtb_strbuf_printf(
-      &text, "%.3f G an image as executed; %.2f GMACs in the papers' count (\"FLOPs\" there)",
-      check_flops(c) * 1e-9, (macs.layers + macs.mixers) * 1e-9);
-  if (macs.mixers > 0)
-    vtb_strbuf_printf(&text, ", %.2f without the mixers' own", macs.layers * 1e-9);
-  printf("  FLOPs        ");
-  cli_print_paragraph(text.at, 15, 15);
-  vtb_strbuf_free(&text);
-}
-
-/* What a run does on the target, and what it may take. */
-static void print_outline(const check_facts *c, const char *title, const vtb_outline *o) {
-  vtb_strbuf text = {0};
-  vtb_strbuf_printf(&text, "%lld launches, %.1f MiB moved, about %.3g ms on %s",
-                    (long long)o->estimate.launches, o->estimate.bytes / 1048576,
-                    1e3 * o->estimate.seconds, c->target->name);
-  if (!c->target->needs) vtb_strbuf_printf(&text, " x %d", c->threads);
-  printf("  %-12s ", title);
-  cli_print_paragraph(text.at, 15, 15);
-  vtb_strbuf_free(&text);
-}
-
-static void print_text(const check_facts *c, const vtb_func *objective) {
-  char number[32];
-  const vtb_module *m = c->model->module;
-  printf("%s\n", c->model->func);
-  print_io(m->entry, m->prepare);
-  print_objective(m->entry, objective);
-  int64_t frozen = cli_count_params(m->entry, true);
-  printf("  parameters   %s (%.1f MiB in f32)", cli_grouped(c->params, number, sizeof number),
-         (double)c->params * 4 / 1048576);
-  if (frozen) printf(", %s of them frozen", cli_grouped(frozen, number, sizeof number));
-  putchar('\n');
-  print_flops(c);
-  printf("  workspace    %.1f MiB for batch %lld", (double)c->run.workspace_bytes / 1048576,
-         (long long)c->batch);
-  if (c->trained)
-    printf("; %.1f MiB of a training step", (double)c->training.workspace_bytes / 1048576);
-  putchar('\n');
-  print_outline(c, "a run", &c->run);
-  if (c->trained) print_outline(c, "training", &c->training);
-  puts("  structure");
-  check_print_structure(c);
-}
-
 /* As it is trained, before any pass: what the user wrote. */
 static vtb_status check_numerics(vtb_compile_options o, vtb_report *r, int *n) {
   vtb_compilation c;
@@ -214,12 +99,11 @@ static vtb_status check_one(const char *what, const char *entry, const check_opt
   if (status == VTB_OK) status = find_facts(&c, check->train, &f, &modes);
   if (status == VTB_OK) status = open_objective(m, what, entry, &objective);
   cli_report(m, status);
-  if (status == VTB_OK && m->json) check_print_json(&f);
-  if (status == VTB_OK && !m->json) {
-    print_text(&f, objective.module->entry);
-    if (check->list_params) print_params(c.module->entry);
-    if (places == 0) puts("  numerics     nothing found");
-    if (places > 0) printf("  numerics     %d places, above\n", places);
+  if (status == VTB_OK) {
+    doc *d = check_document(&f, objective.module->entry, check->list_params);
+    if (places == 0) doc_say(d, 15, "  numerics     nothing found");
+    if (places > 0) doc_say(d, 15, "  numerics     %d places, above", places);
+    cli_tell(d);
   }
   vtb_outline_free(&f.run);
   vtb_outline_free(&f.training);

@@ -83,7 +83,7 @@ static void tell_all(const catalogue *c) {
   cJSON *families = cJSON_AddArrayToObject(d->json, "families");
   doc_table *t = DOC_TABLE(d, NULL, columns);
   size_t n = 0;
-  t->indent = 2, t->cut = true;
+  t->indent = 2, t->cut = 6;
   for (size_t i = 0; i < c->families.n; i++) {
     const catalogue_family *f = &c->families.at[i];
     cJSON *family = doc_item(families, F("title", f->title), F("file", f->path));

@@ -38,19 +38,10 @@ const char *cli_duration(double seconds, char *buf, size_t size) {
   return buf;
 }
 
-void cli_line_put(const cli_line *l, int columns, vtb_strbuf *out) {
+static void put_fields(const cli_line *l, int columns, vtb_strbuf *out) {
   const char *fields[CLI_LINE_FIELDS];
   for (int i = 0; i < l->n; i++) fields[i] = l->field[i];
   doc_put_line(out, fields, l->n, columns, 2, l->cut);
-}
-
-void cli_line_print(const cli_line *l) {
-  vtb_strbuf out = {0};
-  cli_line_put(l, cli_columns(stdout), &out);
-  while (out.n && out.at[out.n - 1] == ' ') out.at[--out.n] = 0;
-  cli_progress_clear();
-  puts(vtb_strbuf_text(&out));
-  vtb_strbuf_free(&out);
 }
 
 /* ---- the screen ------------------------------------------------------------------------------ */
@@ -84,7 +75,7 @@ void cli_progress_show(const cli_line *l, double part) {
   vtb_strbuf out = VTB_CHECKED_STRBUF; /* without memory there is no line */
   if (!cli_progress_live()) return;
   if (columns == 0) columns = 80;
-  cli_line_put(l, columns - 1, &out);
+  put_fields(l, columns - 1, &out);
   put_bar(&out, part, columns - 1 - vtb_text_columns(vtb_strbuf_text(&out), out.n));
   if (!out.failed) {
     fflush(stdout);
@@ -108,7 +99,7 @@ void cli_progress_note(const char *fmt, ...) {
 void cli_progress_print(const cli_line *l) {
   int columns = isatty(fileno(stderr)) ? cli_columns(stderr) : 0;
   vtb_strbuf out = VTB_CHECKED_STRBUF;
-  cli_line_put(l, columns, &out);
+  put_fields(l, columns, &out);
   cli_progress_clear();
   if (!out.failed) fprintf(stderr, "%s\n", vtb_strbuf_text(&out));
   fflush(stderr);

@@ -22,12 +22,6 @@ typedef struct cli_line {
 void cli_line_add(cli_line *l, const char *fmt, ...) VTB_PRINTF(2, 3);
 /* "45 s", "1:23", "2:01:15"; "?" below 0. */
 const char *cli_duration(double seconds, char *buf, size_t size);
-/* Appends the fields that fit into so many columns (0: all), the first one cut if need be. */
-void cli_line_put(const cli_line *l, int columns, vtb_strbuf *out);
-
-/* The fields that fit on stdout, as a row of a table. */
-void cli_line_print(const cli_line *l);
-
 /* Whether lines can be redrawn. */
 bool cli_progress_live(void);
 /* The same, and the last line is a tenth of a second old: what is drawn more often costs time. */
