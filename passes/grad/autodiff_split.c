@@ -46,7 +46,7 @@ static bool is_forward(const split *s, const vtb_inst *i) {
 }
 
 static bool is_in_scan(const split *s, const vtb_inst *inst) {
-  enum { MOST_TOKENS = 208, MOST_STEPS = 8 };
+  enum { MOST_TOKENS = 256, MOST_STEPS = 8 };
   if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_small_map(inst)) return false;
   for (int step = 0; step < MOST_STEPS; step++) {
     vtb_inst *next = NULL;

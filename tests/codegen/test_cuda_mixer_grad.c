@@ -43,6 +43,10 @@ static const grad_case cases[] = {
     {SCALAR, NULL, 2, 33, 1, 96, 64, false, false, 5, 5, APART, 32},
     {SCALAR, "cols~@5x7", 2, 35, 2, 24, 40, true, false, 7, 7, BEGUN, 1},
     {SCALAR, NULL, 2, 33, 1, 24, 16, true, false, 7, 6, APART, 1},
+    /* one triangle, in one pass and in two */
+    {SCALAR, "rows~@211", 1, 211, 1, 40, 24, true, true, 7, 7, BEGUN, 4},
+    {SCALAR, NULL, 1, 249, 1, 16, 40, true, false, 7, 7, SHARED, 8},
+    {CONSTANT, NULL, 1, 225, 1, 24, 16, false, true, 5, 4, APART, 2},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

@@ -1,7 +1,7 @@
 /* linscan_grad of few tokens, classes constant and scalar, of factors that round to 16 bits: one
  * kernel, text/linscan_grad_short.cu, whose blocks keep the scores of a sequence in shared memory.
- * It takes what has no states at its ends, as long as a block finds room for the scores and two
- * slabs of rows; else linscan_grad.c does. */
+ * It takes what has no states at its ends, as long as a block finds room for the scores, or for one
+ * of their two triangles at a time, and two slabs of rows; else linscan_grad.c does. */
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
@@ -9,6 +9,7 @@
 
 typedef struct shape {
   int64_t tiles, groups, warps, slab, stages;
+  bool one; /* triangle, in which dS follows P */
 } shape;
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
@@ -17,9 +18,9 @@ static bool takes(const vtb__cuda_scan *s, bool decays, const shape *p) {
   int64_t bytes;
   return VTB_CUDA_TAKES(
       s->c, "linscan_grad_short.cu", vtb__cuda_tile_type(s->c), &bytes, {"N", s->N}, {"K", s->K},
-      {"V", s->V}, {"SLAB", p->slab}, {"STAGES", p->stages}, {"THREADS", 32 * p->warps},
-      {"FACTORS", vtb__cuda_factors(s->c)}, {"GAIN", s->gain >= 0}, {"DECAYS", decays},
-      {"Q_FOLD", s->back[0].rows != NULL}, {"K_FOLD", s->back[1].rows != NULL},
+      {"V", s->V}, {"SLAB", p->slab}, {"STAGES", p->stages}, {"ONE", p->one},
+      {"THREADS", 32 * p->warps}, {"FACTORS", vtb__cuda_factors(s->c)}, {"GAIN", s->gain >= 0},
+      {"DECAYS", decays}, {"Q_FOLD", s->back[0].rows != NULL}, {"K_FOLD", s->back[1].rows != NULL},
       {"V_FOLD", s->back[2].rows != NULL}, {"JOINT", s->joint}, {"Q_MAP", s->map[0] != NULL},
       {"K_MAP", s->map[1] != NULL}, {"V_MAP", s->map[2] != NULL},
       {"GROUP", vtb__cuda_scan_map_size(s)});
@@ -36,8 +37,10 @@ static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {
   p->groups = (p->tiles + 1) / 2;
   pieces = vtb_cuda_formula("vtb_triangle_pieces", p->groups);
   p->warps = at_most(pieces > 2 * p->groups ? pieces : 2 * p->groups, MOST_WARPS);
-  for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
-    p->slab = at_most(choices[i].slab, depth), p->stages = choices[i].stages;
+  const size_t n = sizeof choices / sizeof *choices;
+  for (size_t i = 0; i < 2 * n; i++) {
+    p->slab = at_most(choices[i % n].slab, depth), p->stages = choices[i % n].stages;
+    p->one = i >= n;
     if (maps != (p->slab == 48) && p->slab >= 48) continue;
     if (takes(s, decays, p)) return true;
   }
@@ -152,7 +155,7 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"FACTORS", vtb__cuda_factors(s->c)}, {"DECAYS", decays},
                    {"PART", part >= 0}, {"GAIN", s->gain >= 0}, {"SLAB", p.slab},
-                   {"STAGES", p.stages});
+                   {"STAGES", p.stages}, {"ONE", p.one});
   vtb__scan_launch(s, s->n);
 }
 

@@ -4,7 +4,8 @@
  * A block owns a sequence. Slabs of channels of all tokens come through a ring: of Q and K, then of dY and V, for the lower
  * triangles of both products, which stay in shared memory as tiles of 16 x 16 in 16 bits, four pieces of 8 x 8 each; then
  * again for the results, 32 tokens and SLAB channels a warp. W = P o (dY V^T + dz) is what the decays multiply: d_r gets the
- * sum over t >= r > j, from sums that never take anything away, over d_r. Tiles are made 2 x 4 a warp.
+ * sum over t >= r > j, from sums that never take anything away, over d_r. Tiles are made 2 x 4 a warp. Where there is no room
+ * for both triangles (ONE) dV is made as soon as P is there, and dS takes its place.
  *
  * Where rows are first multiplied by small matrices, their adjoints can go through them, too (FOLD): a slab of dV, then
  * of dQ and dK, is put in shared memory in 16 bits, where those of the rows before the matrices and sums over the tokens for
@@ -14,6 +15,7 @@
 #include "tiles.cuh"
 hole int N, K, V;                /* tokens; widths of keys and values */
 hole int SLAB, STAGES;           /* channels at a time; places of the ring */
+hole bool ONE;                   /* P and dS have one place */
 hole int FACTORS, THREADS;
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
@@ -51,14 +53,16 @@ constexpr bool QK_FOLD = Q_FOLD || K_FOLD, FOLD = QK_FOLD || V_FOLD;
 constexpr int HALVES = V > SLAB && !V_FOLD ? 2 : 1, D_SLAB = HALVES * SLAB; /* slabs of dY alone */
 constexpr int PA = vtb_pitch_along(SLAB, 2), PD = vtb_pitch_along(D_SLAB, 2);
 constexpr int K_SLABS = (K + SLAB - 1) / SLAB, V_SLABS = (V + SLAB - 1) / SLAB, D_SLABS = (V + D_SLAB - 1) / D_SLAB;
-constexpr bool SUMMED = DECAYS || GAIN, RESIDENT = K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !SUMMED; /* all rows are in the ring */
+constexpr bool SUMMED = DECAYS || GAIN, RESIDENT = !ONE && K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !SUMMED; /* all rows are in the ring */
 constexpr int SCORED = PASSES * (K_SLABS + V_SLABS), ALL = SCORED + (RESIDENT ? 0 : K_SLABS + D_SLABS);
+constexpr int TURN = ONE ? PASSES * K_SLABS : K_SLABS + V_SLABS; /* slabs of scores, of keys or of both, before others */
+constexpr int LATER = SCORED + D_SLABS; /* results for queries and keys come last */
 constexpr int LANES = vtb_max_int(SLAB / 8 & -(SLAB / 8), 1), STEP = THREADS / LANES; /* of vtb_bring_rows: a thread's rows are STEP apart */
 constexpr int PARTS = (TILES + 3) / 4, PI = 17; /* of a row's sum; pitch of a tile on the diagonal */
 constexpr int SUMS = TRIANGLE * 17 + PARTS * ROWS + TILES * 16 * PI + 2 * ROWS;
-constexpr int STAGE = vtb_max_int(2 * ROWS * PA, SUMMED && PASSES == 1 ? 2 * SUMS : 0);
-constexpr int SUMS_AT = PASSES == 1 ? (SCORED - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
-constexpr int OTHER = ROWS * PA, WORK = vtb_max_int(256 * TRIANGLE, QK_FOLD ? 2 * OTHER : 0); /* of a slab's second rows */
+constexpr int STAGE = (vtb_max_int(2 * ROWS * PA, SUMMED && PASSES == 1 ? 2 * SUMS : 0) + 7) / 8 * 8;
+constexpr int SUMS_AT = PASSES == 1 ? (SCORED + (ONE ? D_SLABS : 0) - 1) % STAGES * (STAGE / 2) : 0; /* the last slab's place */
+constexpr int OTHER = ROWS * PA, WORK = vtb_max_int(256 * TRIANGLE, QK_FOLD && !ONE ? 2 * OTHER : 0); /* of a slab's second rows */
 constexpr int SPAN = vtb_map_span(GROUP), NEAR = GROUP > 8 ? 2 * SPAN : 1; /* sixteens of columns that a matrix has; eights that one is made of */
 constexpr int UNIT = GROUP > 8 ? 16 * SPAN : 8, TOGETHER = vtb_max_int(WARPS / (SLAB / UNIT), 1); /* columns that are multiplied at a time; warps of these */
 constexpr int PAIRS = SLAB / 16, PER = vtb_max_int(WARPS / PAIRS, 1); /* sixteen columns; warps of them */
@@ -74,13 +78,15 @@ cost wavefronts = MAPPED / 8 + GROUPS * (GROUPS + 1) * (SLAB / 16 * (K_SLABS + V
 cost flight = (STAGES - 1) * 2 * ROWS * SLAB * sizeof(T);
 cost registers = 128;
 shared T p_tiles[WORK];
-shared T s_tiles[256 * TRIANGLE];
+shared T s_tiles[ONE ? 0 : 256 * TRIANGLE];
 shared T ring[STAGES * STAGE];
 shared float decays[ROWS], in[ROWS], out_of[ROWS], side[ROWS], gaps[TILES * TILES], gains[GAIN ? ROWS : 0], total_of[32];
 shared int order_of[ROWS], piece_of[2 * WARPS]; /* a warp's group and part */
 shared float behind[0];
 shared float sums[SUMMED ? SUMS_AT + SUMS : 0] over PASSES == 1 ? ring : behind;
+shared T rows_behind[ONE && QK_FOLD ? 2 * OTHER : 0] over behind; /* when sums have been read */
 constexpr bool HALF = FACTORS == VTB_FP16;
+const auto ds_tiles = ONE ? p_tiles + 0 : s_tiles + 0, back_rows = ONE ? rows_behind + 0 : p_tiles + 0; /* back_rows: of queries and keys, to the matrices */
 const int scan = vtb_block() / BLOCKS, dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int tid = vtb_tid(), lane = vtb_lane();
@@ -109,11 +115,12 @@ auto bring_part = [&](auto of_eight, auto of_long, auto to, int n, auto from, in
 constexpr bool K_WHOLE = K % SLAB == 0, V_WHOLE = V % SLAB == 0;
 auto bring = [&]() {
   const auto to = ring + to_slot;
-  constexpr int LATER = SCORED + D_SLABS; /* results for values come first */
-  const bool scores = next < SCORED;
-  const int slab = scores ? next % (K_SLABS + V_SLABS) : next - SCORED;
+  /* What comes next: scores of keys and of values, in turns, dY for values' results, and keys again. ONE: those of values last but one. */
+  const bool values_first = ONE && next >= TURN, scores = ONE ? next < TURN || (next >= TURN + D_SLABS && next < LATER) : next < SCORED;
+  const int slab = ONE ? (next < TURN ? next % K_SLABS : K_SLABS + (next - TURN - D_SLABS) % V_SLABS) : next % TURN; /* of scores */
+  const int result = values_first ? next - TURN : next - SCORED; /* of values' */
   if (scores ? slab < K_SLABS : next >= LATER && next < ALL) {
-    const int x0 = (scores ? slab : slab - D_SLABS) * SLAB;
+    const int x0 = (scores ? slab : next - LATER) * SLAB;
     bring_part(vtb_flag<Q_EIGHT>(), vtb_flag<false>(), to, K_WHOLE ? SLAB : K - x0, q_of + x0, q_stride);
     if constexpr (!JOINT) {
       bring_part(vtb_flag<K_EIGHT>(), vtb_flag<false>(), to + OTHER, K_WHOLE ? SLAB : K - x0, k_of + x0, k_stride);
@@ -123,12 +130,12 @@ auto bring = [&]() {
       bring_part(vtb_flag<ADD_EIGHT>(), vtb_flag<false>(), to + OTHER, K_WHOLE ? SLAB : K - x0, add_of + x0, add_stride);
     }
   } else if (scores || (V_FOLD && next < LATER)) {
-    const int x0 = (scores ? slab - K_SLABS : slab) * SLAB;
+    const int x0 = (scores ? slab - K_SLABS : result) * SLAB;
     bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<false>(), to, V_WHOLE ? SLAB : V - x0, dy_of + x0, dy_stride);
     bring_part(vtb_flag<V_EIGHT>(), vtb_flag<false>(), to + OTHER, V_WHOLE ? SLAB : V - x0, v_of + x0, v_stride);
   } else if (next < LATER && !RESIDENT) {
     VTB_UNROLL for (int half = 0; half < HALVES; half++) {
-      const int x0 = slab * D_SLAB + half * SLAB;
+      const int x0 = result * D_SLAB + half * SLAB;
       bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<true>(), to + half * SLAB, V - x0, dy_of + x0, dy_stride);
     }
   }
@@ -254,7 +261,7 @@ const auto all_sums = sums + SUMS_AT;
 const auto column_sums = all_sums, row_sums = all_sums + TRIANGLE * 16, inner = row_sums + PARTS * ROWS;
 const auto columns_behind = inner + TILES * 16 * PI, rows_before = columns_behind + ROWS, tile_sums = rows_before + ROWS;
 
-VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
+auto score = [&](int pass, auto of_keys, auto of_values) { /* a pass over the triangle: P, dS and the sums, or one of both */
   int group = 0, part = pass * WARPS + vtb_warp(); /* the warp's tiles: rows of a group, four columns */
   VTB_NO_UNROLL while (part >= (group + 2) / 2) {
     part -= (group + 2) / 2;
@@ -327,15 +334,18 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
     else
       outside(row, column);
   };
-  vtb_clear(c);
-  VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) meet(map_keys(arrive(), slab));
-  each_tile([&](int s, int i, int row, int column) {
-    decay_tile(s, i, row, column);
-    VTB_UNROLL for (int q = 0; q < 4; q++) {
-      const int at = 8 * s + 2 * i + q / 2, e = q % 2 * 2;
-      vtb_store2(p_tiles, tile_of(row, column) * 256 + 64 * q + 2 * lane, c[at][e] * m[q % 2][q / 2 * 2], c[at][e + 1] * m[q % 2][q / 2 * 2 + 1]);
-    }
-  });
+  if constexpr (decltype(of_keys)::value) {
+    vtb_clear(c);
+    VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) meet(map_keys(arrive(), slab));
+    each_tile([&](int s, int i, int row, int column) {
+      decay_tile(s, i, row, column);
+      VTB_UNROLL for (int q = 0; q < 4; q++) {
+        const int at = 8 * s + 2 * i + q / 2, e = q % 2 * 2;
+        vtb_store2(p_tiles, tile_of(row, column) * 256 + 64 * q + 2 * lane, c[at][e] * m[q % 2][q / 2 * 2], c[at][e + 1] * m[q % 2][q / 2 * 2 + 1]);
+      }
+    });
+  }
+  if constexpr (decltype(of_values)::value) {
   vtb_clear(c);
   VTB_NO_UNROLL for (int slab = 0; slab < V_SLABS; slab++) meet(map_values(arrive(), slab));
   group = piece_of[2 * vtb_warp()], part = piece_of[2 * vtb_warp() + 1]; /* what was computed of them is not kept */
@@ -356,11 +366,12 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
       const int at = 8 * s + 2 * i + q / 2, e = q % 2 * 2;
       w[q][0] = c[at][e] + extras[2 * s + q % 2];
       w[q][1] = c[at][e + 1] + extras[2 * s + q % 2];
-      vtb_store2(s_tiles, tile + 64 * q, w[q][0] * m[q % 2][q / 2 * 2] * by[q / 2 * 2], w[q][1] * m[q % 2][q / 2 * 2 + 1] * by[q / 2 * 2 + 1]);
+      const float first_ds = w[q][0] * m[q % 2][q / 2 * 2] * by[q / 2 * 2], second_ds = w[q][1] * m[q % 2][q / 2 * 2 + 1] * by[q / 2 * 2 + 1];
       if constexpr (SUMMED) {
         w[q][0] *= p_tiles[tile + 64 * q];
         w[q][1] *= p_tiles[tile + 64 * q + 1];
       }
+      vtb_store2(ds_tiles, tile + 64 * q, first_ds, second_ds);
     }
     if constexpr (SUMMED) {
       if (s == i % 2 && row == column) {
@@ -388,60 +399,8 @@ VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) {
       if (live && t < ROWS && lane % 4 == 0) row_sums[part * ROWS + t] = sum;
     }
   }
-}
-if constexpr (SUMMED) {
-  vtb_sync();
-  auto times_gain = [&](float v, int t) -> float {
-    if constexpr (GAIN) return v * gains[t];
-    return v;
-  };
-  const int tile = tid / 16, first = tile * 16;
-  if (tid < ROWS) {
-    float sum = 0.0f;
-    VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++) sum += column_sums[tile_of(i, tile) * 16 + tid % 16];
-    columns_behind[tid] = times_gain(sum, tid);
-    if constexpr (GAIN) {
-      VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) sum += inner[t * PI + tid % 16];
-      const vtb_i64 pos = order_of[tid];
-      const float value = sum;
-      if (tid < N) {
-        ${put_gain}
-      }
-    }
-    sum = 0.0f;
-    VTB_NO_UNROLL for (int i = 0; i < (tile / 2 + 2) / 2; i++) sum += row_sums[i * ROWS + tid];
-    rows_before[tid] = sum;
   }
-  VTB_NO_UNROLL for (int e = tid; e < TILES * TILES; e += THREADS) {
-    if (e % TILES >= e / TILES) continue;
-    float sum = 0.0f;
-    VTB_UNROLL for (int x = 0; x < 16; x++) sum += times_gain(column_sums[tile_of(e / TILES, e % TILES) * 16 + x], e % TILES * 16 + x);
-    tile_sums[tile_of(e / TILES, e % TILES)] = sum;
-  }
-  vtb_sync();
-  float total = 0.0f;
-  if (DECAYS && tid < N) {
-    float sum = 0.0f;
-    VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++)
-      VTB_NO_UNROLL for (int j = 0; j < tile; j++) sum += tile_sums[tile_of(i, j)];
-    VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) {
-      sum += rows_before[t];
-      VTB_NO_UNROLL for (int x = 0; x < tid - first; x++) sum += times_gain(inner[t * PI + x], first + x);
-    }
-    VTB_NO_UNROLL for (int x = first; x < tid; x++) sum += columns_behind[x];
-    const vtb_i64 pos = order_of[tid];
-    const float value = sum / decays[tid];
-    total = value;
-    ${put}
-  }
-  if (PART) {
-    total = vtb_block_sum(total, WARPS, total_of);
-    if (tid == 0) {
-      ${put_part}
-    }
-  }
-}
-
+};
 /* Results: two strips of 16 tokens and SLAB channels a warp. BACK: tiles are taken transposed, those from the diagonal
  * down; LONG: rows of the ring are those of dY alone. */
 float out[SLAB / 4][4];
@@ -598,51 +557,114 @@ auto put_dk = [&](vtb_i64 pos, int x, vtb_f4 four) { ${put_dk_four} };
 auto put_dv = [&](vtb_i64 pos, int x, vtb_f4 four) { ${put_dv_four} };
 auto as_is = [](vtb_f4 four, int) -> vtb_f4 { return four; };
 
-if (RESIDENT) vtb_sync();
-VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
-  const int at = RESIDENT ? STAGE : arrive();
-  if constexpr (V_FOLD) { /* a strip of 16 tokens a warp */
-    float sum[SLAB / 8][4];
-    const int x0 = slab * SLAB, first = vtb_min_int(vtb_warp(), TILES - 1);
-    const auto lane_of = ring + (at + vtb_lane_across<PA, SLAB>());
-    const auto tile = p_tiles + ((lane / 8 % 2 * 2 + lane / 16) * 64 + lane % 8 * 8);
-    vtb_clear(sum);
-    VTB_NO_UNROLL for (int i = vtb_warp() < TILES ? first : TILES; i < TILES; i++) {
-      vtb_u32 x[4], y[4];
-      vtb_ldmatrix_x4_trans(x, tile + 256 * tile_of(i, first));
-      VTB_UNROLL for (int c = 0; c < SLAB / 8; c += 2) {
-        vtb_ldmatrix_x4_trans(y, lane_of + (16 * i * PA + 8 * c));
-        const vtb_u32 left[2] = {y[0], y[1]}, right[2] = {y[2], y[3]};
-        vtb_mma_16<HALF>(sum[c], x, left);
-        vtb_mma_16<HALF>(sum[c + 1], x, right);
+auto give_values = [&]() {
+  VTB_NO_UNROLL for (int slab = 0; slab < D_SLABS; slab++) {
+    const int at = RESIDENT ? STAGE : arrive();
+    if constexpr (V_FOLD) { /* a strip of 16 tokens a warp */
+      float sum[SLAB / 8][4];
+      const int x0 = slab * SLAB, first = vtb_min_int(vtb_warp(), TILES - 1);
+      const auto lane_of = ring + (at + vtb_lane_across<PA, SLAB>());
+      const auto tile = p_tiles + ((lane / 8 % 2 * 2 + lane / 16) * 64 + lane % 8 * 8);
+      vtb_clear(sum);
+      VTB_NO_UNROLL for (int i = vtb_warp() < TILES ? first : TILES; i < TILES; i++) {
+        vtb_u32 x[4], y[4];
+        vtb_ldmatrix_x4_trans(x, tile + 256 * tile_of(i, first));
+        VTB_UNROLL for (int c = 0; c < SLAB / 8; c += 2) {
+          vtb_ldmatrix_x4_trans(y, lane_of + (16 * i * PA + 8 * c));
+          const vtb_u32 left[2] = {y[0], y[1]}, right[2] = {y[2], y[3]};
+          vtb_mma_16<HALF>(sum[c], x, left);
+          vtb_mma_16<HALF>(sum[c + 1], x, right);
+        }
+      }
+      vtb_sync();
+      if (vtb_warp() < TILES) {
+        VTB_UNROLL for (int e = 0; e < 4; e += 2) {
+          const int t = 16 * first + lane / 4 + 4 * e;
+          VTB_UNROLL for (int c = 0; c < SLAB / 8; c++)
+              vtb_store2(ring + at, t * PA + 8 * c + 2 * (lane % 4), sum[c][e] * gains[t], sum[c][e + 1] * gains[t]);
+        }
+      }
+      vtb_sync();
+      back(
+          vtb_flag<false>(), ring + at, x0, V,
+          [&](int, int x, int y) { return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), x, y, v_row, no_add); }, as_is, put_dv);
+      weigh(
+          vtb_flag<false>(), ring + at, ring + at + OTHER, x0, V,
+          [&](int, int g, int o, int i, float first, float second) { weights_of_v(g, o, i, first, second); },
+          [&](int, int g, int o, float value) { bias_of_v(g, o, value); });
+    } else {
+      VTB_NO_UNROLL for (int unit = vtb_warp(); unit < HALVES * GROUPS; unit += WARPS) {
+        const int side_of = unit < GROUPS ? 0 : SLAB, group = unit < GROUPS ? unit : unit - GROUPS, x0 = slab * D_SLAB + side_of;
+        if (x0 >= V) continue;
+        take(vtb_flag<true>(), vtb_flag<true>(), p_tiles, group, ring + at + side_of);
+        store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), vtb_flag<GAIN>(), group, x0, V, put_dv,
+              [&](vtb_i64 pos, int x, float value) { ${put_dv} });
       }
     }
-    vtb_sync();
-    if (vtb_warp() < TILES) {
-      VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-        const int t = 16 * first + lane / 4 + 4 * e;
-        VTB_UNROLL for (int c = 0; c < SLAB / 8; c++)
-            vtb_store2(ring + at, t * PA + 8 * c + 2 * (lane % 4), sum[c][e] * gains[t], sum[c][e + 1] * gains[t]);
+  }
+};
+if constexpr (ONE) {
+  VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) score(pass, vtb_flag<true>(), vtb_flag<false>());
+  give_values();
+  VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) score(pass, vtb_flag<false>(), vtb_flag<true>());
+} else {
+  VTB_NO_UNROLL for (int pass = 0; pass < PASSES; pass++) score(pass, vtb_flag<true>(), vtb_flag<true>());
+}
+if constexpr (SUMMED) {
+  vtb_sync();
+  auto times_gain = [&](float v, int t) -> float {
+    if constexpr (GAIN) return v * gains[t];
+    return v;
+  };
+  const int tile = tid / 16, first = tile * 16;
+  if (tid < ROWS) {
+    float sum = 0.0f;
+    VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++) sum += column_sums[tile_of(i, tile) * 16 + tid % 16];
+    columns_behind[tid] = times_gain(sum, tid);
+    if constexpr (GAIN) {
+      VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) sum += inner[t * PI + tid % 16];
+      const vtb_i64 pos = order_of[tid];
+      const float value = sum;
+      if (tid < N) {
+        ${put_gain}
       }
     }
-    vtb_sync();
-    back(
-        vtb_flag<false>(), ring + at, x0, V,
-        [&](int, int x, int y) { return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), x, y, v_row, no_add); }, as_is, put_dv);
-    weigh(
-        vtb_flag<false>(), ring + at, ring + at + OTHER, x0, V,
-        [&](int, int g, int o, int i, float first, float second) { weights_of_v(g, o, i, first, second); },
-        [&](int, int g, int o, float value) { bias_of_v(g, o, value); });
-  } else {
-    VTB_NO_UNROLL for (int unit = vtb_warp(); unit < HALVES * GROUPS; unit += WARPS) {
-      const int side_of = unit < GROUPS ? 0 : SLAB, group = unit < GROUPS ? unit : unit - GROUPS, x0 = slab * D_SLAB + side_of;
-      if (x0 >= V) continue;
-      take(vtb_flag<true>(), vtb_flag<true>(), p_tiles, group, ring + at + side_of);
-      store(vtb_flag<DV_FOUR>(), vtb_flag<V_WHOLE>(), vtb_flag<GAIN>(), group, x0, V, put_dv,
-            [&](vtb_i64 pos, int x, float value) { ${put_dv} });
+    sum = 0.0f;
+    VTB_NO_UNROLL for (int i = 0; i < (tile / 2 + 2) / 2; i++) sum += row_sums[i * ROWS + tid];
+    rows_before[tid] = sum;
+  }
+  VTB_NO_UNROLL for (int e = tid; e < TILES * TILES; e += THREADS) {
+    if (e % TILES >= e / TILES) continue;
+    float sum = 0.0f;
+    VTB_UNROLL for (int x = 0; x < 16; x++) sum += times_gain(column_sums[tile_of(e / TILES, e % TILES) * 16 + x], e % TILES * 16 + x);
+    tile_sums[tile_of(e / TILES, e % TILES)] = sum;
+  }
+  vtb_sync();
+  float total = 0.0f;
+  if (DECAYS && tid < N) {
+    float sum = 0.0f;
+    VTB_NO_UNROLL for (int i = tile + 1; i < TILES; i++)
+      VTB_NO_UNROLL for (int j = 0; j < tile; j++) sum += tile_sums[tile_of(i, j)];
+    VTB_NO_UNROLL for (int t = tid; t < first + 16; t++) {
+      sum += rows_before[t];
+      VTB_NO_UNROLL for (int x = 0; x < tid - first; x++) sum += times_gain(inner[t * PI + x], first + x);
+    }
+    VTB_NO_UNROLL for (int x = first; x < tid; x++) sum += columns_behind[x];
+    const vtb_i64 pos = order_of[tid];
+    const float value = sum / decays[tid];
+    total = value;
+    ${put}
+  }
+  if (PART) {
+    total = vtb_block_sum(total, WARPS, total_of);
+    if (tid == 0) {
+      ${put_part}
     }
   }
 }
+
+if (RESIDENT) vtb_sync();
+if constexpr (!ONE) give_values();
 auto keep = [&](int group, auto to) { /* a warp's results of 32 tokens */
   VTB_UNROLL for (int s = 0; s < 2; s++) {
     if (32 * group + 16 * s >= ROWS) break;
@@ -652,16 +674,16 @@ auto keep = [&](int group, auto to) { /* a warp's results of 32 tokens */
 };
 VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
   const int at = RESIDENT ? 0 : arrive(), x0 = slab * SLAB;
-  const auto q_rows = Q_FOLD ? p_tiles + 0 : ring + at, k_rows = K_FOLD ? p_tiles + OTHER : ring + at + OTHER;
+  const auto q_rows = Q_FOLD ? back_rows : ring + at, k_rows = K_FOLD ? back_rows + OTHER : ring + at + OTHER;
   if constexpr (!RESIDENT) map_rows(ring + at, q_rows, k_rows, slab);
   VTB_NO_UNROLL for (int unit = vtb_warp(); unit < 2 * GROUPS; unit += WARPS) {
     if (unit < GROUPS) {
-      take(vtb_flag<false>(), vtb_flag<false>(), s_tiles, unit, k_rows);
+      take(vtb_flag<false>(), vtb_flag<false>(), ds_tiles, unit, k_rows);
       if constexpr (!Q_FOLD)
         store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit, x0, K, put_dq,
               [&](vtb_i64 pos, int x, float value) { ${put_dq} });
     } else {
-      take(vtb_flag<true>(), vtb_flag<false>(), s_tiles, unit - GROUPS, q_rows);
+      take(vtb_flag<true>(), vtb_flag<false>(), ds_tiles, unit - GROUPS, q_rows);
       if constexpr (!K_FOLD)
         store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit - GROUPS, x0, K, put_dk,
               [&](vtb_i64 pos, int x, float value) { ${put_dk} });
@@ -670,15 +692,15 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
   if constexpr (QK_FOLD) {
     vtb_sync();
     const int unit = vtb_warp();
-    if (Q_FOLD && unit < GROUPS) keep(unit, p_tiles + 0);
-    if (K_FOLD && unit >= GROUPS && unit < 2 * GROUPS) keep(unit - GROUPS, p_tiles + OTHER);
+    if (Q_FOLD && unit < GROUPS) keep(unit, back_rows);
+    if (K_FOLD && unit >= GROUPS && unit < 2 * GROUPS) keep(unit - GROUPS, back_rows + OTHER);
     vtb_sync();
     auto queries = [&](int x, int y) { return factor_of(vtb_flag<!Q_LAST_SUMMED>(), vtb_int<K>(), x, y, q_row, no_add); };
     auto keys = [&](int x, int y) { return factor_of(vtb_flag<!K_LAST_SUMMED>(), vtb_int<K>(), x, y, k_row, no_add); };
     if constexpr (JOINT) {
       const auto begun = ring + at + OTHER;
       back(
-          vtb_flag<true>(), p_tiles + 0, x0, K, [&](int m, int x, int y) { return m ? keys(x, y) : queries(x, y); },
+          vtb_flag<true>(), back_rows, x0, K, [&](int m, int x, int y) { return m ? keys(x, y) : queries(x, y); },
           [&](vtb_f4 four, int at) -> vtb_f4 {
             if constexpr (ADDEND)
               return four + vtb_load4(begun, at);
@@ -687,21 +709,21 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
           },
           put_dq);
       weigh(
-          vtb_flag<true>(), p_tiles + 0, ring + at, x0, K,
+          vtb_flag<true>(), back_rows, ring + at, x0, K,
           [&](int m, int g, int o, int i, float first, float second) { m ? weights_of_k(g, o, i, first, second) : weights_of_q(g, o, i, first, second); },
           [&](int m, int g, int o, float value) { m ? bias_of_k(g, o, value) : bias_of_q(g, o, value); });
     } else {
       if constexpr (Q_FOLD) {
-        back(vtb_flag<false>(), p_tiles + 0, x0, K, [&](int, int x, int y) { return queries(x, y); }, as_is, put_dq);
+        back(vtb_flag<false>(), back_rows, x0, K, [&](int, int x, int y) { return queries(x, y); }, as_is, put_dq);
         weigh(
-            vtb_flag<false>(), p_tiles + 0, ring + at, x0, K,
+            vtb_flag<false>(), back_rows, ring + at, x0, K,
             [&](int, int g, int o, int i, float first, float second) { weights_of_q(g, o, i, first, second); },
             [&](int, int g, int o, float value) { bias_of_q(g, o, value); });
       }
       if constexpr (K_FOLD) {
-        back(vtb_flag<false>(), p_tiles + OTHER, x0, K, [&](int, int x, int y) { return keys(x, y); }, as_is, put_dk);
+        back(vtb_flag<false>(), back_rows + OTHER, x0, K, [&](int, int x, int y) { return keys(x, y); }, as_is, put_dk);
         weigh(
-            vtb_flag<false>(), p_tiles + OTHER, ring + at + OTHER, x0, K,
+            vtb_flag<false>(), back_rows + OTHER, ring + at + OTHER, x0, K,
             [&](int, int g, int o, int i, float first, float second) { weights_of_k(g, o, i, first, second); },
             [&](int, int g, int o, float value) { bias_of_k(g, o, value); });
       }
