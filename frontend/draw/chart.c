@@ -34,7 +34,7 @@ void ch_free(chart *c) { vtb_vec_free(&c->taken); }
 /* ---- axes ------------------------------------------------------------------------------------ */
 
 static void soft_text(const chart *c, double x, double y, text_anchor anchor, const char *text) {
-  picture_text(c->to, x, y, CH_TEXT, DRAW_SOFT, anchor, text);
+  picture_text(c->to, x, y, CH_TEXT, DRAW_SOFT, anchor, false, text);
 }
 
 void ch_x_axis(chart *c, const char *title, const double *ticks, int n) {
@@ -126,12 +126,24 @@ void ch_ring(chart *c, double x, double y, double radius) {
           .kind = SHAPE_DISC, .x = x, .y = y, .size = radius, .edge = DRAW_INK, .edge_size = 1.6});
 }
 
-void ch_group(picture *to, const char *name, int cell, bool stop, const char *text) {
-  picture_add(to,
-              (shape){.kind = SHAPE_GROUP, .name = name, .cell = cell, .stop = stop, .text = text});
+void ch_dot(chart *c, ch_sign s, double size, shape_point at, double spread, ch_tip t) {
+  double x = sc_at(&c->x, at.x), low = sc_at(&c->y, at.y - spread),
+         high = sc_at(&c->y, at.y + spread);
+  ch_begin_tip(c->to, t);
+  if (spread > 0) picture_line(c->to, x, low, x, high, 1.6, ch_colour(s.colour));
+  ch_mark(c->to, s, DRAW_NONE, x, sc_at(&c->y, at.y), size);
+  ch_end_tip(c->to);
 }
 
-void ch_group_end(picture *to) { picture_add(to, (shape){.kind = SHAPE_END}); }
+void ch_begin_tip(picture *to, ch_tip t) {
+  picture_add(to, (shape){.kind = SHAPE_GROUP,
+                          .name = t.name ? t.name : "mark",
+                          .cell = t.cell,
+                          .stop = t.stop,
+                          .text = t.text});
+}
+
+void ch_end_tip(picture *to) { picture_add(to, (shape){.kind = SHAPE_END}); }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -170,19 +182,6 @@ static bool is_free(const chart *c, ch_box b, bool crossing) {
   return true;
 }
 
-static void name_at(picture *to, double x, double y, draw_colour colour, bool strong,
-                    draw_colour edge, const char *text) {
-  picture_add(to, (shape){.kind = SHAPE_TEXT,
-                          .x = x,
-                          .y = y,
-                          .size = CH_TEXT,
-                          .colour = colour,
-                          .edge = edge,
-                          .edge_size = 3,
-                          .bold = strong,
-                          .text = text});
-}
-
 void ch_label(chart *c, double x, double y, const char *text, bool strong) {
   static const struct {
     double x, y; /* of the text's middle: widths and lines away, and pixels */
@@ -196,7 +195,15 @@ void ch_label(chart *c, double x, double y, const char *text, bool strong) {
     double line = y + places[i % PLACES].y * LINE;
     ch_box b = {middle - width / 2, line - LINE / 2.0, width, LINE, false};
     if (!is_free(c, b, i >= PLACES)) continue;
-    name_at(c->to, b.x, line + 4, DRAW_INK, strong, DRAW_PAPER, text);
+    picture_add(c->to, (shape){.kind = SHAPE_TEXT,
+                               .x = b.x,
+                               .y = line + 4,
+                               .size = CH_TEXT,
+                               .colour = DRAW_INK,
+                               .edge = DRAW_PAPER,
+                               .edge_size = 3,
+                               .bold = strong,
+                               .text = text});
     vtb_vec_push(&c->taken, b);
     return;
   }
@@ -226,8 +233,8 @@ void ch_end_names(chart *c, ch_name *names, size_t n) {
   for (size_t i = 0; i < n; i++) {
     draw_colour colour = ch_colour(names[i].sign.colour);
     picture_line(c->to, names[i].x + 5, names[i].y, c->x.to + 6, names[i].at, 0.8, colour);
-    name_at(c->to, c->x.to + 9, names[i].at + 4, colour, true, DRAW_NONE,
-            ch_short(names[i].text, NAME, &room));
+    picture_text(c->to, c->x.to + 9, names[i].at + 4, CH_TEXT, colour, ANCHOR_START, true,
+                 ch_short(names[i].text, NAME, &room));
   }
   vtb_strbuf_free(&room);
 }
@@ -246,6 +253,6 @@ void ch_legend(chart *c, const ch_name *names, size_t n, int64_t crowd) {
   for (size_t i = 0; i < n; i++) {
     double y = top + 16 + LEGEND_LINE * (double)i;
     picture_line(c->to, to - 22, y - 4, to, y - 4, 1.8, ch_colour(names[i].sign.colour));
-    picture_text(c->to, to - 28, y, CH_TEXT, DRAW_INK, ANCHOR_END, names[i].text);
+    picture_text(c->to, to - 28, y, CH_TEXT, DRAW_INK, ANCHOR_END, false, names[i].text);
   }
 }

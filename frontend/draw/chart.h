@@ -41,9 +41,16 @@ void ch_line(chart *c, ch_sign s, double size, const shape_point *at, size_t n);
 /* At a place of the picture; colour 0: that of the sign. */
 void ch_mark(picture *to, ch_sign s, draw_colour colour, double x, double y, double radius);
 void ch_ring(chart *c, double x, double y, double radius);
-/* What belongs together: its class, the cell it is of (-1: none), and what a page tells of it. */
-void ch_group(picture *to, const char *name, int cell, bool stop, const char *text);
-void ch_group_end(picture *to);
+/* What a page tells of what is drawn between the two calls. */
+typedef struct ch_tip {
+  const char *text, *name; /* NULL: nothing; the class "mark" */
+  int cell;                /* -1: of none */
+  bool stop;               /* can have the focus */
+} ch_tip;
+void ch_begin_tip(picture *to, ch_tip t);
+void ch_end_tip(picture *to);
+/* A mark at a point in the chart's numbers, with a bar of y minus to y plus the spread. */
+void ch_dot(chart *c, ch_sign s, double size, shape_point at, double spread, ch_tip t);
 
 void ch_take(chart *c, double x, double y, double width, double height);
 /* Names keep off the line where they can. */

@@ -42,13 +42,14 @@ void picture_disc(picture *p, double x, double y, double radius, draw_colour col
 }
 
 void picture_text(picture *p, double x, double y, double size, draw_colour colour,
-                  text_anchor anchor, const char *text) {
+                  text_anchor anchor, bool bold, const char *text) {
   picture_add(p, (shape){.kind = SHAPE_TEXT,
                          .x = x,
                          .y = y,
                          .size = size,
                          .colour = colour,
                          .anchor = anchor,
+                         .bold = bold,
                          .text = text});
 }
 

@@ -70,7 +70,7 @@ void picture_line(picture *p, double x, double y, double x2, double y2, double s
 void picture_rect(picture *p, double x, double y, double x2, double y2, draw_colour colour);
 void picture_disc(picture *p, double x, double y, double radius, draw_colour colour);
 void picture_text(picture *p, double x, double y, double size, draw_colour colour,
-                  text_anchor anchor, const char *text);
+                  text_anchor anchor, bool bold, const char *text);
 
 /* The lengths of a dash and of the gaps behind its parts; how many. */
 int shape_dashes(shape_dash d, double length[4]);

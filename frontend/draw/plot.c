@@ -20,7 +20,7 @@ static void draw_series(const plot *p, chart *c, size_t number) {
   for (size_t i = 0; i < s->n; i++) at[i] = point_of(p, s, i);
   ch_line(c, sign, 1.8, at, s->n);
   for (size_t i = 0; s->n <= MOST_MARKS && i < s->n; i++) /* a run of one epoch is seen, too */
-    if (!isnan(at[i].y)) ch_mark(c->to, sign, 0, sc_at(&c->x, at[i].x), sc_at(&c->y, at[i].y), 3);
+    if (!isnan(at[i].y)) ch_dot(c, sign, 3, at[i], 0, (ch_tip){.cell = -1});
   vtb_free(at);
 }
 
@@ -57,14 +57,7 @@ void plot_draw(const plot *p, picture *out) {
     draw_series(p, &c, i);
   }
   if (p->n_series > 1) ch_legend(&c, names, p->n_series, crowd(p, &c));
-  picture_add(out, (shape){.kind = SHAPE_TEXT,
-                           .x = WIDTH / 2.0,
-                           .y = 20,
-                           .size = 1.17 * CH_TEXT,
-                           .colour = DRAW_INK,
-                           .anchor = ANCHOR_MIDDLE,
-                           .bold = true,
-                           .text = p->title});
+  picture_text(out, WIDTH / 2.0, 20, 1.17 * CH_TEXT, DRAW_INK, ANCHOR_MIDDLE, true, p->title);
   vtb_free(names);
   ch_free(&c);
 }

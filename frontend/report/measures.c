@@ -6,6 +6,28 @@
 #include <math.h>
 #include <string.h>
 
+/* How a measure is written; OWN: as the study's score is. */
+typedef enum form { DIGITS, COUNT, BYTES, OWN } form;
+
+static const struct {
+  const char *name, *unit_name; /* in tables, in charts */
+  form form;
+  int direction; /* 1: more is better */
+  double unit;   /* of charts */
+} measures[RP_MEASURES] = {
+    [RP_TEST] = {"test", NULL, OWN, 1, 1},
+    [RP_VAL] = {"val", NULL, OWN, 1, 1},
+    [RP_RATE] = {"images/s", NULL, DIGITS, 1, 1},
+    [RP_MS] = {"ms", NULL, DIGITS, -1, 1},
+    [RP_TRAIN_RATE] = {"training images/s", NULL, DIGITS, 1, 1},
+    [RP_GMACS] = {"GMACs", NULL, DIGITS, 0, 1},
+    [RP_PARAMS] = {"parameters", "parameters, millions", COUNT, 0, 1e6},
+    [RP_WORKSPACE] = {"working memory", "working memory, MiB", BYTES, -1, 1048576},
+    [RP_PEAK] = {"peak memory", "peak memory, MiB", BYTES, -1, 1048576},
+};
+
+static bool is_own(rp_measure m) { return m < RP_MEASURES && measures[m].form == OWN; }
+
 bool rp_has(const rp_report *r, rp_measure m) {
   for (size_t i = 0; m < RP_MEASURES && i < r->cells.n; i++)
     if (!isnan(r->cells.at[i].mean[m])) return true;
@@ -13,78 +35,31 @@ bool rp_has(const rp_report *r, rp_measure m) {
 }
 
 int rp_direction(const rp_report *r, rp_measure m) {
-  switch (m) {
-  case RP_RATE:
-  case RP_TRAIN_RATE:
-    return 1;
-  case RP_VAL:
-  case RP_TEST:
-    return r->lower ? -1 : 1;
-  case RP_WORKSPACE:
-  case RP_PEAK:
-  case RP_MS:
-    return -1;
-  default:
-    return 0;
-  }
-}
-
-static const char *score_name(const rp_report *r, bool test) {
-  if (strcmp(r->score, "top1") == 0) return test ? "top-1 on test, %" : "top-1 on val, %";
-  if (strcmp(r->score, "top5") == 0) return test ? "top-5 on test, %" : "top-5 on val, %";
-  return test ? "score on test" : "score on val";
+  if (m >= RP_MEASURES) return 0;
+  return is_own(m) && r->lower ? -1 : measures[m].direction;
 }
 
 const char *rp_name(const rp_report *r, rp_measure m) {
-  switch (m) {
-  case RP_PARAMS:
-    return "parameters";
-  case RP_GMACS:
-    return "GMACs";
-  case RP_WORKSPACE:
-    return "working memory";
-  case RP_PEAK:
-    return "peak memory";
-  case RP_MS:
-    return "ms";
-  case RP_RATE:
-    return "images/s";
-  case RP_TRAIN_RATE:
-    return "training images/s";
-  case RP_VAL:
-    return score_name(r, false);
-  case RP_TEST:
-    return score_name(r, true);
-  default:
-    return "";
-  }
+  static const char *const scores[][3] = {
+      [RP_TEST] = {"score on test", "top-1 on test, %", "top-5 on test, %"},
+      [RP_VAL] = {"score on val", "top-1 on val, %", "top-5 on val, %"}};
+  if (m >= RP_MEASURES) return "";
+  if (!is_own(m)) return measures[m].name;
+  return scores[m][strcmp(r->score, "top1") == 0 ? 1 : strcmp(r->score, "top5") == 0 ? 2 : 0];
 }
 
 const char *rp_format(const rp_report *r, rp_measure m, double x, char text[32]) {
-  switch (m) {
-  case RP_PARAMS:
-    return nr_count(x, text);
-  case RP_WORKSPACE:
-  case RP_PEAK:
-    return nr_bytes(x, text);
-  case RP_VAL:
-  case RP_TEST:
-    return nr_fixed(r->percent ? 100 * x : x, r->percent ? 2 : 4, text);
-  default:
-    return nr_digits(x, 3, text);
-  }
+  if (is_own(m)) return nr_fixed(r->percent ? 100 * x : x, r->percent ? 2 : 4, text);
+  if (measures[m].form == COUNT) return nr_count(x, text);
+  return measures[m].form == BYTES ? nr_bytes(x, text) : nr_digits(x, 3, text);
 }
 
 const char *rp_unit_name(const rp_report *r, rp_measure m) {
-  return m == RP_WORKSPACE ? "working memory, MiB"
-         : m == RP_PEAK    ? "peak memory, MiB"
-         : m == RP_PARAMS  ? "parameters, millions"
-                           : rp_name(r, m);
+  return measures[m].unit_name ? measures[m].unit_name : rp_name(r, m);
 }
 
 double rp_in_unit(const rp_report *r, rp_measure m, double x) {
-  bool bytes = m == RP_WORKSPACE || m == RP_PEAK, score = m == RP_VAL || m == RP_TEST;
-  return bytes ? x / 1048576 : m == RP_PARAMS ? x / 1e6 : score && r->percent ? 100 * x : x;
+  return is_own(m) && r->percent ? 100 * x : x / measures[m].unit;
 }
 
 rp_measure rp_quality(const rp_report *r) {

@@ -71,10 +71,7 @@ static void draw_dots(curves *p, const rp_cell *c, const points *mean) {
   vtb_strbuf tip = {0};
   for (size_t i = 0; mean->n <= MOST_DOTS && i < mean->n; i++) {
     vtb_strbuf_format(&tip, "%s\nepoch %.3g: %.4g", c->label, mean->at[i].x, mean->at[i].y);
-    ch_group(p->chart.to, "mark", -1, false, tip.at);
-    ch_mark(p->chart.to, sign_of(p->r, c), DRAW_NONE, sc_at(&p->chart.x, mean->at[i].x),
-            sc_at(&p->chart.y, mean->at[i].y), 3);
-    ch_group_end(p->chart.to);
+    ch_dot(&p->chart, sign_of(p->r, c), 3, mean->at[i], 0, (ch_tip){tip.at, .cell = -1});
   }
   vtb_strbuf_free(&tip);
 }
@@ -84,7 +81,7 @@ static void draw_cell(curves *p, const rp_cell *c) {
   ch_sign sign = sign_of(p->r, c);
   points at = {0}, mean = {0};
   if (!has_curve(c)) return;
-  ch_group(p->chart.to, "curve", c->number, false, c->label);
+  ch_begin_tip(p->chart.to, (ch_tip){c->label, "curve", .cell = c->number});
   cJSON_ArrayForEach(seed, seeds) {
     read_curve(p, seed, &at);
     if (seeds->child->next) ch_line(&p->chart, sign, 1, at.at, at.n);
@@ -92,7 +89,7 @@ static void draw_cell(curves *p, const rp_cell *c) {
   read_mean(p, c, &mean);
   ch_line(&p->chart, sign, 2.2, mean.at, mean.n);
   draw_dots(p, c, &mean);
-  ch_group_end(p->chart.to);
+  ch_end_tip(p->chart.to);
   vtb_vec_free(&at);
   vtb_vec_free(&mean);
 }

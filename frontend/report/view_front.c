@@ -8,7 +8,8 @@ enum { WIDTH = 700, HEIGHT = 420, MOST_LABEL = 30, MOST_STOPS = 60, MOST_NAMED =
 
 typedef struct spot {
   const rp_cell *cell;
-  double x, y, low, high; /* in the picture; y minus and plus the spread */
+  shape_point at; /* in the chart's numbers */
+  double spread, x, y;
   bool front;
 } spot;
 
@@ -45,19 +46,18 @@ static int by_place(const void *a, const void *b) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static double spread_of(const scatter *s, const rp_cell *c) {
-  return isnan(c->spread[s->up]) ? 0 : rp_in_unit(s->r, s->up, c->spread[s->up]);
-}
-
 static void collect(scatter *s) {
   for (size_t i = 0; i < s->r->cells.n; i++) {
     const rp_cell *c = &s->r->cells.at[i];
-    double y = rp_in_unit(s->r, s->up, c->mean[s->up]);
-    if (!(c->mean[s->across] > 0) || isnan(y)) continue;
-    vtb_vec_push(&s->spots, (spot){.cell = c});
-    sc_take(&s->chart.x, rp_in_unit(s->r, s->across, c->mean[s->across]));
-    sc_take(&s->chart.y, y - spread_of(s, c));
-    sc_take(&s->chart.y, y + spread_of(s, c));
+    double spread = rp_in_unit(s->r, s->up, c->spread[s->up]);
+    spot p = {.cell = c, .spread = spread > 0 ? spread : 0};
+    p.at.x = rp_in_unit(s->r, s->across, c->mean[s->across]);
+    p.at.y = rp_in_unit(s->r, s->up, c->mean[s->up]);
+    if (!(p.at.x > 0) || isnan(p.at.y)) continue;
+    vtb_vec_push(&s->spots, p);
+    sc_take(&s->chart.x, p.at.x);
+    sc_take(&s->chart.y, p.at.y - p.spread);
+    sc_take(&s->chart.y, p.at.y + p.spread);
   }
   for (size_t i = 0; i < s->spots.n; i++) s->spots.at[i].front = on_front(s, s->spots.at[i].cell);
 }
@@ -65,13 +65,13 @@ static void collect(scatter *s) {
 static void place(scatter *s) {
   for (size_t i = 0; i < s->spots.n; i++) {
     spot *p = &s->spots.at[i];
-    double y = rp_in_unit(s->r, s->up, p->cell->mean[s->up]), spread = spread_of(s, p->cell);
-    p->x = sc_at(&s->chart.x, rp_in_unit(s->r, s->across, p->cell->mean[s->across]));
-    p->y = sc_at(&s->chart.y, y);
-    p->low = sc_at(&s->chart.y, y - spread);
-    p->high = sc_at(&s->chart.y, y + spread);
+    const sc_scale *y = &s->chart.y;
+    p->x = sc_at(&s->chart.x, p->at.x);
+    p->y = sc_at(y, p->at.y);
     ch_take(&s->chart, p->x - 6, p->y - 6, 12, 12);
-    if (spread > 0) ch_take_line(&s->chart, p->x, p->low, p->x, p->high);
+    if (p->spread > 0)
+      ch_take_line(&s->chart, p->x, sc_at(y, p->at.y - p->spread), p->x,
+                   sc_at(y, p->at.y + p->spread));
   }
   if (s->spots.n) qsort(s->spots.at, s->spots.n, sizeof *s->spots.at, by_place);
 }
@@ -102,7 +102,6 @@ static void draw_spot(scatter *s, const spot *p) {
   const rp_measure both[] = {s->up, s->across};
   vtb_strbuf tip = {0};
   char text[32];
-  ch_sign sign = view_sign(s->r, p->cell);
   vtb_strbuf_puts(&tip, p->cell->label);
   for (int i = 0; i < 2; i++) {
     double mean = p->cell->mean[both[i]], spread = p->cell->spread[both[i]];
@@ -110,11 +109,8 @@ static void draw_spot(scatter *s, const spot *p) {
                       rp_format(s->r, both[i], mean, text));
     if (spread > 0) vtb_strbuf_printf(&tip, " \xC2\xB1 %s", rp_format(s->r, both[i], spread, text));
   }
-  ch_group(s->chart.to, "mark", p->cell->number, s->spots.n <= MOST_STOPS, tip.at);
-  if (p->low > p->high)
-    picture_line(s->chart.to, p->x, p->low, p->x, p->high, 1.6, ch_colour(sign.colour));
-  ch_mark(s->chart.to, sign, DRAW_NONE, p->x, p->y, p->front ? 6 : 5);
-  ch_group_end(s->chart.to);
+  ch_dot(&s->chart, view_sign(s->r, p->cell), p->front ? 6 : 5, p->at, p->spread,
+         (ch_tip){tip.at, .cell = p->cell->number, .stop = s->spots.n <= MOST_STOPS});
   vtb_strbuf_free(&tip);
 }
 
@@ -125,9 +121,9 @@ static void draw_labels(scatter *s) {
     for (size_t i = 0; i < s->spots.n; i++) {
       const spot *p = &s->spots.at[i];
       if (p->front != (front == 1)) continue;
-      ch_group(s->chart.to, NULL, p->cell->number, false, NULL);
+      ch_begin_tip(s->chart.to, (ch_tip){.name = "label", .cell = p->cell->number});
       ch_label(&s->chart, p->x, p->y, ch_short(p->cell->label, MOST_LABEL, &room), front);
-      ch_group_end(s->chart.to);
+      ch_end_tip(s->chart.to);
     }
   vtb_strbuf_free(&room);
 }

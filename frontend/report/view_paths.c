@@ -87,10 +87,8 @@ static void draw_cell(const rp_report *r, chart *c, const rp_cell *cell) {
   char a[32], b[32];
   vtb_strbuf_format(&tip, "%s\npredicted %s ms\nmeasured %s ms", cell->label,
                     nr_digits(predicted(cell), 3, a), nr_digits(cell->mean[RP_MS], 3, b));
-  ch_group(c->to, "mark", cell->number, false, tip.at);
-  ch_mark(c->to, view_sign(r, cell), DRAW_NONE, sc_at(&c->x, predicted(cell)),
-          sc_at(&c->y, cell->mean[RP_MS]), 5);
-  ch_group_end(c->to);
+  ch_dot(c, view_sign(r, cell), 5, (shape_point){predicted(cell), cell->mean[RP_MS]}, 0,
+         (ch_tip){tip.at, .cell = cell->number});
   vtb_strbuf_free(&tip);
 }
 

@@ -72,9 +72,7 @@ static void draw_line(chart *c, const scaling *s, size_t number) {
     vtb_strbuf_format(&tip, "%s\n%s %s\n%s: %s", l->label, nr_tick(at[i].x, x),
                       across_name(s->across), rp_name(s->r, s->m),
                       rp_format(s->r, s->m, l->cells.at[i]->mean[s->m], text));
-    ch_group(c->to, "mark", l->cells.at[i]->number, false, tip.at);
-    ch_mark(c->to, sign_of(number), DRAW_NONE, sc_at(&c->x, at[i].x), sc_at(&c->y, at[i].y), 3.6);
-    ch_group_end(c->to);
+    ch_dot(c, sign_of(number), 3.6, at[i], 0, (ch_tip){tip.at, .cell = l->cells.at[i]->number});
   }
   vtb_strbuf_free(&tip);
   vtb_free(at);
