@@ -57,7 +57,7 @@ static char *label_of(const rp_report *r, const bool *moves, const rp_cell *c) {
                 strcmp(v, "false") == 0;
     vtb_strbuf_printf(&s, "%s%s%s%s", s.n ? ", " : "", bare ? a->name : "", bare ? " " : "", v);
   }
-  if (!s.n) vtb_strbuf_puts(&s, rp_string(r->study, "model"));
+  if (!s.n) vtb_strbuf_puts(&s, study_text_of(r->study, "model"));
   char *label = vtb_xstrdup(vtb_strbuf_text(&s));
   vtb_strbuf_free(&s);
   return label;

@@ -101,7 +101,7 @@ vtb_status report_page(const cJSON *results, vtb_strbuf *out, vtb_error *err) {
   static void (*const parts[])(const rp_report *, cJSON *) = {
       view_cells,   view_signs,  view_findings, view_front,    view_effects,
       view_scaling, view_curves, view_paths,    view_compiler, view_against};
-  if (!cJSON_IsObject(results) || !cJSON_IsArray(rp_get(results, "cells")))
+  if (!cJSON_IsObject(results) || !cJSON_IsArray(study_member(results, "cells")))
     return vtb_fail(err, VTB_E_INPUT, "this is no document of results: it has no list of cells");
   rp_report r;
   rp_read(&r, results);
@@ -109,7 +109,7 @@ vtb_status report_page(const cJSON *results, vtb_strbuf *out, vtb_error *err) {
   char day[16];
   cJSON_AddItemReferenceToObject(view, "doc", (cJSON *)(uintptr_t)results);
   cJSON_AddItemReferenceToObject(view, "study", (cJSON *)(uintptr_t)r.study);
-  snprintf(day, sizeof day, "%.10s", rp_string(results, "began"));
+  snprintf(day, sizeof day, "%.10s", study_text_of(results, "began"));
   view_text(view, "day", day);
   view_text(view, "page_css", (const char *)page_css);
   view_text(view, "page_js", (const char *)page_js);

@@ -3,29 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- members --------------------------------------------------------------------------------- */
-
-const cJSON *rp_get(const cJSON *o, const char *path) {
-  char name[64];
-  while (o && *path) {
-    size_t n = strcspn(path, ".");
-    snprintf(name, sizeof name, "%.*s", (int)n, path);
-    o = cJSON_GetObjectItemCaseSensitive(o, name);
-    path += n + (path[n] == '.');
-  }
-  return o;
-}
-
-double rp_number(const cJSON *o, const char *path) {
-  const cJSON *x = rp_get(o, path);
-  return cJSON_IsNumber(x) && isfinite(x->valuedouble) ? x->valuedouble : (double)NAN;
-}
-
-const char *rp_string(const cJSON *o, const char *path) {
-  const cJSON *x = rp_get(o, path);
-  return cJSON_IsString(x) && x->valuestring ? x->valuestring : "";
-}
-
 /* A value of an axis: a text, or what else as JSON has it. */
 static const char *value_text(rp_report *r, const cJSON *x) {
   if (cJSON_IsString(x)) return x->valuestring;
@@ -47,12 +24,12 @@ static int value_index(rp_axis *a, const char *value) {
 
 static void read_axes(rp_report *r) {
   const cJSON *axis, *value;
-  cJSON_ArrayForEach(axis, rp_get(r->study, "axes")) {
-    rp_axis a = {.name = rp_string(axis, "name")};
+  cJSON_ArrayForEach(axis, study_member(r->study, "axes")) {
+    rp_axis a = {.name = study_text_of(axis, "name")};
     if (!*a.name) continue;
-    cJSON_ArrayForEach(value, rp_get(axis, "values")) value_index(&a, value_text(r, value));
+    cJSON_ArrayForEach(value, study_member(axis, "values")) value_index(&a, value_text(r, value));
     size_t k = 0;
-    cJSON_ArrayForEach(value, rp_get(axis, "labels")) {
+    cJSON_ArrayForEach(value, study_member(axis, "labels")) {
       if (k < a.labels.n && cJSON_IsString(value)) a.labels.at[k] = value->valuestring;
       k++;
     }
@@ -78,16 +55,16 @@ static const struct {
 
 static void read_measures(rp_cell *c) {
   int seeds = c->seeds;
-  int rounds = cJSON_GetArraySize(rp_get(c->json, "bench.rounds"));
+  int rounds = cJSON_GetArraySize(study_member(c->json, "bench.rounds"));
   for (int m = 0; m < RP_MEASURES; m++) {
     bool timed = m == RP_MS || m == RP_RATE;
-    c->mean[m] = rp_number(c->json, member[m].mean);
-    c->spread[m] = *member[m].spread ? rp_number(c->json, member[m].spread) : (double)NAN;
+    c->mean[m] = study_number(c->json, member[m].mean);
+    c->spread[m] = *member[m].spread ? study_number(c->json, member[m].spread) : (double)NAN;
     if (timed) c->spread[m] *= c->mean[m];
     if ((timed ? rounds : seeds) < 2) c->spread[m] = (double)NAN;
     if (m == RP_PARAMS || m == RP_GMACS || m == RP_WORKSPACE) c->spread[m] = 0;
   }
-  if (isnan(c->mean[RP_PEAK])) c->mean[RP_PEAK] = rp_number(c->json, "train.peak_bytes");
+  if (isnan(c->mean[RP_PEAK])) c->mean[RP_PEAK] = study_number(c->json, "train.peak_bytes");
 }
 
 /* The size of a chunk: of the axis "chunk", or in the brackets of a mode. */
@@ -117,13 +94,13 @@ static rp_status status_of(const char *text) {
 
 /* The label, or the values. */
 static const char *label_of(rp_report *r, const rp_cell *c) {
-  const char *label = rp_string(c->json, "label");
+  const char *label = study_text_of(c->json, "label");
   if (*label) return label;
   vtb_strbuf s = {0};
   for (size_t i = 0; i < r->axes.n; i++)
     if (c->value[i] >= 0)
       vtb_strbuf_printf(&s, "%s%s", s.n ? ", " : "", r->axes.at[i].values.at[c->value[i]]);
-  if (!s.n) vtb_strbuf_puts(&s, *c->id ? c->id : rp_string(r->study, "model"));
+  if (!s.n) vtb_strbuf_puts(&s, *c->id ? c->id : study_text_of(r->study, "model"));
   label = vtb_arena_strdup(&r->arena, vtb_strbuf_text(&s));
   vtb_strbuf_free(&s);
   return label;
@@ -152,21 +129,21 @@ static const char *setting(rp_report *r, const cJSON *settings, const char *axis
 static void read_cell(rp_report *r, const cJSON *json) {
   rp_cell c = {.json = json,
                .number = (int)r->cells.n,
-               .id = rp_string(json, "id"),
-               .message = rp_string(json, "message"),
-               .status_text = rp_string(json, "status")};
+               .id = study_text_of(json, "id"),
+               .message = study_text_of(json, "message"),
+               .status_text = study_text_of(json, "status")};
   c.status = status_of(c.status_text);
   if (c.status == RP_PENDING) c.status_text = "pending";
   c.value = VTB_NEW_ARRAY(&r->arena, int, r->axes.n + 1);
   for (size_t i = 0; i < r->axes.n; i++) {
-    const char *x = setting(r, rp_get(json, "settings"), r->axes.at[i].name);
+    const char *x = setting(r, study_member(json, "settings"), r->axes.at[i].name);
     c.value[i] = x ? value_index(&r->axes.at[i], x) : -1;
   }
   c.label = label_of(r, &c);
-  c.tokens = rp_number(json, "model.tokens");
+  c.tokens = study_number(json, "model.tokens");
   c.chunk = chunk_of(r, &c);
-  c.seeds = cJSON_GetArraySize(rp_get(json, "train.seeds"));
-  c.images = rp_number(json, "train.images");
+  c.seeds = cJSON_GetArraySize(study_member(json, "train.seeds"));
+  c.images = study_number(json, "train.images");
   read_measures(&c);
   r->n_of[c.status]++;
   vtb_vec_push(&r->cells, c);
@@ -193,23 +170,23 @@ static bool resizes(const rp_report *r, size_t axis) {
 static void read_score(rp_report *r) {
   r->score = "score";
   for (size_t i = 0; i < r->cells.n; i++) {
-    const char *score = rp_string(r->cells.at[i].json, "train.score");
+    const char *score = study_text_of(r->cells.at[i].json, "train.score");
     if (!*score) continue;
     r->score = score;
-    r->lower = strcmp(rp_string(r->cells.at[i].json, "train.better"), "lower") == 0;
+    r->lower = strcmp(study_text_of(r->cells.at[i].json, "train.better"), "lower") == 0;
     break;
   }
   r->percent = strcmp(r->score, "top1") == 0 || strcmp(r->score, "top5") == 0;
 }
 
 void rp_read(rp_report *r, const cJSON *document) {
-  *r = (rp_report){.json = document, .study = rp_get(document, "study")};
-  r->margin = rp_number(document, "speed_margin");
+  *r = (rp_report){.json = document, .study = study_member(document, "study")};
+  r->margin = study_number(document, "speed_margin");
   vtb_arena_init(&r->arena);
-  r->title = rp_string(r->study, "title");
+  r->title = study_text_of(r->study, "title");
   read_axes(r);
   const cJSON *cell;
-  cJSON_ArrayForEach(cell, rp_get(document, "cells")) {
+  cJSON_ArrayForEach(cell, study_member(document, "cells")) {
     if (cJSON_IsObject(cell)) read_cell(r, cell);
   }
   for (size_t i = 0; i < r->axes.n; i++) {

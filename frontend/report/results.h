@@ -4,9 +4,8 @@
 #ifndef VTB_REPORT_RESULTS_H
 #define VTB_REPORT_RESULTS_H
 
+#include "frontend/study/json.h"
 #include "runtime/base/base.h"
-
-#include <cjson/cJSON.h>
 
 typedef enum rp_measure { /* in the order of the table's columns */
                           RP_TEST,
@@ -59,11 +58,6 @@ typedef struct rp_report {
 
 void rp_read(rp_report *r, const cJSON *document);
 void rp_free(rp_report *r);
-
-/* Members by path: "bench.best_ms". */
-const cJSON *rp_get(const cJSON *o, const char *path);
-double rp_number(const cJSON *o, const char *path);      /* NAN if it is no number */
-const char *rp_string(const cJSON *o, const char *path); /* "" if it is no text */
 
 /* ---- cells and measures ---------------------------------------------------------------------- */
 

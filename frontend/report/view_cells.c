@@ -81,9 +81,9 @@ static void add_cell(const rp_report *r, const rp_cell *c, cJSON *list) {
   view_measure(out, "test", r, RP_TEST, c->mean[RP_TEST]);
   view_measure(out, "ms", r, RP_MS, c->mean[RP_MS]);
   view_measure(out, "parameters", r, RP_PARAMS, c->mean[RP_PARAMS]);
-  bool step = strncmp(rp_string(c->json, "bench.timed"), "train", 5) == 0;
+  bool step = strncmp(study_text_of(c->json, "bench.timed"), "train", 5) == 0;
   view_measure(out, "predicted", r, RP_MS,
-               rp_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms"));
+               study_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms"));
   add_values(r, c, out);
   columns = view_list(out, "columns");
   for (int m = 0; m < RP_MEASURES; m++)
@@ -125,11 +125,11 @@ static void add_repetitions(const rp_report *r, cJSON *view) {
   bool images = false;
   for (size_t i = 0; i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
-    const cJSON *list = rp_get(c->json, "bench.rounds"), *round;
-    seeds = fmax(seeds, cJSON_GetArraySize(rp_get(c->json, "train.seeds")));
+    const cJSON *list = study_member(c->json, "bench.rounds"), *round;
+    seeds = fmax(seeds, cJSON_GetArraySize(study_member(c->json, "train.seeds")));
     rounds = fmax(rounds, cJSON_GetArraySize(list));
     images |= !isnan(c->images);
-    cJSON_ArrayForEach(round, list) busiest = fmax(busiest, rp_number(round, "others"));
+    cJSON_ArrayForEach(round, list) busiest = fmax(busiest, study_number(round, "others"));
   }
   view_number(view, "seeds", seeds);
   view_number(view, "rounds", rounds);
@@ -174,8 +174,9 @@ static bool is_shown(const cJSON *cells, const char *member) {
   const cJSON *cell;
   bool changes_only = strcmp(member, "param_count") == 0;
   cJSON_ArrayForEach(cell, cells) {
-    const cJSON *pair = rp_get(cell, member);
-    if (cJSON_IsObject(pair) && (!changes_only || rp_number(pair, "difference") != 0)) return true;
+    const cJSON *pair = study_member(cell, member);
+    if (cJSON_IsObject(pair) && (!changes_only || study_number(pair, "difference") != 0))
+      return true;
   }
   return false;
 }
@@ -184,10 +185,10 @@ static bool is_shown(const cJSON *cells, const char *member) {
 static void add_pair(const rp_report *r, int i, const cJSON *pair, cJSON *list) {
   cJSON *out = view_item(list);
   rp_measure m = compared[i].format;
-  double by = rp_number(pair, "difference");
+  double by = study_number(pair, "difference");
   int direction = m == RP_TEST ? rp_direction(r, m) : compared[i].direction;
-  view_measure(out, "old", r, m, rp_number(pair, "old"));
-  view_measure(out, "new", r, m, rp_number(pair, "new"));
+  view_measure(out, "old", r, m, study_number(pair, "old"));
+  view_measure(out, "new", r, m, study_number(pair, "new"));
   if (isnan(by)) return;
   view_flag(out, "less", by < 0);
   char text[40];
@@ -196,16 +197,16 @@ static void add_pair(const rp_report *r, int i, const cJSON *pair, cJSON *list) 
   else
     rp_format(r, m, fabs(by), text);
   view_text(out, "by", text);
-  if (cJSON_IsTrue(rp_get(pair, "significant")) && direction)
+  if (cJSON_IsTrue(study_member(pair, "significant")) && direction)
     view_text(out, "how", by * direction > 0 ? "better" : "worse");
 }
 
 void view_against(const rp_report *r, cJSON *view) {
-  const cJSON *cells = rp_get(r->json, "against.cells"), *cell;
-  if (!cJSON_IsObject(rp_get(r->json, "against"))) return;
+  const cJSON *cells = study_member(r->json, "against.cells"), *cell;
+  if (!cJSON_IsObject(study_member(r->json, "against"))) return;
   cJSON *out = view_object(view, "against"), *columns = view_list(out, "columns");
   cJSON *rows = view_list(out, "rows");
-  view_flag(out, "elsewhere", cJSON_IsFalse(rp_get(r->json, "against.same_machine")));
+  view_flag(out, "elsewhere", cJSON_IsFalse(study_member(r->json, "against.same_machine")));
   view_flag(out, "statuses", is_shown(cells, "status"));
   for (int i = 0; i < N_COMPARED; i++)
     if (is_shown(cells, compared[i].member))
@@ -215,6 +216,6 @@ void view_against(const rp_report *r, cJSON *view) {
     cJSON_AddItemReferenceToObject(row, "doc", (cJSON *)(uintptr_t)cell);
     for (int i = 0; i < N_COMPARED; i++)
       if (is_shown(cells, compared[i].member))
-        add_pair(r, i, rp_get(cell, compared[i].member), pairs);
+        add_pair(r, i, study_member(cell, compared[i].member), pairs);
   }
 }

@@ -17,7 +17,7 @@ typedef VTB_VEC(shape_point) points;
 
 /* Epoch and value; NAN where there is none. */
 static shape_point read_point(const curves *p, const cJSON *point) {
-  double x = rp_number(point, p->member), epoch = rp_number(point, "epoch");
+  double x = study_number(point, p->member), epoch = study_number(point, "epoch");
   if (p->format != RP_MEASURES) x = rp_in_unit(p->r, p->format, x);
   return (shape_point){epoch, isnan(epoch) ? epoch : x};
 }
@@ -25,7 +25,7 @@ static shape_point read_point(const curves *p, const cJSON *point) {
 static void read_curve(const curves *p, const cJSON *seed, points *out) {
   const cJSON *point;
   out->n = 0;
-  cJSON_ArrayForEach(point, rp_get(seed, "curve")) vtb_vec_push(out, read_point(p, point));
+  cJSON_ArrayForEach(point, study_member(seed, "curve")) vtb_vec_push(out, read_point(p, point));
 }
 
 /* The means over the seeds of their n-th points, where there are some. */
@@ -33,7 +33,7 @@ static void read_mean(const curves *p, const rp_cell *c, points *out) {
   const cJSON *seed;
   points one = {0};
   VTB_VEC(int) counts = {0};
-  cJSON_ArrayForEach(seed, rp_get(c->json, "train.seeds")) {
+  cJSON_ArrayForEach(seed, study_member(c->json, "train.seeds")) {
     read_curve(p, seed, &one);
     for (size_t i = 0; i < one.n; i++) {
       if (i >= out->n) {
@@ -55,8 +55,8 @@ static void read_mean(const curves *p, const rp_cell *c, points *out) {
 
 static bool has_curve(const rp_cell *c) {
   const cJSON *seed;
-  cJSON_ArrayForEach(seed, rp_get(c->json, "train.seeds")) {
-    if (cJSON_GetArraySize(rp_get(seed, "curve"))) return true;
+  cJSON_ArrayForEach(seed, study_member(c->json, "train.seeds")) {
+    if (cJSON_GetArraySize(study_member(seed, "curve"))) return true;
   }
   return false;
 }
@@ -77,7 +77,7 @@ static void draw_dots(curves *p, const rp_cell *c, const points *mean) {
 }
 
 static void draw_cell(curves *p, const rp_cell *c) {
-  const cJSON *seeds = rp_get(c->json, "train.seeds"), *seed;
+  const cJSON *seeds = study_member(c->json, "train.seeds"), *seed;
   ch_sign sign = sign_of(p->r, c);
   points at = {0}, mean = {0};
   if (!has_curve(c)) return;
@@ -98,7 +98,7 @@ static void take_all(curves *p) {
   points at = {0};
   for (size_t i = 0; i < p->r->cells.n; i++) {
     const cJSON *seed;
-    cJSON_ArrayForEach(seed, rp_get(p->r->cells.at[i].json, "train.seeds")) {
+    cJSON_ArrayForEach(seed, study_member(p->r->cells.at[i].json, "train.seeds")) {
       read_curve(p, seed, &at);
       for (size_t k = 0; k < at.n; k++) {
         sc_take(&p->chart.x, at.at[k].x); /* both charts reach as far */

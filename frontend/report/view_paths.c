@@ -10,9 +10,9 @@
 
 /* The cell's own text, or one of the document's; "" if it has none. */
 static const char *picture_of(const rp_report *r, size_t cell) {
-  const cJSON *own = rp_get(r->cells.at[cell].json, "paths");
+  const cJSON *own = study_member(r->cells.at[cell].json, "paths");
   if (cJSON_IsNumber(own) && own->valuedouble >= 0 && own->valuedouble < 1e6)
-    own = cJSON_GetArrayItem(rp_get(r->json, "pictures"), (int)own->valuedouble);
+    own = cJSON_GetArrayItem(study_member(r->json, "pictures"), (int)own->valuedouble);
   const char *text = cJSON_GetStringValue(own);
   return text ? text : "";
 }
@@ -66,7 +66,7 @@ void view_paths(const rp_report *r, cJSON *view) {
   cJSON *list = view_list(view, "paths");
   int large = 0;
   for (size_t i = 0; i < r->cells.n; i++) {
-    large += cJSON_IsNumber(rp_get(r->cells.at[i].json, "paths_bytes"));
+    large += cJSON_IsNumber(study_member(r->cells.at[i].json, "paths_bytes"));
     const char *svg = picture_of(r, i);
     if (strstr(svg, "<svg") && !drawn_before(r, i, svg)) add_picture(r, i, list);
   }
@@ -76,8 +76,8 @@ void view_paths(const rp_report *r, cJSON *view) {
 /* ---- the compiler's view --------------------------------------------------------------------- */
 
 static double predicted(const rp_cell *c) {
-  bool step = strncmp(rp_string(c->json, "bench.timed"), "train", 5) == 0; /* what was timed */
-  return rp_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms");
+  bool step = strncmp(study_text_of(c->json, "bench.timed"), "train", 5) == 0; /* what was timed */
+  return study_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms");
 }
 
 static bool both(const rp_cell *c) { return predicted(c) > 0 && c->mean[RP_MS] > 0; }
@@ -124,7 +124,7 @@ static void add_prediction(const rp_report *r, cJSON *to) {
 void view_compiler(const rp_report *r, cJSON *view) {
   bool any = false;
   for (size_t i = 0; i < r->cells.n; i++)
-    any |= cJSON_IsObject(rp_get(r->cells.at[i].json, "compiler"));
+    any |= cJSON_IsObject(study_member(r->cells.at[i].json, "compiler"));
   view_flag(view, "compiled", any);
   if (any) add_prediction(r, view);
 }

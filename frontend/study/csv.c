@@ -80,8 +80,7 @@ static void put_column(vtb_strbuf *out, const cJSON *cell, const column *c, bool
 static const char *score_of(const cJSON *results) {
   const cJSON *cell;
   cJSON_ArrayForEach(cell, study_member(results, "cells")) {
-    if (*study_text_of(study_member(cell, "train"), "score"))
-      return study_text_of(study_member(cell, "train"), "score");
+    if (*study_text_of(cell, "train.score")) return study_text_of(cell, "train.score");
   }
   return "top1";
 }
@@ -96,7 +95,7 @@ static bool is_left_out(const column *c, bool top1) {
 /* The settings by name, each once, in the order of the axes. */
 static void put_axes(vtb_strbuf *out, const cJSON *results, const cJSON *cell) {
   const cJSON *axis;
-  cJSON_ArrayForEach(axis, study_member(study_member(results, "study"), "axes")) {
+  cJSON_ArrayForEach(axis, study_member(results, "study.axes")) {
     for (const char *name = study_text_of(axis, "name"); *name;) {
       char one[256];
       size_t n = strcspn(name, ",");
@@ -131,8 +130,8 @@ void study_csv(const cJSON *results, vtb_strbuf *out) {
   bool top1 = strcmp(score, "top1") == 0;
   put_head(out, results, score, top1);
   cJSON_ArrayForEach(cell, study_member(results, "cells")) {
-    const char *model = study_text_of(study_member(cell, "settings"), "model");
-    vtb_strbuf_csv(out, *model ? model : study_text_of(study_member(results, "study"), "model"));
+    const char *model = study_text_of(cell, "settings.model");
+    vtb_strbuf_csv(out, *model ? model : study_text_of(results, "study.model"));
     put_axes(out, results, cell);
     vtb_strbuf_putc(out, ',');
     vtb_strbuf_csv(out, study_text_of(cell, "label"));

@@ -27,9 +27,7 @@ static bool times_are_tied(const cJSON *a, const cJSON *b, double margin) {
   return !study_cells_differ_in_speed(a, b, margin);
 }
 
-static double speed_of(const cJSON *cell) {
-  return study_number(study_member(cell, "bench"), "samples_per_sec");
-}
+static double speed_of(const cJSON *cell) { return study_number(cell, "bench.samples_per_sec"); }
 
 /* "rank": "best" or "tied", of the cells that have the part. */
 static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
@@ -126,7 +124,7 @@ void study_findings(cJSON *results) {
   rank(cells, "bench", speed_of, times_are_tied, margin);
   study_add_number(results, "speed_margin", margin);
   cJSON *effects = cJSON_AddArrayToObject(results, "effects");
-  cJSON_ArrayForEach(axis, study_member(study_member(results, "study"), "axes")) {
+  cJSON_ArrayForEach(axis, study_member(results, "study.axes")) {
     add_effect(effects, axis, cells, "score", mean_score);
     add_effect(effects, axis, cells, "samples_per_sec", speed_of);
   }

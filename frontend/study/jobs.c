@@ -18,7 +18,7 @@ static void largest(const study_work *w, double *flops, double *bytes) {
     if (t->step != STUDY_CHECK || !t->known || !study_record_ok(&t->record)) continue;
     const cJSON *d = t->record.document;
     double own = 16 * study_number(d, "parameters"), f = study_number(d, "flops");
-    double train = study_number(study_member(d, "train"), "workspace_bytes");
+    double train = study_number(d, "train.workspace_bytes");
     if (!isfinite(train) || train <= 0) train = 4 * study_number(d, "workspace_bytes");
     if (!(study_number(d, "batch") > 1)) train *= usual_batch; /* the recipe's, not the study's */
     if (f > *flops) *flops = f;

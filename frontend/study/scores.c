@@ -30,9 +30,7 @@ bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b, double margin) 
                             1 / study_number(y, "samples_per_sec"), margin);
 }
 
-static const cJSON *rounds_of(const cJSON *cell) {
-  return study_member(study_member(cell, "bench"), "rounds");
-}
+static const cJSON *rounds_of(const cJSON *cell) { return study_member(cell, "bench.rounds"); }
 
 double study_margin_of(const cJSON *results) {
   const cJSON *cells = study_member(results, "cells"), *cell, *round;
