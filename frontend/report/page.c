@@ -1,14 +1,12 @@
 /* The page: page.html filled from results.json and what is said of it. */
 #include "frontend/report/page.h"
 
-#include "frontend/draw/number.h"
 #include "frontend/report/template.h"
 #include "frontend/report/view.h"
 #include "runtime/base/utf8.h"
 
 #include "frontend/report/texts.gen.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- formats --------------------------------------------------------------------------------- */
@@ -85,15 +83,13 @@ static bool write_format(const void *user, const char *name, int digits, const c
 static void add_colours(cJSON *view) {
   cJSON *list = view_list(view, "colours");
   for (int i = 1; i < draw_n_colours; i++) {
-    cJSON *one = view_item(list);
-    const uint32_t rgb[] = {draw_colours[i].light, draw_colours[i].dark, draw_colours[i].print};
-    static const char *const names[] = {"light", "dark", "print"};
-    view_text(one, "name", draw_colours[i].name);
-    for (int k = 0; k < 3; k++) {
-      char text[16];
-      snprintf(text, sizeof text, "#%06x", (unsigned)rgb[k]);
-      view_text(one, names[k], text);
-    }
+    const draw_named *c = &draw_colours[i];
+    char text[3][16];
+    snprintf(text[0], sizeof text[0], "#%06x", (unsigned)c->light);
+    snprintf(text[1], sizeof text[1], "#%06x", (unsigned)c->dark);
+    snprintf(text[2], sizeof text[2], "#%06x", (unsigned)c->print);
+    doc_item(list, F("name", c->name), F("light", text[0]), F("dark", text[1]),
+             F("print", text[2]));
   }
 }
 
@@ -110,9 +106,8 @@ vtb_status report_page(const cJSON *results, vtb_strbuf *out, vtb_error *err) {
   cJSON_AddItemReferenceToObject(view, "doc", (cJSON *)(uintptr_t)results);
   cJSON_AddItemReferenceToObject(view, "study", (cJSON *)(uintptr_t)r.study);
   snprintf(day, sizeof day, "%.10s", study_text_of(results, "began"));
-  view_text(view, "day", day);
-  view_text(view, "page_css", (const char *)page_css);
-  view_text(view, "page_js", (const char *)page_js);
+  doc_put(view, F("day", day), F("page_css", (const char *)page_css),
+          F("page_js", (const char *)page_js));
   add_colours(view);
   for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) parts[i](&r, view);
   tp_fill((const char *)page_html, view, write_format, &r, out);

@@ -1,74 +1,36 @@
 /* See view.h: building the tree. */
 #include "frontend/report/view.h"
 
-#include "frontend/draw/number.h"
-
-#include <math.h>
-
 cJSON *view_object(cJSON *to, const char *name) { return cJSON_AddObjectToObject(to, name); }
 
 cJSON *view_list(cJSON *to, const char *name) { return cJSON_AddArrayToObject(to, name); }
 
-cJSON *view_item(cJSON *list) {
-  cJSON *item = cJSON_CreateObject();
-  cJSON_AddItemToArray(list, item);
-  return item;
+cJSON *view_cell(const rp_cell *c) {
+  return doc_object(F("number", c->number), F("label", c->label));
 }
 
-void view_text(cJSON *to, const char *name, const char *text) {
-  if (*text) cJSON_AddStringToObject(to, name, text);
-}
-
-void view_number(cJSON *to, const char *name, double x) {
-  if (!isnan(x)) cJSON_AddNumberToObject(to, name, x);
-}
-
-void view_flag(cJSON *to, const char *name, bool holds) {
-  if (holds) cJSON_AddTrueToObject(to, name);
-}
-
-void view_measure(cJSON *to, const char *name, const rp_report *r, rp_measure m, double x) {
-  char text[32];
-  if (!isnan(x)) view_text(to, name, rp_format(r, m, x, text));
-}
-
-void view_digits(cJSON *to, const char *name, double x, int digits) {
-  char text[32];
-  if (!isnan(x)) view_text(to, name, nr_digits(x, digits, text));
-}
-
-void view_cell(cJSON *to, const char *name, const rp_cell *c) {
-  cJSON *cell = c ? view_object(to, name) : NULL;
-  if (!c) return;
-  view_number(cell, "number", c->number);
-  view_text(cell, "label", c->label);
-}
-
-void view_picture(cJSON *to, const char *name, picture *p, const char *class_name,
-                  const char *what) {
+doc_value view_picture(picture *p, const char *class_name, const char *what) {
   vtb_strbuf svg = {0};
   p->of_page = true;
   p->class_name = class_name;
   p->what = what;
   picture_svg(p, &svg);
-  view_text(to, name, svg.at);
+  cJSON *text = cJSON_CreateString(svg.at);
   vtb_strbuf_free(&svg);
   picture_free(p);
+  return V(text);
 }
 
-void view_lines(cJSON *to, const rp_report *r, ln_across across, rp_measure m,
-                const ln_lines *lines, const ln_crossings *found, size_t first) {
+cJSON *view_lines(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
+                  const ln_crossings *found, size_t first) {
   ln_lead lead = found->n ? LN_LEADS : ln_lead_of(r, across, m, lines, first);
-  view_flag(to, "time", m == RP_MS);
-  view_flag(to, "level", lead == LN_LEVEL);
-  view_flag(to, "shares", lead == LN_SHARES);
-  view_text(to, "first", lines->at[first].label);
-  cJSON *moves = view_list(to, "moves");
-  for (size_t i = 0; i < found->n; i++) {
-    cJSON *move = view_item(moves);
-    view_digits(move, "at", found->at[i].x, 2);
-    view_text(move, "to", lines->at[found->at[i].to].label);
-  }
+  cJSON *moves = cJSON_CreateArray();
+  for (size_t i = 0; i < found->n; i++)
+    doc_item(moves, F("at", DIGITS_OF(found->at[i].x, 2)),
+             F("to", lines->at[found->at[i].to].label));
+  return doc_object(F("time", (bool)(m == RP_MS)), F("level", (bool)(lead == LN_LEVEL)),
+                    F("shares", (bool)(lead == LN_SHARES)), F("first", lines->at[first].label),
+                    F("moves", moves));
 }
 
 /* ---- signs ----------------------------------------------------------------------------------- */
@@ -100,16 +62,13 @@ bool view_has_signs(const rp_report *r) { return colour_axis(r) >= 0; }
 
 static void add_axis(const rp_report *r, int axis, bool colours, cJSON *list) {
   const rp_axis *a = &r->axes.at[axis];
-  cJSON *out = view_item(list), *values;
-  view_text(out, "name", a->name);
-  values = view_list(out, "values");
+  cJSON *values = cJSON_CreateArray();
   for (int i = 0; i < (int)a->values.n; i++) {
-    cJSON *value = view_item(values);
     picture key = {.width = 16, .height = 16};
     ch_mark(&key, (ch_sign){i, colours ? 0 : i, 0}, colours ? DRAW_NONE : DRAW_SOFT, 8, 8, 5);
-    view_picture(value, "key", &key, "key", NULL);
-    view_text(value, "label", a->labels.at[i]);
+    doc_item(values, {"key", view_picture(&key, "key", NULL)}, F("label", a->labels.at[i]));
   }
+  doc_item(list, F("name", a->name), F("values", values));
 }
 
 void view_signs(const rp_report *r, cJSON *view) {

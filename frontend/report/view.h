@@ -4,8 +4,12 @@
 #ifndef VTB_REPORT_VIEW_H
 #define VTB_REPORT_VIEW_H
 
+#include "frontend/document/document.h"
 #include "frontend/draw/chart.h"
+#include "frontend/draw/number.h"
 #include "frontend/report/lines.h"
+
+#include <math.h>
 
 void view_cells(const rp_report *r, cJSON *view);
 void view_findings(const rp_report *r, cJSON *view);
@@ -19,25 +23,22 @@ void view_against(const rp_report *r, cJSON *view);
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
+/* Members of these names, of an object or of a further one of a list, are set by doc_put() and
+ * doc_item(). As rp_format() writes the number, NULL if it is none: */
+#define SHOWN(r, m, x) (isnan(x) ? NULL : rp_format(r, m, x, (char[32]){0}))
+/* A plain number to so many digits. */
+#define DIGITS_OF(x, digits) (isnan(x) ? NULL : nr_digits(x, digits, (char[32]){0}))
+
 cJSON *view_object(cJSON *to, const char *name);
 cJSON *view_list(cJSON *to, const char *name);
-cJSON *view_item(cJSON *list); /* a further object */
-/* Nothing where the text is "", the number is NAN, the flag does not hold. */
-void view_text(cJSON *to, const char *name, const char *text);
-void view_number(cJSON *to, const char *name, double x);
-void view_flag(cJSON *to, const char *name, bool holds);
-/* As rp_format() writes it, a plain number to so many digits. */
-void view_measure(cJSON *to, const char *name, const rp_report *r, rp_measure m, double x);
-void view_digits(cJSON *to, const char *name, double x, int digits);
-/* Its number and label; NULL: nothing. */
-void view_cell(cJSON *to, const char *name, const rp_cell *c);
-/* Takes the picture, as an element of the page of this class. what: view.h's picture.h. */
-void view_picture(cJSON *to, const char *name, picture *p, const char *class_name,
-                  const char *what);
+cJSON *view_cell(const rp_cell *c); /* its number and label */
+/* The picture, which is freed, as an element of the page of this class; `what` is told to those who
+ * do not see it, NULL: it is hidden from them. */
+doc_value view_picture(picture *p, const char *class_name, const char *what);
 /* What is said of lines across numbers: "first", the label of the best, "time" or memory, "level",
  * "shares", and "moves" to others. */
-void view_lines(cJSON *to, const rp_report *r, ln_across across, rp_measure m,
-                const ln_lines *lines, const ln_crossings *found, size_t first);
+cJSON *view_lines(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
+                  const ln_crossings *found, size_t first);
 
 /* ---- signs: which colour and shape stand for a cell, the same in all charts ------------------ */
 

@@ -1,8 +1,6 @@
 /* Training: the score on val and the loss by epoch, every seed thin and their mean thick. */
 #include "frontend/report/view.h"
 
-#include <math.h>
-
 enum { WIDTH = 520, HEIGHT = 330, MOST_CELLS = 64, MOST_DOTS = 12 };
 
 typedef struct curves {
@@ -131,17 +129,15 @@ static void add_chart(curves p, cJSON *list) {
   ch_x_axis(&p.chart, "epochs", few ? NULL : tick, n);
   ch_y_axis(&p.chart, p.title);
   for (size_t i = 0; i < p.r->cells.n; i++) draw_cell(&p, &p.r->cells.at[i]);
-  view_picture(view_item(list), "chart", &out, "chart", p.title);
+  doc_item(list, {"chart", view_picture(&out, "chart", p.title)});
 }
 
 static void add_key(const rp_report *r, const rp_cell *c, cJSON *list) {
-  cJSON *one = view_item(list);
   picture key = {.width = 28, .height = 12};
   chart line = {.to = &key, .x = {0, 28, 0, 28, false, true}, .y = {0, 12, 0, 12, false, true}};
   ch_line(&line, sign_of(r, c), 2.2, (shape_point[]){{1, 6}, {27, 6}}, 2);
-  view_number(one, "number", c->number);
-  view_text(one, "label", c->label);
-  view_picture(one, "key", &key, "key", NULL);
+  doc_item(list, F("number", c->number), F("label", c->label),
+           {"key", view_picture(&key, "key", NULL)});
 }
 
 void view_curves(const rp_report *r, cJSON *view) {

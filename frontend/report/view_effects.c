@@ -3,8 +3,6 @@
 #include "frontend/report/effects.h"
 #include "frontend/report/view.h"
 
-#include <math.h>
-
 enum { WIDTH = 340, ROW = 24, MOST_VALUES = 24, MOST_PAIRS = 6, MOST_COLUMNS = 12, LABEL = 18 };
 
 /* ---- one axis -------------------------------------------------------------------------------- */
@@ -59,7 +57,7 @@ static void add_panel(const rp_report *r, rp_measure m, size_t axis, const fx_ax
   ch_x_axis(&c, rp_unit_name(r, m), NULL, 0);
   for (size_t i = 0; i < f->values.n; i++)
     draw_value(r, m, &c, &f->values.at[i], a->labels.at[i], c.top + ROW * ((double)i + 0.5));
-  view_picture(view_item(list), "chart", &p, "chart", a->name);
+  doc_item(list, {"chart", view_picture(&p, "chart", a->name)});
 }
 
 static bool shown(const rp_axis *a) { return a->varies && a->values.n <= MOST_VALUES; }
@@ -77,7 +75,7 @@ static sc_scale common_scale(const rp_report *r, rp_measure m, const fx_axis *f)
 }
 
 static void add_measure(const rp_report *r, rp_measure m, const fx_axis *f, cJSON *list) {
-  cJSON *out = view_item(list), *panels = view_list(out, "panels");
+  cJSON *panels = cJSON_CreateArray();
   sc_scale scale = common_scale(r, m, f);
   bool matched = true;
   double left = 40;
@@ -86,14 +84,13 @@ static void add_measure(const rp_report *r, rp_measure m, const fx_axis *f, cJSO
     matched &= f[i].matched;
     left = fmax(left, label_width(&r->axes.at[i]) + 16);
   }
-  view_text(out, "name", rp_name(r, m));
-  view_flag(out, "speed", m != rp_quality(r));
-  if (m == rp_quality(r) && rp_usual_spread(r, m) > 0)
-    view_measure(out, "usual", r, m, rp_usual_spread(r, m));
-  view_digits(out, "margin", 100 * r->margin, 2);
-  view_flag(out, "unmatched", !matched);
   for (size_t i = 0; i < r->axes.n; i++)
     if (shown(&r->axes.at[i])) add_panel(r, m, i, &f[i], scale, left, panels);
+  double usual = m == rp_quality(r) ? rp_usual_spread(r, m) : 0;
+  doc_item(list, F("name", rp_name(r, m)), F("speed", (bool)(m != rp_quality(r))),
+           K("usual", usual > 0 ? SHOWN(r, m, usual) : NULL),
+           K("margin", DIGITS_OF(100 * r->margin, 2)), F("unmatched", (bool)!matched),
+           F("panels", panels));
 }
 
 /* ---- two axes -------------------------------------------------------------------------------- */
@@ -114,24 +111,20 @@ static sc_scale shades(const rp_report *r, rp_measure m, size_t a, int a_value, 
 
 static void add_pair(const rp_report *r, rp_measure m, size_t a, size_t b, cJSON *list) {
   const rp_axis *rows = &r->axes.at[a], *columns = &r->axes.at[b];
-  cJSON *out = view_item(list), *heads = view_list(out, "columns"), *lines = view_list(out, "rows");
-  view_text(out, "name", rp_name(r, m));
-  view_text(out, "down", rows->name);
-  view_text(out, "across", columns->name);
-  for (size_t k = 0; k < columns->values.n; k++)
-    view_text(view_item(heads), "label", columns->labels.at[k]);
+  cJSON *heads = cJSON_CreateArray(), *lines = cJSON_CreateArray();
+  for (size_t k = 0; k < columns->values.n; k++) doc_item(heads, F("label", columns->labels.at[k]));
   for (int i = 0; i < (int)rows->values.n; i++) {
-    cJSON *line = view_item(lines), *cells = view_list(line, "cells");
-    view_text(line, "label", rows->labels.at[i]);
+    cJSON *cells = cJSON_CreateArray();
     for (int k = 0; k < (int)columns->values.n; k++) {
-      cJSON *cell = view_item(cells);
       sc_scale s = shades(r, m, a, i, b, k);
       double x = fx_pair(r, m, a, i, b, k), part = s.high > s.low ? sc_at(&s, x) : 0.5;
       if (rp_direction(r, m) < 0) part = 1 - part;
-      view_number(cell, "part", isnan(x) ? 0 : part);
-      view_measure(cell, "text", r, m, x);
+      doc_item(cells, F("part", isnan(x) ? 0 : part), K("text", SHOWN(r, m, x)));
     }
+    doc_item(lines, F("label", rows->labels.at[i]), F("cells", cells));
   }
+  doc_item(list, F("name", rp_name(r, m)), F("down", rows->name), F("across", columns->name),
+           F("columns", heads), F("rows", lines));
 }
 
 static void add_pairs(const rp_report *r, const rp_measure *measures, int n_measures, cJSON *list) {

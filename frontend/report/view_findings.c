@@ -3,7 +3,6 @@
 #include "frontend/report/effects.h"
 #include "frontend/report/view.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- the best cell --------------------------------------------------------------------------- */
@@ -24,17 +23,15 @@ static void add_best(const rp_report *r, cJSON *out) {
   const rp_cell *best = m == RP_MEASURES ? NULL : rp_best(r, m, NULL);
   if (!best) return;
   const rp_cell *next = second(r, m, best);
+  double spread = best->spread[m];
   cJSON *one = view_object(out, "best");
-  view_cell(one, "cell", best);
-  view_measure(one, "score", r, m, best->mean[m]);
-  if (best->spread[m] > 0) view_measure(one, "spread", r, m, best->spread[m]);
+  doc_put(one, F("cell", view_cell(best)), F("score", SHOWN(r, m, best->mean[m])),
+          K("spread", spread > 0 ? SHOWN(r, m, spread) : NULL));
   if (!next) return;
   double lead = rp_direction(r, m) * (best->mean[m] - next->mean[m]);
-  view_cell(one, "next", next);
-  view_number(one, "lead", lead);
-  view_measure(one, "by", r, m, fabs(lead));
-  view_flag(one, "spreads", !isnan(best->spread[m]) && !isnan(next->spread[m]));
-  view_flag(one, "told", rp_beats(r, m, best, next) || rp_beats(r, m, next, best));
+  bool told = rp_beats(r, m, best, next) || rp_beats(r, m, next, best);
+  doc_put(one, F("next", view_cell(next)), F("lead", lead), F("by", SHOWN(r, m, fabs(lead))),
+          F("spreads", (bool)(!isnan(spread) && !isnan(next->spread[m]))), F("told", told));
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -55,7 +52,7 @@ static void add_lines(const rp_report *r, cJSON *out) {
     size_t first;
     ln_collect(r, LN_TOKENS, measures[i], &lines);
     if (ln_cross(r, LN_TOKENS, measures[i], &lines, &found, &first))
-      view_lines(view_item(list), r, LN_TOKENS, measures[i], &lines, &found, first);
+      doc_append(list, view_lines(r, LN_TOKENS, measures[i], &lines, &found, first));
     ln_free(&lines);
     vtb_vec_free(&found);
   }
@@ -91,10 +88,9 @@ static void add_auto(const rp_report *r, cJSON *out) {
   }
   if (!worst || isnan(r->margin)) return;
   bool behind = most > fmax(0.05, r->margin);
-  cJSON *one = view_object(out, "auto");
-  view_number(one, "rows", n);
-  view_digits(one, "percent", behind ? 100 * most : ceil(fmax(5, 100 * r->margin)), 2);
-  if (behind) view_cell(one, "behind", worst);
+  double percent = behind ? 100 * most : ceil(fmax(5, 100 * r->margin));
+  doc_put(view_object(out, "auto"), F("rows", n), F("percent", DIGITS_OF(percent, 2)),
+          K("behind", behind ? view_cell(worst) : NULL));
 }
 
 /* ---- the fastest ----------------------------------------------------------------------------- */
@@ -111,16 +107,14 @@ static void add_fastest(const rp_report *r, cJSON *out) {
     const rp_cell *c = &r->cells.at[i];
     if (c->mean[m] < slowest->mean[m]) slowest = c;
     if (isnan(c->mean[m]) || rp_beats(r, m, best, c)) continue;
-    if (n++ < MOST_NAMED) view_cell(view_item(level), "cell", c);
+    if (n++ < MOST_NAMED) doc_append(level, view_cell(c));
   }
-  view_digits(one, "percent", 100 * r->margin, 2);
-  if (!rp_beats(r, m, best, slowest)) return;
-  view_cell(one, "slowest", slowest);
-  view_number(one, "n", n);
-  if (n > MOST_NAMED) view_number(one, "others", n - MOST_NAMED);
-  view_measure(one, "rate", r, m, best->mean[m]);
-  view_text(one, "unit", rp_name(r, m));
-  view_digits(one, "factor", best->mean[m] / slowest->mean[m], n == 1 ? 3 : 2);
+  double factor = best->mean[m] / slowest->mean[m];
+  doc_put(one, F("percent", DIGITS_OF(100 * r->margin, 2)));
+  if (rp_beats(r, m, best, slowest))
+    doc_put(one, F("slowest", view_cell(slowest)), F("n", n),
+            F("others", n > MOST_NAMED ? n - MOST_NAMED : 0), F("unit", rp_name(r, m)),
+            F("rate", SHOWN(r, m, best->mean[m])), F("factor", DIGITS_OF(factor, n == 1 ? 3 : 2)));
 }
 
 /* ---- the largest effect ---------------------------------------------------------------------- */
@@ -130,18 +124,10 @@ static void add_effect(const rp_report *r, rp_measure m, size_t axis, cJSON *lis
   fx_axis f = fx_main(r, m, axis);
   bool score = m == rp_quality(r);
   double reach = fx_reach(&f, !score), usual = score ? rp_usual_spread(r, m) : (double)NAN;
-  cJSON *one = view_item(list);
-  view_text(one, "axis", a->name);
-  view_flag(one, "score", score);
-  view_text(one, "best", a->labels.at[f.best]);
-  view_text(one, "worst", a->labels.at[f.worst]);
-  if (score)
-    view_measure(one, "reach", r, m, reach);
-  else
-    view_digits(one, "reach", reach, 3);
-  view_flag(one, "averaged", r->axes.n > 1);
-  view_measure(one, "usual", r, m, usual);
-  view_flag(one, "chance", reach <= usual);
+  doc_item(list, F("axis", a->name), F("score", score), F("best", a->labels.at[f.best]),
+           F("worst", a->labels.at[f.worst]), F("averaged", (bool)(r->axes.n > 1)),
+           F("reach", score ? SHOWN(r, m, reach) : DIGITS_OF(reach, 3)),
+           K("usual", SHOWN(r, m, usual)), F("chance", (bool)(reach <= usual)));
   fx_free(&f);
 }
 
@@ -170,12 +156,8 @@ static void add_missing(const rp_report *r, cJSON *out) {
                                      [RP_EXCLUDED] = "left out by a condition",
                                      [RP_PENDING] = "not run yet"};
   cJSON *list = view_list(out, "missing");
-  for (int s = RP_FAILED; s <= RP_PENDING; s++) {
-    cJSON *one = r->n_of[s] ? view_item(list) : NULL;
-    if (!one) continue;
-    view_number(one, "n", r->n_of[s]);
-    view_text(one, "what", what[s]);
-  }
+  for (int s = RP_FAILED; s <= RP_PENDING; s++)
+    if (r->n_of[s]) doc_item(list, F("n", r->n_of[s]), F("what", what[s]));
 }
 
 void view_findings(const rp_report *r, cJSON *view) {

@@ -1,7 +1,6 @@
 /* Quality against speed, with the cells that none beats in both: the Pareto front. */
 #include "frontend/report/view.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { WIDTH = 700, HEIGHT = 420, MOST_LABEL = 30, MOST_STOPS = 60, MOST_NAMED = 40 };
@@ -141,13 +140,12 @@ static void draw(scatter *s) {
 }
 
 static void add(scatter *s, bool scored, bool timed, cJSON *view) {
-  cJSON *out = view_object(view, "front"), *list = view_list(out, "cells");
+  cJSON *list = cJSON_CreateArray();
   draw(s);
-  view_flag(out, "scored", scored);
-  view_flag(out, "timed", timed);
-  view_picture(out, "chart", s->chart.to, "chart", rp_name(s->r, s->up));
   for (size_t i = 0; i < s->spots.n; i++)
-    if (s->spots.at[i].front) view_cell(view_item(list), "cell", s->spots.at[i].cell);
+    if (s->spots.at[i].front) doc_append(list, view_cell(s->spots.at[i].cell));
+  doc_put(view_object(view, "front"), F("scored", scored), F("timed", timed), F("cells", list),
+          {"chart", view_picture(s->chart.to, "chart", rp_name(s->r, s->up))});
 }
 
 void view_front(const rp_report *r, cJSON *view) {

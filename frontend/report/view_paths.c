@@ -1,9 +1,7 @@
 /* The traversals, a picture for all the cells that share it; and predicted against measured
  * times. */
-#include "frontend/draw/number.h"
 #include "frontend/report/view.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- traversals ------------------------------------------------------------------------------ */
@@ -41,25 +39,18 @@ static int own_value(const rp_report *r, size_t axis, const char *svg) {
 static void add_picture(const rp_report *r, size_t number, cJSON *list) {
   enum { MOST_NAMED = 8 };
   const char *svg = picture_of(r, number);
-  cJSON *out = view_item(list), *values = view_list(out, "values"),
-        *cells = view_list(out, "cells");
+  cJSON *values = cJSON_CreateArray(), *cells = cJSON_CreateArray();
   int n = 0;
-  view_text(out, "label", r->cells.at[number].label);
-  view_text(out, "svg", svg);
   for (size_t i = 0; i < r->axes.n; i++) {
     int v = own_value(r, i, svg);
-    cJSON *value = v < 0 ? NULL : view_item(values);
-    if (v < 0) continue;
-    view_text(value, "axis", r->axes.at[i].name);
-    view_text(value, "text", r->axes.at[i].values.at[v]);
+    if (v >= 0)
+      doc_item(values, F("axis", r->axes.at[i].name), F("text", r->axes.at[i].values.at[v]));
   }
-  for (size_t i = 0; i < r->cells.n; i++) {
-    if (strcmp(picture_of(r, i), svg) != 0 || n++ >= MOST_NAMED) continue;
-    cJSON *cell = view_item(cells);
-    view_number(cell, "number", (double)i);
-    view_number(cell, "n", (double)i + 1);
-  }
-  if (n > MOST_NAMED) view_number(out, "more", n - MOST_NAMED);
+  for (size_t i = 0; i < r->cells.n; i++)
+    if (strcmp(picture_of(r, i), svg) == 0 && n++ < MOST_NAMED)
+      doc_item(cells, F("number", i), F("n", i + 1));
+  doc_item(list, F("label", r->cells.at[number].label), F("svg", svg), F("values", values),
+           F("cells", cells), F("more", n > MOST_NAMED ? n - MOST_NAMED : 0));
 }
 
 void view_paths(const rp_report *r, cJSON *view) {
@@ -70,7 +61,7 @@ void view_paths(const rp_report *r, cJSON *view) {
     const char *svg = picture_of(r, i);
     if (strstr(svg, "<svg") && !drawn_before(r, i, svg)) add_picture(r, i, list);
   }
-  view_number(view, "too_large", large);
+  doc_put(view, F("too_large", large));
 }
 
 /* ---- the compiler's view --------------------------------------------------------------------- */
@@ -118,13 +109,13 @@ static void add_prediction(const rp_report *r, cJSON *to) {
                           .dash = DASH_EVEN});
   for (size_t i = 0; i < r->cells.n; i++)
     if (both(&r->cells.at[i])) draw_cell(r, &c, &r->cells.at[i]);
-  view_picture(to, "prediction", &p, "chart", "measured against predicted time");
+  doc_put(to, {"prediction", view_picture(&p, "chart", "measured against predicted time")});
 }
 
 void view_compiler(const rp_report *r, cJSON *view) {
   bool any = false;
   for (size_t i = 0; i < r->cells.n; i++)
     any |= cJSON_IsObject(study_member(r->cells.at[i].json, "compiler"));
-  view_flag(view, "compiled", any);
+  doc_put(view, F("compiled", any));
   if (any) add_prediction(r, view);
 }

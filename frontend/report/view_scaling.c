@@ -1,9 +1,7 @@
 /* Time and memory against tokens and against the size of a chunk, on logarithmic axes, where the
  * best line changes, and the same numbers as a table. */
-#include "frontend/draw/number.h"
 #include "frontend/report/view.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 enum { WIDTH = 520, HEIGHT = 360, MOST_LINES = 32, MOST_X = 24, SPACE = 14 };
@@ -141,10 +139,8 @@ static void add_chunks(const scaling *s, cJSON *to) {
     cJSON *of_x = NULL;
     for (size_t i = 0; i < s->lines.n; i++) {
       if (ln_x(best_of_line(s, &s->lines.at[i]), s->across) != s->x[k]) continue;
-      cJSON *chunk = of_x ? NULL : view_item(list);
-      if (chunk) view_number(chunk, "chunk", s->x[k]);
-      if (chunk) of_x = view_list(chunk, "lines");
-      view_text(view_item(of_x), "label", s->lines.at[i].label);
+      if (!of_x) of_x = view_list(doc_item(list, F("chunk", s->x[k])), "lines");
+      doc_item(of_x, F("label", s->lines.at[i].label));
     }
   }
 }
@@ -191,17 +187,15 @@ static const char *standing(const scaling *s, size_t line, double x, const rp_ce
 
 static void add_table(const scaling *s, cJSON *to) {
   cJSON *columns = view_list(to, "columns"), *rows = view_list(to, "rows");
-  view_text(to, "name", rp_name(s->r, s->m));
-  for (int i = 0; i < s->n_x; i++) view_number(view_item(columns), "x", s->x[i]);
+  for (int i = 0; i < s->n_x; i++) doc_item(columns, F("x", s->x[i]));
   for (size_t i = 0; i < s->lines.n; i++) {
-    cJSON *row = view_item(rows), *cells = view_list(row, "cells");
-    view_text(row, "label", s->lines.at[i].label);
+    cJSON *cells = cJSON_CreateArray();
     for (int k = 0; k < s->n_x; k++) {
       const rp_cell *c = cell_at(s, &s->lines.at[i], s->x[k]);
-      cJSON *cell = view_item(cells);
-      view_text(cell, "standing", standing(s, i, s->x[k], c));
-      if (c) view_measure(cell, "text", s->r, s->m, c->mean[s->m]);
+      doc_item(cells, F("standing", standing(s, i, s->x[k], c)),
+               K("text", c ? SHOWN(s->r, s->m, c->mean[s->m]) : NULL));
     }
+    doc_item(rows, F("label", s->lines.at[i].label), F("cells", cells));
   }
 }
 
@@ -211,15 +205,14 @@ static void add_measure(const rp_report *r, ln_across across, rp_measure m, cJSO
   scaling s = {.r = r, .across = across, .m = m};
   picture p = {0};
   if (read_lines(&s)) {
-    cJSON *out = view_item(list);
     draw(&s, &p);
-    view_picture(out, "chart", &p, "chart", rp_name(r, m));
+    cJSON *out = doc_item(list, F("name", rp_name(r, m)), F("time", (bool)(m == RP_MS)),
+                          {"chart", view_picture(&p, "chart", rp_name(r, m))});
     add_table(&s, out);
-    view_flag(out, "time", m == RP_MS);
     if (across == LN_CHUNK)
       add_chunks(&s, out);
     else if (s.crosses)
-      view_lines(view_object(out, "lines"), r, across, m, &s.lines, &s.crossings, s.first);
+      doc_put(out, F("lines", view_lines(r, across, m, &s.lines, &s.crossings, s.first)));
   }
   ln_free(&s.lines);
   vtb_vec_free(&s.crossings);
@@ -228,13 +221,12 @@ static void add_measure(const rp_report *r, ln_across across, rp_measure m, cJSO
 void view_scaling(const rp_report *r, cJSON *view) {
   cJSON *list = view_list(view, "scaling");
   for (ln_across a = LN_TOKENS; a <= LN_CHUNK; a++) {
-    cJSON *out = cJSON_CreateObject(), *measures = view_list(out, "measures");
-    view_text(out, "name", across_name(a));
+    cJSON *measures = cJSON_CreateArray();
     add_measure(r, a, RP_MS, measures);
     add_measure(r, a, rp_has(r, RP_WORKSPACE) ? RP_WORKSPACE : RP_PEAK, measures);
     if (cJSON_GetArraySize(measures))
-      cJSON_AddItemToArray(list, out);
+      doc_item(list, F("name", across_name(a)), F("measures", measures));
     else
-      cJSON_Delete(out);
+      cJSON_Delete(measures);
   }
 }

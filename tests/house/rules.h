@@ -56,7 +56,8 @@ static const house_room rooms[] = {
     {"frontend/study", "runtime/base frontend/lang", "studies, their results"},
     {"frontend/draw", "runtime/base runtime/image", "pictures, charts"},
     {"frontend/report",
-     "runtime/base frontend/draw frontend/study/statistics.h frontend/study/json.h",
+     "runtime/base frontend/document frontend/draw frontend/study/statistics.h "
+     "frontend/study/json.h",
      "the page of a report"},
     {"frontend/cli",
      IR " passes codegen runtime frontend/lang frontend/compile frontend/lsp frontend/document "
