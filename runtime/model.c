@@ -87,9 +87,11 @@ static vtb_status find_params(vtb_model *m, const vtb_weights *w, vtb_error *err
   return VTB_OK;
 }
 
-static vtb_status load_beside(vtb_model *m, const char *path, vtb_error *err) {
+/* taken: the file's tensors, in memory already; NULL: they are read. */
+static vtb_status load_beside(vtb_model *m, const char *path, vtb_weights *taken, vtb_error *err) {
   vtb_error inner = {0};
-  VTB_TRY(vtb_safetensors_load(path, &m->beside, err));
+  m->beside = taken;
+  if (!taken) VTB_TRY(vtb_safetensors_load(path, &m->beside, err));
   vtb_status status = find_params(m, m->beside, &inner);
   return status == VTB_OK ? status : vtb_fail(err, status, "%s: %s", path, inner.text);
 }
@@ -133,7 +135,7 @@ static vtb_status open_file(vtb_model *m, const char *path, const vtb_static_mod
   if (status == VTB_OK) status = list_programs(m, err);
   if (status != VTB_OK) return status;
   const vtb_weights *w = vtb_artefact_weights(m->file);
-  if (o->weights) return load_beside(m, o->weights, err);
+  if (o->weights) return load_beside(m, o->weights, NULL, err);
   return w ? find_params(m, w, err) : VTB_OK;
 }
 
@@ -209,7 +211,8 @@ static vtb_status initialise(vtb_model *m, vtb_error *err) {
   return VTB_OK;
 }
 
-static vtb_status describe_program(vtb_model *m, const char *weights, vtb_error *err) {
+static vtb_status describe_program(vtb_model *m, const char *weights, vtb_weights *taken,
+                                   vtb_error *err) {
   const vtb_program *p = m->program;
   m->variants = calloc(1, sizeof *m->variants);
   if (!m->variants) return vtb_no_memory(err, "programs");
@@ -220,20 +223,21 @@ static vtb_status describe_program(vtb_model *m, const char *weights, vtb_error 
                                             .cuda = p->run != NULL},
                                   .n_tensors = p->n_tensors,
                                   .tensors = p->tensors};
-  return weights ? load_beside(m, weights, err) : initialise(m, err);
+  return weights ? load_beside(m, weights, taken, err) : initialise(m, err);
 }
 
-vtb_status vtb__model_of_program(vtb_program *program, const char *weights, vtb_model **out,
-                                 vtb_error *err) {
+vtb_status vtb__model_of_program(vtb_program *program, const char *weights, vtb_weights *taken,
+                                 vtb_model **out, vtb_error *err) {
   vtb_model *m = calloc(1, sizeof *m);
   if (!m) {
     vtb_program_free(program);
+    vtb_weights_free(taken);
     return vtb_no_memory(err, "a model");
   }
   atomic_init(&m->users, 1);
   m->program = program;
   locale_t before = vtb_c_locale_begin();
-  vtb_status status = describe_program(m, weights, err);
+  vtb_status status = describe_program(m, weights, taken, err);
   vtb_c_locale_end(before);
   if (status == VTB_OK)
     *out = m;

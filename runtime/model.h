@@ -32,10 +32,10 @@ struct vtb_model {
   vtb__device_list on_devices;
 };
 
-/* The program becomes a model, also on failure. weights: its parameters, or NULL: from their
- * initialisers. */
+/* The program becomes a model, also on failure. weights: the file of its parameters, or NULL: from
+ * their initialisers. taken: what that file became, the model's from now on; NULL: it is read. */
 VTB_MUST_USE vtb_status vtb__model_of_program(vtb_program *program, const char *weights,
-                                              vtb_model **out, vtb_error *err);
+                                              vtb_weights *taken, vtb_model **out, vtb_error *err);
 /* A program that runs the variant; the caller's to give back. */
 VTB_MUST_USE vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device device,
                                         const vtb_device_choice *where, vtb_program **out,

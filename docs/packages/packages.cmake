@@ -60,7 +60,7 @@ endforeach()
 
 # opened when they are first needed, so that dpkg-shlibdeps does not see them
 set(codecs "libpng16-16, libjpeg62-turbo, libwebp7")
-set(llvm "libllvm19 (>= 1:19.1)")
+set(llvm "libllvm19 (>= 1:19.1), libzip4")
 vtb_package(command vertebra science "vertebra-models ${same}, ${llvm}, ${codecs}" "compiler for vision backbones
 Describes, trains, checks and compiles vision backbones written in a small
 language that reads like a paper's method section.")

@@ -3,6 +3,7 @@
 #include "frontend/compile/compile.h"
 
 #include "frontend/compile/driver.h"
+#include "frontend/compile/weights.h"
 
 #include <string.h>
 
@@ -19,6 +20,7 @@ typedef struct call {
   vtb_report *into, report;
   vtb_compile_options options;
   vtb_program *program;
+  vtb_weights *taken; /* that the options' weights became; NULL: they are as the model has them */
   char *text;
 } call;
 
@@ -66,6 +68,8 @@ static vtb_status work(void *arg, vtb_error *err) {
   call *k = arg;
   vtb_compilation c = {0};
   vtb_status status = take_options(k, &k->report.error);
+  if (status == VTB_OK && k->wanted != ENTRIES)
+    status = vtb_load_into(&k->options, &k->taken, &k->report);
   if (status == VTB_OK)
     status = k->wanted == A_PROGRAM ? make_program(k, &c)
              : k->wanted == A_FILE  ? vtb__build(&k->options, k->path, &k->report)
@@ -86,13 +90,26 @@ static vtb_status run(call *k) {
   locale_t before = vtb_c_locale_begin();
   vtb_status status = vtb_guard(work, k, err);
   vtb_c_locale_end(before);
+  if (status != VTB_OK || k->wanted != A_PROGRAM) {
+    vtb_weights_free(k->taken);
+    k->taken = NULL;
+  }
   return status;
 }
 
-vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program, vtb_report *r) {
+vtb_status vtb__compile_loaded(const vtb_compile_options *o, vtb_program **program,
+                               vtb_weights **taken, vtb_report *r) {
   call k = {.wanted = A_PROGRAM, .given = o, .into = r};
-  vtb_status status = run(&k);
-  if (status == VTB_OK) *program = k.program;
+  VTB_TRY(run(&k));
+  *program = k.program;
+  *taken = k.taken;
+  return VTB_OK;
+}
+
+vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program, vtb_report *r) {
+  vtb_weights *taken = NULL;
+  vtb_status status = vtb__compile_loaded(o, program, &taken, r);
+  vtb_weights_free(taken);
   return status;
 }
 

@@ -61,8 +61,10 @@ typedef struct vtb_compile_options {
   const char *const *defines;
   size_t n_defines;
   const char *image; /* image size, "512" or "224x384" */
-  /* A safetensors file: settings stored in it hold where `defines` has none of the name. */
-  const char *weights; /* `parameters` below is the same in memory */
+  /* Weights of any tool (docs/weights.md): safetensors, .pth, shards, a folder of Hugging Face;
+   * settings stored with them hold where `defines` has none of the name. What was decided about
+   * them goes to `say`. */
+  const char *weights; /* `parameters` below is the same in memory, under the model's names */
   /* Folders where `use` and names look; NULL: VTB_MODELS, then what is installed. */
   const char *const *search;
   size_t n_search;
@@ -91,7 +93,7 @@ typedef struct vtb_compile_options {
   int64_t eval_batch; /* with training: images a run of the inference program; 0: 4 x batch */
 
   /* ---- looking on */
-  const char *print_after; /* the IR after this pass, or after "all", goes to `say` */
+  const char *print_after; /* the IR after this pass, or after "all", goes to `say`, too */
   bool time_passes;        /* and how long each pass took */
   void (*say)(void *user, const char *text); /* NULL: nobody listens */
   void *user;

@@ -34,6 +34,11 @@ void vtb__report_end(vtb_report *r, vtb_status status, vtb_diags *diags, const v
 VTB_MUST_USE vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program,
                                     vtb_report *r);
 
+/* The same, with what the options' weights became (weights.h), the caller's; NULL: they are as the
+ * model has them. */
+VTB_MUST_USE vtb_status vtb__compile_loaded(const vtb_compile_options *o, vtb_program **program,
+                                            struct vtb_weights **taken, vtb_report *r);
+
 /* The file of the options, parsed; NULL after errors. */
 vtb_unit *vtb__compile_unit(const vtb_compile_options *o, vtb_diags *diags);
 

@@ -4,8 +4,9 @@
 
 vtb_status vtb_compile_model(const vtb_compile_options *o, vtb_model **model, vtb_report *r) {
   vtb_program *program;
+  vtb_weights *taken;
   vtb_error none = {0};
   const char *weights = o->size > offsetof(vtb_compile_options, weights) ? o->weights : NULL;
-  VTB_TRY(vtb_compile(o, &program, r));
-  return vtb__model_of_program(program, weights, model, r ? &r->error : &none);
+  VTB_TRY(vtb__compile_loaded(o, &program, &taken, r));
+  return vtb__model_of_program(program, weights, taken, model, r ? &r->error : &none);
 }

@@ -3,6 +3,7 @@
  * ever becomes a path.
  *
  * torch/csrc/jit/serialization and torch/serialization.py describe the layout. */
+#include "runtime/base/library.h"
 #include "runtime/weights/checkpoint.h"
 
 #include <string.h>
@@ -11,6 +12,31 @@
 
 enum { KEPT_PAGES = 64 << 20, MOST_PICKLE = 256 << 20, MOST_MEMBERS = 1 << 20 };
 
+/* ---- the library, opened with the first zip file --------------------------------------------- */
+
+typedef struct zip_functions {
+#define FUNCTION(name) __typeof__(&name) name;
+#include "runtime/weights/zip_file.def"
+#undef FUNCTION
+} zip_functions;
+static const vtb_symbol symbols[] = {
+#define FUNCTION(name) {#name, offsetof(zip_functions, name)},
+#include "runtime/weights/zip_file.def"
+#undef FUNCTION
+};
+static const vtb_library where = {.what = "libzip",
+                                  .environment = "VTB_LIBZIP",
+                                  .remedy = "apt install libzip4",
+                                  .names =
+                                      (const char *const[]){"libzip.so.5", "libzip.so.4", NULL},
+                                  .symbols = symbols,
+                                  .n_symbols = sizeof symbols / sizeof *symbols,
+                                  .of_system = true};
+static zip_functions lib;
+static vtb_late_library library = {.library = &where, .table = &lib};
+
+/* ---- members --------------------------------------------------------------------------------- */
+
 typedef struct archive {
   zip_t *zip;
   uint64_t mapped;  /* bytes read since the mapping's pages were given back */
@@ -18,17 +44,17 @@ typedef struct archive {
 } archive;
 
 static vtb_status zip_fails(vtb_checkpoint *c, const char *what, zip_error_t *e) {
-  return zip_error_code_zip(e) == ZIP_ER_MEMORY
+  return lib.zip_error_code_zip(e) == ZIP_ER_MEMORY
              ? vtb_no_memory(c->err, c->path)
              : vtb_fail(c->err, VTB_E_INPUT, "%s: damaged zip file: %s: %s", c->path, what,
-                        zip_error_strerror(e));
+                        lib.zip_error_strerror(e));
 }
 
 static bool find_member(const archive *a, const char *name, zip_stat_t *out) {
   char full[400];
   int n = snprintf(full, sizeof full, "%s%s", a->prefix, name);
-  zip_stat_init(out);
-  return n > 0 && n < (int)sizeof full && zip_stat(a->zip, full, ZIP_FL_ENC_RAW, out) == 0 &&
+  lib.zip_stat_init(out);
+  return n > 0 && n < (int)sizeof full && lib.zip_stat(a->zip, full, ZIP_FL_ENC_RAW, out) == 0 &&
          (out->valid & ZIP_STAT_SIZE) && (out->valid & ZIP_STAT_INDEX);
 }
 
@@ -47,8 +73,8 @@ static vtb_status pay(vtb_checkpoint *c, const zip_stat_t *st) {
  * checked at its end. */
 static vtb_status read_range(vtb_checkpoint *c, const archive *a, const zip_stat_t *st,
                              uint64_t from, uint64_t to, unsigned char *out) {
-  zip_file_t *f = zip_fopen_index(a->zip, st->index, 0);
-  if (!f) return zip_fails(c, "a member cannot be opened", zip_get_error(a->zip));
+  zip_file_t *f = lib.zip_fopen_index(a->zip, st->index, 0);
+  if (!f) return zip_fails(c, "a member cannot be opened", lib.zip_get_error(a->zip));
   vtb_status status = VTB_OK;
   unsigned char *skipped = NULL;
   zip_int64_t got = 0;
@@ -59,19 +85,19 @@ static vtb_status read_range(vtb_checkpoint *c, const archive *a, const zip_stat
     bool wanted = at >= from && at < to;
     uint64_t until = wanted ? to : at < from ? from : st->size, n = until - at;
     if (!wanted && n > 1 << 16) n = 1 << 16;
-    got = zip_fread(f, wanted ? out + (at - from) : skipped, n);
+    got = lib.zip_fread(f, wanted ? out + (at - from) : skipped, n);
     if (got <= 0) break;
     at += (uint64_t)got;
   }
   char end;
-  if (status == VTB_OK && at == st->size) got = zip_fread(f, &end, 1);
+  if (status == VTB_OK && at == st->size) got = lib.zip_fread(f, &end, 1);
   if (status == VTB_OK && got < 0)
-    status = zip_fails(c, "a member cannot be read", zip_file_get_error(f));
+    status = zip_fails(c, "a member cannot be read", lib.zip_file_get_error(f));
   else if (status == VTB_OK && (at != st->size || got))
     status = vtb_fail(c->err, VTB_E_INPUT,
                       "%s: damaged zip file: a member is not as long as the file says", c->path);
   free(skipped);
-  zip_fclose(f);
+  lib.zip_fclose(f);
   return status;
 }
 
@@ -114,11 +140,11 @@ static vtb_status load(vtb_checkpoint *c, py_storage *s) {
 
 /* Of two members of one name readers take different ones: neither is taken. */
 static vtb_status check_names(vtb_checkpoint *c, const archive *a) {
-  zip_int64_t n = zip_get_num_entries(a->zip, 0);
+  zip_int64_t n = lib.zip_get_num_entries(a->zip, 0);
   vtb_map seen = {0};
   vtb_status status = VTB_OK;
   for (zip_int64_t i = 0; i < n && status == VTB_OK; i++) {
-    const char *name = zip_get_name(a->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+    const char *name = lib.zip_get_name(a->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
     if (!name) continue;
     if (vtb_map_has(&seen, name))
       status = vtb_fail(c->err, VTB_E_INPUT, "%s: damaged zip file: it has two members %.100s",
@@ -133,13 +159,13 @@ static vtb_status check_names(vtb_checkpoint *c, const archive *a) {
 /* What the members say that the file is; its prefix if it is a checkpoint. */
 static vtb_status find_pickle(vtb_checkpoint *c, archive *a) {
   static const char pickle[] = "data.pkl";
-  zip_int64_t n = zip_get_num_entries(a->zip, 0);
+  zip_int64_t n = lib.zip_get_num_entries(a->zip, 0);
   bool arrays = false;
   if (n > MOST_MEMBERS)
     return vtb_fail(c->err, VTB_E_INPUT, "%s: a zip file of %lld members is no file of weights",
                     c->path, (long long)n);
   for (zip_int64_t i = 0; i < n; i++) {
-    const char *name = zip_get_name(a->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
+    const char *name = lib.zip_get_name(a->zip, (zip_uint64_t)i, ZIP_FL_ENC_RAW);
     if (!name) continue;
     arrays = arrays || vtb_ends_with(name, ".npy");
     size_t before = strlen(name) - (sizeof pickle - 1);
@@ -194,14 +220,15 @@ static vtb_status read_archive(vtb_checkpoint *c, archive *a) {
 vtb_status vtb__read_zip(vtb_checkpoint *c) {
   zip_error_t e;
   archive a = {0};
-  zip_error_init(&e);
-  zip_source_t *source = zip_source_buffer_create(c->file.data, c->file.n, 0, &e);
-  if (source) a.zip = zip_open_from_source(source, ZIP_RDONLY, &e);
+  VTB_TRY(vtb_library_need(&library, c->err));
+  lib.zip_error_init(&e);
+  zip_source_t *source = lib.zip_source_buffer_create(c->file.data, c->file.n, 0, &e);
+  if (source) a.zip = lib.zip_open_from_source(source, ZIP_RDONLY, &e);
   vtb_status status = a.zip ? read_archive(c, &a) : zip_fails(c, "it cannot be opened", &e);
   if (a.zip)
-    zip_discard(a.zip);
+    lib.zip_discard(a.zip);
   else
-    zip_source_free(source);
-  zip_error_fini(&e);
+    lib.zip_source_free(source);
+  lib.zip_error_fini(&e);
   return status;
 }

@@ -48,7 +48,7 @@ package python3-vertebra all ./usr/lib/python3/dist-packages/vertebra/__init__.p
 needs vertebra-run "libvertebra-rt$so (= $debian)"; needs vertebra-run libpng16-16; lacks vertebra-run 'llvm|z3|icu|cairo|archive|fyaml|protobuf' depends
 cat "$work"/*.files | grep -v '/$' | sort | uniq -d >"$work/twice"
 [ ! -s "$work/twice" ] || fail "in two packages: $(cat "$work/twice")"
-needs vertebra 'libllvm19'; needs vertebra libjpeg62-turbo; needs vertebra "vertebra-models (= $debian)"
+needs vertebra 'libllvm19'; needs vertebra libzip4; needs vertebra libjpeg62-turbo; needs vertebra "vertebra-models (= $debian)"
 needs libvertebra"$so" 'libllvm19'; needs libvertebra"$so" "vertebra-models (= $debian)"
 needs libvertebra-rt"$so" 'libc6 (>= '
 lacks libvertebra-rt"$so" 'llvm|z3|icu|cairo|cjson|archive|fyaml|protobuf|openblas|gfortran|png|jpeg|webp|vertebra' depends

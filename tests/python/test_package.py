@@ -1,5 +1,6 @@
 """The package without PyTorch: layouts of structs, functions, models, errors, threads."""
 
+import os
 import pathlib
 import subprocess
 import sys
@@ -83,6 +84,27 @@ def gradients_are_functions():
         ]
         want = ((ends[0] - ends[1]) * dy).sum() / (2 * h)
         check(abs((grads[name] * along).sum() - want) < 1e-3 * max(1, abs(want)), name)
+
+
+def weights_of_other_tools():
+    """A file of PyTorch, by rules beside the model; without them it does not fit."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = os.path.join(folder, "net.vtb")
+        with open(model, "w") as f:
+            f.write("use std.nn\nuse std.conv\nmodel net(classes: int = 2) {\n  input image: image[2, 1, 1]\n")
+            f.write('  x = linear("0", pixels(image), 3)\n')
+            f.write('  output y = linear("head", mean(x, axis = "tokens"), classes)\n}\n')
+        given = os.path.join(os.path.dirname(__file__), "..", "runtime", "weights", "training.pth")
+        raises(vertebra.VertebraError, lambda: vertebra.create_model(model, weights=given), "head.weight")
+        with open(os.path.join(folder, "net.names"), "w") as f:
+            f.write('names "torch"\n  2.* -> head.*\nignore 1.*\n')
+        m = vertebra.create_model(model, weights=given)
+        state = m.state_dict()
+        x = np.array([[0.5, -1.25]], np.float32)
+        hidden = x @ np.asarray(state["0.weight"]).T + np.asarray(state["0.bias"])
+        want = hidden @ np.asarray(state["head.weight"]).T + np.asarray(state["head.bias"])
+        check(np.abs(m(x.reshape(1, 2, 1, 1)) - want).max() < 1e-5)
+        check(np.abs(np.asarray(state["0.weight"])).max() >= 1)  # the file's, not initial ones
 
 
 def functions_and_blocks():
@@ -230,6 +252,7 @@ run(
     structs_lie_as_a_compiler_lays_them,
     recurrences_are_functions,
     gradients_are_functions,
+    weights_of_other_tools,
     functions_and_blocks,
     what_is_wrong_is_an_exception,
     models_take_any_number_of_rows,

@@ -103,7 +103,7 @@ static inline vtb_status model_of(vtb_launch_plan *plan, const char *module, vtb
   vtb_program *program = NULL;
   vtb_status status = vtb_cuda_device_open(&device, err);
   if (status == VTB_OK) status = vtb_cuda_program(plan, &image, device, &program, err);
-  if (status == VTB_OK) return vtb__model_of_program(program, NULL, m, err);
+  if (status == VTB_OK) return vtb__model_of_program(program, NULL, NULL, m, err);
   vtb_launch_plan_free(plan);
   vtb_cuda_device_close(device);
   return status;

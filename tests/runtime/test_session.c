@@ -118,7 +118,7 @@ static vtb_model *open_classifier(const char *weights) {
   classifier = fake_eval_program();
   classifier.free = NULL;
   strcpy(classifier.prepare, "{\"crop\": 0.5, \"mean\": 0.25, \"std\": 2}");
-  CHECK_OK(vtb__model_of_program(&classifier, weights, &m, err));
+  CHECK_OK(vtb__model_of_program(&classifier, weights, NULL, &m, err));
   return m;
 }
 

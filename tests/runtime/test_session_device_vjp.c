@@ -53,7 +53,7 @@ static vtb_status make_gradient(vtb_model **m, vtb_error *err) {
   p->kernels[0] = (vtb_launch_kernel){.name = "k_vjp", .threads = 32, .n_args = 6};
   p->steps[0] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 0, 1, 0, 6};
   status = vtb_cuda_program(p, &image, device, &program, err);
-  if (status == VTB_OK) status = vtb__model_of_program(program, NULL, m, err);
+  if (status == VTB_OK) status = vtb__model_of_program(program, NULL, NULL, m, err);
   if (status == VTB_OK) (*m)->variants[0].about.role = VTB_SESSION_VJP;
   return status;
 }

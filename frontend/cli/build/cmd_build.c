@@ -180,7 +180,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
   vtb_vec_free(&o.shapes);
   vtb_vec_free(&o.wrt);
   build_lists_free(&o.lists);
-  cli_load_free(&o.load);
+  vtb_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;
 }

@@ -110,7 +110,7 @@ vtb_status cli_cmd_export(int argc, char **argv) {
     status = export_model(rest.at[0], &e);
   }
   vtb_vec_free(&rest);
-  cli_load_free(&e.load);
+  vtb_load_free(&e.load);
   cli_model_options_free(&e.model);
   return status;
 }

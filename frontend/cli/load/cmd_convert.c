@@ -1,8 +1,7 @@
 /* vertebra convert: a checkpoint of another tool as .safetensors. */
 #include "frontend/cli/load/checkpoints.h"
-#include "frontend/cli/load/load_config.h"
-#include "frontend/cli/names.h"
 #include "frontend/cli/load/weights.h"
+#include "frontend/cli/names.h"
 #include "runtime/artefact/content_hash.h"
 #include "runtime/base/half.h"
 
@@ -104,8 +103,10 @@ static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf 
   cli_load_options load = c->load;
   load.weights = c->in;
   load.file = file;
-  cli_take_class_names(file);
-  status = cli_take_config(c->model, &c->options, &load, &err);
+  vtb_load_class_names(file);
+  const vtb_compile_options o = cli_compile_options(&c->options, c->model);
+  status = cli_load_open(&load, &err);
+  if (status == VTB_OK) status = vtb_load_config(&o, &load, &err);
   if (status == VTB_OK) status = cli_fit_source(c->model, &c->options, &load, out, &err);
   vtb_weights_free(file);
   if (status == VTB_OK) describe(c, *out);

@@ -49,7 +49,7 @@ static const char *meta(const cli_prepare_sources *s, const char *key) {
 }
 
 static vtb_status read_weights(const cli_prepare_sources *s, vtb_preparation *p, vtb_error *err) {
-  VTB_TRY(cli_prepare_hf(p, meta(s, "hf.preprocessor"), meta(s, "hf.config"), err));
+  VTB_TRY(vtb_prepare_hf(p, meta(s, "hf.preprocessor"), meta(s, "hf.config"), err));
   return vtb_preparation_read_meta(p, meta(s, VTB_META_PREPARE), meta(s, "mean"), meta(s, "std"),
                                    s->weights ? "the weights" : s->model, err);
 }
@@ -142,21 +142,4 @@ void cli_prepare_describe(const vtb_transform *t, vtb_weights *w) {
   vtb_preparation_write(p, VTB_PREPARE_ALL, &text);
   vtb_weights_set_meta(w, VTB_META_PREPARE, text.at);
   vtb_strbuf_free(&text);
-}
-
-vtb_status cli_prepare_keep(vtb_weights *w, int channels, vtb_error *err) {
-  const char *beside = vtb_weights_meta(w, "hf.preprocessor"),
-             *config = vtb_weights_meta(w, "hf.config");
-  if ((!beside && !config) || (channels != 1 && channels != 3)) return VTB_OK;
-  vtb_preparation p = vtb_preparation_default(channels, 1, 1);
-  vtb_strbuf text = {0};
-  vtb_status status = cli_prepare_hf(&p, beside, config, err);
-  if (status == VTB_OK)
-    status = vtb_preparation_read_meta(&p, vtb_weights_meta(w, VTB_META_PREPARE),
-                                       vtb_weights_meta(w, "mean"), vtb_weights_meta(w, "std"),
-                                       "the weights", err);
-  vtb_preparation_write(&p, p.given, &text);
-  if (status == VTB_OK && p.given) vtb_weights_set_meta(w, VTB_META_PREPARE, text.at);
-  vtb_strbuf_free(&text);
-  return status;
 }

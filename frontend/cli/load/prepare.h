@@ -40,13 +40,4 @@ VTB_MUST_USE vtb_status cli_prepare_transform(const char *command, const char *m
 /* Adds the preprocessing to a weights file's metadata, where cli_prepare() finds it. */
 void cli_prepare_describe(const vtb_transform *t, vtb_weights *w);
 
-/* What a folder of Hugging Face says of images becomes part of the weights' metadata, where built
- * files and the C API find it. channels: of the image input. */
-VTB_MUST_USE vtb_status cli_prepare_keep(vtb_weights *w, int channels, vtb_error *err);
-
-/* prepare_hf.c: what JSON of Hugging Face says, a preprocessor_config.json or timm's part of a
- * config.json; either may be NULL. */
-VTB_MUST_USE vtb_status cli_prepare_hf(vtb_preparation *p, const char *preprocessor,
-                                       const char *config, vtb_error *err);
-
 #endif

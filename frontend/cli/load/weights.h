@@ -3,19 +3,12 @@
 #define VTB_CLI_WEIGHTS_H
 
 #include "frontend/cli/cli.h"
+#include "frontend/compile/weights.h"
 #include "runtime/artefact/artefact.h"
-#include "runtime/weights/fit.h"
 
 /* ---- weights files --------------------------------------------------------------------------- */
 
-/* Which weights, and what they may lack; CLI_LOAD_OPTS() are the rows. */
-typedef struct cli_load_options {
-  const char *weights; /* any file that vtb_weights_open() takes; NULL: none */
-  bool allow_missing, allow_unused, averages;
-  bool quiet;        /* nothing is said of what was decided */
-  bool built;        /* the model is a built file's: its settings are what they were */
-  vtb_weights *file; /* after cli_load_open() */
-} cli_load_options;
+typedef vtb_load cli_load_options; /* CLI_LOAD_OPTS() are the rows */
 #define CLI_LOAD_OPTS(load, option, help)                                                          \
   {option, CLI_STR, &(load).weights, "FILE", help},                                                \
       {"--allow-missing", CLI_FLAG, &(load).allow_missing, NULL,                                   \
@@ -29,32 +22,16 @@ typedef struct cli_load_options {
 #define CLI_WEIGHTS_HELP                                                                           \
   "the model's parameters: safetensors, .pth, shards or a folder of Hugging Face"
 
-/* Opens the file, once, and says what it unwrapped. Nothing without one. */
+/* Those of frontend/compile/weights.h for a command: what is said goes to stderr, and with --json a
+ * fit is "fit" of the document or of its error. `what` is the MODEL. */
 VTB_MUST_USE vtb_status cli_load_open(cli_load_options *l, vtb_error *err);
-/* The same for a model that the options give an image size. Weights that do not say what size they
- * were made for, and fit at that size as they are, are of it. */
 VTB_MUST_USE vtb_status cli_load_for(const char *what, const cli_model_options *m,
                                      cli_load_options *l, vtb_error *err);
-void cli_load_free(cli_load_options *l);
-/* The size of the image that the weights were made for, as their settings say; false: they do
- * not. */
-bool cli_load_image(const vtb_weights *w, int *height, int *width);
-
-/* Names of tensors that other tools give to those of the model, from the files beside it. `what`
- * may be a built file's model; what cannot be found has no rules. */
-VTB_MUST_USE vtb_status cli_names(const char *what, const cli_model_options *o, vtb_names *out,
-                                  vtb_error *err);
-/* vtb_fit() with the model's rules; says what it decided, one line on stderr. */
 VTB_MUST_USE vtb_status cli_fit(const char *what, const cli_model_options *m,
                                 const cli_load_options *l, const vtb_fit_options *o,
                                 const vtb_tensor_info *tensors, int n, void *const *buffers,
                                 vtb_error *err);
-/* What a fit decided, one line on stderr. */
-void cli_fit_say(const cli_load_options *l, const vtb_fit_report *r);
-/* With --json: all of it, as "fit" of the command's document or of its error. */
 void cli_fit_note(const cli_load_options *l, const vtb_fit_report *r);
-/* For `build`: the opened file's tensors under the names of the model that the options describe,
- * which is not compiled for it. *out is the caller's. */
 VTB_MUST_USE vtb_status cli_fit_source(const char *what, const cli_model_options *m,
                                        const cli_load_options *l, vtb_weights **out,
                                        vtb_error *err);

@@ -248,7 +248,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
   cli_model_parsed(&o.model);
   vtb_status status = on_ranks(rest.at[0], &o);
   vtb_vec_free(&rest);
-  cli_load_free(&o.load);
+  vtb_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;
 }

@@ -315,7 +315,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   if (status == VTB_OK) status = run_images(rest.at[0], &o, &files);
   vtb_vec_free(&rest);
   vtb_vec_free(&o.inputs);
-  cli_load_free(&o.load);
+  vtb_load_free(&o.load);
   cli_model_options_free(&o.model);
   return status;
 }

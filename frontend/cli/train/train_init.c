@@ -1,7 +1,7 @@
 /* See train_init.h. */
 #include "frontend/cli/train/train_init.h"
 
-#include "frontend/cli/load/load_config.h"
+#include "frontend/cli/load/weights.h"
 
 #include <string.h>
 
@@ -56,7 +56,8 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
                            int classes, int height, int width, vtb_train_config *config,
                            vtb_error *err) {
   if (!t->load.file) return VTB_OK;
-  vtb_status status = cli_names(model, m, &t->names, err);
+  const vtb_compile_options o = cli_compile_options(m, model);
+  vtb_status status = vtb_load_names(&o, &t->names, err);
   t->fit = (vtb_fit_options){.path = t->load.weights,
                              .names = &t->names,
                              .allow_missing = t->load.allow_missing,
@@ -68,9 +69,9 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
   t->model = m;
   cli_load_options quiet = t->load; /* they are said with the other settings */
   quiet.quiet = true;
-  if (status == VTB_OK) status = cli_take_config(model, m, &quiet, err);
+  if (status == VTB_OK) status = vtb_load_config(&o, &quiet, err);
   note_settings(t, m);
-  if (!cli_load_image(t->load.file, &t->fit.file_height, &t->fit.file_width))
+  if (!vtb_load_image(t->load.file, &t->fit.file_height, &t->fit.file_width))
     t->fit.file_height = t->fit.file_width = 0;
   config->init = t->load.file;
   config->fit = &t->fit;
@@ -82,7 +83,7 @@ void train_init_say(const train_init *t, bool fits) {
   if (!t->load.file) return;
   cli_fit_note(&t->load, &t->report);
   if (!fits) return;
-  cli_fit_say(&t->load, &t->report);
+  vtb_load_say_fit(&t->load, &t->report);
   say_settings(t);
 }
 
@@ -91,6 +92,6 @@ void train_init_free(train_init *t) {
   vtb_fit_report_free(&t->report);
   vtb_names_free(&t->names);
   vtb_arena_free(&t->arena);
-  cli_load_free(&t->load);
+  vtb_load_free(&t->load);
   t->open = false;
 }

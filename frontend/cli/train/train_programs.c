@@ -2,7 +2,7 @@
  * hyperparameter num_classes of a model that declares its losses, if it has one. */
 #include "frontend/cli/train/train_programs.h"
 
-#include "frontend/cli/load/classes.h"
+#include "frontend/compile/classes.h"
 #include "frontend/cli/say/progress.h"
 
 #include "ir/objective.h"
@@ -60,7 +60,7 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
                                    train_programs *p, vtb_compilation *c) {
   vtb_compile_options with = options_for(what, o, training);
   VTB_TRY(vtb_compilation_load(c, &with, NULL, o->model.report));
-  int have = cli_class_scores(c->module->entry);
+  int have = vtb_class_scores(c->module->entry);
   p->measured = vtb_has_measure(c->module->entry);
   if (p->measured) {
     char define[64];
@@ -78,8 +78,8 @@ static vtb_status load_for_classes(const char *what, train_options *o, bool trai
     if (!classes)
       return vtb_fail(&c->report->error, VTB_E_INPUT,
                       "%s declares no loss, and the data has no label for each sample", what);
-    if (!cli_class_setting(&with, c, classes, p->define, sizeof p->define))
-      return cli_wrong_classes(&with, c, have, classes);
+    if (!vtb_class_setting(&with, c, classes, p->define, sizeof p->define))
+      return vtb_wrong_classes(&with, c, have, classes);
     if (!o->quiet && !vtb_starts_with(p->define, "num_classes="))
       cli_say("the data has %d classes, the model %d: -D %s\n", classes, have, p->define);
   }

@@ -222,7 +222,9 @@ def create_model(
     entry: the model or preset of a file that declares several, which
     "mine.vtb:wide" says, too; without it that which the weights are of, else
     its last model. num_classes: what the model calls its number of classes.
-    weights: a .safetensors file; without it initial ones. batch: how many rows
+    weights: what `vertebra weights` shows: .safetensors, .pth, shards, a folder of
+    Hugging Face, under the model's names or those that its rules know; without
+    it initial ones. batch: how many rows
     one run of the program takes; calls may have any number. image: the size of
     an image, 224 or (height, width). Hyperparameters are the model's:
 

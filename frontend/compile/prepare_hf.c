@@ -3,7 +3,9 @@
  *
  * Its resizing is one of ours: an edge "shortest_edge" keeps proportions (crop), a height and width
  * or one number do not (squash). The part that is kept is crop_size / size, or crop_pct. */
-#include "frontend/cli/load/prepare.h"
+#include "frontend/compile/weights.h"
+
+#include <cjson/cJSON.h>
 
 #include <math.h>
 #include <string.h>
@@ -122,7 +124,7 @@ static vtb_status parse(const char *text, const char *name, cJSON **out, vtb_err
   return vtb_fail(err, VTB_E_INPUT, "%s beside the weights is no JSON object", name);
 }
 
-vtb_status cli_prepare_hf(vtb_preparation *p, const char *preprocessor, const char *config,
+vtb_status vtb_prepare_hf(vtb_preparation *p, const char *preprocessor, const char *config,
                           vtb_error *err) {
   cJSON *a = NULL, *b = NULL;
   vtb_preparation made = *p;
@@ -138,5 +140,22 @@ vtb_status cli_prepare_hf(vtb_preparation *p, const char *preprocessor, const ch
   cJSON_Delete(a);
   cJSON_Delete(b);
   if (status == VTB_OK) *p = made;
+  return status;
+}
+
+vtb_status vtb_prepare_keep(vtb_weights *w, int channels, vtb_error *err) {
+  const char *beside = vtb_weights_meta(w, "hf.preprocessor"),
+             *config = vtb_weights_meta(w, "hf.config");
+  if ((!beside && !config) || (channels != 1 && channels != 3)) return VTB_OK;
+  vtb_preparation p = vtb_preparation_default(channels, 1, 1);
+  vtb_strbuf text = {0};
+  vtb_status status = vtb_prepare_hf(&p, beside, config, err);
+  if (status == VTB_OK)
+    status = vtb_preparation_read_meta(&p, vtb_weights_meta(w, VTB_META_PREPARE),
+                                       vtb_weights_meta(w, "mean"), vtb_weights_meta(w, "std"),
+                                       "the weights", err);
+  vtb_preparation_write(&p, p.given, &text);
+  if (status == VTB_OK && p.given) vtb_weights_set_meta(w, VTB_META_PREPARE, text.at);
+  vtb_strbuf_free(&text);
   return status;
 }

@@ -1,5 +1,8 @@
-/* See load_config.h. */
-#include "frontend/cli/load/load_config.h"
+/* What stands beside weights in the files of other tools and their tensors do not show: weights.h.
+ */
+#include "frontend/compile/weights.h"
+
+#include <cjson/cJSON.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -14,9 +17,9 @@ static cJSON *config_of(const vtb_weights *w) {
 
 /* The module that the options make of these weights, with one setting more; NULL if they make
  * none. */
-static char *module_with(const char *what, const cli_model_options *m, const vtb_weights *w,
+static char *module_with(const vtb_compile_options *options, const vtb_weights *w,
                          const char *define) {
-  vtb_compile_options o = cli_compile_options(m, what);
+  vtb_compile_options o = *options;
   vtb_compilation c;
   vtb_report *quiet = vtb_need(vtb_report_new());
   const char **defines = vtb_xcalloc(o.n_defines + 1, sizeof *defines);
@@ -41,9 +44,10 @@ static const char *value_of(const char *define, const char *name) {
   return strncmp(define, name, n) == 0 && define[n] == '=' ? define + n + 1 : NULL;
 }
 
-static const char *given(const cli_model_options *m, const char *name) {
+static const char *given(const vtb_compile_options *options, const char *name) {
   const char *value = NULL;
-  for (size_t i = 0; i < m->defines.n && !value; i++) value = value_of(m->defines.at[i], name);
+  for (size_t i = 0; i < options->n_defines && !value; i++)
+    value = value_of(options->defines[i], name);
   return value;
 }
 
@@ -62,12 +66,12 @@ static void store(vtb_weights *w, cJSON *defines, const char *define) {
 }
 
 /* A number of the config that the model has as a setting. */
-static vtb_status take_setting(const char *what, const cli_model_options *m, cli_load_options *l,
+static vtb_status take_setting(const vtb_compile_options *options, vtb_load *l,
                                const vtb_name_config *c, double says, cJSON *defines,
                                vtb_error *err) {
-  if (given(m, c->setting) || is_stored(defines, c->setting)) return VTB_OK;
+  if (given(options, c->setting) || is_stored(defines, c->setting)) return VTB_OK;
   char *define = vtb_need(vtb_strprintf("%s=%.9g", c->setting, says));
-  char *own = module_with(what, m, l->file, NULL), *with = module_with(what, m, l->file, define);
+  char *own = module_with(options, l->file, NULL), *with = module_with(options, l->file, define);
   vtb_status status = VTB_OK;
   if (own && !with)
     status =
@@ -76,7 +80,8 @@ static vtb_status take_setting(const char *what, const cli_model_options *m, cli
   else if (own && strcmp(own, with) != 0) {
     store(l->file, defines, define);
     if (!l->quiet)
-      cli_say("%s: config.json says %s %.9g: -D %s is taken\n", l->weights, c->key, says, define);
+      vtb_load_say(l, "%s: config.json says %s %.9g: -D %s is taken\n", l->weights, c->key, says,
+                   define);
   }
   vtb_free(own);
   vtb_free(with);
@@ -84,8 +89,7 @@ static vtb_status take_setting(const char *what, const cli_model_options *m, cli
   return status;
 }
 
-vtb_status cli_take_config(const char *what, const cli_model_options *m, cli_load_options *l,
-                           vtb_error *err) {
+vtb_status vtb_load_config(const vtb_compile_options *options, vtb_load *l, vtb_error *err) {
   cJSON *config = config_of(l->file);
   if (!config) return VTB_OK;
   const char *text = vtb_weights_meta(l->file, "defines");
@@ -95,12 +99,12 @@ vtb_status cli_take_config(const char *what, const cli_model_options *m, cli_loa
     defines = vtb_need(cJSON_CreateArray());
   }
   vtb_names names;
-  vtb_status status = cli_names(what, m, &names, err);
+  vtb_status status = vtb_load_names(options, &names, err);
   for (size_t i = 0; status == VTB_OK && i < names.configs.n; i++) {
     const vtb_name_config *c = &names.configs.at[i];
     const cJSON *says = cJSON_GetObjectItemCaseSensitive(config, c->key);
     if (c->setting && cJSON_IsNumber(says))
-      status = take_setting(what, m, l, c, says->valuedouble, defines, err);
+      status = take_setting(options, l, c, says->valuedouble, defines, err);
   }
   vtb_names_free(&names);
   cJSON_Delete(defines);
@@ -113,12 +117,12 @@ vtb_status cli_take_config(const char *what, const cli_model_options *m, cli_loa
 static bool is_same(double a, double b) { return fabs(a - b) <= 1e-6 * fabs(b); }
 
 /* A number that differs is said; a word that does is another function. */
-static vtb_status check_value(const cli_load_options *l, const vtb_name_config *c,
-                              const cJSON *says, vtb_error *err) {
+static vtb_status check_value(const vtb_load *l, const vtb_name_config *c, const cJSON *says,
+                              vtb_error *err) {
   if (cJSON_IsNumber(says)) {
     if (!is_same(says->valuedouble, strtod(c->value, NULL)))
-      cli_say("%s: config.json says %s %g; the model has %s\n", l->weights, c->key,
-              says->valuedouble, c->value);
+      vtb_load_say(l, "%s: config.json says %s %g; the model has %s\n", l->weights, c->key,
+                   says->valuedouble, c->value);
     return VTB_OK;
   }
   if (!cJSON_IsString(says) || vtb_streq(says->valuestring, c->value)) return VTB_OK;
@@ -126,23 +130,23 @@ static vtb_status check_value(const cli_load_options *l, const vtb_name_config *
                   c->key, says->valuestring, c->value);
 }
 
-static void check_given(const cli_model_options *m, const cli_load_options *l,
+static void check_given(const vtb_compile_options *options, const vtb_load *l,
                         const vtb_name_config *c, const cJSON *says) {
-  const char *value = given(m, c->setting);
+  const char *value = given(options, c->setting);
   if (value && cJSON_IsNumber(says) && !is_same(says->valuedouble, strtod(value, NULL)))
-    cli_say("%s: config.json says %s %.9g; -D %s is not that\n", l->weights, c->key,
-            says->valuedouble, c->setting);
+    vtb_load_say(l, "%s: config.json says %s %.9g; -D %s is not that\n", l->weights, c->key,
+                 says->valuedouble, c->setting);
 }
 
-vtb_status cli_check_config(const cli_model_options *m, const cli_load_options *l,
-                            const vtb_names *names, vtb_error *err) {
+vtb_status vtb_load_check_config(const vtb_compile_options *options, const vtb_load *l,
+                                 const vtb_names *names, vtb_error *err) {
   cJSON *config = config_of(l->file);
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < names->configs.n && config && status == VTB_OK; i++) {
     const vtb_name_config *c = &names->configs.at[i];
     const cJSON *says = cJSON_GetObjectItemCaseSensitive(config, c->key);
     if (says && c->setting)
-      check_given(m, l, c, says);
+      check_given(options, l, c, says);
     else if (says)
       status = check_value(l, c, says, err);
   }
@@ -178,7 +182,7 @@ static bool is_list_of_texts(const cJSON *list) {
   return cJSON_IsArray(list) && cJSON_GetArraySize(list) > 0;
 }
 
-void cli_take_class_names(vtb_weights *w) {
+void vtb_load_class_names(vtb_weights *w) {
   cJSON *config = w && !vtb_weights_meta(w, "classes") ? config_of(w) : NULL;
   if (!config) return;
   const cJSON *timm = cJSON_GetObjectItemCaseSensitive(config, "label_names");
@@ -218,20 +222,23 @@ static void architecture_of(const vtb_weights *w, char *name, size_t size) {
   cJSON_Delete(config);
 }
 
-void cli_say_architecture(const char *what, const cli_load_options *l) {
+void vtb_load_say_architecture(const vtb_compile_options *options, const vtb_load *l) {
   char name[128];
   vtb_diags quiet = {0};
   const vtb_decl_info *decls;
-  if (!l->file || l->quiet || vtb_ends_with(what, ".vtb") || strchr(what, '/')) return;
+  const char *what = options->model;
+  if (!l->file || l->quiet || options->text || vtb_ends_with(what, ".vtb") || strchr(what, '/'))
+    return;
   architecture_of(l->file, name, sizeof name);
   vtb_unit *u = *name ? vtb_unit_find(name, vtb_search_default(), &quiet) : NULL;
   size_t n = u ? vtb_unit_decls(u, &decls) : 0;
   for (size_t i = 0; i < n; i++) {
     if (!vtb_streq(decls[i].name, name) && !vtb_streq(decls[i].alias, name)) continue;
     if (vtb_streq(decls[i].name, what) || vtb_streq(decls[i].alias, what)) break;
-    cli_say("%s: made for %s, as its metadata say, and used as %s, which may prepare images "
-            "otherwise\n",
-            l->weights, decls[i].name, what);
+    vtb_load_say(l,
+                 "%s: made for %s, as its metadata say, and used as %s, which may prepare images "
+                 "otherwise\n",
+                 l->weights, decls[i].name, what);
     break;
   }
   vtb_diags_free(&quiet);

@@ -1,10 +1,10 @@
-#include "frontend/cli/load/classes.h"
+#include "frontend/compile/classes.h"
 
 #include "frontend/lang/lang.h"
 
 #include <string.h>
 
-int cli_class_scores(const vtb_func *f) {
+int vtb_class_scores(const vtb_func *f) {
   const vtb_type *t = f->n_returns ? &f->returns[0]->type : NULL;
   return t && t->rank == 2 ? (int)t->dim[1].size : 0;
 }
@@ -30,14 +30,14 @@ static bool gives(const vtb_compile_options *o, size_t without, const char *defi
   with.defines = defines;
   with.n_defines = n;
   bool does = quiet && vtb_compilation_load(&c, &with, NULL, quiet) == VTB_OK &&
-              cli_class_scores(c.module->entry) == classes;
+              vtb_class_scores(c.module->entry) == classes;
   if (quiet) vtb_compilation_free(&c);
   vtb_report_free(quiet);
   vtb_free(defines);
   return does;
 }
 
-bool cli_class_setting(const vtb_compile_options *o, const vtb_compilation *c, int classes,
+bool vtb_class_setting(const vtb_compile_options *o, const vtb_compilation *c, int classes,
                        char *define, size_t n) {
   const char **names;
   size_t count = vtb_unit_int_settings(c->unit, c->module->entry->name, &names);
@@ -55,7 +55,7 @@ bool cli_class_setting(const vtb_compile_options *o, const vtb_compilation *c, i
   return found;
 }
 
-vtb_status cli_wrong_classes(const vtb_compile_options *o, const vtb_compilation *c, int have,
+vtb_status vtb_wrong_classes(const vtb_compile_options *o, const vtb_compilation *c, int have,
                              int classes) {
   const char *model = c->module->entry->name;
   for (size_t i = 0; i < o->n_defines; i++) {

@@ -1,0 +1,89 @@
+/* Checkpoints of any tool as the parameters of a model: what vtb_weights_open() reads, under the
+ * names that the rules beside the model's files know (runtime/weights), with the settings, class
+ * names and preprocessing that stand beside them.
+ *
+ *   open, take settings, compile, fit
+ *
+ * The options say which model: `model`, `defines`, `entry`, `image`, `search`. */
+#ifndef VTB_COMPILE_WEIGHTS_H
+#define VTB_COMPILE_WEIGHTS_H
+
+#include "frontend/compile/driver.h"
+#include "runtime/artefact/safetensors.h"
+#include "runtime/base/prepare.h"
+#include "runtime/image/prepare.h"
+#include "runtime/weights/fit.h"
+#include "runtime/weights/rename.h"
+
+/* Which weights, and what they may lack. */
+typedef struct vtb_load {
+  const char *weights; /* any file that vtb_weights_open() takes; NULL: none */
+  bool allow_missing, allow_unused, averages;
+  bool quiet;        /* nothing is said of what was decided */
+  bool built;        /* the model is a built file's: its settings are what they were */
+  vtb_weights *file; /* after vtb_load_open() */
+  /* Listeners, NULL: nobody. A line ends with its end. */
+  void (*say)(void *user, const char *line);
+  void *user;
+  void (*note)(const struct vtb_load *l, const vtb_fit_report *r); /* of fits that failed, too */
+} vtb_load;
+
+/* Opens the file, once, and says what it unwrapped. Nothing without one. */
+VTB_MUST_USE vtb_status vtb_load_open(vtb_load *l, vtb_error *err);
+/* The same for the model that the options describe: settings of a config.json beside the weights
+ * join those that they are stored with. With an image size, weights that do not say what size they
+ * were made for, and fit at that size as they are, are of it. */
+VTB_MUST_USE vtb_status vtb_load_for(const vtb_compile_options *o, vtb_load *l, vtb_error *err);
+void vtb_load_free(vtb_load *l);
+/* The size of the image that the weights were made for, as their settings say; false: they do
+ * not. */
+bool vtb_load_image(const vtb_weights *w, int *height, int *width);
+
+/* Names of tensors that other tools give to those of the model, from the files beside it. The model
+ * may be a built file's; what cannot be found has no rules. */
+VTB_MUST_USE vtb_status vtb_load_names(const vtb_compile_options *o, vtb_names *out,
+                                       vtb_error *err);
+/* vtb_fit() with the model's rules; says what it decided. */
+VTB_MUST_USE vtb_status vtb_load_fit(const vtb_compile_options *o, const vtb_load *l,
+                                     const vtb_fit_options *fit, const vtb_tensor_info *tensors,
+                                     int n, void *const *buffers, vtb_error *err);
+void vtb_load_say(const vtb_load *l, const char *fmt, ...) VTB_PRINTF(2, 3);
+/* Says what a fit decided. */
+void vtb_load_say_fit(const vtb_load *l, const vtb_fit_report *r);
+/* The opened file's tensors under the names of the model, which is not compiled for it. *out is the
+ * caller's. */
+VTB_MUST_USE vtb_status vtb_load_parameters(const vtb_compile_options *o, const vtb_load *l,
+                                            vtb_weights **out, vtb_report *r);
+
+/* The options with the weights that they name: `parameters` are these under the model's names, with
+ * `weights` NULL, and *taken owns them; where the file has all of them as they are nothing changes,
+ * and *taken is NULL. */
+VTB_MUST_USE vtb_status vtb_load_into(vtb_compile_options *o, vtb_weights **taken, vtb_report *r);
+
+/* ---- what stands beside the tensors (weights_config.c) --------------------------------------- */
+
+/* config.json of a folder of Hugging Face, if the opened weights came with one: what the `config`
+ * rows of the model's rules call its settings joins the "defines" that the weights are stored with,
+ * where it is another number than the model's and the options do not say; a line says so.
+ * VTB_E_INPUT if the model has no such setting. */
+VTB_MUST_USE vtb_status vtb_load_config(const vtb_compile_options *o, vtb_load *l, vtb_error *err);
+/* Its names of the classes, id2label or label_names, become "classes". */
+void vtb_load_class_names(vtb_weights *w);
+/* Holds the rest of it against the model: another activation is VTB_E_INPUT, another number than
+ * the options' is said. */
+VTB_MUST_USE vtb_status vtb_load_check_config(const vtb_compile_options *o, const vtb_load *l,
+                                              const vtb_names *names, vtb_error *err);
+/* Says where a checkpoint is of another published model than the options'. */
+void vtb_load_say_architecture(const vtb_compile_options *o, const vtb_load *l);
+
+/* ---- preprocessing (prepare_hf.c) ------------------------------------------------------------ */
+
+/* What JSON of Hugging Face says, a preprocessor_config.json or timm's part of a config.json;
+ * either may be NULL. */
+VTB_MUST_USE vtb_status vtb_prepare_hf(vtb_preparation *p, const char *preprocessor,
+                                       const char *config, vtb_error *err);
+/* What a folder of Hugging Face says of images becomes part of the weights' metadata, where built
+ * files and the C API find it. channels: of the image input. */
+VTB_MUST_USE vtb_status vtb_prepare_keep(vtb_weights *w, int channels, vtb_error *err);
+
+#endif
