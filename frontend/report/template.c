@@ -176,7 +176,7 @@ static void write_plain(filler *f, const char *at, const char *to) {
     bool control = at >= to && is_control(to);
     if (f->joined || control) continue;
     char before = f->out->n ? f->out->at[f->out->n - 1] : '\n';
-    bool element = before == '>' && (*at == '<' || *at == '{');
+    bool element = before == '>' && strchr("<{", *at); /* the end, too */
     if (before != '\n' && !(element && *at == '{')) vtb_strbuf_putc(f->out, element ? '\n' : ' ');
   }
 }

@@ -69,7 +69,8 @@ cJSON *study_against(const cJSON *results, const cJSON *old, const char *name) {
   const cJSON *cell, *machine = study_member(results, "machine"),
                      *before = study_member(old, "machine");
   /* the two were not measured in turns: each may be off by its own margin */
-  double margin = study_margin_of(results) + study_margin_of(old);
+  double margin = study_margin_of(study_member(results, "cells"), "bench.rounds") +
+                  study_margin_of(study_member(old, "cells"), "bench.rounds");
   cJSON *out = cJSON_CreateObject();
   cJSON_AddStringToObject(out, "report", name);
   cJSON_AddStringToObject(out, "vertebra", study_text_of(old, "vertebra"));

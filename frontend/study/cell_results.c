@@ -2,6 +2,7 @@
 
 #include "frontend/study/curve.h"
 #include "frontend/study/peak.h"
+#include "frontend/study/rounds.h"
 #include "frontend/study/statistics.h"
 
 #include <math.h>
@@ -151,17 +152,6 @@ static void add_paths(cJSON *to, cJSON *pictures, const study_work *w, int cell)
 
 /* ---- timing ---------------------------------------------------------------------------------- */
 
-/* What rounds add up to. */
-typedef struct timing {
-  VTB_VEC(double) best, median;
-  double percent, peak;
-  const cJSON *document; /* of the first round */
-  cJSON *rounds;
-} timing;
-
-/* The largest that is known. */
-static double larger(double a, double b) { return a > b || !isfinite(b) ? a : b; }
-
 /* Beside what the machine reached in the same round. */
 static double percent_of_peak(const study_work *w, const study_record *r) {
   double own = study_number(r->document, "percent_of_peak");
@@ -171,58 +161,32 @@ static double percent_of_peak(const study_work *w, const study_record *r) {
   return study_percent_of_peak(&peak, r->document);
 }
 
-static void add_round(timing *t, const study_work *w, const study_record *r) {
-  const cJSON *d = r->document;
-  cJSON *round = cJSON_CreateObject();
-  double best = study_number(d, "best_ms"), own = study_number(d, "peak_bytes");
-  if (!t->document) t->document = d;
-  if (isfinite(best)) vtb_vec_push(&t->best, best);
-  if (isfinite(study_number(d, "median_ms")))
-    vtb_vec_push(&t->median, study_number(d, "median_ms"));
-  t->percent = larger(t->percent, percent_of_peak(w, r));
-  t->peak = larger(t->peak, isfinite(own) ? own : (double)r->peak_bytes);
-  study_copy_number(round, "best_ms", d, "best_ms");
-  study_copy_number(round, "median_ms", d, "median_ms");
-  if (r->others >= 0) cJSON_AddNumberToObject(round, "others", r->others);
-  cJSON_AddItemToArray(t->rounds, round);
-}
-
 /* The best of all rounds is the time; the median is that of the rounds' medians. */
-static void add_timing(cJSON *to, const study_work *w, timing *t) {
-  cJSON *out = cJSON_AddObjectToObject(to, "bench");
-  double best = study_least(t->best.at, t->best.n), batch = study_number(t->document, "batch");
-  copy(out, "timed", t->document, "timed");
-  copy(out, "batch", t->document, "batch");
-  if (w->study->threads) cJSON_AddNumberToObject(out, "threads", (double)w->study->threads);
-  if (!w->study->threads) copy(out, "threads", t->document, "threads");
-  study_add_number(out, "best_ms", best);
-  double median = study_median(t->median.at, t->median.n);
-  bool one = t->best.n == 1 && best > 0; /* as `bench` has it */
-  study_add_number(out, "spread",
-                   one ? (median - best) / best : study_time_spread(t->best.at, t->best.n));
-  study_add_number(out, "median_ms", median);
-  if (best > 0) study_add_number(out, "samples_per_sec", 1e3 * batch / best);
-  study_add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
-  study_add_number(out, "percent_of_peak", t->percent > 0 ? t->percent : (double)NAN);
-  cJSON_AddItemToObject(out, "rounds", t->rounds);
-  int64_t more = (int64_t)t->best.n - w->study->rounds;
-  cJSON_AddNumberToObject(out, "repeated", more > 0 ? (double)more : 0);
-}
-
 static void add_bench(cJSON *to, const study_work *w, int cell) {
-  timing t = {.rounds = cJSON_CreateArray()};
+  study_times t = study_times_new();
+  const cJSON *best = NULL;
   for (size_t i = 0; i < w->tasks.n; i++) {
     const study_task *task = &w->tasks.at[i];
-    if (task->cell == cell && task->step == STUDY_BENCH && task->known &&
-        study_record_ok(&task->record))
-      add_round(&t, w, &task->record);
+    const study_record *r = &task->record;
+    if (task->cell != cell || task->step != STUDY_BENCH || !task->known || !study_record_ok(r))
+      continue;
+    if (study_times_add(&t, r->document, percent_of_peak(w, r), (double)r->peak_bytes,
+                        r->others >= 0 ? r->others : (double)NAN))
+      best = r->document;
   }
-  if (t.best.n)
-    add_timing(to, w, &t);
-  else
-    cJSON_Delete(t.rounds);
-  vtb_vec_free(&t.best);
-  vtb_vec_free(&t.median);
+  if (t.best.n) {
+    cJSON *out = cJSON_AddObjectToObject(to, "bench");
+    copy(out, "timed", best, "timed");
+    copy(out, "batch", best, "batch");
+    if (w->study->threads) cJSON_AddNumberToObject(out, "threads", (double)w->study->threads);
+    if (!w->study->threads) copy(out, "threads", best, "threads");
+    study_times_put(&t, out);
+    study_add_number(out, "samples_per_sec",
+                     1e3 * study_number(out, "batch") / study_number(out, "best_ms"));
+    int64_t more = (int64_t)t.best.n - w->study->rounds;
+    cJSON_AddNumberToObject(out, "repeated", more > 0 ? (double)more : 0);
+  }
+  study_times_free(&t);
 }
 
 /* ---- training -------------------------------------------------------------------------------- */
@@ -256,8 +220,8 @@ static void add_seed(training *t, const study_work *w, int cell, int n, const st
   KEEP(&t->top5, study_number(test, "top5"));
   KEEP(&t->rate, study_number(r->document, "images_per_second"));
   KEEP(&t->step, 1e3 * study_number(r->document, "seconds") / study_number(r->document, "updates"));
-  t->peak = larger(t->peak, (double)r->peak_bytes);
-  t->images = larger(t->images, study_number(test, "images"));
+  t->peak = fmax(t->peak, (double)r->peak_bytes);
+  t->images = fmax(t->images, study_number(test, "images"));
   cJSON_AddNumberToObject(seed, "seed", n);
   study_add_number(seed, "val", c.best);
   study_copy_number(seed, "test", test, c.score);

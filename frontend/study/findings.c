@@ -119,7 +119,7 @@ static void add_effect(cJSON *effects, const cJSON *axis, const cJSON *cells, co
 void study_findings(cJSON *results) {
   cJSON *cells = cJSON_GetObjectItemCaseSensitive(results, "cells");
   const cJSON *axis;
-  double margin = study_margin_of(results);
+  double margin = study_margin_of(cells, "bench.rounds");
   rank(cells, "train", choice_of, scores_are_tied, margin);
   rank(cells, "bench", speed_of, times_are_tied, margin);
   study_add_number(results, "speed_margin", margin);

@@ -30,21 +30,19 @@ bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b, double margin) 
                             1 / study_number(y, "samples_per_sec"), margin);
 }
 
-static const cJSON *rounds_of(const cJSON *cell) { return study_member(cell, "bench.rounds"); }
-
-double study_margin_of(const cJSON *results) {
-  const cJSON *cells = study_member(results, "cells"), *cell, *round;
+double study_margin_of(const cJSON *cells, const char *rounds) {
+  const cJSON *cell, *round;
   size_t n = 0, most = 0;
   cJSON_ArrayForEach(cell, cells) {
-    size_t rounds = (size_t)cJSON_GetArraySize(rounds_of(cell));
+    size_t of_cell = (size_t)cJSON_GetArraySize(study_member(cell, rounds));
     n++;
-    if (rounds > most) most = rounds;
+    if (of_cell > most) most = of_cell;
   }
   double *ms = vtb_xcalloc(n * most + 1, sizeof *ms), *at = ms;
   for (size_t i = 0; i < n * most; i++) ms[i] = (double)NAN;
   cJSON_ArrayForEach(cell, cells) {
     size_t k = 0;
-    cJSON_ArrayForEach(round, rounds_of(cell)) at[k++] = study_number(round, "best_ms");
+    cJSON_ArrayForEach(round, study_member(cell, rounds)) at[k++] = study_number(round, "best_ms");
     at += most;
   }
   double margin = study_margin(ms, n, most);

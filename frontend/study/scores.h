@@ -11,7 +11,8 @@ study_score study_score_of(const cJSON *cell);
  * their speeds. */
 bool study_cells_differ_in_score(const cJSON *a, const cJSON *b);
 bool study_cells_differ_in_speed(const cJSON *a, const cJSON *b, double margin);
-/* Of a document's timed cells, by their rounds (statistics.h). */
-double study_margin_of(const cJSON *results);
+/* Of timed cells, by their rounds (statistics.h), which are a member of each: "bench.rounds" in a
+ * document of results. */
+double study_margin_of(const cJSON *cells, const char *rounds);
 
 #endif

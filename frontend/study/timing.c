@@ -1,6 +1,7 @@
 /* Timing, fairly: one step at a time with nothing else of the study beside it; in rounds, so that
  * what changes on the machine meets all cells alike; the cells of a round in another order each
  * time; what the machine itself reaches before each round; again what varied much. */
+#include "frontend/study/rounds.h"
 #include "frontend/study/runner.h"
 #include "frontend/study/statistics.h"
 #include "runtime/base/random.h"
@@ -9,7 +10,6 @@
 #include <string.h>
 
 enum { WAIT = 500 };
-static const double much = 0.05; /* spread of which cells are timed again */
 
 /* Best times of a cell's rounds, *n of them; to be freed. */
 static double *times_of(const study_work *w, int cell, size_t *n) {
@@ -66,14 +66,21 @@ static vtb_status measure_machine(study_runner *r, int round, bool *works, vtb_e
   return VTB_OK;
 }
 
-static vtb_status run_round(study_runner *r, const int *cells, size_t n, int round, bool *peaks,
-                            vtb_error *err) {
-  int *order = vtb_xcalloc(n + 1, sizeof *order);
-  memcpy(order, cells, n * sizeof *order);
-  shuffle(order, n, (uint64_t)r->work->study->seed, (uint64_t)round);
-  vtb_status status = measure_machine(r, round, peaks, err);
-  for (size_t i = 0; i < n && status == VTB_OK; i++)
-    status = do_step(r, order[i], STUDY_BENCH, round, err);
+typedef struct timing {
+  study_runner *r;
+  int *cells;
+  size_t n;
+  bool peaks; /* the machine can be measured */
+} timing;
+
+static vtb_status run_round(void *user, int64_t round, vtb_error *err) {
+  timing *t = user;
+  int *order = vtb_xcalloc(t->n + 1, sizeof *order);
+  memcpy(order, t->cells, t->n * sizeof *order);
+  shuffle(order, t->n, (uint64_t)t->r->work->study->seed, (uint64_t)round);
+  vtb_status status = measure_machine(t->r, (int)round, &t->peaks, err);
+  for (size_t i = 0; i < t->n && status == VTB_OK; i++)
+    status = do_step(t->r, order[i], STUDY_BENCH, (int)round, err);
   vtb_free(order);
   return status;
 }
@@ -88,32 +95,22 @@ static size_t find_cells(const study_work *w, int *out) {
   return n;
 }
 
-/* Those whose times differ much between rounds. */
-static size_t count_restless(const study_work *w, const int *cells, size_t n) {
+static size_t count_restless(void *user) {
+  timing *t = user;
   size_t found = 0;
-  for (size_t i = 0; i < n; i++) found += spread_of(w, cells[i]) > much;
+  for (size_t i = 0; i < t->n; i++) found += spread_of(t->r->work, t->cells[i]) > STUDY_RESTLESS;
   return found;
 }
 
-/* Further rounds are of all cells: what is timed alone is compared with nothing. */
-static vtb_status rounds(study_runner *r, const int *cells, size_t n, vtb_error *err) {
-  bool peaks = true;
-  vtb_status status = VTB_OK;
-  int planned = (int)r->work->study->rounds, most = 2 * planned, round = 0;
-  for (; round < planned && status == VTB_OK; round++)
-    status = run_round(r, cells, n, round, &peaks, err);
-  size_t restless = planned > 1 ? count_restless(r->work, cells, n) : 0;
-  if (status == VTB_OK && restless)
-    study_says(r, "%zu cell%s more than %.0f %% between rounds: up to %d further rounds of all",
-               restless, restless > 1 ? "s vary by" : " varies by", 100 * much, most - planned);
-  for (; restless && round < most && status == VTB_OK; round++) {
-    status = run_round(r, cells, n, round, &peaks, err);
-    restless = count_restless(r->work, cells, n);
-  }
-  if (status == VTB_OK && restless)
-    study_says(r, "%zu cell%s: the machine does other things beside", restless,
-               restless > 1 ? "s still vary" : " still varies");
-  return status;
+static void tell_restless(void *user, size_t n, int64_t further) {
+  timing *t = user;
+  if (further)
+    study_says(t->r,
+               "%zu cell%s more than %.0f %% between rounds: up to %lld further rounds of all", n,
+               n > 1 ? "s vary by" : " varies by", 100 * STUDY_RESTLESS, (long long)further);
+  else
+    study_says(t->r, "%zu cell%s: the machine does other things beside", n,
+               n > 1 ? "s still vary" : " still varies");
 }
 
 /* Two studies that time at once would time each other. */
@@ -134,12 +131,13 @@ static vtb_status claim_machine(study_runner *r, study_claim *c, vtb_error *err)
 }
 
 vtb_status study_run_rounds(study_runner *r, vtb_error *err) {
-  int *cells = vtb_xcalloc(r->work->tasks.n + 1, sizeof *cells);
-  size_t n = find_cells(r->work, cells);
+  timing t = {.r = r, .cells = vtb_xcalloc(r->work->tasks.n + 1, sizeof(int)), .peaks = true};
+  study_rounds rounds = {r->work->study->rounds, run_round, count_restless, tell_restless, &t};
   study_claim c = {.file = -1};
-  vtb_status status = n ? claim_machine(r, &c, err) : VTB_OK;
-  if (status == VTB_OK && n) status = rounds(r, cells, n, err);
+  t.n = find_cells(r->work, t.cells);
+  vtb_status status = t.n ? claim_machine(r, &c, err) : VTB_OK;
+  if (status == VTB_OK && t.n) status = study_rounds_run(&rounds, err);
   study_claim_give(&c);
-  vtb_free(cells);
+  vtb_free(t.cells);
   return status;
 }

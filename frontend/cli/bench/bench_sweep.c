@@ -10,8 +10,7 @@
 #include <string.h>
 
 enum { SWEEP_ROUNDS = 3 };
-static const double sweep_seconds = 1, /* of a cell and round */
-    most_spread = 0.05;                /* beyond it a cell is measured again */
+static const double sweep_seconds = 1; /* of a cell and round */
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
@@ -205,6 +204,7 @@ static void open_cells(bench_sweep *s) {
     words_of(s, &s->cells.at[i], &words);
     for (size_t k = 0; k < words.n; k++) vtb_strbuf_word(&line, words.at[k]);
     s->at[i].command = line.at;
+    s->at[i].times = study_times_new();
     study_cell_settings(&s->study, &s->cells.at[i], &s->at[i].settings);
     study_texts_free(&words);
   }
@@ -221,29 +221,15 @@ static void take_failure(bench_cell *c, const study_ending *e, cJSON *document) 
 }
 
 static void take_ending(bench_cell *c, const study_ending *e) {
-  cJSON *document = cJSON_Parse(e->out);
-  double best = study_number(document, "best_ms"), others = study_number(document, "others_cores");
-  if (e->status || e->signal || isnan(best)) {
+  cJSON *document = cJSON_Parse(e->out), *worse = document;
+  double others = study_number(document, "others_cores");
+  if (e->status || e->signal || isnan(study_number(document, "best_ms"))) {
     take_failure(c, e, document);
-    cJSON_Delete(document);
-    return;
+  } else if (study_times_add(&c->times, document, (double)NAN, (double)NAN, others)) {
+    worse = c->document;
+    c->document = document;
   }
-  double median = study_number(document, "median_ms"), peak = study_number(document, "peak_bytes");
-  vtb_vec_push(&c->bests, best);
-  vtb_vec_push(&c->medians, median);
-  if (others > c->others) c->others = others;
-  if ((int64_t)peak > c->peak_bytes) c->peak_bytes = (int64_t)peak;
-  c->spread = c->bests.n > 1 ? study_time_spread(c->bests.at, c->bests.n)
-                             : study_number(document, "spread");
-  if (c->document && best >= c->best_ms) {
-    cJSON_Delete(document);
-    return;
-  }
-  cJSON_Delete(c->document);
-  c->document = document;
-  c->best_ms = best;
-  c->image_ms = best / study_number(document, "batch");
-  c->percent = study_number(document, "percent_of_peak");
+  cJSON_Delete(worse);
 }
 
 /* One round of one cell. */
@@ -262,48 +248,40 @@ static vtb_status measure(bench_sweep *s, size_t i, vtb_error *err) {
   return status;
 }
 
-static void show(const bench_sweep *s, const char *what, int64_t round, size_t done, size_t i) {
+/* What is planned is a "round", what follows is measured "again". */
+static void show(const bench_sweep *s, int64_t round, size_t done, size_t i) {
   cli_line l = {0};
   size_t n = s->cells.n;
-  cli_line_add(&l, "%s %lld/%lld", what, (long long)round, (long long)s->study.rounds);
+  int64_t planned = s->study.rounds;
+  cli_line_add(&l, "%s %lld/%lld", round < planned ? "round" : "again",
+               (long long)(round % planned + 1), (long long)planned);
   cli_line_add(&l, "cell %zu/%zu", done + 1, n);
   cli_line_add(&l, "%s", s->cells.at[i].label);
-  cli_progress_show(&l, ((double)(round - 1) + (double)done / (double)n) / (double)s->study.rounds);
+  cli_progress_show(&l, ((double)(round % planned) + (double)done / (double)n) / (double)planned);
 }
 
-static vtb_status measure_round(bench_sweep *s, const char *what, int64_t round, vtb_error *err) {
-  vtb_status status = VTB_OK;
+static vtb_status measure_round(void *user, int64_t round, vtb_error *err) {
+  bench_sweep *s = user;
   size_t n = s->cells.n;
-  for (size_t k = 0; k < n && status == VTB_OK; k++) {
+  for (size_t k = 0; k < n; k++) {
     size_t i = (k + (size_t)round) % n; /* no cell is always behind the same one */
     if (s->at[i].status) continue;
-    show(s, what, round + 1, k, i);
-    status = measure(s, i, err);
+    show(s, round, k, i);
+    VTB_TRY(measure(s, i, err));
   }
-  return status;
+  return VTB_OK;
 }
 
-static vtb_status measure_rounds(bench_sweep *s, vtb_error *err) {
-  vtb_status status = VTB_OK;
-  for (int64_t r = 0; r < s->study.rounds && status == VTB_OK; r++)
-    status = measure_round(s, "round", r, err);
-  return status;
-}
-
-static size_t count_restless(const bench_sweep *s) {
+static size_t count_restless(void *user) {
+  const bench_sweep *s = user;
   size_t n = 0;
-  for (size_t i = 0; i < s->cells.n; i++) n += !s->at[i].status && s->at[i].spread > most_spread;
+  for (size_t i = 0; i < s->cells.n; i++)
+    n += !s->at[i].status && study_times_spread(&s->at[i].times) > STUDY_RESTLESS;
   return n;
 }
 
-/* As many rounds again as long as times of a cell are far apart: of all cells, as what is timed
- * alone is compared with nothing. */
-static vtb_status measure_again(bench_sweep *s, vtb_error *err) {
-  vtb_status status = VTB_OK;
-  if (s->study.rounds > 1) s->repeated = count_restless(s);
-  for (int64_t r = 0; r < s->study.rounds && s->repeated && count_restless(s); r++)
-    status = status == VTB_OK ? measure_round(s, "again", r, err) : status;
-  return status;
+static void note_restless(void *user, size_t n, int64_t further) {
+  if (further) ((bench_sweep *)user)->repeated = n;
 }
 
 static void free_sweep(bench_sweep *s) {
@@ -311,13 +289,13 @@ static void free_sweep(bench_sweep *s) {
     bench_cell *c = &s->at[i];
     study_settings_free(&c->settings);
     vtb_free(c->command);
-    vtb_vec_free(&c->bests);
-    vtb_vec_free(&c->medians);
+    study_times_free(&c->times);
     cJSON_Delete(c->document);
     vtb_free(c->message);
   }
   vtb_free(s->at);
   vtb_free(s->ms);
+  cJSON_Delete(s->told);
   study_ranking_free(&s->ranking);
   study_cells_free(&s->cells);
   study_free(&s->study);
@@ -336,10 +314,10 @@ vtb_status bench_sweep_run(const char *model, const bench_options *o) {
   bench_sweep s = {.options = o};
   vtb_status status = make_study(&s, model, &err);
   if (status == VTB_OK) {
+    study_rounds rounds = {s.study.rounds, measure_round, count_restless, note_restless, &s};
     open_cells(&s);
-    status = measure_rounds(&s, &err);
+    status = study_rounds_run(&rounds, &err);
   }
-  if (status == VTB_OK) status = measure_again(&s, &err);
   cli_progress_clear();
   if (status == VTB_OK) {
     bench_sweep_judge(&s);

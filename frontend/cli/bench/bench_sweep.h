@@ -5,19 +5,15 @@
 
 #include "frontend/cli/bench/bench.h"
 #include "frontend/study/ranking.h"
+#include "frontend/study/rounds.h"
 
 typedef struct bench_cell {
   study_settings settings;
-  char *command;            /* as it can be pasted */
-  VTB_VEC(double) bests;    /* ms, one a round */
-  VTB_VEC(double) medians;  /* likewise */
-  double best_ms, spread;   /* of all rounds; the spread may be NAN */
-  double image_ms, percent; /* an image, at best; percent of the peak, NAN: not asked for */
-  double others;            /* cores that other programs used, at most */
-  int64_t peak_bytes;       /* of the process that had most */
-  cJSON *document;          /* of its best round; NULL: none */
-  int status;               /* of the process that failed, VTB_OK: none did */
-  char *message;            /* why */
+  char *command; /* as it can be pasted */
+  study_times times;
+  cJSON *document; /* of its best round; NULL: none */
+  int status;      /* of the process that failed, VTB_OK: none did */
+  char *message;   /* why */
 } bench_cell;
 
 typedef struct bench_sweep {
@@ -25,6 +21,7 @@ typedef struct bench_sweep {
   study study;
   study_cells cells;
   bench_cell *at;        /* one a cell */
+  cJSON *told;           /* what is told of each cell, once it is judged; a list, owned */
   double *ms;            /* one a cell: an image at best; NAN: not measured */
   study_ranking ranking; /* once it is judged */
   size_t repeated;       /* cells that had further rounds */

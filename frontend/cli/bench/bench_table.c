@@ -2,7 +2,7 @@
 #include "frontend/cli/bench/bench_sweep.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/study/record.h"
-#include "frontend/study/statistics.h"
+#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,26 +13,6 @@ static const char *value_of(const bench_sweep *s, size_t cell, int axis) {
 }
 
 static bool is_measured(const bench_cell *c) { return c->document && !c->status; }
-
-static double margin_of(const bench_sweep *s) {
-  size_t most = 0;
-  for (size_t i = 0; i < s->cells.n; i++)
-    if (s->at[i].bests.n > most) most = s->at[i].bests.n;
-  double *ms = vtb_xcalloc(s->cells.n * most + 1, sizeof *ms);
-  for (size_t i = 0; i < s->cells.n; i++)
-    for (size_t k = 0; k < most; k++)
-      ms[i * most + k] = k < s->at[i].bests.n ? s->at[i].bests.at[k] : (double)NAN;
-  double margin = study_margin(ms, s->cells.n, most);
-  vtb_free(ms);
-  return margin;
-}
-
-void bench_sweep_judge(bench_sweep *s) {
-  s->ms = vtb_xcalloc(s->cells.n + 1, sizeof *s->ms);
-  for (size_t i = 0; i < s->cells.n; i++)
-    s->ms[i] = is_measured(&s->at[i]) ? s->at[i].image_ms : (double)NAN;
-  study_rank(&s->study, &s->cells, s->ms, margin_of(s), &s->ranking);
-}
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
@@ -61,18 +41,19 @@ static const doc_column of_times[] = {
 enum { TIMES = sizeof of_times / sizeof *of_times, MOST_VALUE = 24 };
 
 static void put_times(const bench_sweep *s, size_t i, vtb_arena *arena, doc_value *out) {
-  const bench_cell *c = &s->at[i];
+  const cJSON *c = cJSON_GetArrayItem(s->told, (int)i);
+  double ms = study_number(c, "best_ms");
   const char *mark = study_is_best(&s->ranking, i)    ? " *"
                      : study_is_close(&s->ranking, i) ? " ~"
                                                       : "  ";
   const doc_value values[TIMES] = {
-      V(vtb_arena_printf(arena, "%.*f%s", decimals(c->best_ms), c->best_ms, mark)),
-      V(study_median(c->medians.at, c->medians.n)),
-      V(c->spread),
-      V(1e3 / c->image_ms),
-      V(study_number(c->document, "gflop") / c->best_ms * 1e3),
-      V(s->options->peak ? c->percent : (double)NAN),
-      V(c->peak_bytes),
+      V(vtb_arena_printf(arena, "%.*f%s", decimals(ms), ms, mark)),
+      V(study_number(c, "median_ms")),
+      V(study_number(c, "spread")),
+      V(1e3 / s->ms[i]),
+      V(study_number(c, "gflop") / ms * 1e3),
+      V(s->options->peak ? study_number(c, "percent_of_peak") : (double)NAN),
+      V(study_number(c, "peak_bytes")),
   };
   memcpy(out, values, sizeof values);
 }
@@ -131,8 +112,7 @@ static void add_crossovers(const bench_sweep *s, doc *d) {
 
 static void add_notes(const bench_sweep *s, doc *d) {
   double others = 0;
-  for (size_t i = 0; i < s->cells.n; i++)
-    if (s->at[i].others > others) others = s->at[i].others;
+  for (size_t i = 0; i < s->cells.n; i++) others = fmax(others, s->at[i].times.others);
   if (s->ranking.compared >= 0)
     doc_say(d, 4, "* the fastest of those that differ by %s alone; ~ not told apart from it",
             s->study.axes.at[s->ranking.compared].name);
@@ -170,26 +150,32 @@ static cJSON *failed_json(const bench_sweep *s, const bench_cell *c) {
 }
 
 /* The document of its best round, with what all rounds say. */
-static cJSON *cell_json(const bench_sweep *s, size_t i) {
-  const bench_cell *c = &s->at[i];
+static cJSON *cell_json(bench_sweep *s, size_t i) {
+  bench_cell *c = &s->at[i];
   cJSON *out = is_measured(c) ? cJSON_Duplicate(c->document, true) : failed_json(s, c);
-  cJSON *settings = cJSON_CreateObject(), *rounds = cJSON_CreateArray();
+  cJSON *settings = cJSON_CreateObject();
   for (size_t k = 0; k < c->settings.n; k++)
     doc_put(settings, F(c->settings.at[k].name, c->settings.at[k].value));
-  for (size_t k = 0; k < c->bests.n; k++)
-    doc_item(rounds, F("best_ms", c->bests.at[k]), F("median_ms", c->medians.at[k]));
   doc_put(out, F("label", s->cells.at[i].label), F("settings", settings),
           F("status", is_measured(c) ? "done" : "failed"),
           F("message", c->message ? c->message : ""), F("command", c->command));
-  if (is_measured(c)) {
-    cJSON_DeleteItemFromObject(out, "kernels");
-    doc_put(out, F("rounds", rounds), K("median_ms", study_median(c->medians.at, c->medians.n)),
-            K("spread", c->spread), F("peak_bytes", c->peak_bytes),
-            F("is_best", study_is_best(&s->ranking, i)));
-  } else {
-    cJSON_Delete(rounds);
-  }
+  if (!is_measured(c)) return out;
+  cJSON_DeleteItemFromObject(out, "kernels");
+  study_times_put(&c->times, out);
   return out;
+}
+
+void bench_sweep_judge(bench_sweep *s) {
+  s->ms = vtb_xcalloc(s->cells.n + 1, sizeof *s->ms);
+  s->told = cJSON_CreateArray();
+  for (size_t i = 0; i < s->cells.n; i++) {
+    const cJSON *c = doc_append(s->told, cell_json(s, i));
+    s->ms[i] = study_number(c, "best_ms") / study_number(c, "batch");
+  }
+  study_rank(&s->study, &s->cells, s->ms, study_margin_of(s->told, "rounds"), &s->ranking);
+  for (size_t i = 0; i < s->cells.n; i++)
+    if (is_measured(&s->at[i]))
+      doc_put(cJSON_GetArrayItem(s->told, (int)i), F("is_best", study_is_best(&s->ranking, i)));
 }
 
 static void add_axes(const bench_sweep *s, cJSON *list) {
@@ -210,8 +196,7 @@ doc *bench_sweep_document(const bench_sweep *s) {
   if (s->ranking.compared >= 0)
     doc_put(d->json, F("compared", s->study.axes.at[s->ranking.compared].name));
   doc_put(d->json, F("rounds", s->study.rounds), F("repeated", s->repeated));
-  cJSON *cells = cJSON_AddArrayToObject(d->json, "cells");
-  for (size_t i = 0; i < s->cells.n; i++) doc_append(cells, cell_json(s, i));
+  doc_put(d->json, F("cells", cJSON_Duplicate(s->told, true)));
   if (s->options->runs)
     snprintf(each, sizeof each, "%lld runs", (long long)s->options->runs);
   else
