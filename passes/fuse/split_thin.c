@@ -55,29 +55,36 @@ static const vtb_inst *made_of(const vtb_value *v, int depth) {
   return NULL;
 }
 
-/* One that reads v. */
-static const vtb_inst *reader_of(const vtb_func *f, const vtb_value *v) {
-  const vtb_value *base = vtb_behind_reshapes(v);
-  for (const vtb_inst *i = f->first; i; i = i->next)
-    if (i->op == VTB_OP_dwconv && vtb_behind_reshapes(i->operands[0]) == base) return i;
-  return NULL;
+static vtb_inst *next_of(const vtb_inst *i) {
+  return i->n_operands == 3 ? i->operands[2]->def : NULL;
 }
 
-/* Whether the kernel of `conv` has what i multiplies; conv NULL: of any. */
-static bool has_factor(const vtb_func *f, const vtb_inst *i, const vtb_inst **conv, bool *made) {
-  const vtb_inst *of = made_of(i->operands[0], DEPTH);
-  *made = of != NULL;
-  if (!of) of = reader_of(f, i->operands[0]);
-  if (!of || of->order > i->order || (*conv && *conv != of)) return false;
-  const vtb_type *x = &i->operands[0]->type, *y = &of->results[0]->type;
+/* The convolution that what one of the products adding up to i multiplies is made of: another may
+ * read what it reads. */
+static const vtb_inst *convolution_of(const vtb_inst *i) {
+  const vtb_inst *conv = NULL;
+  for (int n = 0; i && n < VTB_MOST_SHARES && is_thin(i) && !conv; n++) {
+    conv = made_of(i->operands[0], DEPTH);
+    i = next_of(i);
+  }
+  return conv;
+}
+
+/* Whether the kernel of `conv` has what i multiplies. */
+static bool has_factor(const vtb_inst *i, const vtb_inst *conv, bool *made) {
+  *made = made_of(i->operands[0], DEPTH) == conv;
+  bool reads = vtb_behind_reshapes(conv->operands[0]) == vtb_behind_reshapes(i->operands[0]);
+  if (!(*made || reads) || conv->order > i->order) return false;
+  const vtb_type *x = &i->operands[0]->type, *y = &conv->results[0]->type;
   for (int a = 0; a < 3; a++)
     if (y->rank != 3 || x->dim[a].size != y->dim[a].size) return false;
-  *conv = of;
   return true;
 }
 
-static void collect(const vtb_func *f, vtb_inst *i, chain *c) {
-  while (c->n < VTB_MOST_SHARES && is_thin(i) && has_factor(f, i, &c->conv, &c->made[c->n])) {
+static void collect(vtb_inst *i, chain *c) {
+  c->conv = convolution_of(i);
+  while (c->conv && c->n < VTB_MOST_SHARES && is_thin(i) &&
+         has_factor(i, c->conv, &c->made[c->n])) {
     c->at[c->n++] = i;
     c->start = i->n_operands == 3 ? i->operands[2] : NULL;
     if (!c->start || !c->start->def || !vtb_only_reader(c->start)) return;
@@ -170,7 +177,7 @@ void vtb__visit_split_thin(const vtb_pass_context *p, vtb_func *f) {
     bool made = false;
     int64_t shares;
     before = i->prev;
-    collect(f, i, &c);
+    collect(i, &c);
     for (int k = 0; k < c.n; k++) made |= c.made[k];
     if (!made || (shares = shares_of(&c)) == 0) continue;
     for (int k = c.n; k-- > 0 && before;)

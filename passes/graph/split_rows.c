@@ -34,7 +34,7 @@ static bool reduces_rows(const vtb_inst *i) {
   return n == 1 && axes[0] == t->rank - 1 && t->dim[axes[0]].size > 1;
 }
 
-/* `split` is `whole` with its last axis cut in two. */
+/* `split` is `whole` with its last axis cut in two, or with one before it that is 1 long. */
 static bool splits(const vtb_type *split, const vtb_type *whole) {
   int last = whole->rank - 1;
   if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype)
@@ -42,7 +42,7 @@ static bool splits(const vtb_type *split, const vtb_type *whole) {
   for (int a = 0; a < last; a++)
     if (split->dim[a].size != whole->dim[a].size) return false;
   return split->dim[last].size * split->dim[last + 1].size == whole->dim[last].size &&
-         split->dim[last].size > 1 && split->dim[last + 1].size > 1;
+         split->dim[last + 1].size > 1;
 }
 
 static int *mark_of(splitter *s, const vtb_inst *i) {

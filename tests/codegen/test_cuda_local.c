@@ -159,6 +159,25 @@ TEST(thin_products_of_a_larger_kernel) {
         1);
 }
 
+/* Two convolutions of one input: each gets the gates of what it makes, and its own of the input. */
+TEST(thin_products_beside_two_convolutions) {
+  check("two",
+        "func @f(%x: f32[2, 35, 264], %w: f32[264, 3, 3], %k: f32[264, 3, 3], %u: f32[5, 264], "
+        "%v: f32[5, 264], %s: f32[5, 264], %t: f32[5, 264]) -> (f32[2, 35, 264], f32[2, 35, 264], "
+        "f32[2, 35, 5], f32[2, 35, 5]) {\n"
+        "  %y = dwconv %x, %w {grid = [5, 7], pad = [1, 1]} : f32[2, 35, 264]\n"
+        "  %a = silu %y : f32[2, 35, 264]\n"
+        "  %z = dwconv %x, %k {grid = [5, 7], pad = [1, 1]} : f32[2, 35, 264]\n"
+        "  %b = silu %z : f32[2, 35, 264]\n"
+        "  %p = einsum %a, %u {spec = \"bnd,ed->bne\"} : f32[2, 35, 5]\n"
+        "  %g = einsum %x, %v, %p {spec = \"bnd,ed->bne\"} : f32[2, 35, 5]\n"
+        "  %q = einsum %b, %s {spec = \"bnd,ed->bne\"} : f32[2, 35, 5]\n"
+        "  %h = einsum %x, %t, %q {spec = \"bnd,ed->bne\"} : f32[2, 35, 5]\n"
+        "  return %a, %b, %g, %h\n"
+        "}\n",
+        2);
+}
+
 /* Tokens that are not of the grid go past: through a convolution with what follows, and one in
  * shares with thin products beside it, along a path that reverses them; through the adjoints, of a
  * dy that is read and of one that is made, while the sums for weight and bias leave them out. */
@@ -440,6 +459,7 @@ int main(void) {
   RUN(thin_products_of_a_large_kernel);
   RUN(thin_products_of_a_larger_kernel);
   RUN(extra_tokens_go_past_convolutions);
+  RUN(thin_products_beside_two_convolutions);
   RUN(sums_of_products_without_a_convolution);
   RUN(a_large_kernel_and_an_odd_view);
   RUN(few_numbers_a_token_over_its_channels);

@@ -351,6 +351,21 @@ TEST(elementwise_ops_join_the_rows_beside_them) {
   vtb_module_free(m);
 }
 
+/* One head of all columns. */
+TEST(ops_beside_rows_of_one_head) {
+  vtb_module *m = changed("split_rows,simplify,fuse",
+                          "entry func @f(%x: f32[2, 5, 1, 12], %g: f32[2, 5, 12], %w: f32[12]) -> "
+                          "(f32[2, 5, 12]) {\n"
+                          "  %s = reduce_sum %x {axes = [3], keep = 1} : f32[2, 5, 1, 1]\n"
+                          "  %d = div %x, %s : f32[2, 5, 1, 12]\n"
+                          "  %y = reshape %d {shape = [2, 5, 12]} : f32[2, 5, 12]\n"
+                          "  %a = mul %y, %w : f32[2, 5, 12]\n"
+                          "  %b = silu %g : f32[2, 5, 12]\n"
+                          "  %m = mul %a, %b : f32[2, 5, 12]\n  return %m\n}\n");
+  CHECK(count_ops(m, VTB_OP_fused) == 1);
+  vtb_module_free(m);
+}
+
 TEST(ops_beside_whole_rows_and_column_sums_keep_their_shape) {
   CHECK_KEPT("split_rows", /* y belongs to a reduction over the whole row */
              "entry func @f(%x: f32[5, 3, 4]) -> (f32[5, 12], f32[5, 1]) {\n"
@@ -459,6 +474,7 @@ int main(void) {
   RUN(factors_of_queries_move_behind_the_scan);
   RUN(factors_of_queries_move_through_reshapes);
   RUN(elementwise_ops_join_the_rows_beside_them);
+  RUN(ops_beside_rows_of_one_head);
   RUN(ops_beside_whole_rows_and_column_sums_keep_their_shape);
   RUN(thin_products_beside_a_convolution_are_split);
   return test_done();
