@@ -81,6 +81,8 @@ void cli_add_diagnostics(vtb_report *r);      /* errors of the report become par
 /* What the command tells: on the terminal at once or, with --json, when it ends. Takes it over. */
 void cli_tell(doc *d);
 void cli_tell_markdown(doc *d);
+/* Of a document that is not complete, what people read up to now; the rest follows. */
+void cli_tell_so_far(doc *d);
 /* The command's document, which is written when it ends; takes it over. */
 void cli_print_json(cJSON *json);
 /* A member of the document, if it is one object, or of that of the command's failure; takes it
@@ -103,8 +105,6 @@ void cli_print_paragraph(const char *text, int at, int indent);
 /* A sentence about what is done, on stderr: broken at the columns, names shown without what acts on
  * a terminal; a line of progress makes room. */
 void cli_say(const char *fmt, ...) VTB_PRINTF(1, 2);
-/* A name on stdout with blanks behind it up to so many columns. */
-void cli_print_name(const char *name, int columns);
 /* printf() of such a text from column 0 on, with the end of the line. */
 void cli_printf(int indent, const char *fmt, ...) VTB_PRINTF(2, 3);
 void cli_put_paragraph(FILE *f, const char *text, int columns, int at, int indent);

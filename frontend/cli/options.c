@@ -36,20 +36,12 @@ static const char *kind_name(cli_opt_kind kind) {
 }
 
 static void add_option(cJSON *list, const cli_opt *o) {
-  cJSON *row = cJSON_CreateObject();
-  cJSON_AddStringToObject(row, "name", o->name);
-  cJSON_AddStringToObject(row, "kind", kind_name(o->kind));
-  if (o->metavar) cJSON_AddStringToObject(row, "value", o->metavar);
-  cJSON_AddStringToObject(row, "help", o->help);
-  cJSON_AddItemToArray(list, row);
+  doc_item(list, F("name", o->name), F("kind", kind_name(o->kind)), K("value", o->metavar),
+           F("help", o->help));
 }
 
 cJSON *cli_command_json(const cli_command *c) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "command", c->name);
-  cJSON_AddStringToObject(out, "usage", c->usage);
-  cJSON_AddStringToObject(out, "summary", c->summary);
-  return out;
+  return doc_object(F("command", c->name), F("usage", c->usage), F("summary", c->summary));
 }
 
 void cli_print_options(const char *command, const cli_opt *opts, int n) {

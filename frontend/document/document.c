@@ -37,6 +37,14 @@ void doc_say(doc *d, int indent, const char *fmt, ...) {
   vtb_vec_put(&d->arena, &d->parts, part);
 }
 
+const char *doc_visible(doc *d, const char *text) {
+  vtb_strbuf visible = {0};
+  vtb_text_visible(&visible, text, strlen(text));
+  const char *out = vtb_arena_strdup(&d->arena, vtb_strbuf_text(&visible));
+  vtb_strbuf_free(&visible);
+  return out;
+}
+
 doc_table *doc_add_table(doc *d, cJSON *list, const doc_column *columns, int n) {
   doc_table *t = VTB_NEW(&d->arena, doc_table);
   *t = (doc_table){.gap = 2, .list = list, .n_columns = n};

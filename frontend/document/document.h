@@ -125,6 +125,8 @@ doc *doc_new(cJSON *json); /* takes it over */
 void doc_free(doc *d);
 /* A sentence, which a terminal breaks at its columns; "" is an empty line. */
 void doc_say(doc *d, int indent, const char *fmt, ...) VTB_PRINTF(3, 4);
+/* A name that may hold anything, also ends of lines, as a part of a sentence. */
+const char *doc_visible(doc *d, const char *text);
 /* Rows become objects of `list`, a list of d's JSON; NULL: they are for people alone. The table has
  * a gap of two columns. Strings of columns are borrowed. */
 doc_table *doc_add_table(doc *d, cJSON *list, const doc_column *columns, int n);

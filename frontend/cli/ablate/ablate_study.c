@@ -278,27 +278,19 @@ vtb_status ablate_study(ablate_command *c, study *s, vtb_error *err) {
 
 vtb_status ablate_list(void) {
   recipe_list all = {0};
-  cJSON *out = cli_json() ? cJSON_CreateArray() : NULL;
+  doc *d = doc_new(cJSON_CreateArray());
   recipe_files("studies", &all);
   for (size_t i = 0; i < all.n; i++) {
     study s;
     vtb_error err = {0};
     bool ok = study_read(all.at[i].path, &s, &err) == VTB_OK;
     const char *title = !ok ? err.text : s.title ? s.title : all.at[i].about;
-    if (out) {
-      cJSON *row = cJSON_CreateObject();
-      cJSON_AddStringToObject(row, "name", all.at[i].name);
-      cJSON_AddStringToObject(row, "title", title);
-      cJSON_AddStringToObject(row, "path", all.at[i].path);
-      cJSON_AddStringToObject(row, "about", all.at[i].about);
-      cJSON_AddItemToArray(out, row);
-    } else {
-      int at = printf("%-22s ", all.at[i].name);
-      cli_print_paragraph(title, at, 23);
-    }
+    doc_item(d->json, F("name", all.at[i].name), F("title", title), F("path", all.at[i].path),
+             F("about", all.at[i].about));
+    doc_say(d, 23, "%-22s %s", all.at[i].name, title);
     study_free(&s);
   }
-  if (out) cli_print_json(out);
+  cli_tell(d);
   recipe_list_free(&all);
   return VTB_OK;
 }

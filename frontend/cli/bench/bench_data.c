@@ -78,26 +78,18 @@ static vtb_status measure_all(const vtb_dataset *d, int height, int width, int w
   return status;
 }
 
-static void print(const vtb_dataset *d, int height, int width, const measured *m, int n,
-                  bool json) {
-  cJSON *j = json ? cJSON_CreateObject() : NULL;
-  if (!json)
-    printf("%s, %s: %lld images, as %d x %d pixels\n", vtb_dataset_name(d), vtb_dataset_split(d),
-           (long long)vtb_dataset_count(d), width, height);
-  cJSON *list = json ? cJSON_AddArrayToObject(j, "rates") : NULL;
+static void tell(const vtb_dataset *data, int height, int width, const measured *m, int n) {
+  doc *d = doc_new(cJSON_CreateObject());
+  cJSON *list = cJSON_AddArrayToObject(d->json, "rates");
+  doc_say(d, 4, "%s, %s: %lld images, as %d x %d pixels", vtb_dataset_name(data),
+          vtb_dataset_split(data), (long long)vtb_dataset_count(data), width, height);
   for (int i = 0; i < n; i++) {
-    if (!json) {
-      printf("%-28s %2d worker%s %9.0f img/s, %.0f a worker\n", m[i].what, m[i].workers,
-             m[i].workers > 1 ? "s" : " ", m[i].per_second, m[i].per_second / m[i].workers);
-      continue;
-    }
-    cJSON *row = cJSON_CreateObject();
-    cJSON_AddStringToObject(row, "what", m[i].what);
-    cJSON_AddNumberToObject(row, "workers", m[i].workers);
-    cJSON_AddNumberToObject(row, "images_per_second", m[i].per_second);
-    cJSON_AddItemToArray(list, row);
+    doc_item(list, F("what", m[i].what), F("workers", m[i].workers),
+             F("images_per_second", m[i].per_second));
+    doc_say(d, 4, "%-28s %2d worker%s %9.0f img/s, %.0f a worker", m[i].what, m[i].workers,
+            m[i].workers > 1 ? "s" : " ", m[i].per_second, m[i].per_second / m[i].workers);
   }
-  if (json) cli_print_json(j);
+  cli_tell(d);
 }
 
 static bool read_size(const char *text, int *height, int *width) {
@@ -110,7 +102,7 @@ static bool read_size(const char *text, int *height, int *width) {
   return true;
 }
 
-vtb_status bench_data(const cli_data_options *o, const char *image, double seconds, bool json) {
+vtb_status bench_data(const cli_data_options *o, const char *image, double seconds) {
   vtb_error err = {0};
   vtb_dataset *d = NULL;
   vtb_layout layout;
@@ -126,7 +118,7 @@ vtb_status bench_data(const cli_data_options *o, const char *image, double secon
   if (status == VTB_OK) status = vtb_dataset_open(o->path, &with, &d, &err);
   int workers = o->workers > 0 ? (int)o->workers : vtb_default_threads();
   if (status == VTB_OK) status = measure_all(d, height, width, workers, seconds / 4, m, &n, &err);
-  if (status == VTB_OK) print(d, height, width, m, n, json);
+  if (status == VTB_OK) tell(d, height, width, m, n);
   cli_data_say_damaged(d);
   vtb_dataset_free(d);
   return status == VTB_OK ? VTB_OK : cli_error(&err);

@@ -6,7 +6,6 @@
 
 /* image: "224" or "224x192", NULL: 224; seconds: of all measurements together. Errors are
  * printed. */
-VTB_MUST_USE vtb_status bench_data(const cli_data_options *o, const char *image, double seconds,
-                                   bool json);
+VTB_MUST_USE vtb_status bench_data(const cli_data_options *o, const char *image, double seconds);
 
 #endif

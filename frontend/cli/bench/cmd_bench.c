@@ -182,8 +182,7 @@ static vtb_status bench_none(bench_options *o) {
                                 : bench_take_values(o);
   if (taken) return (vtb_status)taken;
   if (o->data.path)
-    return bench_data(&o->data, o->model.compile.image, o->seconds < 0 ? 3 : o->seconds,
-                      o->model.json);
+    return bench_data(&o->data, o->model.compile.image, o->seconds < 0 ? 3 : o->seconds);
   if (o->calibrate) return bench_device(o);
   return o->peak ? bench_machine(o) : cli_usage_error("bench", "one MODEL or built FILE is needed");
 }

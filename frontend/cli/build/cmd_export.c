@@ -4,6 +4,7 @@
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/load/weights.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct export_options {
@@ -35,28 +36,20 @@ static vtb_status open_weights(const char *what, export_options *e, vtb_weights 
   return err.text[0] ? cli_error(&err) : status;
 }
 
-static void show(const export_options *e, const char *path, const vtb_onnx_summary *s) {
+static void tell(const export_options *e, const char *path, const vtb_onnx_summary *s) {
   char a[32], b[32], c[32];
-  if (e->model.json) {
-    cJSON *all = cJSON_CreateObject();
-    cJSON_AddStringToObject(all, "file", path);
-    cJSON_AddNumberToObject(all, "bytes", (double)s->n_bytes);
-    cJSON_AddNumberToObject(all, "data_bytes", (double)s->n_data_bytes);
-    cJSON_AddNumberToObject(all, "nodes", (double)s->n_nodes);
-    cJSON_AddNumberToObject(all, "initialisers", (double)s->n_initialisers);
-    if (e->model.compile.batch)
-      cJSON_AddNumberToObject(all, "batch", (double)e->model.compile.batch);
-    else
-      cJSON_AddNullToObject(all, "batch");
-    cli_print_json(all);
-    return;
-  }
-  cli_printf(2, "%s: %s nodes, %s initialisers, %s bytes\n", path,
-             cli_grouped(s->n_nodes, a, sizeof a), cli_grouped(s->n_initialisers, b, sizeof b),
-             cli_grouped(s->n_bytes, c, sizeof c));
+  int64_t batch = e->model.compile.batch;
+  doc *d =
+      doc_new(doc_object(F("file", path), F("bytes", s->n_bytes), F("data_bytes", s->n_data_bytes),
+                         F("nodes", s->n_nodes), F("initialisers", s->n_initialisers),
+                         F("batch", batch ? (double)batch : (double)NAN)));
+  doc_say(d, 2, "%s: %s nodes, %s initialisers, %s bytes", path,
+          cli_grouped(s->n_nodes, a, sizeof a), cli_grouped(s->n_initialisers, b, sizeof b),
+          cli_grouped(s->n_bytes, c, sizeof c));
   if (s->n_data_bytes)
-    cli_printf(2, "%s.data: %s bytes; keep it beside the file\n", path,
-               cli_grouped(s->n_data_bytes, a, sizeof a));
+    doc_say(d, 2, "%s.data: %s bytes; keep it beside the file", path,
+            cli_grouped(s->n_data_bytes, a, sizeof a));
+  cli_tell(d);
 }
 
 static vtb_status export_model(const char *what, export_options *e) {
@@ -69,7 +62,7 @@ static vtb_status export_model(const char *what, export_options *e) {
   cli_progress_note("exporting %s", what);
   vtb_status status = vtb_compile_onnx(&o, &e->onnx, output, &made, e->model.report);
   cli_report(&e->model, status);
-  if (status == VTB_OK) show(e, output, &made);
+  if (status == VTB_OK) tell(e, output, &made);
   vtb_free(output);
   vtb_weights_free(weights);
   return status;

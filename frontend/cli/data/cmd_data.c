@@ -5,7 +5,6 @@
 #include "frontend/cli/interrupt.h"
 #include "frontend/cli/names.h"
 #include "frontend/cli/say/progress.h"
-#include "runtime/base/utf8.h"
 #include "runtime/data/survey.h"
 
 #include <stdlib.h>
@@ -15,7 +14,6 @@ typedef struct data_command {
   cli_data_options data;
   const char *sheet;
   int64_t top;
-  bool json;
 } data_command;
 
 /* One split, all of it decoded. */
@@ -27,12 +25,6 @@ typedef struct part {
 } part;
 
 enum { MOST_PARTS = 3, MOST_NAMES = 10 };
-
-static const char *visible(vtb_strbuf *buf, const char *text) {
-  buf->n = 0;
-  vtb_text_visible(buf, text, strlen(text));
-  return vtb_strbuf_text(buf);
-}
 
 /* ---- numbers of a part ----------------------------------------------------------------------- */
 
@@ -124,162 +116,117 @@ static const char *name_of(const part *parts, print p, char *buf, size_t size) {
   return buf;
 }
 
-/* ---- as text --------------------------------------------------------------------------------- */
+/* ---- what is told ---------------------------------------------------------------------------- */
 
-enum { NUMBERS = 2 + 1 + 8 + 2, MOST_BAR = 24, LEAST_BAR = 8, MOST_WIDE = 40 };
-
-/* In so many columns; cut where there is a terminal whose line it would leave. */
-static void print_class_name(const char *text, int wide, bool cut) {
-  size_t n = strlen(text);
-  int columns = vtb_text_columns(text, n);
-  cut = cut && columns > wide;
-  if (cut) n = vtb_text_fit(text, n, wide - 3);
-  int pad = wide - (cut ? 3 + vtb_text_columns(text, n) : columns);
-  printf("  %.*s%s%*s", (int)n, text, cut ? "..." : "", pad > 0 ? pad : 0, "");
-}
-
-static void print_classes(const part *p, int64_t top) {
-  int n = vtb_dataset_classes(p->d), shown = n < top ? n : (int)top, wide = 4;
-  int columns = cli_columns(stdout), most_wide = MOST_WIDE, bars = MOST_BAR;
+static void add_classes(doc *d, cJSON *out, const part *p, int64_t top) {
+  enum { BAR = 24 };
+  static const char bar[BAR + 1] = "########################";
+  static const doc_column columns[] = {
+      {"name", "class", .width = -4, .most = -40},
+      {"samples", "samples", .width = 8},
+      {.heading = "share", .width = -1},
+  };
+  int n = vtb_dataset_classes(p->d);
   int64_t most = 1;
-  vtb_strbuf name = {0};
   for (int k = 0; k < n; k++)
     if (p->per_class[k] > most) most = p->per_class[k];
-  if (columns && columns - NUMBERS - LEAST_BAR < most_wide)
-    most_wide = columns - NUMBERS - LEAST_BAR > 4 ? columns - NUMBERS - LEAST_BAR : 4;
-  for (int k = 0; k < shown; k++) {
-    const char *text = visible(&name, vtb_dataset_class_name(p->d, k));
-    int own = vtb_text_columns(text, strlen(text));
-    if (own > wide) wide = own < most_wide ? own : most_wide;
+  doc_table *t = DOC_TABLE(d, cJSON_AddArrayToObject(out, "classes"), columns);
+  t->indent = 2, t->headless = true, t->cut = 2;
+  for (int k = 0; k < n; k++) {
+    int64_t length = BAR * p->per_class[k] / most;
+    doc_row(d, t, V(vtb_dataset_class_name(p->d, k)), V(p->per_class[k]), V(bar + BAR - length));
+    if (k >= top) doc_hide_row(t);
   }
-  if (columns && columns - NUMBERS - wide < bars) bars = columns - NUMBERS - wide;
-  for (int k = 0; k < shown; k++) {
-    print_class_name(visible(&name, vtb_dataset_class_name(p->d, k)), wide, columns > 0);
-    printf(" %8lld  ", (long long)p->per_class[k]);
-    for (int64_t bar = 0; bar < bars * p->per_class[k] / most; bar++) putchar('#');
-    putchar('\n');
-  }
-  if (shown < n) printf("  ... and %d classes more (--top N)\n", n - shown);
-  vtb_strbuf_free(&name);
+  if (n > top) doc_say(d, 4, "  ... and %d classes more (--top N)", n - (int)top);
 }
 
-static void print_damaged(const part *p, int64_t top) {
+static void add_damaged(doc *d, cJSON *out, const part *p, int64_t top) {
   int64_t n = vtb_dataset_damaged(p->d);
-  vtb_strbuf text = {0};
-  if (n) printf("  damaged: %lld\n", (long long)n);
-  for (int64_t k = 0; k < n && k < top; k++)
-    printf("    %s\n", visible(&text, vtb_dataset_damage(p->d, k)));
-  if (n > top) printf("    ... and %lld more (--top N)\n", (long long)(n - top));
-  vtb_strbuf_free(&text);
+  cJSON *list = cJSON_AddArrayToObject(out, "damaged");
+  if (n) doc_say(d, 4, "  damaged: %lld", (long long)n);
+  for (int64_t k = 0; k < n; k++) {
+    doc_append(list, cJSON_CreateString(vtb_dataset_damage(p->d, k)));
+    if (k < top) doc_say(d, 6, "    %s", doc_visible(d, vtb_dataset_damage(p->d, k)));
+  }
+  if (n > top) doc_say(d, 6, "    ... and %lld more (--top N)", (long long)(n - top));
 }
 
-static void print_part(const part *p, const data_command *o) {
-  const vtb_dataset *d = p->d;
-  printf("%s: %lld %s", vtb_dataset_split(d), (long long)vtb_dataset_count(d),
-         p->facts ? "images" : "samples");
-  if (vtb_dataset_has_labels(d)) printf(", %d classes", vtb_dataset_classes(d));
-  if (vtb_dataset_has_masks(d)) printf(", a class for each pixel");
-  putchar('\n');
-  if (p->facts) {
-    range w = range_of(p, false), h = range_of(p, true);
-    cli_printf(4,
-               "  width %d to %d (median %d), height %d to %d (median %d), %lld gray, %lld in "
-               "colour",
-               w.least, w.most, w.median, h.least, h.most, h.median, (long long)of_channels(p, 1),
-               (long long)of_channels(p, 3));
-  }
-  for (int i = 0; i < vtb_dataset_arrays(d); i++) {
-    vtb_array_info a = vtb_dataset_array(d, i);
-    printf("  array %s, of a sample:", a.name);
-    for (int k = 0; k < a.rank; k++) printf("%s%lld", k ? " x " : " ", (long long)a.dim[k]);
-    puts(a.rank ? "" : " one number");
-  }
-  if (vtb_dataset_has_labels(d)) print_classes(p, o->top);
-  const char *notes = vtb_dataset_notes(d);
-  for (const char *end; (end = strchr(notes, '\n')) != NULL; notes = end + 1)
-    printf("  %.*s\n", (int)(end - notes), notes);
-  print_damaged(p, o->top);
+static cJSON *range_json(range r) {
+  return doc_object(F("min", r.least), F("median", r.median), F("max", r.most));
 }
 
-static void print_twins(const part *parts, const twins *t) {
+static void add_images(doc *d, cJSON *out, const part *p) {
+  range w = range_of(p, false), h = range_of(p, true);
+  int64_t gray = of_channels(p, 1), colour = of_channels(p, 3);
+  doc_put(out, F("width", range_json(w)), F("height", range_json(h)), F("gray", gray),
+          F("colour", colour));
+  doc_say(d, 4,
+          "  width %d to %d (median %d), height %d to %d (median %d), %lld gray, %lld in colour",
+          w.least, w.most, w.median, h.least, h.most, h.median, (long long)gray, (long long)colour);
+}
+
+static void say_arrays(doc *d, const vtb_dataset *data) {
+  for (int i = 0; i < vtb_dataset_arrays(data); i++) {
+    vtb_array_info a = vtb_dataset_array(data, i);
+    vtb_strbuf shape = {0};
+    for (int k = 0; k < a.rank; k++)
+      vtb_strbuf_printf(&shape, "%s%lld", k ? " x " : " ", (long long)a.dim[k]);
+    doc_say(d, 4, "  array %s, of a sample:%s", a.name,
+            a.rank ? vtb_strbuf_text(&shape) : " one number");
+    vtb_strbuf_free(&shape);
+  }
+}
+
+static void add_part(doc *d, cJSON *list, const part *p, const data_command *o) {
+  const vtb_dataset *data = p->d;
+  long long count = (long long)vtb_dataset_count(data);
+  char classes[40] = "";
+  cJSON *out = doc_item(list, F("name", vtb_dataset_split(data)), F("samples", count));
+  if (vtb_dataset_has_labels(data))
+    snprintf(classes, sizeof classes, ", %d classes", vtb_dataset_classes(data));
+  doc_say(d, 4, "%s: %lld %s%s%s", vtb_dataset_split(data), count, p->facts ? "images" : "samples",
+          classes, vtb_dataset_has_masks(data) ? ", a class for each pixel" : "");
+  if (p->facts) add_images(d, out, p);
+  say_arrays(d, data);
+  if (vtb_dataset_has_labels(data)) add_classes(d, out, p, o->top);
+  const char *notes = vtb_dataset_notes(data);
+  for (const char *at = notes, *end; (end = strchr(at, '\n')) != NULL; at = end + 1)
+    doc_say(d, 4, "  %.*s", (int)(end - at), at);
+  add_damaged(d, out, p, o->top);
+  doc_put(out, F("notes", notes));
+}
+
+static void say_twins(doc *d, const part *parts, const twins *t) {
   char a[64], b[64];
-  vtb_strbuf x = {0}, y = {0};
-  if (t->within) printf("in their split twice: %lld images\n", (long long)t->within);
+  if (t->within) doc_say(d, 2, "in their split twice: %lld images", (long long)t->within);
   if (t->across)
-    cli_printf(2, "in two splits, so that what is measured was trained on: %lld images",
-               (long long)t->across);
+    doc_say(d, 2, "in two splits, so that what is measured was trained on: %lld images",
+            (long long)t->across);
   for (int i = 0; i < t->n; i++)
-    printf("  %s = %s\n", visible(&x, name_of(parts, t->first[i][0], a, sizeof a)),
-           visible(&y, name_of(parts, t->first[i][1], b, sizeof b)));
-  vtb_strbuf_free(&x);
-  vtb_strbuf_free(&y);
+    doc_say(d, 4, "  %s = %s", doc_visible(d, name_of(parts, t->first[i][0], a, sizeof a)),
+            doc_visible(d, name_of(parts, t->first[i][1], b, sizeof b)));
 }
 
-static void print_text(const char *path, const vtb_layout *l, const part *parts, int n,
-                       const data_command *o, const twins *t) {
-  vtb_strbuf head = {0};
-  vtb_strbuf_printf(&head, "%s: %s; ", path, l->what);
-  for (int i = 0; i < l->n_splits; i++)
-    vtb_strbuf_printf(&head, "%s%s", i ? ", " : "", l->split[i]);
+static void tell(const char *path, const vtb_layout *l, const part *parts, int n,
+                 const data_command *o, const twins *t) {
+  vtb_strbuf splits = {0};
   bool val = false, train = !l->n_splits;
+  doc *d = doc_new(doc_object(F("path", path), F("layout", l->what)));
+  cJSON *list = cJSON_AddArrayToObject(d->json, "splits");
   for (int i = 0; i < l->n_splits; i++) {
     val |= vtb_streq(l->split[i], "val");
     train |= vtb_streq(l->split[i], "train");
+    vtb_strbuf_printf(&splits, "%s%s", i ? ", " : "", l->split[i]);
   }
-  cli_printf(2, "%s%s", head.at, l->n_splits ? "" : "no splits");
-  vtb_strbuf_free(&head);
+  doc_say(d, 2, "%s: %s; %s", path, l->what, l->n_splits ? splits.at : "no splits");
+  vtb_strbuf_free(&splits);
   if (train && !val && o->data.val_fraction > 0)
-    cli_printf(2, "training holds out %g %% of it for validation (--val-fraction)",
-               100 * o->data.val_fraction);
-  for (int k = 0; k < n; k++) print_part(&parts[k], o);
-  print_twins(parts, t);
-}
-
-/* ---- as JSON --------------------------------------------------------------------------------- */
-
-static void add_range(cJSON *to, const char *name, range r) {
-  cJSON *j = cJSON_AddObjectToObject(to, name);
-  cJSON_AddNumberToObject(j, "min", r.least);
-  cJSON_AddNumberToObject(j, "median", r.median);
-  cJSON_AddNumberToObject(j, "max", r.most);
-}
-
-static cJSON *part_json(const part *p) {
-  cJSON *j = cJSON_CreateObject();
-  cJSON_AddStringToObject(j, "name", vtb_dataset_split(p->d));
-  cJSON_AddNumberToObject(j, "samples", (double)vtb_dataset_count(p->d));
-  if (p->facts) {
-    add_range(j, "width", range_of(p, false));
-    add_range(j, "height", range_of(p, true));
-    cJSON_AddNumberToObject(j, "gray", (double)of_channels(p, 1));
-    cJSON_AddNumberToObject(j, "colour", (double)of_channels(p, 3));
-  }
-  if (vtb_dataset_has_labels(p->d)) {
-    cJSON *list = cJSON_AddArrayToObject(j, "classes");
-    for (int k = 0; k < vtb_dataset_classes(p->d); k++) {
-      cJSON *c = cJSON_CreateObject();
-      cJSON_AddStringToObject(c, "name", vtb_dataset_class_name(p->d, k));
-      cJSON_AddNumberToObject(c, "samples", (double)p->per_class[k]);
-      cJSON_AddItemToArray(list, c);
-    }
-  }
-  cJSON *damaged = cJSON_AddArrayToObject(j, "damaged");
-  for (int64_t k = 0; k < vtb_dataset_damaged(p->d); k++)
-    cJSON_AddItemToArray(damaged, cJSON_CreateString(vtb_dataset_damage(p->d, k)));
-  cJSON_AddStringToObject(j, "notes", vtb_dataset_notes(p->d));
-  return j;
-}
-
-static void print_as_json(const char *path, const vtb_layout *l, const part *parts, int n,
-                          const twins *t) {
-  cJSON *j = cJSON_CreateObject();
-  cJSON_AddStringToObject(j, "path", path);
-  cJSON_AddStringToObject(j, "layout", l->what);
-  cJSON *list = cJSON_AddArrayToObject(j, "splits");
-  for (int k = 0; k < n; k++) cJSON_AddItemToArray(list, part_json(&parts[k]));
-  cJSON_AddNumberToObject(j, "in_two_splits", (double)t->across);
-  cJSON_AddNumberToObject(j, "twice_in_one", (double)t->within);
-  cli_print_json(j);
+    doc_say(d, 2, "training holds out %g %% of it for validation (--val-fraction)",
+            100 * o->data.val_fraction);
+  for (int k = 0; k < n; k++) add_part(d, list, &parts[k], o);
+  say_twins(d, parts, t);
+  doc_put(d->json, F("in_two_splits", t->across), F("twice_in_one", t->within));
+  cli_tell(d);
 }
 
 /* ---- the command ----------------------------------------------------------------------------- */
@@ -332,10 +279,7 @@ static vtb_status data_command_run(const char *path, const data_command *o) {
     status = look(path, l.n_splits ? l.split[k] : all[0], o, stop, &parts[k], &err);
   if (status == VTB_OK) {
     twins t = find_twins(parts, n);
-    if (o->json)
-      print_as_json(path, &l, parts, n, &t);
-    else
-      print_text(path, &l, parts, n, o, &t);
+    tell(path, &l, parts, n, o, &t);
     if (o->sheet) status = data_sheet_save(parts[0].d, o->sheet, &err);
     if (status == VTB_OK) status = judge(parts, n, &err);
   }
@@ -356,8 +300,7 @@ vtb_status cli_cmd_data(int argc, char **argv) {
       {"--limit", CLI_INT, &o.data.limit, "N", "only N samples of each split"},
       {"--skip-damaged", CLI_INT, &o.data.skip_damaged, "N",
        "damaged samples that are no error (default one in a hundred, at least one)"},
-      {"--workers", CLI_INT, &o.data.workers, "N", "threads that decode (default: cores)"},
-      {"--json", CLI_FLAG, &o.json, NULL, "machine-readable output"}};
+      {"--workers", CLI_INT, &o.data.workers, "N", "threads that decode (default: cores)"}};
   cli_list rest = {0};
   int parsed = cli_parse("data", opts, CLI_COUNT(opts), argc, argv, &rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;

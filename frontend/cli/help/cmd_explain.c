@@ -25,27 +25,21 @@ static void print_wrapped(const char *text) {
 
 static cJSON *code_json(const vtb_diag_code *c) {
   char number[16];
-  cJSON *out = cJSON_CreateObject();
   snprintf(number, sizeof number, "VTB%04d", c->number);
-  cJSON_AddStringToObject(out, "code", number);
-  cJSON_AddStringToObject(out, "title", c->title);
-  cJSON_AddStringToObject(out, "explanation", c->explanation);
-  cJSON_AddStringToObject(out, "example", c->example);
-  cJSON_AddStringToObject(out, "remedy", c->remedy);
-  return out;
+  return doc_object(F("code", (const char *)number), F("title", c->title),
+                    F("explanation", c->explanation), F("example", c->example),
+                    F("remedy", c->remedy));
 }
 
 static void list_codes(void) {
   size_t n;
   const vtb_diag_code *table = vtb_diag_codes(&n);
-  cJSON *list = cli_json() ? cJSON_CreateArray() : NULL;
+  doc *d = doc_new(cJSON_CreateArray());
   for (size_t i = 0; i < n; i++) {
-    if (list)
-      cJSON_AddItemToArray(list, code_json(&table[i]));
-    else
-      printf("VTB%04d  %s\n", table[i].number, table[i].title);
+    doc_append(d->json, code_json(&table[i]));
+    doc_say(d, 9, "VTB%04d  %s", table[i].number, table[i].title);
   }
-  if (list) cli_print_json(list);
+  cli_tell(d);
 }
 
 static void print_code(const vtb_diag_code *c) {

@@ -4,15 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* {"file", "changed"}, and the text where it goes to standard output. */
-static void report_json(cJSON *list, const char *path, bool changed, const vtb_strbuf *text) {
-  cJSON *row = cJSON_CreateObject();
-  cJSON_AddStringToObject(row, "file", path);
-  cJSON_AddBoolToObject(row, "changed", changed);
-  if (text) cJSON_AddStringToObject(row, "text", vtb_strbuf_text(text));
-  cJSON_AddItemToArray(list, row);
-}
-
 /* list: NULL without --json. */
 static vtb_status format_file(const char *path, bool check, bool to_stdout, bool *differs,
                               cJSON *list) {
@@ -30,7 +21,8 @@ static vtb_status format_file(const char *path, bool check, bool to_stdout, bool
     bool changed = out.n != n || memcmp(out.at ? out.at : "", text, n) != 0;
     *differs |= changed;
     if (list)
-      report_json(list, path, changed, to_stdout ? &out : NULL);
+      doc_item(list, F("file", path), F("changed", changed),
+               K("text", to_stdout ? vtb_strbuf_text(&out) : NULL));
     else if (to_stdout)
       fwrite(out.at, 1, out.n, stdout);
     else if (changed && check)

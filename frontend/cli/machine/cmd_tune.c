@@ -6,6 +6,7 @@
 #include "frontend/compile/tune.h"
 #include "frontend/compile/tuning.h"
 
+#include <math.h>
 #include <string.h>
 
 typedef struct tune_options {
@@ -19,10 +20,13 @@ typedef struct tuning_run {
   const tune_options *o;
   vtb_tune tune;
   const volatile int *interrupted;
-  cJSON *cases;
+  doc *told;
+  cJSON *cases;       /* of what is told */
   vtb_tuning known;   /* what was measured, of all parts */
   size_t done, total; /* cases */
 } tuning_run;
+
+#define NONE ((double)NAN)
 
 /* ---- what was found -------------------------------------------------------------------------- */
 
@@ -41,19 +45,22 @@ static const vtb_tune_form *modelled(const vtb_tune_case *c) {
   return NULL;
 }
 
-static void print_case(const vtb_tune_case *c) {
-  const vtb_tune_form *best = vtb_tune_fastest(c), *model = modelled(c);
-  const vtb_tuning_key *k = &c->key;
+static cJSON *form_json(const vtb_tune_form *f) {
+  if (!f) return NULL;
+  cJSON *out = doc_object(F("mode", f->mode), K("chunk", f->chunk ? (double)f->chunk : NONE),
+                          K("ms", f->seconds > 0 ? 1e3 * f->seconds : NONE));
+  return f->failed ? doc_put(out, F("failed", (bool)true)) : out;
+}
+
+/* The fastest form, then the others. */
+static void say_forms(doc *d, const vtb_tune_case *c, const vtb_tune_form *best) {
   vtb_strbuf text = {0};
-  cli_printf(2, "%s: %s, %s decay, %lld tokens, %lld heads of %lld x %lld, batch %lld", c->name,
-             k->op, k->klass, (long long)k->tokens, (long long)k->heads, (long long)k->K,
-             (long long)k->V, (long long)k->batch);
+  const char *between = " ";
   if (best) {
     vtb_strbuf_puts(&text, "  fastest: ");
     put_form(best->mode, best->chunk, &text);
     vtb_strbuf_printf(&text, " %.4g ms;", 1e3 * best->seconds);
   }
-  const char *between = " ";
   for (size_t i = 0; i < c->forms.n; i++) {
     const vtb_tune_form *f = &c->forms.at[i];
     if (f == best) continue;
@@ -65,42 +72,30 @@ static void print_case(const vtb_tune_case *c) {
     else
       vtb_strbuf_puts(&text, f->failed ? " failed" : " not measured");
   }
-  cli_printf(4, "%s", vtb_strbuf_text(&text));
-  text.n = 0;
-  if (best && model && model->seconds > 0) {
-    put_form(model->mode, model->chunk, &text);
-    cli_printf(4, "  the cost model takes %s: %.2f x", text.at, model->seconds / best->seconds);
-  }
+  doc_say(d, 4, "%s", vtb_strbuf_text(&text));
   vtb_strbuf_free(&text);
 }
 
-static cJSON *form_json(const vtb_tune_form *f) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "mode", f->mode);
-  if (f->chunk) cJSON_AddNumberToObject(out, "chunk", (double)f->chunk);
-  if (f->seconds > 0) cJSON_AddNumberToObject(out, "ms", 1e3 * f->seconds);
-  if (f->failed) cJSON_AddBoolToObject(out, "failed", true);
-  return out;
-}
-
-static cJSON *case_json(const vtb_tune_case *c) {
+static void tell_case(doc *d, cJSON *cases, const vtb_tune_case *c) {
   const vtb_tune_form *best = vtb_tune_fastest(c), *model = modelled(c);
   const vtb_tuning_key *k = &c->key;
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "name", c->name);
-  cJSON_AddStringToObject(out, "op", k->op);
-  cJSON_AddStringToObject(out, "class", k->klass);
-  cJSON_AddNumberToObject(out, "batch", (double)k->batch);
-  cJSON_AddNumberToObject(out, "tokens", (double)k->tokens);
-  cJSON_AddNumberToObject(out, "heads", (double)k->heads);
-  cJSON_AddNumberToObject(out, "rank", (double)k->rank);
-  cJSON_AddNumberToObject(out, "keys", (double)k->K);
-  cJSON_AddNumberToObject(out, "values", (double)k->V);
-  if (best) cJSON_AddItemToObject(out, "fastest", form_json(best));
-  if (model) cJSON_AddItemToObject(out, "cost_model", form_json(model));
-  cJSON *forms = cJSON_AddArrayToObject(out, "forms");
-  for (size_t i = 0; i < c->forms.n; i++) cJSON_AddItemToArray(forms, form_json(&c->forms.at[i]));
-  return out;
+  cJSON *forms = cJSON_CreateArray();
+  for (size_t i = 0; i < c->forms.n; i++) doc_append(forms, form_json(&c->forms.at[i]));
+  doc_item(cases, F("name", c->name), F("op", k->op), F("class", k->klass), F("batch", k->batch),
+           F("tokens", k->tokens), F("heads", k->heads), F("rank", k->rank), F("keys", k->K),
+           F("values", k->V), K("fastest", form_json(best)), K("cost_model", form_json(model)),
+           F("forms", forms));
+  doc_say(d, 2, "%s: %s, %s decay, %lld tokens, %lld heads of %lld x %lld, batch %lld", c->name,
+          k->op, k->klass, (long long)k->tokens, (long long)k->heads, (long long)k->K,
+          (long long)k->V, (long long)k->batch);
+  say_forms(d, c, best);
+  if (best && model && model->seconds > 0) {
+    vtb_strbuf form = {0};
+    put_form(model->mode, model->chunk, &form);
+    doc_say(d, 4, "  the cost model takes %s: %.2f x", form.at, model->seconds / best->seconds);
+    vtb_strbuf_free(&form);
+  }
+  cli_tell_so_far(d);
 }
 
 /* ---- measuring ------------------------------------------------------------------------------- */
@@ -127,10 +122,7 @@ static vtb_status measure_case(tuning_run *r, size_t number, vtb_error *err) {
   if (status == VTB_OK && rows.rows.n) status = vtb_tuning_store(r->tune.target, &rows, err);
   vtb_tuning_free(&rows);
   if (status != VTB_OK) return status;
-  if (r->cases)
-    cJSON_AddItemToArray(r->cases, case_json(c));
-  else
-    print_case(c);
+  tell_case(r->told, r->cases, c);
   r->done += !*r->interrupted;
   return VTB_OK;
 }
@@ -169,25 +161,19 @@ static vtb_status tune(const char *what, const tune_options *o) {
   if (status == VTB_OK && !vtb_tuning_file(target, &path, processor))
     status = vtb_fail(&err, VTB_E_DEVICE, "no device here runs target %s as it is", target->name);
   if (status != VTB_OK) return cli_error(&err);
-  if (o->model.json) r.cases = cJSON_CreateArray();
-  if (!o->model.json)
-    cli_printf(2, "%s on %s%s", what, processor,
-               vtb_tuning_wanted(&o->model.compile) ? "" : "; auto does not read what is stored");
+  doc *d = r.told = doc_new(doc_object(F("model", what), F("processor", (const char *)processor),
+                                       F("target", target->name), F("file", path)));
+  r.cases = cJSON_AddArrayToObject(d->json, "cases");
+  doc_say(d, 2, "%s on %s%s", what, processor,
+          vtb_tuning_wanted(&o->model.compile) ? "" : "; auto does not read what is stored");
+  cli_tell_so_far(d);
   status = measure_part(&r, what, false);
   if (status == VTB_OK && o->train && !*r.interrupted) status = measure_part(&r, what, true);
-  if (r.cases) {
-    cJSON *out = cJSON_CreateObject();
-    cJSON_AddStringToObject(out, "model", what);
-    cJSON_AddStringToObject(out, "processor", processor);
-    cJSON_AddStringToObject(out, "target", target->name);
-    cJSON_AddStringToObject(out, "file", path);
-    cJSON_AddItemToObject(out, "cases", r.cases);
-    cli_print_json(out);
-  } else if (status == VTB_OK && !r.total) {
-    cli_printf(2, "%s has no recurrence that can be computed in more than one form", what);
-  } else if (status == VTB_OK) {
-    cli_printf(2, "%zu measured, for `auto`, in %s", r.done, path);
-  }
+  if (status == VTB_OK && !r.total)
+    doc_say(d, 2, "%s has no recurrence that can be computed in more than one form", what);
+  else if (status == VTB_OK)
+    doc_say(d, 2, "%zu measured, for `auto`, in %s", r.done, path);
+  cli_tell(d);
   vtb_free(path);
   vtb_tuning_free(&r.known);
   if (status != VTB_OK || !*r.interrupted) return status;

@@ -27,44 +27,46 @@ static void on_batch(void *start, int64_t done, int64_t total) {
   cli_progress_images("evaluated", done, total, *(const double *)start);
 }
 
-static void print_result(const eval_options *o, const vtb_dataset *d, const vtb_eval_result *r,
-                         const char *label) {
-  if (o->model.json) {
-    cJSON *out = cJSON_CreateObject();
-    cJSON_AddNumberToObject(out, "images", (double)r->n);
-    if (!r->measures.n) {
-      cJSON_AddNumberToObject(out, "top1", r->top1);
-      cJSON_AddNumberToObject(out, "top5", r->top5);
-    }
-    cJSON_AddNumberToObject(out, "loss", r->loss);
-    for (int i = 0; i < r->measures.n; i++)
-      cJSON_AddNumberToObject(out, r->measures.at[i].name, r->measures.at[i].value);
-    cJSON_AddNumberToObject(out, "seconds", r->seconds);
-    cJSON_AddNumberToObject(out, "images_per_second", r->images_per_second);
-    cJSON_AddNumberToObject(out, "peak_bytes", (double)cli_peak_bytes());
-    cJSON_AddStringToObject(out, "split", vtb_dataset_split(d));
-    if (label) cJSON_AddStringToObject(out, "label", label);
-    cli_print_json(out);
-    return;
+/* Classes against predictions. */
+static void say_confusion(doc *d, const vtb_dataset *data, const vtb_eval_result *r) {
+  doc_column *columns = VTB_NEW_ARRAY(&d->arena, doc_column, r->classes + 1);
+  doc_value *row = VTB_NEW_ARRAY(&d->arena, doc_value, r->classes + 2);
+  columns[0] = (doc_column){.heading = "class", .width = -16};
+  for (int j = 0; j < r->classes; j++)
+    columns[j + 1] = (doc_column){.heading = vtb_dataset_class_name(data, j), .width = 6};
+  doc_table *t = doc_add_table(d, NULL, columns, r->classes + 1);
+  t->gap = 1, t->headless = true;
+  for (int i = 0; i < r->classes; i++) {
+    row[0] = V(vtb_dataset_class_name(data, i));
+    for (int j = 0; j < r->classes; j++) row[j + 1] = V(r->confusion[i * r->classes + j]);
+    doc_add_row(d, t, row);
   }
+}
+
+static void tell_result(const vtb_dataset *data, const vtb_eval_result *r, const char *label) {
+  bool images = vtb_dataset_has_images(data);
+  doc *d = doc_new(doc_object(F("images", r->n)));
+  vtb_strbuf text = {0};
   if (r->measures.n) {
-    bool images = vtb_dataset_has_images(d);
-    vtb_strbuf text = {0};
     vtb_strbuf_printf(&text, "%lld %s: loss %.4f", (long long)r->n, images ? "images" : "samples",
                       r->loss);
     cli_put_measures(&text, &r->measures, "");
-    cli_printf(4, "%s (%.0f %s/s)", text.at, r->images_per_second, images ? "img" : "samples");
-    vtb_strbuf_free(&text);
-    return;
+  } else {
+    vtb_strbuf_printf(&text, "%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f",
+                      (long long)r->n, 100 * r->top1, 100 * r->top5, r->loss);
+    doc_put(d->json, F("top1", r->top1), F("top5", r->top5));
   }
-  cli_printf(4, "%lld images: top-1 %.2f %%, top-5 %.2f %%, loss %.4f (%.0f img/s)",
-             (long long)r->n, 100 * r->top1, 100 * r->top5, r->loss, r->images_per_second);
-  for (int i = 0; r->confusion && i < r->classes; i++) {
-    cli_print_name(vtb_dataset_class_name(d, i), 16);
-    for (int j = 0; j < r->classes; j++)
-      printf(" %6lld", (long long)r->confusion[i * r->classes + j]);
-    putchar('\n');
-  }
+  doc_say(d, 4, "%s (%.0f %s/s)", text.at, r->images_per_second,
+          images || !r->measures.n ? "img" : "samples");
+  vtb_strbuf_free(&text);
+  doc_put(d->json, F("loss", r->loss));
+  for (int i = 0; i < r->measures.n; i++)
+    doc_put(d->json, F(r->measures.at[i].name, r->measures.at[i].value));
+  doc_put(d->json, F("seconds", r->seconds), F("images_per_second", r->images_per_second),
+          F("peak_bytes", cli_peak_bytes()), F("split", vtb_dataset_split(data)),
+          K("label", label));
+  if (r->confusion && !r->measures.n) say_confusion(d, data, r);
+  cli_tell(d);
 }
 
 /* One PNG a class, so that `vertebra run` has files to look at. */
@@ -126,8 +128,8 @@ static int scores_of(const vtb_program *p) {
 }
 
 /* What came of it: the results, or why there are none. */
-static vtb_status tell(const char *what, const eval_options *o, const vtb_dataset *d,
-                       const vtb_eval_result *r, const char *label, vtb_error *err) {
+static vtb_status tell(const char *what, const vtb_dataset *d, const vtb_eval_result *r,
+                       const char *label, vtb_error *err) {
   if (r->stopped) return cli_interrupt_say(r->n, vtb_dataset_count(d), "images");
   if (!isfinite(r->loss)) {
     vtb_fail(err, VTB_E_NUMBERS,
@@ -135,7 +137,7 @@ static vtb_status tell(const char *what, const eval_options *o, const vtb_datase
              what);
     return cli_error(err);
   }
-  print_result(o, d, r, label);
+  tell_result(d, r, label);
   return VTB_OK;
 }
 
@@ -199,7 +201,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   if (status == VTB_OK && o->write_images && !vtb_ranks_rank(o->ranks))
     status = write_images(d, o->write_images, &err);
   if (status == VTB_OK)
-    status = tell(what, o, d, &r, cli_inference_meta(&inf, "label"), &err);
+    status = tell(what, d, &r, cli_inference_meta(&inf, "label"), &err);
   else
     cli_error(&err);
   if (status == VTB_OK) cli_data_say_damaged(d);

@@ -5,7 +5,6 @@
 #include "frontend/cli/load/prepare.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/run/run_files.h"
-#include "runtime/base/utf8.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -28,7 +27,7 @@ typedef struct runner {
   const vtb_tensor_info *logits; /* the first output if it is [batch, classes], else NULL */
   char **names;
   int n_names;
-  cJSON *json;
+  doc *told; /* a list of images */
   vtb_weights *kept;
   int64_t top, unread, not_finite; /* images without a result */
   int64_t given_so;                /* of not_finite those whose inputs were not either */
@@ -43,43 +42,11 @@ static bool softmax(const float *x, int n, double *p) {
   return isfinite(sum);
 }
 
-/* A text that may hold anything, as a terminal can take it. */
-static void print_visible(const char *before, const char *text) {
-  vtb_strbuf s = {0};
-  vtb_text_visible(&s, text, strlen(text));
-  cli_progress_clear();
-  printf("%s%s\n", before, vtb_strbuf_text(&s));
-  vtb_strbuf_free(&s);
-}
-
-static void report_class(const runner *r, int class, double p, cJSON *list) {
-  char number[24];
-  snprintf(number, sizeof number, "class %d", class);
-  const char *name = class < r->n_names ? r->names[class] : number;
-  if (list) {
-    cJSON *item = cJSON_CreateObject();
-    cJSON_AddNumberToObject(item, "class", class);
-    cJSON_AddStringToObject(item, "name", name);
-    cJSON_AddNumberToObject(item, "probability", p);
-    cJSON_AddItemToArray(list, item);
-  } else {
-    char before[24];
-    snprintf(before, sizeof before, "  %5.1f %%  ", 100 * p);
-    print_visible(before, name);
-  }
-}
-
 /* An image without a result, and why. */
 static void report_bad(const runner *r, const char *file, const char *why) {
-  if (r->json) {
-    cJSON *entry = cJSON_CreateObject();
-    cJSON_AddStringToObject(entry, "file", file);
-    cJSON_AddStringToObject(entry, "error", why);
-    cJSON_AddItemToArray(r->json, entry);
-    return;
-  }
-  print_visible("", file);
-  print_visible("  not classified: ", why);
+  doc_item(r->told->json, F("file", file), F("error", why));
+  doc_say(r->told, 2, "%s", doc_visible(r->told, file));
+  doc_say(r->told, 4, "  not classified: %s", doc_visible(r->told, why));
 }
 
 /* Of scores that are not finite: not of the model, where it was given such numbers. */
@@ -93,29 +60,30 @@ static void report_not_finite(runner *r, const char *file, int64_t row) {
   report_bad(r, file, why);
 }
 
+static void report_class(const runner *r, int class, double p, cJSON *list) {
+  char number[24];
+  snprintf(number, sizeof number, "class %d", class);
+  const char *name = class < r->n_names ? r->names[class] : number;
+  doc_item(list, F("class", class), F("name", name), F("probability", p));
+  doc_say(r->told, 11, "  %5.1f %%  %s", 100 * p, doc_visible(r->told, name));
+}
+
 static void report_image(runner *r, const char *file, int64_t row, const float *logits,
                          int classes) {
   double *p = vtb_xcalloc((size_t)classes, sizeof *p);
-  cJSON *list = NULL;
-  if (!softmax(logits, classes, p)) {
-    report_not_finite(r, file, row);
-    vtb_free(p);
-    return;
-  }
-  if (r->json) {
-    cJSON *entry = cJSON_CreateObject();
-    cJSON_AddStringToObject(entry, "file", file);
-    list = cJSON_AddArrayToObject(entry, "top");
-    cJSON_AddItemToArray(r->json, entry);
+  if (softmax(logits, classes, p)) {
+    cJSON *list = cJSON_CreateArray();
+    doc_item(r->told->json, F("file", file), F("top", list));
+    doc_say(r->told, 2, "%s", doc_visible(r->told, file));
+    for (int64_t k = 0; k < r->top && k < classes; k++) {
+      int best = 0;
+      for (int i = 1; i < classes; i++)
+        if (p[i] > p[best]) best = i;
+      report_class(r, best, p[best], list);
+      p[best] = -1;
+    }
   } else {
-    print_visible("", file);
-  }
-  for (int64_t k = 0; k < r->top && k < classes; k++) {
-    int best = 0;
-    for (int i = 1; i < classes; i++)
-      if (p[i] > p[best]) best = i;
-    report_class(r, best, p[best], list);
-    p[best] = -1;
+    report_not_finite(r, file, row);
   }
   vtb_free(p);
 }
@@ -190,6 +158,7 @@ static vtb_status run_batch(runner *r, const char *const *names, int64_t from, i
     int classes = (int)r->logits->dim[1];
     report_image(r, names[i], i, logits + i * classes, classes);
   }
+  cli_tell_so_far(r->told);
   return status;
 }
 
@@ -257,7 +226,7 @@ static vtb_status run_images(const char *what, run_options *o, const cli_list *f
       cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, &err);
   find_logits(&r);
   r.names = cli_weights_classes(&r.inf, &r.n_names);
-  r.json = o->model.json ? cJSON_CreateArray() : NULL;
+  r.told = doc_new(cJSON_CreateArray());
   r.kept = o->output ? vtb_need(vtb_weights_new()) : NULL;
   cli_list names = {0};
   vtb_arena arena;
@@ -275,10 +244,10 @@ static vtb_status run_images(const char *what, run_options *o, const cli_list *f
   if (status == VTB_OK && r.kept && r.kept->n)
     status = vtb_safetensors_save(o->output, r.kept, &err);
   if (status == VTB_OK) status = judge(&r, what, names.n, &err);
-  if (r.json && (status == VTB_OK || r.unread || r.not_finite))
-    cli_print_json(r.json);
+  if (status == VTB_OK || r.unread || r.not_finite)
+    cli_tell(r.told);
   else
-    cJSON_Delete(r.json);
+    doc_free(r.told);
   if (status != VTB_OK && !told) cli_error(&err);
   for (int i = 0; i < r.n_names; i++) vtb_free(r.names[i]);
   vtb_free(r.names);

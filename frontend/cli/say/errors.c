@@ -34,28 +34,35 @@ static void write_json(cJSON *json) {
 
 void cli_print_json(cJSON *json) { collect(&output.documents, json); }
 
-static void tell(doc *d, vtb_strbuf *text) {
-  if (cli_json()) {
-    cli_print_json(d->json);
-    d->json = NULL;
-  } else {
-    cli_progress_clear();
-    fputs(vtb_strbuf_text(text), stdout);
-  }
+static void print(vtb_strbuf *text) {
+  cli_progress_clear();
+  fputs(vtb_strbuf_text(text), stdout);
   vtb_strbuf_free(text);
-  doc_free(d);
+}
+
+void cli_tell_so_far(doc *d) {
+  vtb_strbuf text = {0};
+  if (!cli_json()) doc_put_text(d, cli_columns(stdout), &text);
+  print(&text);
+  fflush(stdout);
+  d->parts.n = 0;
 }
 
 void cli_tell(doc *d) {
-  vtb_strbuf text = {0};
-  doc_put_text(d, cli_columns(stdout), &text);
-  tell(d, &text);
+  cli_tell_so_far(d);
+  if (cli_json()) {
+    cli_print_json(d->json);
+    d->json = NULL;
+  }
+  doc_free(d);
 }
 
 void cli_tell_markdown(doc *d) {
   vtb_strbuf text = {0};
-  doc_put_markdown(d, &text);
-  tell(d, &text);
+  if (!cli_json()) doc_put_markdown(d, &text);
+  print(&text);
+  d->parts.n = 0;
+  cli_tell(d);
 }
 
 void cli_note_json(const char *name, cJSON *json) {

@@ -85,14 +85,6 @@ void cli_printf(int indent, const char *fmt, ...) {
   vtb_free(text);
 }
 
-void cli_print_name(const char *name, int columns) {
-  vtb_strbuf visible = {0};
-  vtb_text_visible(&visible, name, strlen(name));
-  int width = vtb_text_columns(vtb_strbuf_text(&visible), visible.n);
-  printf("%s%*s", vtb_strbuf_text(&visible), width < columns ? columns - width : 0, "");
-  vtb_strbuf_free(&visible);
-}
-
 /* 6391528 -> 6,391,528 */
 const char *cli_grouped(int64_t n, char *buf, size_t size) {
   char digits[32];

@@ -119,16 +119,11 @@ void train_recall(const run_folder *f, const vtb_measured_list *declared, vtb_tr
   run_log_free(&log);
 }
 
-static void add_number(cJSON *j, const char *name, bool known, double value) {
-  if (known && isfinite(value))
-    cJSON_AddNumberToObject(j, name, value);
-  else
-    cJSON_AddNullToObject(j, name);
-}
+static double known(bool is, double value) { return is ? value : (double)NAN; }
 
-static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l, bool known) {
-  cJSON *object = l->n && known ? cJSON_AddObjectToObject(j, name) : NULL;
-  for (int i = 0; object && i < l->n; i++) add_number(object, l->at[i].name, true, l->at[i].value);
+static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l, bool are_known) {
+  cJSON *object = l->n && are_known ? cJSON_AddObjectToObject(j, name) : NULL;
+  for (int i = 0; object && i < l->n; i++) doc_put(object, F(l->at[i].name, l->at[i].value));
 }
 
 /* The evaluation of an epoch's event by what its run is compared by; NaN: there was none. */
@@ -138,24 +133,6 @@ static double score_of(const cJSON *e, const char **name) {
   if (!*name) *name = "top1";
   snprintf(key, sizeof key, "eval_%s", *name);
   return run_event_number(e, key);
-}
-
-static cJSON *curve_point(const cJSON *e, double score) {
-  cJSON *point = cJSON_CreateObject();
-  add_number(point, "epoch", true, run_event_number(e, "epoch"));
-  add_number(point, "step", true, run_event_number(e, "step"));
-  add_number(point, "seconds", true, run_event_number(e, "seconds"));
-  add_number(point, "loss", true, run_event_number(e, "loss"));
-  add_number(point, "eval", true, score);
-  return point;
-}
-
-static cJSON *window_point(const cJSON *e) {
-  cJSON *point = cJSON_CreateObject();
-  add_number(point, "step", true, run_event_number(e, "step"));
-  add_number(point, "epoch", true, run_event_number(e, "epoch"));
-  add_number(point, "loss", true, run_event_number(e, "loss"));
-  return point;
 }
 
 /* Of the whole run, also before it was resumed: a point an epoch, the best of them, and the loss of
@@ -170,64 +147,46 @@ static void add_history(cJSON *j, const run_folder *f) {
   cJSON *curve = cJSON_CreateArray(), *windows = cJSON_CreateArray();
   for (size_t i = 0; i < log.events.n; i++) {
     const cJSON *e = log.events.at[i];
-    if (run_event_is(e, "window")) cJSON_AddItemToArray(windows, window_point(e));
+    double step = run_event_number(e, "step"), epoch = run_event_number(e, "epoch"),
+           loss = run_event_number(e, "loss");
+    if (run_event_is(e, "window"))
+      doc_item(windows, F("step", step), F("epoch", epoch), F("loss", loss));
     if (!run_event_is(e, "epoch") && !run_event_is(e, "eval")) continue;
     double score = score_of(e, &name);
     lower = vtb_streq(run_event_text(e, "better"), "lower");
     if (!isnan(score) && (isnan(best) || (lower ? score < best : score > best)))
       best = score, at = e;
-    cJSON_AddItemToArray(curve, curve_point(e, score));
+    doc_item(curve, F("epoch", epoch), F("step", step),
+             F("seconds", run_event_number(e, "seconds")), F("loss", loss), F("eval", score));
   }
-  cJSON_AddStringToObject(j, "score", name);
-  cJSON_AddStringToObject(j, "better", lower ? "lower" : "higher");
-  add_number(j, "best", true, best);
-  add_number(j, "best_epoch", at != NULL, run_event_number(at, "epoch"));
-  cJSON_AddItemToObject(j, "curve", curve);
-  cJSON_AddItemToObject(j, "windows", windows);
+  doc_put(j, F("score", name), F("better", lower ? "lower" : "higher"), F("best", best),
+          F("best_epoch", known(at != NULL, run_event_number(at, "epoch"))), F("curve", curve),
+          F("windows", windows));
   run_log_free(&log);
 }
 
-static void report_json(const train_options *t, const train_outcome *o) {
+static void add_results(cJSON *j, const train_options *t, const train_outcome *o) {
   const vtb_train_result *r = &o->result;
-  cJSON *j = cJSON_CreateObject();
-  cJSON_AddNumberToObject(j, "steps", (double)r->steps);
-  cJSON_AddNumberToObject(j, "updates", (double)r->updates);
-  cJSON_AddNumberToObject(j, "epochs", (double)r->epochs);
-  cJSON_AddBoolToObject(j, "finished", r->finished);
-  cJSON_AddBoolToObject(j, "finished_before", o->over_already);
-  cJSON_AddBoolToObject(j, "stopped", o->stopped);
-  add_number(j, "loss", r->trained, r->loss);
-  if (!r->train.n) {
-    add_number(j, "eval_top1", r->evaluated, r->eval_top1);
-    add_number(j, "eval_top5", r->evaluated, r->eval_top5);
-  }
+  const run_folder *f = o->folder;
+  doc_put(j, F("steps", r->steps), F("updates", r->updates), F("epochs", r->epochs),
+          F("finished", r->finished), F("finished_before", o->over_already),
+          F("stopped", o->stopped), F("loss", known(r->trained, r->loss)));
+  if (!r->train.n)
+    doc_put(j, F("eval_top1", known(r->evaluated, r->eval_top1)),
+            F("eval_top5", known(r->evaluated, r->eval_top5)));
   add_measures(j, "train", &r->train, r->trained);
-  if (r->train.n) add_number(j, "eval_loss", r->evaluated, r->eval_loss);
+  if (r->train.n) doc_put(j, F("eval_loss", known(r->evaluated, r->eval_loss)));
   add_measures(j, "eval", &r->eval, r->evaluated);
-  cJSON_AddNumberToObject(j, "skipped", (double)r->skipped);
-  cJSON_AddNumberToObject(j, "seconds", r->seconds);
-  add_number(j, "images_per_second", r->updates > 0, r->images_per_second);
-  if (r->ranks > 1) {
-    cJSON_AddNumberToObject(j, "ranks", r->ranks);
-    cJSON_AddNumberToObject(j, "waited", r->waited);
-    cJSON_AddNumberToObject(j, "slowest_rank", r->slowest);
-  }
-  cJSON_AddStringToObject(j, "folder", o->folder->path);
-  if (o->has_weights)
-    cJSON_AddStringToObject(j, "weights", o->folder->weights);
-  else
-    cJSON_AddNullToObject(j, "weights");
-  if (vtb_path_exists(o->folder->best))
-    cJSON_AddStringToObject(j, "best_weights", o->folder->best);
-  else
-    cJSON_AddNullToObject(j, "best_weights");
-  cJSON_AddStringToObject(j, "label", t->run_label ? t->run_label : "");
-  cJSON_AddNumberToObject(j, "seed", (double)t->train.seed);
-  cJSON_AddStringToObject(j, "split",
-                          t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "");
-  cJSON_AddNumberToObject(j, "peak_bytes", (double)cli_peak_bytes());
-  add_history(j, o->folder);
-  cli_print_json(j);
+  doc_put(j, F("skipped", r->skipped), F("seconds", r->seconds),
+          F("images_per_second", known(r->updates > 0, r->images_per_second)));
+  if (r->ranks > 1)
+    doc_put(j, F("ranks", r->ranks), F("waited", r->waited), F("slowest_rank", r->slowest));
+  doc_put(j, F("folder", f->path), F("weights", o->has_weights ? f->weights : NULL),
+          F("best_weights", vtb_path_exists(f->best) ? f->best : NULL),
+          F("label", t->run_label ? t->run_label : ""), F("seed", t->train.seed),
+          F("split", t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : ""),
+          F("peak_bytes", cli_peak_bytes()));
+  add_history(j, f);
 }
 
 static void put_evaluation(vtb_strbuf *out, const vtb_train_result *r, const char *split) {
@@ -249,7 +208,7 @@ static const char *ending(const train_outcome *o) {
   return o->result.steps ? " (stopped early; --resume continues)" : "";
 }
 
-static void report_text(const train_options *t, const train_outcome *o) {
+static void say_results(doc *d, const train_options *t, const train_outcome *o) {
   const vtb_train_result *r = &o->result;
   vtb_strbuf text = {0};
   if (o->over_already)
@@ -265,22 +224,23 @@ static void report_text(const train_options *t, const train_outcome *o) {
   if (r->trained) vtb_strbuf_printf(&text, ", loss %.4f", r->loss);
   vtb_strbuf_puts(&text, ", ");
   put_evaluation(&text, r, t->train.eval_set ? vtb_dataset_split(t->train.eval_set) : "val");
-  cli_printf(4, "%s%s", text.at, ending(o));
+  doc_say(d, 4, "%s%s", text.at, ending(o));
   vtb_strbuf_free(&text);
   if (o->has_weights)
-    printf("weights: %s\n", o->folder->weights);
+    doc_say(d, 4, "weights: %s", o->folder->weights);
   else
-    puts("no weights are written: no update was made");
+    doc_say(d, 4, "no weights are written: no update was made");
   if (o->has_weights && vtb_path_exists(o->folder->best))
-    printf("best in evaluation: %s\n", o->folder->best);
+    doc_say(d, 4, "best in evaluation: %s", o->folder->best);
   if (r->skipped)
-    printf("%lld batches were skipped, whose gradients overflowed at the loss scale of the time\n",
-           (long long)r->skipped);
+    doc_say(d, 4,
+            "%lld batches were skipped, whose gradients overflowed at the loss scale of the time",
+            (long long)r->skipped);
 }
 
 void train_report(const train_options *o, const train_outcome *r) {
-  if (o->model.json)
-    report_json(o, r);
-  else
-    report_text(o, r);
+  doc *d = doc_new(cJSON_CreateObject());
+  add_results(d->json, o, r);
+  say_results(d, o, r);
+  cli_tell(d);
 }

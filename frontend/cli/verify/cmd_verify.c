@@ -13,23 +13,21 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   static const verify_mode as_written = {NULL, 0};
   const verify_mode *modes = o->all_modes ? every_mode : &as_written;
   size_t n_modes = o->all_modes ? sizeof every_mode / sizeof *every_mode : 1;
-  cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
+  doc *d = doc_new(cJSON_CreateArray());
   vtb_status worst = VTB_OK;
   int runs = 0, failed = 0;
   for (size_t i = 0; i < cases->n; i++)
     for (const vtb_target *t = NULL; (t = cli_next_target(o->target, t));) {
       bool scans = true;
       for (size_t m = 0; m < n_modes && scans; m++) {
-        vtb_status s = verify_case(cases->at[i], &modes[m], t, o, json, &scans);
+        vtb_status s = verify_case(cases->at[i], &modes[m], t, o, d, &scans);
         runs++;
         failed += s != VTB_OK;
         if (s != VTB_OK && (worst == VTB_OK || worst == VTB_E_NUMBERS)) worst = s;
       }
     }
-  if (json)
-    cli_print_json(json);
-  else
-    printf("%d runs of %zu cases, %d failed\n", runs, cases->n, failed);
+  doc_say(d, 2, "%d runs of %zu cases, %d failed", runs, cases->n, failed);
+  cli_tell(d);
   return worst;
 }
 

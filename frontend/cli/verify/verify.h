@@ -21,10 +21,10 @@ typedef struct verify_mode {
   int64_t chunk;
 } verify_mode;
 
-/* VTB_OK, VTB_E_NUMBERS, or what kept the case from running. Adds a record to `json` if not NULL.
+/* VTB_OK, VTB_E_NUMBERS, or what kept the case from running. Tells d of it, a list.
  * *scans: whether the entry has a recurrence, whose modes differ. */
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
-                       const verify_options *o, cJSON *json, bool *scans);
+                       const verify_options *o, doc *d, bool *scans);
 /* A case as something to compile: its entry at graph level, with its gradient if the case knows
  * any; *batch: what the case's tensors have. On failure too vtb_compilation_free() frees. */
 VTB_MUST_USE vtb_status verify_case_model(const char *path, const vtb_compile_options *o,

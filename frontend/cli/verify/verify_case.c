@@ -217,33 +217,19 @@ typedef struct tally {
   char worst_name[256];
 } tally;
 
-static void record_json(cJSON *json, const char *name, const verify_judged *v) {
-  cJSON *t = cJSON_CreateObject();
-  cJSON_AddStringToObject(t, "name", name);
-  cJSON_AddNumberToObject(t, "max_abs", v->j.d.max_abs);
-  cJSON_AddNumberToObject(t, "relative", v->j.d.relative);
-  cJSON_AddNumberToObject(t, "bound", v->j.bound);
-  cJSON_AddNumberToObject(t, "cosine", v->j.cosine);
-  cJSON_AddNumberToObject(t, "norm", v->j.norm);
-  cJSON_AddBoolToObject(t, "ok", v->verdict != VERIFY_FAIL);
-  cJSON_AddStringToObject(t, "verdict", verify_verdicts[v->verdict]);
-  cJSON_AddStringToObject(t, "why", v->j.why);
-  cJSON_AddItemToArray(cJSON_GetObjectItem(json, "tensors"), t);
-}
-
-static void record_text(const char *name, const verify_judged *v) {
-  const cli_difference *d = &v->j.d;
+static void say_tensor(doc *d, const char *name, const verify_judged *v) {
+  const cli_difference *of = &v->j.d;
   char place[96] = "";
-  if (v->verdict == VERIFY_FAIL && !isfinite(d->got) && !isfinite(d->want))
-    snprintf(place, sizeof place, "  at %lld: both not finite", (long long)d->index);
+  if (v->verdict == VERIFY_FAIL && !isfinite(of->got) && !isfinite(of->want))
+    snprintf(place, sizeof place, "  at %lld: both not finite", (long long)of->index);
   else if (v->verdict == VERIFY_FAIL)
-    snprintf(place, sizeof place, "  at %lld: %.9g, want %.9g", (long long)d->index, d->got,
-             d->want);
-  cli_printf(7, "  %-4s %-58s abs %.2e rel %.2e bound %.2e%s%s%s", verify_verdicts[v->verdict],
-             name, d->max_abs, d->relative, v->j.bound, *v->j.why ? "  " : "", v->j.why, place);
+    snprintf(place, sizeof place, "  at %lld: %.9g, want %.9g", (long long)of->index, of->got,
+             of->want);
+  doc_say(d, 7, "  %-4s %-58s abs %.2e rel %.2e bound %.2e%s%s%s", verify_verdicts[v->verdict],
+          name, of->max_abs, of->relative, v->j.bound, *v->j.why ? "  " : "", v->j.why, place);
 }
 
-static void record(tally *all, cJSON *json, const verify_options *o, const char *name,
+static void record(tally *all, doc *d, cJSON *tensors, const verify_options *o, const char *name,
                    const verify_judged *v) {
   all->compared++;
   all->failed += v->verdict == VERIFY_FAIL;
@@ -253,15 +239,16 @@ static void record(tally *all, cJSON *json, const verify_options *o, const char 
     all->bound = v->j.bound;
     snprintf(all->worst_name, sizeof all->worst_name, "%s", name);
   }
-  if (json)
-    record_json(json, name, v);
-  else if (v->verdict != VERIFY_OK || o->verbose)
-    record_text(name, v);
+  doc_item(tensors, F("name", name), F("max_abs", v->j.d.max_abs), F("relative", v->j.d.relative),
+           F("bound", v->j.bound), F("cosine", v->j.cosine), F("norm", v->j.norm),
+           F("ok", (bool)(v->verdict != VERIFY_FAIL)), F("verdict", verify_verdicts[v->verdict]),
+           F("why", v->j.why));
+  if (v->verdict != VERIFY_OK || o->verbose) say_tensor(d, name, v);
 }
 
 static vtb_status compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results,
-                              bool grads, const verify_options *o, verify_noise *noise, cJSON *json,
-                              tally *all) {
+                              bool grads, const verify_options *o, verify_noise *noise, doc *d,
+                              cJSON *tensors, tally *all) {
   vtb_strbuf buf = {0};
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < c->w->n && status == VTB_OK; i++) {
@@ -274,15 +261,15 @@ static vtb_status compare_all(const case_file *c, const vtb_func *f, const vtb_w
       bool wanted = !vtb_starts_with(want->name, "inter/"); /* those only help to find a mistake */
       all->missing += wanted;
       all->untapped += !wanted;
-      if (!json && (wanted || o->verbose))
-        printf("  MISS %s: the model does not produce it\n", want->name);
+      if (wanted || o->verbose)
+        doc_say(d, 7, "  MISS %s: the model does not produce it", want->name);
       continue;
     }
     double tol = is_grad ? o->grad_tol : o->tol;
     verify_judged v;
     status = verify_judge(noise, name, got, want, tol,
                           is_grad ? 1e-3 * tol * block_scale(c, want) : 0, &v);
-    if (status == VTB_OK) record(all, json, o, want->name, &v);
+    if (status == VTB_OK) record(all, d, tensors, o, want->name, &v);
   }
   vtb_strbuf_free(&buf);
   return status;
@@ -346,7 +333,7 @@ vtb_status verify_case_model(const char *path, const vtb_compile_options *o, vtb
 }
 
 static vtb_status run_case(case_file *c, const vtb_compile_options *with, const vtb_target *target,
-                           const verify_options *o, cJSON *json, tally *all) {
+                           const verify_options *o, doc *d, cJSON *tensors, tally *all) {
   vtb_compilation model = {0};
   vtb_weights *results = NULL;
   bool grads = !o->no_grad && knows_gradients(c);
@@ -358,8 +345,8 @@ static vtb_status run_case(case_file *c, const vtb_compile_options *with, const 
   if (status == VTB_OK) {
     verify_noise noise = {
         .c = &model, .target = target, .args = c->w, .precision = o->precision, .given = o->given};
-    status = compare_all(c, vtb_module_find(model.module, model.func), results, grads, o, &noise,
-                         json, all);
+    status = compare_all(c, vtb_module_find(model.module, model.func), results, grads, o, &noise, d,
+                         tensors, all);
     verify_noise_free(&noise);
     if (status == VTB_OK && (all->failed || all->missing)) status = VTB_E_NUMBERS;
   }
@@ -369,7 +356,7 @@ static vtb_status run_case(case_file *c, const vtb_compile_options *with, const 
 }
 
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
-                       const verify_options *o, cJSON *json, bool *scans) {
+                       const verify_options *o, doc *d, bool *scans) {
   case_file c;
   vtb_error *err = &o->model.report->error;
   tally all = {0};
@@ -380,31 +367,26 @@ vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_targ
   snprintf(label, sizeof label, "%s%s%s", target->name, mo.mode ? " " : "", mo.mode ? mo.mode : "");
   if (mo.chunk)
     snprintf(label + strlen(label), sizeof label - strlen(label), "(%lld)", (long long)mo.chunk);
-  cJSON *entry = json ? cJSON_CreateObject() : NULL;
-  if (json) {
-    cJSON_AddStringToObject(entry, "case", path);
-    cJSON_AddStringToObject(entry, "run", label);
-    cJSON_AddArrayToObject(entry, "tensors");
-    cJSON_AddItemToArray(json, entry);
-  }
+  cJSON *tensors = cJSON_CreateArray(),
+        *entry = doc_item(d->json, F("case", path), F("run", (const char *)label),
+                          F("tensors", tensors));
   vtb_status status = case_load(path, &c, err);
-  if (status == VTB_OK) status = run_case(&c, &mo, target, o, entry, &all);
+  if (status == VTB_OK) status = run_case(&c, &mo, target, o, d, tensors, &all);
   *scans = all.scans;
-  if (json) {
-    cJSON_AddNumberToObject(entry, "status", (double)status);
-    cJSON_AddStringToObject(entry, "error", err->text);
-  } else if (status == VTB_OK || status == VTB_E_NUMBERS) {
+  doc_put(entry, F("status", (int)status), F("error", (const char *)err->text));
+  if (status == VTB_OK || status == VTB_E_NUMBERS) {
     const char *slash = strrchr(path, '/');
     char also[112] = "";
     size_t n = 0;
     if (all.ill) n = (size_t)snprintf(also, sizeof also, ", %d ill-conditioned", all.ill);
     if (all.untapped)
       snprintf(also + n, sizeof also - n, ", %d intermediates not tapped", all.untapped);
-    cli_printf(5, "%-4s %-44s %-20s %3d tensors, worst %.1e, bound %.1e (%s)%s",
-               status ? "FAIL" : "ok", slash ? slash + 1 : path, label, all.compared, all.worst,
-               all.bound, all.worst_name, also);
+    doc_say(d, 5, "%-4s %-44s %-20s %3d tensors, worst %.1e, bound %.1e (%s)%s",
+            status ? "FAIL" : "ok", slash ? slash + 1 : path, label, all.compared, all.worst,
+            all.bound, all.worst_name, also);
   }
-  cli_report(&o->model, json || status == VTB_E_NUMBERS ? VTB_OK : status);
+  cli_tell_so_far(d);
+  cli_report(&o->model, o->model.json || status == VTB_E_NUMBERS ? VTB_OK : status);
   case_free(&c);
   return status;
 }

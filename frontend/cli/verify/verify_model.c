@@ -235,51 +235,42 @@ static vtb_status compare_run(const verify_options *o, verify_noise *noise,
 }
 
 static void add_worst(cJSON *run, const char *what, const nearest *w) {
-  if (!w->name) return;
-  cJSON *t = cJSON_AddObjectToObject(run, what);
-  cJSON_AddStringToObject(t, "name", w->name);
-  cJSON_AddNumberToObject(t, "relative", w->v.j.d.relative);
-  cJSON_AddNumberToObject(t, "bound", w->v.j.bound);
-  cJSON_AddNumberToObject(t, "cosine", w->v.j.cosine);
-  cJSON_AddNumberToObject(t, "norm", w->v.j.norm);
-  cJSON_AddStringToObject(t, "verdict", verify_verdicts[w->v.verdict]);
-  cJSON_AddStringToObject(t, "why", w->v.j.why);
+  const verify_judged *v = &w->v;
+  if (w->name)
+    doc_put(run, F(what, doc_object(F("name", w->name), F("relative", v->j.d.relative),
+                                    F("bound", v->j.bound), F("cosine", v->j.cosine),
+                                    F("norm", v->j.norm), F("verdict", verify_verdicts[v->verdict]),
+                                    F("why", v->j.why))));
 }
 
-static void say_why(const nearest *w) {
+static void say_why(doc *d, const nearest *w) {
   if (!w->name || w->v.verdict == VERIFY_OK) return;
-  cli_printf(4, "  %s %s: %s", verify_verdicts[w->v.verdict], w->name, w->v.j.why);
+  doc_say(d, 4, "  %s %s: %s", verify_verdicts[w->v.verdict], w->name, w->v.j.why);
   if (w->v.verdict == VERIFY_ILL_CONDITIONED)
-    puts("    the interpreter, rounding to as many digits, is off by as much");
+    doc_say(d, 4, "    the interpreter, rounding to as many digits, is off by as much");
 }
 
-static void record_run(const char *label, const vtb_target *target, const outcome *r, cJSON *json) {
-  if (json) {
-    cJSON *run = cJSON_CreateObject();
-    cJSON_AddStringToObject(run, "mode", label);
-    cJSON_AddStringToObject(run, "target", target->name);
-    cJSON_AddNumberToObject(run, "output", r->out.v.j.d.relative);
-    cJSON_AddNumberToObject(run, "gradient", r->grad.v.j.d.relative);
-    add_worst(run, "worst_output", &r->out);
-    add_worst(run, "worst_gradient", &r->grad);
-    cJSON_AddBoolToObject(run, "ok", r->verdict != VERIFY_FAIL);
-    cJSON_AddStringToObject(run, "verdict", verify_verdicts[r->verdict]);
-    cJSON_AddItemToArray(json, run);
-    return;
-  }
+static void record_run(const char *label, const vtb_target *target, const outcome *r, doc *d) {
   char gradients[300] = "";
+  cJSON *run = doc_item(d->json, F("mode", label), F("target", target->name),
+                        F("output", r->out.v.j.d.relative), F("gradient", r->grad.v.j.d.relative));
+  add_worst(run, "worst_output", &r->out);
+  add_worst(run, "worst_gradient", &r->grad);
+  doc_put(run, F("ok", (bool)(r->verdict != VERIFY_FAIL)),
+          F("verdict", verify_verdicts[r->verdict]));
   if (r->grad.name)
     snprintf(gradients, sizeof gradients, "  gradients %.1e, bound %.1e (%s)",
              r->grad.v.j.d.relative, r->grad.v.j.bound, r->grad.name);
-  cli_printf(5, "%-4s %-7s %-16s outputs %.1e, bound %.1e%s", verify_verdicts[r->verdict],
-             target->name, label, r->out.v.j.d.relative, r->out.v.j.bound, gradients);
-  say_why(&r->out);
-  say_why(&r->grad);
+  doc_say(d, 5, "%-4s %-7s %-16s outputs %.1e, bound %.1e%s", verify_verdicts[r->verdict],
+          target->name, label, r->out.v.j.d.relative, r->out.v.j.bound, gradients);
+  say_why(d, &r->out);
+  say_why(d, &r->grad);
+  cli_tell_so_far(d);
 }
 
 static vtb_status one_run(const char *what, const verify_options *o, const verify_mode *mode,
                           const char *label, const vtb_target *target, const vtb_weights *args,
-                          const vtb_weights *reference, cJSON *json) {
+                          const vtb_weights *reference, doc *d) {
   vtb_compilation c;
   vtb_weights *results = NULL;
   outcome r;
@@ -291,10 +282,10 @@ static vtb_status one_run(const char *what, const verify_options *o, const verif
   if (status == VTB_OK) status = compare_run(o, &noise, results, reference, &r);
   cli_report(&o->model, status);
   if (status == VTB_OK) {
-    record_run(label, target, &r, json);
+    record_run(label, target, &r, d);
     locate l = {target, o, r.not_finite, o->tol};
     bool failed = r.verdict == VERIFY_FAIL;
-    if (failed && !target->in_double && !json && !find_first(&l, &c, args))
+    if (failed && !target->in_double && !o->model.json && !find_first(&l, &c, args))
       puts("  no single op departs: the error builds up");
     if (failed) status = VTB_E_NUMBERS;
     fflush(stdout);
@@ -383,7 +374,7 @@ static char *label_of(const program *list, size_t n, size_t first) {
 /* Every program that the modes come to, once. */
 static vtb_status verify_programs(const char *what, const verify_options *o, program *list,
                                   size_t n, const vtb_target *target, const vtb_weights *args,
-                                  const vtb_weights *reference, cJSON *json) {
+                                  const vtb_weights *reference, doc *d) {
   vtb_status worst = VTB_OK;
   for (size_t i = 0; i < n && worst == VTB_OK; i++) worst = identify(what, o, target, &list[i]);
   if (worst != VTB_OK) return worst;
@@ -392,7 +383,7 @@ static vtb_status verify_programs(const char *what, const verify_options *o, pro
     for (size_t k = 0; k < i; k++) said |= list[k].text == list[i].text;
     if (said) continue;
     char *label = label_of(list, n, i);
-    vtb_status s = one_run(what, o, &list[i].mode, label, target, args, reference, json);
+    vtb_status s = one_run(what, o, &list[i].mode, label, target, args, reference, d);
     vtb_free(label);
     if (s != VTB_OK && worst == VTB_OK) worst = s;
   }
@@ -449,7 +440,7 @@ vtb_status verify_model(const char *what, const verify_options *o) {
                                {"chunkwise", 7}, {"chunkwise", 64}, {"chunkwise", length + 1},
                                {"auto", 0}};
   const char *only = o->model.compile.mode;
-  cJSON *json = o->model.json ? cJSON_CreateArray() : NULL;
+  doc *d = doc_new(cJSON_CreateArray());
   vtb_status worst = status;
   const vtb_target *t = status == VTB_OK ? cli_next_target(o->target, NULL) : NULL;
   for (; t; t = cli_next_target(o->target, t)) {
@@ -464,10 +455,10 @@ vtb_status verify_model(const char *what, const verify_options *o) {
       if (!scans && n > 0) continue; /* no mode changes anything */
       list[n++] = (program){.mode = modes[m]};
     }
-    vtb_status s = verify_programs(what, o, list, n, t, args, reference, json);
+    vtb_status s = verify_programs(what, o, list, n, t, args, reference, d);
     if (s != VTB_OK && worst == VTB_OK) worst = s;
   }
-  if (json) cli_print_json(json);
+  cli_tell(d);
   vtb_weights_free(args);
   vtb_weights_free(reference);
   return worst;
