@@ -140,6 +140,9 @@ typedef enum vtb_func_kind {
 
 struct vtb_func {
   const char *name; /* without '@' */
+  /* What it is an instance of, "vil_block" of vil_block_1, and what was made of that,
+   * "vil_block_fwd": the name without what makes it unique. No part of the text. */
+  const char *declared;
   vtb_func_kind kind;
   int n_args, n_returns;
   vtb_value **args;
@@ -174,6 +177,8 @@ void vtb_module_free(vtb_module *m);
 vtb_module *vtb_module_clone(const vtb_module *m);
 /* The name is made unique by a suffix if taken. */
 vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_span span);
+/* A plain function made of f, "NAME_suffix". */
+vtb_func *vtb_func_made_of(const vtb_func *f, const char *suffix);
 vtb_func *vtb_module_find(const vtb_module *m, const char *name);
 void vtb_module_remove(vtb_module *m, vtb_func *f);
 vtb_value *vtb_func_add_arg(vtb_func *f, const char *name,

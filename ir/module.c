@@ -118,6 +118,7 @@ static const char *func_name(vtb_module *m, const char *hint) {
 vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_span span) {
   vtb_func *f = VTB_NEW(&m->arena, vtb_func);
   f->name = func_name(m, name);
+  f->declared = vtb_intern(m, name);
   f->kind = kind;
   f->span = span;
   f->module = m;
@@ -128,6 +129,14 @@ vtb_func *vtb_func_new(vtb_module *m, const char *name, vtb_func_kind kind, vtb_
   m->last = f;
   vtb_map_set(&((vtb__module *)m)->functions, f->name, f);
   return f;
+}
+
+vtb_func *vtb_func_made_of(const vtb_func *f, const char *suffix) {
+  vtb_module *m = f->module;
+  const char *name = vtb_arena_printf(&m->scratch, "%s_%s", f->name, suffix);
+  vtb_func *made = vtb_func_new(m, name, VTB_FUNC_PLAIN, f->span);
+  made->declared = vtb_arena_printf(&m->arena, "%s_%s", f->declared, suffix);
+  return made;
 }
 
 vtb_func *vtb_module_find(const vtb_module *m, const char *name) {
@@ -232,6 +241,7 @@ static const char *intern_or_null(vtb_module *m, const char *s) {
 
 static vtb_func *copy_shell(vtb_func *f, vtb_module *into, const char *name) {
   vtb_func *copy = vtb_func_new(into, name, f->kind, f->span);
+  copy->declared = vtb_intern(into, f->declared);
   for (int i = 0; i < f->n_args; i++) {
     vtb_func_add_arg(copy, f->args[i]->name, f->args[i]->type);
     vtb_arg_info info = f->arg_info[i];

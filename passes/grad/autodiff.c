@@ -215,8 +215,7 @@ void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
 
 static vtb__gradient joint_new(vtb__ad *ad, const vtb__ad_func *fi, const char *suffix) {
   vtb__gradient g = {.ad = ad};
-  const char *name = vtb__text(ad, "%s_%s", fi->func->name, suffix);
-  g.joint = vtb_func_new(ad->module, name, VTB_FUNC_PLAIN, fi->func->span);
+  g.joint = vtb_func_made_of(fi->func, suffix);
   g.b = (vtb_builder){.module = ad->module, .func = g.joint};
   return g;
 }

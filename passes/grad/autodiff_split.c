@@ -168,9 +168,7 @@ static void choose_saved(split *s) {
 
 static void begin(split *s, const char *suffix) {
   s->map = VTB_SCRATCH(s->joint, vtb_value *, s->joint->n_values);
-  const char *name = vtb__text(s->ad, "%s_%s", s->fi->func->name, suffix);
-  vtb_func *f = vtb_func_new(s->ad->module, name, VTB_FUNC_PLAIN, s->fi->func->span);
-  s->b = (vtb_builder){.module = s->ad->module, .func = f};
+  s->b = (vtb_builder){.module = s->ad->module, .func = vtb_func_made_of(s->fi->func, suffix)};
 }
 
 static vtb_value *add_arg(split *s, const vtb_value *v, const vtb_arg_info *info) {

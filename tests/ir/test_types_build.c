@@ -276,6 +276,21 @@ TEST(counts_that_no_number_holds_are_the_largest) {
   CHECK(vtb_type_count(&t) == INT64_C(1) << 62 && vtb_type_bytes(&t) == INT64_MAX);
 }
 
+TEST(functions_know_what_they_are_instances_of) {
+  vtb_module *m = vtb_module_new("m");
+  vtb_func_new(m, "block", VTB_FUNC_PLAIN, VTB_NO_SPAN);
+  vtb_func *second = vtb_func_new(m, "block", VTB_FUNC_PLAIN, VTB_NO_SPAN);
+  CHECK_STR(second->name, "block_1");
+  CHECK_STR(second->declared, "block");
+  vtb_func *made = vtb_func_made_of(second, "fwd");
+  CHECK_STR(made->name, "block_1_fwd");
+  CHECK_STR(made->declared, "block_fwd");
+  vtb_module *copy = vtb_module_clone(m);
+  CHECK_STR(vtb_module_find(copy, "block_1_fwd")->declared, "block_fwd");
+  vtb_module_free(copy);
+  vtb_module_free(m);
+}
+
 int main(void) {
   RUN(counts_that_no_number_holds_are_the_largest);
   RUN(broadcast_aligns_at_the_last_axis);
@@ -288,5 +303,6 @@ int main(void) {
   RUN(rewriting_keeps_lists_whole);
   RUN(costs_count_multiply_and_add);
   RUN(papers_count_multiply_adds_and_mixers_apart);
+  RUN(functions_know_what_they_are_instances_of);
   return test_done();
 }

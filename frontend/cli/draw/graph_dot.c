@@ -394,12 +394,10 @@ void graph_dot(const vtb_func *entry, const graph_options *o, vtb_strbuf *out) {
   put_head(&head, o->title, -1, entry, 1);
   put_part(&w, entry, -1, &head);
   for (size_t i = 0; i < w.panels.n; i++) {
-    vtb_strbuf name = {0};
     head.n = 0;
-    graph_block_name(w.panels.at[i].func, &name);
-    put_head(&head, name.at, (int)i, w.panels.at[i].func, w.panels.at[i].calls);
+    put_head(&head, w.panels.at[i].func->declared, (int)i, w.panels.at[i].func,
+             w.panels.at[i].calls);
     put_part(&w, w.panels.at[i].func, (int)i, &head);
-    vtb_strbuf_free(&name);
   }
   put_legend(&w);
   vtb_strbuf_puts(out, "}\n");

@@ -24,7 +24,7 @@ static void sign(const vtb_func *f, vtb_strbuf *out) {
 }
 
 void graph_block_kind(const vtb_func *f, vtb_strbuf *out) {
-  graph_block_name(f, out);
+  vtb_strbuf_puts(out, f->declared);
   for (const vtb_inst *i = f->first; i; i = i->next) {
     if (vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE) continue;
     vtb_strbuf_printf(out, " %s", vtb_op_get(i->op)->name);

@@ -43,22 +43,6 @@ void graph_count(double n, vtb_strbuf *out) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* "vil_block_1" and "vil_block_1_fwd" are vil_block and vil_block_fwd where there are those. */
-void graph_block_name(const vtb_func *f, vtb_strbuf *out) {
-  const char *name = f->name;
-  for (const char *at = strchr(name, '_'); at; at = strchr(at + 1, '_')) {
-    size_t digits = strspn(at + 1, "0123456789");
-    const char *end = at + 1 + digits;
-    if (!digits || (*end && *end != '_')) continue;
-    char *plain = vtb_strprintf("%.*s%s", (int)(at - name), name, end);
-    bool there = vtb_module_find(f->module, plain) != NULL;
-    if (there) vtb_strbuf_puts(out, plain);
-    vtb_free(plain);
-    if (there) return;
-  }
-  vtb_strbuf_puts(out, name);
-}
-
 static bool counts(const vtb_inst *i) {
   return vtb_op_get(i->op)->klass != VTB_CLASS_CONTROL && i->op != VTB_OP_constant &&
          i->op != VTB_OP_reshape && i->op != VTB_OP_broadcast && i->op != VTB_OP_transpose;
@@ -98,7 +82,7 @@ void graph_title(const graph_unit *u, size_t within, vtb_strbuf *out) {
   if (u->name) {
     vtb_strbuf_puts(out, u->name);
   } else if (u->kind == GRAPH_BLOCK) {
-    graph_block_name(u->main->callee, out);
+    vtb_strbuf_puts(out, u->main->callee->declared);
   } else if (scope.n > within) {
     vtb_strbuf_puts(out, scope.at + within + (within > 0));
   } else if (u->main->n_results) {

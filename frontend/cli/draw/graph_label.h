@@ -19,8 +19,6 @@ void graph_shape(const vtb_type *t, vtb_strbuf *out);
 /* "196,026", "1.27 M" */
 void graph_count(double n, vtb_strbuf *out);
 
-/* The name of a function as its block is called. */
-void graph_block_name(const vtb_func *f, vtb_strbuf *out);
 /* Orders in which the recurrences of a function visit their tokens: "rows", "rows~"; each once. */
 void graph_directions(const vtb_func *f, graph_lines *out);
 /* How they are computed: "parallel", "chunkwise 64". */

@@ -106,22 +106,10 @@ static void add_orders(traversal_group *g, const vtb_func *func, int depth) {
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-/* What the official names of a call's weights have in common, up to a dot. */
+/* The module that a call stands in, "blocks.0". */
 static char *block_name(const vtb_inst *call) {
-  const char *common = NULL;
-  size_t n = 0;
-  for (int i = 0; i < call->n_operands; i++) {
-    const vtb_value *v = call->operands[i];
-    if (v->def || v->func->arg_info[v->index].role != VTB_ROLE_PARAM) continue;
-    const char *name = v->func->arg_info[v->index].official;
-    if (!common) common = name, n = strlen(name);
-    for (size_t k = 0; k < n; k++)
-      if (name[k] != common[k]) n = k;
-  }
-  while (n && common[n - 1] != '.') n--;
-  char *name = vtb_xstrdup(n > 1 ? common : call->callee->name);
-  if (n > 1) name[n - 1] = '\0';
-  return name;
+  const char *scope = call->span.scope;
+  return vtb_xstrdup(scope && *scope ? scope : call->callee->declared);
 }
 
 static bool same_orders(const traversal_group *a, const traversal_group *b) {
