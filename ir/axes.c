@@ -13,6 +13,11 @@ bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis) {
   return false;
 }
 
+vtb_slice vtb_slice_of(const vtb_inst *slice) {
+  return (vtb_slice){(int)vtb_attr_int(slice, "axis", 0), vtb_attr_int(slice, "start", 0),
+                     vtb_attr_int(slice, "limit", 0), vtb_attr_int(slice, "step", 1)};
+}
+
 /* Axes of a reduction, each once and in any order; NULL: it is none. */
 static const int64_t *reduced(const vtb_inst *inst, int *n) {
   *n = 0;

@@ -31,6 +31,12 @@ vtb_value *vtb_b_with_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *cons
 
 /* Whether a reduction, or whatever has the attribute, names the axis. */
 bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis);
+/* What a slice shows of an axis. */
+typedef struct vtb_slice {
+  int axis;
+  int64_t start, limit, step;
+} vtb_slice;
+vtb_slice vtb_slice_of(const vtb_inst *slice);
 /* A reduction over the last axis alone; over how many axes it is, if they are the first, 0: others
  * or no reduction. */
 bool vtb_reduces_last(const vtb_inst *inst);

@@ -104,6 +104,14 @@ static void add(vtb_diags *d, vtb_severity severity, int code, vtb_span span, co
   if (message && span.source) lead_up(d, around);
 }
 
+void vtb_diag_say(vtb_diags *d, vtb_severity severity, int code, vtb_span span, const char *fmt,
+                  ...) {
+  va_list ap;
+  va_start(ap, fmt);
+  add(d, severity, code, span, fmt, ap);
+  va_end(ap);
+}
+
 void vtb_diag_error(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) {
   va_list ap;
   va_start(ap, fmt);

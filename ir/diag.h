@@ -79,6 +79,9 @@ void vtb_diags_free(vtb_diags *d);
 /* Texts are lower case, factual, in the user's names and shapes, without a full stop. */
 void vtb_diag_error(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 void vtb_diag_warning(vtb_diags *d, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
+/* Either, or what belongs to it; without a code or a place: 0, VTB_NO_SPAN. */
+void vtb_diag_say(vtb_diags *d, vtb_severity severity, int code, vtb_span span, const char *fmt,
+                  ...) VTB_PRINTF(5, 6);
 /* belongs to the last one */
 void vtb_diag_note(vtb_diags *d, vtb_span span, const char *fmt, ...) VTB_PRINTF(3, 4);
 void vtb_diag_help(vtb_diags *d, const char *fmt, ...) VTB_PRINTF(2, 3);

@@ -155,6 +155,7 @@ struct vtb_func {
   vtb_module *module;
   vtb_func *next;
   vtb_map names; /* taken value names; value unused */
+  void *scratch; /* as a value's */
 };
 
 struct vtb_module {

@@ -22,9 +22,6 @@ VTB_MUST_USE vtb_status vtb__verify(const vtb_module *m, const char *when, vtb_e
 VTB_MUST_USE vtb_status vtb__verified(const vtb_module *m, const char *when, vtb_status made,
                                       vtb_error *err);
 
-/* How recurrences run that are not linear; said once after the error. */
-void vtb__recurrent_only_help(vtb_diags *d);
-
 /* ---- memory of a pass ------------------------------------------------------------------------ */
 
 /* n elements, and one more that ends a list, zeroed: of whatever has a module, a function or a
@@ -111,7 +108,6 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
  * divides 32, to which a bias at most is added, that kernels of recurrences can make of rows
  * (passes/fuse/words_mixer.c). */
 bool vtb__is_small_map(const vtb_inst *i);
-int64_t vtb__small_map_size(const vtb_inst *map);
 
 /* A parameter, or a buffer: the same in every run of an entry until somebody changes it. */
 bool vtb__is_parameter(const vtb_value *v);
@@ -120,6 +116,8 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 /* ---- parts of passes used by others ---------------------------------------------------------- */
 
+/* simplify_shape.c: the value to use instead of the one result of inst, before it; or NULL. */
+vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst);
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
 /* What is in callees stands where they were called (expand_calls.c). */

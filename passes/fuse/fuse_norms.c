@@ -185,10 +185,6 @@ static bool pays(const fusing *s, const vtb_gpu *gpu) {
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-static vtb_builder before(vtb_inst *i, vtb_func *f) {
-  return (vtb_builder){.module = f->module, .func = f, .before = i, .span = i ? i->span : f->span};
-}
-
 static vtb_value *scaled(vtb_builder *b, vtb_value *x, double by) {
   return vtb_b_binary(b, VTB_OP_mul, x, vtb_b_constant(b, by));
 }
@@ -220,7 +216,9 @@ static void join(vtb_inst *first, vtb_inst *last, vtb_kernel_kind kind) {
 
 /* Behind whatever made x, for a kernel which a product that made it takes. */
 static void keep(const fusing *s, vtb__source *x, vtb_inst *behind) {
-  vtb_builder b = before(behind, x->x->func);
+  vtb_func *f = x->x->func;
+  vtb_builder b =
+      behind ? vtb__before(behind) : (vtb_builder){.module = f->module, .func = f, .span = f->span};
   vtb_value *v = x->x, **kept = x->kept;
   kept[NARROW] = rounded(&b, v);
   kept[MEAN] = scaled(&b, row_sum(&b, v), 1 / (double)v->type.dim[v->type.rank - 1].size);
@@ -312,7 +310,7 @@ static weight make_weight(vtb_builder *b, const vtb__norm *n, vtb_value *w, vtb_
 /* p -> (p - mean s) / sqrt(squares / C + eps) + t + start */
 static void norm_behind(const fusing *s, const vtb__source *x, const vtb__norm *n,
                         vtb_inst *product) {
-  vtb_builder b = before(product, product->func);
+  vtb_builder b = vtb__before(product);
   vtb_value *start = product->n_operands == 3 ? product->operands[2] : NULL;
   vtb_type columns = product->operands[1]->type;
   columns.rank--;

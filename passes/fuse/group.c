@@ -322,7 +322,7 @@ static kernel make_kernel(vtb__group *g) {
 }
 
 /* The members of `all` that are not in g, in order; how many. */
-static int list_others(const vtb__group *all, const vtb__group *g, vtb_inst **out) {
+static int list_others(const vtb__group *all, const vtb__group *g, const vtb_inst **out) {
   int n = 0;
   for (int m = 0; m < all->n; m++)
     if (!g || !vtb__group_has(g, all->at[m])) out[n++] = all->at[m];
@@ -358,19 +358,15 @@ static vtb_answer ask_behind(const vtb__group *all, const vtb_inst **asked, int 
 
 /* What the members take by themselves. */
 static vtb_answer ask_apart(const vtb__group *g, vtb_asker *asker) {
-  vtb_inst *members[VTB__GROUP_MOST];
   const vtb_inst *asked[VTB__GROUP_MOST + 1]; /* and what is before them */
-  int n = list_others(g, NULL, members);
-  for (int m = 0; m < n; m++) asked[m] = members[m];
-  return ask_behind(g, asked, n, asker);
+  return ask_behind(g, asked, list_others(g, NULL, asked), asker);
 }
 
 /* What their kernel would take, beside the members of `all` that are not in g; nothing is
  * changed. */
 static vtb_answer ask_fused(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
                             vtb_asker *asker) {
-  vtb_inst *others[VTB__GROUP_MOST];
-  const vtb_inst *asked[VTB__GROUP_MOST + 2], *place = place_of(g);
+  const vtb_inst *others[VTB__GROUP_MOST], *asked[VTB__GROUP_MOST + 2], *place = place_of(g);
   int n_others = list_others(all, g, others), n = 0, at = 0;
   kernel k = make_kernel(g);
   vtb_attr attr = VTB_A_STR("kind", vtb_kernel_kind_name(kind));

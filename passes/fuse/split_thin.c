@@ -19,6 +19,7 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/axes.h"
 #include "ir/kernels.h"
 #include "ir/product.h"
 
@@ -127,8 +128,8 @@ static vtb_value *product_of(vtb_builder *b, const vtb_inst *i, int64_t shares, 
 /* A slice of the sum's columns, which can as well be the sum of slices: then whatever reads it adds
  * them up. */
 static bool is_columns(const vtb_inst *i, const vtb_value *start) {
-  if (i->op != VTB_OP_slice || vtb_attr_int(i, "axis", 0) != 2) return false;
-  if (vtb_attr_int(i, "step", 1) != 1) return false;
+  vtb_slice s = i->op == VTB_OP_slice ? vtb_slice_of(i) : (vtb_slice){0};
+  if (s.axis != 2 || s.step != 1) return false;
   if (!start) return true;
   int64_t columns = i->operands[0]->type.dim[2].size;
   return start->type.rank > 0 && start->type.dim[start->type.rank - 1].size == columns;
@@ -136,8 +137,8 @@ static bool is_columns(const vtb_inst *i, const vtb_value *start) {
 
 static vtb_value *columns_of(vtb_builder *b, vtb_value *v, const vtb_inst *slice) {
   if (!slice) return v;
-  int64_t from = vtb_attr_int(slice, "start", 0), to = vtb_attr_int(slice, "limit", 0);
-  return vtb_b_slice(b, v, v->type.rank - 1, from, to, 1);
+  vtb_slice s = vtb_slice_of(slice);
+  return vtb_b_slice(b, v, v->type.rank - 1, s.start, s.limit, 1);
 }
 
 /* Of all shares and the start; of a slice of their columns. */

@@ -150,7 +150,7 @@ VTB__WORD(gain_adjoint) {
 
 /* ---- before: small matrices ------------------------------------------------------------------ */
 
-int64_t vtb__small_map_size(const vtb_inst *i) { return i->operands[1]->type.dim[1].size; }
+static int64_t small_map_size(const vtb_inst *i) { return i->operands[1]->type.dim[1].size; }
 
 bool vtb__is_small_product(const vtb_inst *i) {
   enum { LARGEST = 32 };
@@ -169,7 +169,7 @@ static bool is_before_scan(const vtb__group *g, const vtb_inst *map, const vtb_v
   const vtb_inst *scan = g->anchor, *view = rows->def, *gain = scan->operands[1]->def;
   if (!is_parallel(scan) || !vtb__is_small_map(map) || !view || view->op != VTB_OP_reshape ||
       vtb_only_reader(map->results[0]) != view || vtb__group_is_read(g, rows) ||
-      rows->type.rank != 4 || rows->type.dim[3].size % vtb__small_map_size(map) != 0)
+      rows->type.rank != 4 || rows->type.dim[3].size % small_map_size(map) != 0)
     return false;
   bool gained = gain && vtb__group_has(g, gain) && is_gain_loop(gain) &&
                 (gain->operands[0] == rows || gain->operands[1] == rows);
@@ -206,7 +206,7 @@ static void map_reads_rows(vtb_func *f, vtb_inst *einsum, const vtb_type *rows_t
 
 static bool maps_are_alike(const vtb__group *g, const vtb_inst *map) {
   for (int i = 0; i < g->n; i++)
-    if (vtb__is_small_map(g->at[i]) && vtb__small_map_size(g->at[i]) != vtb__small_map_size(map))
+    if (vtb__is_small_map(g->at[i]) && small_map_size(g->at[i]) != small_map_size(map))
       return false;
   return true;
 }

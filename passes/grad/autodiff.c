@@ -20,7 +20,7 @@
 
 /* ---- what depends on what -------------------------------------------------------------------- */
 
-vtb__grad_rule vtb__grad_rule_of(vtb_op op) {
+static vtb__grad_rule grad_rule_of(vtb_op op) {
   static const vtb__grad_rule rules[] = {
 #define VTB_OP(name, klass, min, max, shape, interp, grad, ...) vtb__grad_##grad,
 #include "ir/ops.def"
@@ -29,14 +29,15 @@ vtb__grad_rule vtb__grad_rule_of(vtb_op op) {
   return rules[op];
 }
 
-bool vtb__grad_passes(const vtb_inst *inst, int k) {
-  if (vtb__grad_rule_of(inst->op) == vtb__grad_zero) return false;
+/* False where a change of operand k never reaches the result through a derivative. */
+static bool grad_passes(const vtb_inst *inst, int k) {
+  if (grad_rule_of(inst->op) == vtb__grad_zero) return false;
   const vtb_scalar *s = vtb_scalar_get(inst->op);
   if (s && s->adjoint[k] < 0) return false;
   return inst->operands[k]->type.dtype == VTB_F32;
 }
 
-vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f) {
+static vtb__ad_func *ad_find(vtb__ad *ad, const vtb_func *f) {
   for (size_t i = 0; i < ad->n_funcs; i++)
     if (ad->funcs[i].func == f) return &ad->funcs[i];
   return NULL;
@@ -49,10 +50,9 @@ static bool return_depends(const vtb__ad_func *fi, int ret, int arg) {
 /* Whether result r of a call can carry a derivative of operand k; for other ops any result of any
  * operand. */
 static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
-  if (ad->values)
-    return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
-  if (inst->results[r]->type.dtype != VTB_F32 || !vtb__grad_passes(inst, k)) return false;
-  return inst->op != VTB_OP_call || return_depends(vtb__ad_find(ad, inst->callee), r, k);
+  if (ad->values) return inst->op != VTB_OP_call || return_depends(ad_find(ad, inst->callee), r, k);
+  if (inst->results[r]->type.dtype != VTB_F32 || !grad_passes(inst, k)) return false;
+  return inst->op != VTB_OP_call || return_depends(ad_find(ad, inst->callee), r, k);
 }
 
 static void find_deps(vtb__ad *ad, vtb__ad_func *fi) {
@@ -102,7 +102,7 @@ static void ask_callees(vtb__ad *ad, const vtb__ad_func *fi) {
   bool *active = find_active(ad, fi);
   for (vtb_inst *inst = fi->func->first; inst; inst = inst->next) {
     if (inst->op != VTB_OP_call || !vtb_makes_any(inst, active)) continue;
-    vtb__ad_func *callee = vtb__ad_find(ad, inst->callee);
+    vtb__ad_func *callee = ad_find(ad, inst->callee);
     for (int r = 0; r < inst->n_results; r++) callee->live[r] |= active[inst->results[r]->id];
     for (int k = 0; k < inst->n_operands; k++) callee->wanted[k] |= active[inst->operands[k]->id];
   }
@@ -141,8 +141,7 @@ static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value 
 /* A call that a gradient passes through calls the forward half, which has further results. */
 static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands,
                            bool active) {
-  vtb__ad_func *callee =
-      inst->op == VTB_OP_call && active ? vtb__ad_find(g->ad, inst->callee) : NULL;
+  vtb__ad_func *callee = inst->op == VTB_OP_call && active ? ad_find(g->ad, inst->callee) : NULL;
   g->b.span = inst->span;
   if (inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0))
     return copy_keeping(g, inst, operands);
@@ -190,7 +189,7 @@ static bool any_operand_wants(const vtb_inst *inst) {
 static void emit_adjoints(vtb__gradient *g) {
   for (vtb_inst *inst = g->last_forward; inst && g->ad->status == VTB_OK; inst = inst->prev) {
     g->b.span = inst->span;
-    if (any_operand_wants(inst) && has_adjoint(g, inst)) vtb__grad_rule_of(inst->op)(g, inst);
+    if (any_operand_wants(inst) && has_adjoint(g, inst)) grad_rule_of(inst->op)(g, inst);
   }
 }
 
@@ -303,7 +302,7 @@ static void list_funcs(vtb__ad *ad, vtb_func *root) {
 static void copy_dependence(vtb_module *m, vtb_func *f, int ret, bool values, bool *out) {
   vtb__ad ad = {.module = m, .values = values};
   list_funcs(&ad, f);
-  const vtb__ad_func *fi = vtb__ad_find(&ad, f);
+  const vtb__ad_func *fi = ad_find(&ad, f);
   for (int a = 0; a < f->n_args; a++) out[a] = return_depends(fi, ret, a);
 }
 
@@ -344,7 +343,7 @@ static void remove_halves(vtb__ad *ad) {
 static vtb_status begin(vtb__ad *ad, vtb_func *f, const vtb_gradients *g) {
   VTB_TRY(check_request(f, g, ad->err));
   list_funcs(ad, f);
-  vtb__ad_func *entry = vtb__ad_find(ad, f);
+  vtb__ad_func *entry = ad_find(ad, f);
   for (int i = 0; i < g->n_outs; i++) entry->live[g->outs[i]] = true;
   for (int i = 0; i < g->n_wrt; i++) entry->wanted[g->wrt[i]] = true;
   for (size_t i = ad->n_funcs; i-- > 0;) ask_callees(ad, &ad->funcs[i]);
@@ -388,7 +387,7 @@ static void name_halves(vtb__ad *ad, vtb__ad_func *fi) {
 vtb_status vtb_autodiff_as(vtb_module *m, vtb_func *f, vtb_gradients *g, vtb_error *err) {
   vtb__ad ad = {.module = m, .err = err, .keeps = g->keeps, .starts = g->starts};
   vtb_status status = begin(&ad, f, g);
-  vtb__ad_func *entry = status == VTB_OK ? vtb__ad_find(&ad, f) : NULL;
+  vtb__ad_func *entry = status == VTB_OK ? ad_find(&ad, f) : NULL;
   if (entry && g->halves && !is_asked(entry))
     status = vtb_fail(err, VTB_E_USAGE, "no gradient of @%s is asked for", f->name);
   else if (entry && g->halves)

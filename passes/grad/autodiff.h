@@ -39,8 +39,6 @@ typedef struct vtb__ad {
   bool starts;       /* scans save states for their adjoints */
 } vtb__ad;
 
-vtb__ad_func *vtb__ad_find(vtb__ad *ad, const vtb_func *f); /* NULL if unknown */
-
 /* One contribution to an adjoint. axis < 0: to the whole value; else to [start, limit) along
  * axis. */
 typedef struct vtb__part {
@@ -91,10 +89,6 @@ typedef void (*vtb__grad_rule)(vtb__gradient *g, vtb_inst *inst);
   void vtb__grad_##grad(vtb__gradient *g, vtb_inst *inst);
 #include "ir/ops.def"
 #undef VTB_OP
-
-vtb__grad_rule vtb__grad_rule_of(vtb_op op);
-/* False where a change of operand k never reaches the result through a derivative. */
-bool vtb__grad_passes(const vtb_inst *inst, int k);
 
 /* ---- splitting (autodiff_split.c) ------------------------------------------------------------ */
 

@@ -38,13 +38,13 @@ typedef struct split {
 
 /* ---- what to save ---------------------------------------------------------------------------- */
 
-/* Small matrices a group of channels that make rows of a scan of few tokens: its kernels, both
- * ways, take what they multiply (fuse/words_mixer.c). */
 /* No adjoint code. */
 static bool is_forward(const split *s, const vtb_inst *i) {
   return !s->first_backward || i->order < s->first_backward->order;
 }
 
+/* Small matrices a group of channels that make rows of a scan of few tokens: its kernels, both
+ * ways, take what they multiply (fuse/words_mixer.c). */
 static bool is_in_scan(const split *s, const vtb_inst *inst) {
   enum { MOST_TOKENS = 256, MOST_STEPS = 8 };
   if (!s->ad->keeps || inst->op != VTB_OP_einsum || !vtb__is_small_map(inst)) return false;

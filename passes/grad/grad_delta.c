@@ -23,7 +23,7 @@ typedef struct rule {
   vtb_builder *b;
   vtb_inst *inst;
   vtb_delta of;
-  vtb_dim batch, tokens, heads, key, value;
+  vtb_dim batch, tokens, heads, key;
   int64_t steps;    /* of the scan, a token */
   const char *path; /* of these steps */
   vtb_value *omega, *w;
@@ -159,8 +159,8 @@ static vtb_value *first_token(rule *c, vtb_value *x) {
 }
 
 void vtb__grad_delta(vtb__gradient *g, vtb_inst *inst) {
-  const vtb_dim *k = inst->operands[0]->type.dim, *v = inst->operands[1]->type.dim;
-  rule c = {g, &g->b, inst, .of = vtb_delta_of(inst), k[0], k[1], k[2], k[4], v[4]};
+  const vtb_dim *k = inst->operands[0]->type.dim;
+  rule c = {g, &g->b, inst, .of = vtb_delta_of(inst), k[0], k[1], k[2], k[4]};
   vtb_value **x = inst->operands;
   c.steps = 2 * c.of.rank - 1;
   c.omega = vtb__adjoint(g, inst->results[0]), c.w = inst->results[0];

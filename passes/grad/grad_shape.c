@@ -1,4 +1,5 @@
 /* Adjoints of reductions and of ops that move elements. d is the adjoint of the result. */
+#include "ir/axes.h"
 #include "passes/grad/autodiff.h"
 
 #include <stdlib.h>
@@ -93,16 +94,14 @@ RULE(transpose) {
 }
 
 RULE(slice) {
-  int axis = (int)vtb_attr_int(inst, "axis", 0);
-  int64_t start = vtb_attr_int(inst, "start", 0), limit = vtb_attr_int(inst, "limit", 0);
-  int64_t step = vtb_attr_int(inst, "step", 1), size = X->type.dim[axis].size;
-  int64_t count = inst->results[0]->type.dim[axis].size;
+  vtb_slice s = vtb_slice_of(inst);
+  int64_t behind = s.start + (inst->results[0]->type.dim[s.axis].size - 1) * s.step + 1;
   vtb_value *d = dr(g, inst);
-  if (step == 1)
-    vtb__contribute_slice(g, X, d, axis, start, limit);
+  if (s.step == 1)
+    vtb__contribute_slice(g, X, d, s.axis, s.start, s.limit);
   else
     vtb__contribute(
-        g, X, vtb__build_pad(&g->b, d, axis, start, size - start - (count - 1) * step - 1, step));
+        g, X, vtb__build_pad(&g->b, d, s.axis, s.start, X->type.dim[s.axis].size - behind, s.step));
 }
 
 RULE(pad) {

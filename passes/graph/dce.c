@@ -29,22 +29,16 @@ int vtb__dce_func(vtb_func *f) {
 }
 
 /* What the calls of one function use of it, and where they are. */
-typedef struct signature {
+typedef struct signature { /* scratch of the function */
   vtb_func *func;
   VTB_VEC(vtb_inst *) calls;
   bool *used; /* by return */
   bool fixed; /* some use is not a plain call */
 } signature;
 
-static signature *signature_of(signature *all, size_t n, const vtb_func *f) {
-  for (size_t i = 0; i < n; i++)
-    if (all[i].func == f) return &all[i];
-  return NULL;
-}
-
-static void note_calls(vtb_func *f, signature *all, size_t n) {
+static void note_calls(vtb_func *f) {
   for (vtb_inst *inst = f->first; inst; inst = inst->next) {
-    signature *s = inst->callee ? signature_of(all, n, inst->callee) : NULL;
+    signature *s = inst->callee ? inst->callee->scratch : NULL;
     if (!s) continue;
     if (inst->op != VTB_OP_call) s->fixed = true;
     vtb__put(f, &s->calls, inst);
@@ -114,20 +108,21 @@ static bool shrink(signature *s) {
 /* One round over the inner functions, callers first, so that an unused result is unused all the way
  * down in one round. */
 static bool shrink_functions(vtb_module *m) {
-  VTB_VEC(signature) all = {0};
-  for (vtb_func **f = vtb__callees_first(m, m->entry); *f; f++)
-    vtb__put(*f, &all,
-             ((signature){.func = *f,
-                          .used = VTB_SCRATCH(*f, bool, (*f)->n_returns),
-                          .fixed = *f == m->entry || (*f)->kind != VTB_FUNC_PLAIN}));
+  vtb_func **all = vtb__callees_first(m, m->entry);
+  size_t n = 0;
+  for (; all[n]; n++) {
+    signature *s = all[n]->scratch = VTB_NEW(&m->scratch, signature);
+    *s = (signature){.func = all[n], .used = VTB_SCRATCH(m->entry, bool, all[n]->n_returns)};
+    s->fixed = all[n] == m->entry || all[n]->kind != VTB_FUNC_PLAIN;
+  }
   bool changed = false;
-  for (size_t i = all.n; i-- > 0;) {
-    signature *s = &all.at[i];
+  while (n-- > 0) {
+    signature *s = all[n]->scratch;
     vtb__dce_func(s->func);
     if (!s->fixed) changed |= bypass_returns(s);
     if (!s->fixed) changed |= shrink(s);
     /* after its own shrinking, so that dead uses of its results are not counted */
-    note_calls(s->func, all.at, all.n);
+    note_calls(s->func);
   }
   return changed;
 }

@@ -15,6 +15,7 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/axes.h"
 #include "ir/convolution.h"
 
 enum { TOKENS = 1 }; /* their axis */
@@ -29,9 +30,9 @@ typedef struct extra_tokens {
 /* Of whose tokens from *first on v is a piece; v itself, from 0 on. */
 static vtb_value *piece_of(vtb_value *v, int64_t *first) {
   const vtb_inst *i = v->def;
-  bool cut = i && i->op == VTB_OP_slice && vtb_attr_int(i, "axis", 0) == TOKENS &&
-             vtb_attr_int(i, "step", 1) == 1;
-  *first = cut ? vtb_attr_int(i, "start", 0) : 0;
+  vtb_slice s = i && i->op == VTB_OP_slice ? vtb_slice_of(i) : (vtb_slice){0};
+  bool cut = s.axis == TOKENS && s.step == 1;
+  *first = cut ? s.start : 0;
   return cut ? i->operands[0] : v;
 }
 
@@ -121,8 +122,7 @@ static void take(const extra_tokens *e, vtb_inst *sequence) {
 void vtb__visit_pass_extra(const vtb_pass_context *c, vtb_func *f) {
   (void)c;
   vtb_func_number(f);
-  for (vtb_inst *i = f->first, *next; i; i = next) {
-    next = i->next;
+  VTB__EACH_INST(f, i, next) {
     if (i->op != VTB_OP_concat || vtb_attr_int(i, "axis", 0) != TOKENS) continue;
     for (int o = 0; o < i->n_operands; o++) {
       extra_tokens e = {.at = VTB_SCRATCH(f, int64_t, tokens_of(i->results[0]))};

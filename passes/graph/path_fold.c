@@ -154,13 +154,11 @@ static void keep_as_written(walk *w, vtb_inst *inst) {
 /* One token out of a permuted sequence is one token of the stored one. */
 static bool fold_token_slice(walk *w, vtb_inst *inst) {
   const known *k = entry(w, inst->operands[0]);
-  int64_t start = vtb_attr_int(inst, "start", 0);
-  if (inst->op != VTB_OP_slice || vtb_attr_int(inst, "axis", 0) != k->axis ||
-      vtb_attr_int(inst, "limit", 0) != start + 1)
-    return false;
+  vtb_slice s = vtb_slice_of(inst);
+  if (inst->op != VTB_OP_slice || s.axis != k->axis || s.limit != s.start + 1) return false;
   vtb_inst_set_operand(inst, 0, k->v);
-  vtb_attr_set(inst, VTB_A_INT("start", k->order->perm[start]));
-  vtb_attr_set(inst, VTB_A_INT("limit", k->order->perm[start] + 1));
+  vtb_attr_set(inst, VTB_A_INT("start", k->order->perm[s.start]));
+  vtb_attr_set(inst, VTB_A_INT("limit", k->order->perm[s.start] + 1));
   return true;
 }
 

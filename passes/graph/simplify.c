@@ -11,14 +11,12 @@
  * returns the value to use instead of its result, or NULL. Declined, because NaN or infinity would
  * change: x*0, x-x, x/x, log(exp x).
  */
-#include "passes/graph/simplify.h"
+#include "passes/passes_internal.h"
 
 #include "ir/scalar.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-bool vtb__has_type(const vtb_value *v, const vtb_type *t) { return vtb_type_equal(&v->type, t); }
 
 static vtb_value *fold_constants(vtb_builder *b, vtb_inst *inst) {
   double x[VTB_SCALAR_OPERANDS];
@@ -59,10 +57,7 @@ static vtb_value *simplify_unary(vtb_inst *inst) {
   case VTB_OP_relu:
     return under(x, VTB_OP_relu) ? x : NULL;
   case VTB_OP_cast:
-    return vtb__has_type(x, &inst->results[0]->type) &&
-                   x->type.dtype == inst->results[0]->type.dtype
-               ? x
-               : NULL;
+    return vtb_type_equal(&x->type, &inst->results[0]->type) ? x : NULL;
   default:
     return NULL;
   }
@@ -74,7 +69,8 @@ static vtb_value *join_constants(vtb_builder *b, vtb_inst *inst, vtb_value *x, d
   for (int side = 0; side < 2; side++) {
     double c1;
     vtb_value *inner = x->def->operands[1 - side];
-    if (!vtb__splat(x->def->operands[side], &c1) || !vtb__has_type(inner, &inst->results[0]->type))
+    if (!vtb__splat(x->def->operands[side], &c1) ||
+        !vtb_type_equal(&inner->type, &inst->results[0]->type))
       continue;
     double c = inst->op == VTB_OP_mul ? c1 * c2 : c1 + c2;
     if (!isfinite(c) || (c == 0 && inst->op == VTB_OP_mul)) return NULL;
@@ -100,7 +96,7 @@ static vtb_value *simplify_add(vtb_builder *b, vtb_inst *inst) {
 static vtb_value *simplify_sub(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0], *y = inst->operands[1], *z;
   if (vtb__is_constant(y, 0)) return vtb_b_stretched(b, x, &inst->results[0]->type);
-  if (vtb__is_constant(x, 0) && vtb__has_type(y, &inst->results[0]->type))
+  if (vtb__is_constant(x, 0) && vtb_type_equal(&y->type, &inst->results[0]->type))
     return vtb_b_unary(b, VTB_OP_neg, y);
   if ((z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_add, x, z);
   return NULL;
@@ -113,7 +109,7 @@ static vtb_value *simplify_mul(vtb_builder *b, vtb_inst *inst) {
     double c;
     if (!vtb__splat(inst->operands[1 - side], &c)) continue;
     if (c == 1) return vtb_b_stretched(b, x, t);
-    if (c == -1 && vtb__has_type(x, t)) return vtb_b_unary(b, VTB_OP_neg, x);
+    if (c == -1 && vtb_type_equal(&x->type, t)) return vtb_b_unary(b, VTB_OP_neg, x);
     if (x->type.dtype == VTB_F32 && (z = join_constants(b, inst, x, c))) return z;
   }
   return NULL;
@@ -128,7 +124,8 @@ static vtb_value *simplify_div(vtb_builder *b, vtb_inst *inst) {
   /* A float32 quotient must stay a normal number either way round. */
   if (!isfinite(r) || fabs(r) < 1e-30 || fabs(r) > 1e30) return NULL;
   vtb_type *t = &inst->results[0]->type;
-  vtb_value *by = vtb__has_type(inst->operands[1], t) ? vtb_b_splat(b, r, t) : vtb_b_constant(b, r);
+  vtb_value *by =
+      vtb_type_equal(&inst->operands[1]->type, t) ? vtb_b_splat(b, r, t) : vtb_b_constant(b, r);
   return vtb_b_stretched(b, vtb_b_binary(b, VTB_OP_mul, x, by), t);
 }
 
@@ -142,7 +139,7 @@ static vtb_value *simplify_select(vtb_builder *b, vtb_inst *inst) {
 
 static vtb_value *simplify_pow(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
-  if (!vtb__has_type(x, &inst->results[0]->type)) return NULL;
+  if (!vtb_type_equal(&x->type, &inst->results[0]->type)) return NULL;
   if (vtb__is_constant(inst->operands[1], 1)) return x;
   if (vtb__is_constant(inst->operands[1], 2)) return vtb_b_unary(b, VTB_OP_square, x);
   return NULL;
@@ -207,7 +204,7 @@ static bool simplify_once(vtb_func *f) {
     vtb_value *v = simplify_inst(&b, inst);
     if (!v) continue;
     changed = true;
-    vtb_check(vtb__has_type(v, &inst->results[0]->type), "%s %%%s changes its type",
+    vtb_check(vtb_type_equal(&v->type, &inst->results[0]->type), "%s %%%s changes its type",
               vtb_op_get(inst->op)->name, inst->results[0]->name);
     if (v->id >= fresh) vtb__swap_names(v, inst->results[0]); /* dumps keep the user's names */
     vtb_replace_all(inst->results[0], v);

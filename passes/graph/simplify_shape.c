@@ -1,6 +1,6 @@
 /* Rules of the simplify pass for constants that are moved, reshapes, slices, reductions and
  * permutations. */
-#include "passes/graph/simplify.h"
+#include "passes/passes_internal.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,18 +19,15 @@ static vtb_value *moved_splat(vtb_builder *b, vtb_inst *inst) {
   return vtb_b_splat(b, c, &inst->results[0]->type);
 }
 
-static vtb_value *simplify_reshape(vtb_builder *b, vtb_inst *inst) {
+/* Of two in a row the second is enough. */
+static vtb_value *simplify_spread(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
-  if (vtb__has_type(x, &inst->results[0]->type)) return x;
-  vtb_inst *d = made_by(x, VTB_OP_reshape);
-  return d ? vtb_b_reshape(b, d->operands[0], &inst->results[0]->type) : moved_splat(b, inst);
-}
-
-static vtb_value *simplify_broadcast(vtb_builder *b, vtb_inst *inst) {
-  vtb_value *x = inst->operands[0];
-  if (vtb__has_type(x, &inst->results[0]->type)) return x;
-  vtb_inst *d = made_by(x, VTB_OP_broadcast);
-  return d ? vtb_b_broadcast(b, d->operands[0], &inst->results[0]->type) : moved_splat(b, inst);
+  const vtb_type *t = &inst->results[0]->type;
+  if (vtb_type_equal(&x->type, t)) return x;
+  vtb_inst *d = made_by(x, inst->op);
+  if (!d) return moved_splat(b, inst);
+  x = d->operands[0];
+  return inst->op == VTB_OP_reshape ? vtb_b_reshape(b, x, t) : vtb_b_broadcast(b, x, t);
 }
 
 /* True if the axes that are not of size 1 keep their order, so that no element moves. */
@@ -60,18 +57,8 @@ static vtb_value *simplify_transpose(vtb_builder *b, vtb_inst *inst) {
   return vtb_b_transpose(b, d->operands[0], both);
 }
 
-typedef struct range {
-  int axis;
-  int64_t start, limit, step;
-} range;
-
-static range range_of(const vtb_inst *inst) {
-  return (range){(int)vtb_attr_int(inst, "axis", 0), vtb_attr_int(inst, "start", 0),
-                 vtb_attr_int(inst, "limit", 0), vtb_attr_int(inst, "step", 1)};
-}
-
 /* A slice that lies inside one operand of a concat. */
-static vtb_value *slice_of_concat(vtb_builder *b, const range *r, vtb_inst *concat) {
+static vtb_value *slice_of_concat(vtb_builder *b, const vtb_slice *r, vtb_inst *concat) {
   if (vtb_attr_int(concat, "axis", 0) != r->axis) return NULL;
   int64_t begin = 0;
   for (int i = 0; i < concat->n_operands; i++) {
@@ -86,12 +73,12 @@ static vtb_value *slice_of_concat(vtb_builder *b, const range *r, vtb_inst *conc
 
 static vtb_value *simplify_slice(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
-  range r = range_of(inst);
-  if (vtb__has_type(x, &inst->results[0]->type)) return x;
+  vtb_slice r = vtb_slice_of(inst);
+  if (vtb_type_equal(&x->type, &inst->results[0]->type)) return x;
   vtb_inst *d = made_by(x, VTB_OP_concat);
   if (d) return slice_of_concat(b, &r, d);
   d = made_by(x, VTB_OP_slice);
-  range in = d ? range_of(d) : r;
+  vtb_slice in = d ? vtb_slice_of(d) : r;
   if (!d || in.axis != r.axis) return moved_splat(b, inst);
   int64_t count = inst->results[0]->type.dim[r.axis].size, step = in.step * r.step,
           start = in.start + r.start * in.step;
@@ -102,7 +89,7 @@ static vtb_value *simplify_slice(vtb_builder *b, vtb_inst *inst) {
 static vtb_value *join_slices(vtb_builder *b, int axis, const vtb_value *x, const vtb_value *y) {
   const vtb_inst *dx = made_by(x, VTB_OP_slice), *dy = made_by(y, VTB_OP_slice);
   if (!dx || !dy || dx->operands[0] != dy->operands[0]) return NULL;
-  range rx = range_of(dx), ry = range_of(dy);
+  vtb_slice rx = vtb_slice_of(dx), ry = vtb_slice_of(dy);
   if (rx.axis != axis || ry.axis != axis || rx.step != 1 || ry.step != 1 || rx.limit != ry.start)
     return NULL;
   return vtb_b_slice(b, dx->operands[0], axis, rx.start, ry.limit, 1);
@@ -131,7 +118,8 @@ static vtb_value *simplify_concat(vtb_builder *b, vtb_inst *inst) {
 }
 
 static vtb_value *simplify_pad(vtb_inst *inst) {
-  return vtb__has_type(inst->operands[0], &inst->results[0]->type) ? inst->operands[0] : NULL;
+  return vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type) ? inst->operands[0]
+                                                                           : NULL;
 }
 
 /* Sums of equal numbers, and the maximum of them. */
@@ -198,9 +186,8 @@ static vtb_value *simplify_permute(vtb_builder *b, vtb_inst *inst) {
 vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst) {
   switch (inst->op) {
   case VTB_OP_reshape:
-    return simplify_reshape(b, inst);
   case VTB_OP_broadcast:
-    return simplify_broadcast(b, inst);
+    return simplify_spread(b, inst);
   case VTB_OP_transpose:
     return simplify_transpose(b, inst);
   case VTB_OP_slice:

@@ -13,17 +13,8 @@
  */
 #include "passes/passes_internal.h"
 
-typedef struct known {
-  vtb_func *func;
-  bool *ready; /* by value id: made of parameters alone */
-} known;
-typedef VTB_VEC(known) hoister;
-
-static bool *ready_in(const hoister *h, const vtb_func *f) {
-  for (size_t i = 0; i < h->n; i++)
-    if (h->at[i].func == f) return h->at[i].ready;
-  vtb_bug("function @%s is not in the program", f->name);
-}
+/* Of a function, its `scratch`, by value id: made of parameters alone. */
+static bool *ready_in(const vtb_func *f) { return f->scratch; }
 
 static bool is_work(const vtb_inst *i) {
   return i->op == VTB_OP_fused || i->op == VTB_OP_einsum || i->op == VTB_OP_concat ||
@@ -31,7 +22,8 @@ static bool is_work(const vtb_inst *i) {
          vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
 }
 
-static void mark(const vtb_func *f, bool *ready) {
+static void mark(const vtb_func *f) {
+  bool *ready = ready_in(f);
   for (const vtb_inst *i = f->first; i; i = i->next) {
     bool all = vtb_is_free(i->op) || is_work(i);
     for (int o = 0; o < i->n_operands; o++) all &= ready[i->operands[o]->id];
@@ -40,33 +32,31 @@ static void mark(const vtb_func *f, bool *ready) {
 }
 
 /* Arguments of f that every call gives something ready; false if nothing is new. */
-static bool mark_arguments(hoister *h, vtb_func *f) {
-  bool *ready = ready_in(h, f), changed = false;
+static bool mark_arguments(vtb_func *f) {
+  bool *ready = ready_in(f), changed = false;
   vtb_inst **calls = vtb__calls_of(f);
   for (int a = 0; a < f->n_args; a++) {
     bool all = *calls;
     for (vtb_inst **c = calls; *c && all; c++)
-      all = (*c)->op == VTB_OP_call && ready_in(h, (*c)->func)[(*c)->operands[a]->id];
+      all = (*c)->op == VTB_OP_call && ready_in((*c)->func)[(*c)->operands[a]->id];
     changed |= all && !ready[f->args[a]->id];
     ready[f->args[a]->id] |= all;
   }
   return changed;
 }
 
-static void find_ready(hoister *h, vtb_module *m) {
-  const vtb_func *entry = m->entry;
+static void find_ready(vtb_module *m) {
   for (vtb_func *f = m->first; f; f = f->next) {
-    if (f->kind != VTB_FUNC_PLAIN) continue;
-    bool *ready = VTB_SCRATCH(f, bool, f->n_values);
-    for (int a = 0; f == entry && a < f->n_args; a++)
+    bool *ready = f->scratch = VTB_SCRATCH(f, bool, f->n_values);
+    for (int a = 0; f == m->entry && a < f->n_args; a++)
       ready[f->args[a]->id] = vtb__is_parameter(f->args[a]);
-    vtb__put(f, h, ((known){f, ready}));
   }
   for (bool changed = true; changed;) {
     changed = false;
-    for (size_t i = 0; i < h->n; i++) mark(h->at[i].func, h->at[i].ready);
-    for (size_t i = 0; i < h->n; i++)
-      if (h->at[i].func != entry) changed |= mark_arguments(h, h->at[i].func);
+    for (vtb_func *f = m->first; f; f = f->next)
+      if (f->kind == VTB_FUNC_PLAIN) mark(f);
+    for (vtb_func *f = m->first; f; f = f->next)
+      if (f->kind == VTB_FUNC_PLAIN && f != m->entry) changed |= mark_arguments(f);
   }
 }
 
@@ -101,9 +91,10 @@ static void extend_call(vtb_func *f, const bool *ready, vtb_inst *call, vtb_valu
   vtb__call_with(call, f, more, n);
 }
 
-static void hoist_from(hoister *h, vtb_func *f, vtb_value *const *only, int n_only) {
+void vtb__hoist(vtb_func *f, vtb_value *const *only, int n_only) {
   vtb_value **results = VTB_SCRATCH(f, vtb_value *, f->n_values);
-  bool *ready = ready_in(h, f);
+  find_ready(f->module);
+  bool *ready = ready_in(f);
   int n = wanted(f, ready, only, n_only, results), n_args = f->n_args;
   vtb_inst **calls = vtb__calls_of(f);
   for (int r = 0; r < n; r++) vtb_func_add_arg(f, results[r]->name, results[r]->type);
@@ -116,12 +107,6 @@ static void hoist_from(hoister *h, vtb_func *f, vtb_value *const *only, int n_on
     before = i->prev;
     if (is_work(i) && ready[i->results[0]->id]) vtb_inst_unlink(i);
   }
-}
-
-void vtb__hoist(vtb_func *f, vtb_value *const *only, int n) {
-  hoister h = {0};
-  find_ready(&h, f->module);
-  hoist_from(&h, f, only, n);
 }
 
 /* A function is called by those behind it, the entry last. */

@@ -483,15 +483,14 @@ static void finish_casts(storage *s, vtb_func *entry, vtb_inst **copies, int n) 
     }
   }
   for (int first = 0; first < n; first++) {
-    vtb_inst *same[MOST_TOGETHER];
+    vtb_inst *same[MOST_TOGETHER], *head = copies[first];
     int count = 0;
-    for (int c = first; copies[first] && c < n && count < MOST_TOGETHER; c++)
-      if (copies[c] &&
-          vtb_type_equal(&copies[c]->results[0]->type, &copies[first]->results[0]->type))
-        same[count++] = copies[c];
-    for (int c = first + 1; c < n && count > 1; c++)
-      for (int i = 1; i < count; i++)
-        if (copies[c] == same[i]) copies[c] = NULL;
+    for (int c = first; head && c < n && count < MOST_TOGETHER; c++) {
+      if (!copies[c] || !vtb_type_equal(&copies[c]->results[0]->type, &head->results[0]->type))
+        continue;
+      same[count++] = copies[c];
+      copies[c] = NULL;
+    }
     if (count > 1) join_casts(entry, same, count);
   }
 }

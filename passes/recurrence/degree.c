@@ -20,14 +20,14 @@
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
-double vtb__degree_in(const double *d, int scale) { return d ? d[scale] : 0; }
+static double degree_in(const double *d, int scale) { return d ? d[scale] : 0; }
 
 /* x + c y */
 static const double *combined(vtb__rec *r, const double *x, double c, const double *y) {
   double *sum = VTB_SCRATCH(r->step, double, VTB__MAX_SCALES);
   bool any = false;
   for (int k = 0; k < VTB__MAX_SCALES; k++) {
-    sum[k] = vtb__degree_in(x, k) + c * vtb__degree_in(y, k);
+    sum[k] = degree_in(x, k) + c * degree_in(y, k);
     any |= sum[k] != 0;
   }
   return any ? sum : NULL;
@@ -54,7 +54,7 @@ const double *vtb__degree_sum(vtb__rec *r, const vtb__lifted x[2]) {
 static vtb__lifted exponent(vtb__rec *r, const double *p) {
   vtb__lifted sum = {0};
   for (int k = 0; k < (int)r->scales.n; k++) {
-    double c = vtb__degree_in(p, k);
+    double c = degree_in(p, k);
     if (c == 0) continue;
     vtb__lifted m = r->scales.at[k].m;
     if (c != 1)
@@ -65,38 +65,36 @@ static vtb__lifted exponent(vtb__rec *r, const double *p) {
   return sum;
 }
 
+vtb__lifted vtb__rec_times_exp(vtb__rec *r, vtb__lifted x, vtb__lifted e) {
+  e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
+  vtb__lifted y = vtb__rec_binary(r, VTB_OP_mul, x, e);
+  y.degree = x.degree;
+  return y;
+}
+
 static bool any_below(const double *p) {
   for (int k = 0; p && k < VTB__MAX_SCALES; k++)
     if (p[k] < 0) return true;
   return false;
 }
 
-vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, const double *p) {
+static vtb__lifted times_scale(vtb__rec *r, vtb__lifted x, const double *p) {
   vtb__lifted e = exponent(r, p);
   if (!e.v) return x;
   if (any_below(p))
     e.v = vtb_b_binary(&r->b, VTB_OP_min, e.v, vtb_b_constant(&r->b, LARGEST_EXPONENT));
-  e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
-  const double *degree = x.degree;
-  x = vtb__rec_binary(r, VTB_OP_mul, x, e);
-  x.degree = degree;
-  return x;
+  return vtb__rec_times_exp(r, x, e);
 }
 
 vtb__lifted vtb__rec_true_value(vtb__rec *r, vtb__lifted x) {
-  x = vtb__rec_times_scale(r, x, x.degree);
+  x = times_scale(r, x, x.degree);
   x.degree = NULL;
   return x;
 }
 
 /* x times e^(from - to), an exponent that is at most 0. */
 static vtb__lifted brought(vtb__rec *r, vtb__lifted x, vtb__lifted from, vtb__lifted to) {
-  vtb__lifted e = vtb__rec_binary(r, VTB_OP_sub, from, to);
-  e.v = vtb_b_unary(&r->b, VTB_OP_exp, e.v);
-  const double *degree = x.degree;
-  x = vtb__rec_binary(r, VTB_OP_mul, x, e);
-  x.degree = degree;
-  return x;
+  return vtb__rec_times_exp(r, x, vtb__rec_binary(r, VTB_OP_sub, from, to));
 }
 
 /* ---- scales made of others ------------------------------------------------------------------- */
@@ -119,14 +117,14 @@ int vtb__rec_flat_scale(vtb__rec *r, int scale) {
 
 vtb__lifted vtb__rec_flatten(vtb__rec *r, vtb__lifted x) {
   for (int k = 0; x.degree && k < (int)r->scales.n; k++) {
-    double p = vtb__degree_in(x.degree, k);
+    double p = degree_in(x.degree, k);
     if (p == 0 || r->scales.at[k].m.rank == 0) continue;
     const double *part = times(r, vtb__degree_one(r, k), p);
     int flat = p > 0 ? vtb__rec_flat_scale(r, k) : -1;
     if (flat >= 0)
       x = brought(r, x, exponent(r, part), exponent(r, times(r, vtb__degree_one(r, flat), p)));
     else
-      x = vtb__rec_times_scale(r, x, part);
+      x = times_scale(r, x, part);
     x.degree = combined(r, x.degree, -1, part);
     if (flat >= 0) x.degree = combined(r, x.degree, p, vtb__degree_one(r, flat));
   }
@@ -138,9 +136,9 @@ vtb__lifted vtb__rec_flatten(vtb__rec *r, vtb__lifted x) {
 static const double *highest(vtb__rec *r, const vtb__lifted *x, int first, int n) {
   double *top = VTB_SCRATCH(r->step, double, VTB__MAX_SCALES);
   for (int k = 0; k < VTB__MAX_SCALES; k++) {
-    top[k] = vtb__degree_in(x[first].degree, k);
+    top[k] = degree_in(x[first].degree, k);
     for (int i = first; i < n; i++)
-      if (vtb__degree_in(x[i].degree, k) > top[k]) top[k] = vtb__degree_in(x[i].degree, k);
+      if (degree_in(x[i].degree, k) > top[k]) top[k] = degree_in(x[i].degree, k);
   }
   return combined(r, top, 0, NULL);
 }
@@ -169,7 +167,7 @@ const double *vtb__rec_same_degree(vtb__rec *r, vtb__lifted *x, int first, int n
   for (int i = first; i < n; i++) reached |= !combined(r, top, -1, x[i].degree);
   if (!reached) return to_largest(r, x, first, n);
   for (int i = first; i < n; i++) {
-    x[i] = vtb__rec_times_scale(r, x[i], combined(r, x[i].degree, -1, top));
+    x[i] = times_scale(r, x[i], combined(r, x[i].degree, -1, top));
     x[i].degree = top;
   }
   return top;

@@ -43,7 +43,6 @@ typedef struct rows {
 } rows;
 
 static rows emit_rows(vtb__rec *r, const vtb__state *s) {
-  static const int to[VTB_MAX_RANK] = {0};
   const vtb__delta *delta = s->delta;
   vtb_dim keys = s->type->dim[s->key];
   int64_t n_values = s->type->rank == 2 ? s->type->dim[1 - s->key].size : 1;
@@ -54,7 +53,7 @@ static rows emit_rows(vtb__rec *r, const vtb__state *s) {
   e.d = vtb__rec_decay(r, s, &e.klass, &rates);
   for (int i = 0; i < delta->n_rows; i++) {
     r->b.name_hint = "k";
-    e.k[i] = vtb__rec_full(r, vtb__rec_product(r, &delta->rows[i].key, ~0u, to, 1), &keys, 1);
+    e.k[i] = vtb__rec_side(r, &delta->rows[i].key, ~0u, &keys);
     e.c[i] = full_line(r, delta->rows[i].c, n_values);
     if (i < delta->rank) e.b[i] = full_line(r, delta->rows[i].b, keys.size);
   }

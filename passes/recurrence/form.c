@@ -15,7 +15,7 @@ enum { MAX_EXPANSIONS = 10000 };
 
 /* ---- diagnostics ----------------------------------------------------------------------------- */
 
-void vtb__recurrent_only_help(vtb_diags *d) {
+static void recurrent_only_help(vtb_diags *d) {
   vtb_diag_help(d, "such a recurrence runs step after step, in mode recurrent or auto; for the "
                    "other modes every update must be a factor times the state, plus terms that no "
                    "state enters, plus outer products of what is read of it along one axis");
@@ -26,7 +26,7 @@ static bool refuse(vtb__rec *r, int code, const vtb_inst *inst, int state, const
   vtb_diag_error(r->diags, code, inst->span, "the update of state %s is not %s: `%s` %s",
                  r->states[state].old->name, linear ? "linear" : "diagonal", vtb__rec_text(r, inst),
                  what);
-  vtb__recurrent_only_help(r->diags);
+  recurrent_only_help(r->diags);
   return false;
 }
 
@@ -45,7 +45,7 @@ static bool cross_state(vtb__rec *r, vtb_span span, int state, int other) {
     return false; /* said when the other one was looked at */
   vtb_diag_error(r->diags, VTB_DIAG_STATES_COUPLED, span, "states %s and %s read each other",
                  r->states[state].old->name, r->states[other].old->name);
-  vtb__recurrent_only_help(r->diags);
+  recurrent_only_help(r->diags);
   return false;
 }
 

@@ -220,7 +220,6 @@ bool vtb__rec_decide_scale(vtb__rec *r) {
     give_scales(r);
   }
   r->n_scales = (int)r->scales.n;
-  r->scaled = r->n_scales > 0;
   if (r->n_scales <= MAX_OWN_SCALES) return no_scaled_reads(r);
   vtb_diag_error(r->diags, VTB_DIAG_NOT_STABILISABLE, r->inst->span,
                  "%d states with gains of their own; at most %d running scales are carried",

@@ -57,8 +57,8 @@ static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
 static vtb__lifted lift_scale(vtb__rec *r, const vtb_inst *inst) {
   bool log = vtb_attr_int(inst, "log", 0) != 0;
   vtb__lifted x = {.v = vtb_b_constant(&r->b, log ? 0 : 1)};
-  if (r->scaled && log) x = r->scales.at[0].m;
-  if (r->scaled && !log) x.degree = vtb__degree_one(r, 0);
+  if (r->n_scales && log) x = r->scales.at[0].m;
+  if (r->n_scales && !log) x.degree = vtb__degree_one(r, 0);
   return vtb__rec_to_rank(r, x, inst->results[0]->type.rank);
 }
 

@@ -138,14 +138,7 @@ static void hand_over(const vtb_inst *inst, const vtb_diags *from, vtb_diags *to
   to->calls = &call;
   for (size_t i = 0; i < from->list.n; i++) {
     const vtb_diag *d = &from->list.at[i];
-    if (d->severity == VTB_SEV_ERROR)
-      vtb_diag_error(to, d->code, d->span, "%s", d->text);
-    else if (d->severity == VTB_SEV_WARNING)
-      vtb_diag_warning(to, d->code, d->span, "%s", d->text);
-    else if (d->severity == VTB_SEV_NOTE)
-      vtb_diag_note(to, d->span, "%s", d->text);
-    else
-      vtb_diag_help(to, "%s", d->text);
+    vtb_diag_say(to, d->severity, d->code, d->span, "%s", d->text);
   }
   to->calls = call.up;
 }

@@ -10,7 +10,6 @@
 #include "passes/recurrence/recurrence.h"
 
 bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_value **rates) {
-  static const int to[VTB_MAX_RANK] = {0};
   const vtb__factor *f = s->a.at;
   if (s->a.n != 1 || s->a.coef != 1 || !f->v->def || f->v->def->op != VTB_OP_exp) return false;
   vtb__term log = {.coef = f->sign};
@@ -19,8 +18,7 @@ bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_val
             constant = vtb__term_part(r, &log, VTB__CHANGES, 0, false);
   for (int i = 0; i < changing.n; i++)
     if (vtb__factor_axes(&changing.at[i]) & 1u << s->key) return false;
-  *steps =
-      vtb__rec_full(r, vtb__rec_product(r, &changing, ~0u, to, 1), &s->type->dim[1 - s->key], 1);
+  *steps = vtb__rec_side(r, &changing, ~0u, &s->type->dim[1 - s->key]);
   vtb__lifted a = vtb__rec_product(r, &constant, ~0u, NULL, 2);
   vtb_type t = vtb__rec_type(r, 1, s->type->dim, 2);
   *rates = vtb_b_stretched(&r->b, a.v, &t);

@@ -124,7 +124,6 @@ typedef struct vtb__rec {
   vtb_dim batch, tokens, heads;
   int n_heads;                 /* head axes before flattening */
   VTB_VEC(vtb__lifted) lifted; /* by id of step values */
-  bool scaled;                 /* some states carry a running scale e^m */
   /* e^m can be seen from outside: only factors exp(.) make it, as ir/recurrence.h says */
   bool exact_scale;
   VTB_VEC(vtb__scale) scales; /* those of states first, then what is made of them */
@@ -260,11 +259,10 @@ vtb_value *vtb__rec_to_common(vtb__rec *r, const vtb__state *s);
 
 /* ---- degree.c --------------------------------------------------------------------- */
 
-double vtb__degree_in(const double *d, int scale);
 const double *vtb__degree_one(vtb__rec *r, int scale); /* scale -1: NULL */
 const double *vtb__degree_sum(vtb__rec *r, const vtb__lifted x[2]);
-/* x times e^(p m), for lifts (p < 0) kept finite; its degree is not changed. */
-vtb__lifted vtb__rec_times_scale(vtb__rec *r, vtb__lifted x, const double *p);
+/* x times exp(e); its degree is not changed. */
+vtb__lifted vtb__rec_times_exp(vtb__rec *r, vtb__lifted x, vtb__lifted e);
 vtb__lifted vtb__rec_true_value(vtb__rec *r, vtb__lifted x);
 /* The scale of one number a head that is the largest of a scale's; -1: there are too many. */
 int vtb__rec_flat_scale(vtb__rec *r, int scale);
@@ -312,6 +310,8 @@ enum { VTB__SCAN_INIT = 1, VTB__SCAN_NORMALIZER = 2 };
 /* linscan or delta, in the recurrence's mode and order. */
 vtb_inst *vtb__rec_build_scan(vtb__rec *r, vtb_op op, vtb_value *const *operands, int n,
                               const char *klass, unsigned with);
+/* The factors on one axis, of `dim`, or on none: [B, N, h, dim]. */
+vtb_value *vtb__rec_side(vtb__rec *r, const vtb__term *t, unsigned axes, const vtb_dim *dim);
 /* The decay operand and its class, and for class rates the operand after it. */
 vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates);
 /* The initial state [B,h,K,V], keys first; of a vector that is not read whole [B,h,K]. */

@@ -162,7 +162,7 @@ static vtb_value *whole_state(turner *t, bool old, int which) {
 /* A value that is the sum over the axis of the halves of q[0] * re + q[1] * im. */
 typedef struct contraction {
   vtb_value *q[2]; /* on the frame; NULL: zero */
-  bool old, any;
+  bool old;
 } contraction;
 
 static int which_of(const turner *t, int state) {
@@ -215,7 +215,7 @@ static bool contract(turner *t, vtb_value *v, contraction *out) {
     vtb__term q = vtb__term_within(t->r, &read.factors, 1u << t->axis);
     if (read.key != t->axis || q.n != read.factors.n) return false;
     out->q[which_of(t, read.state)] = product_once(t, &q);
-    out->old = read.old, out->any = true;
+    out->old = read.old;
     return true;
   }
   if (d->op == VTB_OP_neg) {

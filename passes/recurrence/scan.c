@@ -18,7 +18,7 @@ static vtb_value *filled(vtb__rec *r, double value, int64_t n) {
 }
 
 /* The factors on `axis`, or on none, without the gains if they are in the scale: [B, N, h, n]. */
-static vtb_value *side(vtb__rec *r, const vtb__term *t, unsigned axes, const vtb_dim *dim) {
+vtb_value *vtb__rec_side(vtb__rec *r, const vtb__term *t, unsigned axes, const vtb_dim *dim) {
   static const int to[VTB_MAX_RANK] = {0};
   return vtb__rec_full(r, vtb__rec_product(r, t, axes, to, 1), dim, 1);
 }
@@ -99,7 +99,8 @@ vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, 
   }
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
   *klass = axes == key ? "key" : axes == value ? "value" : "full";
-  if (axes != 3u) return side(r, &s->a, axes, &s->type->dim[axes == key ? s->key : 1 - s->key]);
+  if (axes != 3u)
+    return vtb__rec_side(r, &s->a, axes, &s->type->dim[axes == key ? s->key : 1 - s->key]);
   vtb_value *d;
   if (vtb__rec_rates(r, s, &d, rates)) {
     *klass = "rates";
@@ -118,7 +119,7 @@ static vtb_value *initial(vtb__rec *r, int state) {
   vtb_value *v = vtb_b_reshape(&r->b, r->inst->operands[state], &t);
   if (r->states[state].scale >= 0 || r->n_inits <= r->n_states) return v;
   vtb_value *m = vtb_b_reshape(&r->b, r->inst->operands[r->n_states], &scale_type);
-  if (r->scaled) m = vtb_b_binary(&r->b, VTB_OP_min, m, vtb_b_constant(&r->b, 88));
+  if (r->n_scales) m = vtb_b_binary(&r->b, VTB_OP_min, m, vtb_b_constant(&r->b, 88));
   return vtb_b_binary(&r->b, VTB_OP_mul, v, vtb_b_unary(&r->b, VTB_OP_exp, m));
 }
 
@@ -138,8 +139,8 @@ static void outer_update(vtb__rec *r, const vtb__state *s, int term, vtb_value *
   vtb__term u = without_gains(r, s, &s->u[term]), of_value = vtb__term_beyond(r, &u, ~value),
             of_key = vtb__term_within(r, &u, ~value);
   r->b.name_hint = "k";
-  *k = side(r, &of_key, key, &s->type->dim[s->key]);
-  *v = side(r, &of_value, value, &s->type->dim[1 - s->key]);
+  *k = vtb__rec_side(r, &of_key, key, &s->type->dim[s->key]);
+  *v = vtb__rec_side(r, &of_value, value, &s->type->dim[1 - s->key]);
   if (s->scale < 0 || s->u[0].coef == 0) return;
   bool along_values = scale_along(r, s, 1 - s->key);
   vtb_value *gain = vtb__rec_scaled_gain(r, s, &s->u[0]), **to = along_values ? v : k;
@@ -268,7 +269,7 @@ static const vtb__scan *scan_for(vtb__rec *r, int state, const vtb__term *q, int
       for (int a = 0; a < named.at[i].v->type.rank; a++)
         if (named.at[i].axis[a] >= 0) named.at[i].axis[a] = s->key;
   r->b.name_hint = "q";
-  vtb_value *v = side(r, q, ~0u, &s->type->dim[s->key]);
+  vtb_value *v = vtb__rec_side(r, q, ~0u, &s->type->dim[s->key]);
   return emit_scan(r, state, v, &(vtb__scan){.q = named, .old = old});
 }
 
@@ -286,9 +287,8 @@ static vtb__lifted to_this_scale(vtb__rec *r, vtb__lifted x, int scale) {
   const vtb__scale *k = &r->scales.at[scale];
   vtb__lifted d = k->m;
   d.v = vtb_b_binary(&r->b, VTB_OP_sub, k->prev, k->m.v);
-  d.v = vtb_b_unary(&r->b, VTB_OP_exp,
-                    vtb_b_binary(&r->b, VTB_OP_min, d.v, vtb_b_constant(&r->b, 88)));
-  x = vtb__rec_binary(r, VTB_OP_mul, x, d);
+  d.v = vtb_b_binary(&r->b, VTB_OP_min, d.v, vtb_b_constant(&r->b, 88));
+  x = vtb__rec_times_exp(r, x, d);
   x.degree = vtb__degree_one(r, scale);
   return x;
 }
@@ -310,7 +310,7 @@ static vtb__lifted finish_matrix_read(vtb__rec *r, const vtb__read *read, const 
                                       vtb_value *y, const vtb__term *post) {
   vtb__lifted x = {y, 3, 1, 0};
   if (post->n) {
-    vtb__lifted w = {side(r, post, ~0u, &s->type->dim[1 - s->key]), 3, 1, 0};
+    vtb__lifted w = {vtb__rec_side(r, post, ~0u, &s->type->dim[1 - s->key]), 3, 1, 0};
     x = vtb__rec_binary(r, VTB_OP_mul, x, w);
   }
   if (read->sum_value) {
@@ -376,6 +376,6 @@ vtb_value *vtb__rec_last_state(vtb__rec *r, int state) {
 
 vtb_value *vtb__rec_last_scale(vtb__rec *r) {
   const vtb_type *want = &r->inst->results[r->n_yields + r->n_states]->type;
-  if (!r->scaled) return vtb_b_splat(&r->b, 0, want);
+  if (!r->n_scales) return vtb_b_splat(&r->b, 0, want);
   return vtb_b_reshape(&r->b, vtb__rec_common_scale(r), want);
 }

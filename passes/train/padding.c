@@ -20,8 +20,7 @@
 
 #include <string.h>
 
-/* copies: callee -> the one that takes `valid`, or itself */
-static vtb_func *masked(vtb_map *copies, vtb_func *callee, const vtb_type *valid);
+static vtb_func *masked(vtb_func *callee, const vtb_type *valid);
 
 /* Axes of operand o that are the batch and summed over, as bits. */
 static unsigned summed_axes(const vtb_inst *i, int o) {
@@ -58,9 +57,9 @@ static void mask_operands(vtb_inst *i, vtb_value *valid) {
   }
 }
 
-static void mask_func(vtb_map *copies, vtb_func *f, vtb_value *valid) {
+static void mask_func(vtb_func *f, vtb_value *valid) {
   VTB__EACH_INST(f, i, next) {
-    vtb_func *callee = i->op == VTB_OP_call ? masked(copies, i->callee, &valid->type) : NULL;
+    vtb_func *callee = i->op == VTB_OP_call ? masked(i->callee, &valid->type) : NULL;
     if (!callee)
       mask_operands(i, valid);
     else if (callee != i->callee)
@@ -68,20 +67,18 @@ static void mask_func(vtb_map *copies, vtb_func *f, vtb_value *valid) {
   }
 }
 
-static vtb_func *masked(vtb_map *copies, vtb_func *callee, const vtb_type *valid) {
-  vtb_func *made = vtb_map_get(copies, callee->name);
-  if (made) return made;
-  made = callee;
+/* The one that takes `valid`, or itself, its `scratch`. */
+static vtb_func *masked(vtb_func *callee, const vtb_type *valid) {
+  if (callee->scratch) return callee->scratch;
+  vtb_func *made = callee->scratch = callee;
   if (vtb__sums_batch(callee)) {
-    made = vtb_func_clone(callee, callee->module, callee->name);
-    mask_func(copies, made, vtb_func_add_arg(made, "valid", *valid));
+    made = callee->scratch = vtb_func_clone(callee, callee->module, callee->name);
+    mask_func(made, vtb_func_add_arg(made, "valid", *valid));
   }
-  vtb_map_set(copies, callee->name, made);
   return made;
 }
 
 void vtb__mask_padding(vtb_func *f, vtb_value *valid) {
-  vtb_map copies = {0};
-  mask_func(&copies, f, valid);
-  vtb_map_free(&copies);
+  for (vtb_func *g = f->module->first; g; g = g->next) g->scratch = NULL;
+  mask_func(f, valid);
 }

@@ -41,14 +41,11 @@ typedef enum share {
   TOLD /* what the target sums where it lies: everyone else may read it as the same */
 } share;
 
-typedef struct known { /* a function that was visited */
-  vtb_func *func;
+typedef struct known { /* of a function that was visited, its `scratch` */
   share *args, *returns;
   int first; /* argument that is the first row; -1: none */
   bool sums; /* it sums over ranks */
 } known;
-
-typedef VTB_VEC(known) known_list;
 
 typedef struct fact { /* of a value */
   share is;
@@ -57,7 +54,6 @@ typedef struct fact { /* of a value */
 
 typedef struct sharing { /* of a function */
   vtb_pass_context *c;
-  known_list *funcs;
   vtb_func *f;
   VTB_VEC(fact) facts; /* by value id */
   bool has_sums, told;
@@ -321,7 +317,7 @@ static bool visit_accumulated(sharing *s, vtb_inst *i) {
 static const known *visit_func(sharing *s, vtb_func *f, const share *args);
 
 static known visit_callee(sharing *s, vtb_func *f, const share *args) {
-  sharing inner = {.c = s->c, .funcs = s->funcs, .told = s->told};
+  sharing inner = {.c = s->c, .told = s->told};
   known k = *visit_func(&inner, f, args);
   s->told = inner.told;
   s->has_sums |= k.sums;
@@ -480,19 +476,16 @@ static void sum_returns(sharing *s) {
 }
 
 static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
-  for (size_t i = 0; i < s->funcs->n; i++)
-    if (s->funcs->at[i].func == f) {
-      const known *k = &s->funcs->at[i];
-      for (int a = 0; args && a < f->n_args - (k->first >= 0); a++)
-        vtb_check(args[a] == k->args[a], "@%s is folded in two ways", f->name);
-      return k;
-    }
-  known k = {.func = f, .first = -1};
-  k.args = VTB_SCRATCH(f, share, f->n_args);
+  known *k = f->scratch;
+  for (int a = 0; k && args && a < f->n_args - (k->first >= 0); a++)
+    vtb_check(args[a] == k->args[a], "@%s is folded in two ways", f->name);
+  if (k) return k;
+  k = f->scratch = VTB_NEW(&f->module->scratch, known);
+  k->args = VTB_SCRATCH(f, share, f->n_args);
   s->f = f;
   for (int a = 0; a < f->n_args; a++) {
     share is = vtb_type_is_dynamic(&f->args[a]->type) ? SPLIT : args ? args[a] : SAME;
-    set_share(s, f->args[a], k.args[a] = is);
+    set_share(s, f->args[a], k->args[a] = is);
   }
   for (vtb_inst *i = f->first, *next; i && !s->told; i = next) {
     next = i->next;
@@ -502,20 +495,19 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
     sum_early(s, i);
   }
   if (f == s->c->module->entry) sum_returns(s);
-  k.returns = VTB_SCRATCH(f, share, f->n_returns);
+  k->returns = VTB_SCRATCH(f, share, f->n_returns);
   for (int r = 0; r < f->n_returns; r++) {
     const vtb_value *v = f->returns[r];
-    k.returns[r] = !vtb_type_is_dynamic(&v->type) && is_zero(v) ? ZEROS : share_of(s, v);
+    k->returns[r] = !vtb_type_is_dynamic(&v->type) && is_zero(v) ? ZEROS : share_of(s, v);
   }
-  k.first = s->first ? s->first->index : -1;
-  k.sums = s->has_sums;
-  vtb__put(f, s->funcs, k);
-  return &s->funcs->at[s->funcs->n - 1];
+  k->first = s->first ? s->first->index : -1;
+  k->sums = s->has_sums;
+  return k;
 }
 
 void vtb__change_ranks(vtb_pass_context *c) {
   if (c->ranks < 2 && !c->pieces) return;
-  known_list funcs = {0};
-  sharing s = {.c = c, .funcs = &funcs};
+  sharing s = {.c = c};
+  for (vtb_func *f = c->module->first; f; f = f->next) f->scratch = NULL;
   (void)visit_func(&s, c->module->entry, NULL);
 }

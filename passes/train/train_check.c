@@ -26,13 +26,6 @@ static const char *output_of(vtb_module *m, vtb_func *model, int param) {
   return name;
 }
 
-static void say(vtb_diags *diags, bool as_error, int code, vtb_span span, const char *text) {
-  if (as_error)
-    vtb_diag_error(diags, code, span, "%s", text);
-  else
-    vtb_diag_warning(diags, code, span, "%s", text);
-}
-
 /* One message about n parameters, the first of which is `first`. */
 static void report_untrained(vtb_module *m, vtb_func *model, int first, int n, bool as_error,
                              vtb_diags *diags) {
@@ -46,7 +39,8 @@ static void report_untrained(vtb_module *m, vtb_func *model, int first, int n, b
                       n > 1 ? "them" : "it", output);
   else
     vtb_strbuf_printf(&text, ": neither a loss nor an output depends on %s", n > 1 ? "them" : "it");
-  say(diags, as_error, VTB_DIAG_UNTRAINED, info->span, text.at);
+  vtb_diag_say(diags, as_error ? VTB_SEV_ERROR : VTB_SEV_WARNING, VTB_DIAG_UNTRAINED, info->span,
+               "%s", text.at);
   vtb_strbuf_free(&text);
   vtb_diag_help(diags, vtb_has_loss(model)
                            ? "use what they compute in a loss, or write freeze { ... } around them"
@@ -61,7 +55,7 @@ static void report_blocked(const vtb_func *f, int first, int n, vtb_diags *diags
   if (n > 1) vtb_strbuf_printf(&text, " and %d more", n - 1);
   vtb_strbuf_printf(&text, " %s no gradient: the loss depends on %s only where gradients stop",
                     n > 1 ? "have" : "has", n > 1 ? "them" : "it");
-  say(diags, false, VTB_DIAG_NO_GRADIENT, info->span, text.at);
+  vtb_diag_warning(diags, VTB_DIAG_NO_GRADIENT, info->span, "%s", text.at);
   vtb_strbuf_free(&text);
   vtb_diag_help(diags, "if that is meant, freeze { ... } around them says so");
 }

@@ -74,8 +74,8 @@ static int n_vectors_of(const vtb_func *rule) {
 
 /* Arguments of the new rule that stand for the optimiser's scalars: t, lr, then its
  * hyperparameters. */
-static void map_scalars(const vtb_func *rule, vtb_func *f, vtb_builder *b, int first,
-                        vtb_value **rows, vtb_value **map) {
+static void give_scalars(const vtb_func *rule, vtb_func *f, vtb_builder *b, int first,
+                         vtb_value **rows, vtb_value **given) {
   vtb_value *rate = f->args[first + 1], *decays = f->args[first + 2];
   int row = VTB_N_SCALARS;
   for (int i = n_vectors_of(rule); i < rule->n_args; i++) {
@@ -85,7 +85,7 @@ static void map_scalars(const vtb_func *rule, vtb_func *f, vtb_builder *b, int f
                                            : rows[row++];
     if (vtb_streq(name, "lr")) v = vtb_b_binary(b, VTB_OP_mul, v, rate);
     if (vtb_streq(name, "decay")) v = vtb_b_binary(b, VTB_OP_mul, v, decays);
-    map[rule->args[i]->id] = v;
+    given[i] = v;
   }
 }
 
@@ -105,27 +105,26 @@ static int add_scalars(vtb_func *f, const vtb_func *rule, vtb_value **rows) {
 /* The rule as op update wants it, from the optimiser's; NULL `equations`: the value becomes the
  * gradient. */
 static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, bool average) {
-  int given = equations ? n_vectors_of(rule) : 2, n = given + average;
+  int vectors = equations ? n_vectors_of(rule) : 2, n = vectors + average;
   const char **names = VTB_SCRATCH(a->f, const char *, n);
-  vtb_value **map = VTB_SCRATCH(a->f, vtb_value *, rule->n_values);
+  vtb_value **given = VTB_SCRATCH(a->f, vtb_value *, rule->n_args);
   vtb_value **rows = VTB_SCRATCH(a->f, vtb_value *, rule->n_args + VTB_N_SCALARS);
   vtb_value **out = VTB_SCRATCH(a->f, vtb_value *, n);
-  for (int i = 0; i < given; i++) names[i] = rule->arg_info[i].official;
+  for (int i = 0; i < vectors; i++) names[i] = rule->arg_info[i].official;
   if (average) names[n - 1] = "ema";
   vtb_func *f = new_rule(a, equations ? rule->name : "moved", rule->span, n, names);
   int first = add_scalars(f, rule, rows);
   vtb_builder b = {.module = a->m, .func = f, .span = rule->span};
   out[0] = f->args[1];
   if (equations) {
-    for (int i = 0; i < given; i++) map[rule->args[i]->id] = f->args[i];
+    for (int i = 0; i < vectors; i++) given[i] = f->args[i];
     b.name_hint = "gradient";
-    map[rule->args[1]->id] = vtb_b_binary(&b, VTB_OP_mul, f->args[1], f->args[first]);
-    map_scalars(rule, f, &b, first, rows, map);
-    for (const vtb_inst *i = rule->first; i; i = i->next) {
-      b.span = i->span;
-      vtb_inst_copy(&b, i, map);
-    }
-    for (int i = 0; i < rule->n_returns; i++) out[i] = map[rule->returns[i]->id];
+    given[1] = vtb_b_binary(&b, VTB_OP_mul, f->args[1], f->args[first]);
+    give_scalars(rule, f, &b, first, rows, given);
+    b.span = VTB_NO_SPAN; /* copies keep their own */
+    vtb_value **made = vtb__inlined(&b, rule, given);
+    for (int i = 0; i < rule->n_returns; i++) out[i] = made[i];
+    if (rule->last) b.span = rule->last->span;
   }
   if (average) out[n - 2] = averaged(&b, f->args[n - 1], out[0], rows[VTB_SCALAR_AVERAGE]);
   vtb_func_set_returns(f, out, NULL, n - 1);
