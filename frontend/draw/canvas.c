@@ -79,57 +79,33 @@ vtb_status canvas_save_png(canvas *c, const char *path, vtb_error *err) {
   return status;
 }
 
-vtb_status canvas_picture(const picture *p, const char *path, vtb_strbuf *out, vtb_error *err) {
-  bool pdf = vtb_ends_with(path, ".pdf");
-  if (!pdf && (p->width < 1 || p->height < 1 || p->width > MOST_SIDE || p->height > MOST_SIDE))
-    return vtb_fail(err, VTB_E_INPUT, "a picture of %dx%d pixels is too large for PNG; write SVG",
-                    p->width, p->height);
-  canvas *c = pdf ? canvas_on(cairo_pdf_surface_create_for_stream(take, out, p->width, p->height),
-                              p->width, p->height)
-                  : canvas_new(p->width, p->height);
-  vtb_status status;
-  for (size_t i = 0; i < p->shapes.n; i++) canvas_shape(c, &p->shapes.at[i]);
-  if (pdf) {
-    cairo_surface_finish(c->surface);
-    status = status_of(c, cairo_surface_status(c->surface), path, err);
-  } else {
-    status = to_png(c, path, out, err);
-  }
-  canvas_free(c);
-  return status;
-}
-
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static void stroke(canvas *c, const shape *s) {
+/* Fills and edges the path that stands. */
+static void paint(canvas *c, draw_colour fill, const pen *edge) {
   double dash[4];
+  if (fill) {
+    set_colour(c, fill, edge->opacity);
+    cairo_fill_preserve(c->at);
+  }
+  if (edge->colour) {
+    set_colour(c, edge->colour, edge->opacity);
+    cairo_set_line_width(c->at, edge->size);
+    cairo_set_dash(c->at, dash, pen_dashes(edge->dash, dash), 0);
+    cairo_stroke_preserve(c->at);
+  }
+  cairo_new_path(c->at);
+}
+
+static void draw_path(canvas *c, const shape *s) {
   bool down = false;
-  set_colour(c, s->colour, s->opacity);
-  cairo_set_line_width(c->at, s->size);
-  cairo_set_dash(c->at, dash, shape_dashes(s->dash, dash), 0);
-  if (!s->n) cairo_move_to(c->at, s->x, s->y);
-  if (!s->n) cairo_line_to(c->at, s->x2, s->y2);
   for (size_t i = 0; i < s->n; i++) {
     bool usable = isfinite(s->at[i].x) && isfinite(s->at[i].y);
     if (usable) (down ? cairo_line_to : cairo_move_to)(c->at, s->at[i].x, s->at[i].y);
     down = usable;
   }
-  cairo_stroke(c->at);
-}
-
-/* The path that stands, and its edge. */
-static void fill(canvas *c, const shape *s) {
-  if (s->colour) {
-    set_colour(c, s->colour, s->opacity);
-    cairo_fill_preserve(c->at);
-  }
-  if (s->edge) {
-    set_colour(c, s->edge, s->opacity);
-    cairo_set_line_width(c->at, s->edge_size);
-    cairo_set_dash(c->at, NULL, 0, 0);
-    cairo_stroke_preserve(c->at);
-  }
-  cairo_new_path(c->at);
+  if (s->closed) cairo_close_path(c->at);
+  paint(c, s->fill, &s->edge);
 }
 
 static double advance(cairo_t *at, const char *text, size_t n) {
@@ -141,52 +117,56 @@ static double advance(cairo_t *at, const char *text, size_t n) {
   return extents.x_advance;
 }
 
-/* What is behind it first. */
-static void write(canvas *c, const shape *s) {
+/* What is around it first. */
+static void draw_text(canvas *c, const shape *s) {
   static const double before[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
   vtb_strbuf visible = {0};
   vtb_text_visible(&visible, s->text, strlen(s->text));
-  set_font(c->at, s->size, s->bold);
-  double from = -before[s->anchor] * advance(c->at, s->text, strlen(s->text));
-  cairo_save(c->at);
-  cairo_translate(c->at, s->x, s->y);
-  if (s->turned) cairo_rotate(c->at, -M_PI / 2);
-  cairo_move_to(c->at, from, 0);
-  if (s->edge) cairo_text_path(c->at, vtb_strbuf_text(&visible));
-  fill(c, &(shape){.edge = s->edge, .edge_size = s->edge_size});
-  cairo_move_to(c->at, from, 0);
-  set_colour(c, s->colour, s->opacity);
+  set_font(c->at, s->letters.size, s->letters.bold);
+  double x = s->at[0].x - before[s->letters.anchor] * advance(c->at, s->text, strlen(s->text));
+  cairo_move_to(c->at, x, s->at[0].y);
+  if (s->edge.colour) cairo_text_path(c->at, vtb_strbuf_text(&visible));
+  paint(c, DRAW_NONE, &s->edge);
+  cairo_move_to(c->at, x, s->at[0].y);
+  set_colour(c, s->fill, 1);
   cairo_show_text(c->at, vtb_strbuf_text(&visible));
-  cairo_restore(c->at);
   vtb_strbuf_free(&visible);
 }
 
-void canvas_shape(canvas *c, const shape *s) {
-  switch (s->kind) {
-  case SHAPE_LINE:
-    stroke(c, s);
-    break;
-  case SHAPE_RECT:
-    cairo_rectangle(c->at, s->x, s->y, s->x2 - s->x, s->y2 - s->y);
-    fill(c, s);
-    break;
-  case SHAPE_DISC:
-    cairo_new_sub_path(c->at);
-    cairo_arc(c->at, s->x, s->y, s->size, 0, 2 * M_PI);
-    fill(c, s);
-    break;
-  case SHAPE_AREA:
-    for (size_t i = 0; i < s->n; i++) cairo_line_to(c->at, s->at[i].x, s->at[i].y);
-    cairo_close_path(c->at);
-    fill(c, s);
-    break;
-  case SHAPE_TEXT:
-    write(c, s);
-    break;
-  case SHAPE_GROUP:
-  case SHAPE_END:
-    break;
+static void draw_shapes(canvas *c, const picture *p) {
+  for (size_t i = 0; i < p->shapes.n; i++) {
+    const shape *s = &p->shapes.at[i];
+    if (s->kind == SHAPE_PATH) draw_path(c, s);
+    if (s->kind == SHAPE_TEXT) draw_text(c, s);
+    if (s->kind != SHAPE_DISC) continue;
+    cairo_arc(c->at, s->at[0].x, s->at[0].y, s->radius, 0, 2 * M_PI);
+    paint(c, s->fill, &s->edge);
   }
+}
+
+vtb_status canvas_picture(const picture *p, const char *path, vtb_strbuf *out, vtb_error *err) {
+  bool pdf = vtb_ends_with(path, ".pdf");
+  if (!pdf && (p->width < 1 || p->height < 1 || p->width > MOST_SIDE || p->height > MOST_SIDE))
+    return vtb_fail(err, VTB_E_INPUT, "a picture of %dx%d pixels is too large for PNG; write SVG",
+                    p->width, p->height);
+  canvas *c = pdf ? canvas_on(cairo_pdf_surface_create_for_stream(take, out, p->width, p->height),
+                              p->width, p->height)
+                  : canvas_new(p->width, p->height);
+  vtb_status status;
+  draw_shapes(c, p);
+  if (pdf) {
+    cairo_surface_finish(c->surface);
+    status = status_of(c, cairo_surface_status(c->surface), path, err);
+  } else {
+    status = to_png(c, path, out, err);
+  }
+  canvas_free(c);
+  return status;
+}
+
+void canvas_take(canvas *c, picture *p) {
+  draw_shapes(c, p);
+  picture_free(p);
 }
 
 /* cairo's own format of 32 bits a pixel. */

@@ -16,7 +16,8 @@ typedef struct canvas canvas;
 
 canvas *canvas_new(int width, int height);
 void canvas_free(canvas *c); /* NULL is fine */
-void canvas_shape(canvas *c, const shape *s);
+/* Draws its shapes, of which the picture is rid then. */
+void canvas_take(canvas *c, picture *p);
 /* Scaled to width x height. */
 void canvas_image(canvas *c, double x, double y, double width, double height, const vtb_image *im);
 /* Replaces `path` atomically. */

@@ -33,8 +33,8 @@ void ch_free(chart *c) { vtb_vec_free(&c->taken); }
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static void soft_text(const chart *c, double x, double y, text_anchor anchor, const char *text) {
-  picture_text(c->to, x, y, CH_TEXT, DRAW_SOFT, anchor, false, text);
+static void soft_text(const chart *c, double x, double y, int anchor, const char *text) {
+  picture_text(c->to, x, y, CH_LETTERS(DRAW_SOFT, anchor, false), text);
 }
 
 void ch_x_axis(chart *c, const char *title, const double *ticks, int n) {
@@ -47,7 +47,7 @@ void ch_x_axis(chart *c, const char *title, const double *ticks, int n) {
   }
   for (int i = 0; i < n; i++) {
     double x = sc_at(&c->x, ticks[i]), half = ch_text_width(nr_tick(ticks[i], text)) / 2;
-    picture_line(c->to, x, c->y.to, x, c->y.from, 1, DRAW_GRID);
+    picture_line(c->to, x, c->y.to, x, c->y.from, PEN(DRAW_GRID, 1));
     if (x - half < free_from) continue;
     soft_text(c, x, c->y.from + 17, ANCHOR_MIDDLE, text);
     free_from = x + half + TICK_SPACE;
@@ -61,7 +61,7 @@ void ch_y_axis(chart *c, const char *title) {
   char text[32];
   for (int i = 0; i < n; i++) {
     double y = sc_at(&c->y, tick[i]);
-    picture_line(c->to, c->left, y, c->x.to, y, 1, DRAW_GRID);
+    picture_line(c->to, c->left, y, c->x.to, y, PEN(DRAW_GRID, 1));
     soft_text(c, c->left - 7, y + 4, ANCHOR_END, nr_tick(tick[i], text));
   }
   soft_text(c, 4, c->top - 16, ANCHOR_START, title);
@@ -69,19 +69,14 @@ void ch_y_axis(chart *c, const char *title) {
 
 /* ---- lines and marks ------------------------------------------------------------------------- */
 
-void ch_line(chart *c, ch_sign s, double size, const shape_point *at, size_t n) {
-  shape_point *place = vtb_xcalloc(n + 1, sizeof *place);
+void ch_line(chart *c, ch_sign s, double size, const draw_point *at, size_t n) {
+  draw_point *place = vtb_xcalloc(n + 1, sizeof *place);
   for (size_t i = 0; i < n; i++) {
     bool is = isfinite(at[i].x) && isfinite(at[i].y);
-    place[i] = is ? (shape_point){sc_at(&c->x, at[i].x), sc_at(&c->y, at[i].y)} : at[i];
+    place[i] = is ? (draw_point){sc_at(&c->x, at[i].x), sc_at(&c->y, at[i].y)} : at[i];
   }
-  picture_add(c->to, (shape){.kind = SHAPE_LINE,
-                             .at = place,
-                             .n = n,
-                             .size = size,
-                             .colour = ch_colour(s.colour),
-                             .dash = (shape_dash)(s.dash % CH_DASHES),
-                             .opacity = size < 1.5 ? 0.45 : 0});
+  pen line = {ch_colour(s.colour), size, (pen_dash)(s.dash % CH_DASHES), size < 1.5 ? 0.45 : 0};
+  picture_path(c->to, place, n, line);
   vtb_free(place);
 }
 
@@ -89,7 +84,7 @@ void ch_mark(picture *to, ch_sign s, draw_colour colour, double x, double y, dou
   static const struct {
     double scale;
     size_t n;
-    shape_point at[4];
+    draw_point at[4];
   } forms[] = {{1, 0, {{0, 0}}},
                {0.89, 4, {{-1, -1}, {1, -1}, {1, 1}, {-1, 1}}},
                {1.2, 3, {{0, -1}, {1, 0.8}, {-1, 0.8}}},
@@ -99,51 +94,34 @@ void ch_mark(picture *to, ch_sign s, draw_colour colour, double x, double y, dou
   if (!colour) colour = ch_colour(s.colour);
   if (form == n_forms) { /* a cross */
     double r = 0.89 * radius;
-    picture_line(to, x - r, y - r, x + r, y + r, 2.6, colour);
-    picture_line(to, x + r, y - r, x - r, y + r, 2.6, colour);
+    picture_line(to, x - r, y - r, x + r, y + r, PEN(colour, 2.6));
+    picture_line(to, x + r, y - r, x - r, y + r, PEN(colour, 2.6));
     return;
   }
-  shape_point at[4];
+  draw_point at[4];
   for (size_t i = 0; i < forms[form].n; i++) {
     at[i].x = x + forms[form].scale * radius * forms[form].at[i].x;
     at[i].y = y + forms[form].scale * radius * forms[form].at[i].y;
   }
-  picture_add(to, (shape){.kind = forms[form].n ? SHAPE_AREA : SHAPE_DISC,
-                          .x = x,
-                          .y = y,
-                          .size = radius,
-                          .at = at,
-                          .n = forms[form].n,
-                          .colour = colour,
-                          .edge = DRAW_PAPER,
-                          .edge_size = 1.2});
+  pen edge = PEN(DRAW_PAPER, 1.2);
+  if (forms[form].n)
+    picture_area(to, at, forms[form].n, colour, edge);
+  else
+    picture_disc(to, x, y, radius, colour, edge);
 }
 
 void ch_ring(chart *c, double x, double y, double radius) {
-  picture_add(
-      c->to,
-      (shape){
-          .kind = SHAPE_DISC, .x = x, .y = y, .size = radius, .edge = DRAW_INK, .edge_size = 1.6});
+  picture_disc(c->to, x, y, radius, DRAW_NONE, PEN(DRAW_INK, 1.6));
 }
 
-void ch_dot(chart *c, ch_sign s, double size, shape_point at, double spread, ch_tip t) {
+void ch_dot(chart *c, ch_sign s, double size, draw_point at, double spread, grouping g) {
   double x = sc_at(&c->x, at.x), low = sc_at(&c->y, at.y - spread),
          high = sc_at(&c->y, at.y + spread);
-  ch_begin_tip(c->to, t);
-  if (spread > 0) picture_line(c->to, x, low, x, high, 1.6, ch_colour(s.colour));
+  picture_begin(c->to, g);
+  if (spread > 0) picture_line(c->to, x, low, x, high, PEN(ch_colour(s.colour), 1.6));
   ch_mark(c->to, s, DRAW_NONE, x, sc_at(&c->y, at.y), size);
-  ch_end_tip(c->to);
+  picture_end(c->to);
 }
-
-void ch_begin_tip(picture *to, ch_tip t) {
-  picture_add(to, (shape){.kind = SHAPE_GROUP,
-                          .name = t.name ? t.name : "mark",
-                          .cell = t.cell,
-                          .stop = t.stop,
-                          .text = t.text});
-}
-
-void ch_end_tip(picture *to) { picture_add(to, (shape){.kind = SHAPE_END}); }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -195,15 +173,8 @@ void ch_label(chart *c, double x, double y, const char *text, bool strong) {
     double line = y + places[i % PLACES].y * LINE;
     ch_box b = {middle - width / 2, line - LINE / 2.0, width, LINE, false};
     if (!is_free(c, b, i >= PLACES)) continue;
-    picture_add(c->to, (shape){.kind = SHAPE_TEXT,
-                               .x = b.x,
-                               .y = line + 4,
-                               .size = CH_TEXT,
-                               .colour = DRAW_INK,
-                               .edge = DRAW_PAPER,
-                               .edge_size = 3,
-                               .bold = strong,
-                               .text = text});
+    lettering l = {.size = CH_TEXT, .colour = DRAW_INK, .bold = strong, .haloed = true};
+    picture_text(c->to, b.x, line + 4, l, text);
     vtb_vec_push(&c->taken, b);
     return;
   }
@@ -232,8 +203,8 @@ void ch_end_names(chart *c, ch_name *names, size_t n) {
   if (n) spread_names(names, n, c->y.from + 8);
   for (size_t i = 0; i < n; i++) {
     draw_colour colour = ch_colour(names[i].sign.colour);
-    picture_line(c->to, names[i].x + 5, names[i].y, c->x.to + 6, names[i].at, 0.8, colour);
-    picture_text(c->to, c->x.to + 9, names[i].at + 4, CH_TEXT, colour, ANCHOR_START, true,
+    picture_line(c->to, names[i].x + 5, names[i].y, c->x.to + 6, names[i].at, PEN(colour, 0.8));
+    picture_text(c->to, c->x.to + 9, names[i].at + 4, CH_LETTERS(colour, ANCHOR_START, true),
                  ch_short(names[i].text, NAME, &room));
   }
   vtb_strbuf_free(&room);
@@ -252,7 +223,7 @@ void ch_legend(chart *c, const ch_name *names, size_t n, int64_t crowd) {
   double top = crowd > 0 ? c->y.from - LEGEND_LINE * (double)n - 8 : c->y.to, to = c->x.to - 12;
   for (size_t i = 0; i < n; i++) {
     double y = top + 16 + LEGEND_LINE * (double)i;
-    picture_line(c->to, to - 22, y - 4, to, y - 4, 1.8, ch_colour(names[i].sign.colour));
-    picture_text(c->to, to - 28, y, CH_TEXT, DRAW_INK, ANCHOR_END, false, names[i].text);
+    picture_line(c->to, to - 22, y - 4, to, y - 4, PEN(ch_colour(names[i].sign.colour), 1.8));
+    picture_text(c->to, to - 28, y, CH_LETTERS(DRAW_INK, ANCHOR_END, false), names[i].text);
   }
 }

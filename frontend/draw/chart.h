@@ -6,7 +6,9 @@
 #include "frontend/draw/picture.h"
 #include "frontend/draw/scale.h"
 
-#define CH_TEXT 8.76 /* capitals of 12 pixels of font */
+/* Letters of 12 pixels of font, whose capitals are CH_TEXT high. */
+#define CH_TEXT 8.76
+#define CH_LETTERS(colour, anchor, bold) LETTERS(CH_TEXT, colour, anchor, bold)
 enum { CH_SHAPES = 6, CH_DASHES = 4 };
 
 typedef struct ch_box {
@@ -37,20 +39,12 @@ void ch_x_axis(chart *c, const char *title, const double *ticks, int n);
 void ch_y_axis(chart *c, const char *title);
 
 /* Through points in the chart's numbers, broken where one is none. */
-void ch_line(chart *c, ch_sign s, double size, const shape_point *at, size_t n);
+void ch_line(chart *c, ch_sign s, double size, const draw_point *at, size_t n);
 /* At a place of the picture; colour 0: that of the sign. */
 void ch_mark(picture *to, ch_sign s, draw_colour colour, double x, double y, double radius);
 void ch_ring(chart *c, double x, double y, double radius);
-/* What a page tells of what is drawn between the two calls. */
-typedef struct ch_tip {
-  const char *text, *name; /* NULL: nothing; the class "mark" */
-  int cell;                /* -1: of none */
-  bool stop;               /* can have the focus */
-} ch_tip;
-void ch_begin_tip(picture *to, ch_tip t);
-void ch_end_tip(picture *to);
 /* A mark at a point in the chart's numbers, with a bar of y minus to y plus the spread. */
-void ch_dot(chart *c, ch_sign s, double size, shape_point at, double spread, ch_tip t);
+void ch_dot(chart *c, ch_sign s, double size, draw_point at, double spread, grouping g);
 
 void ch_take(chart *c, double x, double y, double width, double height);
 /* Names keep off the line where they can. */

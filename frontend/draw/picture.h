@@ -6,45 +6,49 @@
 
 #include "frontend/draw/colours.h"
 
-typedef enum shape_kind {
-  SHAPE_LINE,
-  SHAPE_RECT,
-  SHAPE_DISC,
-  SHAPE_AREA,
-  SHAPE_TEXT,
-  SHAPE_GROUP,
-  SHAPE_END
-} shape_kind;
-typedef enum shape_dash { DASH_NONE, DASH_LONG, DASH_DOTS, DASH_MIXED, DASH_EVEN } shape_dash;
-typedef enum text_anchor { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END } text_anchor;
+typedef enum pen_dash { DASH_NONE, DASH_LONG, DASH_DOTS, DASH_MIXED, DASH_EVEN } pen_dash;
 
-typedef struct shape_point {
-  double x, y;
-} shape_point;
-
-/* LINE through `at`, broken where a point is not finite, or from (x, y) to (x2, y2) if there are
- * none; RECT with corners (x, y), (x2, y2); DISC around (x, y); AREA within `at`; TEXT at (x, y),
- * on its baseline. What stands between a GROUP and its END belongs together: its text is what a
- * page shows of it, other outputs draw what is in it. */
-typedef struct shape {
-  shape_kind kind;
-  double x, y, x2, y2;
-  double size; /* width of a line, radius of a disc, height of a text's capitals */
-  const shape_point *at;
-  size_t n;
-  draw_colour colour, edge; /* edge: around a RECT, DISC or AREA, behind a TEXT */
-  double edge_size;
+typedef struct pen {
+  draw_colour colour; /* DRAW_NONE: it draws nothing */
+  double size;        /* width of the line */
+  pen_dash dash;
   double opacity; /* 0: 1 */
-  shape_dash dash;
-  const char *text;
-  /* texts */
-  text_anchor anchor;
-  bool bold, turned; /* turned: reads upwards */
-  bool fitted;       /* as wide as cairo measures it, whatever font shows it */
-  /* groups, for a page */
-  const char *name; /* its class */
-  int cell;         /* below 0: of none */
-  bool stop;        /* can have the focus */
+} pen;
+#define PEN(of_colour, of_size) ((pen){.colour = (of_colour), .size = (of_size)})
+
+typedef struct lettering {
+  double size; /* height of capitals */
+  draw_colour colour;
+  enum { ANCHOR_START, ANCHOR_MIDDLE, ANCHOR_END } anchor;
+  bool bold;
+  bool haloed; /* paper around it */
+  bool fitted; /* as wide as cairo measures it, whatever font shows it */
+} lettering;
+#define LETTERS(of_size, of_colour, at, is_bold)                                                   \
+  ((lettering){.size = (of_size), .colour = (of_colour), .anchor = (at), .bold = (is_bold)})
+
+typedef struct draw_point {
+  double x, y;
+} draw_point;
+
+/* What belongs together in a page, which shows the tip. */
+typedef struct grouping {
+  const char *tip, *name; /* NULL: nothing; the class "mark" */
+  int cell;               /* below 0: of none */
+  bool stop;              /* can have the focus */
+} grouping;
+
+typedef struct shape {
+  enum { SHAPE_PATH, SHAPE_DISC, SHAPE_TEXT, SHAPE_GROUP, SHAPE_END } kind;
+  draw_point *at; /* of a PATH, broken where a point is not finite; others stand at the first */
+  size_t n;
+  bool closed;
+  double radius;
+  draw_colour fill;
+  pen edge;
+  char *text; /* or the tip */
+  lettering letters;
+  grouping group;
 } shape;
 
 typedef struct picture {
@@ -56,24 +60,25 @@ typedef struct picture {
   VTB_VEC(shape) shapes;
 } picture;
 
-void picture_add(picture *p, shape s);
+void picture_path(picture *p, const draw_point *at, size_t n, pen line);
+void picture_area(picture *p, const draw_point *at, size_t n, draw_colour fill, pen edge);
+void picture_line(picture *p, double x, double y, double x2, double y2, pen line);
+void picture_rect(picture *p, double x, double y, double x2, double y2, draw_colour fill);
+void picture_disc(picture *p, double x, double y, double radius, draw_colour fill, pen edge);
+/* (x, y) is on the baseline. */
+void picture_text(picture *p, double x, double y, lettering l, const char *text);
+void picture_begin(picture *p, grouping g);
+void picture_end(picture *p);
 void picture_free(picture *p);
+
 /* Of a page: as an element of HTML and of XML. */
 void picture_svg(const picture *p, vtb_strbuf *out);
-/* As what the name ends with: ".svg", ".png" or ".pdf". Replaces `path` atomically. */
+/* As what the name ends with. Replaces `path` atomically. */
 VTB_MUST_USE vtb_status picture_write(const picture *p, const char *path, vtb_error *err);
 #define PICTURE_ENDINGS ".svg .png .pdf"
 
-/* What is drawn most. */
-void picture_line(picture *p, double x, double y, double x2, double y2, double size,
-                  draw_colour colour);
-void picture_rect(picture *p, double x, double y, double x2, double y2, draw_colour colour);
-void picture_disc(picture *p, double x, double y, double radius, draw_colour colour);
-void picture_text(picture *p, double x, double y, double size, draw_colour colour,
-                  text_anchor anchor, bool bold, const char *text);
-
 /* The lengths of a dash and of the gaps behind its parts; how many. */
-int shape_dashes(shape_dash d, double length[4]);
+int pen_dashes(pen_dash d, double length[4]);
 /* Text of an element or an attribute of XML and HTML. What is not UTF-8 or no character, control
  * characters and marks that turn the direction of text show as \x1b; lines may end. NULL is
  * nothing. */

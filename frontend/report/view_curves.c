@@ -11,13 +11,13 @@ typedef struct curves {
   chart chart;
 } curves;
 
-typedef VTB_VEC(shape_point) points;
+typedef VTB_VEC(draw_point) points;
 
 /* Epoch and value; NAN where there is none. */
-static shape_point read_point(const curves *p, const cJSON *point) {
+static draw_point read_point(const curves *p, const cJSON *point) {
   double x = study_number(point, p->member), epoch = study_number(point, "epoch");
   if (p->format != RP_MEASURES) x = rp_in_unit(p->r, p->format, x);
-  return (shape_point){epoch, isnan(epoch) ? epoch : x};
+  return (draw_point){epoch, isnan(epoch) ? epoch : x};
 }
 
 static void read_curve(const curves *p, const cJSON *seed, points *out) {
@@ -35,7 +35,7 @@ static void read_mean(const curves *p, const rp_cell *c, points *out) {
     read_curve(p, seed, &one);
     for (size_t i = 0; i < one.n; i++) {
       if (i >= out->n) {
-        vtb_vec_push(out, ((shape_point){(double)NAN, 0}));
+        vtb_vec_push(out, ((draw_point){(double)NAN, 0}));
         vtb_vec_push(&counts, 0);
       }
       if (isnan(one.at[i].y)) continue;
@@ -45,7 +45,7 @@ static void read_mean(const curves *p, const rp_cell *c, points *out) {
   }
   size_t n = 0;
   for (size_t i = 0; i < out->n; i++)
-    if (counts.at[i]) out->at[n++] = (shape_point){out->at[i].x, out->at[i].y / counts.at[i]};
+    if (counts.at[i]) out->at[n++] = (draw_point){out->at[i].x, out->at[i].y / counts.at[i]};
   out->n = n;
   vtb_vec_free(&one);
   vtb_vec_free(&counts);
@@ -69,7 +69,7 @@ static void draw_dots(curves *p, const rp_cell *c, const points *mean) {
   vtb_strbuf tip = {0};
   for (size_t i = 0; mean->n <= MOST_DOTS && i < mean->n; i++) {
     vtb_strbuf_format(&tip, "%s\nepoch %.3g: %.4g", c->label, mean->at[i].x, mean->at[i].y);
-    ch_dot(&p->chart, sign_of(p->r, c), 3, mean->at[i], 0, (ch_tip){tip.at, .cell = -1});
+    ch_dot(&p->chart, sign_of(p->r, c), 3, mean->at[i], 0, (grouping){tip.at, .cell = -1});
   }
   vtb_strbuf_free(&tip);
 }
@@ -79,7 +79,7 @@ static void draw_cell(curves *p, const rp_cell *c) {
   ch_sign sign = sign_of(p->r, c);
   points at = {0}, mean = {0};
   if (!has_curve(c)) return;
-  ch_begin_tip(p->chart.to, (ch_tip){c->label, "curve", .cell = c->number});
+  picture_begin(p->chart.to, (grouping){c->label, "curve", .cell = c->number});
   cJSON_ArrayForEach(seed, seeds) {
     read_curve(p, seed, &at);
     if (seeds->child->next) ch_line(&p->chart, sign, 1, at.at, at.n);
@@ -87,7 +87,7 @@ static void draw_cell(curves *p, const rp_cell *c) {
   read_mean(p, c, &mean);
   ch_line(&p->chart, sign, 2.2, mean.at, mean.n);
   draw_dots(p, c, &mean);
-  ch_end_tip(p->chart.to);
+  picture_end(p->chart.to);
   vtb_vec_free(&at);
   vtb_vec_free(&mean);
 }
@@ -135,7 +135,7 @@ static void add_chart(curves p, cJSON *list) {
 static void add_key(const rp_report *r, const rp_cell *c, cJSON *list) {
   picture key = {.width = 28, .height = 12};
   chart line = {.to = &key, .x = {0, 28, 0, 28, false, true}, .y = {0, 12, 0, 12, false, true}};
-  ch_line(&line, sign_of(r, c), 2.2, (shape_point[]){{1, 6}, {27, 6}}, 2);
+  ch_line(&line, sign_of(r, c), 2.2, (draw_point[]){{1, 6}, {27, 6}}, 2);
   doc_item(list, F("number", c->number), F("label", c->label),
            {"key", view_picture(&key, "key", NULL)});
 }

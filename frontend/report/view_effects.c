@@ -20,24 +20,19 @@ static void draw_value(const rp_report *r, rp_measure m, chart *c, const fx_valu
                        const char *name, double y) {
   vtb_strbuf text = {0};
   char mean[32], low[32], high[32];
-  picture_text(c->to, c->left - 10, y + 4, CH_TEXT, DRAW_SOFT, ANCHOR_END, false,
+  picture_text(c->to, c->left - 10, y + 4, CH_LETTERS(DRAW_SOFT, ANCHOR_END, false),
                ch_short(name, LABEL, &text));
   if (v->n) {
     vtb_strbuf_format(&text, "%s\nmean %s over %d cells\nfrom %s to %s", name,
                       rp_format(r, m, v->mean, mean), v->n, rp_format(r, m, v->low, low),
                       rp_format(r, m, v->high, high));
-    ch_begin_tip(c->to, (ch_tip){.text = text.at, .cell = -1});
-    picture_add(c->to, (shape){.kind = SHAPE_LINE,
-                               .x = sc_at(&c->x, rp_in_unit(r, m, v->low)),
-                               .y = y,
-                               .x2 = sc_at(&c->x, rp_in_unit(r, m, v->high)),
-                               .y2 = y,
-                               .size = 7,
-                               .colour = ch_colour(0),
-                               .opacity = 0.3});
+    picture_begin(c->to, (grouping){.tip = text.at, .cell = -1});
+    picture_line(c->to, sc_at(&c->x, rp_in_unit(r, m, v->low)), y,
+                 sc_at(&c->x, rp_in_unit(r, m, v->high)), y,
+                 (pen){.colour = ch_colour(0), .size = 7, .opacity = 0.3});
     ch_mark(c->to, (ch_sign){0}, DRAW_NONE, sc_at(&c->x, rp_in_unit(r, m, v->mean)), y, 5);
-    ch_end_tip(c->to);
-    picture_text(c->to, c->to->width - 2, y + 4, CH_TEXT, DRAW_INK, ANCHOR_END, true, mean);
+    picture_end(c->to);
+    picture_text(c->to, c->to->width - 2, y + 4, CH_LETTERS(DRAW_INK, ANCHOR_END, true), mean);
   }
   vtb_strbuf_free(&text);
 }
@@ -53,7 +48,7 @@ static void add_panel(const rp_report *r, rp_measure m, size_t axis, const fx_ax
   c.bottom = 38;
   c.x = scale;
   ch_begin(&c);
-  picture_text(&p, 4, 14, CH_TEXT, DRAW_INK, ANCHOR_START, true, a->name);
+  picture_text(&p, 4, 14, CH_LETTERS(DRAW_INK, ANCHOR_START, true), a->name);
   ch_x_axis(&c, rp_unit_name(r, m), NULL, 0);
   for (size_t i = 0; i < f->values.n; i++)
     draw_value(r, m, &c, &f->values.at[i], a->labels.at[i], c.top + ROW * ((double)i + 0.5));

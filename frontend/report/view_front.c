@@ -7,7 +7,7 @@ enum { WIDTH = 700, HEIGHT = 420, MOST_LABEL = 30, MOST_STOPS = 60, MOST_NAMED =
 
 typedef struct spot {
   const rp_cell *cell;
-  shape_point at; /* in the chart's numbers */
+  draw_point at; /* in the chart's numbers */
   double spread, x, y;
   bool front;
 } spot;
@@ -78,22 +78,15 @@ static void place(scatter *s) {
 /* ---- drawing --------------------------------------------------------------------------------- */
 
 static void draw_front(scatter *s) {
-  VTB_VEC(shape_point) at = {0};
+  VTB_VEC(draw_point) at = {0};
   for (size_t i = 0; i < s->spots.n; i++) {
     const spot *p = &s->spots.at[i];
     if (!p->front) continue;
-    const shape_point *last = at.n ? &at.at[at.n - 1] : NULL;
+    const draw_point *last = at.n ? &at.at[at.n - 1] : NULL;
     if (last) ch_take_line(&s->chart, last->x, last->y, p->x, p->y);
-    vtb_vec_push(&at, ((shape_point){p->x, p->y}));
+    vtb_vec_push(&at, ((draw_point){p->x, p->y}));
   }
-  if (at.n > 1)
-    picture_add(s->chart.to, (shape){.kind = SHAPE_LINE,
-                                     .at = at.at,
-                                     .n = at.n,
-                                     .size = 1.5,
-                                     .colour = DRAW_INK,
-                                     .dash = DASH_DOTS,
-                                     .opacity = 0.75});
+  if (at.n > 1) picture_path(s->chart.to, at.at, at.n, (pen){DRAW_INK, 1.5, DASH_DOTS, 0.75});
   vtb_vec_free(&at);
 }
 
@@ -109,7 +102,7 @@ static void draw_spot(scatter *s, const spot *p) {
     if (spread > 0) vtb_strbuf_printf(&tip, " \xC2\xB1 %s", rp_format(s->r, both[i], spread, text));
   }
   ch_dot(&s->chart, view_sign(s->r, p->cell), p->front ? 6 : 5, p->at, p->spread,
-         (ch_tip){tip.at, .cell = p->cell->number, .stop = s->spots.n <= MOST_STOPS});
+         (grouping){tip.at, .cell = p->cell->number, .stop = s->spots.n <= MOST_STOPS});
   vtb_strbuf_free(&tip);
 }
 
@@ -120,9 +113,9 @@ static void draw_labels(scatter *s) {
     for (size_t i = 0; i < s->spots.n; i++) {
       const spot *p = &s->spots.at[i];
       if (p->front != (front == 1)) continue;
-      ch_begin_tip(s->chart.to, (ch_tip){.name = "label", .cell = p->cell->number});
+      picture_begin(s->chart.to, (grouping){.name = "label", .cell = p->cell->number});
       ch_label(&s->chart, p->x, p->y, ch_short(p->cell->label, MOST_LABEL, &room), front);
-      ch_end_tip(s->chart.to);
+      picture_end(s->chart.to);
     }
   vtb_strbuf_free(&room);
 }

@@ -78,8 +78,8 @@ static void draw_cell(const rp_report *r, chart *c, const rp_cell *cell) {
   char a[32], b[32];
   vtb_strbuf_format(&tip, "%s\npredicted %s ms\nmeasured %s ms", cell->label,
                     nr_digits(predicted(cell), 3, a), nr_digits(cell->mean[RP_MS], 3, b));
-  ch_dot(c, view_sign(r, cell), 5, (shape_point){predicted(cell), cell->mean[RP_MS]}, 0,
-         (ch_tip){tip.at, .cell = cell->number});
+  ch_dot(c, view_sign(r, cell), 5, (draw_point){predicted(cell), cell->mean[RP_MS]}, 0,
+         (grouping){tip.at, .cell = cell->number});
   vtb_strbuf_free(&tip);
 }
 
@@ -99,14 +99,7 @@ static void add_prediction(const rp_report *r, cJSON *to) {
   ch_begin(&c);
   ch_x_axis(&c, "predicted, ms", NULL, 0);
   ch_y_axis(&c, "measured, ms");
-  picture_add(&p, (shape){.kind = SHAPE_LINE,
-                          .x = c.x.from,
-                          .y = c.y.from,
-                          .x2 = c.x.to,
-                          .y2 = c.y.to,
-                          .size = 1,
-                          .colour = DRAW_SOFT,
-                          .dash = DASH_EVEN});
+  picture_line(&p, c.x.from, c.y.from, c.x.to, c.y.to, (pen){DRAW_SOFT, 1, DASH_EVEN, 0});
   for (size_t i = 0; i < r->cells.n; i++)
     if (both(&r->cells.at[i])) draw_cell(r, &c, &r->cells.at[i]);
   doc_put(to, {"prediction", view_picture(&p, "chart", "measured against predicted time")});

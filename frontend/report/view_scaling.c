@@ -51,8 +51,8 @@ static bool read_lines(scaling *s) {
 
 /* ---- the chart ------------------------------------------------------------------------------- */
 
-static shape_point point_of(const scaling *s, const rp_cell *c) {
-  return (shape_point){ln_x(c, s->across), rp_in_unit(s->r, s->m, c->mean[s->m])};
+static draw_point point_of(const scaling *s, const rp_cell *c) {
+  return (draw_point){ln_x(c, s->across), rp_in_unit(s->r, s->m, c->mean[s->m])};
 }
 
 static ch_sign sign_of(size_t line) {
@@ -62,7 +62,7 @@ static ch_sign sign_of(size_t line) {
 static void draw_line(chart *c, const scaling *s, size_t number) {
   const ln_line *l = &s->lines.at[number];
   vtb_strbuf tip = {0};
-  shape_point *at = vtb_xcalloc(l->cells.n + 1, sizeof *at);
+  draw_point *at = vtb_xcalloc(l->cells.n + 1, sizeof *at);
   for (size_t i = 0; i < l->cells.n; i++) at[i] = point_of(s, l->cells.at[i]);
   ch_line(c, sign_of(number), 2.2, at, l->cells.n);
   for (size_t i = 0; i < l->cells.n; i++) {
@@ -70,7 +70,7 @@ static void draw_line(chart *c, const scaling *s, size_t number) {
     vtb_strbuf_format(&tip, "%s\n%s %s\n%s: %s", l->label, nr_tick(at[i].x, x),
                       across_name(s->across), rp_name(s->r, s->m),
                       rp_format(s->r, s->m, l->cells.at[i]->mean[s->m], text));
-    ch_dot(c, sign_of(number), 3.6, at[i], 0, (ch_tip){tip.at, .cell = l->cells.at[i]->number});
+    ch_dot(c, sign_of(number), 3.6, at[i], 0, (grouping){tip.at, .cell = l->cells.at[i]->number});
   }
   vtb_strbuf_free(&tip);
   vtb_free(at);
@@ -87,7 +87,7 @@ static const rp_cell *best_of_line(const scaling *s, const ln_line *l) {
 /* At each line's best chunk, or where the best line changes. */
 static void draw_rings(chart *c, const scaling *s) {
   for (size_t i = 0; s->across == LN_CHUNK && i < s->lines.n; i++) {
-    shape_point at = point_of(s, best_of_line(s, &s->lines.at[i]));
+    draw_point at = point_of(s, best_of_line(s, &s->lines.at[i]));
     ch_ring(c, sc_at(&c->x, at.x), sc_at(&c->y, at.y), 7);
   }
   for (size_t i = 0; s->across == LN_TOKENS && i < s->crossings.n; i++) {
@@ -120,7 +120,7 @@ static void draw(const scaling *s, picture *p) {
   ch_y_axis(&c, rp_unit_name(s->r, s->m));
   for (size_t i = 0; i < s->lines.n; i++) {
     const ln_line *l = &s->lines.at[i];
-    shape_point end = point_of(s, l->cells.at[l->cells.n - 1]);
+    draw_point end = point_of(s, l->cells.at[l->cells.n - 1]);
     names[i].x = sc_at(&c.x, end.x);
     names[i].y = sc_at(&c.y, end.y);
     draw_line(&c, s, i);

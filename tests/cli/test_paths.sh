@@ -4,7 +4,7 @@ expect 0 "$VERTEBRA" paths vim_nano -o "$work/a.svg"
 says "rows@7x7+mid=1,at=24"; says "rows~@7x7+mid=1,at=24"
 head -c 4 "$work/a.svg" | grep -q '<svg' || fail "not an SVG"
 grep -q 'layers\.\[0, 1, ..., 5\]' "$work/a.svg" || fail "the blocks are not named"
-arrows=$(grep -c '<polygon' "$work/a.svg")
+arrows=$(grep -cE 'z" fill="#(1f6fb4|d1495b|aab4c0)"' "$work/a.svg")
 [ "$arrows" = 98 ] || fail "$arrows arrows for two directions of 50 tokens"
 expect 0 "$VERTEBRA" paths vil_nano -D 'directions=[rows, hilbert, cols.hflip~]' --image 16x24 -o "$work/a.png"
 says "hilbert@4x6"; says "cols~.hflip@4x6"

@@ -1,7 +1,6 @@
 #include "frontend/cli/data/data_sheet.h"
 #include "frontend/draw/canvas.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,18 +22,15 @@ static int choose(const vtb_dataset *d, int class, int64_t *samples) {
 static void draw_sample(canvas *c, const vtb_dataset *d, int64_t i, double x, double y) {
   vtb_image im = {0};
   vtb_error why = {0};
-  canvas_shape(
-      c,
-      &(shape){
-          .kind = SHAPE_RECT, .x = x, .y = y, .x2 = x + CELL, .y2 = y + CELL, .colour = DRAW_GRID});
+  picture p = {0};
+  picture_rect(&p, x, y, x + CELL, y + CELL, DRAW_GRID);
   if (vtb_dataset_image(d, i, 3, &im, &why) != VTB_OK) {
-    shape cross = {.kind = SHAPE_LINE, .size = 2, .colour = DRAW_RGB(0xc03030)};
-    cross.at =
-        (shape_point[]){{x, y}, {x + CELL, y + CELL}, {NAN, 0}, {x + CELL, y}, {x, y + CELL}};
-    cross.n = 5;
-    canvas_shape(c, &cross);
+    picture_line(&p, x, y, x + CELL, y + CELL, PEN(DRAW_RGB(0xc03030), 2));
+    picture_line(&p, x + CELL, y, x, y + CELL, PEN(DRAW_RGB(0xc03030), 2));
+    canvas_take(c, &p);
     return;
   }
+  canvas_take(c, &p);
   double scale = (double)CELL / (im.width > im.height ? im.width : im.height);
   double w = im.width * scale, h = im.height * scale;
   canvas_image(c, x + (CELL - w) / 2, y + (CELL - h) / 2, w, h, &im);
@@ -44,14 +40,11 @@ static void draw_sample(canvas *c, const vtb_dataset *d, int64_t i, double x, do
 static void draw_name(canvas *c, const char *name, double y) {
   size_t n = canvas_text_fit(name, TEXT, NAMES - 2 * GAP);
   vtb_strbuf text = {0};
+  picture p = {0};
   vtb_strbuf_write(&text, name, n);
   if (n < strlen(name)) vtb_strbuf_puts(&text, "...");
-  canvas_shape(c, &(shape){.kind = SHAPE_TEXT,
-                           .x = GAP,
-                           .y = y,
-                           .size = TEXT,
-                           .colour = DRAW_INK,
-                           .text = vtb_strbuf_text(&text)});
+  picture_text(&p, GAP, y, (lettering){.size = TEXT, .colour = DRAW_INK}, vtb_strbuf_text(&text));
+  canvas_take(c, &p);
   vtb_strbuf_free(&text);
 }
 

@@ -149,26 +149,19 @@ static void draw_head(picture *p, const double *from, const double *to, double s
   double dx = to[0] - from[0], dy = to[1] - from[1], d = hypot(dx, dy);
   if (d < 1e-9) dx = 1, dy = 0, d = 1;
   dx *= size / d, dy *= size / d;
-  shape_point at[] = {{to[0], to[1]},
-                      {to[0] - dx - dy / 2, to[1] - dy + dx / 2},
-                      {to[0] - dx + dy / 2, to[1] - dy - dx / 2}};
-  picture_add(p, (shape){.kind = SHAPE_AREA, .at = at, .n = 3, .colour = colour});
+  draw_point at[] = {{to[0], to[1]},
+                     {to[0] - dx - dy / 2, to[1] - dy + dx / 2},
+                     {to[0] - dx + dy / 2, to[1] - dy - dx / 2}};
+  picture_area(p, at, 3, colour, (pen){0});
 }
 
 static void draw_step(const panel *a, draw_colour colour, const double *from, const double *to,
                       bool arrow, bool jump) {
   double reach = fmax(fabs(to[0] - from[0]), fabs(to[1] - from[1])) / a->cell;
   if (jump) colour = faint;
-  picture_add(a->p, (shape){.kind = SHAPE_LINE,
-                            .x = from[0],
-                            .y = from[1],
-                            .x2 = to[0],
-                            .y2 = to[1],
-                            .size = jump || reach > 1.75 ? 1
-                                    : a->cell > 12       ? 2
-                                                         : 1.4,
-                            .dash = jump ? DASH_EVEN : DASH_NONE,
-                            .colour = colour});
+  double size = jump || reach > 1.75 ? 1 : a->cell > 12 ? 2 : 1.4;
+  picture_line(a->p, from[0], from[1], to[0], to[1],
+               (pen){colour, size, jump ? DASH_EVEN : DASH_NONE, 0});
   if (!arrow) return;
   double head = a->cell * 0.34, t = jump ? 0.5 : 0.5 + head / (2 * fmax(reach * a->cell, 1));
   double tip[] = {from[0] + t * (to[0] - from[0]), from[1] + t * (to[1] - from[1])};
@@ -194,7 +187,7 @@ static void draw_path(const panel *a) {
   place(a, perm[n - 1], &at[0], &at[1]);
   picture_rect(a->p, at[0] - mark, at[1] - mark, at[0] + mark, at[1] + mark, end_fill);
   place(a, perm[0], &at[0], &at[1]);
-  picture_disc(a->p, at[0], at[1], mark * 1.2, start_fill);
+  picture_disc(a->p, at[0], at[1], mark * 1.2, start_fill, (pen){0});
   vtb_free(perm);
 }
 
@@ -219,13 +212,7 @@ static void caption(const traversal *t, vtb_strbuf *out) {
 
 /* As wide as it is measured, whatever font shows it. */
 static void text(picture *p, double x, double y, double size, draw_colour colour, const char *s) {
-  picture_add(p, (shape){.kind = SHAPE_TEXT,
-                         .x = x,
-                         .y = y,
-                         .size = size,
-                         .colour = colour,
-                         .fitted = true,
-                         .text = s});
+  picture_text(p, x, y, (lettering){.size = size, .colour = colour, .fitted = true}, s);
 }
 
 static double traversal_width(const traversal *t) {
@@ -265,20 +252,13 @@ static double legend_text(picture *p, double x, double y, double sign, const cha
 }
 
 static double legend(picture *p, double x, double y) {
-  picture_disc(p, x + 5, y - 4, 5, start_fill);
+  picture_disc(p, x + 5, y - 4, 5, start_fill, (pen){0});
   x = legend_text(p, x, y, 16, "first token");
   picture_rect(p, x, y - 8, x + 8, y, end_fill);
   x = legend_text(p, x, y, 16, "last");
   picture_rect(p, x, y - 9, x + 10, y + 1, extra_fill);
   x = legend_text(p, x, y, 16, "extra token");
-  picture_add(p, (shape){.kind = SHAPE_LINE,
-                         .x = x,
-                         .y = y - 4,
-                         .x2 = x + 22,
-                         .y2 = y - 4,
-                         .size = 1,
-                         .dash = DASH_EVEN,
-                         .colour = faint});
+  picture_line(p, x, y - 4, x + 22, y - 4, (pen){faint, 1, DASH_EVEN, 0});
   return legend_text(p, x, y, 30, "jump") - 20;
 }
 
