@@ -145,8 +145,13 @@ int64_t vtb__cuda_scan_parts(const vtb__cuda_scan *s);
 
 /* linscan_tiles.c: the same of factors that round to 16 bits. */
 vtb__scan_states vtb__cuda_scan_half_states(vtb__cuda_scan *s, bool backward);
+/* `sums`: temporaries for what decays multiply inside chunks, which dq's kernel has, or NULL. */
+typedef struct vtb__scan_sums {
+  int inside, rows, columns; /* columns: -1 where a chunk is one tile */
+} vtb__scan_sums;
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
-                                 int terms);
+                                 int terms, const vtb__scan_sums *sums);
+bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s); /* dq's kernel takes them */
 
 /* linscan_short.c: a mixer of few tokens and narrow heads in one kernel whose blocks have whole
  * sequences. */

@@ -1,8 +1,9 @@
 /* linscan_grad, classes constant and scalar: the states before the chunks and the adjoints of those
  * after them, then dq, dk and dv as the three other products of text/linscan_product.cu, then the
  * decays' adjoint from sums that only add (text/linscan_terms.cu, or linscan_terms_tiles.cu where
- * factors round to 16 bits; linscan_decay.cu). Nothing is kept from the forward pass. Other
- * classes: linscan_steps_grad.c; few tokens in 16 bits: linscan_grad_short.c. */
+ * factors round to 16 bits, unless dq's kernel has them; linscan_decay.cu). Nothing is kept from
+ * the forward pass. Other classes: linscan_steps_grad.c; few tokens in 16 bits:
+ * linscan_grad_short.c. */
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 #include "ir/rewrite.h"
@@ -11,7 +12,8 @@
 
 typedef struct decay_terms { /* temporaries, -1 if absent */
   vtb__scan_states states, adjoints;
-  int rows, columns, inside, row_sums, column_sums, part;
+  int rows, columns, part;
+  vtb__scan_sums sums;
 } decay_terms;
 
 static int64_t chunk_tiles(vtb__cuda_scan *s) { return (s->chunk + 63) / 64; }
@@ -39,10 +41,10 @@ static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {
     fill_half_terms(s);
   else
     VTB_CUDA_NUMBERS(s->k, {"FOUR", vtb__cuda_rows_four(s, rows, 4)});
-  vtb_cuda_temp_out(s->k, t->inside, "float", "inside");
-  vtb_cuda_temp_out(s->k, t->row_sums, "float", "row_sums");
-  if (t->column_sums >= 0) vtb_cuda_temp_out(s->k, t->column_sums, "float", "column_sums");
-  vtb_cuda_fill(s->k, "column_sums", t->column_sums >= 0 ? "column_sums" : "inside");
+  vtb_cuda_temp_out(s->k, t->sums.inside, "float", "inside");
+  vtb_cuda_temp_out(s->k, t->sums.rows, "float", "row_sums");
+  if (t->sums.columns >= 0) vtb_cuda_temp_out(s->k, t->sums.columns, "float", "column_sums");
+  vtb_cuda_fill(s->k, "column_sums", t->sums.columns >= 0 ? "column_sums" : "inside");
   vtb__scan_launch(s, s->n);
 }
 
@@ -63,11 +65,11 @@ static void store_decays(vtb__cuda_scan *s, const decay_terms *t) {
                    {"ALWAYS_ENTERS", s->init}, {"ALWAYS_LEAVES", s->dlast}, {"PART", constant},
                    {"PARTS", vtb__cuda_scan_parts(s)},
                    {"VECTORS", passing && t->states.vectors >= 0});
-  vtb_cuda_temp_in(s->k, t->inside, "float", "inside");
-  vtb_cuda_temp_in(s->k, t->row_sums, "float", "row_sums");
+  vtb_cuda_temp_in(s->k, t->sums.inside, "float", "inside");
+  vtb_cuda_temp_in(s->k, t->sums.rows, "float", "row_sums");
   vtb__scan_temp(s, t->rows, "row_terms", "inside");
   vtb__scan_temp(s, t->columns, "column_terms", "inside");
-  vtb__scan_temp(s, t->column_sums, "column_sums", "inside");
+  vtb__scan_temp(s, t->sums.columns, "column_sums", "inside");
   fill_states(s, passing ? t->states : none, "states", "vectors");
   fill_states(s, passing ? t->adjoints : none, "adjoints", "adjoint_vectors");
   if (constant)
@@ -107,15 +109,22 @@ static void by_products(vtb__cuda_scan *s) {
   bool decays = decays_are_read(s);
   t.rows = decays && t.states.states >= 0 ? floats(s, terms) : -1;
   t.columns = decays && t.adjoints.states >= 0 ? floats(s, terms) : -1;
-  vtb__cuda_scan_product(s, VTB__PRODUCT_DQ, t.states, t.rows);
+  bool together = decays && vtb__cuda_scan_sums_dq(s); /* sums with dq */
+  if (decays) {
+    int64_t crossing = s->n * s->row_tiles * chunk_tiles(s) * 64;
+    t.sums.inside = floats(s, tokens);
+    t.sums.rows = floats(s, tokens);
+    t.sums.columns = chunk_tiles(s) > 1 ? floats(s, crossing) : -1;
+    t.part = !s->decay->by_step ? floats(s, s->n * s->n_chunks) : -1;
+  }
+  if (together)
+    vtb__cuda_scan_half_product(s, VTB__PRODUCT_DQ, t.states, t.rows, &t.sums);
+  else
+    vtb__cuda_scan_product(s, VTB__PRODUCT_DQ, t.states, t.rows);
   vtb__cuda_scan_product(s, VTB__PRODUCT_DK, t.adjoints, t.columns);
   vtb__cuda_scan_product(s, VTB__PRODUCT_DV, t.adjoints, -1);
   if (!decays) return;
-  t.inside = floats(s, tokens);
-  t.row_sums = floats(s, tokens);
-  t.column_sums = chunk_tiles(s) > 1 ? floats(s, s->n * s->row_tiles * chunk_tiles(s) * 64) : -1;
-  t.part = !s->decay->by_step ? floats(s, s->n * s->n_chunks) : -1;
-  sum_terms(s, &t);
+  if (!together) sum_terms(s, &t);
   store_decays(s, &t);
   if (t.part >= 0) add_parts(s, t.part);
 }

@@ -82,7 +82,7 @@ void vtb__cuda_scan_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_st
   const vtb__scan_shape *shape = &vtb__scan_shapes[p];
   int states = of.states;
   if (s->half) {
-    vtb__cuda_scan_half_product(s, p, of, terms);
+    vtb__cuda_scan_half_product(s, p, of, terms, NULL);
     return;
   }
   const vtb__cuda_row rows[] = {shape->a, shape->b, shape->c, shape->mate};

@@ -84,8 +84,42 @@ static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
       {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
 }
 
+/* What dq's kernel leaves of the sums that decays multiply, or nothing. */
+static void fill_sums(vtb__cuda_scan *s, const vtb__scan_sums *sums) {
+  VTB_CUDA_NUMBERS(s->k, {"SUMMED", sums != NULL},
+                   {"Q_EIGHT", sums && vtb__cuda_row_eight(s, VTB__ROW_Q)});
+  if (sums) {
+    vtb__fill_source(s, VTB__ROW_Q, "q");
+    vtb_cuda_temp_out(s->k, sums->inside, "float", "inside");
+    vtb_cuda_temp_out(s->k, sums->rows, "float", "row_sums");
+  } else {
+    vtb_cuda_fill(s->k, "q_from", "d"); /* not reached */
+    VTB_CUDA_NUMBERS(s->k, {"q_stride", 0});
+  }
+  bool crossing = sums && sums->columns >= 0;
+  if (crossing) vtb_cuda_temp_out(s->k, sums->columns, "float", "column_sums");
+  vtb_cuda_fill(s->k, "inside", sums ? "inside" : "ring");
+  vtb_cuda_fill(s->k, "row_sums", sums ? "row_sums" : "ring");
+  vtb_cuda_fill(s->k, "column_sums", crossing ? "column_sums" : "ring");
+}
+
+bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s) {
+  const vtb__scan_shape *shape = &vtb__scan_shapes[VTB__PRODUCT_DQ];
+  int64_t bytes;
+  return s->half &&
+         VTB_CUDA_TAKES(s->c, "linscan_tiles.cu", vtb__cuda_tile_type(s->c), &bytes, {"N", s->N},
+                        {"K", s->K}, {"CHUNK", s->chunk}, {"DEPTH", s->V}, {"WIDTH", s->K},
+                        {"SUMMED", true}, {"FORWARD", shape->earlier}, {"PAIRED", s->paired},
+                        {"OUTSIDE", s->n_chunks > 1 || s->init || s->dlast},
+                        {"STATE_ACROSS", shape->by_values}, {"HALF", true}, {"Z", false},
+                        {"GAIN", s->gain >= 0}, {"GROUP", vtb__cuda_scan_map_size(s)},
+                        {"A_MAP", false}, {"B_MAP", false}, {"C_MAP", false},
+                        {"FACTORS", vtb__cuda_factors(s->c)},
+                        {"THREADS", vtb__cuda_scan_tile_threads(s->K)});
+}
+
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
-                                 int terms) {
+                                 int terms, const vtb__scan_sums *sums) {
   const vtb__scan_shape *shape = &vtb__scan_shapes[p];
   int64_t width = shape->by_values ? s->K : s->V;
   bool extra = s->normalizer && shape->by_values, outside = states.states >= 0;
@@ -97,6 +131,7 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   fill_result(s, p);
   fill_terms(s, shape->mate, outside ? terms : -1);
   fill_states(s, states);
+  fill_sums(s, sums);
   if (extra) vtb__scan_in(s, &s->at.dz, "dz");
   if (s->gain >= 0) vtb_cuda_in(s->k, s->gain, "gain");
   vtb_cuda_fill(s->k, "gain", s->gain >= 0 ? "gain[%s]" : "1.0f",

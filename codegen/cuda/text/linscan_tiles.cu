@@ -8,6 +8,9 @@
  * through shared memory in 16 bits. The normalizer is no column: z is the scores' sum and A n, and what it adds to
  * adjoints a number a row or column (extra), and a row of the state.
  *
+ * SUMMED: where the scores are dS, C has keys, and with the queries of the rows W = (Q C^T) o dS is what decays multiply,
+ * whose sums linscan_decay.cu reads: as linscan_terms_tiles.cu leaves them, of products that are made here anyway.
+ *
  * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the second form in the order
  * of the way forth, its decays moved by one: from t on, token j >= t arrives with those of t ... j - 1. */
 #include "products.cuh"
@@ -29,6 +32,10 @@ hole bool STATE_ACROSS;          /* S is taken by its columns */
 hole bool NORMALIZED, EXTRA;     /* states have a vector n; scores have extra */
 hole bool Z;                     /* z is stored */
 hole bool TERM;                  /* terms are summed of rows with their mates */
+hole bool SUMMED, Q_EIGHT;
+hole expr q_from;                /* address of the row of queries at pos */
+hole int q_stride;
+hole expr inside, row_sums, column_sums; /* pointers of the sums */
 hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
 hole expr a_from, b_from, c_from, mate_from; /* addresses of rows at pos */
@@ -59,25 +66,30 @@ constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb
 constexpr int C_ROWS = WIDEST ? 16 : 32; /* of a slab of C */
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, C_ROWS * PC), STATE_SLAB);
-constexpr int STAGES = 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
+constexpr int STAGES = SUMMED || 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
+constexpr int PQ = vtb_pitch_along(WIDTH, 2);
+constexpr bool CROSSING = SUMMED && CHUNK_TILES > 1;
 constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
 require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 && WIDTH % GROUP == 0);
 require GROUP >= 2 && 32 % GROUP == 0;
+require !SUMMED || (FORWARD && !PAIRED && !WIDE && WIDTH % 16 == 0 && MAPS == 0 && !Z);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
 require !WIDEST || !OUTSIDE;
 /* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows, and that is all. */
 constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS * (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
-cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) - 2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
+cost tensor = 4096 * (SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (SUMMED ? (CHUNK_TILES + 1) * TILE : 0)) - 2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
 constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224; /* halves of a tile's steps; two blocks a multiprocessor */
-cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
+cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
 cost wavefronts = WIDE && !WIDEST ? STEPS * (7 * DEPTH + 3 * TILE + 616) / 2 + DEPTH + 2 * (TILE + MAPS) : 0; /* four a fragment of 16 x 16, which two strips have in common */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDEST || PAIR ? 128 : !WIDE ? 168 : TILE <= 320 ? 169 : 240;
 shared T a_tile[64 * PA];
+shared T q_tile[SUMMED ? 64 * PQ : 0];
 shared T ring[vtb_max_int(STAGES * STAGE, WIDEST && HALF ? 64 * (PO - PA) : 0)];
 shared T done[HALF ? 64 * PO : 0] over WIDEST ? a_tile : ring; /* when these have been read; a mixer's is always half */
 shared T scores[WIDE ? 64 * PP : 0];
+shared float triangle[SUMMED ? 2080 : 0], across[SUMMED ? 512 : 0]; /* W of the rows' own tile; sums of columns, a warp's, of two tiles */
 shared float near[512], gaps[64], in[64], out_of[64];
 shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[FORWARD && !PAIRED ? 0 : 128], all_of[2], parts[32];
 shared float sums[WIDE ? 256 : 64], gains[GAIN ? 64 : 0]; /* of the rows' own tile */
@@ -114,6 +126,7 @@ constexpr int pos = 0; /* the first row's address */
 const auto a = ${a_from};
 const auto b_of = ${b_from};
 const auto c_of = ${c_from};
+const auto q_of = ${q_from};
 const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64; /* tiles of columns, the rows' own first */
 auto first_of = [&](int step) { return EARLIER ? i0 - 64 * step : i0 + 64 * step; };
 const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
@@ -163,6 +176,8 @@ vtb_sync();
 if (!PAIRED || !have_a)
   vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS, true>(a_tile, n_rows, DEPTH, a, a_stride, [&](int r) { return row_at[r]; });
 have_a = true;
+if constexpr (SUMMED)
+  vtb_bring_rows<Q_EIGHT, 64, WIDTH, PQ, THREADS, true>(q_tile, n_rows, WIDTH, q_of, q_stride, [&](int r) { return row_at[r]; });
 VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) {
   to_slot = i * STAGE;
   if (outside && i < STATE_SLABS)
@@ -197,6 +212,16 @@ if (outside) {
 float out[STRIPS * WARP_WIDTH / 8][4], zs[2 * STRIPS];
 vtb_clear(out);
 VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) zs[i] = 0.0f;
+float row_sum[2] = {0.0f, 0.0f}; /* SUMMED: of the lane's rows */
+const auto entry_of = [](int t, int j) -> int { return t * (t + 1) / 2 + j; }; /* of triangle */
+auto leave_columns = [&](int step) { /* what the warps have of a tile before the rows' own */
+  if constexpr (CROSSING) {
+    if (tid >= 64) return;
+    float sum = 0.0f;
+    VTB_NO_UNROLL for (int w = 0; 16 * w < n_rows && step < n_steps; w++) sum += across[step % 2 * 256 + w * 64 + tid];
+    ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + row_tile % CHUNK_TILES - step) * 64 + tid] = sum;
+  }
+};
 
 if constexpr (A_MAP || B_MAP) {
   const int g0 = h * (DEPTH / GROUP);
@@ -304,6 +329,7 @@ auto meet = [&](int step, auto on_diagonal) {
   auto score = [&](int slab) {
     const int at = arrive(), ahead = slab + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
+    if (SUMMED && slab == 0 && step > 1) leave_columns(step - 1);
     if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + (full ? tid : vtb_min_int(tid, n_next - 1)));
     if (meets) {
       VTB_UNROLL for (int k = 0; k < SLAB; k += 16)
@@ -359,6 +385,35 @@ auto meet = [&](int step, auto on_diagonal) {
       if (GAIN) g0 = gain_at(column_at[next + j0]), g1 = gain_at(column_at[next + j1]);
       if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }
+    if constexpr (SUMMED) {
+      VTB_NO_UNROLL for (int c0 = 0; live && c0 < C_ROWS && (!diagonal || C_ROWS * part + c0 < row + 16); c0 += 16) {
+        float q[2][4];
+        vtb_clear(q);
+        VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
+            vtb_step_16<FACTORS == VTB_FP16, 1>(q, k, vtb_rows<true, PQ>(q_tile, row), vtb_columns<true, PC>(ring, c0, at));
+        VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) {
+          q[i][e] *= c0 == 0 ? s[4 * part + i][e] : s[4 * part + 2 + i][e];
+          if constexpr (diagonal) {
+            const int t = row + lane / 4 + e / 2 * 8, c = C_ROWS * part + c0 + 8 * i + 2 * (lane % 4) + e % 2;
+            if (c <= t) triangle[entry_of(t, c)] = q[i][e];
+          } else {
+            row_sum[e / 2] += q[i][e];
+          }
+        }
+        if constexpr (!diagonal) {
+          float four[4] = {q[0][0] + q[0][2], q[0][1] + q[0][3], q[1][0] + q[1][2], q[1][1] + q[1][3]};
+          VTB_UNROLL for (int half = 2; half >= 1; half /= 2) { /* over the lanes of a column, halves exchanged */
+            const bool upper = lane & 8 * half;
+            VTB_UNROLL for (int x = 0; x < half; x++) {
+              const float sent = upper ? four[x] : four[x + half], kept = upper ? four[x + half] : four[x];
+              four[x] = kept + vtb_shfl_xor(sent, 8 * half);
+            }
+          }
+          four[0] += vtb_shfl_xor(four[0], 4);
+          if (lane / 4 % 2 == 0) across[step % 2 * 256 + 4 * row + C_ROWS * part + c0 + lane / 16 * 8 + 2 * (lane % 4) + lane / 8 % 2] = four[0];
+        }
+      }
+    }
     const auto c_stage = ring + (at + o0 + vtb_lane_across<PC, WARP_WIDTH>());
     VTB_UNROLL for (int k = 0; k < C_ROWS; k += 16) {
       const int k0 = C_ROWS * part + k;
@@ -385,10 +440,32 @@ auto meet = [&](int step, auto on_diagonal) {
   }
 };
 meet(0, vtb_flag<true>());
-VTB_NO_UNROLL for (int step = 1; step < n_steps && between != 0.0f; step++) /* at 0 all that is left has decayed */
-  meet(step, vtb_flag<false>());
+int met = 1;
+VTB_NO_UNROLL for (; met < n_steps && between != 0.0f; met++) /* at 0 all that is left has decayed */
+  meet(met, vtb_flag<false>());
 vtb_cp_wait<0>();
 vtb_sync();
+if constexpr (SUMMED) {
+  if (met > 1) leave_columns(met - 1);
+  if constexpr (CROSSING) {
+    VTB_NO_UNROLL for (; met < n_steps; met++)
+      if (tid < 64) ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + row_tile % CHUNK_TILES - met) * 64 + tid] = 0.0f;
+  }
+  VTB_UNROLL for (int i = 0; i < 2; i++) {
+    const float sum = vtb_quad_sum(row_sum[i]);
+    const int t = row + 8 * i + lane / 4;
+    if (lane % 4 == 0 && t < n_rows) ${row_sums}[(vtb_i64)scan * N + i0 + t] = sum;
+  }
+  const int j = tid % 64, first = tid / 64 * 32; /* an entry becomes the sum of its column from it on, in its half of the rows */
+  float sum = 0.0f;
+  VTB_NO_UNROLL for (int t = vtb_min_int(first + 31, n_rows - 1); t >= vtb_max_int(first, j); t--) triangle[entry_of(t, j)] = sum += triangle[entry_of(t, j)];
+  vtb_sync();
+  if (tid < n_rows) {
+    sum = 0.0f;
+    VTB_NO_UNROLL for (int c = 0; c < tid; c++) sum += triangle[entry_of(tid, c)] + (tid < 32 && n_rows > 32 ? triangle[entry_of(32, c)] : 0.0f);
+    ${inside}[(vtb_i64)scan * N + i0 + tid] = sum;
+  }
+}
 
 if constexpr (Z) {
   VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) {
