@@ -76,7 +76,7 @@ bool vtb_is_splat(const vtb_inst *i) {
   return i->op == VTB_OP_constant && !vtb_attr_find(i, "data");
 }
 
-static bool is_linked(const vtb_inst *inst) { return inst->prev || inst->func->first == inst; }
+bool vtb_is_linked(const vtb_inst *i) { return i->prev || i->func->first == i; }
 
 void vtb_inst_replace_operand(vtb_inst *inst, const vtb_value *old, vtb_value *with) {
   for (int i = 0; i < inst->n_operands; i++)
@@ -90,7 +90,7 @@ void vtb_replace_all(vtb_value *old, vtb_value *with) {
   int kept = 0;
   for (int r = 0; r < old->n_readers; r++) {
     vtb_inst *inst = old->readers[r];
-    if (is_linked(inst))
+    if (vtb_is_linked(inst))
       vtb_inst_replace_operand(inst, old, with);
     else
       old->readers[kept++] = inst;
@@ -102,7 +102,7 @@ void vtb_replace_all(vtb_value *old, vtb_value *with) {
 
 static bool reads(const vtb_inst *inst, const vtb_value *v) {
   for (int i = 0; i < inst->n_operands; i++)
-    if (inst->operands[i] == v) return is_linked(inst);
+    if (inst->operands[i] == v) return vtb_is_linked(inst);
   return false;
 }
 

@@ -41,6 +41,9 @@ bool vtb_made_before(const vtb_value *v, const vtb_inst *i);
 /* i or an instruction before it reads v. */
 bool vtb_read_by(const vtb_value *v, const vtb_inst *i);
 
+/* i stands in its function: nothing has unlinked it. */
+bool vtb_is_linked(const vtb_inst *i);
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Shows elements of its one operand in other places, each as it is: reshape, transpose, broadcast,

@@ -75,6 +75,8 @@ bool vtb__splat(const vtb_value *v, double *value);
 bool vtb__is_constant(const vtb_value *v, double value);
 /* x and y differ only by axes of size 1. */
 bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
+/* Every attribute of a but one is in b (NULL: every one). */
+bool vtb__attrs_within(const vtb_inst *a, const vtb_inst *b, const char *but);
 /* A path, whose text was checked when it entered the IR: vtb_path_free(). Its text. */
 vtb_path vtb__path_of(const char *text);
 const char *vtb__path_text(vtb_module *m, const vtb_path *p);

@@ -133,6 +133,14 @@ bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y) {
   }
 }
 
+bool vtb__attrs_within(const vtb_inst *a, const vtb_inst *b, const char *but) {
+  for (int i = 0; i < a->n_attrs; i++) {
+    const vtb_attr *x = &a->attrs[i], *y = vtb_attr_find(b, x->key);
+    if (!vtb_streq(x->key, but) && (!y || !vtb_attr_equal(x, y))) return false;
+  }
+  return true;
+}
+
 vtb_path vtb__path_of(const char *text) {
   vtb_path p;
   vtb_error err = {0};

@@ -106,9 +106,6 @@ double vtb_gpu_block_shared(const vtb_gpu *g, int blocks) {
   return floor(g->shared_bytes / blocks) - SYSTEM_SHARED;
 }
 
-static double smaller(double a, double b) { return a < b ? a : b; }
-static double larger(double a, double b) { return a > b ? a : b; }
-
 static double tensor_sum(const vtb_work *w) {
   double sum = 0;
   for (int u = 0; u < VTB_N_TENSOR_UNITS; u++) sum += w->tensor[u];
@@ -116,15 +113,15 @@ static double tensor_sum(const vtb_work *w) {
 }
 
 static int resident_blocks(const vtb_gpu *m, const vtb_work *w) {
-  double warps = larger(1, ceil(w->threads / 32));
+  double warps = fmax(1, ceil(w->threads / 32));
   double registers = w->registers > 0    ? w->registers
                      : tensor_sum(w) > 0 ? PRODUCT_REGISTERS
                                          : OTHER_REGISTERS;
   double per_warp = ceil(registers * 32 / REGISTERS_UNIT) * REGISTERS_UNIT;
-  double n = smaller(m->blocks, floor(m->warps / warps));
-  n = smaller(n, floor(m->registers / (per_warp * warps)));
-  n = smaller(n, floor(m->shared_bytes / (w->shared_bytes + SYSTEM_SHARED)));
-  return (int)larger(1, n);
+  double n = fmin(m->blocks, floor(m->warps / warps));
+  n = fmin(n, floor(m->registers / (per_warp * warps)));
+  n = fmin(n, floor(m->shared_bytes / (w->shared_bytes + SYSTEM_SHARED)));
+  return (int)fmax(1, n);
 }
 
 static double tensor_rate(const vtb_gpu *m, int unit) {
@@ -148,35 +145,35 @@ static double long_instructions(const vtb_work *w) {
 
 /* Clocks of a multiprocessor that issues so many instructions for so many warps. */
 static double issue_clocks(const vtb_gpu *m, const vtb_work *w, double warps) {
-  double gaps = GAP * w->issue + smaller(MOST_GAP * w->issue, LONG_GAP * long_instructions(w));
-  return larger(w->issue / m->issue, gaps / warps);
+  double gaps = GAP * w->issue + fmin(MOST_GAP * w->issue, LONG_GAP * long_instructions(w));
+  return fmax(w->issue / m->issue, gaps / warps);
 }
 
 /* What the limits come to together, if `share` blocks are on a multiprocessor at a time. */
 static double seconds_of_work(const vtb_work *w, const vtb_launch_time *t, double share) {
-  double moving = larger(t->by[VTB_LIMIT_MEMORY], t->by[VTB_LIMIT_L2]), computing = 0;
-  for (int l = VTB_LIMIT_TENSOR; l < VTB_N_LIMITS; l++) computing = larger(computing, t->by[l]);
+  double moving = fmax(t->by[VTB_LIMIT_MEMORY], t->by[VTB_LIMIT_L2]), computing = 0;
+  for (int l = VTB_LIMIT_TENSOR; l < VTB_N_LIMITS; l++) computing = fmax(computing, t->by[l]);
   if (w->after > 0) {
-    double rest = t->by[VTB_LIMIT_ISSUE] * smaller(1, w->after / w->issue);
-    computing = larger(computing, t->by[VTB_LIMIT_TENSOR] + rest / share);
+    double rest = t->by[VTB_LIMIT_ISSUE] * fmin(1, w->after / w->issue);
+    computing = fmax(computing, t->by[VTB_LIMIT_TENSOR] + rest / share);
   }
-  return larger(moving, computing) + (w->phases ? smaller(moving, computing) / share : 0);
+  return fmax(moving, computing) + (w->phases ? fmin(moving, computing) / share : 0);
 }
 
 vtb_launch_time vtb_gpu_time(const vtb_gpu *m, const vtb_work *w) {
   vtb_launch_time t = {.resident = resident_blocks(m, w)};
-  double blocks = larger(1, w->blocks), most = ceil(blocks / m->processors);
-  double share = smaller(most, t.resident), warps = share * larger(1, ceil(w->threads / 32));
-  double busy = smaller(1, warps / BUSY_WARPS), tensor_busy = smaller(1, warps / 4);
+  double blocks = fmax(1, w->blocks), most = ceil(blocks / m->processors);
+  double share = fmin(most, t.resident), warps = share * fmax(1, ceil(w->threads / 32));
+  double busy = fmin(1, warps / BUSY_WARPS), tensor_busy = fmin(1, warps / 4);
   /* times as long as if the work were spread evenly */
   double uneven = most * m->processors / blocks;
   double clocks = m->clock * m->processors;
-  double flight = larger(warps * WARP_BYTES, share * w->flight);
-  double under_way = smaller(blocks, m->processors) * flight / m->latency;
+  double flight = fmax(warps * WARP_BYTES, share * w->flight);
+  double under_way = fmin(blocks, m->processors) * flight / m->latency;
   t.waves = blocks / (m->processors * t.resident);
   t.by[VTB_LIMIT_LAUNCH] = m->launch + m->latency;
-  t.by[VTB_LIMIT_MEMORY] = w->bytes / smaller(m->bytes, under_way);
-  t.by[VTB_LIMIT_L2] = (w->bytes + w->l2_bytes) / smaller(m->l2_bytes, 2 * under_way);
+  t.by[VTB_LIMIT_MEMORY] = w->bytes / fmin(m->bytes, under_way);
+  t.by[VTB_LIMIT_L2] = (w->bytes + w->l2_bytes) / fmin(m->l2_bytes, 2 * under_way);
   t.by[VTB_LIMIT_TENSOR] = tensor_seconds(m, w) * uneven / tensor_busy;
   t.by[VTB_LIMIT_ISSUE] = issue_clocks(m, w, warps) / clocks * uneven;
   t.by[VTB_LIMIT_SPECIAL] = w->special / (clocks * m->special) * uneven / busy;
@@ -185,7 +182,7 @@ vtb_launch_time vtb_gpu_time(const vtb_gpu *m, const vtb_work *w) {
   double work = 0;
   for (int l = VTB_LIMIT_MEMORY; l < VTB_N_LIMITS; l++) {
     if (t.by[l] > work && t.by[l] > t.by[t.limit]) t.limit = (vtb_limit)l;
-    work = larger(work, t.by[l]);
+    work = fmax(work, t.by[l]);
   }
   t.seconds = seconds_of_work(w, &t, share) + t.by[VTB_LIMIT_LAUNCH];
   return t;

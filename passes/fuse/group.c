@@ -239,8 +239,7 @@ static const char *flaw_of(const vtb__group *g) {
     const vtb_inst *i = g->at[m];
     const char *op = vtb_op_get(i->op)->name;
     if (i->func != f) return vtb__text(f, "has a %s of @%s", op, i->func->name);
-    if ((i->prev ? i->prev->next : f->first) != i)
-      return vtb__text(f, "has a %s that is not in it", op);
+    if (!vtb_is_linked(i)) return vtb__text(f, "has a %s that is not in it", op);
     for (int k = 0; k < m; k++)
       if (g->at[k] == i) return vtb__text(f, "has a %s twice", op);
   }

@@ -197,10 +197,6 @@ static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_
 
 /* ---- the pass -------------------------------------------------------------------------------- */
 
-static bool is_there(const vtb_func *f, const vtb_inst *i) {
-  return (i->prev ? i->prev->next : f->first) == i;
-}
-
 static void run_row(vtb_pass_context *c, const fusion *row) {
   for (vtb_func *f = c->module->first; f; f = f->next) {
     VTB_VEC(vtb_inst *) anchors = {0};
@@ -209,7 +205,8 @@ static void run_row(vtb_pass_context *c, const fusion *row) {
     for (vtb_inst *i = f->first; i; i = i->next)
       if (row->anchor(i)) vtb__put(f, &anchors, i);
     for (size_t a = 0; a < anchors.n; a++) /* one may have been taken by another's group */
-      if (is_there(f, anchors.at[a]) && row->anchor(anchors.at[a])) visit(c, f, row, anchors.at[a]);
+      if (vtb_is_linked(anchors.at[a]) && row->anchor(anchors.at[a]))
+        visit(c, f, row, anchors.at[a]);
   }
 }
 

@@ -12,21 +12,12 @@ static bool is_scan(const vtb_inst *i) {
 
 bool vtb__anchor_cell(const vtb_inst *i) { return is_scan(i) || i->op == VTB_OP_delta; }
 
-/* Every attribute of `a` but the path is in `b`. */
-static bool attrs_within(const vtb_inst *a, const vtb_inst *b) {
-  for (int i = 0; i < a->n_attrs; i++) {
-    const vtb_attr *x = &a->attrs[i], *y = vtb_attr_find(b, x->key);
-    if (!vtb_streq(x->key, "path") && (!y || !vtb_attr_equal(x, y))) return false;
-  }
-  return true;
-}
-
 /* They differ in path and operands at most, and have rows in common. */
 static bool are_one_cell(const vtb_inst *a, const vtb_inst *b) {
   enum { N_SEQUENCES = 3 }; /* rows of tokens come first */
   bool share = false;
-  if (a->op != b->op || a->n_operands != b->n_operands || !attrs_within(a, b) ||
-      !attrs_within(b, a))
+  if (a->op != b->op || a->n_operands != b->n_operands || !vtb__attrs_within(a, b, "path") ||
+      !vtb__attrs_within(b, a, "path"))
     return false;
   for (int o = 0; o < a->n_operands; o++) {
     if (!vtb_type_equal(&a->operands[o]->type, &b->operands[o]->type)) return false;

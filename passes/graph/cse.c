@@ -40,11 +40,7 @@ static bool equal(const vtb_inst *a, const vtb_inst *b) {
     if (operand(a, i) != operand(b, i)) return false;
   for (int i = 0; i < a->n_results; i++)
     if (!vtb_type_equal(&a->results[i]->type, &b->results[i]->type)) return false;
-  for (int i = 0; i < a->n_attrs; i++) {
-    const vtb_attr *other = vtb_attr_find(b, a->attrs[i].key);
-    if (!other || !vtb_attr_equal(&a->attrs[i], other)) return false;
-  }
-  return true;
+  return vtb__attrs_within(a, b, NULL);
 }
 
 int vtb__cse_func(vtb_func *f) {

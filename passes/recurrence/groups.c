@@ -185,31 +185,21 @@ static bool any_gain(vtb__rec *r) {
 }
 
 /* Corrections have no running scale: they would read the state on the step before's. */
-static bool fits_corrections(vtb__rec *r, bool seen) {
-  bool bounded = true;
-  for (int j = 0; j < r->n_states; j++) bounded &= gains_of(r, &r->states[j]).bounded;
-  for (int j = 0; j < r->n_states; j++) {
-    const vtb__state *s = &r->states[j];
-    if (!s->delta || (bounded && !seen)) continue;
-    vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, span_of(r, s->now),
-                   "state %s is corrected by what is read of it, and a gain of this recurrence "
-                   "needs a running scale",
-                   s->old->name);
-    vtb_diag_help(r->diags, "bound the gain, as in exp(log_sigmoid(i)), or write two recurrences");
-    return false;
-  }
-  return true;
-}
-
-static bool has_corrections(const vtb__rec *r) {
-  for (int j = 0; j < r->n_states; j++)
-    if (r->states[j].delta) return true;
+static bool fits_corrections(vtb__rec *r, const vtb__state *s, bool seen) {
+  for (int j = 0; j < r->n_states; j++) seen |= !gains_of(r, &r->states[j]).bounded;
+  if (!seen) return true;
+  vtb_diag_error(r->diags, VTB_DIAG_NOT_DIAGONAL, span_of(r, s->now),
+                 "state %s is corrected by what is read of it, and a gain of this recurrence "
+                 "needs a running scale",
+                 s->old->name);
+  vtb_diag_help(r->diags, "bound the gain, as in exp(log_sigmoid(i)), or write two recurrences");
   return false;
 }
 
 bool vtb__rec_decide_scale(vtb__rec *r) {
   bool seen = vtb__reads_scale(r->step);
-  if (has_corrections(r)) return fits_corrections(r, seen);
+  for (int j = 0; j < r->n_states; j++)
+    if (r->states[j].delta) return fits_corrections(r, &r->states[j], seen);
   r->exact_scale = seen || final_results_used(r);
   if (!any_gain(r)) return true;
   if (seen) {

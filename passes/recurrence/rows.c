@@ -10,10 +10,9 @@ static vtb_value *plus(vtb__finder *d, vtb_value *x, vtb_value *y) {
 }
 
 static vtb_value *times(vtb__finder *d, vtb_value *x, vtb_value *y) {
-  double c;
   if (!x || !y) return NULL;
-  if (vtb__splat(x, &c) && c == 1) return y;
-  if (vtb__splat(y, &c) && c == 1) return x;
+  if (vtb__is_constant(x, 1)) return y;
+  if (vtb__is_constant(y, 1)) return x;
   return vtb_b_binary(&d->b, VTB_OP_mul, x, y);
 }
 

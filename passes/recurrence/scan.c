@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-static int64_t count(const vtb_type *t) { return vtb_type_count(t); }
-
 /* [B, N, h, n] filled with one number. */
 static vtb_value *filled(vtb__rec *r, double value, int64_t n) {
   vtb_type t = vtb__rec_type(r, 3, &(vtb_dim){.size = n}, 1);
@@ -29,9 +27,7 @@ static vtb__term without_gains(vtb__rec *r, const vtb__state *s, const vtb__term
 
 /* x [B,N,h,n] times a number a head and step. */
 static vtb_value *times_heads(vtb__rec *r, vtb_value *x, vtb_value *gain) {
-  vtb__lifted p =
-      vtb__rec_binary(r, VTB_OP_mul, (vtb__lifted){x, 3, 1, 0}, (vtb__lifted){gain, 3, 0, 0});
-  return p.v;
+  return vtb__rec_binary(r, VTB_OP_mul, (vtb__lifted){x, 3, 1, 0}, (vtb__lifted){gain, 3, 0, 0}).v;
 }
 
 /* ---- scales ---------------------------------------------------------------------------------- */
@@ -76,7 +72,7 @@ static vtb_value *scaled_decay(vtb__rec *r, const vtb__state *s, const char **kl
   if (!axes) return d;
   *klass = !s->whole && axes == 1u << s->key ? "key" : "value";
   int along = axes == 1u << s->key ? s->key : 1 - s->key;
-  return as_one_axis(r, s, d, s->whole ? count(s->type) : s->type->dim[along].size);
+  return as_one_axis(r, s, d, s->whole ? vtb_type_count(s->type) : s->type->dim[along].size);
 }
 
 /* For a whole state the axes of the state are one value axis. */
@@ -94,7 +90,7 @@ vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, 
   if (!axes) return vtb__rec_full(r, a, NULL, 0);
   if (s->whole) {
     *klass = "value";
-    vtb_type t = vtb__rec_type(r, 3, &(vtb_dim){.size = count(s->type)}, 1);
+    vtb_type t = vtb__rec_type(r, 3, &(vtb_dim){.size = vtb_type_count(s->type)}, 1);
     return vtb_b_reshape(&r->b, vtb__rec_full(r, a, s->type->dim, rank), &t);
   }
   unsigned key = 1u << s->key, value = 1u << (1 - s->key);
@@ -127,7 +123,7 @@ vtb_value *vtb__rec_initial_matrix(vtb__rec *r, const vtb__state *s, int state) 
   vtb_value *v = initial(r, state);
   if (!s->whole && s->type->rank == 1) return v;
   if (!s->whole) return s->key == 0 ? v : vtb_b_transpose(&r->b, v, (int64_t[]){0, 1, 3, 2});
-  vtb_type t = VTB__F32(r->batch, r->heads, {.size = 1}, {.size = count(s->type)});
+  vtb_type t = VTB__F32(r->batch, r->heads, {.size = 1}, {.size = vtb_type_count(s->type)});
   return vtb_b_reshape(&r->b, v, &t);
 }
 
@@ -155,7 +151,7 @@ static vtb_value *whole_term(vtb__rec *r, const vtb__state *s, const vtb__term *
   vtb__term u = without_gains(r, s, t);
   vtb_value *x = vtb__rec_full(r, vtb__rec_product(r, &u, ~0u, NULL, s->type->rank), s->type->dim,
                                s->type->rank);
-  vtb_type flat = vtb__rec_type(r, 3, &(vtb_dim){.size = count(s->type)}, 1);
+  vtb_type flat = vtb__rec_type(r, 3, &(vtb_dim){.size = vtb_type_count(s->type)}, 1);
   return vtb_b_shaped(&r->b, x, &flat);
 }
 
@@ -168,7 +164,7 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
     vtb_value *x = whole_term(r, s, &s->u[i]);
     bool gain = s->scale >= 0 && s->u[i].coef != 0, rows = gain && r->scales.at[s->scale].axes;
     vtb_value *by = gain ? vtb__rec_scaled_gain(r, s, &s->u[i]) : NULL;
-    if (rows) by = as_one_axis(r, s, by, count(s->type));
+    if (rows) by = as_one_axis(r, s, by, vtb_type_count(s->type));
     if (gain && (s->n_u > 1 || rows)) x = times_rows(r, x, by);
     if (gain && s->n_u == 1 && !rows) *k = times_heads(r, *k, by);
     *v = vtb__joined(&r->b, VTB_OP_add, *v, x);
