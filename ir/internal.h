@@ -48,11 +48,11 @@ vtb_attr vtb__attr_copy(vtb_module *m, vtb_attr a);
 const char *vtb__type_text(vtb_arena *a, const vtb_type *t);
 
 /* Functions reachable from the roots added, callees first, each once. */
-typedef struct vtb__order {
+typedef struct vtb__func_order {
   vtb_map seen;
   VTB_VEC(vtb_func *) list;
-} vtb__order;
-void vtb__order_add(vtb__order *o, vtb_func *root);
+} vtb__func_order;
+void vtb__order_add(vtb__func_order *o, vtb_func *root);
 
 /* ---- attributes ------------------------------------------------------------------------------ */
 

@@ -33,27 +33,27 @@ vtb_type vtb__resolve(const vtb__machine *m, const vtb_type *t) {
 
 /* ---- frames ---------------------------------------------------------------------------------- */
 
-void vtb__frame_init(vtb__frame *f, const vtb_func *func, bool keep_all) {
+void vtb__frame_init(vtb__interp_frame *f, const vtb_func *func, bool keep_all) {
   size_t n = (size_t)func->n_values + 1;
-  *f = (vtb__frame){.func = func};
+  *f = (vtb__interp_frame){.func = func};
   f->t = vtb_xcalloc(n, sizeof *f->t);
   f->borrowed = vtb_xcalloc(n, sizeof *f->borrowed);
   f->uses = keep_all ? NULL : vtb_count_uses((vtb_func *)func);
 }
 
-static void drop(vtb__frame *f, int id) {
+static void drop(vtb__interp_frame *f, int id) {
   if (!f->borrowed[id]) vtb_free(f->t[id].data);
   f->t[id].data = NULL;
 }
 
-void vtb__frame_free(vtb__frame *f) {
+void vtb__frame_free(vtb__interp_frame *f) {
   for (int id = 0; id < f->func->n_values; id++) drop(f, id);
   vtb_free(f->t);
   vtb_free(f->borrowed);
   vtb_free(f->uses);
 }
 
-static void drop_dead(vtb__frame *f, const vtb_inst *inst) {
+static void drop_dead(vtb__interp_frame *f, const vtb_inst *inst) {
   if (!f->uses) return;
   for (int i = 0; i < inst->n_operands; i++)
     if (--f->uses[inst->operands[i]->id] == 0) drop(f, inst->operands[i]->id);
@@ -104,7 +104,7 @@ static void round_factors(const vtb_inst *inst, vtb_tensor **in, vtb_tensor *cop
   }
 }
 
-static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst) {
+static vtb_status run_inst(vtb__machine *m, vtb__interp_frame *f, const vtb_inst *inst) {
   vtb_tensor *few[2 * FEW], **in = few;
   int n = inst->n_operands + inst->n_results;
   if (n > 2 * FEW) in = vtb_xmalloc((size_t)n * sizeof *in);
@@ -116,7 +116,7 @@ static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst)
   }
   vtb_tensor rounded[FEW] = {0};
   round_factors(inst, in, rounded);
-  vtb__eval e = {m, f, inst, in, out};
+  vtb__interp_eval e = {m, f, inst, in, out};
   vtb_status status = table[inst->op](&e);
   for (int i = 0; i < FEW; i++) vtb_tensor_free(&rounded[i]);
   for (int i = 0; status == VTB_OK && i < inst->n_results; i++) round_result(m, out[i]);
@@ -127,7 +127,7 @@ static vtb_status run_inst(vtb__machine *m, vtb__frame *f, const vtb_inst *inst)
   return status;
 }
 
-vtb_status vtb__frame_run(vtb__machine *m, vtb__frame *f) {
+vtb_status vtb__frame_run(vtb__machine *m, vtb__interp_frame *f) {
   for (const vtb_inst *inst = f->func->first; inst; inst = inst->next) {
     vtb_status status = run_inst(m, f, inst);
     if (status) return status;
@@ -138,11 +138,11 @@ vtb_status vtb__frame_run(vtb__machine *m, vtb__frame *f) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-vtb_status vtb__interp_call(vtb__eval *e) {
+vtb_status vtb__interp_call(vtb__interp_eval *e) {
   const vtb_func *callee = e->inst->callee;
   if (e->machine->depth >= VTB__MAX_CALL_DEPTH)
     return vtb_fail(e->machine->err, VTB_E_INPUT, "calls nest too deeply at @%s", callee->name);
-  vtb__frame f;
+  vtb__interp_frame f;
   vtb__frame_init(&f, callee, false);
   for (int i = 0; i < callee->n_args; i++) {
     f.t[callee->args[i]->id] = *e->in[i];
@@ -159,7 +159,7 @@ vtb_status vtb__interp_call(vtb__eval *e) {
   return status;
 }
 
-vtb_status vtb__interp_sum_ranks(vtb__eval *e) {
+vtb_status vtb__interp_sum_ranks(vtb__interp_eval *e) {
   const vtb_interp_options *o = e->machine->options;
   int64_t n = vtb_type_count(&e->out[0]->type);
   memcpy(e->out[0]->data, e->in[0]->data, (size_t)n * sizeof(double));
@@ -168,7 +168,7 @@ vtb_status vtb__interp_sum_ranks(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_tap(vtb__eval *e) {
+vtb_status vtb__interp_tap(vtb__interp_eval *e) {
   memcpy(e->out[0]->data, e->in[0]->data,
          (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
   return VTB_OK;
@@ -205,7 +205,7 @@ vtb_status vtb_interpret(vtb_func *f, const vtb_tensor *args, vtb_tensor *result
   vtb__machine m = {.batch = find_batch(f, args, options), .options = options, .err = err};
   vtb_status status = check_args(&m, f, args);
   if (status) return status;
-  vtb__frame frame;
+  vtb__interp_frame frame;
   vtb__frame_init(&frame, f, false);
   for (int i = 0; i < f->n_args; i++) {
     frame.t[f->args[i]->id] = args[i];

@@ -50,8 +50,8 @@ static double scores(const query *x, double *s) {
 }
 
 /* Calls `each` for every query, batch entries and queries outermost. */
-typedef void each_fn(vtb__eval *e, const query *x, double *s);
-static vtb_status for_queries(vtb__eval *e, each_fn *each) {
+typedef void each_fn(vtb__interp_eval *e, const query *x, double *s);
+static vtb_status for_queries(vtb__interp_eval *e, each_fn *each) {
   vtb_attention a = vtb_attention_of(e->inst);
   a.n_batch = e->in[0]->type.dim[0].size;
   if (a.bias >= 0 && a.bias_batch == VTB_DYN) a.bias_batch = a.n_batch;
@@ -66,7 +66,7 @@ static vtb_status for_queries(vtb__eval *e, each_fn *each) {
   return VTB_OK;
 }
 
-static void attend(vtb__eval *e, const query *x, double *s) {
+static void attend(vtb__interp_eval *e, const query *x, double *s) {
   vtb_factors factors = vtb_factors_of(e->inst);
   int64_t width = x->a->value_width;
   double lse = scores(x, s), *y = e->out[0]->data + x->index * width;
@@ -77,9 +77,9 @@ static void attend(vtb__eval *e, const query *x, double *s) {
       y[c] += vtb_round_factor(exp(s[j] - lse), factors) * x->v[j * x->v_step + c];
 }
 
-vtb_status vtb__interp_attention(vtb__eval *e) { return for_queries(e, attend); }
+vtb_status vtb__interp_attention(vtb__interp_eval *e) { return for_queries(e, attend); }
 
-static void adjoin(vtb__eval *e, const query *x, double *s) {
+static void adjoin(vtb__interp_eval *e, const query *x, double *s) {
   const vtb_attention *a = x->a;
   vtb_factors factors = vtb_factors_of(e->inst);
   int64_t width = a->value_width;
@@ -106,7 +106,7 @@ static void adjoin(vtb__eval *e, const query *x, double *s) {
   }
 }
 
-vtb_status vtb__interp_attention_grad(vtb__eval *e) {
+vtb_status vtb__interp_attention_grad(vtb__interp_eval *e) {
   for (int r = 0; r < e->inst->n_results; r++)
     memset(e->out[r]->data, 0, (size_t)vtb_type_count(&e->out[r]->type) * sizeof(double));
   return for_queries(e, adjoin);

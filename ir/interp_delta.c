@@ -119,7 +119,7 @@ static void in_chunks(head *c, int64_t chunk) {
   vtb_free(entering);
 }
 
-static void run_head(head *c, const vtb__eval *e, bool by_steps) {
+static void run_head(head *c, const vtb__interp_eval *e, bool by_steps) {
   int64_t size = c->of.K * c->of.V, at = (c->batch * c->of.n_heads + c->index) * size;
   memset(c->s, 0, (size_t)size * sizeof *c->s);
   if (c->of.init) memcpy(c->s, e->in[4]->data + at, (size_t)size * sizeof *c->s);
@@ -133,7 +133,7 @@ static void run_head(head *c, const vtb__eval *e, bool by_steps) {
     in_chunks(c, c->of.chunk);
 }
 
-vtb_status vtb__interp_delta(vtb__eval *e) {
+vtb_status vtb__interp_delta(vtb__interp_eval *e) {
   const char *mode = vtb_attr_str(e->inst, "mode", "auto");
   head c = {.of = vtb_delta_of(e->inst), .n_batch = e->in[0]->type.dim[0].size};
   c.perm = vtb__path_perm(e->inst, c.of.n_tokens);

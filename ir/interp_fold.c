@@ -6,9 +6,9 @@
 #include <string.h>
 
 typedef struct fold_run {
-  vtb__eval *e;
+  vtb__interp_eval *e;
   vtb_fold p;
-  vtb__frame frame;
+  vtb__interp_frame frame;
   int64_t batch, n; /* samples of a tile, steps */
   int64_t first;    /* sample of the tile at hand */
 } fold_run;
@@ -30,7 +30,7 @@ static void move(const fold_run *r, const vtb_tensor *sequence, double *step, in
   }
 }
 
-static fold_run run_new(vtb__eval *e) {
+static fold_run run_new(vtb__interp_eval *e) {
   fold_run r = {.e = e, .p = vtb_fold_of(e->inst)};
   const vtb_type *x = &e->in[r.p.states]->type;
   r.batch = r.p.tile ? r.p.tile : x->dim[0].size, r.n = x->dim[1].size;
@@ -90,7 +90,7 @@ static vtb_status run_tile(fold_run *r, const int64_t *perm) {
   return status;
 }
 
-vtb_status vtb__interp_fold(vtb__eval *e) {
+vtb_status vtb__interp_fold(vtb__interp_eval *e) {
   if (e->machine->depth >= VTB__MAX_CALL_DEPTH)
     return vtb_fail(e->machine->err, VTB_E_INPUT, "calls nest too deeply at @%s",
                     e->inst->callee->name);

@@ -16,28 +16,28 @@ typedef struct vtb__machine {
 } vtb__machine;
 
 /* The values of one function under evaluation. */
-typedef struct vtb__frame {
+typedef struct vtb__interp_frame {
   const vtb_func *func;
   vtb_tensor *t;  /* by value id; data NULL until computed */
   bool *borrowed; /* by value id: data belongs to the caller */
   int *uses;      /* remaining uses by value id, values are freed at zero; NULL: all are kept */
-} vtb__frame;
+} vtb__interp_frame;
 
-void vtb__frame_init(vtb__frame *f, const vtb_func *func, bool keep_all);
-void vtb__frame_free(vtb__frame *f);
+void vtb__frame_init(vtb__interp_frame *f, const vtb_func *func, bool keep_all);
+void vtb__frame_free(vtb__interp_frame *f);
 /* Evaluates the instructions; the arguments' tensors are in place. May be called again on a frame
  * that keeps all. */
-vtb_status vtb__frame_run(vtb__machine *m, vtb__frame *f);
+vtb_status vtb__frame_run(vtb__machine *m, vtb__interp_frame *f);
 vtb_type vtb__resolve(const vtb__machine *m, const vtb_type *t); /* VTB_DYN replaced by the batch */
 
 /* One instruction under evaluation. Results are allocated; what they hold before is unspecified. */
-typedef struct vtb__eval {
+typedef struct vtb__interp_eval {
   vtb__machine *machine;
-  vtb__frame *frame;
+  vtb__interp_frame *frame;
   const vtb_inst *inst;
   vtb_tensor **in, **out;
-} vtb__eval;
-typedef vtb_status (*vtb__interp_fn)(vtb__eval *e);
+} vtb__interp_eval;
+typedef vtb_status (*vtb__interp_fn)(vtb__interp_eval *e);
 
 /* ---- strided loops --------------------------------------------------------------------------- */
 
@@ -64,41 +64,41 @@ void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t
 /* The permutation of the attribute `path`, or of storage order; malloc'd. */
 int64_t *vtb__path_perm(const vtb_inst *inst, int64_t n);
 
-vtb_status vtb__interp_constant(vtb__eval *e);
-vtb_status vtb__interp_iota(vtb__eval *e);
-vtb_status vtb__interp_random(vtb__eval *e);
-vtb_status vtb__interp_scalar(vtb__eval *e);
-vtb_status vtb__interp_cast(vtb__eval *e);
-vtb_status vtb__interp_reduce(vtb__eval *e);
-vtb_status vtb__interp_reshape(vtb__eval *e);
-vtb_status vtb__interp_broadcast(vtb__eval *e);
-vtb_status vtb__interp_transpose(vtb__eval *e);
-vtb_status vtb__interp_slice(vtb__eval *e);
-vtb_status vtb__interp_pad(vtb__eval *e);
-vtb_status vtb__interp_concat(vtb__eval *e);
-vtb_status vtb__interp_permute(vtb__eval *e);
-vtb_status vtb__interp_shift(vtb__eval *e);
-vtb_status vtb__interp_prefix_sum(vtb__eval *e);
-vtb_status vtb__interp_einsum(vtb__eval *e);
-vtb_status vtb__interp_im2col(vtb__eval *e);
-vtb_status vtb__interp_col2im(vtb__eval *e);
-vtb_status vtb__interp_dwconv(vtb__eval *e);
-vtb_status vtb__interp_dwconv_dx(vtb__eval *e);
-vtb_status vtb__interp_dwconv_dw(vtb__eval *e);
-vtb_status vtb__interp_recurrence(vtb__eval *e);
-vtb_status vtb__interp_state_scale(vtb__eval *e);
-vtb_status vtb__interp_linscan(vtb__eval *e);
-vtb_status vtb__interp_linscan_grad(vtb__eval *e);
-vtb_status vtb__interp_delta(vtb__eval *e);
-vtb_status vtb__interp_maxplus(vtb__eval *e);
-vtb_status vtb__interp_maxplus_grad(vtb__eval *e);
-vtb_status vtb__interp_attention(vtb__eval *e);
-vtb_status vtb__interp_attention_grad(vtb__eval *e);
-vtb_status vtb__interp_call(vtb__eval *e);
-vtb_status vtb__interp_fold(vtb__eval *e);
-vtb_status vtb__interp_verdict(vtb__eval *e);
-vtb_status vtb__interp_update(vtb__eval *e);
-vtb_status vtb__interp_sum_ranks(vtb__eval *e);
-vtb_status vtb__interp_tap(vtb__eval *e);
+vtb_status vtb__interp_constant(vtb__interp_eval *e);
+vtb_status vtb__interp_iota(vtb__interp_eval *e);
+vtb_status vtb__interp_random(vtb__interp_eval *e);
+vtb_status vtb__interp_scalar(vtb__interp_eval *e);
+vtb_status vtb__interp_cast(vtb__interp_eval *e);
+vtb_status vtb__interp_reduce(vtb__interp_eval *e);
+vtb_status vtb__interp_reshape(vtb__interp_eval *e);
+vtb_status vtb__interp_broadcast(vtb__interp_eval *e);
+vtb_status vtb__interp_transpose(vtb__interp_eval *e);
+vtb_status vtb__interp_slice(vtb__interp_eval *e);
+vtb_status vtb__interp_pad(vtb__interp_eval *e);
+vtb_status vtb__interp_concat(vtb__interp_eval *e);
+vtb_status vtb__interp_permute(vtb__interp_eval *e);
+vtb_status vtb__interp_shift(vtb__interp_eval *e);
+vtb_status vtb__interp_prefix_sum(vtb__interp_eval *e);
+vtb_status vtb__interp_einsum(vtb__interp_eval *e);
+vtb_status vtb__interp_im2col(vtb__interp_eval *e);
+vtb_status vtb__interp_col2im(vtb__interp_eval *e);
+vtb_status vtb__interp_dwconv(vtb__interp_eval *e);
+vtb_status vtb__interp_dwconv_dx(vtb__interp_eval *e);
+vtb_status vtb__interp_dwconv_dw(vtb__interp_eval *e);
+vtb_status vtb__interp_recurrence(vtb__interp_eval *e);
+vtb_status vtb__interp_state_scale(vtb__interp_eval *e);
+vtb_status vtb__interp_linscan(vtb__interp_eval *e);
+vtb_status vtb__interp_linscan_grad(vtb__interp_eval *e);
+vtb_status vtb__interp_delta(vtb__interp_eval *e);
+vtb_status vtb__interp_maxplus(vtb__interp_eval *e);
+vtb_status vtb__interp_maxplus_grad(vtb__interp_eval *e);
+vtb_status vtb__interp_attention(vtb__interp_eval *e);
+vtb_status vtb__interp_attention_grad(vtb__interp_eval *e);
+vtb_status vtb__interp_call(vtb__interp_eval *e);
+vtb_status vtb__interp_fold(vtb__interp_eval *e);
+vtb_status vtb__interp_verdict(vtb__interp_eval *e);
+vtb_status vtb__interp_update(vtb__interp_eval *e);
+vtb_status vtb__interp_sum_ranks(vtb__interp_eval *e);
+vtb_status vtb__interp_tap(vtb__interp_eval *e);
 
 #endif

@@ -20,7 +20,7 @@ static void reduce_inner(bool is_max, int64_t n, double *o, int64_t so, const do
 }
 
 /* Ranges of the leading axes, each summed on its own. */
-static void sum_parts(vtb__eval *e, int64_t parts) {
+static void sum_parts(vtb__interp_eval *e, int64_t parts) {
   int64_t count = vtb_type_count(&e->out[0]->type) / parts,
           rows = count ? vtb_type_count(&e->in[0]->type) / count : 0,
           range = (rows + parts - 1) / parts;
@@ -31,7 +31,7 @@ static void sum_parts(vtb__eval *e, int64_t parts) {
 }
 
 /* Walks the operand in order; the result's strides are 0 along reduced axes. */
-vtb_status vtb__interp_reduce(vtb__eval *e) {
+vtb_status vtb__interp_reduce(vtb__interp_eval *e) {
   const vtb_type *x = &e->in[0]->type, *y = &e->out[0]->type;
   bool is_max = e->inst->op == VTB_OP_reduce_max, reduced[VTB_MAX_RANK] = {0};
   bool keep = vtb_attr_int(e->inst, "keep", 0) != 0;
@@ -69,13 +69,13 @@ static void sizes_of(const vtb_type *t, int64_t *size) {
   for (int i = 0; i < t->rank; i++) size[i] = t->dim[i].size;
 }
 
-vtb_status vtb__interp_reshape(vtb__eval *e) {
+vtb_status vtb__interp_reshape(vtb__interp_eval *e) {
   memcpy(e->out[0]->data, e->in[0]->data,
          (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
   return VTB_OK;
 }
 
-vtb_status vtb__interp_broadcast(vtb__eval *e) {
+vtb_status vtb__interp_broadcast(vtb__interp_eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK];
   sizes_of(t, size);
@@ -85,7 +85,7 @@ vtb_status vtb__interp_broadcast(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_transpose(vtb__eval *e) {
+vtb_status vtb__interp_transpose(vtb__interp_eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], own[VTB_MAX_RANK], from[VTB_MAX_RANK];
   int n;
@@ -98,7 +98,7 @@ vtb_status vtb__interp_transpose(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_slice(vtb__eval *e) {
+vtb_status vtb__interp_slice(vtb__interp_eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK],
       axis = vtb_attr_int(e->inst, "axis", 0);
@@ -111,7 +111,7 @@ vtb_status vtb__interp_slice(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_pad(vtb__eval *e) {
+vtb_status vtb__interp_pad(vtb__interp_eval *e) {
   const vtb_type *x = &e->in[0]->type, *t = &e->out[0]->type;
   int64_t size[VTB_MAX_RANK], to[VTB_MAX_RANK], from[VTB_MAX_RANK],
       axis = vtb_attr_int(e->inst, "axis", 0);
@@ -125,7 +125,7 @@ vtb_status vtb__interp_pad(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_concat(vtb__eval *e) {
+vtb_status vtb__interp_concat(vtb__interp_eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int64_t to[VTB_MAX_RANK], axis = vtb_attr_int(e->inst, "axis", 0), at = 0;
   vtb__strides(t, to);
@@ -154,7 +154,7 @@ static along around(const vtb_type *t, int64_t axis) {
   return a;
 }
 
-vtb_status vtb__interp_permute(vtb__eval *e) {
+vtb_status vtb__interp_permute(vtb__interp_eval *e) {
   along a = around(&e->out[0]->type, vtb_attr_int(e->inst, "axis", 0));
   bool inverse = vtb_attr_int(e->inst, "inverse", 0) != 0;
   int64_t *perm = vtb__path_perm(e->inst, a.n);
@@ -168,7 +168,7 @@ vtb_status vtb__interp_permute(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_shift(vtb__eval *e) {
+vtb_status vtb__interp_shift(vtb__interp_eval *e) {
   along a = around(&e->out[0]->type, vtb_attr_int(e->inst, "axis", 0));
   int64_t by = vtb_attr_int(e->inst, "by", 0);
   double fill = vtb_attr_float(e->inst, "fill", 0);

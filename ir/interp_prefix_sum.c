@@ -6,7 +6,7 @@
 /* s less the nearest multiple of w. */
 static double wrapped(double s, double w) { return w > 0 ? s - w * rint(s / w) : s; }
 
-vtb_status vtb__interp_prefix_sum(vtb__eval *e) {
+vtb_status vtb__interp_prefix_sum(vtb__interp_eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int axis = (int)vtb_attr_int(e->inst, "axis", 0);
   int64_t n = t->dim[axis].size, inner = 1, outer = 1;

@@ -107,7 +107,7 @@ static void add_broadcast(vtb_tensor *y, const vtb_tensor *x) {
   }
 }
 
-vtb_status vtb__interp_einsum(vtb__eval *e) {
+vtb_status vtb__interp_einsum(vtb__interp_eval *e) {
   contraction c = {.p = vtb_product_of(e->inst)};
   for (int k = 0; k < 2; k++) /* the batch is that of the values */
     for (int i = 0; i < c.p.rank[k]; i++)
@@ -173,14 +173,14 @@ static void add_back(const double *from, double *to, int64_t col, int64_t pix) {
   if (pix >= 0) to[pix] += from[col];
 }
 
-vtb_status vtb__interp_im2col(vtb__eval *e) {
+vtb_status vtb__interp_im2col(vtb__interp_eval *e) {
   vtb_patches p;
   vtb_check(vtb_patches_of(e->inst, &e->in[0]->type, &p), "im2col: attributes");
   for_patches(&p, e->in[0]->data, e->out[0]->data, gather);
   return VTB_OK;
 }
 
-vtb_status vtb__interp_col2im(vtb__eval *e) {
+vtb_status vtb__interp_col2im(vtb__interp_eval *e) {
   vtb_patches p;
   vtb_check(vtb_patches_of(e->inst, &e->out[0]->type, &p), "col2im: attributes");
   memset(e->out[0]->data, 0, (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
@@ -196,7 +196,7 @@ typedef struct depthwise {
 } depthwise;
 
 /* The batch is that of the values: types may leave it open. */
-static depthwise depthwise_of(const vtb__eval *e) {
+static depthwise depthwise_of(const vtb__interp_eval *e) {
   const vtb_inst *inst = e->inst;
   depthwise d;
   vtb_check(vtb_depthwise_of(inst, &d.g), "dwconv: attributes");
@@ -265,7 +265,7 @@ static void begin(const depthwise *d, double *y, const double *x, const double *
     }
 }
 
-static vtb_status convolve(vtb__eval *e, bool adjoint) {
+static vtb_status convolve(vtb__interp_eval *e, bool adjoint) {
   depthwise d = depthwise_of(e);
   begin(&d, e->out[0]->data, e->in[0]->data, e->inst->n_operands == 3 ? e->in[2]->data : NULL);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_weight, adjoint, false);
@@ -273,10 +273,10 @@ static vtb_status convolve(vtb__eval *e, bool adjoint) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_dwconv(vtb__eval *e) { return convolve(e, false); }
-vtb_status vtb__interp_dwconv_dx(vtb__eval *e) { return convolve(e, true); }
+vtb_status vtb__interp_dwconv(vtb__interp_eval *e) { return convolve(e, false); }
+vtb_status vtb__interp_dwconv_dx(vtb__interp_eval *e) { return convolve(e, true); }
 
-vtb_status vtb__interp_dwconv_dw(vtb__eval *e) {
+vtb_status vtb__interp_dwconv_dw(vtb__interp_eval *e) {
   depthwise d = depthwise_of(e);
   clear(e->out[0]);
   for_taps(&d, e->out[0]->data, e->in[0]->data, e->in[1]->data, tap_gradient, false, true);

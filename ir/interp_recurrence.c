@@ -11,13 +11,13 @@
 #include <math.h>
 
 typedef struct fold {
-  vtb__eval *e;
+  vtb__interp_eval *e;
   const vtb_func *step;
   int states, inits, seqs, consts, yields;
   int64_t b, n, heads, *perm;
   bool reads_scale;
   vtb_step_scale scale;
-  vtb__frame frame;
+  vtb__interp_frame frame;
   double **next; /* new states, copied before the old ones are overwritten */
 } fold;
 
@@ -29,7 +29,7 @@ static bool uses_scale(const vtb_func *f) {
   return false;
 }
 
-static fold fold_new(vtb__eval *e) {
+static fold fold_new(vtb__interp_eval *e) {
   const vtb_inst *inst = e->inst;
   fold f = {.e = e, .step = inst->callee};
   f.states = (int)vtb_attr_int(inst, "states", 0);
@@ -167,7 +167,7 @@ static vtb_status run_head(fold *f, int64_t b, int64_t h) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_recurrence(vtb__eval *e) {
+vtb_status vtb__interp_recurrence(vtb__interp_eval *e) {
   fold f = fold_new(e);
   vtb_status status = VTB_OK;
   if (f.reads_scale && f.scale.scaled && !f.scale.uniform)
@@ -180,7 +180,7 @@ vtb_status vtb__interp_recurrence(vtb__eval *e) {
   return status;
 }
 
-vtb_status vtb__interp_state_scale(vtb__eval *e) {
+vtb_status vtb__interp_state_scale(vtb__interp_eval *e) {
   double m = e->machine->log_scale;
   e->out[0]->data[0] = vtb_attr_int(e->inst, "log", 0) ? m : exp(m);
   return VTB_OK;

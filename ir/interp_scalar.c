@@ -14,7 +14,7 @@ static void truncate_all(int64_t n, double *o, const double *const *p, const int
 }
 
 /* Walks operands and result together; `loop` does the innermost axis. */
-static vtb_status walk(vtb__eval *e, vtb_scalar_loop loop) {
+static vtb_status walk(vtb__interp_eval *e, vtb_scalar_loop loop) {
   const vtb_type *t = &e->out[0]->type;
   int n_in = e->inst->n_operands;
   vtb__loops l = {.rank = t->rank, .n_streams = n_in + 1};
@@ -33,15 +33,17 @@ static vtb_status walk(vtb__eval *e, vtb_scalar_loop loop) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_scalar(vtb__eval *e) { return walk(e, vtb_scalar_loop_of(e->inst->op)); }
+vtb_status vtb__interp_scalar(vtb__interp_eval *e) {
+  return walk(e, vtb_scalar_loop_of(e->inst->op));
+}
 
-vtb_status vtb__interp_cast(vtb__eval *e) {
+vtb_status vtb__interp_cast(vtb__interp_eval *e) {
   return walk(e, e->out[0]->type.dtype == VTB_I32 ? truncate_all : copy);
 }
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-vtb_status vtb__interp_constant(vtb__eval *e) {
+vtb_status vtb__interp_constant(vtb__interp_eval *e) {
   int64_t n = vtb_type_count(&e->out[0]->type);
   const vtb_attr *data = vtb_attr_find(e->inst, "data");
   double value = vtb_attr_float(e->inst, "value", 0);
@@ -49,7 +51,7 @@ vtb_status vtb__interp_constant(vtb__eval *e) {
   return VTB_OK;
 }
 
-vtb_status vtb__interp_iota(vtb__eval *e) {
+vtb_status vtb__interp_iota(vtb__interp_eval *e) {
   const vtb_type *t = &e->out[0]->type;
   int64_t strides[VTB_MAX_RANK], axis = vtb_attr_int(e->inst, "axis", 0), n = vtb_type_count(t);
   vtb__strides(t, strides);
@@ -62,7 +64,7 @@ float vtb_random_uniform(uint32_t seed, uint32_t stream, uint32_t index) {
   return (float)(vtb_random_hash(seed, stream, index) >> 8) * 0x1p-24f;
 }
 
-vtb_status vtb__interp_random(vtb__eval *e) {
+vtb_status vtb__interp_random(vtb__interp_eval *e) {
   int64_t n = vtb_type_count(&e->out[0]->type);
   uint32_t seed = (uint32_t)(int64_t)e->in[0]->data[0],
            stream = (uint32_t)vtb_attr_int(e->inst, "stream", 0),

@@ -222,7 +222,7 @@ static void scatter_starts(const scan *c, vtb_tensor *to, int64_t every, int64_t
   }
 }
 
-vtb_status vtb__interp_linscan(vtb__eval *e) {
+vtb_status vtb__interp_linscan(vtb__interp_eval *e) {
   scan c = scan_new(e->inst, e->in[0]);
   int64_t starts = vtb_attr_int(e->inst, "starts", 0);
   const char *mode = vtb_attr_str(e->inst, "mode", "auto");
@@ -297,7 +297,8 @@ static void run_back(const scan *c, adjoint *a) {
 }
 
 /* Operands after q, k, v, d, [A], [S_0, [n_0]]: dy, [dz], [dS_T, [dn_T]]. */
-static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64_t b, int64_t h) {
+static void gather_adjoints(const scan *c, const vtb__interp_eval *e, adjoint *a, int64_t b,
+                            int64_t h) {
   int at = c->n_inputs + (c->init ? 1 + c->normalizer : 0);
   gather_rows(c, e->in[at++], b, h, c->v, a->dy, c->v1);
   if (c->normalizer) gather_rows(c, e->in[at++], b, h, 1, a->dy + c->v, c->v1);
@@ -309,7 +310,7 @@ static void gather_adjoints(const scan *c, const vtb__eval *e, adjoint *a, int64
 
 /* From dD: d log D = dD o D; the step size gets its sum over keys times the rates, a rate its sum
  * over steps (and over the batch) times the step sizes. c->step becomes its own adjoint. */
-static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b,
+static void scatter_rates(const scan *c, const vtb__interp_eval *e, const adjoint *a, int64_t b,
                           int64_t h) {
   double *drate = e->out[4]->data + h * c->k * c->v;
   for (int64_t t = 0; t < c->n; t++)
@@ -325,7 +326,7 @@ static void scatter_rates(const scan *c, const vtb__eval *e, const adjoint *a, i
   scatter_rows(c, e->out[3], b, h, c->v, c->step, c->v);
 }
 
-static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a, int64_t b,
+static void scatter_adjoints(const scan *c, const vtb__interp_eval *e, const adjoint *a, int64_t b,
                              int64_t h) {
   scatter_rows(c, e->out[0], b, h, c->k, a->dq, c->k);
   scatter_rows(c, e->out[1], b, h, c->k, a->dk, c->k);
@@ -340,7 +341,7 @@ static void scatter_adjoints(const scan *c, const vtb__eval *e, const adjoint *a
   if (c->init) scatter_state(c, states[0], c->normalizer ? states[1] : NULL, b, h, a->p);
 }
 
-vtb_status vtb__interp_linscan_grad(vtb__eval *e) {
+vtb_status vtb__interp_linscan_grad(vtb__interp_eval *e) {
   scan c = scan_new(e->inst, e->in[0]);
   adjoint a = {numbers((c.n + 1) * c.k * c.v1),
                numbers(c.n * c.v1),
@@ -378,7 +379,7 @@ static sweep sweep_new(const vtb_inst *inst, const vtb_type *t) {
   return w;
 }
 
-vtb_status vtb__interp_maxplus(vtb__eval *e) {
+vtb_status vtb__interp_maxplus(vtb__interp_eval *e) {
   sweep w = sweep_new(e->inst, &e->out[0]->type);
   for (int64_t b = 0; b < w.b; b++)
     for (int64_t r = 0; r < w.rest; r++) {
@@ -395,7 +396,7 @@ vtb_status vtb__interp_maxplus(vtb__eval *e) {
 }
 
 /* The adjoint flows back to the input that won the last maximum; ties go to i. */
-vtb_status vtb__interp_maxplus_grad(vtb__eval *e) {
+vtb_status vtb__interp_maxplus_grad(vtb__interp_eval *e) {
   bool init = vtb_attr_int(e->inst, "init", 0) != 0;
   const double *g = e->in[0]->data, *i = e->in[1]->data, *m = e->in[2 + init]->data,
                *dm = e->in[3 + init]->data;

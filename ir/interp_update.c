@@ -4,11 +4,11 @@
 
 #include <math.h>
 
-static double scalar(const vtb__eval *e, int row) {
+static double scalar(const vtb__interp_eval *e, int row) {
   return e->in[0]->data[2 * row] + e->in[0]->data[2 * row + 1];
 }
 
-vtb_status vtb__interp_verdict(vtb__eval *e) {
+vtb_status vtb__interp_verdict(vtb__interp_eval *e) {
   double sum = 0, scale = scalar(e, VTB_SCALAR_SCALE), bound = scalar(e, VTB_SCALAR_CLIP);
   int culprit = -1;
   for (int i = 2; i < e->inst->n_operands; i++) {
@@ -25,8 +25,8 @@ vtb_status vtb__interp_verdict(vtb__eval *e) {
 }
 
 /* The rule's arguments for tensor k: vectors are borrowed, scalars lie in `small`. */
-static void bind_rule(const vtb__eval *e, const vtb_update *u, int k, double *small,
-                      vtb__frame *f) {
+static void bind_rule(const vtb__interp_eval *e, const vtb_update *u, int k, double *small,
+                      vtb__interp_frame *f) {
   const vtb_func *rule = e->inst->callee;
   int vectors = 2 + u->states;
   int64_t n = vtb_type_count(&e->in[vtb_update_operand(u, 0, k)]->type);
@@ -44,10 +44,10 @@ static void bind_rule(const vtb__eval *e, const vtb_update *u, int k, double *sm
   e->machine->batch = n;
 }
 
-static vtb_status apply_rule(vtb__eval *e, const vtb_update *u, int k, double *small) {
+static vtb_status apply_rule(vtb__interp_eval *e, const vtb_update *u, int k, double *small) {
   const vtb_func *rule = e->inst->callee;
   bool counts = e->in[2]->data[VTB_VERDICT_COUNTS] != 0;
-  vtb__frame f;
+  vtb__interp_frame f;
   vtb__frame_init(&f, rule, false);
   bind_rule(e, u, k, small, &f);
   vtb_status status = vtb__frame_run(e->machine, &f);
@@ -61,7 +61,7 @@ static vtb_status apply_rule(vtb__eval *e, const vtb_update *u, int k, double *s
   return status;
 }
 
-vtb_status vtb__interp_update(vtb__eval *e) {
+vtb_status vtb__interp_update(vtb__interp_eval *e) {
   vtb_update u = vtb_update_of(e->inst);
   int64_t batch = e->machine->batch;
   double *small = vtb_xcalloc((size_t)(VTB_RULE_LEAD + u.scalars), sizeof *small);

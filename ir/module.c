@@ -308,7 +308,7 @@ typedef struct visit {
 
 /* With an explicit stack: call chains of a parsed module may be as long as the text. A cycle is
  * left where it closes; the verifier refuses it. */
-void vtb__order_add(vtb__order *o, vtb_func *root) {
+void vtb__order_add(vtb__func_order *o, vtb_func *root) {
   VTB_VEC(visit) stack = {0};
   if (vtb_map_has(&o->seen, root->name)) return;
   vtb_map_set(&o->seen, root->name, root);
@@ -330,7 +330,7 @@ void vtb__order_add(vtb__order *o, vtb_func *root) {
 }
 
 size_t vtb_module_post_order(vtb_func *root, vtb_func ***out) {
-  vtb__order o = {0};
+  vtb__func_order o = {0};
   vtb__order_add(&o, root);
   vtb_map_free(&o.seen);
   *out = o.list.at;

@@ -154,7 +154,7 @@ static bool func_rules(verifier *v) {
 
 /* Callees come before callers in post order unless a function reaches itself. */
 static bool call_rules(verifier *v) {
-  vtb__order order = {0};
+  vtb__func_order order = {0};
   vtb_map placed = {0};
   bool good = true;
   for (vtb_func *root = v->module->first; root; root = root->next) vtb__order_add(&order, root);

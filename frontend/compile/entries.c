@@ -4,7 +4,7 @@
 
 #include <cjson/cJSON.h>
 
-static cJSON *parameter_json(const vtb_symbol *p) {
+static cJSON *parameter_json(const vtb_lang_symbol *p) {
   cJSON *row = cJSON_CreateObject();
   cJSON_AddStringToObject(row, "name", p->name);
   cJSON_AddStringToObject(row, "text", p->signature);
@@ -16,7 +16,7 @@ static cJSON *parameter_json(const vtb_symbol *p) {
   return row;
 }
 
-static cJSON *entry_json(const vtb_symbol *d) {
+static cJSON *entry_json(const vtb_lang_symbol *d) {
   static const char *const kinds[] = {
       [VTB_DECL_MODEL] = "model",           [VTB_DECL_PRESET] = "preset",
       [VTB_DECL_BLOCK] = "block",           [VTB_DECL_FN] = "fn",
@@ -41,7 +41,7 @@ vtb_status vtb__entries_text(const vtb_compile_options *o, vtb_strbuf *out, vtb_
   vtb__report_take(r, &diags);
   if (u) vtb_vec_push(&r->units, u); /* what was said points into it */
   if (!sound) return vtb_fail(&r->error, VTB_E_INPUT, "the source has errors");
-  const vtb_symbol **decls;
+  const vtb_lang_symbol **decls;
   vtb_symbols *symbols = vtb_symbols_new(u);
   size_t n = vtb_symbols_decls(symbols, &decls);
   cJSON *list = cJSON_CreateArray();

@@ -12,13 +12,13 @@
 
 typedef struct region { /* where variables can be written */
   uint32_t begin, end;
-  const vtb_symbol **symbols;
+  const vtb_lang_symbol **symbols;
   size_t n;
 } region;
 
 typedef struct call {
   vtb_span span;
-  const vtb_symbol *callee;
+  const vtb_lang_symbol *callee;
 } call;
 
 struct vtb_symbols {
@@ -34,7 +34,7 @@ struct vtb_symbols {
 typedef struct scope {
   struct scope *up;
   vtb_map names;
-  VTB_VEC(const vtb_symbol *) list;
+  VTB_VEC(const vtb_lang_symbol *) list;
 } scope;
 
 typedef struct resolver {
@@ -46,13 +46,14 @@ typedef struct resolver {
 
 /* ---- making symbols -------------------------------------------------------------------------- */
 
-static vtb_symbol *new_symbol(vtb_symbols *s, vtb_symbol_kind kind, const char *name, vtb_span at) {
-  vtb_symbol *symbol = VTB_NEW(&s->arena, vtb_symbol);
-  *symbol = (vtb_symbol){.kind = kind, .name = name, .at = at, .doc = "", .signature = name};
+static vtb_lang_symbol *new_symbol(vtb_symbols *s, vtb_symbol_kind kind, const char *name,
+                                   vtb_span at) {
+  vtb_lang_symbol *symbol = VTB_NEW(&s->arena, vtb_lang_symbol);
+  *symbol = (vtb_lang_symbol){.kind = kind, .name = name, .at = at, .doc = "", .signature = name};
   return symbol;
 }
 
-static void occurs(resolver *r, const vtb_symbol *symbol, vtb_span at, bool writes) {
+static void occurs(resolver *r, const vtb_lang_symbol *symbol, vtb_span at, bool writes) {
   size_t n = at.end - at.begin;
   if (!symbol || !at.source || at.source != r->file->source) return;
   bool same = strlen(symbol->name) == n && memcmp(at.source->text + at.begin, symbol->name, n) == 0;
@@ -65,7 +66,7 @@ static const char *key_of(const vtb_decl *d, char text[32]) {
   return text;
 }
 
-static void take_words(vtb_symbols *s, vtb_symbol *symbol, const vtb_type_expr *t) {
+static void take_words(vtb_symbols *s, vtb_lang_symbol *symbol, const vtb_type_expr *t) {
   while (t && t->kind == VTB_TYPE_LIST) t = t->elem;
   if (!t || t->kind != VTB_TYPE_CHOICE) return;
   const char **words = VTB_NEW_ARRAY(&s->arena, const char *, t->n_choices);
@@ -74,11 +75,11 @@ static void take_words(vtb_symbols *s, vtb_symbol *symbol, const vtb_type_expr *
   symbol->n_words = t->n_choices;
 }
 
-static void take_parameters(vtb_symbols *s, vtb_symbol *symbol, const vtb_decl *d) {
-  const vtb_symbol **list = VTB_NEW_ARRAY(&s->arena, const vtb_symbol *, d->params.n + 1);
+static void take_parameters(vtb_symbols *s, vtb_lang_symbol *symbol, const vtb_decl *d) {
+  const vtb_lang_symbol **list = VTB_NEW_ARRAY(&s->arena, const vtb_lang_symbol *, d->params.n + 1);
   for (size_t i = 0; i < d->params.n; i++) {
     const vtb_param *p = d->params.at[i];
-    vtb_symbol *parameter = new_symbol(s, VTB_SYMBOL_PARAMETER, p->name.text, p->name.span);
+    vtb_lang_symbol *parameter = new_symbol(s, VTB_SYMBOL_PARAMETER, p->name.text, p->name.span);
     parameter->signature = vtb__one_line(&s->arena, p->span);
     parameter->required = !p->fallback;
     parameter->is_tensor =
@@ -98,9 +99,9 @@ static const vtb_decl *base_of(const vtb_decl *preset) {
   return vtb__file_lookup(preset->file, x->u.call.callee.text);
 }
 
-static const vtb_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
+static const vtb_lang_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
   char key[32];
-  vtb_symbol *symbol = vtb_map_get(&s->decls, key_of(d, key));
+  vtb_lang_symbol *symbol = vtb_map_get(&s->decls, key_of(d, key));
   if (symbol || !d) return symbol;
   symbol = new_symbol(s, VTB_SYMBOL_DECL, d->name.text, d->name.span);
   vtb_map_set(&s->decls, key, symbol);
@@ -114,7 +115,7 @@ static const vtb_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
   const vtb_decl *base = d;
   for (int i = 0; i < 16 && base && base->kind == VTB_DECL_PRESET; i++) base = base_of(base);
   if (d->kind == VTB_DECL_PRESET && base && base->kind == VTB_DECL_MODEL) {
-    const vtb_symbol *model = symbol_of(s, base);
+    const vtb_lang_symbol *model = symbol_of(s, base);
     symbol->parameters = model->parameters;
     symbol->n_parameters = model->n_parameters;
   }
@@ -123,10 +124,10 @@ static const vtb_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
 
 /* ---- scopes ---------------------------------------------------------------------------------- */
 
-static const vtb_symbol *declare(resolver *r, const char *name, vtb_span at) {
-  vtb_symbol *known = name ? vtb_map_get(&r->scope->names, name) : NULL;
+static const vtb_lang_symbol *declare(resolver *r, const char *name, vtb_span at) {
+  vtb_lang_symbol *known = name ? vtb_map_get(&r->scope->names, name) : NULL;
   if (known || !name) return known;
-  vtb_symbol *symbol = new_symbol(r->s, VTB_SYMBOL_VARIABLE, name, at);
+  vtb_lang_symbol *symbol = new_symbol(r->s, VTB_SYMBOL_VARIABLE, name, at);
   symbol->signature = vtb__line_of(&r->s->arena, at);
   vtb_map_set(&r->scope->names, name, symbol);
   vtb_vec_push(&r->scope->list, symbol);
@@ -213,25 +214,26 @@ static void end_scope(resolver *r, uint32_t begin, uint32_t end) {
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
-static const vtb_symbol *builtin(vtb_symbols *s, const char *name) {
+static const vtb_lang_symbol *builtin(vtb_symbols *s, const char *name) {
   return vtb_map_get(&s->builtins, name);
 }
 
-static const vtb_symbol *find(const resolver *r, const char *name) {
+static const vtb_lang_symbol *find(const resolver *r, const char *name) {
   for (const scope *at = r->scope; at; at = at->up) {
-    const vtb_symbol *symbol = vtb_map_get(&at->names, name);
+    const vtb_lang_symbol *symbol = vtb_map_get(&at->names, name);
     if (symbol) return symbol;
   }
   const vtb_decl *d = vtb__file_lookup(r->file, name);
   return d ? symbol_of(r->s, d) : builtin(r->s, name);
 }
 
-static const vtb_symbol *callee_of(const resolver *r, const char *name) {
+static const vtb_lang_symbol *callee_of(const resolver *r, const char *name) {
   const vtb_decl *d = vtb__file_lookup(r->file, name);
   return d ? symbol_of(r->s, d) : builtin(r->s, name);
 }
 
-static const vtb_symbol *parameter_of(const vtb_symbols *s, const vtb_decl *d, const char *name) {
+static const vtb_lang_symbol *parameter_of(const vtb_symbols *s, const vtb_decl *d,
+                                           const char *name) {
   for (int i = 0; i < 16 && d && d->kind == VTB_DECL_PRESET; i++) d = base_of(d);
   int k = d ? vtb__param_index(d, name) : -1;
   return k < 0 ? NULL : symbol_of((vtb_symbols *)s, d)->parameters[k];
@@ -239,7 +241,7 @@ static const vtb_symbol *parameter_of(const vtb_symbols *s, const vtb_decl *d, c
 
 static void resolve_call(resolver *r, const vtb_expr *x) {
   vtb_name name = x->u.call.callee;
-  const vtb_symbol *callee = callee_of(r, name.text);
+  const vtb_lang_symbol *callee = callee_of(r, name.text);
   const vtb_decl *d = vtb__file_lookup(r->file, name.text);
   occurs(r, callee, name.span, false);
   if (callee && r->file == r->s->unit->files.at[0])
@@ -283,9 +285,9 @@ static void resolve_along(resolver *r, const vtb_expr *x) {
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static void bind_parameters(resolver *r, const vtb_decl *d, const vtb_symbol *symbol) {
+static void bind_parameters(resolver *r, const vtb_decl *d, const vtb_lang_symbol *symbol) {
   for (size_t i = 0; d->kind != VTB_DECL_PRESET && i < d->params.n; i++) {
-    vtb_symbol *parameter = (vtb_symbol *)symbol->parameters[i];
+    vtb_lang_symbol *parameter = (vtb_lang_symbol *)symbol->parameters[i];
     vtb_map_set(&r->scope->names, parameter->name, parameter);
     vtb_vec_push(&r->scope->list, parameter);
     occurs(r, parameter, parameter->at, true);
@@ -308,7 +310,7 @@ static void in_types(resolver *r, const vtb_decl *d) {
 }
 
 static void in_decl(resolver *r, const vtb_decl *d, uint32_t end) {
-  const vtb_symbol *symbol = symbol_of(r->s, d);
+  const vtb_lang_symbol *symbol = symbol_of(r->s, d);
   scope inner;
   occurs(r, symbol, d->name.span, true);
   for (size_t i = 0; i < d->n_aliases; i++) occurs(r, symbol, d->aliases[i].span, true);
@@ -328,7 +330,7 @@ static void in_file(vtb_symbols *s, const vtb_file *f) {
     const vtb_use *use = &f->uses.at[i];
     if (!use->file) continue;
     vtb_span begin = {.source = use->file->source};
-    vtb_symbol *file = new_symbol(s, VTB_SYMBOL_FILE, use->path.text, begin);
+    vtb_lang_symbol *file = new_symbol(s, VTB_SYMBOL_FILE, use->path.text, begin);
     file->signature = vtb_arena_printf(&s->arena, "use %s", use->path.text);
     occurs(&r, file, use->path.span, false);
   }
@@ -353,7 +355,7 @@ vtb_symbols *vtb_symbols_new(vtb_unit *u) {
     const char **names;
     size_t n = vtb_builtins(functions, &names);
     for (size_t i = 0; i < n; i++) {
-      vtb_symbol *symbol = new_symbol(s, VTB_SYMBOL_BUILTIN, names[i], VTB_NO_SPAN);
+      vtb_lang_symbol *symbol = new_symbol(s, VTB_SYMBOL_BUILTIN, names[i], VTB_NO_SPAN);
       symbol->is_function = functions;
       vtb_map_set(&s->builtins, names[i], symbol);
     }
@@ -394,15 +396,15 @@ const vtb_occurrence *vtb_symbols_at(const vtb_symbols *s, uint32_t offset) {
   return best;
 }
 
-typedef VTB_VEC(const vtb_symbol *) symbol_list;
+typedef VTB_VEC(const vtb_lang_symbol *) symbol_list;
 
-static void see(symbol_list *list, vtb_map *seen, const vtb_symbol *symbol) {
+static void see(symbol_list *list, vtb_map *seen, const vtb_lang_symbol *symbol) {
   if (vtb_map_has(seen, symbol->name)) return;
   vtb_map_set(seen, symbol->name, (void *)symbol);
   vtb_vec_push(list, symbol);
 }
 
-size_t vtb_symbols_visible(const vtb_symbols *s, uint32_t offset, const vtb_symbol ***out) {
+size_t vtb_symbols_visible(const vtb_symbols *s, uint32_t offset, const vtb_lang_symbol ***out) {
   symbol_list list = {0};
   vtb_map seen = {0};
   const vtb_file *root = s->unit->files.at[0];
@@ -424,7 +426,7 @@ size_t vtb_symbols_visible(const vtb_symbols *s, uint32_t offset, const vtb_symb
   return list.n;
 }
 
-const vtb_symbol *vtb_symbols_call(const vtb_symbols *s, uint32_t offset) {
+const vtb_lang_symbol *vtb_symbols_call(const vtb_symbols *s, uint32_t offset) {
   const call *best = NULL;
   for (size_t i = 0; i < s->calls.n; i++) {
     const call *c = &s->calls.at[i];
@@ -435,7 +437,7 @@ const vtb_symbol *vtb_symbols_call(const vtb_symbols *s, uint32_t offset) {
   return best ? best->callee : NULL;
 }
 
-size_t vtb_symbols_decls(const vtb_symbols *s, const vtb_symbol ***out) {
+size_t vtb_symbols_decls(const vtb_symbols *s, const vtb_lang_symbol ***out) {
   symbol_list list = {0};
   const vtb_file *root = s->unit->files.at[0];
   for (size_t i = 0; i < root->decls.n; i++)

@@ -15,7 +15,7 @@ typedef enum vtb_symbol_kind {
   VTB_SYMBOL_FILE       /* of a `use`: its place is the begin of the file */
 } vtb_symbol_kind;
 
-typedef struct vtb_symbol {
+typedef struct vtb_lang_symbol {
   vtb_symbol_kind kind;
   vtb_decl_kind decl_kind; /* of declarations */
   const char *name;
@@ -25,17 +25,17 @@ typedef struct vtb_symbol {
   const char *signature;    /* on one line: "block mlp(x: tokens, ratio: int = 4)" */
   const char *const *words; /* of parameters: the choices of `one of` */
   size_t n_words;
-  const struct vtb_symbol *const *parameters; /* of declarations; of presets their model's */
+  const struct vtb_lang_symbol *const *parameters; /* of declarations; of presets their model's */
   size_t n_parameters;
   size_t n_results; /* of recurrences: what they yield */
   bool is_function; /* may be called */
   bool required;    /* of parameters: without a default */
   bool is_tensor;   /* likewise: a tensor, not known when compiling */
-} vtb_symbol;
+} vtb_lang_symbol;
 
 /* A name in the text. */
 typedef struct vtb_occurrence {
-  const vtb_symbol *symbol;
+  const vtb_lang_symbol *symbol;
   vtb_span at;
   bool alias;  /* it stands there under another of its names */
   bool writes; /* it gets a value, or is declared, here */
@@ -51,12 +51,12 @@ size_t vtb_symbols_occurrences(const vtb_symbols *s, const vtb_occurrence **out)
 const vtb_occurrence *vtb_symbols_at(const vtb_symbols *s, uint32_t offset);
 /* What may be written at a byte of the root file: variables and parameters of the body around it,
  * declarations of the file and those it uses, builtins. *out is for vtb_free(). */
-size_t vtb_symbols_visible(const vtb_symbols *s, uint32_t offset, const vtb_symbol ***out);
+size_t vtb_symbols_visible(const vtb_symbols *s, uint32_t offset, const vtb_lang_symbol ***out);
 /* The innermost call around a byte of the root file whose callee has a meaning: the callee; NULL:
  * none. */
-const vtb_symbol *vtb_symbols_call(const vtb_symbols *s, uint32_t offset);
+const vtb_lang_symbol *vtb_symbols_call(const vtb_symbols *s, uint32_t offset);
 /* The declarations of the root file, in order. *out is for vtb_free(). */
-size_t vtb_symbols_decls(const vtb_symbols *s, const vtb_symbol ***out);
+size_t vtb_symbols_decls(const vtb_symbols *s, const vtb_lang_symbol ***out);
 
 /* The words that the grammar knows: the i-th, NULL behind the last. */
 const char *vtb_keyword(size_t i);

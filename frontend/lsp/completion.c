@@ -87,7 +87,7 @@ static cJSON *add(completion *c, const char *label, int kind, int order, const c
   return item;
 }
 
-static int kind_of(const vtb_symbol *s) {
+static int kind_of(const vtb_lang_symbol *s) {
   switch (s->kind) {
   case VTB_SYMBOL_PARAMETER:
     return FIELD_ITEM;
@@ -104,7 +104,7 @@ static int kind_of(const vtb_symbol *s) {
   }
 }
 
-static const char *detail_of(const completion *c, const vtb_symbol *s) {
+static const char *detail_of(const completion *c, const vtb_lang_symbol *s) {
   const lsp_fact *f = s->at.source ? lsp_fact_at(c->s, s->at.source->path, s->at.begin) : NULL;
   return s->kind == VTB_SYMBOL_VARIABLE && f ? f->texts.at[0]
          : s->kind == VTB_SYMBOL_BUILTIN     ? NULL
@@ -112,9 +112,9 @@ static const char *detail_of(const completion *c, const vtb_symbol *s) {
 }
 
 static void add_parameters(completion *c, uint32_t offset, const char *argument) {
-  const vtb_symbol *callee = vtb_symbols_call(c->d->symbols, offset);
+  const vtb_lang_symbol *callee = vtb_symbols_call(c->d->symbols, offset);
   for (size_t i = 0; callee && i < callee->n_parameters; i++) {
-    const vtb_symbol *p = callee->parameters[i];
+    const vtb_lang_symbol *p = callee->parameters[i];
     if (argument && strcmp(argument, p->name) == 0)
       for (size_t k = 0; k < p->n_words; k++) add(c, p->words[k], VALUE_ITEM, 0, p->signature);
     if (argument) continue;
@@ -126,7 +126,7 @@ static void add_parameters(completion *c, uint32_t offset, const char *argument)
 
 /* Functions are called of their first argument too: x.gelu(). */
 static void add_members(completion *c, uint32_t offset) {
-  const vtb_symbol **list;
+  const vtb_lang_symbol **list;
   for (size_t i = 0; vtb_members[i]; i++) add(c, vtb_members[i], FIELD_ITEM, 0, NULL);
   size_t n = vtb_symbols_visible(c->d->symbols, offset, &list);
   for (size_t i = 0; i < n; i++)
@@ -135,7 +135,7 @@ static void add_members(completion *c, uint32_t offset) {
 }
 
 static void add_visible(completion *c, uint32_t offset) {
-  const vtb_symbol **list;
+  const vtb_lang_symbol **list;
   size_t n = vtb_symbols_visible(c->d->symbols, offset, &list);
   for (size_t i = 0; i < n; i++) {
     bool own = list[i]->kind == VTB_SYMBOL_VARIABLE || list[i]->kind == VTB_SYMBOL_PARAMETER;
@@ -186,7 +186,7 @@ static cJSON *use_edit(const lsp_server *s, const lsp_document *d, const char *n
 static void add_from(completion *c, const char *path, const char *dotted) {
   vtb_unit *u = NULL;
   vtb_symbols *symbols = NULL;
-  const vtb_symbol **list = NULL;
+  const vtb_lang_symbol **list = NULL;
   if (!lsp_understand_file(c->s, path, &u, &symbols)) return;
   size_t n = vtb_symbols_decls(symbols, &list);
   char *detail = vtb_strprintf("use %s", dotted);

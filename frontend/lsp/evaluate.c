@@ -59,7 +59,7 @@ const lsp_fact *lsp_fact_at(const lsp_server *s, const char *path, uint32_t begi
 
 /* ---- what is evaluated ----------------------------------------------------------------------- */
 
-static bool complete(const vtb_symbol *d) {
+static bool complete(const vtb_lang_symbol *d) {
   if (d->decl_kind == VTB_DECL_PRESET) return true;
   for (size_t i = 0; i < d->n_parameters; i++)
     if (d->parameters[i]->required) return false;
@@ -67,17 +67,17 @@ static bool complete(const vtb_symbol *d) {
 }
 
 /* Of the same model as an earlier one. */
-static bool repeats(const vtb_symbol *const *list, size_t i) {
+static bool repeats(const vtb_lang_symbol *const *list, size_t i) {
   for (size_t k = 0; k < i; k++)
     if (complete(list[k]) && list[k]->parameters == list[i]->parameters) return true;
   return false;
 }
 
 /* Those to evaluate, each model's first before any second. */
-static size_t entries_of(const vtb_symbols *symbols, const vtb_symbol ***out) {
-  const vtb_symbol **all;
+static size_t entries_of(const vtb_symbols *symbols, const vtb_lang_symbol ***out) {
+  const vtb_lang_symbol **all;
   size_t n = vtb_symbols_decls(symbols, &all), n_entries = 0;
-  const vtb_symbol **entries = vtb_xcalloc(n + 1, sizeof *entries);
+  const vtb_lang_symbol **entries = vtb_xcalloc(n + 1, sizeof *entries);
   for (int again = 0; again < 2; again++)
     for (size_t i = 0; i < n; i++)
       if (complete(all[i]) && repeats(all, i) == again) entries[n_entries++] = all[i];
@@ -125,7 +125,7 @@ static void compile(const compiling *k) {
 
 /* An empty text is none: it declares nothing, and nothing is wrong with it. */
 static void evaluate_all(lsp_server *s, lsp_document *d, vtb_report *r) {
-  const vtb_symbol **entries = NULL;
+  const vtb_lang_symbol **entries = NULL;
   size_t n = d->symbols ? entries_of(d->symbols, &entries) : 0, done = 0;
   double begin = vtb_now();
   vtb_diags syntax = {0};

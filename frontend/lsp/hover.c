@@ -28,7 +28,7 @@ static void add_code(vtb_strbuf *out, const char *text) {
 }
 
 static char *text_of(const lsp_server *s, const lsp_document *d, const vtb_occurrence *o) {
-  const vtb_symbol *symbol = o->symbol;
+  const vtb_lang_symbol *symbol = o->symbol;
   vtb_strbuf out = {0};
   if (symbol->kind == VTB_SYMBOL_BUILTIN)
     vtb_strbuf_printf(&out, "`%s`: a %s of the language", symbol->name,
@@ -67,7 +67,7 @@ cJSON *lsp_hover(lsp_server *s, lsp_document *d, const cJSON *params, vtb_error 
 /* The parameter that a comma count leads to is the editor's to mark: names may come in any
  * order. */
 cJSON *lsp_signature_help(lsp_server *s, lsp_document *d, const cJSON *params, vtb_error *err) {
-  const vtb_symbol *callee =
+  const vtb_lang_symbol *callee =
       d->symbols ? vtb_symbols_call(d->symbols, lsp_offset_of(s, d, params)) : NULL;
   (void)err;
   if (!callee || callee->kind == VTB_SYMBOL_BUILTIN) return NULL;

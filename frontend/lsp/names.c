@@ -51,7 +51,7 @@ static bool same_path(const char *a, const char *b) {
   return same;
 }
 
-static bool same_symbol(const vtb_symbol *a, const vtb_symbol *b) {
+static bool same_symbol(const vtb_lang_symbol *a, const vtb_lang_symbol *b) {
   if (a->kind != b->kind || strcmp(a->name, b->name) != 0) return false;
   if (!a->at.source || !b->at.source) return !a->at.source && !b->at.source;
   return a->at.begin == b->at.begin && same_path(a->at.source->path, b->at.source->path);
@@ -59,7 +59,7 @@ static bool same_symbol(const vtb_symbol *a, const vtb_symbol *b) {
 
 /* Of the symbol in the root file of `symbols`. */
 static void places_in(const lsp_server *s, const vtb_symbols *symbols, const char *path,
-                      const vtb_symbol *wanted, places *out) {
+                      const vtb_lang_symbol *wanted, places *out) {
   const vtb_occurrence *list;
   size_t n = vtb_symbols_occurrences(symbols, &list);
   for (size_t i = 0; i < n; i++) {
@@ -82,7 +82,7 @@ static void free_places(places *list) {
 }
 
 /* Of a name that other files may use; the texts of the folders that are open, and `d`. */
-static void places_elsewhere(lsp_server *s, const lsp_document *d, const vtb_symbol *wanted,
+static void places_elsewhere(lsp_server *s, const lsp_document *d, const vtb_lang_symbol *wanted,
                              places *out) {
   size_t n;
   vtb_search folders = {.dirs = (const char *const *)s->roots.at, .n_dirs = s->roots.n};
@@ -99,7 +99,7 @@ static void places_elsewhere(lsp_server *s, const lsp_document *d, const vtb_sym
   vtb_free(files);
 }
 
-static void all_places(lsp_server *s, lsp_document *d, const vtb_symbol *wanted, places *out) {
+static void all_places(lsp_server *s, lsp_document *d, const vtb_lang_symbol *wanted, places *out) {
   places_in(s, d->symbols, d->path, wanted, out);
   if (wanted->kind == VTB_SYMBOL_DECL || wanted->kind == VTB_SYMBOL_PARAMETER)
     places_elsewhere(s, d, wanted, out);
@@ -203,7 +203,7 @@ static bool check_name(const vtb_symbols *symbols, const places *list, const cha
     if (strcmp(vtb_keyword(i), name) == 0)
       return vtb_fail(err, VTB_E_INPUT, "'%s' is a word of the language", name), false;
   for (size_t i = 0; i < list->n; i++) {
-    const vtb_symbol **seen;
+    const vtb_lang_symbol **seen;
     if (!same_path(list->at[i].path, path)) continue;
     size_t n = vtb_symbols_visible(symbols, list->at[i].begin, &seen);
     for (size_t k = 0; k < n; k++)

@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* SymbolKind of the protocol. */
-static int kind_of(const vtb_symbol *s) {
+static int kind_of(const vtb_lang_symbol *s) {
   static const int kinds[] = {[VTB_DECL_MODEL] = 5 /* class */,
                               [VTB_DECL_PRESET] = 20 /* key */,
                               [VTB_DECL_BLOCK] = 6 /* method */,
@@ -16,14 +16,14 @@ static int kind_of(const vtb_symbol *s) {
 }
 
 cJSON *lsp_outline(lsp_server *s, lsp_document *d, const cJSON *params, vtb_error *err) {
-  const vtb_symbol **list = NULL;
+  const vtb_lang_symbol **list = NULL;
   size_t n = d->symbols ? vtb_symbols_decls(d->symbols, &list) : 0;
   cJSON *rows = cJSON_CreateArray();
   lsp_text t = lsp_text_of(d);
   (void)params;
   (void)err;
   for (size_t i = 0; i < n; i++) {
-    const vtb_symbol *symbol = list[i];
+    const vtb_lang_symbol *symbol = list[i];
     if (symbol->at.begin < symbol->all.begin || symbol->at.end > symbol->all.end) continue;
     cJSON *row = cJSON_CreateObject();
     cJSON_AddStringToObject(row, "name", symbol->name);

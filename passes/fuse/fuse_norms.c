@@ -37,14 +37,14 @@
 #include "passes/fuse/group.h"
 #include "passes/fuse/product.h"
 
-vtb__source *vtb__source_of(const fusing *s, const vtb_value *x) {
+vtb__norm_source *vtb__source_of(const fusing *s, const vtb_value *x) {
   for (size_t i = 0; i < s->sources.n; i++)
     if (s->sources.at[i].x == x) return &s->sources.at[i];
   return NULL;
 }
 
 void vtb__stands_for(const fusing *s, vtb_value *v, vtb_value *now) {
-  vtb__source *x = vtb__source_of(s, v);
+  vtb__norm_source *x = vtb__source_of(s, v);
   if (x) x->x = now;
   for (size_t n = 0; n < s->norms.n; n++)
     if (s->norms.at[n].x == v) s->norms.at[n].x = now;
@@ -140,7 +140,7 @@ static bool is_wanted(const fusing *s, vtb_value *v, vtb__norm *n) {
 
 void vtb__want(fusing *s, vtb_value *x) {
   if (vtb__source_of(s, x)) return;
-  vtb__put(s, &s->sources, ((vtb__source){.x = x}));
+  vtb__put(s, &s->sources, ((vtb__norm_source){.x = x}));
   if (x->def && x->def->op == VTB_OP_call) vtb__want(s, x->def->callee->returns[x->index]);
   if (x->def || x->func == s->module->entry) return;
   for (vtb_inst **call = vtb__calls_of(x->func); *call; call++)
@@ -215,7 +215,7 @@ static void join(vtb_inst *first, vtb_inst *last, vtb_kernel_kind kind) {
 /* ---- rows, from function to function --------------------------------------------------------- */
 
 /* Behind whatever made x, for a kernel which a product that made it takes. */
-static void keep(const fusing *s, vtb__source *x, vtb_inst *behind) {
+static void keep(const fusing *s, vtb__norm_source *x, vtb_inst *behind) {
   vtb_func *f = x->x->func;
   vtb_builder b =
       behind ? vtb__before(behind) : (vtb_builder){.module = f->module, .func = f, .span = f->span};
@@ -234,7 +234,7 @@ static void keep(const fusing *s, vtb__source *x, vtb_inst *behind) {
 static void keep_arguments(const fusing *s, vtb_func *f) {
   static const char *const names[] = {"narrow", "mean", "squares", "rest"};
   for (int a = 0, n = f->n_args; a < n; a++) {
-    vtb__source *x = vtb__source_of(s, f->args[a]);
+    vtb__norm_source *x = vtb__source_of(s, f->args[a]);
     if (x && f == s->module->entry) keep(s, x, f->first);
     for (int k = 0; x && k < s->n_kept && f != s->module->entry; k++) {
       vtb_type t = x->x->type;
@@ -249,13 +249,13 @@ static void keep_arguments(const fusing *s, vtb_func *f) {
 static void extend(const fusing *s, vtb_inst *call) {
   const vtb_func *f = call->callee;
   for (int o = 0, n = call->n_operands; o < n; o++) {
-    const vtb__source *x = vtb__source_of(s, call->operands[o]);
+    const vtb__norm_source *x = vtb__source_of(s, call->operands[o]);
     for (int k = 0; k < s->n_kept && vtb__source_of(s, f->args[o]); k++)
       vtb_inst_add_operand(call, x->kept[k]);
   }
   for (int r = 0, n = call->n_results; r < n; r++) {
-    const vtb__source *inside = vtb__source_of(s, f->returns[r]);
-    vtb__source *x = vtb__source_of(s, call->results[r]);
+    const vtb__norm_source *inside = vtb__source_of(s, f->returns[r]);
+    vtb__norm_source *x = vtb__source_of(s, call->results[r]);
     for (int k = 0; inside && k < s->n_kept; k++) {
       vtb_value *kept = vtb_inst_add_result(call, &inside->kept[k]->type);
       if (x) x->kept[k] = kept;
@@ -271,7 +271,7 @@ static void keep_rows(const fusing *s, vtb_func *f) {
       if (vtb__source_of(s, i->results[r])) keep(s, vtb__source_of(s, i->results[r]), next);
   }
   for (int r = 0, n = f->n_returns; r < n && f != s->module->entry; r++) {
-    const vtb__source *x = vtb__source_of(s, f->returns[r]);
+    const vtb__norm_source *x = vtb__source_of(s, f->returns[r]);
     for (int k = 0; x && k < s->n_kept; k++) vtb_func_add_return(f, x->kept[k], NULL);
   }
 }
@@ -308,7 +308,7 @@ static weight make_weight(vtb_builder *b, const vtb__norm *n, vtb_value *w, vtb_
 }
 
 /* p -> (p - mean s) / sqrt(squares / C + eps) + t + start */
-static void norm_behind(const fusing *s, const vtb__source *x, const vtb__norm *n,
+static void norm_behind(const fusing *s, const vtb__norm_source *x, const vtb__norm *n,
                         vtb_inst *product) {
   vtb_builder b = vtb__before(product);
   vtb_value *start = product->n_operands == 3 ? product->operands[2] : NULL;
@@ -342,7 +342,7 @@ static void norm_behind(const fusing *s, const vtb__source *x, const vtb__norm *
 }
 
 static void take_norm(const fusing *s, const vtb__norm *n) {
-  const vtb__source *x = vtb__source_of(s, n->x);
+  const vtb__norm_source *x = vtb__source_of(s, n->x);
   vtb_check(x && x->kept[NARROW], "nobody gives the rows of a norm");
   for (vtb_inst **r = vtb__readers(n->y); *r; r++) norm_behind(s, x, n, *r);
 }

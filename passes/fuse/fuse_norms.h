@@ -7,10 +7,10 @@
 /* What is kept of rows that are normed: rounded to 16 bits; their mean, and squares of what they
  * are off it; and, where streams are two halves, what the rounded are off by. */
 enum { NARROW, MEAN, SQUARES, REST, VTB__MOST_KEPT };
-typedef struct vtb__source {
+typedef struct vtb__norm_source {
   vtb_value *x, *kept[VTB__MOST_KEPT];
   vtb_inst *first, *last; /* that make what is kept; NULL: another function does */
-} vtb__source;
+} vtb__norm_source;
 
 /* y = (x - mean) gain / sqrt(squares / C + eps) + shift, mean being 0 where rows are not centred;
  * gain and shift NULL: it has none. */
@@ -24,13 +24,13 @@ typedef struct fusing {
   vtb_module *module;
   vtb_func **funcs; /* plain, callees first */
   size_t n_funcs;
-  VTB_VEC(vtb__source) sources;
+  VTB_VEC(vtb__norm_source) sources;
   VTB_VEC(vtb__norm) norms;
   int n_kept;   /* of each source: all where streams are two halves */
   bool library; /* takes large products without epilogues */
 } fusing;
 
-vtb__source *vtb__source_of(const fusing *s, const vtb_value *x);
+vtb__norm_source *vtb__source_of(const fusing *s, const vtb_value *x);
 /* Notes that x has to have a source, and so whatever is x in other functions. */
 void vtb__want(fusing *s, vtb_value *x);
 /* Whoever read v, a source or not, reads what stands for it. */

@@ -69,13 +69,13 @@ bool vtb__can_halve(fusing *s) {
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
-static bool keeps(const vtb__source *x, const vtb_inst *i) {
+static bool keeps(const vtb__norm_source *x, const vtb_inst *i) {
   for (const vtb_inst *k = x->first; k; k = k == x->last ? NULL : k->next)
     if (k == i) return true;
   return false;
 }
 
-static void read_both(const fusing *s, vtb_inst *reader, const vtb__source *x) {
+static void read_both(const fusing *s, vtb_inst *reader, const vtb__norm_source *x) {
   vtb_builder b = vtb__before(reader);
   vtb_value *wide = vtb_b_binary(&b, VTB_OP_add, x->kept[NARROW], x->kept[REST]);
   if (reader->op == VTB_OP_einsum) { /* a product takes the sum */
@@ -91,7 +91,7 @@ static void read_both(const fusing *s, vtb_inst *reader, const vtb__source *x) {
 
 void vtb__halve(const fusing *s) {
   for (size_t k = 0; k < s->sources.n; k++) {
-    const vtb__source *x = &s->sources.at[k];
+    const vtb__norm_source *x = &s->sources.at[k];
     for (vtb_inst **r = vtb__readers(x->x); *r; r++)
       if ((*r)->op != VTB_OP_call && !keeps(x, *r)) read_both(s, *r, x);
   }

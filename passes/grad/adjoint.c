@@ -26,12 +26,12 @@ vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, i
   return vtb_build(b, VTB_OP_pad, &x, 1, attrs, step == 1 ? 3 : 4)->results[0];
 }
 
-static void append(vtb__gradient *g, vtb_value *v, vtb__part part) {
+static void append(vtb__gradient *g, vtb_value *v, vtb__gradient_part part) {
   vtb__node *n = node_of(v);
   if (!n->active) return;
   vtb_check(!n->resolved, "contribution to %%%s of @%s after its adjoint was used", v->name,
             v->func->name);
-  vtb__part *p = vtb_arena_memdup(&g->ad->module->scratch, &part, sizeof part);
+  vtb__gradient_part *p = vtb_arena_memdup(&g->ad->module->scratch, &part, sizeof part);
   if (n->last_part)
     n->last_part->next = p;
   else
@@ -41,7 +41,7 @@ static void append(vtb__gradient *g, vtb_value *v, vtb__part part) {
 
 void vtb__contribute(vtb__gradient *g, vtb_value *v, vtb_value *d) {
   if (!d || !vtb__wants(v)) return;
-  append(g, v, (vtb__part){.value = vtb_b_reduce_to(&g->b, d, &v->type), .axis = -1});
+  append(g, v, (vtb__gradient_part){.value = vtb_b_reduce_to(&g->b, d, &v->type), .axis = -1});
 }
 
 void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axis, int64_t start,
@@ -50,13 +50,13 @@ void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axi
   assert(!d || d->type.dim[axis].size == limit - start);
   if (!d) return;
   if (start == 0 && limit == v->type.dim[axis].size) axis = -1;
-  append(g, v, (vtb__part){.value = d, .axis = axis, .start = start, .limit = limit});
+  append(g, v, (vtb__gradient_part){.value = d, .axis = axis, .start = start, .limit = limit});
 }
 
 /* Stable: equal starts keep their order. */
-static void sort_by_start(vtb__part *at, int n) {
+static void sort_by_start(vtb__gradient_part *at, int n) {
   for (int i = 1; i < n; i++) {
-    vtb__part p = at[i];
+    vtb__gradient_part p = at[i];
     int k = i;
     for (; k > 0 &&
            (at[k - 1].start > p.start || (at[k - 1].start == p.start && at[k - 1].limit > p.limit));
@@ -67,7 +67,7 @@ static void sort_by_start(vtb__part *at, int n) {
 }
 
 /* Adds up parts of the same range; returns how many are left. */
-static int merge_equal(vtb_builder *b, vtb__part *at, int n) {
+static int merge_equal(vtb_builder *b, vtb__gradient_part *at, int n) {
   int m = 0;
   for (int i = 0; i < n; i++) {
     if (m > 0 && at[m - 1].start == at[i].start && at[m - 1].limit == at[i].limit)
@@ -78,14 +78,15 @@ static int merge_equal(vtb_builder *b, vtb__part *at, int n) {
   return m;
 }
 
-static bool overlap(const vtb__part *at, int n) {
+static bool overlap(const vtb__gradient_part *at, int n) {
   for (int i = 1; i < n; i++)
     if (at[i].start < at[i - 1].limit) return true;
   return false;
 }
 
 /* Each piece takes the gap before it as its padding, the last one also the gap behind it. */
-static vtb_value *join_pieces(vtb_builder *b, const vtb__part *at, int n, int axis, int64_t size) {
+static vtb_value *join_pieces(vtb_builder *b, const vtb__gradient_part *at, int n, int axis,
+                              int64_t size) {
   vtb_value **piece = VTB_SCRATCH(b, vtb_value *, n);
   for (int i = 0; i < n; i++) {
     int64_t low = at[i].start - (i > 0 ? at[i - 1].limit : 0);
@@ -99,11 +100,11 @@ static vtb_value *join_pieces(vtb_builder *b, const vtb__part *at, int n, int ax
 static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__node *node,
                              int axis) {
   int n = 0;
-  for (vtb__part *p = node->first_part; p; p = p->next) n += p->axis == axis;
+  for (vtb__gradient_part *p = node->first_part; p; p = p->next) n += p->axis == axis;
   if (n == 0) return NULL;
-  vtb__part *at = VTB_SCRATCH(&g->b, vtb__part, n);
+  vtb__gradient_part *at = VTB_SCRATCH(&g->b, vtb__gradient_part, n);
   n = 0;
-  for (vtb__part *p = node->first_part; p; p = p->next)
+  for (vtb__gradient_part *p = node->first_part; p; p = p->next)
     if (p->axis == axis) at[n++] = *p;
   sort_by_start(at, n);
   n = merge_equal(&g->b, at, n);
@@ -130,12 +131,12 @@ vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {
   if (node->resolved) return node->adjoint;
   node->resolved = true;
   vtb_value *total = NULL;
-  for (vtb__part *p = node->first_part; p; p = p->next)
+  for (vtb__gradient_part *p = node->first_part; p; p = p->next)
     if (p->axis < 0) total = vtb__joined(&g->b, VTB_OP_add, total, p->value);
   for (int axis = 0; axis < v->type.rank; axis++)
     total = vtb__joined(&g->b, VTB_OP_add, total, sum_slices(g, v, node, axis));
   node->adjoint = total;
-  for (vtb__part *p = node->first_part; p; p = p->next)
+  for (vtb__gradient_part *p = node->first_part; p; p = p->next)
     if (p->value != total) name_adjoint(g, p->value, node, v, "_part");
   name_adjoint(g, total, node, v, "");
   return total;

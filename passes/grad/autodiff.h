@@ -41,18 +41,18 @@ typedef struct vtb__ad {
 
 /* One contribution to an adjoint. axis < 0: to the whole value; else to [start, limit) along
  * axis. */
-typedef struct vtb__part {
+typedef struct vtb__gradient_part {
   vtb_value *value;
   int axis;
   int64_t start, limit;
-  struct vtb__part *next;
-} vtb__part;
+  struct vtb__gradient_part *next;
+} vtb__gradient_part;
 
 typedef struct vtb__node {
   bool active; /* depends on a wanted arg, and a live return depends on it */
   bool resolved;
   vtb_value *adjoint;
-  vtb__part *first_part, *last_part;
+  vtb__gradient_part *first_part, *last_part;
 } vtb__node;
 
 /* A joint function being built. */

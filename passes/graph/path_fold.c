@@ -22,7 +22,7 @@
  * NULL: v itself. */
 typedef struct known {
   vtb_value *v;
-  const vtb__order *order;
+  const vtb__path_order *order;
   int axis;
   vtb_value *permuted; /* the permutation, once it had to be made */
 } known;
@@ -69,13 +69,14 @@ static vtb_value *as_written(walk *w, const vtb_value *v) {
 }
 
 /* A value that, visited in `order` along `axis`, is v. */
-static vtb_value *in_order(walk *w, const vtb_value *v, const vtb__order *order, int axis) {
+static vtb_value *in_order(walk *w, const vtb_value *v, const vtb__path_order *order, int axis) {
   const known *k = entry(w, v);
   if (k->order == order && k->axis == axis) return k->v;
   return vtb_b_permute(&w->b, as_written(w, v), axis, order->text, true);
 }
 
-static void know(walk *w, const vtb_value *v, vtb_value *as, const vtb__order *order, int axis) {
+static void know(walk *w, const vtb_value *v, vtb_value *as, const vtb__path_order *order,
+                 int axis) {
   known *k = entry(w, v);
   *k = (known){.v = as, .order = order && !order->identity ? order : NULL, .axis = axis};
 }
@@ -114,7 +115,7 @@ static bool result_has_tokens(const vtb_inst *inst, int i) {
   return true;
 }
 
-static void set_path(walk *w, vtb_inst *inst, const vtb__order *order) {
+static void set_path(walk *w, vtb_inst *inst, const vtb__path_order *order) {
   const char *path = vtb_attr_str(inst, "path", NULL);
   if (path)
     order = vtb__order_compose(&w->all->orders, order, vtb__order_of(&w->all->orders, path, false));
@@ -127,7 +128,7 @@ static void set_path(walk *w, vtb_inst *inst, const vtb__order *order) {
 static bool fold_into_path(walk *w, vtb_inst *inst) {
   bool named = inst->op == VTB_OP_shift || inst->op == VTB_OP_prefix_sum;
   int first, last, axis = named ? (int)vtb_attr_int(inst, "axis", 0) : 1;
-  const vtb__order *order = NULL;
+  const vtb__path_order *order = NULL;
   if (!path_operands(inst, &first, &last)) return false;
   for (int i = first; i <= last && !order; i++) {
     const known *k = entry(w, inst->operands[i]);
@@ -192,11 +193,11 @@ static void fold_through(walk *w, vtb_inst *inst) {
 
 static void fold_permute(walk *w, vtb_inst *inst) {
   int axis = (int)vtb_attr_int(inst, "axis", 0);
-  const vtb__order *p = vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""),
-                                      vtb_attr_int(inst, "inverse", 0) != 0);
+  const vtb__path_order *p = vtb__order_of(&w->all->orders, vtb_attr_str(inst, "path", ""),
+                                           vtb_attr_int(inst, "inverse", 0) != 0);
   known k = *entry(w, inst->operands[0]);
   if (k.order && k.axis != axis) k = (known){.v = as_written(w, inst->operands[0])};
-  const vtb__order *o = k.order ? vtb__order_compose(&w->all->orders, k.order, p) : p;
+  const vtb__path_order *o = k.order ? vtb__order_compose(&w->all->orders, k.order, p) : p;
   know(w, inst->results[0], k.v, o, axis);
   vtb_inst_unlink(inst);
 }

@@ -6,18 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static vtb__order *find(const vtb__orders *all, const int64_t *perm, int64_t n) {
+static vtb__path_order *find(const vtb__orders *all, const int64_t *perm, int64_t n) {
   for (size_t i = 0; i < all->list.n; i++) {
-    vtb__order *o = all->list.at[i];
+    vtb__path_order *o = all->list.at[i];
     if (o->n == n && memcmp(o->perm, perm, (size_t)n * sizeof *perm) == 0) return o;
   }
   return NULL;
 }
 
-static const vtb__order *add(vtb__orders *all, const int64_t *perm, int64_t n, const char *text) {
+static const vtb__path_order *add(vtb__orders *all, const int64_t *perm, int64_t n,
+                                  const char *text) {
   assert(!find(all, perm, n)); /* orders are compared by address */
-  vtb__order *o = VTB_SCRATCH(all, vtb__order, 1);
-  *o = (vtb__order){.index = (int)all->list.n, .n = n, .perm = perm, .identity = true};
+  vtb__path_order *o = VTB_SCRATCH(all, vtb__path_order, 1);
+  *o = (vtb__path_order){.index = (int)all->list.n, .n = n, .perm = perm, .identity = true};
   o->text = vtb_arena_strdup(&all->module->scratch, text);
   for (int64_t t = 0; t < n; t++) o->identity &= perm[t] == t;
   vtb__put(all, &all->list, o);
@@ -73,9 +74,9 @@ static const char *list_path(vtb__orders *all, const vtb_path *p, const int64_t 
 }
 
 /* The order `perm` on the grid of the path `like`. */
-static const vtb__order *intern(vtb__orders *all, const int64_t *perm, int64_t n,
-                                const char *like) {
-  const vtb__order *o = find(all, perm, n);
+static const vtb__path_order *intern(vtb__orders *all, const int64_t *perm, int64_t n,
+                                     const char *like) {
+  const vtb__path_order *o = find(all, perm, n);
   if (o) return o;
   vtb_path p = vtb__path_of(like);
   const char *text = named_path(all, &p, perm);
@@ -84,12 +85,12 @@ static const vtb__order *intern(vtb__orders *all, const int64_t *perm, int64_t n
   return add(all, perm, n, text);
 }
 
-const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse) {
+const vtb__path_order *vtb__order_of(vtb__orders *all, const char *path, bool inverse) {
   vtb_path p = vtb__path_of(path);
   int64_t n = p.n, *perm = VTB_SCRATCH(all, int64_t, n);
   vtb_path_indices(&p, perm);
   vtb_path_free(&p);
-  const vtb__order *o = find(all, perm, n);
+  const vtb__path_order *o = find(all, perm, n);
   if (!o) o = add(all, perm, n, path);
   if (!inverse) return o;
   int64_t *back = VTB_SCRATCH(all, int64_t, n);
@@ -98,7 +99,8 @@ const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse
   return intern(all, back, n, path);
 }
 
-const vtb__order *vtb__order_compose(vtb__orders *all, const vtb__order *x, const vtb__order *y) {
+const vtb__path_order *vtb__order_compose(vtb__orders *all, const vtb__path_order *x,
+                                          const vtb__path_order *y) {
   vtb_check(x->n == y->n, "paths of %lld and %lld tokens meet", (long long)x->n, (long long)y->n);
   if (x->identity) return y;
   if (y->identity) return x;

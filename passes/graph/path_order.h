@@ -6,23 +6,24 @@
 #include "ir/path.h"
 #include "passes/passes_internal.h"
 
-typedef struct vtb__order {
+typedef struct vtb__path_order {
   int index; /* in the order of first use */
   int64_t n;
   const int64_t *perm;
   const char *text; /* a path that visits this order */
   bool identity;
-} vtb__order;
+} vtb__path_order;
 
 typedef struct vtb__orders {
   vtb_module *module;
-  VTB_VEC(vtb__order *) list;
+  VTB_VEC(vtb__path_order *) list;
 } vtb__orders;
 
 /* The order of a path attribute, inverted if asked for. `path` has been checked against n
  * tokens. */
-const vtb__order *vtb__order_of(vtb__orders *all, const char *path, bool inverse);
+const vtb__path_order *vtb__order_of(vtb__orders *all, const char *path, bool inverse);
 /* Visits at step t what x visits at step y(t). */
-const vtb__order *vtb__order_compose(vtb__orders *all, const vtb__order *x, const vtb__order *y);
+const vtb__path_order *vtb__order_compose(vtb__orders *all, const vtb__path_order *x,
+                                          const vtb__path_order *y);
 
 #endif

@@ -134,17 +134,17 @@ static void publish(communicator *c) {
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
-static vtb__state state_of(communicator *c, char to_tell[VTB__WHY]) {
+static vtb__rank_state state_of(communicator *c, char to_tell[VTB__WHY]) {
   vtb_ranks *r = c->r;
   const volatile int *stop = r->options.stop;
   pthread_mutex_lock(&r->lock);
-  vtb__state s = {.now = vtb_now(),
-                  .waiting = r->waiting,
-                  .progress = c->progress,
-                  .begun = c->begun,
-                  .failed = r->status != VTB_OK,
-                  .closing = r->closing,
-                  .stop = stop ? __atomic_load_n(stop, __ATOMIC_RELAXED) : 0};
+  vtb__rank_state s = {.now = vtb_now(),
+                       .waiting = r->waiting,
+                       .progress = c->progress,
+                       .begun = c->begun,
+                       .failed = r->status != VTB_OK,
+                       .closing = r->closing,
+                       .stop = stop ? __atomic_load_n(stop, __ATOMIC_RELAXED) : 0};
   memcpy(to_tell, r->to_tell, VTB__WHY);
   pthread_mutex_unlock(&r->lock);
   if (s.closing && !c->closing_since) c->closing_since = s.now;
@@ -153,7 +153,7 @@ static vtb__state state_of(communicator *c, char to_tell[VTB__WHY]) {
   return s;
 }
 
-static void look_around(communicator *c, vtb__state *s) {
+static void look_around(communicator *c, vtb__rank_state *s) {
   vtb_ranks *r = c->r;
   vtb__finding f = {0};
   if (!vtb__watch_look(&r->watch, c->link, s, &f) && !s->failed) {
@@ -174,7 +174,7 @@ static void tell_own_failure(communicator *c, const char *text) {
   tell_failure(c, c->r->rank, why);
 }
 
-static void call_guard(communicator *c, vtb__state *s) {
+static void call_guard(communicator *c, vtb__rank_state *s) {
   vtb_ranks *r = c->r;
   vtb_error err = {0};
   if (s->now - c->guarded < guard_seconds) return;
@@ -196,7 +196,7 @@ void vtb__communicator_guard(vtb_ranks *r, void (*guard)(void *user, bool failed
 }
 
 /* True when nothing more is to be heard. */
-static bool is_over(communicator *c, const vtb__state *s) {
+static bool is_over(communicator *c, const vtb__rank_state *s) {
   vtb_ranks *r = c->r;
   bool idle = c->in_flight == 0 && c->ended == c->begun;
   if (!s->closing || !(idle || s->failed)) return false;
@@ -215,7 +215,7 @@ static void sleep_for(long nanoseconds) {
   nanosleep(&(struct timespec){.tv_nsec = nanoseconds}, NULL);
 }
 
-static void rest(communicator *c, bool moved, const vtb__state *s) {
+static void rest(communicator *c, bool moved, const vtb__rank_state *s) {
   vtb_ranks *r = c->r;
   long most = s->waiting > 0 ? REST_WAITING : REST_BUSY;
   c->rest = moved ? REST_FIRST : c->rest * 2 < most ? c->rest * 2 : most;
@@ -254,7 +254,7 @@ static void serve(communicator *c) {
   for (;;) {
     while (atomic_load(&r->frozen)) sleep_for(REST_FIRST);
     bool moved = start_jobs(c);
-    vtb__state s = state_of(c, to_tell);
+    vtb__rank_state s = state_of(c, to_tell);
     if (!s.failed) moved |= advance_jobs(c);
     if (moved) publish(c);
     if (*to_tell) tell_own_failure(c, to_tell);

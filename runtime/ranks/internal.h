@@ -103,13 +103,13 @@ typedef struct vtb__watch {
 } vtb__watch;
 
 /* What the watch is told of its own rank at each look. */
-typedef struct vtb__state {
+typedef struct vtb__rank_state {
   double now, waiting; /* since when its caller waits, or a close; 0: it computes */
   double progress;     /* when a message was last seen to arrive */
   int64_t begun;       /* jobs */
   bool failed, closing;
   int stop;
-} vtb__state;
+} vtb__rank_state;
 /* What a look came to. */
 typedef struct vtb__finding {
   bool failed;
@@ -120,7 +120,7 @@ typedef struct vtb__finding {
 vtb_status vtb__watch_open(vtb__watch *w, vtb__link *l, const vtb_ranks_options *o,
                            pthread_mutex_t *lock);
 /* False: the link failed. */
-bool vtb__watch_look(vtb__watch *w, vtb__link *l, const vtb__state *state, vtb__finding *f);
+bool vtb__watch_look(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, vtb__finding *f);
 bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, int about, const char *text);
 /* Everybody has said so and has heard this rank say so; with_gone: or has ended. */
 bool vtb__watch_all_left(vtb__watch *w, vtb__link *l, bool with_gone);

@@ -89,7 +89,8 @@ bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, int about
   return post_all(w, l, &note);
 }
 
-static bool hear(vtb__watch *w, vtb__link *l, int from, const vtb__state *state, vtb__finding *f) {
+static bool hear(vtb__watch *w, vtb__link *l, int from, const vtb__rank_state *state,
+                 vtb__finding *f) {
   vtb__peer *p = &w->peers[from];
   const vtb__note *note = &w->note;
   p->asked = 0;
@@ -117,7 +118,7 @@ static bool hear(vtb__watch *w, vtb__link *l, int from, const vtb__state *state,
   return true;
 }
 
-static bool hear_all(vtb__watch *w, vtb__link *l, const vtb__state *state, vtb__finding *f) {
+static bool hear_all(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, vtb__finding *f) {
   for (int from; (from = l->take(l, NOTE_TAG, &w->note, sizeof w->note)) != -1;)
     if (from < 0 || !hear(w, l, from, state, f)) return false;
   return true;
@@ -162,7 +163,7 @@ static void fail(const vtb__watch *w, vtb__finding *f, int about, const char *wh
   snprintf(f->why, sizeof f->why, what, name, seconds);
 }
 
-static void judge_silence(vtb__watch *w, const vtb__link *l, int q, const vtb__state *state,
+static void judge_silence(vtb__watch *w, const vtb__link *l, int q, const vtb__rank_state *state,
                           vtb__finding *f) {
   vtb__peer *p = &w->peers[q];
   double silent = p->asked > 0 ? state->now - p->asked : 0, patience = w->patience_seconds;
@@ -178,7 +179,7 @@ static void judge_silence(vtb__watch *w, const vtb__link *l, int q, const vtb__s
   }
 }
 
-static void judge_place(vtb__watch *w, const vtb__link *l, int q, const vtb__state *state,
+static void judge_place(vtb__watch *w, const vtb__link *l, int q, const vtb__rank_state *state,
                         double standing, vtb__finding *f) {
   vtb__peer *p = &w->peers[q];
   bool late = standing > BEHIND_TIMES * w->name_seconds && !p->asked && p->begun < state->begun &&
@@ -189,13 +190,13 @@ static void judge_place(vtb__watch *w, const vtb__link *l, int q, const vtb__sta
 }
 
 /* A rank that closes has what it needs, and sends until the others close, too. */
-static void judge_leaving(vtb__watch *w, const vtb__state *state, double standing, vtb__finding *f,
-                          int q) {
+static void judge_leaving(vtb__watch *w, const vtb__rank_state *state, double standing,
+                          vtb__finding *f, int q) {
   if (w->peers[q].bye && !state->closing && standing > w->name_seconds)
     fail(w, f, q, "%s has left, and others have waited for it for %.3g seconds", standing);
 }
 
-static bool ask(vtb__watch *w, vtb__link *l, int q, const vtb__state *state) {
+static bool ask(vtb__watch *w, vtb__link *l, int q, const vtb__rank_state *state) {
   vtb__peer *p = &w->peers[q];
   double every = w->name_seconds / 4 < 1 ? w->name_seconds / 4 : 1;
   if (!asks(l, q) || state->now - state->waiting < every || state->now - p->last_asked < every)
@@ -205,7 +206,7 @@ static bool ask(vtb__watch *w, vtb__link *l, int q, const vtb__state *state) {
   return post(w, l, q, &(vtb__note){.kind = VTB__PING});
 }
 
-static bool tick(vtb__watch *w, vtb__link *l, const vtb__state *state, double standing,
+static bool tick(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, double standing,
                  vtb__finding *f) {
   bool good = true;
   for (int q = 0; q < l->n && good && !f->failed; q++) {
@@ -232,7 +233,7 @@ static void forgive(vtb__watch *w, const vtb__link *l, double gap) {
     if (w->peers[q].asked > 0) w->peers[q].asked += gap, w->peers[q].last_asked += gap;
 }
 
-bool vtb__watch_look(vtb__watch *w, vtb__link *l, const vtb__state *state, vtb__finding *f) {
+bool vtb__watch_look(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, vtb__finding *f) {
   double gap = state->now - w->last_pass;
   w->last_pass = state->now;
   if (gap > most_gap) {

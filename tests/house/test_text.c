@@ -1,6 +1,7 @@
 /* What can be read off the text: columns, lengths of files and functions, that no code knows a
- * model by its name, that what is written in few places is not written again, that passes have no
- * numbers of kernels, and that nothing ends a process without a word. */
+ * model by its name, that a type's name is no other's, that what is written in few places is not
+ * written again, that passes have no numbers of kernels, and that nothing ends a process without a
+ * word. */
 #include <ctype.h>
 #include <dirent.h>
 
@@ -186,6 +187,35 @@ static void check_ends(const house_file *f, complaints *c) {
         complain(c, f->path, n, "%s) says nothing; vtb_bug() says what is wrong", silent[i]);
 }
 
+/* ---- one meaning a name ---------------------------------------------------------------------- */
+
+/* "vtb_map" of "typedef struct vtb_map {", in `name`; false: no type of the tree begins here. */
+static bool type_of(const char *line, char *name, size_t size) {
+  static const char *const kinds[] = {"struct ", "union ", "enum "};
+  if (vtb_starts_with(line, "typedef ")) line += strlen("typedef ");
+  for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+    if (!vtb_starts_with(line, kinds[k])) continue;
+    line += strlen(kinds[k]);
+    size_t n = strcspn(line, " ");
+    snprintf(name, size, "%.*s", (int)n, line);
+    return vtb_starts_with(line, "vtb") && vtb_starts_with(line + n, " {");
+  }
+  return false;
+}
+
+/* Types of two files have two names; runtime/vertebra.h has those of base.h for applications. */
+static void check_types(const house_file *f, vtb_map *types, complaints *c) {
+  char line[MOST_LINE], name[128];
+  const char *at = f->code;
+  for (int n = 1; next_line(&at, line, sizeof line); n++) {
+    if (!type_of(line, name, sizeof name)) continue;
+    const char *other = vtb_map_get(types, name);
+    if (other && strcmp(other, f->path) != 0 && !vtb_streq(f->path, "runtime/vertebra.h"))
+      complain(c, f->path, n, "%s is another type in %s; a name has one meaning", name, other);
+    vtb_map_set(types, name, f->path);
+  }
+}
+
 /* ---- what is written in few places ----------------------------------------------------------- */
 
 static bool listed(const char *files, const char *path) {
@@ -307,7 +337,7 @@ static void check_number_rows(const house_tree *t, complaints *c) {
 
 static void check_tree(const house_tree *t, complaints *c) {
   lengths all = {0};
-  vtb_map names = {0};
+  vtb_map names = {0}, types = {0};
   model_names(&names);
   for (size_t i = 0; i < t->files.n; i++) {
     const house_file *f = &t->files.at[i];
@@ -316,12 +346,14 @@ static void check_tree(const house_tree *t, complaints *c) {
     measure_functions(f, &all, c);
     check_names(f, &names, c);
     check_ends(f, c);
+    check_types(f, &types, c);
     check_words(f, c);
     check_numbers(f, c);
   }
   check_p90(&all, c);
   vtb_vec_free(&all);
   vtb_map_free(&names);
+  vtb_map_free(&types);
 }
 
 static void fill(vtb_strbuf *s, const char *line, int times) {
@@ -351,6 +383,22 @@ TEST(planted_faults_are_found) {
   CHECK(strstr(c.text.at, "ir/a.c:701: \"spec\" is not written here; ask vtb_product_of()"));
   CHECK(strstr(c.text.at, "one function in ten is longer"));
   vtb_strbuf_free(&text);
+  vtb_strbuf_free(&c.text);
+  tree_free(&t);
+}
+
+TEST(names_of_two_types_are_found) {
+  house_tree t = {0};
+  complaints c = {0};
+  vtb_map types = {0};
+  tree_add(&t, "ir/a.h",
+           "typedef struct vtb_map vtb_map;\ntypedef struct vtb_part {\n  int a;\n} vtb_part;\n");
+  tree_add(&t, "ir/b.h", "struct vtb_map {\n  int a;\n};\n");
+  tree_add(&t, "runtime/b.c", "typedef enum vtb_part { ONE } vtb_part;\n");
+  for (size_t i = 0; i < t.files.n; i++) check_types(&t.files.at[i], &types, &c);
+  CHECK(c.n == 1);
+  CHECK(c.n && strstr(c.text.at, "runtime/b.c:1: vtb_part is another type in ir/a.h"));
+  vtb_map_free(&types);
   vtb_strbuf_free(&c.text);
   tree_free(&t);
 }
@@ -390,6 +438,7 @@ TEST(the_tree_keeps_the_rules) {
 
 int main(void) {
   RUN(planted_faults_are_found);
+  RUN(names_of_two_types_are_found);
   RUN(numbers_of_kernels_are_found);
   RUN(the_tree_keeps_the_rules);
   return test_done();

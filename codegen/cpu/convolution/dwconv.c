@@ -23,7 +23,7 @@
 typedef struct dwconv {
   vtb_cpu *c;
   vtb_cpu_task *t;
-  vtb__order order, extra; /* of cells, of extra tokens */
+  vtb__loop_order order, extra; /* of cells, of extra tokens */
   int rank, n_extra;
   int64_t n_batch, n_tokens, C, gt, gh, gw, kt, kh, kw, front, top, left;
   int64_t rows, taps; /* of the grid, all frames; of the kernel */

@@ -7,7 +7,7 @@
 typedef struct loop {
   vtb_host_print *f;
   const vtb_fold_loop *fold;
-  vtb__order order;
+  vtb__loop_order order;
   LLVMValueRef odd, position; /* of the step at hand */
 } loop;
 

@@ -120,7 +120,7 @@ static void call_step(fold_task *f) {
   LLVMBuildCall2(c->b, c->host->host_type, f->step->fn, args, 3, "");
 }
 
-static void one_step(fold_task *f, const vtb__order *order, LLVMValueRef t) {
+static void one_step(fold_task *f, const vtb__loop_order *order, LLVMValueRef t) {
   vtb_cpu *c = f->c;
   LLVMValueRef left = LLVMBuildSub(c->b, vtb_cpu_i64(c, f->n), t, "left");
   LLVMValueRef back = LLVMBuildSub(c->b, left, vtb_cpu_i64(c, 1), "");
@@ -171,7 +171,7 @@ void vtb__cpu_fold(vtb_cpu *c, const vtb_inst *inst) {
   int64_t bytes = round_up(f.step->total_bytes);
   f.frame = piece(&f, take(&f, bytes), bytes);
   begin_tile(&f);
-  vtb__order order = vtb__order_make(c, p.path, f.n);
+  vtb__loop_order order = vtb__order_make(c, p.path, f.n);
   vtb_cpu_for t = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, f.n), vtb_cpu_i64(c, 1));
   one_step(&f, &order, t.i);
   vtb_cpu_for_end(c, &t);

@@ -14,33 +14,33 @@
 
 bool vtb__is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
 
-LLVMValueRef vtb__widen(vtb_expr *e, LLVMValueRef v) {
+LLVMValueRef vtb__widen(vtb_cpu_expr *e, LLVMValueRef v) {
   return vtb__is_vector(v) ? v : vtb_cpu_splat(e->c, v, e->body.lanes);
 }
 
-static void unify(vtb_expr *e, LLVMValueRef *v, int n) {
+static void unify(vtb_cpu_expr *e, LLVMValueRef *v, int n) {
   bool any = false;
   for (int i = 0; i < n; i++) any |= vtb__is_vector(v[i]);
   for (int i = 0; any && i < n; i++) v[i] = vtb__widen(e, v[i]);
 }
 
-static LLVMTypeRef element_type(vtb_expr *e, vtb_dtype d) {
+static LLVMTypeRef element_type(vtb_cpu_expr *e, vtb_dtype d) {
   return d == VTB_F32 ? e->c->f32 : e->c->i32;
 }
 
-LLVMTypeRef vtb__lane_type(vtb_expr *e, vtb_dtype d) {
+LLVMTypeRef vtb__lane_type(vtb_cpu_expr *e, vtb_dtype d) {
   LLVMTypeRef t = element_type(e, d);
   return e->body.lanes == 1 ? t : LLVMVectorType(t, (unsigned)e->body.lanes);
 }
 
-static LLVMValueRef scalar_constant(vtb_expr *e, vtb_dtype d, double v) {
+static LLVMValueRef scalar_constant(vtb_cpu_expr *e, vtb_dtype d, double v) {
   return d == VTB_F32 ? LLVMConstReal(e->c->f32, v)
                       : LLVMConstInt(e->c->i32, (unsigned long long)(int64_t)v, 1);
 }
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static LLVMValueRef intrinsic2(vtb_expr *e, const char *name, LLVMTypeRef a, LLVMTypeRef b,
+static LLVMValueRef intrinsic2(vtb_cpu_expr *e, const char *name, LLVMTypeRef a, LLVMTypeRef b,
                                LLVMValueRef *args, int n) {
   LLVMTypeRef over[] = {a, b};
   unsigned id = LLVMLookupIntrinsicID(name, strlen(name));
@@ -49,11 +49,11 @@ static LLVMValueRef intrinsic2(vtb_expr *e, const char *name, LLVMTypeRef a, LLV
                         (unsigned)n, "");
 }
 
-static LLVMValueRef all_lanes(vtb_expr *e) {
+static LLVMValueRef all_lanes(vtb_cpu_expr *e) {
   return vtb_cpu_splat(e->c, LLVMConstInt(e->c->i1, 1, 0), e->body.lanes);
 }
 
-static LLVMValueRef gather(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVMValueRef offsets) {
+static LLVMValueRef gather(vtb_cpu_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVMValueRef offsets) {
   vtb_cpu *c = e->c;
   LLVMTypeRef type = vtb__lane_type(e, d), ptrs = LLVMVectorType(c->ptr, (unsigned)e->body.lanes);
   LLVMValueRef at = LLVMBuildInBoundsGEP2(c->b, c->f32, ptr, &offsets, 1, "");
@@ -62,7 +62,7 @@ static LLVMValueRef gather(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVMValue
   return intrinsic2(e, "llvm.masked.gather", type, ptrs, args, 4);
 }
 
-static LLVMValueRef load_scalar(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVMValueRef at) {
+static LLVMValueRef load_scalar(vtb_cpu_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVMValueRef at) {
   LLVMValueRef v = LLVMBuildLoad2(e->c->b, element_type(e, d), vtb_cpu_at(e->c, ptr, at), "");
   LLVMSetAlignment(v, 4);
   return v;
@@ -70,7 +70,8 @@ static LLVMValueRef load_scalar(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, LLVM
 
 /* A load that does not depend on the innermost loop goes before it; never out of a branch that
  * guards it. */
-static LLVMValueRef load_uniform(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, const vtb_index *at) {
+static LLVMValueRef load_uniform(vtb_cpu_expr *e, vtb_dtype d, LLVMValueRef ptr,
+                                 const vtb_index *at) {
   LLVMBasicBlockRef here = LLVMGetInsertBlock(e->c->b);
   bool inner = e->body.vec >= 0 && at->coef[e->body.groups[e->body.vec].last] != 0;
   bool lift = e->hoist && !e->body.conditions && !at->dyn && !inner;
@@ -80,7 +81,7 @@ static LLVMValueRef load_uniform(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, con
   return v;
 }
 
-static LLVMValueRef load_at(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, const vtb_index *at) {
+static LLVMValueRef load_at(vtb_cpu_expr *e, vtb_dtype d, LLVMValueRef ptr, const vtb_index *at) {
   vtb_cpu *c = e->c;
   if (!vtb__index_varies(&e->body, at)) return load_uniform(e, d, ptr, at);
   vtb_place_at p = vtb__index_emit(e, at);
@@ -96,7 +97,7 @@ static LLVMValueRef load_at(vtb_expr *e, vtb_dtype d, LLVMValueRef ptr, const vt
   return intrinsic2(e, "llvm.masked.load", type, c->ptr, args, 4);
 }
 
-void vtb__store(vtb_expr *e, LLVMValueRef v, LLVMValueRef ptr, const vtb_index *at) {
+void vtb__store(vtb_cpu_expr *e, LLVMValueRef v, LLVMValueRef ptr, const vtb_index *at) {
   vtb_place_at p = vtb__index_emit(e, at);
   LLVMValueRef to = vtb_cpu_at(e->c, ptr, p.base);
   if (!vtb__index_varies(&e->body, at)) {
@@ -112,7 +113,7 @@ void vtb__store(vtb_expr *e, LLVMValueRef v, LLVMValueRef ptr, const vtb_index *
     vtb_cpu_store(e->c, v, to);
 }
 
-static vtb_cpu_tensor leaf_tensor(vtb_expr *e, const vtb_leaf *leaf) {
+static vtb_cpu_tensor leaf_tensor(vtb_cpu_expr *e, const vtb_leaf *leaf) {
   vtb_cpu_tensor t;
   if (leaf->tensor >= 0) {
     t = e->task->t[leaf->tensor];
@@ -128,7 +129,7 @@ static vtb_cpu_tensor leaf_tensor(vtb_expr *e, const vtb_leaf *leaf) {
 }
 
 static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_cpu_tensor t = leaf_tensor(e, leaf);
   vtb_index at = vtb__linear(b, t.type, t.stride, index);
   return load_at(e, t.type->dtype, t.ptr, &at);
@@ -136,7 +137,7 @@ static void *load_leaf(vtb_body *b, const vtb_leaf *leaf, const vtb_index *index
 
 static void *load_table(vtb_body *b, vtb_dtype d, const int32_t *bits, size_t n,
                         const vtb_index *at) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   return load_at(e, d, vtb__const_bytes(e->c, bits, n * sizeof *bits), at);
 }
 
@@ -158,7 +159,7 @@ static void *store_kept(vtb_body *b, const vtb_kept *k, void *v) {
 }
 
 static void store_root(vtb_body *b, const vtb_root *r, const vtb_index *index, void *value) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_index at = vtb__root_index(e, r, index);
   vtb__store(e, value, vtb__root_ptr(e, r), &at);
 }
@@ -172,14 +173,15 @@ static int64_t new_temp(vtb_body *b, int64_t bytes) {
 static bool same_dyn(const void *x, const void *y) { return x == y; }
 
 static void *both(vtb_body *b, void *x, void *y) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   LLVMValueRef v[] = {x, y};
   unify(e, v, 2);
   return LLVMBuildAnd(e->c->b, v[0], v[1], "");
 }
 
 /* What an arm computes is known inside its branch only. */
-static void store_arm(vtb_expr *e, vtb_arm_fn arm, const void *user, bool yes, LLVMValueRef var) {
+static void store_arm(vtb_cpu_expr *e, vtb_arm_fn arm, const void *user, bool yes,
+                      LLVMValueRef var) {
   size_t known = e->body.memo.n;
   e->body.conditions++;
   LLVMBuildStore(e->c->b, vtb__widen(e, arm(&e->body, user, yes)), var);
@@ -188,7 +190,7 @@ static void store_arm(vtb_expr *e, vtb_arm_fn arm, const void *user, bool yes, L
 }
 
 static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, const void *user) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_cpu *c = e->c;
   if (vtb__is_vector(condition)) {
     LLVMValueRef yes = vtb__widen(e, arm(b, user, true)), no = vtb__widen(e, arm(b, user, false));
@@ -206,22 +208,22 @@ static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, c
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
 
-static LLVMValueRef like_int(vtb_expr *e, LLVMValueRef x, int64_t v) {
+static LLVMValueRef like_int(vtb_cpu_expr *e, LLVMValueRef x, int64_t v) {
   LLVMValueRef k = LLVMConstInt(e->c->i32, (unsigned long long)v, 1);
   return vtb__is_vector(x) ? vtb_cpu_splat(e->c, k, e->body.lanes) : k;
 }
 
-static LLVMValueRef int_truth(vtb_expr *e, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef int_truth(vtb_cpu_expr *e, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef y) {
   LLVMTypeRef f = vtb__is_vector(x) ? vtb__lane_type(e, VTB_F32) : e->c->f32;
   return LLVMBuildUIToFP(e->c->b, LLVMBuildICmp(e->c->b, p, x, y, ""), f, "");
 }
 
-static LLVMValueRef pick_int(vtb_expr *e, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef y) {
+static LLVMValueRef pick_int(vtb_cpu_expr *e, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildSelect(e->c->b, LLVMBuildICmp(e->c->b, p, x, y, ""), x, y, "");
 }
 
 /* Forms on i32, int_<name>: wrapping arithmetic. */
-#define INT(name) static LLVMValueRef int_##name(vtb_expr *e, LLVMValueRef *a)
+#define INT(name) static LLVMValueRef int_##name(vtb_cpu_expr *e, LLVMValueRef *a)
 
 INT(neg) { return LLVMBuildSub(e->c->b, like_int(e, a[0], 0), a[0], ""); }
 INT(abs) { return pick_int(e, LLVMIntSGT, a[0], int_neg(e, a)); }
@@ -252,14 +254,14 @@ INT(select) {
 /* No other op is given i32: vtb__shape_broadcast() sees to it. */
 #define FORM_ints(name) int_##name
 #define FORM_floats(name) NULL
-static LLVMValueRef (*const int_forms[VTB_OP_COUNT])(vtb_expr *e, LLVMValueRef *a) = {
+static LLVMValueRef (*const int_forms[VTB_OP_COUNT])(vtb_cpu_expr *e, LLVMValueRef *a) = {
 #define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, cuda, ints, ...)                         \
   [VTB_OP_##name] = FORM_##ints(name),
 #include "ir/scalar_ops.def"
 #undef VTB_SCALAR
 };
 
-static LLVMValueRef cast_op(vtb_expr *e, const vtb_inst *i, LLVMValueRef x) {
+static LLVMValueRef cast_op(vtb_cpu_expr *e, const vtb_inst *i, LLVMValueRef x) {
   vtb_dtype from = i->operands[0]->type.dtype, to = i->results[0]->type.dtype;
   if (from == to) return x;
   LLVMTypeRef type = vtb__is_vector(x) ? vtb__lane_type(e, to) : element_type(e, to);
@@ -286,7 +288,7 @@ static LLVMValueRef name_result(const vtb_inst *i, LLVMValueRef v) {
 }
 
 static void *elementwise(vtb_body *b, const vtb_inst *i, void **operands) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   LLVMValueRef a[3];
   for (int o = 0; o < i->n_operands; o++) a[o] = operands[o];
   unify(e, a, i->n_operands);
@@ -303,14 +305,14 @@ static void *number(vtb_body *b, vtb_dtype d, double v) {
 }
 
 static void *as_dyn(vtb_body *b, void *i32) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   LLVMTypeRef wide =
       vtb__is_vector(i32) ? LLVMVectorType(e->c->i64, (unsigned)b->lanes) : e->c->i64;
   return LLVMBuildSExt(e->c->b, i32, wide, "");
 }
 
 /* The steps of vtb_random_mix(). */
-static LLVMValueRef random_mix(vtb_expr *e, LLVMValueRef x) {
+static LLVMValueRef random_mix(vtb_cpu_expr *e, LLVMValueRef x) {
   LLVMBuilderRef b = e->c->b;
   x = LLVMBuildXor(b, x, LLVMBuildLShr(b, x, like_int(e, x, 16), ""), "");
   x = LLVMBuildMul(b, x, like_int(e, x, VTB_RANDOM_MUL_1), "");
@@ -320,7 +322,7 @@ static LLVMValueRef random_mix(vtb_expr *e, LLVMValueRef x) {
 }
 
 static void *random_value(vtb_body *body, void *seed, uint32_t stream, const vtb_index *at) {
-  vtb_expr *e = vtb__expr_of(body);
+  vtb_cpu_expr *e = vtb__expr_of(body);
   LLVMBuilderRef b = e->c->b;
   LLVMValueRef key =
       random_mix(e, LLVMBuildAdd(b, seed, like_int(e, seed, VTB_RANDOM_SEED_OFFSET), ""));
@@ -362,13 +364,13 @@ static const vtb_body_target target = {.most_together = 16,
                                        .row = vtb__emit_row,
                                        .reduce = vtb__emit_reduce};
 
-void vtb__expr_init(vtb_expr *e, vtb_cpu *c, const vtb_inst *inst) {
-  *e = (vtb_expr){.c = c, .weight = inst ? vtb__body_weight(inst) : 1};
+void vtb__expr_init(vtb_cpu_expr *e, vtb_cpu *c, const vtb_inst *inst) {
+  *e = (vtb_cpu_expr){.c = c, .weight = inst ? vtb__body_weight(inst) : 1};
   vtb__body_init(&e->body, &target, inst);
 }
 
-void vtb__expr_free(vtb_expr *e) { vtb__body_free(&e->body); }
+void vtb__expr_free(vtb_cpu_expr *e) { vtb__body_free(&e->body); }
 
-LLVMValueRef vtb__eval(vtb_expr *e, const vtb_value *v, const vtb_index *index) {
+LLVMValueRef vtb__eval(vtb_cpu_expr *e, const vtb_value *v, const vtb_index *index) {
   return vtb__body_eval(&e->body, v, index);
 }

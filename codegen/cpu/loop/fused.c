@@ -8,7 +8,7 @@
 #include "ir/recurrence.h"
 
 void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst) {
-  vtb_expr e;
+  vtb_cpu_expr e;
   VTB_VEC(vtb_root) results = {0};
   vtb__expr_init(&e, c, inst);
   for (int r = 0; r < inst->n_results; r++) {
@@ -53,7 +53,7 @@ void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst) {
 void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst) { vtb__cpu_body(c, inst); }
 
 void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value) {
-  vtb_expr e;
+  vtb_cpu_expr e;
   vtb_root root = {.value = value, .tensor = 1};
   vtb__expr_init(&e, c, NULL);
   vtb_vec_push(&e.body.leaves, ((vtb_leaf){value, 0, 0, NULL}));

@@ -1,38 +1,38 @@
 /* Indices as LLVM values: their run-time parts, and all of an index. */
 #include "codegen/cpu/loop/expr.h"
 
-static LLVMValueRef splat(vtb_expr *e, LLVMValueRef v) {
+static LLVMValueRef splat(vtb_cpu_expr *e, LLVMValueRef v) {
   return vtb_cpu_splat(e->c, v, e->body.lanes);
 }
 
-static LLVMValueRef dyn_of(vtb_expr *e, const vtb_index *x, bool lanes) {
+static LLVMValueRef dyn_of(vtb_cpu_expr *e, const vtb_index *x, bool lanes) {
   return lanes && !x->lanes ? splat(e, x->dyn) : x->dyn;
 }
 
 void *vtb__cpu_index_add(vtb_body *b, const vtb_index *x, const vtb_index *y) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   bool lanes = x->lanes || y->lanes;
   return LLVMBuildNSWAdd(e->c->b, dyn_of(e, x, lanes), dyn_of(e, y, lanes), "");
 }
 
 void *vtb__cpu_index_scale(vtb_body *b, const vtb_index *x, int64_t k) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   LLVMValueRef factor = vtb_cpu_i64(e->c, k);
   return LLVMBuildNSWMul(e->c->b, x->dyn, x->lanes ? splat(e, factor) : factor, "");
 }
 
 /* The index, and a number beside it, as scalars or lanes. */
-static LLVMValueRef whole(vtb_expr *e, const vtb_index *x, bool lanes) {
+static LLVMValueRef whole(vtb_cpu_expr *e, const vtb_index *x, bool lanes) {
   return lanes ? vtb__index_lanes(e, x) : vtb__index_emit(e, x).base;
 }
-static LLVMValueRef number(vtb_expr *e, int64_t k, bool lanes) {
+static LLVMValueRef number(vtb_cpu_expr *e, int64_t k, bool lanes) {
   LLVMValueRef v = vtb_cpu_i64(e->c, k);
   return lanes ? splat(e, v) : v;
 }
 
 void vtb__cpu_index_divide(vtb_body *b, const vtb_index *x, int64_t inner, vtb_index *quotient,
                            vtb_index *rest) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   bool lanes = vtb__index_varies(b, x);
   LLVMValueRef v = whole(e, x, lanes), by = number(e, inner, lanes);
   *quotient = vtb__index_dyn(LLVMBuildUDiv(e->c->b, v, by, ""), lanes);
@@ -41,7 +41,7 @@ void vtb__cpu_index_divide(vtb_body *b, const vtb_index *x, int64_t inner, vtb_i
 
 void *vtb__cpu_index_within(vtb_body *body, const vtb_index *x, int64_t lo, int64_t hi, bool above,
                             bool below) {
-  vtb_expr *e = vtb__expr_of(body);
+  vtb_cpu_expr *e = vtb__expr_of(body);
   LLVMBuilderRef b = e->c->b;
   bool lanes = vtb__index_varies(body, x);
   LLVMValueRef v = whole(e, x, lanes);
@@ -51,7 +51,7 @@ void *vtb__cpu_index_within(vtb_body *body, const vtb_index *x, int64_t lo, int6
 }
 
 vtb_index vtb__cpu_index_clamp(vtb_body *body, const vtb_index *x, int64_t lo, int64_t hi) {
-  vtb_expr *e = vtb__expr_of(body);
+  vtb_cpu_expr *e = vtb__expr_of(body);
   LLVMBuilderRef b = e->c->b;
   bool lanes = vtb__index_varies(body, x);
   LLVMValueRef v = whole(e, x, lanes), from = number(e, lo, lanes), to = number(e, hi - 1, lanes);
@@ -61,7 +61,7 @@ vtb_index vtb__cpu_index_clamp(vtb_body *body, const vtb_index *x, int64_t lo, i
 }
 
 void *vtb__cpu_index_position(vtb_body *b, vtb_dtype d, const vtb_index *x) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   bool lanes = vtb__index_varies(b, x);
   LLVMValueRef v = whole(e, x, lanes);
   v = LLVMBuildTrunc(e->c->b, v, lanes ? vtb__lane_type(e, VTB_I32) : e->c->i32, "");
@@ -70,7 +70,7 @@ void *vtb__cpu_index_position(vtb_body *b, vtb_dtype d, const vtb_index *x) {
              : LLVMBuildSIToFP(e->c->b, v, lanes ? vtb__lane_type(e, VTB_F32) : e->c->f32, "");
 }
 
-vtb_place_at vtb__index_emit(vtb_expr *e, const vtb_index *x) {
+vtb_place_at vtb__index_emit(vtb_cpu_expr *e, const vtb_index *x) {
   vtb_cpu *c = e->c;
   vtb__index_used(&e->body, x);
   vtb_place_at p = {.base = vtb_cpu_i64(c, x->c)};
@@ -93,7 +93,7 @@ vtb_place_at vtb__index_emit(vtb_expr *e, const vtb_index *x) {
   return p;
 }
 
-LLVMValueRef vtb__index_lanes(vtb_expr *e, const vtb_index *x) {
+LLVMValueRef vtb__index_lanes(vtb_cpu_expr *e, const vtb_index *x) {
   vtb_cpu *c = e->c;
   vtb_place_at p = vtb__index_emit(e, x);
   if (p.all) return p.all;

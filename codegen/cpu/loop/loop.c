@@ -18,7 +18,7 @@ typedef struct loop {
   int64_t chunks;  /* pieces of the last group, if it is the only inner one */
 } loop;
 
-static void store_roots(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void store_roots(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   loop *l = user;
   vtb_index index[VTB_MAX_RANK];
@@ -35,7 +35,7 @@ static void probe_roots(vtb_body *b, vtb_space *s, void *user) {
   store_roots(vtb__expr_of(b), NULL, l);
 }
 
-static bool stores_are_dense(vtb_expr *e, loop *l, int group) {
+static bool stores_are_dense(vtb_cpu_expr *e, loop *l, int group) {
   vtb_index index[VTB_MAX_RANK];
   vtb__space_index(&e->body, &l->space, index);
   for (int r = 0; r < l->n; r++)
@@ -43,7 +43,7 @@ static bool stores_are_dense(vtb_expr *e, loop *l, int group) {
   return true;
 }
 
-static void choose_pieces(vtb_expr *e, loop *l) {
+static void choose_pieces(vtb_cpu_expr *e, loop *l) {
   int last = e->body.n_groups - 1;
   int64_t inner = e->body.groups[last].size;
   l->first_inner = last;
@@ -52,7 +52,7 @@ static void choose_pieces(vtb_expr *e, loop *l) {
   if (l->first_inner == last && inner > 2 * PIECE) l->chunks = (inner + PIECE - 1) / PIECE;
 }
 
-static void emit_inner(vtb_expr *e, loop *l, LLVMValueRef chunk) {
+static void emit_inner(vtb_cpu_expr *e, loop *l, LLVMValueRef chunk) {
   vtb_cpu *c = e->c;
   int last = e->body.n_groups - 1;
   vtb_cpu_for loops[VTB_NEST_MAX];
@@ -74,7 +74,7 @@ static void emit_inner(vtb_expr *e, loop *l, LLVMValueRef chunk) {
 }
 
 void vtb__emit_loop(vtb_body *b, const vtb_root *roots, int n) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_cpu *c = e->c;
   loop l = {.roots = roots, .n = n};
   vtb_space space;

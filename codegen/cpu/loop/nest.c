@@ -16,7 +16,7 @@ int64_t vtb__body_weight(const vtb_inst *inst) {
 
 /* A function that is thrown away: every pointer and variable is a parameter. */
 void *vtb__cpu_begin_probe(vtb_body *b) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_cpu *c = e->c;
   const vtb_cpu_kernel *k = c->kernel;
   int n = k->n_operands + k->n_results;
@@ -40,7 +40,7 @@ void *vtb__cpu_begin_probe(vtb_body *b) {
 }
 
 void vtb__cpu_end_probe(vtb_body *b) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   e->task = NULL;
   LLVMClearInsertionPosition(e->c->b);
   LLVMDisposeBuilder(e->probe.prologue);
@@ -50,7 +50,7 @@ void vtb__cpu_end_probe(vtb_body *b) {
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
-void vtb__decode_list(vtb_expr *e, LLVMValueRef linear, const int *groups, int n) {
+void vtb__decode_list(vtb_cpu_expr *e, LLVMValueRef linear, const int *groups, int n) {
   for (int i = n; i-- > 0;) {
     vtb_group *g = &e->body.groups[groups[i]];
     g->value = i ? vtb_cpu_rem(e->c, linear, g->size) : linear;
@@ -58,25 +58,25 @@ void vtb__decode_list(vtb_expr *e, LLVMValueRef linear, const int *groups, int n
   }
 }
 
-void vtb__decode(vtb_expr *e, LLVMValueRef linear, int from, int to) {
+void vtb__decode(vtb_cpu_expr *e, LLVMValueRef linear, int from, int to) {
   int list[VTB_NEST_MAX];
   for (int g = from; g < to; g++) list[g - from] = g;
   vtb__decode_list(e, linear, list, to - from);
 }
 
-int64_t vtb__groups_size(const vtb_expr *e, int from, int to) {
+int64_t vtb__groups_size(const vtb_cpu_expr *e, int from, int to) {
   int64_t n = 1;
   for (int g = from; g < to; g++) n *= e->body.groups[g].size;
   return n;
 }
 
-void vtb__choose_lanes(vtb_expr *e, int group) {
+void vtb__choose_lanes(vtb_cpu_expr *e, int group) {
   e->body.vec = group;
   e->body.lanes = e->c->width;
   while (e->body.lanes > e->body.groups[group].size) e->body.lanes /= 2;
 }
 
-void vtb__hoist_here(vtb_expr *e) {
+void vtb__hoist_here(vtb_cpu_expr *e) {
   vtb_cpu *c = e->c;
   LLVMValueRef fn = LLVMGetBasicBlockParent(LLVMGetInsertBlock(c->b));
   e->hoist = LLVMAppendBasicBlockInContext(c->ctx, fn, "before");
@@ -87,7 +87,7 @@ void vtb__hoist_here(vtb_expr *e) {
   LLVMPositionBuilderAtEnd(c->b, next);
 }
 
-static void run_tail(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *carry,
+static void run_tail(vtb_cpu_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *carry,
                      vtb_vector_fn body, void *user) {
   size_t known = e->body.memo.n;
   e->body.groups[e->body.vec].value = from;
@@ -99,7 +99,7 @@ static void run_tail(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueR
 
 /* The tail when it is not known to exist: carried values pass through memory, which becomes
  * registers again. */
-static void maybe_tail(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *carry,
+static void maybe_tail(vtb_cpu_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValueRef *carry,
                        int n_carry, vtb_vector_fn body, void *user) {
   vtb_cpu *c = e->c;
   LLVMValueRef var[VTB_CPU_MAX_CARRY];
@@ -115,7 +115,7 @@ static void maybe_tail(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, LLVMValu
     carry[i] = LLVMBuildLoad2(c->b, LLVMTypeOf(carry[i]), var[i], "");
 }
 
-void vtb__vector_loop(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, bool tail,
+void vtb__vector_loop(vtb_cpu_expr *e, LLVMValueRef from, LLVMValueRef to, bool tail,
                       LLVMValueRef *carry, int n_carry, vtb_vector_fn body, void *user) {
   vtb_cpu *c = e->c;
   tail &= e->body.lanes > 1;
@@ -144,11 +144,11 @@ void vtb__vector_loop(vtb_expr *e, LLVMValueRef from, LLVMValueRef to, bool tail
 
 /* ---- roots ----------------------------------------------------------------------------------- */
 
-LLVMValueRef vtb__root_ptr(vtb_expr *e, const vtb_root *r) {
+LLVMValueRef vtb__root_ptr(vtb_cpu_expr *e, const vtb_root *r) {
   return r->tensor >= 0 ? e->task->t[r->tensor].ptr : vtb_cpu_temp_ptr(e->c, e->task, r->temp);
 }
 
-vtb_index vtb__root_index(vtb_expr *e, const vtb_root *r, const vtb_index *index) {
+vtb_index vtb__root_index(vtb_cpu_expr *e, const vtb_root *r, const vtb_index *index) {
   vtb_index at = vtb__linear(&e->body, &r->value->type, r->stride, index);
   return vtb__index_shift(&at, r->offset);
 }

@@ -9,18 +9,18 @@ static bool is_linear(const int64_t *perm, int64_t n) {
   return true;
 }
 
-vtb__order vtb__order_list(vtb_cpu *c, const int64_t *places, int64_t n) {
+vtb__loop_order vtb__order_list(vtb_cpu *c, const int64_t *places, int64_t n) {
   if (is_linear(places, n))
-    return (vtb__order){.base = n ? places[0] : 0, .step = n > 1 ? places[1] - places[0] : 1};
+    return (vtb__loop_order){.base = n ? places[0] : 0, .step = n > 1 ? places[1] - places[0] : 1};
   int32_t *table = vtb_xcalloc((size_t)n, sizeof *table);
   for (int64_t t = 0; t < n; t++) table[t] = (int32_t)places[t];
-  vtb__order o = {.kind = VTB__ORDER_TABLE, .table = vtb_cpu_const_i32(c, table, (size_t)n)};
+  vtb__loop_order o = {.kind = VTB__ORDER_TABLE, .table = vtb_cpu_const_i32(c, table, (size_t)n)};
   vtb_free(table);
   return o;
 }
 
-vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n) {
-  vtb__order o = {.kind = VTB__ORDER_LINEAR, .base = 0, .step = 1};
+vtb__loop_order vtb__order_make(vtb_cpu *c, const char *path, int64_t n) {
+  vtb__loop_order o = {.kind = VTB__ORDER_LINEAR, .base = 0, .step = 1};
   if (!path) return o;
   vtb_path p;
   vtb_error err = {0};
@@ -37,7 +37,7 @@ vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n) {
   return o;
 }
 
-LLVMValueRef vtb__order_at(vtb_cpu *c, const vtb__order *o, LLVMValueRef t) {
+LLVMValueRef vtb__order_at(vtb_cpu *c, const vtb__loop_order *o, LLVMValueRef t) {
   switch (o->kind) {
   case VTB__ORDER_LINEAR:
     return vtb_cpu_add(c, vtb_cpu_mul(c, t, o->step), vtb_cpu_i64(c, o->base));

@@ -12,18 +12,18 @@ typedef enum vtb__order_kind {
   VTB__ORDER_TABLE
 } vtb__order_kind;
 
-typedef struct vtb__order {
+typedef struct vtb__loop_order {
   vtb__order_kind kind;
   int64_t base, step;
   vtb_path_affine affine;
   LLVMValueRef table;
-} vtb__order;
+} vtb__loop_order;
 
 /* `path` is the text of the attribute, NULL for storage order; the verifier has checked it against
  * n. */
-vtb__order vtb__order_make(vtb_cpu *c, const char *path, int64_t n);
+vtb__loop_order vtb__order_make(vtb_cpu *c, const char *path, int64_t n);
 /* Of a list of them: the position of step t is places[t]. */
-vtb__order vtb__order_list(vtb_cpu *c, const int64_t *places, int64_t n);
-LLVMValueRef vtb__order_at(vtb_cpu *c, const vtb__order *o, LLVMValueRef t);
+vtb__loop_order vtb__order_list(vtb_cpu *c, const int64_t *places, int64_t n);
+LLVMValueRef vtb__order_at(vtb_cpu *c, const vtb__loop_order *o, LLVMValueRef t);
 
 #endif

@@ -26,21 +26,21 @@ static bool is_max(const vtb_root *r) { return r->value->def->op == VTB_OP_reduc
 
 static double neutral(const vtb_root *r) { return is_max(r) ? -__builtin_inf() : 0.0; }
 
-static LLVMValueRef join(vtb_expr *e, const vtb_root *r, LLVMValueRef acc, LLVMValueRef v) {
+static LLVMValueRef join(vtb_cpu_expr *e, const vtb_root *r, LLVMValueRef acc, LLVMValueRef v) {
   return is_max(r) ? vtb_cpu_fmax(e->c, v, acc) : LLVMBuildFAdd(e->c->b, acc, v, "");
 }
 
-static LLVMValueRef operand_at(vtb_expr *e, const reduction *d, int r) {
+static LLVMValueRef operand_at(vtb_cpu_expr *e, const reduction *d, int r) {
   return vtb__reduction_operand(&e->body, &d->of, r);
 }
 
-static vtb_index result_at(vtb_expr *e, const reduction *d) {
+static vtb_index result_at(vtb_cpu_expr *e, const reduction *d) {
   return vtb__reduction_result(&e->body, &d->of);
 }
 
 /* ---- shape of the work ----------------------------------------------------------------------- */
 
-static void choose_blocks(vtb_expr *e, reduction *d) {
+static void choose_blocks(vtb_cpu_expr *e, reduction *d) {
   int last = e->body.n_groups - 1;
   d->kept_size = d->over_size = 1;
   d->last_reduced = vtb__reduction_over(&d->of, &e->body.groups[last]);
@@ -85,7 +85,7 @@ static int64_t partials(const reduction *d) {
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static void fill_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void fill_row(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   reduction *d = user;
   vtb_index at = result_at(e, d);
@@ -94,14 +94,14 @@ static void fill_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
                d->to[r], &at);
 }
 
-static LLVMValueRef load_result(vtb_expr *e, LLVMValueRef ptr, const vtb_index *at) {
+static LLVMValueRef load_result(vtb_cpu_expr *e, LLVMValueRef ptr, const vtb_index *at) {
   vtb_place_at p = vtb__index_emit(e, at);
   LLVMValueRef from = vtb_cpu_at(e->c, ptr, p.base);
   return e->mask ? vtb_cpu_load_masked(e->c, from, e->mask, e->body.lanes)
                  : vtb_cpu_load(e->c, from, e->body.lanes);
 }
 
-static void add_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void add_row(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   reduction *d = user;
   for (int r = 0; r < d->of.n; r++) {
@@ -112,7 +112,7 @@ static void add_row(vtb_expr *e, LLVMValueRef *carry, void *user) {
   }
 }
 
-static void add_lanes(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void add_lanes(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   reduction *d = user;
   for (int r = 0; r < d->of.n; r++) {
     LLVMValueRef v = vtb__widen(e, operand_at(e, d, r));
@@ -124,7 +124,7 @@ static void add_lanes(vtb_expr *e, LLVMValueRef *carry, void *user) {
 }
 
 /* The rows of this block: a loop that sets the reduced groups. */
-static vtb_cpu_for begin_rows(vtb_expr *e, reduction *d, LLVMValueRef block) {
+static vtb_cpu_for begin_rows(vtb_cpu_expr *e, reduction *d, LLVMValueRef block) {
   vtb_cpu *c = e->c;
   LLVMValueRef from = vtb_cpu_mul(c, block, d->per_block);
   LLVMValueRef to = vtb_cpu_min(c, vtb_cpu_add(c, from, vtb_cpu_i64(c, d->per_block)),
@@ -134,7 +134,7 @@ static vtb_cpu_for begin_rows(vtb_expr *e, reduction *d, LLVMValueRef block) {
   return rows;
 }
 
-static void emit_kept_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLVMValueRef block) {
+static void emit_kept_last(vtb_cpu_expr *e, reduction *d, LLVMValueRef piece, LLVMValueRef block) {
   vtb_cpu *c = e->c;
   bool tail = d->last_size % e->body.lanes != 0;
   LLVMValueRef from = vtb_cpu_mul(c, piece, d->piece);
@@ -148,7 +148,8 @@ static void emit_kept_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLVMVa
   vtb_cpu_for_end(c, &rows);
 }
 
-static void emit_reduced_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLVMValueRef block) {
+static void emit_reduced_last(vtb_cpu_expr *e, reduction *d, LLVMValueRef piece,
+                              LLVMValueRef block) {
   vtb_cpu *c = e->c;
   LLVMValueRef carry[VTB_CPU_MAX_CARRY];
   LLVMValueRef from = vtb_cpu_mul(c, piece, d->piece);
@@ -173,7 +174,7 @@ static void emit_reduced_last(vtb_expr *e, reduction *d, LLVMValueRef piece, LLV
 }
 
 /* index = (kept * pieces + piece) * blocks + block */
-static void emit_blocks(vtb_expr *e, reduction *d) {
+static void emit_blocks(vtb_cpu_expr *e, reduction *d) {
   vtb_cpu *c = e->c;
   int64_t work = d->per_block * d->piece * e->weight * d->of.n;
   e->task = vtb__task_begin(c, "reduce", d->kept_size * d->pieces * d->blocks,
@@ -199,7 +200,7 @@ static void emit_blocks(vtb_expr *e, reduction *d) {
 }
 
 /* Adds the partial results of one element after another. */
-static void add_partials(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void add_partials(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   reduction *d = user;
   vtb_cpu *c = e->c;
@@ -217,7 +218,7 @@ static void add_partials(vtb_expr *e, LLVMValueRef *carry, void *user) {
   }
 }
 
-static void emit_sum_of_partials(vtb_expr *e, reduction *d) {
+static void emit_sum_of_partials(vtb_cpu_expr *e, reduction *d) {
   vtb_cpu *c = e->c;
   int64_t n = (d->of.count + COLUMNS - 1) / COLUMNS;
   e->body.n_vars = e->body.n_groups = 1;
@@ -236,7 +237,7 @@ static void emit_sum_of_partials(vtb_expr *e, reduction *d) {
 }
 
 void vtb__emit_reduce(vtb_body *b, const vtb_root *roots, int n) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_check(n < VTB_CPU_MAX_CARRY, "too many reductions in one kernel");
   reduction d = {0};
   vtb__reduction_begin(b, &d.of, roots, n);

@@ -18,13 +18,13 @@ typedef struct row {
 
 /* ---- passes ---------------------------------------------------------------------------------- */
 
-static LLVMValueRef identity(vtb_expr *e, const vtb_value *v) {
+static LLVMValueRef identity(vtb_cpu_expr *e, const vtb_value *v) {
   return vtb_cpu_splat(e->c,
                        vtb_cpu_f32(e->c, v->def->op == VTB_OP_reduce_max ? -__builtin_inf() : 0.0),
                        e->body.lanes);
 }
 
-static void accumulate(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void accumulate(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   row *r = user;
   LLVMBuilderRef b = e->c->b;
   for (int i = 0; i < r->n_at; i++) {
@@ -38,18 +38,18 @@ static void accumulate(vtb_expr *e, LLVMValueRef *carry, void *user) {
   }
 }
 
-static bool has_tail(const vtb_expr *e) {
+static bool has_tail(const vtb_cpu_expr *e) {
   return e->body.groups[e->body.vec].size % e->body.lanes != 0;
 }
 
-static void whole_row(vtb_expr *e, LLVMValueRef *carry, int n_carry, vtb_vector_fn body,
+static void whole_row(vtb_cpu_expr *e, LLVMValueRef *carry, int n_carry, vtb_vector_fn body,
                       void *user) {
   vtb_cpu *c = e->c;
   vtb__vector_loop(e, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, e->body.groups[e->body.vec].size),
                    has_tail(e), carry, n_carry, body, user);
 }
 
-static void reduce_pass(vtb_expr *e, row *r, int level) {
+static void reduce_pass(vtb_cpu_expr *e, row *r, int level) {
   LLVMValueRef carry[VTB_CPU_MAX_CARRY];
   r->n_at = 0;
   e->body.pass = level;
@@ -67,7 +67,7 @@ static void reduce_pass(vtb_expr *e, row *r, int level) {
   }
 }
 
-static void store_roots(vtb_expr *e, row *r, bool full) {
+static void store_roots(vtb_cpu_expr *e, row *r, bool full) {
   for (int i = 0; i < r->of.n_roots; i++) {
     vtb_index index[VTB_MAX_RANK];
     bool is_full;
@@ -78,12 +78,12 @@ static void store_roots(vtb_expr *e, row *r, bool full) {
   }
 }
 
-static void store_full(vtb_expr *e, LLVMValueRef *carry, void *user) {
+static void store_full(vtb_cpu_expr *e, LLVMValueRef *carry, void *user) {
   (void)carry;
   store_roots(e, user, true);
 }
 
-static void emit_passes(vtb_expr *e, row *r) {
+static void emit_passes(vtb_cpu_expr *e, row *r) {
   int64_t columns = e->body.groups[e->body.vec].size;
   for (size_t k = 0; k < e->body.kept.n; k++) {
     vtb_kept *kept = &e->body.kept.at[k];
@@ -116,7 +116,7 @@ static int most_sums(const vtb_row *r) {
 }
 
 bool vtb__emit_row(vtb_body *b, const vtb_root *roots, int n) {
-  vtb_expr *e = vtb__expr_of(b);
+  vtb_cpu_expr *e = vtb__expr_of(b);
   row r = {0};
   bool ok = vtb__row_begin(b, &r.of, roots, n) && most_sums(&r.of) < VTB_CPU_MAX_CARRY;
   if (ok) {

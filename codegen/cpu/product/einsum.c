@@ -221,7 +221,7 @@ static void dense_in_order(vtb__letter **letters, int n, int t) {
 
 static void copy_between(vtb_cpu *c, const vtb_value *v, const vtb_leaf *leaf,
                          const vtb_root *root) {
-  vtb_expr e;
+  vtb_cpu_expr e;
   vtb__expr_init(&e, c, NULL);
   vtb_leaf source = *leaf;
   source.value = v;

@@ -178,7 +178,7 @@ static int64_t lay_out_weights(vtb_cpu *c, const block_form *f) {
   }
   vtb_root root = {.value = &v, .tensor = -1, .temp = vtb_cpu_temp(c, vtb_type_count(&v.type) * 4)};
   vtb__dense_strides(&v.type, root.stride);
-  vtb_expr e;
+  vtb_cpu_expr e;
   vtb__expr_init(&e, c, NULL);
   vtb_vec_push(&e.body.leaves, ((vtb_leaf){&v, f->w, 0, stride}));
   vtb__emit_loop(&e.body, &root, 1);
@@ -266,7 +266,7 @@ static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t te
                   .results = &result,
                   .attrs = &axes};
   sum.def = &add;
-  vtb_expr e;
+  vtb_cpu_expr e;
   vtb__expr_init(&e, c, NULL);
   vtb_vec_push(&e.body.leaves, ((vtb_leaf){&v, -1, temp, stride}));
   vtb__emit_reduce(&e.body, &root, 1);

@@ -110,7 +110,7 @@ static void plan_narrow(vtb_cpu *c, vtb__product *p) {
     leaf.temp = p->temp[p->b];
   }
   root.temp = p->temp[p->b] = vtb_cpu_temp(c, row * p->k.size * 4);
-  vtb_expr e;
+  vtb_cpu_expr e;
   vtb__expr_init(&e, c, NULL);
   vtb_vec_push(&e.body.leaves, leaf);
   vtb__emit_loop(&e.body, &root, 1);
@@ -289,7 +289,7 @@ static void sum_parts(vtb_cpu *c, const vtb__product *p, const blocks *b, int64_
   vtb_root root = {.value = &sum, .stride = {1}};
   root.tensor = p->temp[EINSUM_OUT] >= 0 ? -1 : vtb__einsum_tensor(c, EINSUM_OUT);
   root.temp = p->temp[EINSUM_OUT];
-  vtb_expr e;
+  vtb_cpu_expr e;
   vtb__expr_init(&e, c, NULL);
   vtb_vec_push(&e.body.leaves, ((vtb_leaf){&parts, -1, partial, NULL}));
   vtb__emit_reduce(&e.body, &root, 1);

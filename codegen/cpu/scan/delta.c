@@ -19,7 +19,7 @@
 
 typedef struct chunked {
   vtb__chunked of;
-  const vtb__delta *delta;
+  const vtb__cpu_delta_rule *delta;
   int64_t block;                  /* tokens a block of rows */
   LLVMValueRef kt, w, b, a, mask; /* scratch: [K, ld_t], [L R, ld_v], rows of k or b, A, row of P */
   LLVMValueRef d, before, after;  /* by token; d[t] is the decay of the token before t */
@@ -36,14 +36,15 @@ static LLVMValueRef lanes_of(vtb_cpu *c, LLVMValueRef at, LLVMValueRef i) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-LLVMValueRef vtb__delta_row(const vtb__delta *d, int tensor, LLVMValueRef pos, LLVMValueRef r) {
-  const vtb__scan *s = &d->scan;
+LLVMValueRef vtb__delta_row(const vtb__cpu_delta_rule *d, int tensor, LLVMValueRef pos,
+                            LLVMValueRef r) {
+  const vtb__cpu_scan *s = &d->scan;
   return vtb_cpu_element(s->c, &s->t->t[tensor], (LLVMValueRef[]){s->batch, pos, s->head, r}, 4);
 }
 
-void vtb__delta_pack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLVMValueRef t0,
-                     LLVMValueRef n, LLVMValueRef out, int64_t ld) {
-  const vtb__scan *s = &d->scan;
+void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
+                     LLVMValueRef t0, LLVMValueRef n, LLVMValueRef out, int64_t ld) {
+  const vtb__cpu_scan *s = &d->scan;
   vtb_cpu *c = s->c;
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, t.i));
@@ -57,9 +58,9 @@ void vtb__delta_pack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLV
   vtb_cpu_for_end(c, &t);
 }
 
-void vtb__delta_unpack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLVMValueRef t0,
-                       LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
-  const vtb__scan *s = &d->scan;
+void vtb__delta_unpack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
+                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
+  const vtb__cpu_scan *s = &d->scan;
   vtb_cpu *c = s->c;
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, t.i));
@@ -107,7 +108,7 @@ static void mask_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
  * zero. */
 static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
                   LLVMValueRef entering) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   int64_t R = g->delta->rows;
   LLVMValueRef from = vtb_cpu_add(c, t0, i0), row = vtb_cpu_mul(c, i0, R),
@@ -140,7 +141,7 @@ static int64_t key_block(const chunked *g) {
 
 /* K^T of the chunk; the rows pass through scratch memory in path order. */
 static void pack_keys(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   int64_t R = g->delta->rows, step = key_block(g);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, step));
@@ -183,7 +184,7 @@ static void advance_state(const chunked *g, LLVMValueRef n, LLVMValueRef keep) {
 
 static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool only) {
   const chunked *g = (const chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0),
                first = LLVMBuildICmp(c->b, LLVMIntEQ, t0, k_(c, 0), "");
@@ -214,7 +215,7 @@ static int64_t smaller(int64_t x, int64_t y) { return x < y ? x : y; }
 
 static void reserve(vtb__chunked *of) {
   chunked *g = (chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   int64_t R = g->delta->rows, L = s->of.chunk, by_token = vtb__padded(s->c, L + 1);
   g->block = R < BLOCK ? BLOCK / R : 1;
   /* a transposed block is whole vectors long, from wherever it begins */
@@ -232,12 +233,12 @@ static void reserve(vtb__chunked *of) {
   g->after_rows = R == 1 ? g->after : floats(g, g->of.ld_t);
 }
 
-static void by_products(vtb__delta *d, const vtb_inst *inst) {
+static void by_products(vtb__cpu_delta_rule *d, const vtb_inst *inst) {
   chunked g = {.delta = d};
   vtb__scan_by_chunks(&g.of, &d->scan, inst, reserve, chunk);
 }
 
-static vtb__delta make(vtb_cpu *c, const vtb_inst *inst) {
+static vtb__cpu_delta_rule make(vtb_cpu *c, const vtb_inst *inst) {
   vtb_delta of = vtb_delta_of(inst);
   vtb_scan scan = {.decay = of.decay,
                    .init = of.init,
@@ -250,13 +251,13 @@ static vtb__delta make(vtb_cpu *c, const vtb_inst *inst) {
                    .V = of.V,
                    .chunk = of.chunk};
   scan.at.k = of.at.k, scan.at.v = of.at.v, scan.at.d = of.at.d, scan.at.s0 = of.at.s0;
-  vtb__delta d = {.rows = of.rank, .step = of.rank, .b = of.at.b, .w = of.at.w};
-  d.scan = (vtb__scan){.c = c, .of = scan, .order = vtb__order_make(c, of.path, of.n_tokens)};
+  vtb__cpu_delta_rule d = {.rows = of.rank, .step = of.rank, .b = of.at.b, .w = of.at.w};
+  d.scan = (vtb__cpu_scan){.c = c, .of = scan, .order = vtb__order_make(c, of.path, of.n_tokens)};
   return d;
 }
 
 void vtb__cpu_delta(vtb_cpu *c, const vtb_inst *inst) {
-  vtb__delta d = make(c, inst);
+  vtb__cpu_delta_rule d = make(c, inst);
   vtb_decay_form form = vtb_scan_form(&d.scan.of);
   if (form == VTB_FORM_PRODUCTS)
     by_products(&d, inst);

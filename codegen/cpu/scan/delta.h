@@ -13,23 +13,24 @@
 #include "codegen/cpu/scan/linscan_direct.h"
 
 /* An instruction taken apart: its scan has the sizes, path, decay, k, v, d and S_0 of a linscan. */
-typedef struct vtb__delta {
-  vtb__scan scan;
+typedef struct vtb__cpu_delta_rule {
+  vtb__cpu_scan scan;
   int64_t rows, step; /* R; from token to token in scratch memory */
   int b, w;           /* tensors, as scan.of.at numbers them */
-} vtb__delta;
+} vtb__cpu_delta_rule;
 
 /* Rows of tokens t0 ... t0 + n of tensor i, in path order, to scratch memory with row length ld;
  * and the reverse. */
-void vtb__delta_pack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLVMValueRef t0,
-                     LLVMValueRef n, LLVMValueRef out, int64_t ld);
-void vtb__delta_unpack(const vtb__delta *d, const vtb__cols *cols, int tensor, LLVMValueRef t0,
-                       LLVMValueRef n, LLVMValueRef rows, int64_t ld);
+void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
+                     LLVMValueRef t0, LLVMValueRef n, LLVMValueRef out, int64_t ld);
+void vtb__delta_unpack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
+                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 /* Address of row r of the token at storage position pos. */
-LLVMValueRef vtb__delta_row(const vtb__delta *d, int tensor, LLVMValueRef pos, LLVMValueRef r);
+LLVMValueRef vtb__delta_row(const vtb__cpu_delta_rule *d, int tensor, LLVMValueRef pos,
+                            LLVMValueRef r);
 
-void vtb__delta_steps(vtb__delta *d, const vtb_inst *inst); /* token by token, any class */
+void vtb__delta_steps(vtb__cpu_delta_rule *d, const vtb_inst *inst); /* token by token, any class */
 /* Class key as products; corrections a token: at most as many as a vector has lanes. */
-void vtb__delta_vector(vtb__delta *d, const vtb_inst *inst);
+void vtb__delta_vector(vtb__cpu_delta_rule *d, const vtb_inst *inst);
 
 #endif

@@ -7,7 +7,7 @@
 #define MAX_GROUP 4
 
 typedef struct step {
-  const vtb__delta *d;
+  const vtb__cpu_delta_rule *d;
   const vtb__steps *g;
   LLVMValueRef pos, r, w; /* of row r: w in scratch memory */
   LLVMValueRef state;
@@ -105,8 +105,8 @@ static void advance(step *a, LLVMValueRef rows, LLVMValueRef next_pos) {
   }
 }
 
-void vtb__delta_steps(vtb__delta *d, const vtb_inst *inst) {
-  vtb__scan *s = &d->scan;
+void vtb__delta_steps(vtb__cpu_delta_rule *d, const vtb_inst *inst) {
+  vtb__cpu_scan *s = &d->scan;
   vtb_cpu *c = s->c;
   vtb__steps g = vtb__steps_begin(s, inst, 64);
   step a = {.d = d, .g = &g};

@@ -14,7 +14,7 @@
 
 typedef struct chunked {
   vtb__chunked of;
-  const vtb__delta *delta;
+  const vtb__cpu_delta_rule *delta;
   LLVMValueRef kt, w;               /* of the chunk: [K, ld_t], [rows, ld_v] */
   LLVMValueRef b, d, pre, a, whole; /* of the sub-block; whole: [ld_k] */
 } chunked;
@@ -24,7 +24,7 @@ static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 /* The rows d of n tokens from t0 on: the decay in a token's last row, 1 in the others and up to a
  * whole sub-block. */
 static void load_decays(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   int64_t step = g->delta->step;
   vtb__fill(c, g->d, k_(c, VTB__SUB * g->of.ld_k), 1);
@@ -40,7 +40,7 @@ static void load_decays(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
  * zero. */
 static void sub_block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
                       LLVMValueRef entering) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   int64_t step = g->delta->step;
   LLVMValueRef from = vtb_cpu_add(c, t0, i0), row = vtb_cpu_mul(c, i0, step),
@@ -80,7 +80,7 @@ static void sub_block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMVa
 
 static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool only) {
   const chunked *g = (const chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   int64_t tokens = VTB__SUB / g->delta->step;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0),
@@ -107,7 +107,7 @@ static LLVMValueRef floats(const chunked *g, int64_t n) {
 
 static void reserve(vtb__chunked *of) {
   chunked *g = (chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   int64_t rows = (s->of.chunk * g->delta->step + VTB__SUB - 1) / VTB__SUB * VTB__SUB;
   g->of.ld_t = vtb__row_length(s->c, rows);
   g->kt = floats(g, s->of.K * g->of.ld_t);
@@ -119,7 +119,7 @@ static void reserve(vtb__chunked *of) {
   g->whole = floats(g, g->of.ld_k);
 }
 
-void vtb__delta_vector(vtb__delta *d, const vtb_inst *inst) {
+void vtb__delta_vector(vtb__cpu_delta_rule *d, const vtb_inst *inst) {
   chunked g = {.delta = d};
   d->step = 1;
   while (d->step < d->rows) d->step *= 2;

@@ -14,7 +14,7 @@
 typedef struct vtb__lanes {
   vtb_cpu *c;
   vtb_cpu_task *t;
-  vtb__order order;
+  vtb__loop_order order;
   int axis;                /* of the tokens */
   int64_t n_tokens, inner; /* inner: length of the last (merged) axis */
   bool merged;

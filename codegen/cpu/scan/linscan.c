@@ -54,7 +54,7 @@ static void mask_rows(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
  * chunk is zero. */
 static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
                   LLVMValueRef entering) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   LLVMValueRef end = vtb_cpu_add(c, i0, n), zero = vtb_cpu_f32(c, 0), one = k_(c, 1);
   LLVMValueRef columns = vtb_cpu_div(c, vtb_cpu_add(c, end, k_(c, c->width - 1)), c->width);
@@ -79,7 +79,7 @@ static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueR
 
 /* K^T of the chunk; the rows pass through a block's worth of scratch in path order. */
 static void pack_keys(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, KEY_BLOCK));
   LLVMValueRef rows = vtb_cpu_min(c, LLVMBuildNSWSub(c->b, n, l.i, ""), k_(c, KEY_BLOCK));
@@ -92,7 +92,7 @@ static void pack_keys(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
 
 static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool only) {
   const chunked *g = (const chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0),
                first = LLVMBuildICmp(c->b, LLVMIntEQ, t0, k_(c, 0), "");
@@ -124,7 +124,7 @@ static LLVMValueRef floats(const chunked *g, int64_t n) {
 
 static void reserve(vtb__chunked *of) {
   chunked *g = (chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   int64_t L = s->of.chunk, R = L < BLOCK ? L : BLOCK, keys = L < KEY_BLOCK ? L : KEY_BLOCK,
           lp = vtb__padded(s->c, L);
   g->kt = floats(g, s->of.K * g->of.ld_t);
@@ -139,7 +139,7 @@ static void reserve(vtb__chunked *of) {
   g->ks = floats(g, L * g->of.ld_k);
 }
 
-int64_t vtb__scan_tile_width(const vtb__scan *s) {
+int64_t vtb__scan_tile_width(const vtb__cpu_scan *s) {
   int64_t stored = vtb__cols_stored(s->c, s->of.V, s->of.normalizer), least = 2 * s->c->width;
   int64_t want =
       s->of.n_batch * s->of.n_heads >= MIN_TASKS ? 1 : MIN_TASKS / (s->of.n_batch * s->of.n_heads);
@@ -147,7 +147,7 @@ int64_t vtb__scan_tile_width(const vtb__scan *s) {
   return width < least ? least : width;
 }
 
-void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst,
+void vtb__scan_by_chunks(vtb__chunked *g, vtb__cpu_scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit) {
   vtb_cpu *c = s->c;
   int64_t width = vtb__scan_tile_width(s), stored = vtb__cols_stored(c, s->of.V, s->of.normalizer);
@@ -179,17 +179,17 @@ void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst,
   vtb_cpu_task_end(c, s->t);
 }
 
-static void by_products(vtb__scan *s, const vtb_inst *inst) {
+static void by_products(vtb__cpu_scan *s, const vtb_inst *inst) {
   chunked g = {0};
   vtb__scan_by_chunks(&g.of, s, inst, reserve, chunk);
 }
 
 void vtb__cpu_linscan(vtb_cpu *c, const vtb_inst *inst) {
-  static void (*const emit[VTB_N_FORMS])(vtb__scan *, const vtb_inst *) = {
+  static void (*const emit[VTB_N_FORMS])(vtb__cpu_scan *, const vtb_inst *) = {
       [VTB_FORM_PRODUCTS] = by_products,
       [VTB_FORM_VECTOR] = vtb__linscan_vector,
       [VTB_FORM_STEPS] = vtb__linscan_steps,
       [VTB_FORM_EXPONENTS] = vtb__linscan_rates};
-  vtb__scan s = vtb__scan_make(c, inst);
+  vtb__cpu_scan s = vtb__scan_make(c, inst);
   emit[vtb_scan_form(&s.of)](&s, inst);
 }

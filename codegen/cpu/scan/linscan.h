@@ -9,13 +9,13 @@
 #include "codegen/cpu/product/smallgemm.h"
 #include "ir/recurrence.h"
 
-typedef struct vtb__scan {
+typedef struct vtb__cpu_scan {
   vtb_cpu *c;
   vtb_cpu_task *t; /* under construction */
   vtb_scan of;
-  vtb__order order;
+  vtb__loop_order order;
   LLVMValueRef batch, head; /* of this index of the task */
-} vtb__scan;
+} vtb__cpu_scan;
 
 /* Columns of a row that a task works on, in whole vectors and one partial one. With `extra` the
  * column after the last is the normalizer's. */
@@ -27,9 +27,9 @@ typedef struct vtb__cols {
   LLVMValueRef tail_if; /* i1: this task has the partial vector; NULL: it has, if there is one */
 } vtb__cols;
 
-vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst);
+vtb__cpu_scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst);
 /* Columns of V a task takes: all, unless batch and heads are too few to feed two threads or so. */
-int64_t vtb__scan_tile_width(const vtb__scan *s);
+int64_t vtb__scan_tile_width(const vtb__cpu_scan *s);
 
 /* All columns; or part `tile` of those that are `width` wide (a multiple of the vector's). */
 vtb__cols vtb__cols_all(vtb_cpu *c, int64_t n, bool extra);
@@ -48,9 +48,9 @@ void vtb__row_unpack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef row, LLVMVa
 
 /* Address of tensor i's row of the token at storage position `pos` (all axes after the head at
  * 0). */
-LLVMValueRef vtb__scan_row(const vtb__scan *s, int i, LLVMValueRef pos);
+LLVMValueRef vtb__scan_row(const vtb__cpu_scan *s, int i, LLVMValueRef pos);
 /* Address of tensor i's [batch, head, ...]. */
-LLVMValueRef vtb__scan_state(const vtb__scan *s, int i);
+LLVMValueRef vtb__scan_state(const vtb__cpu_scan *s, int i);
 
 /* Rows t0 ... t0+n of tensor i, in path order, to out with row length ld. `ones`: the extra column
  * is 1; else it is read from tensor `extra`. scales: one factor a row, or NULL. */
@@ -59,21 +59,21 @@ typedef struct vtb__pack {
   bool ones;
   LLVMValueRef scales;
 } vtb__pack;
-void vtb__scan_pack(const vtb__scan *s, const vtb__cols *cols, vtb__pack p, LLVMValueRef t0,
+void vtb__scan_pack(const vtb__cpu_scan *s, const vtb__cols *cols, vtb__pack p, LLVMValueRef t0,
                     LLVMValueRef n, LLVMValueRef out, int64_t ld);
-void vtb__scan_unpack(const vtb__scan *s, const vtb__cols *cols, int tensor, int extra,
+void vtb__scan_unpack(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int extra,
                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 /* States: tensor [batch, head, K, V] with the vector [batch, head, K] as extra column, from and to
  * rows of K. */
-void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
+void vtb__scan_pack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int vector,
                           LLVMValueRef out, int64_t ld);
-void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
+void vtb__scan_unpack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int vector,
                             LLVMValueRef rows, int64_t ld);
 
 /* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, with
  * vtb__scan_floor; b_t, the product up to and with t; s_t, the product of those after t. Returns b
  * of the last, the whole chunk's decay. */
-LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
+LLVMValueRef vtb__scan_decays(const vtb__cpu_scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
                               LLVMValueRef d, LLVMValueRef b, LLVMValueRef suffix);
 
 /* Decays nearer to 0 than `floor` (either sign) become `floor`. */
@@ -86,7 +86,7 @@ void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n, double v);
 
 /* First member of an emitter's own state. */
 typedef struct vtb__chunked {
-  vtb__scan *s;
+  vtb__cpu_scan *s;
   vtb__cols k_cols, v_cols;
   int64_t ld_t, ld_k, ld_v; /* row lengths by what runs along the row */
   LLVMValueRef n_vectors;   /* of the V tile */
@@ -98,13 +98,13 @@ typedef void vtb__reserve_fn(vtb__chunked *g); /* scratch memory */
 typedef void vtb__chunk_fn(const vtb__chunked *g, LLVMValueRef t0, LLVMValueRef n, bool only);
 /* The task over batch, heads and tiles of V that walks the chunks with the state in scratch
  * memory. */
-void vtb__scan_by_chunks(vtb__chunked *g, vtb__scan *s, const vtb_inst *inst,
+void vtb__scan_by_chunks(vtb__chunked *g, vtb__cpu_scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit);
 
 /* ---- token by token, any class --------------------------------------------------------------- */
 
 typedef struct vtb__steps {
-  vtb__scan *s;
+  vtb__cpu_scan *s;
   vtb__cols cols;    /* of V, this task's tile */
   int64_t width, ld; /* columns a tile, row length of a state */
   int64_t n_tiles;
@@ -112,7 +112,7 @@ typedef struct vtb__steps {
 } vtb__steps;
 
 /* Opens the task over batch, heads and tiles of at most max_vectors. */
-vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors);
+vtb__steps vtb__steps_begin(vtb__cpu_scan *s, const vtb_inst *inst, int max_vectors);
 /* Loads what step t needs beyond q and k: v and d of class value. */
 void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos);
 /* Whole vectors of the tile in groups of max_group, then one by one, then the partial one; j is the
@@ -127,12 +127,12 @@ LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRe
 void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev, LLVMValueRef next,
                         LLVMValueRef y);
 
-void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst);      /* classes other than rates */
-void vtb__linscan_grad_steps(vtb__scan *s, const vtb_inst *inst); /* classes key, value, full */
+void vtb__linscan_steps(vtb__cpu_scan *s, const vtb_inst *inst);      /* classes other than rates */
+void vtb__linscan_grad_steps(vtb__cpu_scan *s, const vtb_inst *inst); /* classes key, value, full */
 
 /* ---- class rates (linscan_rates.h) ----------------------------------------------------------- */
 
-void vtb__linscan_rates(vtb__scan *s, const vtb_inst *inst);
-void vtb__linscan_grad_rates(vtb__scan *s, const vtb_inst *inst);
+void vtb__linscan_rates(vtb__cpu_scan *s, const vtb_inst *inst);
+void vtb__linscan_grad_rates(vtb__cpu_scan *s, const vtb_inst *inst);
 
 #endif

@@ -67,7 +67,7 @@ void vtb__keys_times(vtb_cpu *c, LLVMValueRef rows, int64_t ld, LLVMValueRef by,
                      LLVMValueRef n_vectors);
 
 /* classes key and value as products of matrices: linscan_vector.c, linscan_vector_grad.c */
-void vtb__linscan_vector(vtb__scan *s, const vtb_inst *inst);
-void vtb__linscan_grad_vector(vtb__scan *s, const vtb_inst *inst);
+void vtb__linscan_vector(vtb__cpu_scan *s, const vtb_inst *inst);
+void vtb__linscan_grad_vector(vtb__cpu_scan *s, const vtb_inst *inst);
 
 #endif

@@ -30,7 +30,7 @@
 #define RECURRENT_CHUNK 32
 
 typedef struct chunked {
-  vtb__scan *s;
+  vtb__cpu_scan *s;
   vtb__cols k_cols, v_cols;
   int64_t ld_t, ld_k, ld_v, n_k, n_v; /* row lengths; floats of a padded row */
   int64_t n_chunks;
@@ -53,7 +53,7 @@ static LLVMValueRef load(vtb_cpu *c, LLVMValueRef at, LLVMValueRef i) {
 }
 
 static void reserve(chunked *g) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   int64_t L = s->of.chunk, R = L < BLOCK ? L : BLOCK, Vn = s->of.V + s->of.normalizer,
           lp = vtb__padded(c, L);
@@ -123,7 +123,7 @@ static LLVMValueRef state_of(const chunked *g, LLVMValueRef chunk) {
 }
 
 static void first_state(const chunked *g) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   int64_t Vn = s->of.V + s->of.normalizer;
   if (!s->of.init) {
@@ -136,7 +136,7 @@ static void first_state(const chunked *g) {
 }
 
 static void run_forward(const chunked *g) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   int64_t Vn = s->of.V + s->of.normalizer;
   first_state(g);
@@ -220,7 +220,7 @@ static void sum_terms(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
 }
 
 static void block(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef end = vtb_cpu_add(c, i0, n), zero = vtb_cpu_f32(c, 0), one = vtb_cpu_f32(c, 1);
   LLVMValueRef q = vtb_cpu_at(c, g->q, vtb_cpu_mul(c, i0, g->ld_k)),
@@ -245,7 +245,7 @@ static void block(const chunked *g, LLVMValueRef i0, LLVMValueRef n) {
 /* dk, dv (and their sums x of column terms) from the state after the chunk, unless nothing follows
  * it. */
 static void from_later(const chunked *g, LLVMValueRef n, LLVMValueRef follows) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   int64_t Vn = s->of.V + s->of.normalizer;
   LLVMValueRef zero = vtb_cpu_f32(c, 0);
@@ -311,7 +311,7 @@ static void add_row_terms(const chunked *g, LLVMValueRef n) {
 
 /* dd_r = inner[r] / d_r, stored by token or added up over the sequence. */
 static void store_decay_gradient(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
   LLVMValueRef v = LLVMBuildFDiv(c->b, load(c, g->inner, l.i), load(c, g->d, l.i), "");
@@ -325,7 +325,7 @@ static void store_decay_gradient(const chunked *g, LLVMValueRef t0, LLVMValueRef
 }
 
 static void load_chunk(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->of.at.q}, t0, n, g->q, g->ld_k);
   vtb__scan_pack(s, &g->k_cols, (vtb__pack){.tensor = s->of.at.k}, t0, n, g->k, g->ld_k);
@@ -368,7 +368,7 @@ static LLVMValueRef passing_term(const chunked *g, LLVMValueRef state, LLVMValue
 /* dq from the state before the chunk, with its row terms, and the adjoint of that state. The buffer
  * of dk, which has been stored, takes b o (dY S^T). */
 static void to_earlier(const chunked *g, LLVMValueRef n, LLVMValueRef state, LLVMValueRef keep) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   product(c, (matrix){g->dy, g->ld_v, 1}, (matrix){state, g->ld_k, 1}, vtb_cpu_f32(c, 0),
           (matrix){g->dk, g->ld_k, 1}, n, g->n_k, k_(c, s->of.V + s->of.normalizer));
@@ -385,7 +385,7 @@ static void to_earlier(const chunked *g, LLVMValueRef n, LLVMValueRef state, LLV
 }
 
 static void chunk(const chunked *g, LLVMValueRef number) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0), no = LLVMConstInt(c->i1, 0, 0);
   LLVMValueRef t0 = vtb_cpu_mul(c, number, s->of.chunk), state = state_of(g, number);
@@ -409,7 +409,7 @@ static void chunk(const chunked *g, LLVMValueRef number) {
 }
 
 /* Constant class: dd[h] is the sum over the batch of what each task found. */
-static void add_batch(vtb__scan *s, const vtb_inst *inst, int64_t temp) {
+static void add_batch(vtb__cpu_scan *s, const vtb_inst *inst, int64_t temp) {
   vtb_cpu *c = s->c;
   s->t = vtb_cpu_task_begin(c, inst, "sum", s->of.n_heads, 64);
   LLVMValueRef parts = vtb_cpu_temp_ptr(c, s->t, temp);
@@ -424,7 +424,7 @@ static void add_batch(vtb__scan *s, const vtb_inst *inst, int64_t temp) {
   vtb_cpu_task_end(c, s->t);
 }
 
-static void by_products(vtb__scan *s, const vtb_inst *inst) {
+static void by_products(vtb__cpu_scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   bool constant = !s->of.decay->by_step;
   int64_t temp =
@@ -462,12 +462,12 @@ static void by_products(vtb__scan *s, const vtb_inst *inst) {
 
 /* Adjoints of products are products in mode recurrent too, in short chunks. */
 void vtb__cpu_linscan_grad(vtb_cpu *c, const vtb_inst *inst) {
-  static void (*const emit[VTB_N_FORMS])(vtb__scan *, const vtb_inst *) = {
+  static void (*const emit[VTB_N_FORMS])(vtb__cpu_scan *, const vtb_inst *) = {
       [VTB_FORM_PRODUCTS] = by_products,
       [VTB_FORM_VECTOR] = vtb__linscan_grad_vector,
       [VTB_FORM_STEPS] = vtb__linscan_grad_steps,
       [VTB_FORM_EXPONENTS] = vtb__linscan_grad_rates};
-  vtb__scan s = vtb__scan_make(c, inst);
+  vtb__cpu_scan s = vtb__scan_make(c, inst);
   bool products = s.of.decay->form == VTB_FORM_PRODUCTS;
   if (products && s.of.recurrent && s.of.chunk > RECURRENT_CHUNK) s.of.chunk = RECURRENT_CHUNK;
   emit[products ? VTB_FORM_PRODUCTS : vtb_scan_form(&s.of)](&s, inst);

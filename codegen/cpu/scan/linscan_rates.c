@@ -5,7 +5,7 @@
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-int64_t vtb__rates_tiles(const vtb__scan *s) { return (s->of.V + VTB__LANES - 1) / VTB__LANES; }
+int64_t vtb__rates_tiles(const vtb__cpu_scan *s) { return (s->of.V + VTB__LANES - 1) / VTB__LANES; }
 
 void vtb__rates_at_tile(vtb__rates *g, LLVMValueRef tile) {
   vtb_cpu *c = g->s->c;
@@ -38,7 +38,7 @@ void vtb__rates_store(const vtb__rates *g, LLVMValueRef v, LLVMValueRef row) {
 }
 
 LLVMValueRef vtb__rates_state_row(const vtb__rates *g, int tensor, LLVMValueRef k) {
-  const vtb__scan *s = g->s;
+  const vtb__cpu_scan *s = g->s;
   return vtb_cpu_element(s->c, &s->t->t[tensor], (LLVMValueRef[]){s->batch, s->head, k}, 3);
 }
 
@@ -49,7 +49,7 @@ LLVMValueRef vtb__rates_row(const vtb__rates *g, LLVMValueRef rows, LLVMValueRef
 /* ---- decays ---------------------------------------------------------------------------------- */
 
 void vtb__rates_exponents(const vtb__rates *g, LLVMValueRef k0, int n, LLVMValueRef *out) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   for (int k = 0; k < n; k++) {
     LLVMValueRef index[] = {s->head, vtb_cpu_add(c, k0, k_(c, k))};
@@ -94,7 +94,7 @@ void vtb__rates_accumulate(const vtb__rates *g, LLVMValueRef v, LLVMValueRef row
 
 void vtb__rates_advance(const vtb__rates *g, const vtb__rates_run *run, LLVMValueRef k0, int n,
                         LLVMValueRef first) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef exponents[VTB__KEYS], decay[VTB__KEYS], state[VTB__KEYS], row[VTB__KEYS], y[2];
   vtb__rates_exponents(g, k0, n, exponents);
@@ -140,7 +140,7 @@ static void advance(void *user, LLVMValueRef k0, int n, LLVMValueRef first) {
 
 /* The initial state of the tile, zeros if there is none. */
 static void load_initial(const vtb__rates *g, LLVMValueRef rows) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   vtb_cpu_for k = vtb_cpu_for_begin(c, k_(c, 0), k_(c, s->of.K), k_(c, 1));
   LLVMValueRef v = LLVMConstNull(vtb_cpu_vector(c, VTB__LANES));
@@ -149,7 +149,7 @@ static void load_initial(const vtb__rates *g, LLVMValueRef rows) {
   vtb_cpu_for_end(c, &k);
 }
 
-void vtb__linscan_rates(vtb__scan *s, const vtb_inst *inst) {
+void vtb__linscan_rates(vtb__cpu_scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   forward f = {.g = {.s = s, .n_tiles = vtb__rates_tiles(s)}};
   s->t = vtb_cpu_task_begin(c, inst, "rates", s->of.n_batch * s->of.n_heads * f.g.n_tiles, 1);

@@ -15,12 +15,12 @@
 enum { VTB__LANES = 16, VTB__KEYS = 16 };
 
 typedef struct vtb__rates {
-  vtb__scan *s;
+  vtb__cpu_scan *s;
   int64_t n_tiles;
   LLVMValueRef tile, mask; /* mask: lanes below V, NULL if all are */
 } vtb__rates;
 
-int64_t vtb__rates_tiles(const vtb__scan *s);
+int64_t vtb__rates_tiles(const vtb__cpu_scan *s);
 void vtb__rates_at_tile(vtb__rates *g, LLVMValueRef tile);
 
 /* This tile's part of tensor i's row of a token; the row starts at `row`. */

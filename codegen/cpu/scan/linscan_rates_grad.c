@@ -40,7 +40,7 @@ static LLVMValueRef rows_of(const backward *b, LLVMValueRef rows, LLVMValueRef i
 }
 
 static void begin(backward *b, const vtb_inst *inst) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   int64_t bh = s->of.n_batch * s->of.n_heads, n_tiles = b->g.n_tiles = vtb__rates_tiles(s);
   b->chunk = s->of.n_tokens < CHUNK ? s->of.n_tokens : CHUNK;
@@ -113,7 +113,7 @@ static void advance_block(void *user, LLVMValueRef k0, int n, LLVMValueRef first
 }
 
 static void run_forward(backward *b) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   vtb_cpu_for tile = each_tile(b);
   load_rows(b, s->of.init ? s->of.at.s0 : -1, bound(b, k_(c, 0)));
@@ -133,7 +133,7 @@ static LLVMValueRef kept_row(const backward *b, LLVMValueRef rows, LLVMValueRef 
 
 /* The chunk once more; D and W of every step are kept. */
 static void recompute(const backward *b, LLVMValueRef from, LLVMValueRef k0, int n) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   LLVMValueRef exponents[VTB__KEYS], decay[VTB__KEYS], state[VTB__KEYS], row[VTB__KEYS];
   vtb__rates_exponents(&b->g, k0, n, exponents);
@@ -161,7 +161,7 @@ static void recompute(const backward *b, LLVMValueRef from, LLVMValueRef k0, int
 
 /* Row of the group's sums: 0 dq, 1 dk. */
 static LLVMValueRef sum_row(const backward *b, int which, LLVMValueRef group, LLVMValueRef pos) {
-  const vtb__scan *s = b->g.s;
+  const vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   LLVMValueRef at = vtb_cpu_add(c, k_(c, which * b->n_groups), group);
   at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_batch), s->batch);
@@ -221,13 +221,13 @@ static void step_key(const backward *b, step *w, LLVMValueRef key_at, const LLVM
 }
 
 static LLVMValueRef rate_row(const backward *b, LLVMValueRef key) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   LLVMValueRef index[] = {s->head, key};
   return vtb__rates_load(&b->g, vtb_cpu_element(s->c, &s->t->t[s->of.at.rates], index, 2));
 }
 
 static void step_back(const backward *b, LLVMValueRef k0, int n, LLVMValueRef first) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   LLVMValueRef p[VTB__KEYS], drate[VTB__KEYS], rate[VTB__KEYS], row[VTB__KEYS], to_q[VTB__KEYS],
       to_k[VTB__KEYS];
@@ -283,7 +283,7 @@ static void back_block(void *user, LLVMValueRef k0, int n, LLVMValueRef first) {
 }
 
 static void run_backward(backward *b) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), k_(c, b->n_chunks), k_(c, 1));
   b->t0 = vtb_cpu_mul(c, LLVMBuildNSWSub(c->b, k_(c, b->n_chunks - 1), l.i, ""), b->chunk);
@@ -297,14 +297,14 @@ static void run_backward(backward *b) {
 
 /* dA of the tile [B, h, tiles, K] in rows of scratch, whole. */
 static LLVMValueRef rates_of(const backward *b, LLVMValueRef batch, LLVMValueRef tile) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   LLVMValueRef at = vtb_cpu_add(c, vtb_cpu_mul(c, batch, s->of.n_heads), s->head);
   return rows_of(b, b->all_rates, vtb_cpu_add(c, vtb_cpu_mul(c, at, b->g.n_tiles), tile));
 }
 
 static void finish(backward *b) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   vtb_cpu_for tile = each_tile(b);
   if (s->of.init) store_rows(b, rows_of(b, b->adjoint, b->own), s->of.at.ds0);
@@ -321,7 +321,7 @@ static void finish(backward *b) {
 
 /* dq and dk of every token: the groups, added in order. */
 static void add_groups(backward *b, const vtb_inst *inst) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   s->t = vtb_cpu_task_begin(c, inst, "groups", s->of.n_batch * s->of.n_tokens, 16);
   b->sums = vtb_cpu_temp_ptr(c, s->t, b->sums_at);
@@ -351,7 +351,7 @@ static void add_groups(backward *b, const vtb_inst *inst) {
 
 /* dA: the batch entries, added in order. */
 static void add_batch(backward *b, const vtb_inst *inst) {
-  vtb__scan *s = b->g.s;
+  vtb__cpu_scan *s = b->g.s;
   vtb_cpu *c = s->c;
   s->t = vtb_cpu_task_begin(c, inst, "batch", s->of.n_heads * b->g.n_tiles, 1);
   b->all_rates = vtb_cpu_temp_ptr(c, s->t, b->rates_at);
@@ -371,7 +371,7 @@ static void add_batch(backward *b, const vtb_inst *inst) {
   vtb_cpu_task_end(c, s->t);
 }
 
-void vtb__linscan_grad_rates(vtb__scan *s, const vtb_inst *inst) {
+void vtb__linscan_grad_rates(vtb__cpu_scan *s, const vtb_inst *inst) {
   backward b = {.g = {.s = s}};
   begin(&b, inst);
   run_forward(&b);

@@ -2,8 +2,8 @@
  * memory in path order: see linscan.h. */
 #include "codegen/cpu/scan/linscan.h"
 
-vtb__scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
-  vtb__scan s = {.c = c, .of = vtb_scan_of(inst)};
+vtb__cpu_scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst) {
+  vtb__cpu_scan s = {.c = c, .of = vtb_scan_of(inst)};
   s.order = vtb__order_make(c, s.of.path, s.of.n_tokens);
   return s;
 }
@@ -82,15 +82,15 @@ void vtb__row_unpack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef row, LLVMVa
   if (cols->tail_if) vtb_cpu_if_end(c, &test);
 }
 
-LLVMValueRef vtb__scan_row(const vtb__scan *s, int i, LLVMValueRef pos) {
+LLVMValueRef vtb__scan_row(const vtb__cpu_scan *s, int i, LLVMValueRef pos) {
   return vtb_cpu_element(s->c, &s->t->t[i], (LLVMValueRef[]){s->batch, pos, s->head}, 3);
 }
 
-LLVMValueRef vtb__scan_state(const vtb__scan *s, int i) {
+LLVMValueRef vtb__scan_state(const vtb__cpu_scan *s, int i) {
   return vtb_cpu_element(s->c, &s->t->t[i], (LLVMValueRef[]){s->batch, s->head}, 2);
 }
 
-void vtb__scan_pack(const vtb__scan *s, const vtb__cols *cols, vtb__pack p, LLVMValueRef t0,
+void vtb__scan_pack(const vtb__cpu_scan *s, const vtb__cols *cols, vtb__pack p, LLVMValueRef t0,
                     LLVMValueRef n, LLVMValueRef out, int64_t ld) {
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), n, vtb_cpu_i64(c, 1));
@@ -104,7 +104,7 @@ void vtb__scan_pack(const vtb__scan *s, const vtb__cols *cols, vtb__pack p, LLVM
   vtb_cpu_for_end(c, &l);
 }
 
-void vtb__scan_unpack(const vtb__scan *s, const vtb__cols *cols, int tensor, int extra,
+void vtb__scan_unpack(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int extra,
                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
   vtb_cpu *c = s->c;
   vtb_cpu_for l = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), n, vtb_cpu_i64(c, 1));
@@ -115,11 +115,11 @@ void vtb__scan_unpack(const vtb__scan *s, const vtb__cols *cols, int tensor, int
   vtb_cpu_for_end(c, &l);
 }
 
-static LLVMValueRef state_element(const vtb__scan *s, int tensor, LLVMValueRef k) {
+static LLVMValueRef state_element(const vtb__cpu_scan *s, int tensor, LLVMValueRef k) {
   return vtb_cpu_element(s->c, &s->t->t[tensor], (LLVMValueRef[]){s->batch, s->head, k}, 3);
 }
 
-void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
+void vtb__scan_pack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int vector,
                           LLVMValueRef out, int64_t ld) {
   vtb_cpu *c = s->c;
   vtb_cpu_for l =
@@ -130,7 +130,7 @@ void vtb__scan_pack_state(const vtb__scan *s, const vtb__cols *cols, int tensor,
   vtb_cpu_for_end(c, &l);
 }
 
-void vtb__scan_unpack_state(const vtb__scan *s, const vtb__cols *cols, int tensor, int vector,
+void vtb__scan_unpack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int vector,
                             LLVMValueRef rows, int64_t ld) {
   vtb_cpu *c = s->c;
   vtb_cpu_for l =
@@ -148,7 +148,7 @@ LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor) {
   return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLT, size, least, ""), least, d, "");
 }
 
-LLVMValueRef vtb__scan_decays(const vtb__scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
+LLVMValueRef vtb__scan_decays(const vtb__cpu_scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
                               LLVMValueRef d, LLVMValueRef b, LLVMValueRef suffix) {
   vtb_cpu *c = s->c;
   LLVMValueRef zero = vtb_cpu_i64(c, 0), one = vtb_cpu_i64(c, 1), unit = vtb_cpu_f32(c, 1);

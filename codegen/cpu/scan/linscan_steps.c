@@ -12,7 +12,7 @@
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors) {
+vtb__steps vtb__steps_begin(vtb__cpu_scan *s, const vtb_inst *inst, int max_vectors) {
   vtb_cpu *c = s->c;
   vtb__steps g = {.s = s};
   int64_t stored = vtb__cols_stored(c, s->of.V, s->of.normalizer),
@@ -35,7 +35,7 @@ vtb__steps vtb__steps_begin(vtb__scan *s, const vtb_inst *inst, int max_vectors)
 }
 
 void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb__row_pack(s->c, &g->cols, vtb__scan_row(s, s->of.at.v, pos), vtb_cpu_f32(s->c, 1), NULL,
                 g->v);
   if (s->of.decay->axes == VTB_ALONG_VALUE)
@@ -63,7 +63,7 @@ void vtb__each_vector(vtb_cpu *c, const vtb__cols *cols, int max_group, vtb__vec
 
 /* One number for all columns, of a token or one of its keys; NULL where columns have their own. */
 static LLVMValueRef common_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef k) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef index[] = {s->batch, pos, s->head, k};
   const vtb_cpu_tensor *d = &s->t->t[s->of.at.d];
@@ -75,7 +75,7 @@ static LLVMValueRef common_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValu
 
 LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef k, LLVMValueRef j,
                               int64_t left) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef common = common_decay(g, pos, k);
   if (common) return vtb_cpu_splat(c, common, c->width);
@@ -178,7 +178,7 @@ static void convert(const vtb__steps *g, LLVMValueRef narrow, LLVMValueRef wide,
   vtb_cpu_for_end(c, &l);
 }
 
-void vtb__linscan_steps(vtb__scan *s, const vtb_inst *inst) {
+void vtb__linscan_steps(vtb__cpu_scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   bool wide = vtb_scan_is_wide(&s->of);
   vtb__steps g = vtb__steps_begin(s, inst, 64);

@@ -27,7 +27,7 @@ typedef struct backward {
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-static int n_sums(const vtb__scan *s) { return s->of.decay->axes == VTB_ALONG_KEY ? 3 : 2; }
+static int n_sums(const vtb__cpu_scan *s) { return s->of.decay->axes == VTB_ALONG_KEY ? 3 : 2; }
 
 static int64_t segment_length(int64_t n_tokens) {
   int64_t length = 1;
@@ -41,7 +41,7 @@ static LLVMValueRef state_at(const backward *g, LLVMValueRef states, LLVMValueRe
 }
 
 static void reserve(backward *g) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   int64_t f = (int64_t)sizeof(float), state = s->of.K * g->steps.ld * f, row = g->steps.ld * f;
   g->segment = segment_length(s->of.n_tokens);
@@ -66,7 +66,7 @@ static void copy_state(const backward *g, LLVMValueRef from, LLVMValueRef to) {
 
 /* The state before each segment. */
 static void run_forward(const backward *g) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   if (s->of.init)
     vtb__scan_pack_state(s, &g->steps.cols, s->of.at.s0, s->of.at.n0, g->bounds, g->steps.ld);
@@ -96,7 +96,7 @@ static LLVMValueRef total(vtb_cpu *c, LLVMValueRef *v, int n) {
 
 static void store_dd(const backward *g, LLVMValueRef k, LLVMValueRef j, int64_t left,
                      LLVMValueRef v) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   LLVMValueRef index[] = {s->batch, g->pos, s->head, k, vtb_cpu_add(c, g->steps.cols.from, j)};
   LLVMValueRef at = vtb_cpu_element(c, &s->t->t[s->of.at.dd], index, 5);
@@ -110,7 +110,7 @@ static void store_dd(const backward *g, LLVMValueRef k, LLVMValueRef j, int64_t 
  * V have grown. */
 static void adjoint_vectors(void *user, LLVMValueRef j, int vectors, int64_t left) {
   const backward *g = user;
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   int w = c->width;
   bool by_value = s->of.decay->axes == VTB_ALONG_VALUE;
@@ -157,7 +157,7 @@ static void adjoint_vectors(void *user, LLVMValueRef j, int vectors, int64_t lef
 /* Row K of sum i of this tile's token. */
 static LLVMValueRef partial_row(const backward *g, LLVMValueRef tile, int i, LLVMValueRef batch,
                                 LLVMValueRef pos, LLVMValueRef head) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   LLVMValueRef at = vtb_cpu_add(c, vtb_cpu_mul(c, tile, n_sums(s)), k_(c, i));
   at = vtb_cpu_add(c, vtb_cpu_mul(c, at, s->of.n_batch), batch);
@@ -166,12 +166,12 @@ static LLVMValueRef partial_row(const backward *g, LLVMValueRef tile, int i, LLV
   return vtb_cpu_at(c, g->partial, vtb_cpu_mul(c, at, s->of.K));
 }
 
-static int sum_result(const vtb__scan *s, int i) {
+static int sum_result(const vtb__cpu_scan *s, int i) {
   return i == 0 ? s->of.at.dq : i == 1 ? s->of.at.dk : s->of.at.dd;
 }
 
 static void store_sums(const backward *g) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, g->steps.n_tiles);
   for (int i = 0; i < n_sums(s); i++) {
@@ -194,7 +194,7 @@ static void store_sums(const backward *g) {
 }
 
 static void step_back(backward *g, LLVMValueRef t, LLVMValueRef i) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   g->pos = vtb__order_at(c, &s->order, t);
   g->before = state_at(g, g->inside, i);
@@ -213,7 +213,7 @@ static void step_back(backward *g, LLVMValueRef t, LLVMValueRef i) {
 }
 
 static void run_backward(backward *g) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   if (s->of.dlast)
     vtb__scan_pack_state(s, &g->steps.cols, s->of.at.ds, s->of.at.dn, g->adjoint, g->steps.ld);
@@ -242,7 +242,7 @@ static void run_backward(backward *g) {
 
 /* dq, dk, dd of every token: the tiles' partial sums, added in order. */
 static void add_partials(backward *g, const vtb_inst *inst, int64_t temp) {
-  vtb__scan *s = g->steps.s;
+  vtb__cpu_scan *s = g->steps.s;
   vtb_cpu *c = s->c;
   s->t = vtb_cpu_task_begin(c, inst, "sum", s->of.n_batch * s->of.n_tokens, 16);
   g->partial = vtb_cpu_temp_ptr(c, s->t, temp);
@@ -265,7 +265,7 @@ static void add_partials(backward *g, const vtb_inst *inst, int64_t temp) {
   vtb_cpu_task_end(c, s->t);
 }
 
-void vtb__linscan_grad_steps(vtb__scan *s, const vtb_inst *inst) {
+void vtb__linscan_grad_steps(vtb__cpu_scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   backward g = {.steps = vtb__steps_begin(s, inst, 8)};
   int64_t temp = 0;

@@ -96,7 +96,7 @@ static void read_by_value(const chunked *g, const vtb__decays *d, LLVMValueRef i
 /* n tokens from t0 + i0 on; entering: i1, or NULL if the state before the chunk is zero. */
 static void sub_block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueRef n,
                       LLVMValueRef entering) {
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   LLVMValueRef from = vtb_cpu_add(c, t0, i0),
                v = vtb_cpu_at(c, g->v, vtb_cpu_mul(c, i0, g->of.ld_v));
@@ -120,7 +120,7 @@ static void sub_block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMVa
 
 static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool only) {
   const chunked *g = (const chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   vtb_cpu *c = s->c;
   LLVMValueRef yes = LLVMConstInt(c->i1, 1, 0),
                first = LLVMBuildICmp(c->b, LLVMIntEQ, t0, k_(c, 0), "");
@@ -150,7 +150,7 @@ static LLVMValueRef floats(const chunked *g, int64_t n) {
 
 static void reserve(vtb__chunked *of) {
   chunked *g = (chunked *)of;
-  vtb__scan *s = g->of.s;
+  vtb__cpu_scan *s = g->of.s;
   int64_t L = (s->of.chunk + VTB__SUB - 1) / VTB__SUB * VTB__SUB,
           ld_d = g->by_key ? g->of.ld_k : g->of.ld_v;
   g->kt = floats(g, s->of.K * g->of.ld_t);
@@ -167,7 +167,7 @@ static void reserve(vtb__chunked *of) {
   g->whole = floats(g, ld_d);
 }
 
-void vtb__linscan_vector(vtb__scan *s, const vtb_inst *inst) {
+void vtb__linscan_vector(vtb__cpu_scan *s, const vtb_inst *inst) {
   chunked g = {.by_key = s->of.decay->axes == VTB_ALONG_KEY};
   vtb__scan_by_chunks(&g.of, s, inst, reserve, chunk);
 }

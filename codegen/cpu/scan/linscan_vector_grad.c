@@ -26,7 +26,7 @@
 #define FLOOR 1e-18
 
 typedef struct backward {
-  vtb__scan *s;
+  vtb__cpu_scan *s;
   bool by_key;
   vtb__cols x, z;
   int a_at, b_at, c_at, e_at, da_at, db_at, dc_at, de_at; /* tensors; -1: none */
@@ -66,7 +66,7 @@ static vtb__decays decays_of(const backward *g, LLVMValueRef n) {
 }
 
 static void reserve(backward *g) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   LLVMValueRef *const along_x[] = {&g->a,   &g->b,  &g->ax, &g->bx, &g->d,  &g->pre,
                                    &g->suf, &g->sc, &g->ge, &g->da, &g->db, &g->inner};
   LLVMValueRef *const along_z[] = {&g->cz, &g->e, &g->out_z};
@@ -109,7 +109,7 @@ static void product_sub(const backward *g, LLVMValueRef a, int64_t row, int64_t 
 
 static void pack(const backward *g, const vtb__cols *cols, int tensor, LLVMValueRef t0,
                  LLVMValueRef n, LLVMValueRef out) {
-  const vtb__scan *s = g->s;
+  const vtb__cpu_scan *s = g->s;
   vtb__pack p = {.tensor = tensor, .ones = tensor == s->of.at.v, .extra = s->of.at.dz};
   vtb__scan_pack(s, cols, p, t0, n, out, cols == &g->x ? g->ld_x : g->ld_z);
 }
@@ -175,7 +175,7 @@ static LLVMValueRef sub_length(const backward *g, LLVMValueRef i, LLVMValueRef n
 /* ---- pass 1: states before the chunks -------------------------------------------------------- */
 
 static void run_forward(const backward *g) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   load_state(g, s->of.at.s0, s->of.at.n0, g->states);
   if (g->n_chunks == 1) return;
@@ -252,7 +252,7 @@ static void store_along_z(const backward *g, LLVMValueRef state, LLVMValueRef at
 }
 
 static void sub_block(const backward *g, LLVMValueRef t0, LLVMValueRef n, LLVMValueRef state) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   vtb__decays d = decays_of(g, n);
   load_keys(g, t0, n);
@@ -281,7 +281,7 @@ static void sub_block(const backward *g, LLVMValueRef t0, LLVMValueRef n, LLVMVa
 }
 
 static void chunk(const backward *g, LLVMValueRef number) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   vtb_cpu *c = s->c;
   LLVMValueRef t0 = vtb_cpu_mul(c, number, s->of.chunk),
                n = vtb_cpu_min(c, sub(c, k_(c, s->of.n_tokens), t0), k_(c, s->of.chunk));
@@ -300,7 +300,7 @@ static void chunk(const backward *g, LLVMValueRef number) {
 }
 
 static void take_sides(backward *g) {
-  vtb__scan *s = g->s;
+  vtb__cpu_scan *s = g->s;
   const vtb_scan_tensors *t = &s->of.at;
   vtb__cols k = vtb__cols_all(s->c, s->of.K, false),
             v = vtb__cols_all(s->c, s->of.V, s->of.normalizer);
@@ -320,7 +320,7 @@ static int64_t longest_chunk(int64_t n_tokens) {
   return n_subs * VTB__SUB;
 }
 
-void vtb__linscan_grad_vector(vtb__scan *s, const vtb_inst *inst) {
+void vtb__linscan_grad_vector(vtb__cpu_scan *s, const vtb_inst *inst) {
   vtb_cpu *c = s->c;
   if (s->of.chunk > longest_chunk(s->of.n_tokens)) s->of.chunk = longest_chunk(s->of.n_tokens);
   s->t = vtb_cpu_task_begin(c, inst, "grad", s->of.n_batch * s->of.n_heads, 1);

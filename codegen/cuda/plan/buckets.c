@@ -15,12 +15,12 @@
 
 enum { DEFAULT_BYTES = 25 * 1000 * 1000 };
 
-static int64_t end_of(const vtb_cuda_group *g, int k) {
+static int64_t end_of(const vtb_cuda_update_group *g, int k) {
   return k + 1 < g->u.tensors ? g->slot[g->order[k + 1]] * 4 : g->bytes;
 }
 
 /* The tensor, by its place in the order, in whose slot byte `at` of the region lies. */
-static int find_slot(const vtb_cuda_group *g, int64_t at) {
+static int find_slot(const vtb_cuda_update_group *g, int64_t at) {
   int lo = 0, hi = g->u.tensors - 1;
   while (lo < hi) {
     int middle = (lo + hi + 1) / 2;
@@ -33,7 +33,7 @@ static int find_slot(const vtb_cuda_group *g, int64_t at) {
 }
 
 /* For each place in the order, the last step that writes there; -1: none. */
-static int32_t *last_writers(const vtb_cuda_group *g, const vtb_launch_plan *p) {
+static int32_t *last_writers(const vtb_cuda_update_group *g, const vtb_launch_plan *p) {
   int32_t *last = vtb_xcalloc((size_t)g->u.tensors + 1, sizeof *last);
   for (int k = 0; k < g->u.tensors; k++) last[k] = -1;
   for (int s = 0; s < p->n_steps; s++)
@@ -60,7 +60,7 @@ static int by_step(const void *a, const void *b) {
 }
 
 /* Whether tensor i of the update has a gradient that is a rank's part. */
-static bool is_partial(const vtb_cuda_group *g, int i) {
+static bool is_partial(const vtb_cuda_update_group *g, int i) {
   const vtb_inst *verdict = g->inst->operands[2]->def;
   int n;
   const int64_t *partial = vtb_attr_ints(verdict, "partial", &n);
@@ -70,7 +70,7 @@ static bool is_partial(const vtb_cuda_group *g, int i) {
 }
 
 static void add_gradients(const vtb_cuda *c, vtb_launch_plan *p) {
-  const vtb_cuda_group *g = c->groups; /* the first: whose gradients the verdict reads */
+  const vtb_cuda_update_group *g = c->groups; /* the first: whose gradients the verdict reads */
   int64_t most = c->options->bucket_bytes ? c->options->bucket_bytes : DEFAULT_BYTES;
   int32_t *last = last_writers(g, p);
   for (int k = 0; k < g->u.tensors; k++) {

@@ -111,9 +111,9 @@ struct vtb_cuda {
   VTB_VEC(vtb_launch_gemm) gemms;
   vtb_map includes; /* file -> its text, in the order they were asked for */
   vtb_strbuf constants;
-  vtb_map constant_at;           /* bytes as hexadecimal text -> offset + 1 */
-  struct vtb_cuda_group *groups; /* update.h; NULL: the plan only computes */
-  int64_t state_bytes;           /* theirs */
+  vtb_map constant_at;                  /* bytes as hexadecimal text -> offset + 1 */
+  struct vtb_cuda_update_group *groups; /* update.h; NULL: the plan only computes */
+  int64_t state_bytes;                  /* theirs */
   vtb_error *err;
   bool failed;
   vtb_arena arena;

@@ -41,8 +41,8 @@ static int *order_of_gradients(vtb_cuda *c, const vtb_inst *update, const vtb_up
   return order;
 }
 
-static vtb_cuda_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64_t *at) {
-  vtb_cuda_group *g = VTB_NEW(&c->arena, vtb_cuda_group);
+static vtb_cuda_update_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64_t *at) {
+  vtb_cuda_update_group *g = VTB_NEW(&c->arena, vtb_cuda_update_group);
   g->inst = inst;
   g->u = vtb_update_of(inst);
   g->slot = VTB_NEW_ARRAY(&c->arena, int64_t, g->u.tensors + 1);
@@ -64,7 +64,7 @@ static vtb_cuda_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64_t *at)
 }
 
 /* Slots follow one another in the order of the gradients, each with room for its tensor. */
-static vtb_status check_slots(const vtb_cuda_group *g, vtb_error *err) {
+static vtb_status check_slots(const vtb_cuda_update_group *g, vtb_error *err) {
   int64_t end = 0;
   bool *seen = vtb_xcalloc((size_t)g->u.tensors + 1, sizeof *seen);
   vtb_status status = VTB_OK;
@@ -91,7 +91,7 @@ static vtb_status check_slots(const vtb_cuda_group *g, vtb_error *err) {
 
 vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err) {
   int64_t end = 0;
-  for (const vtb_cuda_group *g = c->groups; g; g = g->next) {
+  for (const vtb_cuda_update_group *g = c->groups; g; g = g->next) {
     VTB_TRY(check_slots(g, err));
     for (int k = 0; k < 2 + g->u.states; k++) {
       if (g->begin[k] < end || g->begin[k] % REGION_ALIGN)
@@ -106,7 +106,7 @@ vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err) {
 }
 
 void vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry) {
-  vtb_cuda_group **end = &c->groups;
+  vtb_cuda_update_group **end = &c->groups;
   for (const vtb_inst *i = entry->first; i; i = i->next) {
     if (i->op != VTB_OP_update) continue;
     *end = add_group(c, i, &c->state_bytes);
@@ -116,8 +116,8 @@ void vtb__cuda_update_layout(vtb_cuda *c, const vtb_func *entry) {
   if (vtb_checks()) vtb_check(vtb__cuda_layout_check(c, &err) == VTB_OK, "%s", err.text);
 }
 
-const vtb_cuda_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update) {
-  for (const vtb_cuda_group *g = c->groups; g; g = g->next)
+const vtb_cuda_update_group *vtb__cuda_group_of(const vtb_cuda *c, const vtb_inst *update) {
+  for (const vtb_cuda_update_group *g = c->groups; g; g = g->next)
     if (g->inst == update) return g;
   vtb_bug("an update of @%s has no place", update->func->name);
 }
@@ -134,7 +134,7 @@ static int find_tensor(const vtb_launch_plan *p, const char *prefix, const char 
 
 /* Values, gradients ("d:") and states of a group; what they become ("updated.") has the same place.
  * */
-static void place_group(const vtb_cuda_group *g, vtb_launch_plan *p) {
+static void place_group(const vtb_cuda_update_group *g, vtb_launch_plan *p) {
   for (int k = 0; k < 2 + g->u.states; k++)
     for (int i = 0; i < g->u.tensors; i++) {
       int64_t at = g->begin[k] + g->slot[i] * 4;
@@ -160,7 +160,7 @@ void vtb__cuda_place_tensors(const vtb_cuda *c, vtb_launch_plan *p) {
   p->place = VTB_NEW_ARRAY(&p->arena, int64_t, p->n_tensors + 1);
   p->state_bytes = c->state_bytes;
   for (int i = 0; i < p->n_tensors; i++) p->place[i] = -1;
-  for (const vtb_cuda_group *g = c->groups; g; g = g->next) place_group(g, p);
+  for (const vtb_cuda_update_group *g = c->groups; g; g = g->next) place_group(g, p);
   for (int i = 0; i < p->n_tensors; i++) {
     if (p->place[i] >= 0 || !stays(p, i)) continue;
     p->place[i] = p->state_bytes;

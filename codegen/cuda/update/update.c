@@ -20,7 +20,7 @@ enum { THREADS = 256, ROW = 6 };
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-static int32_t *make_table(const vtb_cuda_group *g, int *n_pieces) {
+static int32_t *make_table(const vtb_cuda_update_group *g, int *n_pieces) {
   vtb_piece *pieces;
   int *first = vtb_xcalloc((size_t)g->u.tensors + 1, sizeof *first);
   *n_pieces = vtb_cut_pieces(g->inst->operands + VTB_UPDATE_LEAD, g->u.tensors, &pieces, first);
@@ -40,8 +40,8 @@ static int32_t *make_table(const vtb_cuda_group *g, int *n_pieces) {
   return rows;
 }
 
-static void use_region(vtb_cuda_kernel *k, const vtb_cuda_group *g, int kind, const char *name,
-                       int access) {
+static void use_region(vtb_cuda_kernel *k, const vtb_cuda_update_group *g, int kind,
+                       const char *name, int access) {
   vtb_cuda_ref ref = {
       .place = VTB_CUDA_STATE, .value = -1, .offset = g->begin[kind], .bytes = g->bytes};
   vtb__cuda_use_ref(k, ref, "float", name, access);
@@ -278,7 +278,7 @@ static void store_parts(phase *h) {
 }
 
 /* Regions that the phase reads or writes, as p0, p1 ... */
-static void use_regions(phase *h, const vtb_cuda_group *g) {
+static void use_regions(phase *h, const vtb_cuda_update_group *g) {
   const vtb_func *f = h->r->func;
   for (int i = 0; i < h->r->n_vectors; i++) {
     bool writes = is_last(h) && i != 1;
@@ -288,7 +288,7 @@ static void use_regions(phase *h, const vtb_cuda_group *g) {
   }
 }
 
-static void emit_phase(phase *h, const vtb_cuda_group *g, const int32_t *table, int n_pieces,
+static void emit_phase(phase *h, const vtb_cuda_update_group *g, const int32_t *table, int n_pieces,
                        int parts) {
   static const char *const columns[] = {"fours", "elements", "tensor", "from", "pieces"};
   vtb_rule_begin(h->r, h->number);
@@ -312,7 +312,7 @@ static void emit_phase(phase *h, const vtb_cuda_group *g, const int32_t *table, 
 }
 
 void vtb__cuda_update(vtb_cuda *c, const vtb_inst *inst) {
-  const vtb_cuda_group *g = vtb__cuda_group_of(c, inst);
+  const vtb_cuda_update_group *g = vtb__cuda_group_of(c, inst);
   vtb_rule r;
   int n_pieces;
   vtb_rule_open(inst, &r);
