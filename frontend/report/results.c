@@ -92,20 +92,6 @@ static rp_status status_of(const char *text) {
   return RP_PENDING;
 }
 
-/* The label, or the values. */
-static const char *label_of(rp_report *r, const rp_cell *c) {
-  const char *label = study_text_of(c->json, "label");
-  if (*label) return label;
-  vtb_strbuf s = {0};
-  for (size_t i = 0; i < r->axes.n; i++)
-    if (c->value[i] >= 0)
-      vtb_strbuf_printf(&s, "%s%s", s.n ? ", " : "", r->axes.at[i].values.at[c->value[i]]);
-  if (!s.n) vtb_strbuf_puts(&s, *c->id ? c->id : study_text_of(r->study, "model"));
-  label = vtb_arena_strdup(&r->arena, vtb_strbuf_text(&s));
-  vtb_strbuf_free(&s);
-  return label;
-}
-
 /* What the cell has for an axis; of an axis of several names, "a,b", their values as "x:y". NULL:
  * nothing. */
 static const char *setting(rp_report *r, const cJSON *settings, const char *axis) {
@@ -139,7 +125,8 @@ static void read_cell(rp_report *r, const cJSON *json) {
     const char *x = setting(r, study_member(json, "settings"), r->axes.at[i].name);
     c.value[i] = x ? value_index(&r->axes.at[i], x) : -1;
   }
-  c.label = label_of(r, &c);
+  c.label = study_text_of(json, "label");
+  if (!*c.label) c.label = *c.id ? c.id : study_text_of(r->study, "model");
   c.tokens = study_number(json, "model.tokens");
   c.chunk = chunk_of(r, &c);
   c.seeds = cJSON_GetArraySize(study_member(json, "train.seeds"));

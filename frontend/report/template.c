@@ -254,22 +254,17 @@ static const char *run_each(filler *f, const char *at, const scope *s, bool live
   return end_of(f, end ? end : block(f, at, &own, false));
 }
 
-static void use(filler *f, const char *of, size_t n, const scope *s) {
-  for (const char *at = f->text; (at = strstr(at, "{define ")) != NULL;) {
-    const char *start;
-    at += strlen("{define ");
-    if (name(&at, &start) != n || strncmp(start, of, n) != 0) continue;
-    f->joined = true;
-    block(f, close(at), s, true);
-    return;
-  }
-  vtb_bug("the template has no %.*s", (int)n, of);
-}
-
+/* Writes what is defined by the name. */
 static const char *run_use(filler *f, const char *at, const scope *s, bool live) {
-  const char *of;
+  const char *of, *start, *text = live ? f->text : "";
   size_t n = name(&at, &of);
-  if (live) use(f, of, n, s);
+  while ((text = strstr(text, "{define ")) != NULL) {
+    text += strlen("{define ");
+    if (name(&text, &start) == n && strncmp(start, of, n) == 0) break;
+  }
+  if (live && !text) vtb_bug("the template has no %.*s", (int)n, of);
+  f->joined = true;
+  if (live) block(f, close(text), s, true);
   f->joined = true;
   return close(at);
 }

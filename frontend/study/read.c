@@ -198,10 +198,13 @@ static vtb_status read_vary(reader *r, struct fy_node *node) {
 
 /* ---- options of steps ------------------------------------------------------------------------ */
 
-static vtb_status unknown_option(reader *r, struct fy_node *key, const char *name, int steps) {
+/* Of a name that is no option of these steps and none of `more`. */
+static vtb_status unknown(reader *r, struct fy_node *key, const char *name, int steps,
+                          const char *const *more, int n_more) {
   VTB_VEC(const char *) names = {0};
   size_t n;
   const study_option *table = study_option_table(&n);
+  for (int i = 0; i < n_more; i++) vtb_vec_push(&names, more[i]);
   for (size_t i = 0; i < n; i++)
     if (table[i].steps & steps) vtb_vec_push(&names, table[i].word + 2);
   const char *near = vtb_suggest(name, names.at, names.n);
@@ -217,7 +220,7 @@ static vtb_status unknown_option(reader *r, struct fy_node *key, const char *nam
 static vtb_status read_option(reader *r, struct fy_node *key, const char *name,
                               struct fy_node *node, int steps, study_texts *words) {
   const study_option *o = study_option_find(name);
-  if (!o || !(o->steps & steps)) return unknown_option(r, key, name, steps);
+  if (!o || !(o->steps & steps)) return unknown(r, key, name, steps, NULL, 0);
   char *value = study_yaml_scalar(node);
   bool flag = o->kind == STUDY_VALUE_FLAG, on = vtb_streq(value, "true");
   vtb_status status = VTB_OK;
@@ -298,7 +301,7 @@ static vtb_status read_words(reader *r, struct fy_node *node) {
       i += !flag && !eq;
     } else {
       status = o ? wrong(r, "a value behind each option")
-                 : unknown_option(r, r->key, word + strspn(word, "-"), STUDY_EVERYWHERE);
+                 : unknown(r, r->key, word + strspn(word, "-"), STUDY_EVERYWHERE, NULL, 0);
     }
   }
   study_texts_free(&list);
@@ -319,13 +322,6 @@ static vtb_status read_arrangement(reader *r, struct fy_node *node) {
   vtb_free(text);
   return known ? VTB_OK
                : wrong(r, "grid, pairwise or one-at-a-time; `sample: N` draws so many cells");
-}
-
-static vtb_status read_design(reader *r, struct fy_node *node, study_arrangement a) {
-  bool on;
-  vtb_status status = read_bool(r, node, &on);
-  if (status == VTB_OK && on) r->s->arrangement = a;
-  return status;
 }
 
 /* A recipe's name, or options of train. */
@@ -382,33 +378,6 @@ static vtb_status read_common(reader *r, struct fy_node *node) {
 
 enum { MOST_SEED = 0x7fffffff, MOST_ROUNDS = 1000, MOST_SEEDS = 1000, MOST_PROCESSES = 1024 };
 
-static vtb_status read_title(reader *r, struct fy_node *n) { return read_text(r, n, &r->s->title); }
-static vtb_status read_model(reader *r, struct fy_node *n) { return read_text(r, n, &r->s->model); }
-static vtb_status read_data(reader *r, struct fy_node *n) { return read_text(r, n, &r->s->data); }
-static vtb_status read_seed(reader *r, struct fy_node *n) {
-  return read_count(r, n, 0, MOST_SEED, &r->s->seed);
-}
-static vtb_status read_seeds(reader *r, struct fy_node *n) {
-  return read_count(r, n, 1, MOST_SEEDS, &r->s->seeds);
-}
-static vtb_status read_rounds(reader *r, struct fy_node *n) {
-  return read_count(r, n, 1, MOST_ROUNDS, &r->s->rounds);
-}
-static vtb_status read_seconds(reader *r, struct fy_node *n) {
-  return read_number(r, n, 0, 1e6, false, &r->s->seconds);
-}
-static vtb_status read_jobs(reader *r, struct fy_node *n) {
-  return read_count(r, n, 1, MOST_PROCESSES, &r->s->jobs);
-}
-static vtb_status read_threads(reader *r, struct fy_node *n) {
-  return read_count(r, n, 0, MOST_PROCESSES, &r->s->threads);
-}
-static vtb_status read_pairwise(reader *r, struct fy_node *n) {
-  return read_design(r, n, STUDY_PAIRWISE);
-}
-static vtb_status read_one(reader *r, struct fy_node *n) {
-  return read_design(r, n, STUDY_ONE_AT_A_TIME);
-}
 static vtb_status read_bench_train(reader *r, struct fy_node *n) {
   vtb_status status = read_bool(r, n, &r->s->bench_train);
   r->s->bench |= r->s->bench_train;
@@ -418,46 +387,68 @@ static vtb_status read_overrides(reader *r, struct fy_node *n) {
   return n && fy_node_is_mapping(n) ? read_mapping(r, n, true) : wrong(r, "lines `option: value`");
 }
 
+/* A key is read by a function, or is a field of the study; of an arrangement `least`. */
+typedef enum key_kind { BY_FUNCTION, A_TEXT, A_COUNT, A_NUMBER, AN_ARRANGEMENT } key_kind;
 static const struct key {
   const char *name;
+  key_kind kind;
   vtb_status (*read)(reader *r, struct fy_node *node);
-} keys[] = {{"title", read_title},
-            {"model", read_model},
-            {"vary", read_vary},
-            {"where", read_where},
-            {"arrangement", read_arrangement},
-            {"pairwise", read_pairwise},
-            {"one-at-a-time", read_one},
-            {"sample", read_sample},
-            {"seed", read_seed},
-            {"D", read_defines},
-            {"options", read_common},
-            {"bench", read_bench},
-            {"bench-train", read_bench_train},
-            {"rounds", read_rounds},
-            {"seconds", read_seconds},
-            {"train", read_train},
-            {"data", read_data},
-            {"seeds", read_seeds},
-            {"jobs", read_jobs},
-            {"threads", read_threads},
-            {"overrides", read_overrides}};
+  size_t field;
+  int64_t least, most;
+} keys[] = {
+#define BY(name, read)                                                                             \
+  { name, BY_FUNCTION, read, 0, 0, 0 }
+#define FIELD(kind, member, least, most)                                                           \
+  { #member, kind, NULL, offsetof(study, member), least, most }
+    FIELD(A_TEXT, title, 0, 0),
+    FIELD(A_TEXT, model, 0, 0),
+    BY("vary", read_vary),
+    BY("where", read_where),
+    BY("arrangement", read_arrangement),
+    {"pairwise", AN_ARRANGEMENT, NULL, 0, STUDY_PAIRWISE, 0},
+    {"one-at-a-time", AN_ARRANGEMENT, NULL, 0, STUDY_ONE_AT_A_TIME, 0},
+    BY("sample", read_sample),
+    FIELD(A_COUNT, seed, 0, MOST_SEED),
+    BY("D", read_defines),
+    BY("options", read_common),
+    BY("bench", read_bench),
+    BY("bench-train", read_bench_train),
+    FIELD(A_COUNT, rounds, 1, MOST_ROUNDS),
+    FIELD(A_NUMBER, seconds, 0, 1000000),
+    BY("train", read_train),
+    FIELD(A_TEXT, data, 0, 0),
+    FIELD(A_COUNT, seeds, 1, MOST_SEEDS),
+    FIELD(A_COUNT, jobs, 1, MOST_PROCESSES),
+    FIELD(A_COUNT, threads, 0, MOST_PROCESSES),
+    BY("overrides", read_overrides),
+#undef BY
+#undef FIELD
+};
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
+static vtb_status read_key(reader *r, const struct key *k, struct fy_node *node) {
+  void *field = (char *)r->s + k->field;
+  bool on = false;
+  switch (k->kind) {
+  case A_TEXT:
+    return read_text(r, node, field);
+  case A_COUNT:
+    return read_count(r, node, k->least, k->most, field);
+  case A_NUMBER:
+    return read_number(r, node, (double)k->least, (double)k->most, false, field);
+  case AN_ARRANGEMENT:
+    VTB_TRY(read_bool(r, node, &on));
+    if (on) r->s->arrangement = (study_arrangement)k->least;
+    return VTB_OK;
+  default:
+    return k->read(r, node);
+  }
+}
+
 static vtb_status unknown_key(reader *r, const char *name) {
-  VTB_VEC(const char *) names = {0};
-  size_t n;
-  const study_option *table = study_option_table(&n);
-  for (int i = 0; i < N_KEYS - 1; i++) vtb_vec_push(&names, keys[i].name);
-  for (size_t i = 0; i < n; i++) vtb_vec_push(&names, table[i].word + 2);
-  const char *near = vtb_suggest(name, names.at, names.n);
-  char *text =
-      vtb_need(vtb_strprintf("unknown option '%s'%s%s%s", name, near ? "; did you mean '" : "",
-                             near ? near : "", near ? "'?" : ""));
-  vtb_status status = fail_at(r, r->key, text);
-  vtb_free(text);
-  vtb_vec_free(&names);
-  return status;
+  const char *names[N_KEYS];
+  for (int i = 0; i < N_KEYS - 1; i++) names[i] = keys[i].name;
+  return unknown(r, r->key, name, ~0, names, N_KEYS - 1);
 }
 
 static vtb_status read_pair(reader *r, struct fy_node_pair *pair, bool inner) {
@@ -472,7 +463,7 @@ static vtb_status read_pair(reader *r, struct fy_node_pair *pair, bool inner) {
   const study_option *o = found ? NULL : study_option_find(name);
   vtb_status status = VTB_OK;
   if (found)
-    status = found->read(r, value);
+    status = read_key(r, found, value);
   else if (o && strcmp(o->word, "--recipe") != 0)
     status = read_option(r, r->key, name, value, STUDY_EVERYWHERE, &r->s->options);
   else

@@ -37,14 +37,6 @@ static const column columns[] = {
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
-static const cJSON *member_of(const cJSON *cell, const char *path) {
-  const char *dot = strchr(path, '.');
-  char part[32];
-  if (!dot) return study_member(cell, path);
-  snprintf(part, sizeof part, "%.*s", (int)(dot - path), path);
-  return study_member(study_member(cell, part), dot + 1);
-}
-
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Square images are one number, as timm has them. */
@@ -56,7 +48,7 @@ static const char *size_of(doc *d, const char *size) {
 }
 
 static const char *text_of(doc *d, const cJSON *cell, const column *c) {
-  const cJSON *v = member_of(cell, c->member);
+  const cJSON *v = study_member(cell, c->member);
   if (cJSON_IsString(v))
     return strcmp(c->member, "img_size") == 0 ? size_of(d, v->valuestring) : v->valuestring;
   if (cJSON_IsNumber(v))
@@ -97,7 +89,7 @@ static int make_columns(doc *d, const cJSON *settings, bool training, doc_column
 void bench_csv_put(cJSON *const *cells, size_t n, vtb_strbuf *out) {
   bool training = false; /* of all cells; one that failed does not say */
   for (size_t i = 0; i < n; i++) training |= is_training(cells[i]);
-  const cJSON *first = n ? member_of(cells[0], "settings") : NULL, *setting;
+  const cJSON *first = n ? study_member(cells[0], "settings") : NULL, *setting;
   size_t most = COLUMNS + (size_t)cJSON_GetArraySize(first);
   doc *d = doc_new(NULL);
   doc_column *made = VTB_NEW_ARRAY(&d->arena, doc_column, most);
@@ -107,7 +99,7 @@ void bench_csv_put(cJSON *const *cells, size_t n, vtb_strbuf *out) {
     doc_value *values = VTB_NEW_ARRAY(&d->arena, doc_value, most + 1);
     int k = 0;
     for (; k < COLUMNS; k++) values[k] = V(text_of(d, cells[i], &columns[k]));
-    cJSON_ArrayForEach(setting, member_of(cells[i], "settings")) {
+    cJSON_ArrayForEach(setting, study_member(cells[i], "settings")) {
       if (k < width && is_extra(setting)) values[k++] = V((const char *)setting->valuestring);
     }
     while (k < width) values[k++] = V("");
