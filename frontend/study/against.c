@@ -1,5 +1,6 @@
 #include "frontend/study/against.h"
 
+#include "frontend/document/document.h"
 #include "frontend/study/scores.h"
 
 #include <math.h>
@@ -22,11 +23,8 @@ static bool has_numbers(const cJSON *cell) {
 static void add_pair(cJSON *to, const char *name, double was, double is, double difference,
                      bool significant) {
   if (!isfinite(was) || !isfinite(is)) return;
-  cJSON *pair = cJSON_AddObjectToObject(to, name);
-  cJSON_AddNumberToObject(pair, "old", was);
-  cJSON_AddNumberToObject(pair, "new", is);
-  cJSON_AddNumberToObject(pair, "difference", difference);
-  cJSON_AddBoolToObject(pair, "significant", significant);
+  doc_put(to, F(name, doc_object(F("old", was), F("new", is), F("difference", difference),
+                                 F("significant", significant))));
 }
 
 static double number_in(const cJSON *cell, const char *part, const char *name) {
@@ -35,10 +33,8 @@ static double number_in(const cJSON *cell, const char *part, const char *name) {
 
 /* Accuracies by difference; speeds and sizes by the part by which they changed. */
 static cJSON *compare(const cJSON *was, const cJSON *is, double margin) {
-  cJSON *out = cJSON_CreateObject();
+  cJSON *out = doc_object(F("id", study_text_of(is, "id")), F("label", study_text_of(is, "label")));
   double a = study_score_of(was).mean, b = study_score_of(is).mean;
-  cJSON_AddStringToObject(out, "id", study_text_of(is, "id"));
-  cJSON_AddStringToObject(out, "label", study_text_of(is, "label"));
   add_pair(out, "score", a, b, b - a, study_cells_differ_in_score(was, is));
   a = number_in(was, "bench", "samples_per_sec"), b = number_in(is, "bench", "samples_per_sec");
   add_pair(out, "samples_per_sec", a, b, b / a - 1, study_cells_differ_in_speed(was, is, margin));
@@ -47,11 +43,8 @@ static cJSON *compare(const cJSON *was, const cJSON *is, double margin) {
   a = number_in(was, "model", "param_count"), b = number_in(is, "model", "param_count");
   add_pair(out, "param_count", a, b, b / a - 1, a != b);
   const char *before = study_text_of(was, "status"), *now = study_text_of(is, "status");
-  if (strcmp(before, now) != 0) {
-    cJSON *pair = cJSON_AddObjectToObject(out, "status");
-    cJSON_AddStringToObject(pair, "old", before);
-    cJSON_AddStringToObject(pair, "new", now);
-  }
+  if (strcmp(before, now) != 0)
+    doc_put(out, F("status", doc_object(F("old", before), F("new", now))));
   return out;
 }
 
@@ -71,11 +64,9 @@ cJSON *study_against(const cJSON *results, const cJSON *old, const char *name) {
   /* the two were not measured in turns: each may be off by its own margin */
   double margin = study_margin_of(study_member(results, "cells"), "bench.rounds") +
                   study_margin_of(study_member(old, "cells"), "bench.rounds");
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "report", name);
-  cJSON_AddStringToObject(out, "vertebra", study_text_of(old, "vertebra"));
-  cJSON_AddStringToObject(out, "ended", study_text_of(old, "ended"));
-  cJSON_AddBoolToObject(out, "same_machine", cJSON_Compare(machine, before, true));
+  cJSON *out = doc_object(F("report", name), F("vertebra", study_text_of(old, "vertebra")),
+                          F("ended", study_text_of(old, "ended")),
+                          F("same_machine", (bool)cJSON_Compare(machine, before, true)));
   cJSON *cells = cJSON_AddArrayToObject(out, "cells");
   cJSON_ArrayForEach(cell, study_member(results, "cells")) {
     const cJSON *was = same_cell(cell, old);

@@ -1,5 +1,6 @@
 #include "frontend/study/cell_results.h"
 
+#include "frontend/document/document.h"
 #include "frontend/study/curve.h"
 #include "frontend/study/peak.h"
 #include "frontend/study/rounds.h"
@@ -7,10 +8,6 @@
 
 #include <math.h>
 #include <string.h>
-
-void study_copy_number(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
-  study_add_number(to, name, study_number(from, its_name));
-}
 
 /* The record of a step, or NULL. */
 static const study_record *record_of(const study_work *w, int cell, int step, int n) {
@@ -54,8 +51,7 @@ static void add_failure(cJSON *to, const study_task *t) {
   if (t->step == STUDY_TRAIN || t->step == STUDY_EVAL)
     vtb_strbuf_printf(&text, " of seed %d", t->n);
   vtb_strbuf_printf(&text, "%s%s", refused ? "" : ": ", why);
-  cJSON_AddStringToObject(to, "status", refused ? "impossible" : "failed");
-  cJSON_AddStringToObject(to, "message", text.at);
+  doc_put(to, F("status", refused ? "impossible" : "failed"), F("message", text.at));
   vtb_strbuf_free(&text);
   vtb_free(why);
 }
@@ -67,28 +63,22 @@ static void add_status(cJSON *to, const study_work *w, int cell) {
     add_failure(to, failed);
     return;
   }
-  cJSON_AddStringToObject(to, "status",
-                          excluded            ? "excluded"
-                          : all_done(w, cell) ? "done"
-                                              : "pending");
-  cJSON_AddStringToObject(to, "message", excluded ? excluded : "");
+  doc_put(to,
+          F("status", excluded            ? "excluded"
+                      : all_done(w, cell) ? "done"
+                                          : "pending"),
+          F("message", excluded ? excluded : ""));
 }
 
 static cJSON *command_json(const study_task *t) {
   const study_record *r = &t->record;
-  cJSON *out = cJSON_CreateObject();
   vtb_strbuf words = {0};
   for (size_t i = 0; i < r->command.n; i++) vtb_strbuf_word(&words, r->command.at[i]);
   char *why = study_record_message(r);
-  cJSON_AddStringToObject(out, "step", study_task_name(t));
-  cJSON_AddNumberToObject(out, "n", t->n);
-  cJSON_AddStringToObject(out, "command", vtb_strbuf_text(&words));
-  if (r->signal)
-    cJSON_AddNumberToObject(out, "signal", r->signal);
-  else
-    cJSON_AddNumberToObject(out, "status", r->status);
-  cJSON_AddNumberToObject(out, "seconds", r->seconds);
-  cJSON_AddStringToObject(out, "message", why);
+  cJSON *out =
+      doc_object(F("step", study_task_name(t)), F("n", t->n), F("command", vtb_strbuf_text(&words)),
+                 F(r->signal ? "signal" : "status", r->signal ? r->signal : r->status),
+                 F("seconds", r->seconds), F("message", why));
   vtb_strbuf_free(&words);
   vtb_free(why);
   return out;
@@ -113,14 +103,13 @@ static void copy(cJSON *to, const char *name, const cJSON *from, const char *its
 }
 
 static void add_check(cJSON *to, const cJSON *d) {
-  cJSON *model = cJSON_AddObjectToObject(to, "model");
-  const cJSON *train = study_member(d, "train");
-  study_copy_number(model, "param_count", d, "parameters");
   static const char *const same[] = {"gmacs", "flops", "tokens", "img_size", "workspace_bytes"};
+  cJSON *model = doc_object(K("param_count", study_number(d, "parameters")));
   for (size_t i = 0; i < sizeof same / sizeof *same; i++) copy(model, same[i], d, same[i]);
-  study_copy_number(model, "train_workspace_bytes", train, "workspace_bytes");
-  study_copy_number(model, "train_predicted_ms", train, "predicted_ms");
-  study_copy_number(model, "predicted_ms", d, "predicted_ms");
+  doc_put(model, K("train_workspace_bytes", study_number(d, "train.workspace_bytes")),
+          K("train_predicted_ms", study_number(d, "train.predicted_ms")),
+          K("predicted_ms", study_number(d, "predicted_ms")));
+  doc_put(to, F("model", model));
   cJSON *compiler = cJSON_AddObjectToObject(to, "compiler");
   copy(compiler, "launches", d, "launches");
   copy(compiler, "bytes", d, "bytes");
@@ -175,16 +164,15 @@ static void add_bench(cJSON *to, const study_work *w, int cell) {
       best = r->document;
   }
   if (t.best.n) {
+    double ms = study_least(t.best.at, t.best.n), batch = study_number(best, "batch");
+    int64_t more = (int64_t)t.best.n - w->study->rounds;
     cJSON *out = cJSON_AddObjectToObject(to, "bench");
     copy(out, "timed", best, "timed");
     copy(out, "batch", best, "batch");
-    if (w->study->threads) cJSON_AddNumberToObject(out, "threads", (double)w->study->threads);
-    if (!w->study->threads) copy(out, "threads", best, "threads");
+    copy(out, "threads", best, "threads");
+    if (w->study->threads) doc_put(out, F("threads", w->study->threads));
     study_times_put(&t, out);
-    study_add_number(out, "samples_per_sec",
-                     1e3 * study_number(out, "batch") / study_number(out, "best_ms"));
-    int64_t more = (int64_t)t.best.n - w->study->rounds;
-    cJSON_AddNumberToObject(out, "repeated", more > 0 ? (double)more : 0);
+    doc_put(out, K("samples_per_sec", 1e3 * batch / ms), F("repeated", more > 0 ? more : 0));
   }
   study_times_free(&t);
 }
@@ -209,7 +197,6 @@ typedef struct training {
 static void add_seed(training *t, const study_work *w, int cell, int n, const study_record *r) {
   const study_record *eval = record_of(w, cell, STUDY_EVAL, n);
   study_curve c;
-  cJSON *seed = cJSON_CreateObject();
   char *folder = study_run_folder(&w->cells->at[cell], n, w->folder);
   study_curve_read(folder, &c);
   snprintf(t->score, sizeof t->score, "%s", c.score);
@@ -222,31 +209,24 @@ static void add_seed(training *t, const study_work *w, int cell, int n, const st
   KEEP(&t->step, 1e3 * study_number(r->document, "seconds") / study_number(r->document, "updates"));
   t->peak = fmax(t->peak, (double)r->peak_bytes);
   t->images = fmax(t->images, study_number(test, "images"));
-  cJSON_AddNumberToObject(seed, "seed", n);
-  study_add_number(seed, "val", c.best);
-  study_copy_number(seed, "test", test, c.score);
-  study_copy_number(seed, "seconds", r->document, "seconds");
-  cJSON_AddItemToObject(seed, "curve", c.points);
+  doc_item(t->seeds, F("seed", n), K("val", c.best), K("test", study_number(test, c.score)),
+           K("seconds", study_number(r->document, "seconds")), F("curve", c.points));
   c.points = NULL;
-  cJSON_AddItemToArray(t->seeds, seed);
   study_curve_free(&c);
   vtb_free(folder);
 }
 
-static void add_training(cJSON *to, const training *t) {
-  cJSON *out = cJSON_AddObjectToObject(to, "train");
-  cJSON_AddStringToObject(out, "score", t->score);
-  cJSON_AddStringToObject(out, "better", t->lower ? "lower" : "higher");
-  study_add_number(out, "mean", study_mean(t->test.at, t->test.n));
-  study_add_number(out, "spread", study_deviation(t->test.at, t->test.n));
-  study_add_number(out, "val_mean", study_mean(t->val.at, t->val.n));
-  study_add_number(out, "val_spread", study_deviation(t->val.at, t->val.n));
-  study_add_number(out, "top5", study_mean(t->top5.at, t->top5.n));
-  study_add_number(out, "images", t->images > 0 ? t->images : (double)NAN);
-  study_add_number(out, "samples_per_sec", study_mean(t->rate.at, t->rate.n));
-  study_add_number(out, "step_time", study_mean(t->step.at, t->step.n));
-  study_add_number(out, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
-  cJSON_AddItemToObject(out, "seeds", t->seeds);
+static cJSON *training_json(const training *t) {
+  return doc_object(F("score", t->score), F("better", t->lower ? "lower" : "higher"),
+                    K("mean", study_mean(t->test.at, t->test.n)),
+                    K("spread", study_deviation(t->test.at, t->test.n)),
+                    K("val_mean", study_mean(t->val.at, t->val.n)),
+                    K("val_spread", study_deviation(t->val.at, t->val.n)),
+                    K("top5", study_mean(t->top5.at, t->top5.n)),
+                    K("images", t->images > 0 ? t->images : (double)NAN),
+                    K("samples_per_sec", study_mean(t->rate.at, t->rate.n)),
+                    K("step_time", study_mean(t->step.at, t->step.n)),
+                    K("peak_bytes", t->peak > 0 ? t->peak : (double)NAN), F("seeds", t->seeds));
 }
 
 static void add_train(cJSON *to, const study_work *w, int cell) {
@@ -256,7 +236,7 @@ static void add_train(cJSON *to, const study_work *w, int cell) {
     if (r && study_record_ok(r)) add_seed(&t, w, cell, n, r);
   }
   if (cJSON_GetArraySize(t.seeds))
-    add_training(to, &t);
+    doc_put(to, F("train", training_json(&t)));
   else
     cJSON_Delete(t.seeds);
   vtb_vec_free(&t.test);
@@ -272,13 +252,11 @@ cJSON *study_cell_results(const study_work *w, int cell, cJSON *pictures) {
   const study_cell *c = &w->cells->at[cell];
   const study_record *check = record_of(w, cell, STUDY_CHECK, 0);
   study_settings settings = {0};
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "id", c->id);
-  cJSON_AddStringToObject(out, "label", c->label);
+  cJSON *out = doc_object(F("id", c->id), F("label", c->label));
   cJSON *set = cJSON_AddObjectToObject(out, "settings");
   study_cell_settings(w->study, c, &settings);
   for (size_t i = 0; i < settings.n; i++)
-    cJSON_AddStringToObject(set, settings.at[i].name, settings.at[i].value);
+    doc_put(set, F(settings.at[i].name, settings.at[i].value));
   study_settings_free(&settings);
   add_status(out, w, cell);
   add_commands(out, w, cell);

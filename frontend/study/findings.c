@@ -1,5 +1,6 @@
 /* What the numbers of a study say: which cell is best and which cannot be told from it, by accuracy
  * and by speed, and what each axis does on its own. */
+#include "frontend/document/document.h"
 #include "frontend/study/results.h"
 #include "frontend/study/scores.h"
 
@@ -85,13 +86,8 @@ static cJSON *effect_of_value(const cJSON *cells, const char *axis, const char *
     n++;
   }
   if (!n) return NULL;
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "value", value);
-  cJSON_AddNumberToObject(out, "cells", n);
-  cJSON_AddNumberToObject(out, "mean", sum / n);
-  cJSON_AddNumberToObject(out, "low", low);
-  cJSON_AddNumberToObject(out, "high", high);
-  return out;
+  return doc_object(F("value", value), F("cells", n), F("mean", sum / n), F("low", low),
+                    F("high", high));
 }
 
 /* The mean over all other axes, a value; nothing where no value has a cell. */
@@ -105,15 +101,10 @@ static void add_effect(cJSON *effects, const cJSON *axis, const cJSON *cells, co
                                        : NULL;
     if (one) cJSON_AddItemToArray(list, one);
   }
-  if (!cJSON_GetArraySize(list)) {
+  if (cJSON_GetArraySize(list))
+    doc_item(effects, F("axis", study_text_of(axis, "name")), F("of", of), F("values", list));
+  else
     cJSON_Delete(list);
-    return;
-  }
-  cJSON *effect = cJSON_CreateObject();
-  cJSON_AddStringToObject(effect, "axis", study_text_of(axis, "name"));
-  cJSON_AddStringToObject(effect, "of", of);
-  cJSON_AddItemToObject(effect, "values", list);
-  cJSON_AddItemToArray(effects, effect);
 }
 
 void study_findings(cJSON *results) {

@@ -1,5 +1,6 @@
 #include "frontend/study/record.h"
 
+#include "frontend/document/document.h"
 #include "runtime/base/utf8.h"
 
 #include <math.h>
@@ -85,34 +86,24 @@ vtb_status study_record_read(const char *path, study_record *out, bool *found, v
 /* ---- writing --------------------------------------------------------------------------------- */
 
 /* Strings of JSON are UTF-8; bytes that are none are shown as \x1b. */
-static void add_text(cJSON *j, const char *name, const char *text) {
+static cJSON *text_json(const char *text) {
   vtb_strbuf visible = {0};
   if (text) vtb_lines_visible(&visible, text);
-  cJSON_AddStringToObject(j, name, vtb_strbuf_text(&visible));
+  cJSON *out = cJSON_CreateString(vtb_strbuf_text(&visible));
   vtb_strbuf_free(&visible);
+  return out;
 }
 
 static cJSON *to_json(const study_record *r) {
-  cJSON *j = cJSON_CreateObject();
-  cJSON_AddStringToObject(j, "step", r->step);
-  cJSON_AddNumberToObject(j, "n", r->n);
-  cJSON *words = cJSON_AddArrayToObject(j, "command");
-  for (size_t i = 0; i < r->command.n; i++)
-    cJSON_AddItemToArray(words, cJSON_CreateString(r->command.at[i]));
-  add_text(j, "key", r->key);
-  if (r->signal)
-    cJSON_AddNumberToObject(j, "signal", r->signal);
-  else
-    cJSON_AddNumberToObject(j, "status", r->status);
-  cJSON_AddNumberToObject(j, "seconds", r->seconds);
-  cJSON_AddNumberToObject(j, "cpu_seconds", r->cpu_seconds);
-  if (r->others >= 0) cJSON_AddNumberToObject(j, "others", r->others);
-  cJSON_AddNumberToObject(j, "peak_bytes", (double)r->peak_bytes);
-  add_text(j, "host", r->host);
-  add_text(j, "began", r->began);
-  add_text(j, "messages", r->messages);
-  if (r->document) cJSON_AddItemToObject(j, "document", cJSON_Duplicate(r->document, true));
-  return j;
+  cJSON *words = cJSON_CreateArray();
+  for (size_t i = 0; i < r->command.n; i++) doc_append(words, cJSON_CreateString(r->command.at[i]));
+  return doc_object(
+      F("step", r->step), F("n", r->n), F("command", words), F("key", text_json(r->key)),
+      F(r->signal ? "signal" : "status", r->signal ? r->signal : r->status),
+      F("seconds", r->seconds), F("cpu_seconds", r->cpu_seconds),
+      K("others", r->others >= 0 ? r->others : (double)NAN), F("peak_bytes", r->peak_bytes),
+      F("host", text_json(r->host)), F("began", text_json(r->began)),
+      F("messages", text_json(r->messages)), K("document", cJSON_Duplicate(r->document, true)));
 }
 
 vtb_status study_record_write(const char *path, const study_record *r, vtb_error *err) {

@@ -1,48 +1,42 @@
 #include "frontend/study/results.h"
 
+#include "frontend/document/document.h"
 #include "frontend/study/cell_results.h"
 #include "frontend/study/worker.h"
 
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
 enum { MOST_BYTES = 1 << 30 };
 
-static void add_texts(cJSON *to, const char *name, const study_texts *texts) {
-  cJSON *list = cJSON_AddArrayToObject(to, name);
-  for (size_t i = 0; i < texts->n; i++)
-    cJSON_AddItemToArray(list, cJSON_CreateString(texts->at[i]));
+static cJSON *texts_json(const study_texts *texts) {
+  cJSON *list = cJSON_CreateArray();
+  for (size_t i = 0; i < texts->n; i++) doc_append(list, cJSON_CreateString(texts->at[i]));
+  return list;
 }
 
-static void add_axes(cJSON *to, const study *s) {
+static cJSON *axes_json(const study *s) {
   static const char *const kinds[] = {"hyperparameter", "option", "model"};
-  cJSON *list = cJSON_AddArrayToObject(to, "axes");
+  cJSON *list = cJSON_CreateArray();
   for (size_t i = 0; i < s->axes.n; i++) {
     const study_axis *a = &s->axes.at[i];
-    cJSON *axis = cJSON_CreateObject();
-    cJSON_AddStringToObject(axis, "name", a->name);
-    cJSON_AddStringToObject(axis, "kind", kinds[a->kind]);
-    add_texts(axis, "values", &a->values);
-    add_texts(axis, "labels", &a->labels);
-    cJSON_AddItemToArray(list, axis);
+    doc_item(list, F("name", a->name), F("kind", kinds[a->kind]),
+             F("values", texts_json(&a->values)), F("labels", texts_json(&a->labels)));
   }
+  return list;
 }
 
 static cJSON *study_json(const study *s) {
   static const char *const arrangements[] = {"grid", "pairwise", "one_at_a_time", "sample"};
-  cJSON *out = cJSON_CreateObject();
   vtb_strbuf text = {0};
-  cJSON_AddStringToObject(out, "title", s->title ? s->title : "");
-  cJSON_AddStringToObject(out, "model", s->model ? s->model : "");
-  cJSON_AddStringToObject(out, "arrangement", arrangements[s->arrangement]);
-  add_axes(out, s);
-  add_texts(out, "where", &s->where);
-  if (s->recipe) cJSON_AddStringToObject(out, "recipe", s->recipe);
-  if (s->data) cJSON_AddStringToObject(out, "data", s->data);
-  cJSON_AddNumberToObject(out, "seeds", (double)s->seeds);
-  if (s->bench) cJSON_AddNumberToObject(out, "rounds", (double)s->rounds);
   study_text(s, &text);
-  cJSON_AddStringToObject(out, "text", vtb_strbuf_text(&text));
+  cJSON *out =
+      doc_object(F("title", s->title ? s->title : ""), F("model", s->model ? s->model : ""),
+                 F("arrangement", arrangements[s->arrangement]), F("axes", axes_json(s)),
+                 F("where", texts_json(&s->where)), K("recipe", s->recipe), K("data", s->data),
+                 F("seeds", s->seeds), K("rounds", s->bench ? (double)s->rounds : (double)NAN),
+                 F("text", vtb_strbuf_text(&text)));
   vtb_strbuf_free(&text);
   return out;
 }
@@ -64,15 +58,11 @@ static void processor_name(char *out, size_t size) {
 
 static cJSON *machine_json(const study *s) {
   char host[256] = "", processor[256];
-  cJSON *out = cJSON_CreateObject();
   int cores = study_machine_cores();
   gethostname(host, sizeof host - 1);
   processor_name(processor, sizeof processor);
-  cJSON_AddStringToObject(out, "host", host);
-  cJSON_AddStringToObject(out, "processor", processor);
-  cJSON_AddNumberToObject(out, "cores", cores);
-  cJSON_AddNumberToObject(out, "threads", s->threads ? (double)s->threads : cores);
-  return out;
+  return doc_object(F("host", host), F("processor", processor), F("cores", cores),
+                    F("threads", s->threads ? s->threads : cores));
 }
 
 /* From when to when the steps ran that are known. */
@@ -84,42 +74,35 @@ static void add_times(cJSON *to, const study_work *w) {
     if (!first || strcmp(t->record.began, first) < 0) first = t->record.began;
     if (!last || strcmp(t->record.began, last) > 0) last = t->record.began;
   }
-  cJSON_AddStringToObject(to, "began", first ? first : "");
-  cJSON_AddStringToObject(to, "ended", last ? last : "");
+  doc_put(to, F("began", first ? first : ""), F("ended", last ? last : ""));
 }
 
+/* NULL if none was measured. */
 static cJSON *peaks_json(const study_work *w) {
-  cJSON *list = cJSON_CreateArray();
+  cJSON *list = NULL;
   for (size_t i = 0; i < w->tasks.n; i++) {
     const study_task *t = &w->tasks.at[i];
+    const cJSON *d = t->record.document;
+    double others = t->record.others;
     if (t->step != STUDY_PEAK || !t->known || !study_record_ok(&t->record)) continue;
-    cJSON *peak = cJSON_CreateObject();
-    cJSON_AddNumberToObject(peak, "round", t->n);
-    study_copy_number(peak, "product_gflops", t->record.document, "product_gflops");
-    study_copy_number(peak, "copy_gbytes", t->record.document, "copy_gbytes");
-    if (t->record.others >= 0) cJSON_AddNumberToObject(peak, "others", t->record.others);
-    cJSON_AddItemToArray(list, peak);
+    if (!list) list = cJSON_CreateArray();
+    doc_item(list, F("round", t->n), K("product_gflops", study_number(d, "product_gflops")),
+             K("copy_gbytes", study_number(d, "copy_gbytes")),
+             K("others", others >= 0 ? others : (double)NAN));
   }
   return list;
 }
 
 cJSON *study_results(const study_work *w) {
-  cJSON *out = cJSON_CreateObject();
-  cJSON_AddStringToObject(out, "vertebra", VTB_VERSION);
-  cJSON_AddItemToObject(out, "study", study_json(w->study));
-  cJSON_AddItemToObject(out, "machine", machine_json(w->study));
+  cJSON *out = doc_object(F("vertebra", VTB_VERSION), F("study", study_json(w->study)),
+                          F("machine", machine_json(w->study)));
   add_times(out, w);
-  cJSON *peaks = peaks_json(w), *cells = NULL;
-  if (cJSON_GetArraySize(peaks))
-    cJSON_AddItemToObject(out, "peaks", peaks);
-  else
-    cJSON_Delete(peaks);
-  cJSON *pictures = cJSON_CreateArray();
-  cells = cJSON_AddArrayToObject(out, "cells");
+  doc_put(out, K("peaks", peaks_json(w)));
+  cJSON *pictures = cJSON_CreateArray(), *cells = cJSON_AddArrayToObject(out, "cells");
   for (size_t i = 0; i < w->cells->n; i++)
-    cJSON_AddItemToArray(cells, study_cell_results(w, (int)i, pictures));
+    doc_append(cells, study_cell_results(w, (int)i, pictures));
   if (cJSON_GetArraySize(pictures))
-    cJSON_AddItemToObject(out, "pictures", pictures);
+    doc_put(out, F("pictures", pictures));
   else
     cJSON_Delete(pictures);
   study_findings(out);

@@ -1,6 +1,7 @@
 /* See rounds.h. */
 #include "frontend/study/rounds.h"
 
+#include "frontend/document/document.h"
 #include "frontend/study/statistics.h"
 
 #include <math.h>
@@ -20,7 +21,6 @@ void study_times_free(study_times *t) {
 
 bool study_times_add(study_times *t, const cJSON *document, double percent, double peak_bytes,
                      double others) {
-  cJSON *round = cJSON_CreateObject();
   double best = study_number(document, "best_ms"), median = study_number(document, "median_ms");
   double own = study_number(document, "peak_bytes");
   bool is_best = !t->best.n || best < study_least(t->best.at, t->best.n);
@@ -29,10 +29,7 @@ bool study_times_add(study_times *t, const cJSON *document, double percent, doub
   t->percent = fmax(t->percent, percent);
   t->peak = fmax(t->peak, isfinite(own) ? own : peak_bytes);
   t->others = fmax(t->others, others);
-  study_add_number(round, "best_ms", best);
-  study_add_number(round, "median_ms", median);
-  study_add_number(round, "others", others);
-  cJSON_AddItemToArray(t->rounds, round);
+  doc_item(t->rounds, K("best_ms", best), K("median_ms", median), K("others", others));
   return is_best;
 }
 
@@ -42,20 +39,11 @@ double study_times_spread(const study_times *t) {
   return study_time_spread(t->best.at, t->best.n);
 }
 
-static void set(cJSON *to, const char *name, double x) {
-  if (!isfinite(x)) return;
-  cJSON_DeleteItemFromObjectCaseSensitive(to, name);
-  cJSON_AddNumberToObject(to, name, x);
-}
-
 void study_times_put(study_times *t, cJSON *to) {
-  set(to, "best_ms", study_least(t->best.at, t->best.n));
-  set(to, "spread", study_times_spread(t));
-  set(to, "median_ms", study_median(t->median.at, t->median.n));
-  set(to, "peak_bytes", t->peak > 0 ? t->peak : (double)NAN);
-  set(to, "percent_of_peak", t->percent > 0 ? t->percent : (double)NAN);
-  cJSON_DeleteItemFromObjectCaseSensitive(to, "rounds");
-  cJSON_AddItemToObject(to, "rounds", t->rounds);
+  doc_put(to, K("best_ms", study_least(t->best.at, t->best.n)), K("spread", study_times_spread(t)),
+          K("median_ms", study_median(t->median.at, t->median.n)),
+          K("peak_bytes", t->peak > 0 ? t->peak : (double)NAN),
+          K("percent_of_peak", t->percent > 0 ? t->percent : (double)NAN), F("rounds", t->rounds));
   t->rounds = NULL;
 }
 
