@@ -216,4 +216,9 @@ typedef struct vtb_step_scale {
 void vtb_step_scale_find(const vtb_func *step, int n_states, int n_seqs, vtb_step_scale *out);
 void vtb_step_scale_free(vtb_step_scale *s);
 
+/* Forms of a recurrence, as sources and options name them. */
+enum { VTB_N_MODES = 4 };
+extern const char *const vtb_mode_names[VTB_N_MODES];
+bool vtb_is_mode(const char *name);
+
 #endif

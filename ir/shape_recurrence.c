@@ -4,14 +4,20 @@
 
 #include <inttypes.h>
 
+const char *const vtb_mode_names[VTB_N_MODES] = {"auto", "parallel", "recurrent", "chunkwise"};
+
+bool vtb_is_mode(const char *name) {
+  bool is = false;
+  for (int i = 0; i < VTB_N_MODES; i++) is |= vtb_streq(name, vtb_mode_names[i]);
+  return is;
+}
+
 static const char *op_name(const vtb__shape *s) { return vtb_op_get(s->inst->op)->name; }
 
 static bool check_mode(vtb__shape *s) {
-  static const char *const modes[] = {"auto", "recurrent", "parallel", "chunkwise"};
   const char *mode = vtb_attr_str(s->inst, "mode", "auto");
-  bool known = false;
-  for (int i = 0; i < 4; i++) known = known || vtb_streq(mode, modes[i]);
-  if (!known) return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no mode \"%s\"", op_name(s), mode);
+  if (!vtb_is_mode(mode))
+    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: no mode \"%s\"", op_name(s), mode);
   const vtb_attr *chunk = vtb_attr_find(s->inst, "chunk");
   if (chunk ? chunk->i >= 1 : !vtb_streq(mode, "chunkwise")) return true;
   return vtb__shape_fail(s, VTB_DIAG_IR_ATTR,

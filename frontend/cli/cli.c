@@ -1,5 +1,6 @@
 /* The command line's options. */
 #include "frontend/cli/cli.h"
+#include "frontend/compile/words.h"
 
 #include <errno.h>
 #include <float.h>
@@ -74,6 +75,32 @@ static int unknown_option(const char *command, const cli_opt *opts, int n, const
   return status;
 }
 
+/* Who is shown the rows; NULL: they are parsed. */
+static cli_option_visitor visitor;
+static void *visitor_user;
+
+void cli_visit_options(cli_option_visitor visit, void *user) {
+  visitor = visit;
+  visitor_user = user;
+}
+
+/* The rows with the words that their help names, to the visitor or as the command's help. */
+static void show(const char *command, const cli_opt *opts, int n) {
+  vtb_arena arena;
+  vtb_arena_init(&arena);
+  cli_opt *rows = VTB_NEW_ARRAY(&arena, cli_opt, n + 1);
+  for (int i = 0; i < n; i++) {
+    vtb_strbuf help = {0};
+    vtb_words_expand(opts[i].help, &help);
+    rows[i] = opts[i];
+    rows[i].help = vtb_arena_strdup(&arena, vtb_strbuf_text(&help));
+    vtb_strbuf_free(&help);
+  }
+  for (int i = 0; visitor && i < n; i++) visitor(visitor_user, &rows[i]);
+  if (!visitor) cli_print_options(command, rows, n);
+  vtb_arena_free(&arena);
+}
+
 static int parse(const char *command, const cli_opt *opts, int n, int argc, char **argv,
                  cli_list *positional) {
   bool only_positional = false;
@@ -88,7 +115,7 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
       continue;
     }
     if (strcmp(arg, "--help") == 0 || strcmp(arg, "-h") == 0) {
-      cli_print_options(command, opts, n);
+      show(command, opts, n);
       return -1;
     }
     char name[64];
@@ -117,19 +144,12 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
   return VTB_OK;
 }
 
-/* Who is shown the rows; NULL: they are parsed. */
-static cli_option_visitor visitor;
-static void *visitor_user;
-
-void cli_visit_options(cli_option_visitor visit, void *user) {
-  visitor = visit;
-  visitor_user = user;
-}
-
 int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **argv,
               cli_list *positional) {
-  for (int i = 0; visitor && i < n; i++) visitor(visitor_user, &opts[i]);
-  if (visitor) return -1;
+  if (visitor) {
+    show(command, opts, n);
+    return -1;
+  }
   int status = parse(command, opts, n, argc, argv, positional);
   if (status) vtb_vec_free(positional);
   return status;

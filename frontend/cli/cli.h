@@ -33,7 +33,8 @@ typedef enum cli_opt_kind {
 } cli_opt_kind;
 typedef VTB_VEC(const char *) cli_list;
 
-/* into: bool, const char *, int64_t, double or cli_list, by kind. */
+/* into: bool, const char *, int64_t, double or cli_list, by kind. Where help is shown, tables in
+ * braces are their words: "{targets} (default cpu)" (frontend/compile/words.h). */
 typedef struct cli_opt {
   const char *name; /* "--batch" or "-D" */
   cli_opt_kind kind;
@@ -123,7 +124,7 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 /* The option's row of commands that run models. */
 #define CLI_DEFAULT_OPTIMIZER "adamw"
 #define CLI_TARGET_OPT(model)                                                                      \
-  { "--target", CLI_STR, &(model).compile.target, "T", "cpu (default), cuda or cuda-emulated" }
+  { "--target", CLI_STR, &(model).compile.target, "T", "{targets} (default cpu)" }
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
@@ -153,8 +154,7 @@ typedef struct cli_model_options {
         "print the IR after a pass, or after \"all\", on stderr"                                   \
   }
 #define CLI_MODE_OPTS(model)                                                                       \
-  {"--mode", CLI_STR, &(model).compile.mode, "MODE",                                               \
-   "form of every recurrence: auto, parallel, recurrent, chunkwise"},                              \
+  {"--mode", CLI_STR, &(model).compile.mode, "MODE", "form of every recurrence: {modes}"},         \
       {"--chunk", CLI_POSITIVE, &(model).compile.chunk, "N",                                       \
        "chunk size; implies --mode chunkwise"},                                                    \
   {                                                                                                \
@@ -165,9 +165,9 @@ typedef struct cli_model_options {
   {"--threads", CLI_THREADS, &(model).threads, "N",                                                \
    "threads (default: VTB_THREADS, OMP_NUM_THREADS, or the cores)"},                               \
       {"--precision", CLI_STR, &(model).compile.precision, "P",                                    \
-       "of products on CUDA: fp32 (default), tf32, bf16, fp16, bf16-all"},                         \
+       "of products on CUDA: {precisions} (default fp32)"},                                        \
       {"--machine", CLI_STR, &(model).compile.machine, "GPU",                                      \
-       "what code for CUDA is chosen for: h200 (default), h100, a100, b200 or a file"},            \
+       "what code for CUDA is chosen for: {machines} (default h200), or a file"},                  \
       CLI_OUTPUT_OPTS(model)
 #define CLI_MODEL_OPTS(model)                                                                      \
   CLI_SOURCE_OPTS(model),                                                                          \
@@ -211,32 +211,8 @@ VTB_MUST_USE vtb_status cli_program_image_size(const vtb_program *p, int *channe
 
 /* ---- subcommands: argv[0] is the subcommand -------------------------------------------------- */
 
-vtb_status cli_cmd_ablate(int argc, char **argv);
-vtb_status cli_cmd_build(int argc, char **argv);
-vtb_status cli_cmd_check(int argc, char **argv);
-vtb_status cli_cmd_compare(int argc, char **argv);
-vtb_status cli_cmd_export(int argc, char **argv);
-vtb_status cli_cmd_run(int argc, char **argv);
-vtb_status cli_cmd_train(int argc, char **argv);
-vtb_status cli_cmd_eval(int argc, char **argv);
-vtb_status cli_cmd_bench(int argc, char **argv);
-vtb_status cli_cmd_verify(int argc, char **argv);
-vtb_status cli_cmd_dump(int argc, char **argv);
-vtb_status cli_cmd_paths(int argc, char **argv);
-vtb_status cli_cmd_graph(int argc, char **argv);
-vtb_status cli_cmd_tune(int argc, char **argv);
-vtb_status cli_cmd_fmt(int argc, char **argv);
-vtb_status cli_cmd_lsp(int argc, char **argv);
-vtb_status cli_cmd_explain(int argc, char **argv);
-vtb_status cli_cmd_cache(int argc, char **argv);
-vtb_status cli_cmd_doctor(int argc, char **argv);
-vtb_status cli_cmd_weights(int argc, char **argv);
-vtb_status cli_cmd_convert(int argc, char **argv);
-vtb_status cli_cmd_summary(int argc, char **argv);
-vtb_status cli_cmd_data(int argc, char **argv);
-vtb_status cli_cmd_models(int argc, char **argv);
-vtb_status cli_cmd_help(int argc, char **argv);
-vtb_status cli_cmd_man(int argc, char **argv);
-vtb_status cli_cmd_completions(int argc, char **argv);
+#define X(name, usage, summary) vtb_status cli_cmd_##name(int argc, char **argv);
+#include "frontend/cli/commands.def"
+#undef X
 
 #endif

@@ -1,7 +1,9 @@
 /* From a source and settings to a module. */
 #include "frontend/compile/driver.h"
+#include "frontend/compile/words.h"
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/safetensors.h"
+#include "ir/recurrence.h"
 
 #include <cjson/cJSON.h>
 #include <string.h>
@@ -161,16 +163,18 @@ static bool is_weights_file(const char *model) {
   return is;
 }
 
+static vtb_status unknown_mode(const char *mode, vtb_error *err) {
+  const char *near = vtb_suggest(mode, vtb_mode_names, VTB_N_MODES);
+  vtb_strbuf modes = {0};
+  vtb_words("modes", NULL, ", ", " and ", &modes);
+  vtb_fail(err, VTB_E_USAGE, "unknown mode '%s'%s%s%s; modes are %s", mode,
+           near ? "; did you mean " : "", near ? near : "", near ? "?" : "", modes.at);
+  vtb_strbuf_free(&modes);
+  return VTB_E_USAGE;
+}
+
 static vtb_status check_options(const vtb_compile_options *o, const char *mode, vtb_error *err) {
-  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
-  bool known = !mode;
-  for (size_t i = 0; i < sizeof modes / sizeof *modes && !known; i++)
-    known = strcmp(mode, modes[i]) == 0;
-  const char *near = known ? NULL : vtb_suggest(mode, modes, sizeof modes / sizeof *modes);
-  if (!known)
-    return vtb_fail(err, VTB_E_USAGE,
-                    "unknown mode '%s'%s%s%s; modes are auto, parallel, recurrent and chunkwise",
-                    mode, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  if (mode && !vtb_is_mode(mode)) return unknown_mode(mode, err);
   bool whole = vtb_streq(o->mode, "parallel") || vtb_streq(o->mode, "recurrent");
   if (whole && o->chunk)
     return vtb_fail(err, VTB_E_USAGE, "mode %s has no chunks: leave out one of mode and chunk",

@@ -1,5 +1,6 @@
 /* Optimisers behind training steps: what an option says of one, and its equations. */
 #include "frontend/compile/driver.h"
+#include "frontend/compile/words.h"
 
 #include <string.h>
 
@@ -49,9 +50,12 @@ static vtb_status check_known(const vtb_compilation *c, const char *what) {
   vtb_diags_free(&diags);
   vtb_unit_free(u);
   if (u) return VTB_OK;
-  return vtb_fail(&c->report->error, VTB_E_USAGE,
-                  "unknown optimizer '%s'; there are adamw, sgd, lamb, lars, lion and .vtb files",
-                  what);
+  vtb_strbuf known = {0};
+  vtb_words("optimizers", c->options.search ? &given : NULL, ", ", ", ", &known);
+  vtb_fail(&c->report->error, VTB_E_USAGE, "unknown optimizer '%s'; there are %s and .vtb files",
+           what, vtb_strbuf_text(&known));
+  vtb_strbuf_free(&known);
+  return VTB_E_USAGE;
 }
 
 static vtb_status load_rule(vtb_compilation *c, vtb_compilation *rule) {

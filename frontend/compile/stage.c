@@ -1,13 +1,14 @@
 /* A model at any stage of the compiler, as text. */
 #include "codegen/memory_plan.h"
 #include "frontend/compile/driver.h"
+#include "frontend/compile/words.h"
 
 #include <string.h>
 
 /* What must have been done before a stage's text can be written. */
 typedef enum level { PARSED, LOADED, GRAPH, DIFFERENTIATED, LOWERED } level;
 
-/* The stages that every target has; those of its code have rows in codegen/targets.c. */
+/* A row of stages.def. */
 typedef struct stage {
   const char *name;
   level level;
@@ -43,22 +44,16 @@ static vtb_status write_decisions(const vtb_compilation *c, vtb_strbuf *out, vtb
   return VTB_OK;
 }
 
-static const stage stages[] = {{"ast", PARSED, write_ast},
-                               {"ir", LOADED, write_module},
-                               {"graph", GRAPH, write_module},
-                               {"grad", DIFFERENTIATED, write_module},
-                               {"fused", LOWERED, write_module},
-                               {"plan", LOWERED, write_plan},
-                               {"decisions", LOWERED, write_decisions}};
+static const stage stages[] = {
+#define X(name, level, write) {#name, level, write},
+#include "frontend/compile/stages.def"
+#undef X
+};
 enum { N_STAGES = sizeof stages / sizeof *stages };
-static const char *const code_stages[] = {"llvm", "asm", "cuda", "launches", "ptx", "resources"};
-enum { N_CODE = sizeof code_stages / sizeof *code_stages };
 
 static vtb_status unknown_stage(const char *name, vtb_error *err) {
-  const char *names[N_STAGES + N_CODE];
-  for (int i = 0; i < N_STAGES; i++) names[i] = stages[i].name;
-  memcpy(names + N_STAGES, code_stages, sizeof code_stages);
-  const char *near = vtb_suggest(name, names, N_STAGES + N_CODE);
+  const char *names[VTB_MOST_STAGES];
+  const char *near = vtb_suggest(name, names, vtb_stage_names(names));
   return vtb_fail(err, VTB_E_USAGE, "unknown stage '%s'%s%s%s", name, near ? "; did you mean " : "",
                   near ? near : "", near ? "" : "; `vertebra dump --help` lists them");
 }

@@ -2,6 +2,8 @@
  * that are errors. */
 #include "frontend/lang/symbols.h"
 #include "frontend/lang/value.h"
+#include "ir/recurrence.h"
+#include "runtime/base/names.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -248,11 +250,12 @@ static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t)
   vtb__val word;
   if (mode && !vtb__env_has(e, x->u.name) && !vtb__file_lookup(e->file, x->u.name) &&
       !vtb__builtin_name(e, x->u.name, &word)) {
-    static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
-    vtb__report(e, VTB_DIAG_BAD_MODE, x->span,
-                "'%s' is not a mode; modes are auto, parallel, recurrent and chunkwise(n)",
-                x->u.name);
-    vtb__suggest_help(e, x->u.name, modes, 4);
+    vtb_strbuf modes = {0};
+    vtb_strbuf_names(&modes, vtb_mode_names, VTB_N_MODES, ", ", " and ");
+    vtb__report(e, VTB_DIAG_BAD_MODE, x->span, "'%s' is not a mode; modes are %s(n)", x->u.name,
+                modes.at);
+    vtb_strbuf_free(&modes);
+    vtb__suggest_help(e, x->u.name, vtb_mode_names, VTB_N_MODES);
     return VTB__ERR;
   }
   if (t->kind != VTB_TYPE_CHOICE) return vtb__expr(e, x);

@@ -3,7 +3,9 @@
  * A step parameter [X...] takes tokens [B, N, h..., X...]; h... is whatever stands between the
  * token axis and the step's axes, the same for all. A tensor without tokens is a constant of the
  * step, [X...] or [h..., X...]. */
+#include "ir/recurrence.h"
 #include "frontend/lang/recurrence.h"
+#include "runtime/base/names.h"
 
 /* ---- the declaration ------------------------------------------------------------------------- */
 
@@ -336,11 +338,12 @@ bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) 
   if (mode.kind == VTB__STRING && !vtb__builtin_name(e, mode.u.str.s, &mode))
     mode.kind = VTB__STRING;
   if (mode.kind != VTB__MODE) {
-    vtb__report(e, VTB_DIAG_BAD_MODE, span,
-                "a mode is auto, parallel, recurrent or chunkwise(n), not %s",
+    vtb_strbuf modes = {0};
+    vtb_strbuf_names(&modes, vtb_mode_names, VTB_N_MODES, ", ", " or ");
+    vtb__report(e, VTB_DIAG_BAD_MODE, span, "a mode is %s(n), not %s", modes.at,
                 vtb__describe(e, mode));
-    static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
-    if (mode.kind == VTB__STRING) vtb__suggest_help(e, mode.u.str.s, modes, 4);
+    vtb_strbuf_free(&modes);
+    if (mode.kind == VTB__STRING) vtb__suggest_help(e, mode.u.str.s, vtb_mode_names, VTB_N_MODES);
     return false;
   }
   c->mode = mode.u.mode.name;

@@ -1,5 +1,6 @@
 /* Names with a meaning of their own: orders, modes, initialisers, `none`, `pi`. */
 #include "frontend/lang/value.h"
+#include "ir/recurrence.h"
 
 const char *const vtb__words[] = {"rows",     "cols",  "frames",   "snake",     "diagonal",
                                   "hilbert",  "auto",  "parallel", "recurrent", "none",
@@ -17,10 +18,9 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
       *out = (vtb__val){.kind = VTB__PATH, .u.path = &orders[i]};
       return true;
     }
-  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
-  for (int i = 0; i < 4; i++)
-    if (strcmp(name, modes[i]) == 0) {
-      *out = (vtb__val){.kind = VTB__MODE, .u.mode = {modes[i], 0}};
+  for (int i = 0; i < VTB_N_MODES; i++)
+    if (strcmp(name, vtb_mode_names[i]) == 0) {
+      *out = (vtb__val){.kind = VTB__MODE, .u.mode = {vtb_mode_names[i], 0}};
       return true;
     }
   if (strcmp(name, "none") == 0)

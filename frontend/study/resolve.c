@@ -3,6 +3,8 @@
 #include "frontend/study/model.h"
 #include "frontend/study/options.h"
 #include "frontend/study/split.h"
+#include "ir/recurrence.h"
+#include "runtime/base/names.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -176,22 +178,24 @@ static vtb_status wrong(resolver *r, const char *name, const char *value, const 
 }
 
 static vtb_status check_mode(resolver *r, const char *value) {
-  static const char *const modes[] = {"auto", "parallel", "recurrent", "chunkwise"};
+  const char *const *modes = vtb_mode_names;
   size_t n = strcspn(value, "("), length = strlen(value);
-  for (size_t i = 0; i < 4; i++) {
+  for (size_t i = 0; i < VTB_N_MODES; i++) {
     if (strlen(modes[i]) != n || strncmp(modes[i], value, n) != 0) continue;
     if (!value[n]) return VTB_OK;
     size_t digits = strspn(value + n + 1, "0123456789");
-    if (i == 3 && digits && n + digits + 2 == length && value[length - 1] == ')' &&
-        strtoll(value + n + 1, NULL, 10) > 0)
+    if (strcmp(modes[i], "chunkwise") == 0 && digits && n + digits + 2 == length &&
+        value[length - 1] == ')' && strtoll(value + n + 1, NULL, 10) > 0)
       return VTB_OK;
     return wrong(r, "mode", value, "chunkwise(N) with a number of tokens from 1 on");
   }
   char *word = study_trimmed(value, n);
-  const char *near = vtb_suggest(word, modes, 4);
-  vtb_fail(r->err, VTB_E_USAGE,
-           "mode takes auto, parallel, recurrent, chunkwise or chunkwise(16), not '%s'%s%s%s",
-           value, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  const char *near = vtb_suggest(word, modes, VTB_N_MODES);
+  vtb_strbuf all = {0};
+  vtb_strbuf_names(&all, modes, VTB_N_MODES, ", ", ", ");
+  vtb_fail(r->err, VTB_E_USAGE, "mode takes %s or chunkwise(16), not '%s'%s%s%s", all.at, value,
+           near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+  vtb_strbuf_free(&all);
   vtb_free(word);
   return VTB_E_USAGE;
 }

@@ -32,6 +32,7 @@
 
 #include "ir/recurrence.h"
 #include "passes/cost/scan_gpu.h"
+#include "runtime/base/names.h"
 
 enum { LEAST_CHUNK = 16, MOST_CHUNK = 256 };
 
@@ -271,9 +272,12 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
     put_price(target_of(c), inst, mode, out);
 }
 
-static bool known_mode(const char *mode) {
-  return !mode || vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent") ||
-         vtb_streq(mode, "parallel") || vtb_streq(mode, "chunkwise");
+static vtb_status unknown_mode(const char *mode, vtb_error *err) {
+  vtb_strbuf modes = {0};
+  vtb_strbuf_names(&modes, vtb_mode_names, VTB_N_MODES, ", ", " and ");
+  vtb_fail(err, VTB_E_USAGE, "no mode is named \"%s\"; there are %s", mode, modes.at);
+  vtb_strbuf_free(&modes);
+  return VTB_E_USAGE;
 }
 
 /* Final states that nobody reads are not computed. Late, because autodiff copies attributes to
@@ -286,10 +290,7 @@ static void drop_last_states(vtb_func *f) {
 }
 
 vtb_status vtb__pass_select_mode(vtb_pass_context *c, vtb_error *err) {
-  if (!known_mode(c->mode))
-    return vtb_fail(err, VTB_E_USAGE,
-                    "no mode is named \"%s\"; there are auto, recurrent, parallel and chunkwise",
-                    c->mode);
+  if (c->mode && !vtb_is_mode(c->mode)) return unknown_mode(c->mode, err);
   for (vtb_func *f = c->module->first; f; f = f->next) {
     for (vtb_inst *inst = f->first; inst; inst = inst->next)
       if (inst->op == VTB_OP_linscan || inst->op == VTB_OP_linscan_grad || inst->op == VTB_OP_delta)

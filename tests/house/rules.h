@@ -53,7 +53,8 @@ static const house_room rooms[] = {
     {"frontend/lsp", IR " passes codegen runtime frontend/lang frontend/compile", "editors: LSP"},
     {"frontend/run", "runtime/base runtime/vertebra.h", "runs built files"},
     {"frontend/document", "runtime/base", "what a command tells"},
-    {"frontend/study", "runtime/base frontend/document frontend/lang", "studies, their results"},
+    {"frontend/study", "runtime/base ir/recurrence.h frontend/document frontend/lang",
+     "studies, their results"},
     {"frontend/draw", "runtime/base runtime/image", "pictures, charts"},
     {"frontend/report",
      "runtime/base frontend/document frontend/draw frontend/study/statistics.h "

@@ -155,7 +155,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--label-smoothing", CLI_FLOAT, &c->label_smoothing, "X",
        "of the training step (default 0)"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
-       "of the training step: adamw (default), sgd, lamb, lars, lion or a .vtb file"},
+       "of the training step: {optimizers} (default adamw), or a .vtb file"},
       {"--ema", CLI_FLAG, &c->average, NULL, "the training step averages the weights"},
       {"--eval-batch", CLI_INT, &c->eval_batch, "N",
        "with --train: images at a time in evaluation (default 4 x batch)"},

@@ -83,7 +83,7 @@ vtb_status cli_cmd_export(int argc, char **argv) {
       {"--image", CLI_STR, &c->image, "SIZE", "image size: 512 or 224x384"},
       {"--batch", CLI_POSITIVE, &c->batch, "N", "images at a time (default: any number)"},
       {"--mode", CLI_STR, &c->mode, "MODE",
-       "form of every recurrence: auto (default), parallel, chunkwise, or scan, step by step"},
+       "form of every recurrence: {modes} (default auto); recurrent, or scan, is step by step"},
       {"--chunk", CLI_POSITIVE, &c->chunk, "N", "chunk size; implies --mode chunkwise"},
       CLI_OUTPUT_OPTS(e.model)};
   cli_list rest = {0};

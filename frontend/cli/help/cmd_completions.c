@@ -1,35 +1,33 @@
 /* vertebra completions: scripts for shells, from the tables of commands and options. Presets are
  * asked of the program when they are wanted. */
 #include "frontend/cli/commands.h"
+#include "frontend/compile/words.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* What the values of an option are; of those that are not here the metavar tells files. */
+/* The table whose words are an option's values; of options that are not here the metavar tells
+ * words or files. */
 static const struct {
-  const char *option, *words;
+  const char *option, *table;
 } values[] = {
-    {"--mode", "auto parallel recurrent chunkwise"},
-    {"--modes", "all"},
-    {"--precision", "fp32 tf32 bf16 fp16 bf16-all"},
-    {"--optimizer", "adamw sgd lamb lars lion"},
-    {"--split", "train val test"},
-    {"--stage", "ast ir graph grad fused plan llvm asm cuda launches ptx resources"},
-    {"--target", "cpu cuda cuda-emulated"},
+    {"--mode", "modes"},   {"--precision", "precisions"}, {"--optimizer", "optimizers"},
+    {"--stage", "stages"}, {"--target", "targets"},       {"--machine", "machines"},
 };
 
-/* Valid until the next call. */
+/* Valid until the next call; NULL: none. */
 static const char *words_of(const cli_opt *o) {
-  static char own[64];
-  if (o->metavar && strchr(o->metavar, '|')) { /* "fused|graph" */
-    snprintf(own, sizeof own, "%s", o->metavar);
-    for (char *c = own; *c; c++)
-      if (*c == '|') *c = ' ';
-    return own;
-  }
+  static char own[256];
+  vtb_strbuf words = {0};
   for (int i = 0; i < CLI_COUNT(values); i++)
-    if (strcmp(values[i].option, o->name) == 0) return values[i].words;
-  return NULL;
+    if (strcmp(values[i].option, o->name) == 0) vtb_words(values[i].table, NULL, " ", " ", &words);
+  if (o->metavar && islower((unsigned char)*o->metavar)) /* "fused|graph" */
+    vtb_strbuf_puts(&words, o->metavar);
+  snprintf(own, sizeof own, "%s", vtb_strbuf_text(&words));
+  for (char *c = own; *c; c++)
+    if (*c == '|') *c = ' ';
+  vtb_strbuf_free(&words);
+  return *own ? own : NULL;
 }
 
 static bool takes_file(const cli_opt *o) {

@@ -70,9 +70,7 @@ static vtb_status dump(const char *what, const dump_options *d) {
 vtb_status cli_cmd_dump(int argc, char **argv) {
   dump_options o = {.stage = "ir"};
   const cli_opt opts[] = {
-      {"--stage", CLI_STR, &o.stage, "STAGE",
-       "ast, ir (default), graph, grad, fused, plan, decisions, llvm, asm, cuda, launches, ptx or "
-       "resources"},
+      {"--stage", CLI_STR, &o.stage, "STAGE", "{stages} (default ir)"},
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
        "with --train: whose update ends the step (default adamw)"},
@@ -86,13 +84,12 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--cpu", CLI_STR, &o.cpu, "NAME",
        "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},
       {"--arch", CLI_STR, &o.arch, "NAME",
-       "ptx, resources: compute_80, compute_90; sm_80, sm_90a (default), sm_100a; --estimate: "
-       "whose "
-       "plan"},
+       "of ptx: compute_80, compute_90; of resources: sm_80, sm_90a (default), sm_100a; with "
+       "--estimate: whose plan"},
       {"--target", CLI_STR, &o.model.compile.target, "T",
-       "whose passes: cpu (default of fused and plan), interp, cuda or cuda-emulated"},
+       "whose passes: {targets} (default of what is lowered: cpu), or interp"},
       {"--estimate", CLI_STR, &o.estimate, "GPU",
-       "launches: what each takes on an h200, h100, a100, b200 or a calibrated file, and what "
+       "launches: what each takes on {machines}, or on what a calibrated file says, and what "
        "binds"},
       {"--audit", CLI_FLAG, &o.audit, NULL,
        "launches: run some blocks of each and count sectors, bank conflicts, idle threads"},

@@ -226,18 +226,17 @@ static vtb_status on_ranks(const char *what, eval_options *o) {
 
 vtb_status cli_cmd_eval(int argc, char **argv) {
   eval_options o = {.data = CLI_DATA_DEFAULTS};
-  const cli_opt opts[] = {
-      CLI_TARGET_OPT(o.model),
-      CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
-      CLI_DATA_OPTS(o.data),
-      CLI_PREPARE_OPTS(o.prepare),
-      {"--split", CLI_STR, &o.data.split, "NAME",
-       "train, val, test, or all of data without splits (default test, else val)"},
-      {"--write-images", CLI_STR, &o.write_images, "DIR",
-       "write the first image of each class as PNG"},
-      {"--confusion", CLI_FLAG, &o.confusion, NULL,
-       "also the table of classes against predictions"},
-      CLI_MODEL_OPTS(o.model)};
+  const cli_opt opts[] = {CLI_TARGET_OPT(o.model),
+                          CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
+                          CLI_DATA_OPTS(o.data),
+                          CLI_PREPARE_OPTS(o.prepare),
+                          {"--split", CLI_STR, &o.data.split, "train|val|test|all",
+                           "all: of data without splits (default test, else val)"},
+                          {"--write-images", CLI_STR, &o.write_images, "DIR",
+                           "write the first image of each class as PNG"},
+                          {"--confusion", CLI_FLAG, &o.confusion, NULL,
+                           "also the table of classes against predictions"},
+                          CLI_MODEL_OPTS(o.model)};
   cli_list rest = {0};
   cli_ranks_enter();
   int parsed = cli_parse("eval", opts, CLI_COUNT(opts), argc, argv, &rest);

@@ -210,7 +210,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--max-steps", CLI_INT, &o.train.max_steps, "N",
        "stop, with a checkpoint, after that many updates"},
       {"--optimizer", CLI_STR, &o.model.compile.optimizer, "NAME",
-       "adamw (default), sgd, lamb, lars, lion or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
+       "{optimizers} (default adamw), or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
       {"--lr", CLI_FLOAT, &o.train.schedule.base_lr, "X", "peak learning rate (default 1e-3)"},
       TRAIN_BATCH_OPTS(o),
       {"--final-lr", CLI_FLOAT, &o.train.schedule.final_lr, "X",

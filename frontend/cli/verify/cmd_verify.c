@@ -49,7 +49,7 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--modes", CLI_STR, &modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
       {"--target", CLI_STR, &o.target, "T",
-       "cpu (default), interp, all (these two), cuda or cuda-emulated"},
+       "{targets}, interp, or all that need nothing but this program (default cpu)"},
       {"--tol", CLI_FLOAT, &o.tol, "X",
        "bound of the largest error over the largest magnitude, held exactly (default 2e-4; tf32 "
        "and fp16 2e-3, bf16 and bf16-all 1e-2, and 4 times what these roundings cost)"},
