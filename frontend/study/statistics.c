@@ -103,7 +103,7 @@ bool study_scores_differ(const study_score *a, const study_score *b) {
   double na = a->seeds > 1 ? (double)a->seeds - 1 : a->images;
   double nb = b->seeds > 1 ? (double)b->seeds - 1 : b->images;
   double degrees = v * v / (va * va / na + vb * vb / nb);
-  return difference > study_t(degrees, 0.05) * sqrt(v);
+  return chance_of_t(difference / sqrt(v), fmax(degrees, 1)) < 0.05;
 }
 
 /* ---- speeds ---------------------------------------------------------------------------------- */
