@@ -8,10 +8,17 @@
 
 #include <string.h>
 
-static const vtb_pass table[] = {
-#define X(name, summary) {#name, summary, .run = vtb__pass_##name},
-#define M(name, summary) {#name, summary, .change = vtb__change_##name},
-#define F(name, summary) {#name, summary, .visit = vtb__visit_##name},
+typedef struct pass_row { /* one of these functions */
+  const char *name;
+  vtb_status (*run)(vtb_pass_context *c, vtb_error *err);
+  void (*change)(vtb_pass_context *c);                   /* cannot fail */
+  void (*visit)(const vtb_pass_context *c, vtb_func *f); /* of each plain function */
+} pass_row;
+
+static const pass_row table[] = {
+#define X(name, summary) {#name, .run = vtb__pass_##name},
+#define M(name, summary) {#name, .change = vtb__change_##name},
+#define F(name, summary) {#name, .visit = vtb__visit_##name},
 #include "passes/passes.def"
 #undef X
 #undef M
@@ -26,19 +33,15 @@ enum { N_PASSES = sizeof table / sizeof *table };
  * distribute make, equal where several products read one operand. */
 const char *const vtb_pipeline_graph =
     "taps,pass_extra,path_fold,recurrence,simplify,cse,unscale,join_products,split_concat,cse,dce";
-const vtb_pass *vtb_passes(size_t *n) {
-  *n = N_PASSES;
-  return table;
-}
 
-const vtb_pass *vtb_pass_find(const char *name) {
+static const pass_row *find(const char *name) {
   for (size_t i = 0; i < N_PASSES; i++)
     if (vtb_streq(table[i].name, name)) return &table[i];
   return NULL;
 }
 
 typedef struct stage {
-  const vtb_pass *pass;
+  const pass_row *pass;
   const char *options; /* NULL if none */
   double seconds;
 } stage;
@@ -62,7 +65,7 @@ static vtb_status parse_stage(const char **text, stages *out, vtb_error *err) {
   size_t n = strcspn(s, ",{");
   const char *name = vtb_arena_strndup(&out->memory, s, n);
   s += n;
-  stage st = {.pass = vtb_pass_find(name)};
+  stage st = {.pass = find(name)};
   if (!st.pass) return unknown_pass(name, err);
   if (*s == '{') {
     const char *end = strchr(s, '}');
@@ -103,7 +106,7 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name) {
   return c->decisions && fusion >= 0 && c->decisions->declined >> fusion & 1;
 }
 
-static vtb_status run_pass(const vtb_pass *p, vtb_pass_context *c, vtb_error *err) {
+static vtb_status run_pass(const pass_row *p, vtb_pass_context *c, vtb_error *err) {
   if (vtb__fusion_declined(c, p->name)) return VTB_OK;
   for (vtb_func *f = c->module->first; f && p->visit; f = f->next)
     if (f->kind == VTB_FUNC_PLAIN) p->visit(c, f);
@@ -149,7 +152,7 @@ static void say_times(const stages *s, const vtb_pipeline_options *o) {
 vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o, vtb_error *err) {
   static const vtb_pipeline_options none = {0};
   if (!o) o = &none;
-  if (o->print_after && !vtb_streq(o->print_after, "all") && !vtb_pass_find(o->print_after))
+  if (o->print_after && !vtb_streq(o->print_after, "all") && !find(o->print_after))
     return unknown_pass(o->print_after, err);
   const char *own = c->target ? c->target->pipeline : vtb_pipeline_graph;
   stages s = {0};

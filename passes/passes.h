@@ -47,15 +47,6 @@ typedef struct vtb_pass_context {
   const struct vtb_update_options *update;
 } vtb_pass_context;
 
-typedef struct vtb_pass { /* one of these functions */
-  const char *name, *summary;
-  vtb_status (*run)(vtb_pass_context *c, vtb_error *err);
-  void (*change)(vtb_pass_context *c);                   /* cannot fail */
-  void (*visit)(const vtb_pass_context *c, vtb_func *f); /* of each plain function */
-} vtb_pass;
-const vtb_pass *vtb_pass_find(const char *name);
-const vtb_pass *vtb_passes(size_t *n);
-
 typedef struct vtb_pipeline_options {
   const char *pipeline;    /* NULL: the target's; without a target vtb_pipeline_graph */
   const char *print_after; /* pass name, or "all": the IR goes to `say` */

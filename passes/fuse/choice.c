@@ -14,11 +14,6 @@ static const char *const names[] = {
 enum { N = sizeof names / sizeof *names };
 _Static_assert(N <= 32, "a set of fusions is 32 bits");
 
-size_t vtb_fusion_names(const char *const **out) {
-  *out = names;
-  return N;
-}
-
 int vtb_fusion_find(const char *name) {
   for (int i = 0; i < N; i++)
     if (strcmp(names[i], name) == 0) return i;

@@ -19,7 +19,6 @@
 #define VTB_FUSION_MARGIN 0.1
 
 /* Fusions by name: passes, and rows of ir/kernels.def; bit i of a set is number i. */
-size_t vtb_fusion_names(const char *const **names);
 int vtb_fusion_find(const char *name); /* -1: none has it */
 
 typedef enum vtb_verdict {

@@ -63,20 +63,13 @@ typedef struct found {
   vtb_value *written[3], *there[3];
 } found;
 
-static bool same_attrs(const vtb_inst *x, const vtb_inst *y) {
-  static const char *const names[] = {"axis", "start", "limit", "step"};
-  bool same = true;
-  for (size_t a = 0; a < sizeof names / sizeof *names; a++)
-    same = same && vtb_attr_int(x, names[a], a == 3) == vtb_attr_int(y, names[a], a == 3);
-  return same;
-}
-
 /* Whether v computes what is written as w. */
 static bool is_written(found *f, vtb_value *w, vtb_value *v) {
   for (int k = 0; k < 3; k++)
     if (w == f->written[k]) return v == (f->there[k] = f->there[k] ? f->there[k] : v);
   const vtb_inst *x = w->def, *y = v->def;
-  if (!x || !y || x->op != y->op || x->n_operands != y->n_operands || !same_attrs(x, y) ||
+  if (!x || !y || x->op != y->op || x->n_operands != y->n_operands ||
+      !vtb__attrs_within(x, y, NULL) || !vtb__attrs_within(y, x, NULL) ||
       !vtb_type_equal(&w->type, &v->type))
     return false;
   bool commutes = x->op == VTB_OP_mul || x->op == VTB_OP_add;

@@ -118,8 +118,7 @@ static vtb_inst *build(vtb__gradient *g, const vtb_inst *inst, const vtb_fold *p
   for (int i = seqs_end; i < inst->n_operands; i++) at[n++] = inst->operands[i];
   vtb_attr attrs[] = {VTB_A_INT("states", n_states), VTB_A_INT("seqs", n_seqs),
                       VTB_A_INT("reverse", !p->reverse), VTB_A_STR("path", p->path)};
-  vtb_inst *made = vtb_build_call(&g->b, VTB_OP_fold, f, at, n, attrs, p->path ? 4 : 3);
-  return made;
+  return vtb_build_call(&g->b, VTB_OP_fold, f, at, n, attrs, p->path ? 4 : 3);
 }
 
 /* `inst` keeps its states: autodiff.c copies it so. */

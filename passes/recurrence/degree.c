@@ -183,26 +183,22 @@ vtb__lifted vtb__rec_log(vtb__rec *r, vtb__lifted x) {
   return m.v ? vtb__rec_binary(r, VTB_OP_add, x, m) : x;
 }
 
+/* Ops whose result has the degrees of their operands, each so many times. */
+static const struct powers {
+  vtb_op op;
+  double x, y;
+} powers[] = {{VTB_OP_neg, 1, 0},          {VTB_OP_abs, 1, 0},    {VTB_OP_relu, 1, 0},
+              {VTB_OP_sign, 0, 0},         {VTB_OP_sqrt, 0.5, 0}, {VTB_OP_rsqrt, -0.5, 0},
+              {VTB_OP_square, 2, 0},       {VTB_OP_mul, 1, 1},    {VTB_OP_div, 1, -1},
+              {VTB_OP_stop_gradient, 1, 0}};
+
 const double *vtb__rec_settle(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
   double power;
+  for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
+    if (powers[i].op == inst->op)
+      return combined(r, times(r, x[0].degree, powers[i].x), powers[i].y,
+                      inst->n_operands > 1 ? x[1].degree : NULL);
   switch (inst->op) {
-  case VTB_OP_neg:
-  case VTB_OP_abs:
-  case VTB_OP_relu:
-  case VTB_OP_stop_gradient:
-    return x[0].degree;
-  case VTB_OP_sign:
-    return NULL;
-  case VTB_OP_sqrt:
-    return times(r, x[0].degree, 0.5);
-  case VTB_OP_rsqrt:
-    return times(r, x[0].degree, -0.5);
-  case VTB_OP_square:
-    return times(r, x[0].degree, 2);
-  case VTB_OP_mul:
-    return combined(r, x[0].degree, 1, x[1].degree);
-  case VTB_OP_div:
-    return combined(r, x[0].degree, -1, x[1].degree);
   case VTB_OP_add:
   case VTB_OP_sub:
   case VTB_OP_max:

@@ -358,15 +358,10 @@ static vtb_inst *build_fold(split *s, vtb__widen *w, vtb_func *loop) {
   }
   for (size_t i = 0; i < s->constants.n; i++)
     vtb__put(s->step, &at, vtb__widen_value(w, s->constants.at[i]));
-  VTB_VEC(vtb_attr) attrs = {0};
-  for (int i = 0; i < s->inst->n_attrs; i++) vtb__put(s->step, &attrs, s->inst->attrs[i]);
-  for (size_t i = 0; i < attrs.n; i++) {
-    if (vtb_streq(attrs.at[i].key, "states")) attrs.at[i].i = states;
-    if (vtb_streq(attrs.at[i].key, "seqs")) attrs.at[i].i = (int64_t)s->sequences.n;
-  }
-  vtb_inst *made =
-      vtb_build_call(&w->b, VTB_OP_fold, loop, at.at, (int)at.n, attrs.at, (int)attrs.n);
-  return made;
+  vtb_attr_set(s->inst, VTB_A_INT("states", states)); /* which goes */
+  vtb_attr_set(s->inst, VTB_A_INT("seqs", (int64_t)s->sequences.n));
+  return vtb_build_call(&w->b, VTB_OP_fold, loop, at.at, (int)at.n, s->inst->attrs,
+                        s->inst->n_attrs);
 }
 
 static void take_yields(split *s, vtb__widen *w, const vtb_inst *made) {

@@ -472,15 +472,11 @@ vtb_inst *vtb__rec_rotate(vtb__rec *r) {
   make_step(&t);
   vtb_value **operands = VTB_SCRATCH(r->step, vtb_value *, r->inst->n_operands + N_TURNS);
   int n = make_operands(&t, operands);
-  vtb_attr *attrs = VTB_SCRATCH(r->step, vtb_attr, r->inst->n_attrs);
-  for (int i = 0; i < r->inst->n_attrs; i++) {
-    attrs[i] = r->inst->attrs[i];
-    if (vtb_streq(attrs[i].key, "states")) attrs[i].i--;
-    if (vtb_streq(attrs[i].key, "inits") && attrs[i].i > 0) attrs[i].i--;
-    if (vtb_streq(attrs[i].key, "seqs")) attrs[i].i += N_TURNS;
-  }
-  vtb_inst *made =
-      vtb_build_call(&r->b, VTB_OP_recurrence, t.b.func, operands, n, attrs, r->inst->n_attrs);
+  vtb_attr_set(r->inst, VTB_A_INT("states", r->n_states - 1)); /* which goes */
+  vtb_attr_set(r->inst, VTB_A_INT("seqs", r->n_seqs + N_TURNS));
+  if (r->n_inits) vtb_attr_set(r->inst, VTB_A_INT("inits", r->n_inits - 1));
+  vtb_inst *made = vtb_build_call(&r->b, VTB_OP_recurrence, t.b.func, operands, n, r->inst->attrs,
+                                  r->inst->n_attrs);
   hand_over(&t, made);
   return made;
 }

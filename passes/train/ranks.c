@@ -212,37 +212,33 @@ static bool all_fit(sharing *s, const vtb_inst *i, int first) {
   return true;
 }
 
-/* Whether the op is linear in its partial operands, the others being the same on all ranks. */
+/* In which operands ops are linear, the others being the same on all ranks. */
+typedef enum linearity { NEVER, IN_ANY, IN_ALL, IN_ONE, IN_FIRST, IN_BRANCHES } linearity;
+static const linearity linear[VTB_OP_COUNT] = {
+    [VTB_OP_neg] = IN_ANY,        [VTB_OP_stop_gradient] = IN_ANY, [VTB_OP_cast] = IN_ANY,
+    [VTB_OP_reshape] = IN_ANY,    [VTB_OP_broadcast] = IN_ANY,     [VTB_OP_transpose] = IN_ANY,
+    [VTB_OP_reduce_sum] = IN_ANY, [VTB_OP_add] = IN_ALL,           [VTB_OP_sub] = IN_ALL,
+    [VTB_OP_slice] = IN_ALL,      [VTB_OP_pad] = IN_ALL,           [VTB_OP_concat] = IN_ALL,
+    [VTB_OP_permute] = IN_ALL,    [VTB_OP_shift] = IN_ALL,         [VTB_OP_prefix_sum] = IN_ALL,
+    [VTB_OP_mul] = IN_ONE,        [VTB_OP_einsum] = IN_ONE,        [VTB_OP_div] = IN_FIRST,
+    [VTB_OP_select] = IN_BRANCHES};
+
 static bool is_linear(sharing *s, const vtb_inst *i) {
-  switch (i->op) {
-  case VTB_OP_neg:
-  case VTB_OP_stop_gradient:
-  case VTB_OP_reshape:
-  case VTB_OP_broadcast:
-  case VTB_OP_transpose:
-  case VTB_OP_reduce_sum:
-    return true;
-  case VTB_OP_cast:
-    return i->results[0]->type.dtype == VTB_F32;
-  case VTB_OP_add:
-  case VTB_OP_sub:
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_concat:
-  case VTB_OP_permute:
-  case VTB_OP_shift:
-  case VTB_OP_prefix_sum:
+  switch (linear[i->op]) {
+  case NEVER:
+    break;
+  case IN_ANY:
+    return i->op != VTB_OP_cast || i->results[0]->type.dtype == VTB_F32;
+  case IN_ALL:
     return all_fit(s, i, 0) && vtb_attr_float(i, "fill", 0) == 0 && !vtb_attr_find(i, "wrap");
-  case VTB_OP_mul:
-  case VTB_OP_einsum:
+  case IN_ONE:
     return i->n_operands == 2 && is_partial(s, i, 0) != is_partial(s, i, 1);
-  case VTB_OP_div:
+  case IN_FIRST:
     return !is_partial(s, i, 1);
-  case VTB_OP_select:
+  case IN_BRANCHES:
     return !is_partial(s, i, 0) && all_fit(s, i, 1);
-  default:
-    return false;
   }
+  return false;
 }
 
 /* A start value is added once, to the sum. */
@@ -394,8 +390,6 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
 
 /* Whether the op needs the sum of its partial operand v, as far as that shows in advance. */
 static bool needs_sum(sharing *s, const vtb_inst *reader, const vtb_value *v) {
-  static const vtb_op linear[] = {VTB_OP_neg, VTB_OP_stop_gradient, VTB_OP_add,    VTB_OP_sub,
-                                  VTB_OP_mul, VTB_OP_div,           VTB_OP_select, VTB_OP_cast};
   if (reader->op == VTB_OP_call) return true;
   for (int r = 0; r < reader->n_results; r++)
     if (vtb_type_is_dynamic(&reader->results[r]->type)) return true;
@@ -406,9 +400,7 @@ static bool needs_sum(sharing *s, const vtb_inst *reader, const vtb_value *v) {
     if (!other->def) return share_of(s, other) == SAME && !is_accumulated(s, other);
     return other->def->op == VTB_OP_constant && !is_zero(other);
   }
-  for (size_t k = 0; k < sizeof linear / sizeof *linear; k++)
-    if (linear[k] == reader->op) return false;
-  return true;
+  return linear[reader->op] == NEVER;
 }
 
 /* What one reader needs summed the others read so, too: a sum of what they make would be one
