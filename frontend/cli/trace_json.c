@@ -2,32 +2,21 @@
 #include "frontend/cli/trace_json.h"
 
 static cJSON *add_event(const trace_writer *w, const char *name, const char *phase, int row) {
-  cJSON *e = cJSON_CreateObject();
-  cJSON_AddStringToObject(e, "name", name);
-  cJSON_AddStringToObject(e, "ph", phase);
-  cJSON_AddNumberToObject(e, "pid", w->process);
-  cJSON_AddNumberToObject(e, "tid", row);
-  cJSON_AddItemToArray(w->list, e);
-  return e;
+  return doc_item(w->list, F("name", name), F("ph", phase), F("pid", w->process), F("tid", row));
 }
 
 cJSON *trace_add_span(const trace_writer *w, const char *name, int row, double begin, double end) {
-  cJSON *e = add_event(w, name, "X", row);
-  cJSON_AddNumberToObject(e, "ts", 1e6 * (begin - w->start));
-  cJSON_AddNumberToObject(e, "dur", 1e6 * (end - begin));
-  return e;
+  return doc_put(add_event(w, name, "X", row), F("ts", 1e6 * (begin - w->start)),
+                 F("dur", 1e6 * (end - begin)));
 }
 
 void trace_name_process(const trace_writer *w, const char *name) {
-  cJSON *e = add_event(w, "process_name", "M", TRACE_RUN);
-  cJSON_AddStringToObject(cJSON_AddObjectToObject(e, "args"), "name", name);
+  doc_put(add_event(w, "process_name", "M", TRACE_RUN), F("args", doc_object(F("name", name))));
 }
 
 void trace_name_row(const trace_writer *w, int row, const char *name) {
-  cJSON *e = add_event(w, "thread_name", "M", row);
-  cJSON_AddStringToObject(cJSON_AddObjectToObject(e, "args"), "name", name);
-  e = add_event(w, "thread_sort_index", "M", row);
-  cJSON_AddNumberToObject(cJSON_AddObjectToObject(e, "args"), "sort_index", row);
+  doc_put(add_event(w, "thread_name", "M", row), F("args", doc_object(F("name", name))));
+  doc_put(add_event(w, "thread_sort_index", "M", row), F("args", doc_object(F("sort_index", row))));
 }
 
 void trace_add_launches(const trace_writer *w, const vtb_program *p, const vtb_trace_list *l) {
@@ -36,15 +25,10 @@ void trace_add_launches(const trace_writer *w, const vtb_program *p, const vtb_t
     const vtb_trace_event *at = &l->at[i];
     const vtb_kernel_info *k = &p->kernels[at->kernel];
     cJSON *e = trace_add_span(w, k->what, TRACE_LAUNCHES, at->begin, at->end);
-    cJSON_AddStringToObject(e, "cat", k->ops);
-    cJSON *args = cJSON_AddObjectToObject(e, "args");
-    cJSON_AddNumberToObject(args, "launch", (double)i);
-    cJSON_AddStringToObject(args, "kernel", k->name);
-    cJSON_AddStringToObject(args, "ops", k->ops);
-    cJSON_AddStringToObject(args, "from", k->origin);
-    cJSON_AddNumberToObject(args, "flops", k->flops);
-    cJSON_AddNumberToObject(args, "bytes", k->bytes);
-    cJSON_AddNumberToObject(args, "gflops", 1e-9 * k->flops / (at->end - at->begin));
+    cJSON *args = doc_object(F("launch", i), F("kernel", k->name), F("ops", k->ops),
+                             F("from", k->origin), F("flops", k->flops), F("bytes", k->bytes),
+                             F("gflops", 1e-9 * k->flops / (at->end - at->begin)));
+    doc_put(e, F("cat", k->ops), F("args", args));
   }
 }
 

@@ -14,13 +14,9 @@ static cJSON *trace_document(const bench_result *r, const vtb_program *p, const 
   trace_name_row(&w, TRACE_RUN, "run");
   trace_add_span(&w, timed, TRACE_RUN, begin, end);
   trace_add_program(&w, p, t);
-  cJSON_AddStringToObject(out, "displayTimeUnit", "ms");
-  cJSON *about = cJSON_AddObjectToObject(out, "otherData");
-  cJSON_AddStringToObject(about, "model", r->facts.model);
-  cJSON_AddStringToObject(about, "timed", timed);
-  cJSON_AddNumberToObject(about, "batch", (double)p->batch);
-  cJSON_AddNumberToObject(about, "threads", r->threads);
-  return out;
+  cJSON *about = doc_object(F("model", r->facts.model), F("timed", timed), F("batch", p->batch),
+                            F("threads", r->threads));
+  return doc_put(out, F("displayTimeUnit", "ms"), F("otherData", about));
 }
 
 static void say_written(const char *path, const vtb_trace *t, double seconds) {

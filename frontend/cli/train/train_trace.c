@@ -86,12 +86,9 @@ static vtb_status write_all(const train_trace *t, const char *model, const char 
     for (cJSON *e; one && (e = cJSON_DetachItemFromArray(one, 0));) cJSON_AddItemToArray(list, e);
     cJSON_Delete(one);
   }
-  cJSON_AddStringToObject(out, "displayTimeUnit", "ms");
-  cJSON *about = cJSON_AddObjectToObject(out, "otherData");
-  cJSON_AddStringToObject(about, "model", model);
-  cJSON_AddNumberToObject(about, "ranks", n);
-  cJSON_AddNumberToObject(about, "rank_batch", (double)t->step->batch);
-  cJSON_AddNumberToObject(about, "updates", UPDATES);
+  cJSON *about = doc_object(F("model", model), F("ranks", n), F("rank_batch", t->step->batch),
+                            F("updates", UPDATES));
+  doc_put(out, F("displayTimeUnit", "ms"), F("otherData", about));
   char *text = vtb_need(cJSON_PrintUnformatted(out));
   vtb_status status = vtb_file_write_atomic(path, text, strlen(text), err);
   cJSON_free(text);
