@@ -23,8 +23,8 @@ void view_against(const rp_report *r, cJSON *view);
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
-/* Members of these names, of an object or of a further one of a list, are set by doc_put() and
- * doc_item(). As rp_format() writes the number, NULL if it is none: */
+/* Members are set by doc_put() and doc_item() of frontend/document. A number as rp_format() writes
+ * it; NULL if it is none. */
 #define SHOWN(r, m, x) (isnan(x) ? NULL : rp_format(r, m, x, (char[32]){0}))
 /* A plain number to so many digits. */
 #define DIGITS_OF(x, digits) (isnan(x) ? NULL : nr_digits(x, digits, (char[32]){0}))
