@@ -131,6 +131,8 @@ static void read_cell(rp_report *r, const cJSON *json) {
   c.chunk = chunk_of(r, &c);
   c.seeds = cJSON_GetArraySize(study_member(json, "train.seeds"));
   c.images = study_number(json, "train.images");
+  bool step = vtb_starts_with(study_text_of(json, "bench.timed"), "train");
+  c.predicted = study_number(json, step ? "model.train_predicted_ms" : "model.predicted_ms");
   read_measures(&c);
   r->n_of[c.status]++;
   vtb_vec_push(&r->cells, c);

@@ -40,7 +40,8 @@ typedef struct rp_cell {
   double spread[RP_MEASURES]; /* in the same unit; NAN: one measurement alone, or exact */
   double tokens, chunk;       /* NAN: none */
   int seeds;
-  double images; /* of test, a seed; NAN: not known */
+  double images;    /* of test, a seed; NAN: not known */
+  double predicted; /* ms, of what was timed; NAN: not known */
 } rp_cell;
 
 typedef struct rp_report {

@@ -54,17 +54,14 @@ static void add_cell(const rp_report *r, const rp_cell *c, cJSON *list) {
   size_t n = strcspn(c->message, "\n");
   if (n > MOST_WHY) n = MOST_WHY;
   snprintf(why, sizeof why, "%.*s", (int)n, c->message);
-  bool step = strncmp(study_text_of(c->json, "bench.timed"), "train", 5) == 0;
-  double predicted =
-      study_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms");
-  cJSON *out = doc_item(list, F("number", c->number), F("n", c->number + 1), F("label", c->label),
-                        F("message", c->message), F("why", why),
-                        F("longer", (bool)(n && c->message[n])), F("status_order", (int)c->status),
-                        F("status", c->status_text), F("done", (bool)(c->status == RP_DONE)),
-                        K("tokens", c->tokens), K("test", SHOWN(r, RP_TEST, c->mean[RP_TEST])),
-                        K("ms", SHOWN(r, RP_MS, c->mean[RP_MS])),
-                        K("parameters", SHOWN(r, RP_PARAMS, c->mean[RP_PARAMS])),
-                        K("predicted", SHOWN(r, RP_MS, predicted)), F("values", values_of(r, c)));
+  cJSON *out = doc_item(
+      list, F("number", c->number), F("n", c->number + 1), F("label", c->label),
+      F("message", c->message), F("why", why), F("longer", (bool)(n && c->message[n])),
+      F("status_order", (int)c->status), F("status", c->status_text),
+      F("done", (bool)(c->status == RP_DONE)), K("tokens", c->tokens),
+      K("test", SHOWN(r, RP_TEST, c->mean[RP_TEST])), K("ms", SHOWN(r, RP_MS, c->mean[RP_MS])),
+      K("parameters", SHOWN(r, RP_PARAMS, c->mean[RP_PARAMS])),
+      K("predicted", SHOWN(r, RP_MS, c->predicted)), F("values", values_of(r, c)));
   cJSON_AddItemReferenceToObject(out, "doc", (cJSON *)(uintptr_t)c->json);
   cJSON *columns = view_list(out, "columns");
   for (int m = 0; m < RP_MEASURES; m++)

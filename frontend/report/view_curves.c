@@ -26,29 +26,28 @@ static void read_curve(const curves *p, const cJSON *seed, points *out) {
   cJSON_ArrayForEach(point, study_member(seed, "curve")) vtb_vec_push(out, read_point(p, point));
 }
 
-/* The means over the seeds of their n-th points, where there are some. */
-static void read_mean(const curves *p, const rp_cell *c, points *out) {
+/* The mean over the seeds of their n-th points that have a value; false past the last of all. */
+static bool mean_at(const curves *p, const rp_cell *c, int n, draw_point *out) {
   const cJSON *seed;
-  points one = {0};
-  VTB_VEC(int) counts = {0};
+  bool any = false;
+  int count = 0;
+  *out = (draw_point){(double)NAN, 0};
   cJSON_ArrayForEach(seed, study_member(c->json, "train.seeds")) {
-    read_curve(p, seed, &one);
-    for (size_t i = 0; i < one.n; i++) {
-      if (i >= out->n) {
-        vtb_vec_push(out, ((draw_point){(double)NAN, 0}));
-        vtb_vec_push(&counts, 0);
-      }
-      if (isnan(one.at[i].y)) continue;
-      if (!counts.at[i]++) out->at[i].x = one.at[i].x;
-      out->at[i].y += one.at[i].y;
-    }
+    const cJSON *item = cJSON_GetArrayItem(study_member(seed, "curve"), n);
+    draw_point one = read_point(p, item);
+    any |= item != NULL;
+    if (isnan(one.y)) continue;
+    if (!count++) out->x = one.x;
+    out->y += one.y;
   }
-  size_t n = 0;
-  for (size_t i = 0; i < out->n; i++)
-    if (counts.at[i]) out->at[n++] = (draw_point){out->at[i].x, out->at[i].y / counts.at[i]};
-  out->n = n;
-  vtb_vec_free(&one);
-  vtb_vec_free(&counts);
+  out->y /= count; /* NAN of none */
+  return any;
+}
+
+static void read_mean(const curves *p, const rp_cell *c, points *out) {
+  draw_point one;
+  for (int n = 0; mean_at(p, c, n, &one); n++)
+    if (!isnan(one.y)) vtb_vec_push(out, one);
 }
 
 static bool has_curve(const rp_cell *c) {

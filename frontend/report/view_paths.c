@@ -66,19 +66,14 @@ void view_paths(const rp_report *r, cJSON *view) {
 
 /* ---- the compiler's view --------------------------------------------------------------------- */
 
-static double predicted(const rp_cell *c) {
-  bool step = strncmp(study_text_of(c->json, "bench.timed"), "train", 5) == 0; /* what was timed */
-  return study_number(c->json, step ? "model.train_predicted_ms" : "model.predicted_ms");
-}
-
-static bool both(const rp_cell *c) { return predicted(c) > 0 && c->mean[RP_MS] > 0; }
+static bool both(const rp_cell *c) { return c->predicted > 0 && c->mean[RP_MS] > 0; }
 
 static void draw_cell(const rp_report *r, chart *c, const rp_cell *cell) {
   vtb_strbuf tip = {0};
   char a[32], b[32];
   vtb_strbuf_format(&tip, "%s\npredicted %s ms\nmeasured %s ms", cell->label,
-                    nr_digits(predicted(cell), 3, a), nr_digits(cell->mean[RP_MS], 3, b));
-  ch_dot(c, view_sign(r, cell), 5, (draw_point){predicted(cell), cell->mean[RP_MS]}, 0,
+                    nr_digits(cell->predicted, 3, a), nr_digits(cell->mean[RP_MS], 3, b));
+  ch_dot(c, view_sign(r, cell), 5, (draw_point){cell->predicted, cell->mean[RP_MS]}, 0,
          (grouping){tip.at, .cell = cell->number});
   vtb_strbuf_free(&tip);
 }
@@ -90,7 +85,7 @@ static void add_prediction(const rp_report *r, cJSON *to) {
   c.x.log = true;
   for (size_t i = 0; i < r->cells.n; i++) {
     if (!both(&r->cells.at[i])) continue;
-    sc_take(&c.x, predicted(&r->cells.at[i]));
+    sc_take(&c.x, r->cells.at[i].predicted);
     sc_take(&c.x, r->cells.at[i].mean[RP_MS]);
     n++;
   }
