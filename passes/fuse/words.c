@@ -11,9 +11,7 @@
 bool vtb__is_elementwise(const vtb_inst *i) {
   if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;
   for (const vtb_inst *x = i->callee->first; x; x = x->next)
-    if (x->op == VTB_OP_constant ? vtb_attr_find(x, "data") != NULL
-                                 : vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE)
-      return false;
+    if (!vtb_is_splat(x) && vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE) return false;
   for (int r = 0; r < i->n_results; r++)
     if (i->results[r]->type.dtype != VTB_F32) return false;
   return true;

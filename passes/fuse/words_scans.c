@@ -197,9 +197,9 @@ VTB__WORD(gates) {
   if (vtb_kernel_kind_of(i) != VTB_KERNEL_LOOP) return false;
   for (const vtb_inst *x = i->callee->first; x; x = x->next) {
     bool view = x->op == VTB_OP_reshape || x->op == VTB_OP_broadcast;
-    if (x->op == VTB_OP_constant ? vtb_attr_find(x, "data") != NULL
-        : x->op == VTB_OP_shift  ? inside_depends(i, x->operands[0], scan) && !is_before(i, x, scan)
-                                 : !view && vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE)
+    if (x->op == VTB_OP_shift
+            ? inside_depends(i, x->operands[0], scan) && !is_before(i, x, scan)
+            : !view && !vtb_is_splat(x) && vtb_op_get(x->op)->klass != VTB_CLASS_ELEMENTWISE)
       return false;
   }
   for (int r = 0; r < i->n_results; r++)

@@ -13,6 +13,8 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/axes.h"
+
 typedef struct splitter {
   vtb_func *func;
   VTB_VEC(int) mark; /* by value id: 1 + number of the shape, 0 none */
@@ -27,11 +29,7 @@ static bool is_elementwise(const vtb_inst *i) {
 }
 
 static bool reduces_rows(const vtb_inst *i) {
-  int n;
-  if (vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE) return false;
-  const int64_t *axes = vtb_attr_ints(i, "axes", &n);
-  const vtb_type *t = &i->operands[0]->type;
-  return n == 1 && axes[0] == t->rank - 1 && t->dim[axes[0]].size > 1;
+  return vtb_reduces_last(i) && i->operands[0]->type.dim[i->operands[0]->type.rank - 1].size > 1;
 }
 
 /* `split` is `whole` with its last axis cut in two, or with one before it that is 1 long. */
@@ -156,12 +154,11 @@ static void retype(splitter *s, vtb_inst *e, int shape) {
 static void retype_sum(splitter *s, vtb_inst *e, int shape) {
   vtb_value *x = e->operands[0];
   const vtb_type *split = &s->shapes.at[shape - 1];
-  int n;
-  if (!s->sums_too || e->op != VTB_OP_reduce_sum || !splits(split, &x->type)) return;
+  int n = vtb_reduces_leading(e);
+  if (!s->sums_too || n < 1 || n >= x->type.rank || e->op != VTB_OP_reduce_sum ||
+      !splits(split, &x->type))
+    return;
   const int64_t *axes = vtb_attr_ints(e, "axes", &n);
-  if (n < 1 || n >= x->type.rank) return;
-  for (int a = 0; a < n; a++)
-    if (axes[a] != a) return;
   vtb_builder b = vtb__before(e);
   int fresh = s->func->n_values;
   vtb_value *sum = vtb_b_reduce(&b, e->op, viewed(&b, x, split), axes, n, false);

@@ -39,6 +39,10 @@ vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x, int rank) {
   return x;
 }
 
+vtb__lifted vtb__rec_number(vtb__rec *r, double c) {
+  return (vtb__lifted){.v = vtb_b_constant(&r->b, c)};
+}
+
 static int larger(int a, int b) { return a > b ? a : b; }
 
 vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y) {

@@ -22,11 +22,7 @@ static vtb_value *stack(vtb__rec *r, vtb_value *const *rows, int n) {
 
 /* A value of the step, of one axis or none, as [B,N,h,n]; NULL is 0. */
 static vtb_value *full_line(vtb__rec *r, vtb_value *v, int64_t n) {
-  vtb__lifted x = {.v = NULL};
-  if (v)
-    x = vtb__rec_lift(r, v);
-  else
-    x.v = vtb_b_constant(&r->b, 0);
+  vtb__lifted x = v ? vtb__rec_lift(r, v) : vtb__rec_number(r, 0);
   return vtb__rec_full(r, x, &(vtb_dim){.size = n}, 1);
 }
 

@@ -36,7 +36,7 @@ vtb__lifted vtb__rec_product(vtb__rec *r, const vtb__term *t, unsigned axes, con
     x = vtb__rec_binary(r, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, x, f);
   }
   if (x.v && t->coef == 1) return x;
-  vtb__lifted c = {.v = vtb_b_constant(&r->b, t->coef)};
+  vtb__lifted c = vtb__rec_number(r, t->coef);
   return vtb__rec_to_rank(r, x.v ? vtb__rec_binary(r, VTB_OP_mul, x, c) : c, rank);
 }
 
@@ -56,7 +56,7 @@ static vtb__lifted lift_argument(vtb__rec *r, const vtb_value *arg) {
 
 static vtb__lifted lift_scale(vtb__rec *r, const vtb_inst *inst) {
   bool log = vtb_attr_int(inst, "log", 0) != 0;
-  vtb__lifted x = {.v = vtb_b_constant(&r->b, log ? 0 : 1)};
+  vtb__lifted x = vtb__rec_number(r, log ? 0 : 1);
   if (r->n_scales && log) x = r->scales.at[0].m;
   if (r->n_scales && !log) x.degree = vtb__degree_one(r, 0);
   return vtb__rec_to_rank(r, x, inst->results[0]->type.rank);

@@ -284,6 +284,7 @@ vtb_type vtb__ones_behind(const vtb_type *t, int lead);
 vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank);
 vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x,
                              int rank); /* step axes of size 1 in front */
+vtb__lifted vtb__rec_number(vtb__rec *r, double c);
 /* The degree of the result is left to the caller. */
 vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y);
 /* [B, N, h, dims...] with every axis at its full size. */

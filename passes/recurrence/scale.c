@@ -22,10 +22,6 @@ static vtb_value *full(vtb__rec *r, vtb__lifted x, const vtb__scale *k) {
   return vtb__rec_full(r, x, k->dims, k->rank);
 }
 
-static vtb__lifted constant(vtb__rec *r, double c) {
-  return (vtb__lifted){.v = vtb_b_constant(&r->b, c)};
-}
-
 /* v, which stands where the factor does, on the scale's frame; of one number a head without the
  * axes of size 1 it may have. */
 static vtb__lifted on_scale(vtb__rec *r, const vtb__scale *k, const vtb__factor *like,
@@ -39,7 +35,7 @@ static vtb__lifted on_scale(vtb__rec *r, const vtb__scale *k, const vtb__factor 
 
 static vtb__lifted plus(vtb__rec *r, vtb__lifted sum, vtb__lifted x, int sign) {
   if (!sum.v && sign > 0) return x;
-  if (!sum.v) sum = constant(r, 0);
+  if (!sum.v) sum = vtb__rec_number(r, 0);
   return vtb__rec_binary(r, sign > 0 ? VTB_OP_add : VTB_OP_sub, sum, x);
 }
 
@@ -65,7 +61,7 @@ static vtb__lifted log_decay(vtb__rec *r, const vtb__state *s, vtb__lifted *rest
   *rest = (vtb__lifted){0};
   if (others.n || others.coef != 1)
     *rest = vtb__rec_product(r, &others, k->rank ? ~0u : 0, NULL, k->rank);
-  return g.v ? g : constant(r, 0);
+  return g.v ? g : vtb__rec_number(r, 0);
 }
 
 static vtb_value *log_of_decay(vtb__rec *r, const vtb__state *s) {
@@ -73,7 +69,7 @@ static vtb_value *log_of_decay(vtb__rec *r, const vtb__state *s) {
   if (rest.v && !r->exact_scale) {
     vtb__lifted size = rest;
     size.v = vtb_b_unary(&r->b, VTB_OP_abs, size.v);
-    size = vtb__rec_binary(r, VTB_OP_max, size, constant(r, SMALLEST_DECAY));
+    size = vtb__rec_binary(r, VTB_OP_max, size, vtb__rec_number(r, SMALLEST_DECAY));
     size.v = vtb_b_unary(&r->b, VTB_OP_log, size.v);
     g = vtb__rec_binary(r, VTB_OP_add, g, size);
   }
@@ -86,7 +82,7 @@ static vtb_value *log_of_gain(vtb__rec *r, const vtb__state *s, const vtb__term 
   for (int n = 0; n < u->n; n++)
     if (vtb__is_gain(r, &u->at[n]))
       i = plus(r, i, on_scale(r, k, &u->at[n], u->at[n].v->def->operands[0]), u->at[n].sign);
-  return full(r, i.v ? i : constant(r, 0), k);
+  return full(r, i.v ? i : vtb__rec_number(r, 0), k);
 }
 
 /* Adds `t` unless an equal product is there. */
