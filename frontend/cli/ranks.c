@@ -1,5 +1,5 @@
 #include "frontend/cli/ranks.h"
-#include "frontend/study/launcher.h"
+#include "runtime/base/launched.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -16,15 +16,10 @@ static struct {
 /* ---- silence --------------------------------------------------------------------------------- */
 
 static int launched_rank(int *n) {
-  study_launch l;
-  const char *off = getenv("VTB_RANKS");
-  *n = 1;
-  if (vtb_streq(off, "off") || !vtb_ranks_launched(n) || *n == 1) {
-    *n = 1;
-    return 0;
-  }
-  if (!*n) *n = 2; /* more than that is known when they have met */
-  return study_launch_find("mpi", &l, NULL) == VTB_OK ? l.rank : 0;
+  vtb_launch l;
+  bool off = vtb_streq(getenv("VTB_RANKS"), "off") || !vtb_launched(&l) || l.size == 1;
+  *n = off ? 1 : l.size ? l.size : 2; /* more than that is known when they have met */
+  return off ? 0 : l.rank;
 }
 
 int cli_ranks_launched(void) {

@@ -2,6 +2,7 @@
 #include "runtime/ranks/ranks.h"
 #include "runtime/launch/threads.h"
 #include "runtime/ranks/internal.h"
+#include "runtime/base/launched.h"
 
 #include <string.h>
 
@@ -314,4 +315,11 @@ vtb_status vtb_ranks_open(const vtb_ranks_options *o, vtb_ranks **out, vtb_error
                     "this process is one of no job; several are started by `mpirun -n 4 ...` or "
                     "`srun --mpi=pmix -n 4 ...`");
   return vtb__ranks_new(o, vtb__link_open_mpi, &launched, out, err);
+}
+
+bool vtb_ranks_launched(int *n) {
+  vtb_launch l;
+  bool is = vtb_launched(&l);
+  if (n) *n = l.size;
+  return is;
 }
