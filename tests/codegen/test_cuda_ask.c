@@ -29,7 +29,7 @@ static const shape shapes[] = {
     {ask_gates, "mixer", 2, 100, 2, 196, 64, "heads of 196 x 64"},
     {ask_mixer_grad, "mixer_grad", 2, 196, 4, 96, 96, NULL},
     {ask_mixer_grad, "mixer_grad", 2, 208, 4, 512, 512, NULL},
-    {ask_mixer_grad, "mixer_grad", 2, 272, 4, 64, 64, "for 272 tokens"},
+    {ask_mixer_grad, "mixer_grad", 2, 272, 4, 64, 64, NULL},
     {ask_mixer_grad, "mixer_grad", 2, 64, 1, 772, 64, "heads of 772 x 64"},
     {ask_scan, "scan", 2, 197, 1, 16, 384, NULL},
     {ask_scan, "scan", 2, 197, 1, 256, 64, NULL},

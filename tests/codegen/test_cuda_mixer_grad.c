@@ -47,6 +47,10 @@ static const grad_case cases[] = {
     {SCALAR, "rows~@211", 1, 211, 1, 40, 24, true, true, 7, 7, BEGUN, 4},
     {SCALAR, NULL, 1, 249, 1, 16, 40, true, false, 7, 7, SHARED, 8},
     {CONSTANT, NULL, 1, 225, 1, 24, 16, false, true, 5, 4, APART, 2},
+    /* by tiles */
+    {SCALAR, "rows~@2x131", 1, 262, 1, 32, 20, true, true, 0, 0, APART, 4},
+    {SCALAR, NULL, 1, 259, 1, 136, 24, true, false, 0, 0, APART, 4},
+    {SCALAR, NULL, 1, 258, 1, 20, 12, false, true, 0, 0, APART, 4},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 

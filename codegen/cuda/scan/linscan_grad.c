@@ -25,6 +25,10 @@ static void fill_half_terms(vtb__cuda_scan *s) {
                    {"V_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_V)},
                    {"DY_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_DY)});
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
+  if (s->gain >= 0) vtb_cuda_in(s->k, s->gain, "gain");
+  vtb_cuda_fill(s->k, "gain", s->gain >= 0 ? "gain[%s]" : "1.0f",
+                s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
+  VTB_CUDA_NUMBERS(s->k, {"GAIN", s->gain >= 0});
 }
 
 static void sum_terms(vtb__cuda_scan *s, const decay_terms *t) {

@@ -207,7 +207,9 @@ void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *fused) {
   }
   find_folds(&s, fused);
   s.dir_at[0] = s.at;
-  if (s.gain >= 0 && vtb__cuda_scan_is_short_grad(&s, true))
+  bool tiles = s.half && s.n_chunks == 1 && !s.init && !s.dlast && s.V > 1;
+  for (int o = 0; o < 3; o++) tiles = tiles && !s.map[o];
+  if (s.gain >= 0 && (tiles || vtb__cuda_scan_is_short_grad(&s, true)))
     vtb__cuda_scan_grad(&s);
   else if (!c->failed)
     vtb_cuda_unsupported(c, fused,

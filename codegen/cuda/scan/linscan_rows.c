@@ -59,7 +59,8 @@ static bool is_half(const vtb__cuda_scan *s) {
                         {"DEPTH", widest}, {"WIDTH", widest}, {"FACTORS", vtb__cuda_factors(s->c)},
                         {"OUTSIDE", outside}, {"STATE_ACROSS", true}, {"HALF", true},
                         {"FORWARD", false}, {"PAIRED", false}, {"GAIN", false}, {"B_MAP", false},
-                        {"SUMMED", false}, {"THREADS", vtb__cuda_scan_tile_threads(widest)});
+                        {"SUMMED", false}, {"ROW_GAIN", false},
+                        {"THREADS", vtb__cuda_scan_tile_threads(widest)});
 }
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {

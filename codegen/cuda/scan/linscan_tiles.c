@@ -49,11 +49,11 @@ static void fill_states(vtb__cuda_scan *s, vtb__scan_states t) {
   vtb__scan_temp(s, t.vectors, "vectors", "d");
 }
 
-static void fill_terms(vtb__cuda_scan *s, vtb__cuda_row mate, int terms) {
+static void fill_terms(vtb__cuda_scan *s, vtb__cuda_row mate, int terms, bool dot) {
   VTB_CUDA_NUMBERS(s->k, {"TERM", terms >= 0});
   if (terms >= 0) vtb_cuda_temp_out(s->k, terms, "float", "terms");
   vtb_cuda_fill(s->k, "terms", terms >= 0 ? "terms" : "ring"); /* not reached */
-  if (terms >= 0)
+  if (terms >= 0 || dot)
     vtb__fill_source(s, mate, "mate");
   else
     vtb_cuda_fill(s->k, "mate_from", "d"); /* not reached */
@@ -84,6 +84,20 @@ static void fill_result(vtb__cuda_scan *s, vtb__scan_product p) {
       {"FOUR", vtb_cuda_rows_of_four(s->c, *results[p])});
 }
 
+/* A number a token that multiplies keys: of scores' columns, or of the rows of dk and dv; its
+ * adjoint is made of dk's. */
+static void fill_gain(vtb__cuda_scan *s, const vtb__scan_shape *shape, bool dot) {
+  bool gain = s->gain >= 0;
+  if (gain) vtb_cuda_in(s->k, s->gain, "gain");
+  if (dot) vtb_cuda_out(s->k, s->dgain, "dgain");
+  vtb_cuda_fill(s->k, "gain", gain ? "gain[%s]" : "1.0f",
+                gain ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
+  vtb_cuda_fill(s->k, "put_gain", dot ? "dgain[%s] = value;" : "",
+                dot ? vtb__cuda_scan_at(s, s->dgain, NULL) : "");
+  VTB_CUDA_NUMBERS(s->k, {"GAIN", gain && shape->earlier}, {"ROW_GAIN", gain && !shape->earlier},
+                   {"DOT", dot});
+}
+
 /* What dq's kernel leaves of the sums that decays multiply, or nothing. */
 static void fill_sums(vtb__cuda_scan *s, const vtb__scan_sums *sums) {
   VTB_CUDA_NUMBERS(s->k, {"SUMMED", sums != NULL},
@@ -112,9 +126,9 @@ bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s) {
                         {"SUMMED", true}, {"FORWARD", shape->earlier}, {"PAIRED", s->paired},
                         {"OUTSIDE", s->n_chunks > 1 || s->init || s->dlast},
                         {"STATE_ACROSS", shape->by_values}, {"HALF", true}, {"Z", false},
-                        {"GAIN", s->gain >= 0}, {"GROUP", vtb__cuda_scan_map_size(s)},
-                        {"A_MAP", false}, {"B_MAP", false}, {"C_MAP", false},
-                        {"FACTORS", vtb__cuda_factors(s->c)},
+                        {"GAIN", s->gain >= 0}, {"ROW_GAIN", false},
+                        {"GROUP", vtb__cuda_scan_map_size(s)}, {"A_MAP", false}, {"B_MAP", false},
+                        {"C_MAP", false}, {"FACTORS", vtb__cuda_factors(s->c)},
                         {"THREADS", vtb__cuda_scan_tile_threads(s->K)});
 }
 
@@ -123,25 +137,24 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   const vtb__scan_shape *shape = &vtb__scan_shapes[p];
   int64_t width = shape->by_values ? s->K : s->V;
   bool extra = s->normalizer && shape->by_values, outside = states.states >= 0;
+  bool dot = s->gain >= 0 && p == VTB__PRODUCT_DK;
   vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", vtb__cuda_scan_tile_threads(width));
   vtb__fill_decay(s);
   vtb__fill_source(s, shape->a, "a");
   vtb__fill_source(s, shape->b, "b");
   vtb__fill_source(s, shape->c, "c");
   fill_result(s, p);
-  fill_terms(s, shape->mate, outside ? terms : -1);
+  fill_terms(s, shape->mate, outside ? terms : -1, dot);
   fill_states(s, states);
   fill_sums(s, sums);
   if (extra) vtb__scan_in(s, &s->at.dz, "dz");
-  if (s->gain >= 0) vtb_cuda_in(s->k, s->gain, "gain");
-  vtb_cuda_fill(s->k, "gain", s->gain >= 0 ? "gain[%s]" : "1.0f",
-                s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
+  fill_gain(s, shape, dot);
   vtb_cuda_fill(s->k, "extra", extra ? "dz[%s]" : "0.0f",
                 extra ? vtb__cuda_scan_at(s, s->at.dz, NULL) : "");
   vtb__cuda_scan_fill_maps(s, "abc");
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
-  VTB_CUDA_NUMBERS(s->k, {"GAIN", s->gain >= 0}, {"DEPTH", shape->by_values ? s->V : s->K},
-                   {"WIDTH", width}, {"FACTORS", vtb__cuda_factors(s->c)},
+  VTB_CUDA_NUMBERS(s->k, {"DEPTH", shape->by_values ? s->V : s->K}, {"WIDTH", width},
+                   {"FACTORS", vtb__cuda_factors(s->c)},
                    {"A_EIGHT", vtb__cuda_row_eight(s, shape->a)},
                    {"B_EIGHT", vtb__cuda_row_eight(s, shape->b)},
                    {"C_EIGHT", vtb__cuda_row_eight(s, shape->c)}, {"FORWARD", shape->earlier},

@@ -17,6 +17,8 @@ hole expr q_from, k_from, v_from, dy_from; /* addresses of rows at pos */
 hole int q_stride, k_stride, v_stride, dy_stride; /* from row to row of these */
 hole expr dy_extra;              /* the normalizer's adjoint */
 hole expr column_sums;           /* their pointer, CROSSING */
+hole bool GAIN;                  /* keys are multiplied by a number a token */
+hole expr gain;                  /* at pos */
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES;
 constexpr int SLAB = vtb_slab(vtb_max_int(K, V)), K_SLABS = (K + SLAB - 1) / SLAB, SLABS = K_SLABS + (V + SLAB - 1) / SLAB;
 constexpr bool CROSSING = CHUNK_TILES > 1;
@@ -29,7 +31,7 @@ cost registers = 168;
 shared T ring[STAGES * STAGE];
 shared float terms[64 * PP];
 shared float near[512], gaps[64], in[64], out_of[64];
-shared float decays[64], through[64], after[64], own[64], row_side[64], all_of[1], parts[128];
+shared float decays[64], through[64], after[64], own[64], row_side[64], all_of[1], parts[128], gains[GAIN ? 64 : 0];
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
@@ -40,6 +42,7 @@ const int i0 = c0 + tile * 64, n_rows = vtb_min_int(c1 - i0, 64);
 const int row = 32 * (vtb_warp() / 2), column = 32 * (vtb_warp() % 2);
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
+auto gain_at = [&](vtb_i64 pos) -> float { return ${gain}; };
 auto extra_at = [&](vtb_i64 pos) -> float { return ${dy_extra}; };
 constexpr int pos = 0; /* the first row's address */
 const auto q_of = ${q_from};
@@ -81,6 +84,7 @@ VTB_NO_UNROLL for (int step = 0; step <= tile; step++) {
   const bool meets = row < n_rows && column < n_columns && (step > 0 || column <= row);
   if (tid < 64) {
     decays[tid] = tid < n_columns ? decay_at(column_at[step % 2 * 64 + tid]) : 1.0f;
+    if constexpr (GAIN) gains[tid] = tid < n_columns ? gain_at(column_at[step % 2 * 64 + tid]) : 0.0f;
     if (step < tile) column_at[(step + 1) % 2 * 64 + tid] = place(j0 - 64 + tid);
   }
   float s[8][4], g[8][4]; /* Q K^T, dY V^T */
@@ -113,7 +117,8 @@ VTB_NO_UNROLL for (int step = 0; step <= tile; step++) {
   vtb_sync();
   VTB_UNROLL for (int i = 0; i < 8; i++) VTB_UNROLL for (int e = 0; e < 4; e++) {
     const int strip = i / 4, t = row + 16 * strip + lane / 4 + e / 2 * 8, c = column + 8 * (i % 4) + 2 * (lane % 4) + e % 2;
-    const float w = s[i][e] * (g[i][e] + row_side[t]);
+    float w = s[i][e] * (g[i][e] + row_side[t]);
+    if constexpr (GAIN) w *= gains[c];
     if (step == 0) {
       terms[t * PP + c] = c > t ? 0.0f : w * vtb_product_between(c, t, near, in, out_of, gaps);
     } else {

@@ -44,7 +44,9 @@ hole expr extra;                 /* of the token of queries at pos */
 hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
 hole expr result, result_at;     /* its pointer; offset for pos and x */
 hole bool GAIN;                  /* keys are multiplied by a number a token: scores are */
+hole bool ROW_GAIN, DOT;         /* rows of the result are, being of keys or values; DOT: and give its adjoint with their mates */
 hole expr gain;                  /* at pos */
+hole code put_gain;              /* stores value, that adjoint, at pos */
 /* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's in its tile; B's turned round, in A's tile
  * too, their bias being extra; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
 hole int GROUP;
@@ -74,13 +76,14 @@ require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP ==
 require GROUP >= 2 && 32 % GROUP == 0;
 require !SUMMED || (FORWARD && !PAIRED && !WIDE && WIDTH % 16 == 0 && MAPS == 0 && !Z);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
+require !ROW_GAIN || (!FORWARD && !PAIRED && !OUTSIDE);
 require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
 require !WIDEST || !OUTSIDE;
 /* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows, and that is all. */
 constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS * (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
 cost tensor = 4096 * (SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (SUMMED ? (CHUNK_TILES + 1) * TILE : 0)) - 2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
 constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224; /* halves of a tile's steps; two blocks a multiprocessor */
-cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
+cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) + (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
 cost wavefronts = WIDE && !WIDEST ? STEPS * (7 * DEPTH + 3 * TILE + 616) / 2 + DEPTH + 2 * (TILE + MAPS) : 0; /* four a fragment of 16 x 16, which two strips have in common */
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDEST || PAIR ? 128 : !WIDE ? 168 : TILE <= 320 ? 169 : 240;
@@ -92,7 +95,7 @@ shared T scores[WIDE ? 64 * PP : 0];
 shared float triangle[SUMMED ? 2080 : 0], across[SUMMED ? 512 : 0]; /* W of the rows' own tile; sums of columns, a warp's, of two tiles */
 shared float near[512], gaps[64], in[64], out_of[64];
 shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[FORWARD && !PAIRED ? 0 : 128], all_of[2], parts[32];
-shared float sums[WIDE ? 256 : 64], gains[GAIN ? 64 : 0]; /* of the rows' own tile */
+shared float sums[WIDE ? 256 : 64], gains[GAIN || ROW_GAIN ? 64 : 0]; /* of the rows' own tile */
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 shared float behind[0];
 shared float dots[B_MAP ? 2 * THREADS : 0] over WIDE ? scores : behind; /* of rows and the bias of keys, a warp's columns each */
@@ -169,7 +172,7 @@ vtb_sync();
 if (tid < 64) {
   row_at[tid] = column_at[tid] = place(i0 + vtb_min_int(tid, n_rows - 1));
   decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
-  if (GAIN) gains[tid] = tid < n_rows ? gain_at(place(i0 + tid)) : 0.0f;
+  if (GAIN || ROW_GAIN) gains[tid] = tid < n_rows ? gain_at(place(i0 + tid)) : 0.0f;
   if (EXTRA) (FORWARD ? row_side : column_side)[tid] = tid < n_rows ? extra_at(place(i0 + tid)) : 0.0f;
 }
 vtb_sync();
@@ -445,6 +448,33 @@ VTB_NO_UNROLL for (; met < n_steps && between != 0.0f; met++) /* at 0 all that i
   meet(met, vtb_flag<false>());
 vtb_cp_wait<0>();
 vtb_sync();
+if constexpr (ROW_GAIN) {
+  if constexpr (DOT) {
+    VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) {
+      const int r = row + 8 * i + lane / 4;
+      const vtb_i64 pos = row_at[r];
+      const auto mate = ${mate_from};
+      float sum = 0.0f;
+      VTB_UNROLL for (int o = 0; o < WARP_WIDTH / 8; o++) VTB_UNROLL for (int e = 0; e < 2; e++) {
+        const int x = o0 + 8 * o + 2 * (lane % 4) + e;
+        if (x < WIDTH) sum += out[i / 2 * (WARP_WIDTH / 8) + o][i % 2 * 2 + e] * mate[x];
+      }
+      sum = vtb_quad_sum(sum);
+      if (lane % 4 == 0) sums[vtb_warp() % COLUMN_WARPS * 64 + r] = sum;
+    }
+    vtb_sync();
+    if (tid < n_rows) {
+      const vtb_i64 pos = row_at[tid];
+      float value = sums[tid];
+      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];
+      ${put_gain}
+    }
+  }
+  vtb_each_pair<STRIPS>(out, [&](int r, int, float &v, float &w) {
+    v *= gains[row + r];
+    w *= gains[row + r];
+  });
+}
 if constexpr (SUMMED) {
   if (met > 1) leave_columns(met - 1);
   if constexpr (CROSSING) {
