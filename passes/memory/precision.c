@@ -26,8 +26,8 @@
  * derivative jumps where its argument changes sign, however small the error.
  *
  * Needs a bound batch, modes of recurrences, and einsums that stand alone (before grow).
- * Declines what is no product: sums a thread, scans that run step by step. docs/cuda.md has the
- * errors that are left.
+ * Declines what is no product: sums a thread, scans that run step by step. docs/cuda_products.md
+ * has the errors that are left.
  */
 #include "passes/passes_internal.h"
 

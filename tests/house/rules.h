@@ -7,6 +7,7 @@
 
 enum {
   MOST_COLUMNS = 100,
+  MOST_DOC_COLUMNS = 120, /* of prose; tables and code are as wide as they are */
   MOST_FILE_LINES = 650,
   MOST_FUNCTION_LINES = 80,
   MOST_FUNCTION_LINES_P90 = 25

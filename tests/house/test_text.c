@@ -1,7 +1,7 @@
-/* What can be read off the text: columns, lengths of files and functions, that no code knows a
- * model by its name, that a type's name is no other's, that what is written in few places is not
- * written again, that passes have no numbers of kernels, and that nothing ends a process without a
- * word. */
+/* What can be read off the text: columns of code and docs, lengths of files and functions, that no
+ * code knows a model by its name, that a type's name is no other's, that what is written in few
+ * places is not written again, that passes have no numbers of kernels, and that nothing ends a
+ * process without a word. */
 #include <ctype.h>
 #include <dirent.h>
 
@@ -32,6 +32,42 @@ static void check_lines(const house_file *f, complaints *c) {
                MOST_COLUMNS);
   if (n > MOST_FILE_LINES)
     complain(c, f->path, 0, "%d lines, more than %d; split it by what it does", n, MOST_FILE_LINES);
+}
+
+/* ---- pages of docs --------------------------------------------------------------------------- */
+
+/* Prose; not tables, nor code between ``` or behind four blanks. */
+static void check_page(const char *path, const char *text, complaints *c) {
+  char line[MOST_LINE];
+  bool code = false;
+  for (int n = 1; next_line(&text, line, sizeof line); n++) {
+    if (vtb_starts_with(line + strspn(line, " "), "```")) code = !code;
+    if (code || line[0] == '|' || vtb_starts_with(line, "    ")) continue;
+    if (columns(line) > MOST_DOC_COLUMNS)
+      complain(c, path, n, "%d columns, more than %d; break the line", columns(line),
+               MOST_DOC_COLUMNS);
+  }
+}
+
+/* docs/NAME.md but for what programs print: the catalogues, and what the compiler says. */
+static void check_pages(complaints *c) {
+  static const char *const printed[] = {"errors.md", "ops.md", "reading.md"};
+  DIR *d = opendir(VTB_SOURCE_DIR "/docs");
+  CHECK(d != NULL);
+  for (struct dirent *e; d && (e = readdir(d));) {
+    vtb_strbuf path = {0};
+    char *text = NULL;
+    size_t n = 0;
+    bool is = vtb_ends_with(e->d_name, ".md");
+    for (size_t k = 0; k < sizeof printed / sizeof *printed; k++)
+      is = is && strcmp(e->d_name, printed[k]) != 0;
+    vtb_strbuf_printf(&path, VTB_SOURCE_DIR "/docs/%s", e->d_name);
+    if (is && vtb_file_read(path.at, 1 << 24, &text, &n, NULL) == VTB_OK)
+      check_page(path.at + strlen(VTB_SOURCE_DIR "/"), text, c);
+    free(text);
+    vtb_strbuf_free(&path);
+  }
+  if (d) closedir(d);
 }
 
 /* ---- functions ------------------------------------------------------------------------------- */
@@ -387,6 +423,20 @@ TEST(planted_faults_are_found) {
   tree_free(&t);
 }
 
+TEST(wide_prose_is_found) {
+  complaints c = {0};
+  vtb_strbuf page = {0};
+  const char *const before[] = {"# A page\n", "\n| ", "\n```\n", "\n```\n    "};
+  for (int i = 0; i < 4; i++) {
+    vtb_strbuf_puts(&page, before[i]);
+    for (int k = 0; k < 13; k++) vtb_strbuf_puts(&page, "0123456789");
+  }
+  check_page("docs/a.md", page.at, &c);
+  CHECK(c.n == 1 && strstr(c.text.at, "docs/a.md:2: 130 columns, more than 120"));
+  vtb_strbuf_free(&page);
+  vtb_strbuf_free(&c.text);
+}
+
 TEST(names_of_two_types_are_found) {
   house_tree t = {0};
   complaints c = {0};
@@ -429,6 +479,7 @@ TEST(the_tree_keeps_the_rules) {
   tree_read(&t, VTB_SOURCE_DIR);
   CHECK(t.files.n > 100);
   check_tree(&t, &c);
+  check_pages(&c);
   check_rows(&t, &c);
   check_word_rows(&t, &c);
   check_number_rows(&t, &c);
@@ -438,6 +489,7 @@ TEST(the_tree_keeps_the_rules) {
 
 int main(void) {
   RUN(planted_faults_are_found);
+  RUN(wide_prose_is_found);
   RUN(names_of_two_types_are_found);
   RUN(numbers_of_kernels_are_found);
   RUN(the_tree_keeps_the_rules);
