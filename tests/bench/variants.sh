@@ -57,11 +57,16 @@ variant num_heads=3
 variant num_heads=6
 variant num_heads=8
 variant num_heads=12
+variant num_heads=24
 variant qkv_block_size=1
 variant qkv_block_size=2
+variant qkv_block_size=3
+variant qkv_block_size=6
 variant qkv_block_size=8
+variant qkv_block_size=12
 variant qkv_block_size=16
 variant qkv_block_size=32
+variant qkv_block_size=64
 variant conv_kernel_size=5
 variant conv_kernel_size=7
 variant conv_kind=conv1d
@@ -77,11 +82,19 @@ variant depth=12
 variant image=160x160
 variant image=192x192
 variant image=256x256
+variant image=288x288
 variant image=320x320
+variant image=224x448
 variant image=384x384
+variant image=512x512
+variant stride_height=8 stride_width=8
 variant directions=quad
 variant concurrency=in_block_bidirectional
+variant concurrency=in_block_quaddirectional
 variant cls_tokens=1
+variant cls_tokens=1 cls_location=first
+variant cls_tokens=2 cls_location=bilateral
+variant cls_tokens=1 image=256x256
 variant dim=128
 variant dim=200
 variant dim=256
@@ -98,8 +111,10 @@ variant conv_kernel_size=5
 variant expansion=3
 published vim_tiny 192 24
 variant d_state=8
+variant d_state=12
 variant d_state=24
 variant d_state=32
+variant d_state=48
 variant d_state=64
 variant d_conv=5
 variant d_conv=7
@@ -108,6 +123,7 @@ variant expand=3
 variant bimamba_type=v1
 variant bimamba_type=none
 variant dt_rank=24
+variant if_rope=true
 variant depth=12
 variant image=256x256
 variant dim=200
@@ -115,9 +131,12 @@ variant dim=256
 published vim_small 384 24
 variant d_state=32
 published vir_small 384 12
+variant heads=1
 variant heads=3
 variant heads=8
 variant heads=12
+variant heads=24
+variant form=recurrent
 variant ret_norm=group_norm
 variant ret_norm=head_rms
 variant ret_norm=none
@@ -129,9 +148,11 @@ variant depth=6
 variant image=256x256
 variant dim=400 heads=10
 published visionllama_small 384 12
+variant heads=1
 variant heads=3
 variant heads=8
 variant heads=12
+variant heads=24
 variant norm=rmsnorm
 variant mlp=gelu
 variant layer_scale=false
@@ -139,9 +160,11 @@ variant rope_kind=sequence
 variant image=256x256
 variant dim=400 heads=10
 published deit_small 384 12
+variant heads=1
 variant heads=3
 variant heads=8
 variant heads=12
+variant heads=24
 variant mlp_hidden=384
 variant mlp_hidden=1152
 variant depth=24

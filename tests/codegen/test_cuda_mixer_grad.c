@@ -50,7 +50,6 @@ static const grad_case cases[] = {
     /* by tiles */
     {SCALAR, "rows~@2x131", 1, 262, 1, 32, 20, true, true, 0, 0, APART, 4},
     {SCALAR, NULL, 1, 259, 1, 136, 24, true, false, 0, 0, APART, 4},
-    {SCALAR, NULL, 1, 258, 1, 20, 12, false, true, 0, 0, APART, 4},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
