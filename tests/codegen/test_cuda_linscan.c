@@ -64,8 +64,8 @@ static const scan_case halves[] = {
     {SCALAR, "chunkwise", "rows~@4x9", 20, 1, 36, 2, 12, 8, true, true, true, false, true},
     {CONSTANT, "chunkwise", "cols@2x9", 8, 1, 18, 4, 8, 4, false, true, true, false, true},
     /* what decays multiply is summed with dq */
-    {SCALAR, "parallel", "rows~@15x18", 0, 1, 270, 1, 32, 20, true, false, false, false, true},
-    {SCALAR, "chunkwise", NULL, 150, 1, 210, 2, 48, 24, true, true, false, false, false},
+    {SCALAR, "parallel", "rows~@15x18", 0, 1, 270, 1, 16, 12, true, false, false, false, true},
+    {SCALAR, "chunkwise", NULL, 150, 1, 210, 1, 48, 24, true, true, false, false, false},
 };
 
 /* Rows and results of 16 bits: copies of 16 bytes, rows stored whole. */
