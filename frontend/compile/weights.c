@@ -316,8 +316,6 @@ vtb_status vtb_load_parameters(const vtb_compile_options *options, const vtb_loa
     if (status == VTB_OK && vtb_compilation_image_size(&c, &channels, &height, &width) == VTB_OK)
       status = vtb_prepare_keep(*out, channels, err);
     for (int i = 0; i < n; i++) vtb_free(buffers[i]);
-  } else {
-    /* the report says why */
   }
   vtb_compilation_free(&c);
   vtb_arena_free(&arena);

@@ -16,6 +16,12 @@ typedef struct list {
   vtb_arena arena;
 } list;
 
+static bool has(const list *l, const char *name) {
+  for (size_t i = 0; i < l->names.n; i++)
+    if (strcmp(l->names.at[i], name) == 0) return true;
+  return false;
+}
+
 static void targets(list *l) {
   size_t n;
   const vtb_target *all = vtb_targets(&n);
@@ -70,7 +76,7 @@ static void optimizers_of(list *l, const char *path) {
   vtb_unit *unit = vtb_unit_load(path, l->search, &quiet);
   size_t n = unit ? vtb_unit_decls(unit, &all) : 0;
   for (size_t i = 0; i < n; i++)
-    if (all[i].kind == VTB_DECL_OPTIMIZER)
+    if (all[i].kind == VTB_DECL_OPTIMIZER && !has(l, all[i].name)) /* several folders may have it */
       vtb_vec_push(&l->names, vtb_arena_strdup(&l->arena, all[i].name));
   vtb_unit_free(unit);
   vtb_diags_free(&quiet);

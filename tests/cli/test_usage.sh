@@ -56,3 +56,7 @@ for columns in 60 80; do
     [ "$longest" -le $columns ] || fail "help $command: a line of $longest characters on $columns columns"
   done
 done
+
+# what several search folders declare is listed once
+expect 0 env VTB_MODELS="$PWD/models:$PWD/models" COLUMNS=200 "$VERTEBRA" build --help
+says "of the training step: adamw, lamb, lars, lion or sgd (default adamw)"
