@@ -76,7 +76,7 @@ vtb_status cli_ranks_leave(vtb_ranks *r, vtb_status status, const vtb_error *err
       snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, err->text);
     else
       recall(text, sizeof text);
-    vtb_ranks_fail(r, *text ? text : "it failed");
+    vtb_ranks_fail(r, status, *text ? text : "it failed");
     /* rank 0 tells what the others did; what became of rank 0 is told by the next */
     if (vtb_ranks_rank(r) == 1 && silence.spoken >= 0 && vtb_starts_with(text, "rank 0"))
       dprintf(silence.spoken, "vertebra: %s\n", text);

@@ -44,17 +44,17 @@ static void fail(communicator *c, vtb_status status, const char *why) {
 }
 
 /* A failure of this rank: the others hear of it, under its name. */
-static void tell_failure(communicator *c, int about, const char *why) {
+static void tell_failure(communicator *c, vtb_status status, const char *why) {
   if (c->told_failure) return;
   c->told_failure = true;
-  (void)vtb__watch_tell(&c->r->watch, c->link, VTB__FAILED, about, why);
+  (void)vtb__watch_tell(&c->r->watch, c->link, VTB__FAILED, status, why);
 }
 
 static void fail_with(communicator *c, vtb_status status, const char *text) {
   char name[128], why[VTB__WHY];
   vtb__watch_name(&c->r->watch, c->r->rank, name, sizeof name);
   snprintf(why, sizeof why, "%s: %.*s", name, (int)(sizeof why - sizeof name - 2), text);
-  tell_failure(c, c->r->rank, why);
+  tell_failure(c, status, why);
   fail(c, status, why);
 }
 
@@ -162,8 +162,8 @@ static void look_around(communicator *c, vtb__rank_state *s) {
   }
   if (*f.warn && r->options.warn) r->options.warn(r->options.user, f.warn);
   if (!f.failed) return;
-  if (!f.by_other) tell_failure(c, r->rank, f.why);
-  fail(c, VTB_E_DEVICE, f.why);
+  if (!f.by_other) tell_failure(c, f.status, f.why);
+  fail(c, f.status, f.why);
   s->failed = true;
 }
 
@@ -171,7 +171,7 @@ static void tell_own_failure(communicator *c, const char *text) {
   char name[128], why[VTB__WHY];
   vtb__watch_name(&c->r->watch, c->r->rank, name, sizeof name);
   snprintf(why, sizeof why, "%s: %.*s", name, (int)(sizeof why - sizeof name - 2), text);
-  tell_failure(c, c->r->rank, why);
+  tell_failure(c, c->r->status, why);
 }
 
 static void call_guard(communicator *c, vtb__rank_state *s) {

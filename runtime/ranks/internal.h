@@ -71,12 +71,12 @@ typedef enum vtb__note_kind {
   VTB__HELLO, /* count: process, text: host */
   VTB__PING,
   VTB__PONG,   /* count: jobs that its caller has begun */
-  VTB__FAILED, /* about, text */
+  VTB__FAILED, /* status, text */
   VTB__BYE,    /* it closes */
   VTB__NOTE_KINDS
 } vtb__note_kind;
 typedef struct vtb__note {
-  int32_t kind, about;
+  int32_t kind, status;
   int64_t count, since;
   char text[VTB__WHY];
 } vtb__note;
@@ -114,6 +114,7 @@ typedef struct vtb__rank_state {
 typedef struct vtb__finding {
   bool failed;
   bool by_other;       /* it is told already */
+  vtb_status status;   /* of the failure */
   char why[VTB__WHY];  /* the sentence */
   char warn[VTB__WHY]; /* empty: none */
 } vtb__finding;
@@ -121,7 +122,8 @@ vtb_status vtb__watch_open(vtb__watch *w, vtb__link *l, const vtb_ranks_options 
                            pthread_mutex_t *lock);
 /* False: the link failed. */
 bool vtb__watch_look(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, vtb__finding *f);
-bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, int about, const char *text);
+bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, vtb_status status,
+                     const char *text);
 /* Everybody has said so and has heard this rank say so; with_gone: or has ended. */
 bool vtb__watch_all_left(vtb__watch *w, vtb__link *l, bool with_gone);
 /* Another thread than the communicator's holds the lock. */
@@ -147,7 +149,7 @@ struct vtb_ranks {
   bool opened, closing, abandoned;
   vtb_status status; /* the first error, and what it says */
   char why[VTB__WHY];
-  char to_tell[VTB__WHY]; /* vtb_ranks_fail(); empty: nothing */
+  char to_tell[VTB__WHY]; /* vtb_ranks_fail(), with the status; empty: nothing */
   double waiting;         /* since when the caller waits; 0: it does not */
   vtb_ranks_stats stats;
   vtb_ranks_span *spans; /* NULL: nobody wants them */

@@ -87,7 +87,7 @@ int64_t vtb_ranks_trace(vtb_ranks *r, vtb_ranks_span *at, int64_t most) {
 
 /* This rank cannot go on as the others do: they must know. */
 static vtb_status no_memory(vtb_ranks *r, vtb_error *err) {
-  vtb_ranks_fail(r, "out of memory for what is exchanged");
+  vtb_ranks_fail(r, VTB_E_MEMORY, "out of memory for what is exchanged");
   return vtb_no_memory(err, "what is exchanged with other processes");
 }
 
@@ -218,11 +218,11 @@ vtb_status vtb_ranks_gather(vtb_ranks *r, int root, const void *mine, int64_t by
 
 /* ---- beginning and end ----------------------------------------------------------------------- */
 
-void vtb_ranks_fail(vtb_ranks *r, const char *text) {
+void vtb_ranks_fail(vtb_ranks *r, vtb_status status, const char *text) {
   if (is_alone(r)) return;
   pthread_mutex_lock(&r->lock);
   if (r->status == VTB_OK) {
-    r->status = VTB_E_DEVICE;
+    r->status = status != VTB_OK ? status : VTB_E_DEVICE;
     snprintf(r->why, sizeof r->why, "%s", text);
     snprintf(r->to_tell, sizeof r->to_tell, "%s", *text ? text : "it failed");
     pthread_cond_signal(&r->work);
@@ -273,7 +273,7 @@ vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open, vo
     r->buckets = calloc((size_t)r->n + 1, sizeof *r->buckets);
     *out = r;
     if (r->buckets) return VTB_OK;
-    vtb_ranks_fail(r, "out of memory");
+    vtb_ranks_fail(r, VTB_E_MEMORY, "out of memory");
     vtb_ranks_close(r);
     return vtb_no_memory(err, "the ranks of a job");
   }

@@ -70,8 +70,9 @@ VTB_MUST_USE vtb_status vtb_ranks_broadcast(vtb_ranks *r, int root, void *at, in
 VTB_MUST_USE vtb_status vtb_ranks_gather(vtb_ranks *r, int root, const void *mine, int64_t bytes,
                                          void *all, vtb_error *err);
 
-/* This rank has failed: calls of the others fail with its name and the sentence. It closes then. */
-void vtb_ranks_fail(vtb_ranks *r, const char *text);
+/* This rank has failed: calls of the others fail with this status, its name and the sentence. It
+ * closes then. */
+void vtb_ranks_fail(vtb_ranks *r, vtb_status status, const char *text);
 
 typedef struct vtb_ranks_stats {
   double waited;   /* seconds that callers waited */

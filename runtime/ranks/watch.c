@@ -82,9 +82,9 @@ static bool post_all(vtb__watch *w, vtb__link *l, const vtb__note *note) {
   return good;
 }
 
-bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, int about,
+bool vtb__watch_tell(vtb__watch *w, vtb__link *l, vtb__note_kind kind, vtb_status status,
                      const char *text) {
-  vtb__note note = {.kind = kind, .about = about};
+  vtb__note note = {.kind = kind, .status = status};
   snprintf(note.text, sizeof note.text, "%s", text);
   return post_all(w, l, &note);
 }
@@ -106,6 +106,7 @@ static bool hear(vtb__watch *w, vtb__link *l, int from, const vtb__rank_state *s
   case VTB__FAILED:
     if (f->failed || state->failed) break;
     f->failed = f->by_other = true;
+    f->status = note->status ? (vtb_status)note->status : VTB_E_DEVICE;
     memcpy(f->why, note->text, sizeof f->why);
     f->why[sizeof f->why - 1] = '\0';
     break;
@@ -159,6 +160,7 @@ static void fail(const vtb__watch *w, vtb__finding *f, int about, const char *wh
   char name[128];
   if (f->failed) return;
   f->failed = true;
+  f->status = VTB_E_DEVICE;
   vtb__watch_name(w, about, name, sizeof name);
   snprintf(f->why, sizeof f->why, what, name, seconds);
 }

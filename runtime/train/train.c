@@ -136,7 +136,8 @@ static vtb_status prepare(vtb_trainer *t, vtb_error *err) {
 
 /* An error of one is the end of all. */
 static void tell_ranks(const vtb_trainer *t, const vtb_error *err) {
-  if (vtb_ranks_count(t->config.ranks) > 1) vtb_ranks_fail(t->config.ranks, err ? err->text : "");
+  if (vtb_ranks_count(t->config.ranks) > 1)
+    vtb_ranks_fail(t->config.ranks, err ? err->status : VTB_E_DEVICE, err ? err->text : "");
 }
 
 vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out, vtb_error *err) {

@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
   }
   if (err.status != VTB_OK) {
     say(err.text);
-    vtb_ranks_fail(ranks, err.text);
+    vtb_ranks_fail(ranks, err.status, err.text);
   }
   vtb_ranks_close(ranks);
   return err.status;

@@ -174,7 +174,7 @@ TEST(nobody_is_a_job_of_one) {
   CHECK(vtb_ranks_gather(NULL, 0, &(int){5}, sizeof copy, &copy, NULL) == VTB_OK && copy == 5);
   vtb_ranks_get_stats(NULL, &stats);
   CHECK(stats.bytes == 0);
-  vtb_ranks_fail(NULL, "nobody hears");
+  vtb_ranks_fail(NULL, VTB_E_INPUT, "nobody hears");
   vtb_ranks_close(NULL);
 }
 
@@ -185,14 +185,14 @@ static void fail_in_the_middle(player *p) {
   double one = 1;
   p->status = vtb_ranks_sum(p->r, &one, 1, &p->err);
   if (p->rank == 1) {
-    vtb_ranks_fail(p->r, "the disk is full");
+    vtb_ranks_fail(p->r, VTB_E_INPUT, "the disk is full");
     p->status = vtb_ranks_sum_begin(p->r, x, 100, &p->err);
     return;
   }
   p->status = vtb_ranks_sum_begin(p->r, x, 100, &p->err);
   if (p->status == VTB_OK) p->status = vtb_ranks_sum_wait(p->r, &p->err);
   vtb_error again = {0};
-  p->good = vtb_ranks_broadcast(p->r, 0, &one, sizeof one, &again) == VTB_E_DEVICE &&
+  p->good = vtb_ranks_broadcast(p->r, 0, &one, sizeof one, &again) == VTB_E_INPUT &&
             strcmp(again.text, p->err.text) == 0;
 }
 
@@ -204,7 +204,7 @@ TEST(a_rank_that_fails_ends_the_others_with_its_sentence) {
   snprintf(want, sizeof want, "rank 1 (%s, process %d): the disk is full", host, (int)getpid());
   play(4, NULL, fail_in_the_middle, out);
   for (int i = 0; i < 4; i++) {
-    CHECK_MSG(out[i].status == VTB_E_DEVICE && out[i].good, "rank %d", i);
+    CHECK_MSG(out[i].status == VTB_E_INPUT && out[i].good, "rank %d", i);
     CHECK_STR(out[i].err.text, i == 1 ? "the disk is full" : want);
   }
   CHECK(vtb_now() - begin < 4);

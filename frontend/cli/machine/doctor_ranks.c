@@ -223,7 +223,7 @@ vtb_status cli_doctor_ranks(void) {
     vtb_strbuf_free(&mpi);
   }
   if (status != VTB_OK) {
-    vtb_ranks_fail(v.ranks, err.text);
+    vtb_ranks_fail(v.ranks, status, err.text);
     status = cli_error(&err);
   }
   vtb_ranks_close(v.ranks);

@@ -203,7 +203,7 @@ static void *measure_end(void *user) {
   if (e->at)
     for (int i = 0; i < LARGE; i++) e->at[i] = 0;
   else
-    vtb_ranks_fail(e->ranks, "out of memory");
+    vtb_ranks_fail(e->ranks, VTB_E_MEMORY, "out of memory");
   (void)time_sums(e, e->at ? LARGE : 0, 1);
   e->small = time_sums(e, e->at ? SMALL : 0, SMALL_SUMS);
   e->large = time_sums(e, e->at ? LARGE : 0, LARGE_SUMS);
@@ -216,7 +216,7 @@ static vtb_status measure_ends(link_end *ends, int n, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 1; i < n; i++) {
     ends[i].begun = !pthread_create(&ends[i].thread, NULL, measure_end, &ends[i]);
-    if (!ends[i].begun) vtb_ranks_fail(ends[i].ranks, "no threads are left");
+    if (!ends[i].begun) vtb_ranks_fail(ends[i].ranks, VTB_E_MEMORY, "no threads are left");
   }
   measure_end(&ends[0]);
   for (int i = 1; i < n; i++) {
