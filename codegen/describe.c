@@ -1,7 +1,5 @@
 #include "codegen/describe.h"
 
-#include <string.h>
-
 static vtb_io input_io(vtb_role role) {
   switch (role) {
   case VTB_ROLE_PARAM:

@@ -2,8 +2,6 @@
  * addresses of elements, lives are found again. */
 #include "codegen/memory_plan.h"
 
-#include "ir/kernels.h"
-
 #include <stdlib.h>
 #include <string.h>
 

@@ -11,8 +11,6 @@
  * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
 #include "codegen/memory_plan.h"
 
-#include "ir/attention.h"
-#include "ir/recurrence.h"
 #include "ir/rewrite.h"
 
 #include "ir/checks.h"

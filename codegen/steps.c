@@ -4,7 +4,6 @@
 #include "codegen/label.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/body/body.h"

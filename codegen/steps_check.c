@@ -3,8 +3,6 @@
 
 #include "codegen/body/body.h"
 
-#include <stdlib.h>
-
 typedef struct checker {
   const vtb_steps *s;
   const vtb_func_steps *f;

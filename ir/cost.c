@@ -2,7 +2,6 @@
  * operands read once and results written once. Scans count what their mode computes. */
 #include "ir/convolution.h"
 #include "ir/fold.h"
-#include "ir/internal.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
 #include "ir/scalar.h"

@@ -1,9 +1,6 @@
 /* Diagnostics: collecting and keeping them within a limit. Rendering is in diag_render.c. */
 #include "ir/diag.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 enum { MAX_CALLS_SHOWN = 4 };
 
 static const vtb_diag_code codes[] = {
@@ -22,14 +19,6 @@ const vtb_diag_code *vtb_diag_code_find(int number) {
   for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++)
     if (codes[i].number == number) return &codes[i];
   return NULL;
-}
-
-vtb_span vtb_span_join(vtb_span a, vtb_span b) {
-  if (!a.source) return b;
-  if (a.source != b.source) return a;
-  if (b.end > a.end) a.end = b.end;
-  if (b.begin < a.begin) a.begin = b.begin;
-  return a;
 }
 
 void vtb_diags_free(vtb_diags *d) {

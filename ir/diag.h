@@ -29,7 +29,6 @@ typedef struct vtb_span {
 } vtb_span;
 
 #define VTB_NO_SPAN ((vtb_span){0})
-vtb_span vtb_span_join(vtb_span a, vtb_span b); /* from the first's begin to the second's end */
 
 typedef enum vtb_severity {
   VTB_SEV_ERROR,
@@ -95,7 +94,6 @@ char *vtb_span_text(vtb_span s, char *buf, size_t n);
 
 /* file:line:col: error[VTB1001]: text / the source line / caret range / notes / help. */
 void vtb_diags_render(const vtb_diags *d, vtb_strbuf *out, bool color);
-void vtb_diags_render_json(const vtb_diags *d, vtb_strbuf *out);
 void vtb_diags_print(const vtb_diags *d, FILE *f);
 
 #endif

@@ -3,7 +3,6 @@
 
 #include "runtime/base/utf8.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define WINDOW_COLUMNS 66 /* longer source lines are shown around the caret only */
@@ -143,62 +142,4 @@ void vtb_diags_print(const vtb_diags *d, FILE *f) {
   vtb_diags_render(d, &text, vtb_color_enabled(f));
   if (text.n) fwrite(text.at, 1, text.n, f);
   vtb_strbuf_free(&text);
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------ */
-
-/* A JSON string; bytes that are not UTF-8 become U+FFFD. */
-static void json_string(vtb_strbuf *out, const char *s) {
-  size_t n = strlen(s);
-  vtb_strbuf_putc(out, '"');
-  for (size_t i = 0; i < n;) {
-    size_t len = vtb_utf8_decode(s + i, n - i, NULL);
-    unsigned char c = (unsigned char)s[i];
-    if (len == 0)
-      vtb_strbuf_puts(out, "\\ufffd");
-    else if (c == '"' || c == '\\')
-      vtb_strbuf_printf(out, "\\%c", c);
-    else if (c == '\n')
-      vtb_strbuf_puts(out, "\\n");
-    else if (c < 0x20)
-      vtb_strbuf_printf(out, "\\u%04x", c);
-    else
-      vtb_strbuf_write(out, s + i, len);
-    i += len ? len : 1;
-  }
-  vtb_strbuf_putc(out, '"');
-}
-
-static void json_place(vtb_strbuf *out, vtb_span span) {
-  if (!span.source) return;
-  vtb_line_col a = vtb_source_locate(span.source, span.begin),
-               b = vtb_source_locate(span.source, span.end);
-  vtb_strbuf_puts(out, ", \"file\": ");
-  json_string(out, span.source->path);
-  vtb_strbuf_printf(out, ", \"line\": %d, \"column\": %d, \"end_line\": %d, \"end_column\": %d",
-                    a.line, a.col, b.line, b.col);
-}
-
-static void json_diag(vtb_strbuf *out, const vtb_diag *d) {
-  vtb_strbuf_printf(out, "{\"severity\": \"%s\"", severity_names[d->severity]);
-  if (d->code) vtb_strbuf_printf(out, ", \"code\": \"VTB%04d\"", d->code);
-  vtb_strbuf_puts(out, ", \"message\": ");
-  json_string(out, d->text);
-  json_place(out, d->span);
-}
-
-void vtb_diags_render_json(const vtb_diags *d, vtb_strbuf *out) {
-  vtb_strbuf_putc(out, '[');
-  for (size_t i = 0; i < d->list.n;) {
-    vtb_strbuf_puts(out, i ? ",\n " : "");
-    json_diag(out, &d->list.at[i++]);
-    size_t first = i;
-    for (; i < d->list.n && d->list.at[i].severity >= VTB_SEV_NOTE; i++) {
-      vtb_strbuf_puts(out, i == first ? ", \"children\": [" : ", ");
-      json_diag(out, &d->list.at[i]);
-      vtb_strbuf_putc(out, '}');
-    }
-    vtb_strbuf_puts(out, i > first ? "]}" : "}");
-  }
-  vtb_strbuf_puts(out, "]\n");
 }

@@ -34,7 +34,6 @@ bool vtb__is_name_char(char c, bool first);
 vtb_type vtb__type_intern(vtb_module *m, const vtb_type *t);
 /* t with the axis names of `named` (may be NULL) if the two are equal. */
 vtb_type vtb__type_with_names(vtb_type t, const vtb_type *named);
-const char *vtb__value_name(vtb_func *f, const char *hint, int id);
 vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, vtb_inst *def,
                           int index);
 /* Room for one more in an arena array of n that grows by doubling at powers of two. */

@@ -7,8 +7,6 @@
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
 
-#include <inttypes.h>
-
 static const vtb__interp_fn table[] = {
 #define VTB_OP(name, klass, min, max, shape, interp, ...) vtb__interp_##interp,
 #include "ir/ops.def"

@@ -2,7 +2,6 @@
 #include "ir/fold.h"
 #include "ir/interp_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct fold_run {

@@ -35,7 +35,7 @@ size_t vtb_name_stem(const char *name) {
 }
 
 /* The map's value is the next suffix to try, so that many equal hints do not cost a search each. */
-const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
+static const char *value_name(vtb_func *f, const char *hint, int id) {
   vtb_strbuf base = {0};
   if (hint && *hint)
     put_name(&base, hint);
@@ -61,7 +61,7 @@ const char *vtb__value_name(vtb_func *f, const char *hint, int id) {
 }
 
 void vtb_value_rename(vtb_value *v, const char *name) {
-  v->name = vtb__value_name(v->func, name, v->id);
+  v->name = value_name(v->func, name, v->id);
 }
 
 static void renumber(vtb_func *f) {
@@ -84,7 +84,7 @@ vtb_value *vtb__value_new(vtb_func *f, const char *hint, const vtb_type *type, v
                           int index) {
   vtb_value *v = VTB_NEW(&f->module->arena, vtb_value);
   v->id = f->n_values++;
-  v->name = vtb__value_name(f, hint, v->id);
+  v->name = value_name(f, hint, v->id);
   v->type = vtb__type_intern(f->module, type);
   v->def = def;
   v->index = index;

@@ -4,7 +4,6 @@
 #include "ir/diag_codes.h"
 #include "ir/ranges.h"
 
-#include <math.h>
 #include <string.h>
 
 typedef struct check {

@@ -6,7 +6,6 @@
 #include "ir/parse_lex.h"
 
 #include <errno.h>
-#include <inttypes.h>
 
 typedef struct body {
   vtb_func *func;

@@ -7,7 +7,6 @@
 #include "ir/path.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 void vtb_path_free(vtb_path *p) {

@@ -2,7 +2,6 @@
 #include "ir/path.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_SIDE (INT64_C(1) << 20)

@@ -172,7 +172,7 @@ bool vtb_makes_any(const vtb_inst *i, const bool *set) {
   return false;
 }
 
-bool vtb_reads_any(const vtb_inst *i, const bool *set) {
+static bool reads_any(const vtb_inst *i, const bool *set) {
   for (int o = 0; o < i->n_operands; o++)
     if (set[i->operands[o]->id]) return true;
   return false;
@@ -185,7 +185,7 @@ void vtb_add_sources(const vtb_inst *first, const vtb_inst *last, bool *set) {
 
 void vtb_add_uses(const vtb_inst *first, bool *set) {
   for (const vtb_inst *i = first; i; i = i->next)
-    for (int r = 0; r < i->n_results && vtb_reads_any(i, set); r++) set[i->results[r]->id] = true;
+    for (int r = 0; r < i->n_results && reads_any(i, set); r++) set[i->results[r]->id] = true;
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
@@ -228,12 +228,6 @@ bool vtb_is_used_once(const vtb_value *v) {
 
 bool vtb_made_before(const vtb_value *v, const vtb_inst *i) {
   return !v->def || v->def->order < i->order;
-}
-
-bool vtb_read_by(const vtb_value *v, const vtb_inst *i) {
-  for (int r = 0; r < v->n_readers; r++)
-    if (v->readers[r]->order <= i->order && reads(v->readers[r], v)) return true;
-  return false;
 }
 
 bool vtb_is_view(vtb_op op) {

@@ -27,7 +27,6 @@ vtb_inst *vtb_only_reader(const vtb_value *v);
 
 /* One of i's results, or operands, is in the set. */
 bool vtb_makes_any(const vtb_inst *i, const bool *set);
-bool vtb_reads_any(const vtb_inst *i, const bool *set);
 /* Adds what those of the set are made of, as far as instructions from `first` to `last` make
  * them. */
 void vtb_add_sources(const vtb_inst *first, const vtb_inst *last, bool *set);
@@ -38,8 +37,6 @@ void vtb_add_uses(const vtb_inst *first, bool *set);
 
 /* v is there where i stands: an argument, or made by an instruction before it. */
 bool vtb_made_before(const vtb_value *v, const vtb_inst *i);
-/* i or an instruction before it reads v. */
-bool vtb_read_by(const vtb_value *v, const vtb_inst *i);
 
 /* i stands in its function: nothing has unlinked it. */
 bool vtb_is_linked(const vtb_inst *i);

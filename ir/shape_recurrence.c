@@ -2,8 +2,6 @@
 #include "ir/internal.h"
 #include "ir/recurrence.h"
 
-#include <inttypes.h>
-
 const char *const vtb_mode_names[VTB_N_MODES] = {"auto", "parallel", "recurrent", "chunkwise"};
 
 bool vtb_is_mode(const char *name) {

@@ -1,7 +1,6 @@
 /* Small questions about instructions that several passes ask. */
 #include "passes/passes_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "ir/checks.h"

@@ -112,7 +112,6 @@ int vtb__session_find(const vtb_session *s, vtb_array_kind kind, const char *nam
 void *vtb__session_memory(vtb_session *s, int tensor);
 bool vtb__has_rows(const vtb_session *s, int tensor);
 int64_t vtb__session_rows(const vtb_session *s, int tensor); /* that its memory has */
-VTB_MUST_USE vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err);
 /* ---- session_step.c: of sessions that train */
 bool vtb__session_owns(const vtb_session *s, const vtb_tensor_info *t);
 /* In whose memory the tensor is: that of what it updates, else its own. */

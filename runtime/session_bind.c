@@ -2,8 +2,6 @@
  * programs of that size. */
 #include "runtime/model.h"
 
-#include <string.h>
-
 static bool fits(const vtb_session *s, int tensor, const vtb_tensor_info *t, const vtb_array *a) {
   bool rows = vtb__has_rows(s, tensor);
   if (a->rank != t->rank || (rows && a->dim[0] < 1)) return false;

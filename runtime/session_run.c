@@ -352,7 +352,7 @@ static vtb_status check_rows(const vtb_session *s, int64_t rows, vtb_error *err)
   return VTB_OK;
 }
 
-vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err) {
+static vtb_status run_session(vtb_session *s, int64_t rows, vtb_error *err) {
   vtb_status status = vtb__session_check(s, err);
   if (!rows) rows = rows_of_inputs(s);
   if (status == VTB_OK) status = check_rows(s, rows, err);
@@ -368,7 +368,7 @@ vtb_status vtb__session_run(vtb_session *s, int64_t rows, vtb_error *err) {
 
 vtb_status vtb_session_run(vtb_session *s, int64_t rows, vtb_error *err) {
   VTB_TRY(vtb__session_take(s, err));
-  vtb_status status = vtb__session_run(s, rows, err);
+  vtb_status status = run_session(s, rows, err);
   vtb__session_give(s);
   return status;
 }

@@ -8,7 +8,6 @@
 #include "codegen/body/body.h"
 #include "ir/scalar.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 const vtb_leaf *vtb__leaf_find(const vtb_body *b, const vtb_value *v) {

@@ -2,8 +2,6 @@
 #include "codegen/body/body.h"
 #include "ir/path.h"
 
-#include <stdlib.h>
-
 /* Numpy broadcast: the operand's axes are the last ones of the result. */
 void vtb__operand_index(const vtb_value *operand, const vtb_type *result, const vtb_index *index,
                         vtb_index *out) {

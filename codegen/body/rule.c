@@ -1,8 +1,6 @@
 /* See rule.h. */
 #include "codegen/body/rule.h"
 
-#include <stdlib.h>
-
 void vtb_rule_open(const vtb_inst *update, vtb_rule *r) {
   const vtb_func *f = update->callee;
   size_t n = (size_t)f->n_values + 1;

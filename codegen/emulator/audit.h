@@ -34,7 +34,6 @@ void vtb_audit_free(vtb_audit *a);
 
 /* Sectors over the ideal, of warps' accesses and of whole blocks; 1 where there are none. */
 double vtb_audit_sectors(const vtb_audit_row *r);
-double vtb_audit_block_sectors(const vtb_audit_row *r);
 /* Tables: for people, in 80 columns; and as JSON. */
 void vtb_audit_print(const vtb_audit *a, vtb_strbuf *out);
 void vtb_audit_json(const vtb_audit *a, vtb_strbuf *out);

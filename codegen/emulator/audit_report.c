@@ -11,7 +11,7 @@ static double ratio(int64_t is, int64_t least) { return least ? (double)is / (do
 double vtb_audit_sectors(const vtb_audit_row *r) {
   return ratio(r->counts.sectors, r->counts.ideal);
 }
-double vtb_audit_block_sectors(const vtb_audit_row *r) {
+static double block_sectors(const vtb_audit_row *r) {
   return ratio(r->counts.block_sectors, r->counts.block_ideal);
 }
 
@@ -41,7 +41,7 @@ static double wasted(const vtb_audit *a, const vtb_audit_row *r) {
 
 static bool offends(const vtb_audit_row *r) {
   return r->counted && moved(r) >= LARGE &&
-         (vtb_audit_sectors(r) > BOUND || vtb_audit_block_sectors(r) > BOUND);
+         (vtb_audit_sectors(r) > BOUND || block_sectors(r) > BOUND);
 }
 
 static const char *name_of(const vtb_audit *a, const vtb_audit_row *r) {
@@ -67,7 +67,7 @@ static void print_row(const vtb_audit *a, const vtb_audit_row *r, vtb_strbuf *ou
     return;
   }
   vtb_strbuf_printf(out, "%5.2f %5.2f %5.2f %5.2f %3.0f %3.0f %s\n", vtb_audit_sectors(r),
-                    vtb_audit_block_sectors(r), passes(a, r), banks(r), partial(r), idle(r), name);
+                    block_sectors(r), passes(a, r), banks(r), partial(r), idle(r), name);
   if (offends(r) && r->counts.worst[0])
     vtb_strbuf_printf(out, "      %.1f times the ideal: %s\n",
                       ratio(r->counts.worst_sectors, r->counts.worst_ideal), r->counts.worst);

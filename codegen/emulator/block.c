@@ -41,7 +41,9 @@ VTB_NORETURN static void fail_text(vtb_emu_thread *t, const char *where, const c
   leave_block(w);
 }
 
-void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...) {
+/* Records the error of the running thread and leaves its block for good. `where` is "file:line". */
+VTB_PRINTF(3, 4)
+VTB_NORETURN static void fail_at(vtb_emu_thread *t, const char *where, const char *fmt, ...) {
   char what[512];
   va_list ap;
   va_start(ap, fmt);
@@ -141,9 +143,9 @@ void vtb__emu_collective(vtb_emu_thread *t, unsigned mask, vtb_emu_place at,
     const vtb__emu_fiber *other = w->lane[__builtin_ctz(w->arrived)];
     char here[256], there[256];
     if (!same_place(at, other->at))
-      vtb__emu_fail(t, place_text(at, here, sizeof here),
-                    "divergent %s: thread %d of the warp is at %s in %s", at.name, other->t.tid,
-                    other->at.name, place_text(other->at, there, sizeof there));
+      fail_at(t, place_text(at, here, sizeof here),
+              "divergent %s: thread %d of the warp is at %s in %s", at.name, other->t.tid,
+              other->at.name, place_text(other->at, there, sizeof there));
   }
   w->arrived |= 1u << lane;
   if (w->arrived != mask) {
@@ -177,9 +179,9 @@ static void sync_block(vtb_emu_thread *t, vtb_emu_place at) {
   if (!m->n_at_barrier)
     m->first_at_barrier = f;
   else if (!same_place(at, m->first_at_barrier->at))
-    vtb__emu_fail(t, place_text(at, here, sizeof here),
-                  "divergent barrier: thread %d waits at the one in %s", m->first_at_barrier->t.tid,
-                  place_text(m->first_at_barrier->at, there, sizeof there));
+    fail_at(t, place_text(at, here, sizeof here),
+            "divergent barrier: thread %d waits at the one in %s", m->first_at_barrier->t.tid,
+            place_text(m->first_at_barrier->at, there, sizeof there));
   if (++m->n_at_barrier < n) {
     stop_running(f, VTB__EMU_AT_BARRIER);
     hand_over(f);
@@ -251,15 +253,14 @@ static bool is_known(const vtb__emu_worker *w, const vtb__emu_member *m, int id)
 /* Apart, since gcc's address sanitizer, once this is inlined, takes the name for out of scope. */
 static __attribute__((noinline)) void fail_by_use(vtb__emu_fiber *f, int other) {
   char name[64];
-  vtb__emu_fail(&f->t, "at the block's end", "%s may still use its shared memory",
-                vtb__emu_name(f, other, name));
+  fail_at(&f->t, "at the block's end", "%s may still use its shared memory",
+          vtb__emu_name(f, other, name));
 }
 
 static void end_block(vtb__emu_fiber *f) {
   const vtb__emu_worker *w = f->worker;
   char left[256];
-  if (vtb__emu_left_over(w, f->t.rank, left))
-    vtb__emu_fail(&f->t, "at the block's end", "%s", left);
+  if (vtb__emu_left_over(w, f->t.rank, left)) fail_at(&f->t, "at the block's end", "%s", left);
   for (int i = 0; i < w->n_threads && w->cluster > 1; i++)
     if (f->member->touched[i] && !is_known(w, f->member, i)) fail_by_use(f, i);
 }
@@ -267,10 +268,10 @@ static void end_block(vtb__emu_fiber *f) {
 static void fiber_main(void *argument) {
   vtb__emu_fiber *f = argument;
   f->worker->launch->kernel(f->worker->launch->args);
-  if (f->copies.n) vtb__emu_fail(&f->t, "at its end", "cp.async copies that nobody waited for");
-  if (f->stores.n) vtb__emu_fail(&f->t, "at its end", "TMA stores that nobody waited for");
+  if (f->copies.n) fail_at(&f->t, "at its end", "cp.async copies that nobody waited for");
+  if (f->stores.n) fail_at(&f->t, "at its end", "TMA stores that nobody waited for");
   if (*stack_floor(f) != FLOOR_MARK)
-    vtb__emu_fail(&f->t, "at its end", "the emulator's stack is too small for it");
+    fail_at(&f->t, "at its end", "the emulator's stack is too small for it");
   f->worker->n_done++;
   if (++f->member->n_done == vtb__emu_block_threads(f->worker)) end_block(f);
   stop_running(f, VTB__EMU_DONE);

@@ -159,10 +159,8 @@ vtb__emu_worker *vtb__emu_worker_new(vtb_error *err); /* NULL: out of memory */
 void vtb__emu_worker_free(vtb__emu_worker *w);
 /* Runs one cluster to its end, from its first block on; false once the launch has failed. */
 bool vtb__emu_run_cluster(vtb__emu_worker *w, int block);
-/* Records the error of the running thread and leaves its block for good. `where` is "file:line". */
-VTB_NORETURN void vtb__emu_fail(vtb_emu_thread *t, const char *where, const char *fmt, ...)
-    VTB_PRINTF(3, 4);
-/* The same, where the kernel called the function of the emulator whose frame this is. */
+/* Records the error of the running thread and leaves its block for good; the place is where the
+ * kernel called the function of the emulator whose frame this is. */
 VTB_NORETURN void vtb__emu_fail_at(vtb_emu_thread *t, const void *frame, const char *fmt, ...)
     VTB_PRINTF(3, 4);
 /* The running fiber waits in `state` until somebody resumes it; resuming one that is ready does

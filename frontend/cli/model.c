@@ -2,8 +2,6 @@
 #include "frontend/cli/cli.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static void say(void *user, const char *text) {
   cli_model_options *m = user;

@@ -35,7 +35,7 @@ static bool take_target(const char *name, vtb_build_targets *t) {
   return take_level(name, t) || take_arch(name, t);
 }
 
-vtb_status vtb_build_targets_parse(const char *text, vtb_build_targets *out, vtb_error *err) {
+static vtb_status parse_targets(const char *text, vtb_build_targets *out, vtb_error *err) {
   char *copy = vtb_xstrdup(text), *rest = copy;
   vtb_status status = VTB_OK;
   *out = (vtb_build_targets){0};
@@ -69,8 +69,7 @@ vtb_status vtb_file_builder_open(vtb_file_builder *b, const vtb_compile_options 
   b->programs =
       VTB_NEW_ARRAY(&b->arena, vtb_artefact_program, 2 * sizes * batches + VTB_N_ARTEFACT_ROLES);
   b->manifest.programs = b->programs;
-  vtb_status status =
-      vtb_build_targets_parse(o->target ? o->target : "cpu", &b->targets, &r->error);
+  vtb_status status = parse_targets(o->target ? o->target : "cpu", &b->targets, &r->error);
   return status == VTB_OK ? check_options(b, &r->error) : status;
 }
 

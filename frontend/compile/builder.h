@@ -15,8 +15,6 @@ typedef struct vtb_build_targets {
   bool arch[VTB_BUILD_ARCHS]; /* of vtb_archs */
   bool cpu, cuda;             /* any of them */
 } vtb_build_targets;
-VTB_MUST_USE vtb_status vtb_build_targets_parse(const char *text, vtb_build_targets *out,
-                                                vtb_error *err);
 
 /* Bytes that wait for their place in the file; they live as long as the builder. */
 typedef struct vtb_pending {

@@ -140,9 +140,8 @@ VTB_MUST_USE vtb_status vtb_compile_code(const vtb_target *target, const vtb_com
 /* A GPU's name, or a file's; NULL: VTB_MACHINE, else the default (passes/cost/gpu.h). VTB_E_USAGE,
  * with the names there are, if it is none. */
 VTB_MUST_USE vtb_status vtb_compile_gpu(const char *machine, vtb_gpu *out, vtb_error *err);
-/* Such files (gpu.c): the text is for vtb_free(); VTB_E_INPUT, and what is wrong. */
+/* Such a file (gpu.c); the text is for vtb_free(). */
 char *vtb_gpu_write(const vtb_gpu *g);
-VTB_MUST_USE vtb_status vtb_gpu_read(const char *path, vtb_gpu *out, vtb_error *err);
 /* Of the texts that a plan's sources rely on: kernels of a file are emulated only with those
  * they were built with. */
 uint64_t vtb_compile_library_hash(void);

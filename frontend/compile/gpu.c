@@ -97,7 +97,7 @@ static const char *take(const cJSON *in, vtb_gpu *g) {
   return NULL;
 }
 
-vtb_status vtb_gpu_read(const char *path, vtb_gpu *out, vtb_error *err) {
+static vtb_status read_gpu(const char *path, vtb_gpu *out, vtb_error *err) {
   char *text;
   size_t n;
   *out = (vtb_gpu){0};
@@ -135,7 +135,7 @@ vtb_status vtb_compile_gpu(const char *machine, vtb_gpu *out, vtb_error *err) {
     *out = *known;
     return VTB_OK;
   }
-  if (strpbrk(wanted, "./")) return vtb_gpu_read(wanted, out, err);
+  if (strpbrk(wanted, "./")) return read_gpu(wanted, out, err);
   vtb_strbuf names = {0};
   list_gpus(&names);
   vtb_fail(err, VTB_E_USAGE, "no GPU is named '%s'%s: there are %s, and files", wanted,

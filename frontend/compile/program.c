@@ -1,8 +1,6 @@
 /* From a module to a program, on the target that the options name. */
 #include "frontend/compile/driver.h"
 
-#include <string.h>
-
 /* ---- what the options say -------------------------------------------------------------------- */
 
 /* Whether the target is one that can be meant: of any kind, or that programs are made for. */

@@ -2,7 +2,6 @@
 #include "frontend/document/document.h"
 
 #include <math.h>
-#include <string.h>
 
 /* ---- CSV ------------------------------------------------------------------------------------- */
 

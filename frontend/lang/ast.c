@@ -1,8 +1,6 @@
 /* Words for kinds of nodes, and which declaration a name means where. */
 #include "frontend/lang/ast.h"
 
-#include <stdlib.h>
-
 const char *vtb__unary_text(vtb_unary_op op) {
   static const char *const text[] = {"-", "not", "~"};
   return text[op];

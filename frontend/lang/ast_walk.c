@@ -1,11 +1,13 @@
 /* The tree, walked in the order of the text. */
 #include "frontend/lang/ast_walk.h"
 
+static void walk_exprs(vtb__visitor *v, const vtb_expr_list *l);
+
 static void walk_stmt(vtb__visitor *v, const vtb_stmt *s);
 
 void vtb__walk_type(vtb__visitor *v, const vtb_type_expr *t) {
   if (!t || (v->type && !v->type(v, t))) return;
-  vtb__walk_exprs(v, &t->dims);
+  walk_exprs(v, &t->dims);
   if (t->kind == VTB_TYPE_LIST) vtb__walk_type(v, t->elem);
 }
 
@@ -14,7 +16,7 @@ void vtb__walk_expr(vtb__visitor *v, const vtb_expr *x) {
   switch (x->kind) {
   case VTB_EXPR_INTERP:
   case VTB_EXPR_LIST:
-    vtb__walk_exprs(v, &x->u.list);
+    walk_exprs(v, &x->u.list);
     break;
   case VTB_EXPR_INDEX:
     vtb__walk_expr(v, x->u.index.base);
@@ -41,7 +43,7 @@ void vtb__walk_expr(vtb__visitor *v, const vtb_expr *x) {
     break;
   case VTB_EXPR_PARAM:
     vtb__walk_expr(v, x->u.param.name);
-    vtb__walk_exprs(v, &x->u.param.dims);
+    walk_exprs(v, &x->u.param.dims);
     vtb__walk_expr(v, x->u.param.init);
     break;
   case VTB_EXPR_ALONG:
@@ -62,7 +64,7 @@ void vtb__walk_expr(vtb__visitor *v, const vtb_expr *x) {
   }
 }
 
-void vtb__walk_exprs(vtb__visitor *v, const vtb_expr_list *l) {
+static void walk_exprs(vtb__visitor *v, const vtb_expr_list *l) {
   for (size_t i = 0; i < l->n; i++) vtb__walk_expr(v, l->at[i]);
 }
 
@@ -94,7 +96,7 @@ static void walk_stmt(vtb__visitor *v, const vtb_stmt *s) {
   case VTB_STMT_LOSS:
   case VTB_STMT_METRIC:
     vtb__walk_expr(v, s->u.measure.name);
-    vtb__walk_exprs(v, &s->u.measure.values);
+    walk_exprs(v, &s->u.measure.values);
     break;
   case VTB_STMT_REPEAT:
     vtb__walk_expr(v, s->u.repeat.count);
@@ -112,7 +114,7 @@ static void walk_stmt(vtb__visitor *v, const vtb_stmt *s) {
     break;
   case VTB_STMT_RETURN:
   case VTB_STMT_YIELD:
-    vtb__walk_exprs(v, &s->u.values);
+    walk_exprs(v, &s->u.values);
     break;
   case VTB_STMT_STATE:
     for (size_t i = 0; i < s->u.state.n; i++) vtb__walk_type(v, s->u.state.at[i]->type);

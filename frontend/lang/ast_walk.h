@@ -16,7 +16,6 @@ typedef struct vtb__visitor {
 
 /* NULL is fine. */
 void vtb__walk_expr(vtb__visitor *v, const vtb_expr *x);
-void vtb__walk_exprs(vtb__visitor *v, const vtb_expr_list *l);
 void vtb__walk_stmts(vtb__visitor *v, const vtb_stmt_list *l);
 void vtb__walk_type(vtb__visitor *v, const vtb_type_expr *t);
 /* Types and defaults of parameters, results, value, prepare and body. */

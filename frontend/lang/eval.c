@@ -7,7 +7,7 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-vtb__val vtb__const_value(vtb__eval *e, const vtb_decl *d) {
+static vtb__val const_value(vtb__eval *e, const vtb_decl *d) {
   char key[40];
   snprintf(key, sizeof key, "%p", (const void *)d);
   vtb__val *known = vtb_map_get(&e->consts, key);
@@ -436,6 +436,6 @@ const vtb__evaluator vtb__evaluation = {.expr = eval_expr,
                                         .expr_as = eval_expr_as,
                                         .text = eval_text,
                                         .body_value = vtb__run_body_value,
-                                        .constant = vtb__const_value,
+                                        .constant = const_value,
                                         .unknown = vtb__unknown_name,
                                         .sorted = vtb__path_by_list};

@@ -362,7 +362,7 @@ static vtb__val call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
 }
 
-vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
+static vtb__val enter_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
   bool frozen = e->frozen;
   e->frozen |= vtb__freezes_scope(e);
   vtb__val v = call_block(e, d, bound, span);
@@ -409,7 +409,7 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
   e->env = caller;
   e->file = file;
   if (!ok) return VTB__ERR;
-  if (d->kind == VTB_DECL_BLOCK) return vtb__call_block(e, d, bound, x->span);
+  if (d->kind == VTB_DECL_BLOCK) return enter_block(e, d, bound, x->span);
   vtb_diag_call call;
   vtb__enter_call(e, &call, d, x->span);
   vtb__val v = vtb__run_body(e, d, bound, x->span);

@@ -8,7 +8,6 @@
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* What decides blanks, carried from token to token; indexed by bracket depth. */

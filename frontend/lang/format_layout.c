@@ -7,7 +7,6 @@
  */
 #include "frontend/lang/format.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct line {

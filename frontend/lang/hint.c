@@ -4,7 +4,8 @@
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-const char *vtb__axes_text(vtb__eval *e, vtb__val v) {
+/* "\"tokens\", \"C\""; NULL: no names. */
+static const char *axes_text(vtb__eval *e, vtb__val v) {
   const vtb_type *t = &v.u.t.v->type;
   vtb_strbuf s = {0};
   if (v.u.t.layout->kind == VTB__TOKENS) vtb_strbuf_puts(&s, "\"tokens\"");
@@ -19,7 +20,7 @@ const char *vtb__axes_text(vtb__eval *e, vtb__val v) {
 }
 
 void vtb__hint_axes(vtb__eval *e, vtb__val v) {
-  const char *axes = e->stopped || v.kind != VTB__TENSOR ? NULL : vtb__axes_text(e, v);
+  const char *axes = e->stopped || v.kind != VTB__TENSOR ? NULL : axes_text(e, v);
   if (axes) vtb_diag_help(e->diags, "its axes are %s; without 'axis' the last one is meant", axes);
 }
 

@@ -9,7 +9,6 @@
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A declaration begins where a block is still open. */

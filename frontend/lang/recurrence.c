@@ -9,7 +9,8 @@
 
 /* ---- the declaration ------------------------------------------------------------------------- */
 
-void vtb__rcall_init(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span) {
+/* Fills decl, states and arrays. */
+static void begin_call(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span) {
   size_t n = d->params.n;
   *c = (vtb__rcall){.decl = d, .mode = "auto", .span = span, .n_heads = -1, .layout = &vtb__plain};
   c->values = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
@@ -223,7 +224,8 @@ static bool measure_const(vtb__eval *e, vtb__rcall *c, size_t i) {
   return false;
 }
 
-bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c) {
+/* Sizes of axes and heads from the arguments; false after messages. */
+static bool measure_call(vtb__eval *e, vtb__rcall *c) {
   const vtb_decl *d = c->decl;
   if (!c->n_states) {
     vtb__report(e, VTB_DIAG_NO_STATE, d->name.span, "recurrence '%s' has no state", d->name.text);
@@ -306,7 +308,8 @@ static void name_states(const vtb__rcall *c, vtb_value **last) {
   vtb_value_rename(last[c->n_states], "m");
 }
 
-vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) {
+/* The op, with results yields, taps, states, scale. NULL after messages. */
+static vtb_inst *build_call(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) {
   const vtb_decl *d = c->decl;
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, c->n_states + 1 + d->params.n);
   int n = 0, seqs = 0;
@@ -333,7 +336,8 @@ vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step) 
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) {
+/* Mode and chunk of the call, overridden by the options. */
+static bool take_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span) {
   if (mode.kind == VTB__ERROR) return false;
   if (mode.kind == VTB__STRING && !vtb__builtin_name(e, mode.u.str.s, &mode))
     mode.kind = VTB__STRING;
@@ -374,7 +378,7 @@ static bool take_common(vtb__eval *e, vtb__rcall *c, const vtb__actual *a, bool 
   vtb__val v = a->expr ? vtb__expr(e, a->expr) : a->value;
   if (v.kind == VTB__ERROR) return *ok = false, true;
   if (is_word(a->name, "mode", NULL)) {
-    *ok &= vtb__rcall_mode(e, c, v, a->span);
+    *ok &= take_mode(e, c, v, a->span);
     return true;
   }
   if (is_word(a->name, "chunk", NULL) && v.kind == VTB__INT) {
@@ -438,11 +442,9 @@ static bool take_arguments(vtb__eval *e, vtb__rcall *c, const vtb__actual *args,
 
 static void emit_taps(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step, vtb_inst *op) {
   for (size_t i = 0; i < step->n_taps; i++) {
-    const char *name = step->tap_names[i];
-    name = vtb__tap_name(e, name);
+    vtb_attr name = VTB_A_STR("name", vtb__tap_name(e, step->tap_names[i]));
     vtb_builder *b = vtb__at(e, c->span);
-    vtb_attr attr = VTB_A_STR("name", name);
-    if (b) vtb_build(b, VTB_OP_tap, &op->results[step->n_yields + i], 1, &attr, 1);
+    if (b) vtb_build(b, VTB_OP_tap, &op->results[step->n_yields + i], 1, &name, 1);
   }
 }
 
@@ -452,14 +454,14 @@ vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, span,
                        "a recurrence cannot be called here");
   vtb__rcall c;
-  vtb__rcall_init(e, &c, d, span);
-  if (!take_arguments(e, &c, args, n) || !vtb__rcall_measure(e, &c)) return VTB__ERR;
+  begin_call(e, &c, d, span);
+  if (!take_arguments(e, &c, args, n) || !measure_call(e, &c)) return VTB__ERR;
   override_mode(e, &c);
   vtb_diag_call call;
   vtb__enter_call(e, &call, d, span);
   vtb__rstep *step = vtb__rcall_step(e, &c);
   vtb__leave_call(e, &call);
-  vtb_inst *op = step->func ? vtb__rcall_build(e, &c, step) : NULL;
+  vtb_inst *op = step->func ? build_call(e, &c, step) : NULL;
   if (!op) return VTB__ERR;
   emit_taps(e, &c, step, op);
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, step->n_yields + c.n_states + 1);
@@ -574,7 +576,7 @@ static vtb_inst *part(vtb__eval *e, const vtb__rcall *whole, const vtb__rstep *s
     c.init[i] = vtb__tensor(before->results[at + i], NULL);
   if (before) c.scale0 = vtb__tensor(before->results[at + c.n_states], NULL);
   c.scaled = before != NULL;
-  return vtb__rcall_build(e, &c, step);
+  return build_call(e, &c, step);
 }
 
 /* One state (or the scale, index n_states) at every boundary: [B, h..., chunks + 1, X...]. */
@@ -615,11 +617,10 @@ static void tap_chunks(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *step
 
 bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *given) {
   vtb__rcall c;
-  vtb__rcall_init(e, &c, d, d->name.span);
+  begin_call(e, &c, d, d->name.span);
   for (size_t i = 0; i < d->params.n; i++) c.values[i] = given->values[i];
-  if (!entry_inputs(e, &c) || !vtb__rcall_measure(e, &c)) return false;
-  if (given->mode.kind != VTB__NONE && !vtb__rcall_mode(e, &c, given->mode, d->name.span))
-    return false;
+  if (!entry_inputs(e, &c) || !measure_call(e, &c)) return false;
+  if (given->mode.kind != VTB__NONE && !take_mode(e, &c, given->mode, d->name.span)) return false;
   if (given->chunk > 0) c.chunk = given->chunk;
   override_mode(e, &c);
   given->batch = c.batch.size;
@@ -629,7 +630,7 @@ bool vtb__recurrence_entry(vtb__eval *e, const vtb_decl *d, vtb__entry_values *g
   given->has_state = false;
   for (size_t i = 0; i < c.n_states; i++) given->has_state |= c.init[i].kind != VTB__NONE;
   vtb__rstep *step = vtb__rcall_step(e, &c);
-  vtb_inst *op = step->func ? vtb__rcall_build(e, &c, step) : NULL;
+  vtb_inst *op = step->func ? build_call(e, &c, step) : NULL;
   if (!op) return false;
   for (size_t i = 0; i < step->n_yields; i++)
     entry_output(e, i ? vtb_arena_printf(&e->arena, "y%zu", i + 1) : "y",

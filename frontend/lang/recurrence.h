@@ -36,13 +36,7 @@ typedef struct vtb__rstep { /* a built step function */
   vtb__env *env; /* the body's variables */
 } vtb__rstep;
 
-/* Fills decl, states and arrays. */
-void vtb__rcall_init(vtb__eval *e, vtb__rcall *c, const vtb_decl *d, vtb_span span);
-/* Sizes of axes and heads from the arguments; false after messages. */
-bool vtb__rcall_measure(vtb__eval *e, vtb__rcall *c);
 vtb__rstep *vtb__rcall_step(vtb__eval *e, vtb__rcall *c);
-/* The op, with results yields, taps, states, scale. NULL after messages. */
-vtb_inst *vtb__rcall_build(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step);
 int vtb__step_axis_of(const vtb__step *s, const char *name); /* -1 if there is none */
 /* Bit set of the axes of a step value; its unnamed axes are none of them. */
 unsigned vtb__step_axes_of(const vtb__step *s, const vtb_type *t);
@@ -51,7 +45,5 @@ unsigned vtb__step_axes_of(const vtb__step *s, const vtb_type *t);
 vtb_value *vtb__step_spread(vtb__eval *e, vtb_value *v, unsigned set, vtb_span span);
 vtb_type vtb__step_type_of_axes(const vtb__step *s, unsigned set);
 int vtb__axis_index(const vtb__rcall *c, const char *name); /* -1 if unknown */
-/* Mode and chunk of the call, overridden by the options. */
-bool vtb__rcall_mode(vtb__eval *e, vtb__rcall *c, vtb__val mode, vtb_span span);
 
 #endif

@@ -10,7 +10,6 @@
 #include "ir/diag_codes.h"
 #include "runtime/base/utf8.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool cannot_end(int kind) {

@@ -7,8 +7,6 @@
  * buffers of each call. */
 #include "frontend/lang/value.h"
 
-#include <stdlib.h>
-
 static int buffer_of(const vtb__frame *f, const vtb_value *v) {
   for (size_t i = 0; i < f->weights.n; i++)
     if (f->weights.at[i].arg == v && f->weights.at[i].role == VTB_ROLE_BUFFER) return (int)i;

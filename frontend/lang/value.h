@@ -398,9 +398,7 @@ void vtb__enter_call(vtb__eval *e, vtb_diag_call *call, const vtb_decl *d, vtb_s
 void vtb__leave_call(vtb__eval *e, const vtb_diag_call *call);
 /* Evaluates a body with its parameters bound; reports a body without a value. */
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span);
-vtb__val vtb__call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span);
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name);
-vtb__val vtb__const_value(vtb__eval *e, const vtb_decl *d);
 static inline vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
   return e->evaluator->constant(e, d);
 }
@@ -496,7 +494,6 @@ void vtb__warn_hidden(vtb__eval *e); /* declarations with the name of a builtin 
 void vtb__warn_unreached(vtb__eval *e);
 
 /* hint.c: messages that say what would have worked. */
-const char *vtb__axes_text(vtb__eval *e, vtb__val v); /* "\"tokens\", \"C\""; NULL: no names */
 void vtb__hint_axes(vtb__eval *e, vtb__val v);
 /* After a message that a and b do not broadcast. */
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);

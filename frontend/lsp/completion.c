@@ -4,7 +4,6 @@
 #include "frontend/lsp/server.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* CompletionItemKind of the protocol. */

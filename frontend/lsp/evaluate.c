@@ -6,9 +6,7 @@
 #include "frontend/compile/driver.h"
 #include "frontend/lsp/server.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { MOST_FACTS = 4, MOST_PROBLEMS = 200 };
 

@@ -1,8 +1,6 @@
 /* What a name is: how it is declared, and what it came to be when the model was evaluated. */
 #include "frontend/lsp/server.h"
 
-#include <string.h>
-
 /* The name that the text before the place gave its value last: what was evaluated is known of
  * places where names are written. */
 static const lsp_fact *fact_of(const lsp_server *s, const lsp_document *d,

@@ -12,7 +12,8 @@ uint32_t lsp_offset_of(const lsp_server *s, const lsp_document *d, const cJSON *
 
 static lsp_text text_of(vtb_span at) { return (lsp_text){at.source->text, at.source->n}; }
 
-cJSON *lsp_location(const lsp_server *s, vtb_span at) {
+/* {uri, range} */
+static cJSON *location_of(const lsp_server *s, vtb_span at) {
   cJSON *place = cJSON_CreateObject();
   char *uri = lsp_uri_of(at.source->path);
   cJSON_AddStringToObject(place, "uri", uri);
@@ -29,7 +30,7 @@ static const vtb_occurrence *name_at(const lsp_server *s, const lsp_document *d,
 cJSON *lsp_definition(lsp_server *s, lsp_document *d, const cJSON *params, vtb_error *err) {
   const vtb_occurrence *o = name_at(s, d, params);
   (void)err;
-  return o && o->symbol->at.source ? lsp_location(s, o->symbol->at) : NULL;
+  return o && o->symbol->at.source ? location_of(s, o->symbol->at) : NULL;
 }
 
 /* ---- all places of a name -------------------------------------------------------------------- */
@@ -68,7 +69,7 @@ static void places_in(const lsp_server *s, const vtb_symbols *symbols, const cha
     place p = {.path = vtb_xstrdup(path), .begin = o->at.begin, .end = o->at.end};
     p.alias = o->alias;
     p.writes = o->writes;
-    p.location = lsp_location(s, o->at);
+    p.location = location_of(s, o->at);
     vtb_vec_push(out, p);
   }
 }

@@ -4,7 +4,6 @@
  * nothing else. Changed texts are evaluated when the editor has nothing to say for a moment. */
 #include "frontend/lsp/server.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -67,7 +66,8 @@ static const char *uri_at(const cJSON *params) {
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-lsp_document *lsp_find_document(lsp_server *s, const char *uri) {
+/* NULL: there is none. */
+static lsp_document *find_document(lsp_server *s, const char *uri) {
   for (size_t i = 0; uri && i < s->documents.n; i++)
     if (strcmp(s->documents.at[i]->uri, uri) == 0) return s->documents.at[i];
   return NULL;
@@ -95,7 +95,7 @@ static void open_document(lsp_server *s, const cJSON *params) {
   const cJSON *document = cJSON_GetObjectItemCaseSensitive(params, "textDocument");
   const char *uri = text_at(document, "uri"), *text = text_at(document, "text");
   if (!uri || !text) return;
-  lsp_document *d = lsp_find_document(s, uri);
+  lsp_document *d = find_document(s, uri);
   if (!d) {
     d = vtb_xcalloc(1, sizeof *d);
     d->uri = vtb_xstrdup(uri);
@@ -106,7 +106,7 @@ static void open_document(lsp_server *s, const cJSON *params) {
 }
 
 static void change_document(lsp_server *s, const cJSON *params) {
-  lsp_document *d = lsp_find_document(s, uri_at(params));
+  lsp_document *d = find_document(s, uri_at(params));
   const cJSON *changes = cJSON_GetObjectItemCaseSensitive(params, "contentChanges"), *change;
   if (!d) return;
   cJSON_ArrayForEach(change, changes) {
@@ -141,7 +141,7 @@ static void free_document(lsp_document *d) {
 
 /* Its problems are no longer shown. */
 static void close_document(lsp_server *s, const cJSON *params) {
-  lsp_document *d = lsp_find_document(s, uri_at(params));
+  lsp_document *d = find_document(s, uri_at(params));
   if (!d) return;
   cJSON *message = cJSON_CreateObject();
   cJSON_AddStringToObject(message, "jsonrpc", "2.0");
@@ -284,7 +284,7 @@ static vtb_status notification_work(void *arg, vtb_error *err) {
 
 static void run_request(lsp_server *s, const cJSON *id, lsp_request_fn request,
                         const cJSON *params) {
-  work w = {.s = s, .d = lsp_find_document(s, uri_at(params)), .params = params};
+  work w = {.s = s, .d = find_document(s, uri_at(params)), .params = params};
   vtb_error err = {0};
   w.request = request;
   if (!w.d) {

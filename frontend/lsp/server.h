@@ -71,7 +71,6 @@ typedef struct lsp_server {
   bool initialized, shut_down, exited;
 } lsp_server;
 
-lsp_document *lsp_find_document(lsp_server *s, const char *uri); /* NULL */
 /* Texts that stand for files, for the options of a compilation; *out is for vtb_free(). */
 size_t lsp_overlay(const lsp_server *s, vtb_overlay **out);
 lsp_text lsp_text_of(const lsp_document *d);
@@ -105,6 +104,5 @@ cJSON *lsp_formatting(lsp_server *s, lsp_document *d, const cJSON *params, vtb_e
 
 /* The offset of params.position. */
 uint32_t lsp_offset_of(const lsp_server *s, const lsp_document *d, const cJSON *params);
-cJSON *lsp_location(const lsp_server *s, vtb_span at); /* {uri, range} */
 
 #endif

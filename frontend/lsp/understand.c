@@ -1,8 +1,6 @@
 /* Documents as units with symbols: cheap, made anew whenever a text has changed. */
 #include "frontend/lsp/server.h"
 
-#include <string.h>
-
 lsp_text lsp_text_of(const lsp_document *d) { return (lsp_text){d->text, d->n}; }
 
 size_t lsp_overlay(const lsp_server *s, vtb_overlay **out) {

@@ -130,8 +130,8 @@ static ox_value *carried(const ox_form *f, ox_value *p, ox_value *u) {
 }
 
 /* The state in front of each chunk (NULL: none), and the last one. */
-void vtb__ox_form_carry(const ox_form *f, ox_value *p, ox_value *u, ox_carry_fn *carry,
-                        ox_value **before, ox_value **last) {
+static void form_carry(const ox_form *f, ox_value *p, ox_value *u, ox_carry_fn *carry,
+                       ox_value **before, ox_value **last) {
   ox *x = f->x;
   ox_value *start = vtb__ox_form_start(f);
   int axis = f->s.decay->by_step ? 2 : 1; /* of chunks in p */
@@ -218,7 +218,7 @@ static void by_products(const ox_form *f, ox_value **out) {
       vtb__ox_matmul(x, turned(x, values ? k : B("Mul", k, r)), values ? B("Mul", v, r) : v);
   int axis = e->type.rank - 1;
   ox_value *whole = vtb__ox_squeeze(x, vtb__ox_slice(x, e, axis, f->L - 1, f->L, 1), axis);
-  vtb__ox_form_carry(f, whole, u, carried, &before, &last);
+  form_carry(f, whole, u, carried, &before, &last);
   if (before) {
     e = by_rows(f, e);
     ox_value *read = vtb__ox_matmul(x, values ? q : B("Mul", q, e), before);
@@ -265,7 +265,7 @@ static void by_states(const ox_form *f, ox_value **out) {
   int64_t end = f->L - 1;
   ox_value *a = vtb__ox_squeeze(x, vtb__ox_slice(x, p.a, 3, end, f->L, 1), 3),
            *b = vtb__ox_squeeze(x, vtb__ox_slice(x, p.b, 3, end, f->L, 1), 3);
-  vtb__ox_form_carry(f, a, b, carried_states, &before, &last);
+  form_carry(f, a, b, carried_states, &before, &last);
   ox_value *s = p.b;
   if (before) s = B("Add", s, B("Mul", p.a, vtb__ox_unsqueeze(x, before, 3)));
   ox_value *y = vtb__ox_matmul(x, vtb__ox_unsqueeze(x, q, 4), s);

@@ -18,8 +18,6 @@ ox_form vtb__ox_form_of(ox *x, const vtb_inst *inst, ox_value *const *in, int64_
 ox_value *vtb__ox_form_values(const ox_form *f); /* [B, N, h, V1], storage order */
 ox_value *vtb__ox_form_start(const ox_form *f);  /* the state before the first token; NULL: 0 */
 typedef ox_value *ox_carry_fn(const ox_form *f, ox_value *p, ox_value *u);
-void vtb__ox_form_carry(const ox_form *f, ox_value *p, ox_value *u, ox_carry_fn *carry,
-                        ox_value **before, ox_value **last);
 void vtb__ox_form_last(const ox_form *f, ox_value *last, ox_value **out);
 void vtb__ox_form_outputs(const ox_form *f, ox_value *y, ox_value **out);
 

@@ -1,8 +1,6 @@
 /* Constants, casts, reductions and ops that move elements. */
 #include "frontend/onnx/internal.h"
 
-#include <string.h>
-
 static ox_type result_type(const vtb_inst *inst) { return vtb__ox_type(&inst->results[0]->type); }
 
 static ox_value *expanded(ox *x, ox_value *a, const ox_type *t) {

@@ -2,7 +2,6 @@
 #include "frontend/onnx/internal.h"
 #include "ir/path.h"
 
-#include <math.h>
 #include <string.h>
 
 static ox_type broadcast(const ox_type *a, const ox_type *b) {

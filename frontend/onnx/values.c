@@ -1,8 +1,6 @@
 /* Values, constants and nodes of a graph in the making. */
 #include "frontend/onnx/internal.h"
 
-#include <string.h>
-
 size_t vtb__ox_elem_bytes(ox_elem e) {
   switch (e) {
   case OX_I64:

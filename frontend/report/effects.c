@@ -1,7 +1,6 @@
 #include "frontend/report/effects.h"
 
 #include <math.h>
-#include <string.h>
 
 static bool same_elsewhere(const rp_report *r, size_t axis, const rp_cell *a, const rp_cell *b) {
   for (size_t i = 0; i < r->axes.n; i++)

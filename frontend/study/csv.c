@@ -1,7 +1,6 @@
 /* results.csv: columns as in timm's tables of results and benchmarks where they have the same, one
  * more an axis, and what a study has besides. */
 #include "frontend/study/results.h"
-#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <string.h>

@@ -268,11 +268,3 @@ void study_text(const study *s, vtb_strbuf *out) {
   out->n = before;
   put_anew(s, out);
 }
-
-vtb_status study_write(const study *s, const char *path, vtb_error *err) {
-  vtb_strbuf text = {0};
-  study_text(s, &text);
-  vtb_status status = vtb_file_write_atomic(path, vtb_strbuf_text(&text), text.n, err);
-  vtb_strbuf_free(&text);
-  return status;
-}

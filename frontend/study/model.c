@@ -2,7 +2,6 @@
 #include "frontend/study/model.h"
 
 #include "frontend/study/options.h"
-#include "frontend/study/split.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Studies from YAML files: the options of `vertebra ablate` by their names. */
 #include "frontend/study/options.h"
-#include "frontend/study/split.h"
 #include "frontend/study/yaml.h"
 
 #include <ctype.h>

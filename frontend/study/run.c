@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -225,7 +224,9 @@ static void give_up(study_runner *r) {
   }
 }
 
-vtb_status study_run_steps(study_runner *r, unsigned steps, size_t jobs, vtb_error *err) {
+/* Steps of the kinds in `steps` (1 << step) until all are done or dropped, `jobs` at a time; those
+ * that other processes have claimed are waited for. VTB_OK, or 128 + the signal. */
+static vtb_status run_steps(study_runner *r, unsigned steps, size_t jobs, vtb_error *err) {
   vtb_status status = VTB_OK;
   r->n = jobs < STUDY_MOST_JOBS ? jobs : STUDY_MOST_JOBS;
   memset(r->workers, 0, sizeof r->workers);
@@ -320,14 +321,14 @@ static vtb_status run_phases(study_runner *r, vtb_error *err) {
   vtb_status status = study_work_load(r->work, STUDY_CHECK, err);
   r->work->threads = 1;
   if (status == VTB_OK)
-    status = study_run_steps(r, 1u << STUDY_CHECK, (size_t)(cores > 1 ? cores : 1), err);
+    status = run_steps(r, 1u << STUDY_CHECK, (size_t)(cores > 1 ? cores : 1), err);
   if (status == VTB_OK) plan_rounds(r->work);
   if (status == VTB_OK) status = load_rest(r, err);
   if (status == VTB_OK)
-    status = study_run_steps(r, 1u << STUDY_PATHS, (size_t)(cores > 1 ? cores : 1), err);
+    status = run_steps(r, 1u << STUDY_PATHS, (size_t)(cores > 1 ? cores : 1), err);
   if (status == VTB_OK && (has_work(r->work, STUDY_TRAIN) || has_work(r->work, STUDY_EVAL))) {
     size_t jobs = study_choose_jobs(r, &r->work->threads);
-    status = study_run_steps(r, 1u << STUDY_TRAIN | 1u << STUDY_EVAL, jobs, err);
+    status = run_steps(r, 1u << STUDY_TRAIN | 1u << STUDY_EVAL, jobs, err);
   }
   r->work->threads = s->threads;
   if (status == VTB_OK && s->bench && !r->options->launch.rank) status = study_run_rounds(r, err);

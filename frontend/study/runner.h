@@ -29,10 +29,6 @@ typedef struct study_runner {
   int ended[STUDY_PEAK + 1];
 } study_runner;
 
-/* Steps of the kinds in `steps` (1 << step) until all are done or dropped, `jobs` at a time; those
- * that other processes have claimed are waited for. VTB_OK, or 128 + the signal. */
-VTB_MUST_USE vtb_status study_run_steps(study_runner *r, unsigned steps, size_t jobs,
-                                        vtb_error *err);
 /* One step, alone. */
 VTB_MUST_USE vtb_status study_run_one(study_runner *r, size_t task, vtb_error *err);
 bool study_stops(const study_runner *r);

@@ -154,6 +154,5 @@ VTB_MUST_USE vtb_status study_read_text(const char *path, const char *text, size
  * changed since stands behind it, below `overrides`. Jobs and threads, on which no result depends,
  * are not part of it. */
 void study_text(const study *s, vtb_strbuf *out);
-VTB_MUST_USE vtb_status study_write(const study *s, const char *path, vtb_error *err);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <ftw.h>
 #include <glob.h>
-#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>

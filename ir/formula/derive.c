@@ -5,8 +5,6 @@
  */
 #include "ir/formula/formula.h"
 
-#include <stdio.h>
-
 /* What the leaves of another row's adjoint stand for. */
 typedef struct place {
   const vtb_formula_row *of;

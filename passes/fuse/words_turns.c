@@ -13,7 +13,6 @@
  * there rows have their heads, and tables no axes of 1. Declines where turned rows are wanted
  * elsewhere too, as a gradient may.
  */
-#include "ir/attention.h"
 #include "passes/fuse/words.h"
 
 bool vtb__anchor_attention(const vtb_inst *i) {

@@ -15,7 +15,6 @@
 
 #include "ir/scalar.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- what depends on what -------------------------------------------------------------------- */

@@ -2,7 +2,6 @@
 #include "ir/axes.h"
 #include "passes/grad/autodiff.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define RULE(name) void vtb__grad_##name(vtb__gradient *g, vtb_inst *inst)

@@ -10,8 +10,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <string.h>
-
 static bool commutes(vtb_op op) { return op == VTB_OP_add || op == VTB_OP_mul || op == VTB_OP_eq; }
 
 /* The i-th operand in an order that does not depend on how it was written. */

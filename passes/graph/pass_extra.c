@@ -16,7 +16,6 @@
 #include "passes/passes_internal.h"
 
 #include "ir/axes.h"
-#include "ir/convolution.h"
 
 enum { TOKENS = 1 }; /* their axis */
 

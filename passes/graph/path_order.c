@@ -3,7 +3,6 @@
 #include "passes/graph/path_order.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 static vtb__path_order *find(const vtb__orders *all, const int64_t *perm, int64_t n) {

@@ -16,7 +16,6 @@
 #include "ir/scalar.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static vtb_value *fold_constants(vtb_builder *b, vtb_inst *inst) {
   double x[VTB_SCALAR_OPERANDS];

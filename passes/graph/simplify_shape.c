@@ -2,9 +2,6 @@
  * permutations. */
 #include "passes/passes_internal.h"
 
-#include <math.h>
-#include <string.h>
-
 #include "ir/axes.h"
 #include "ir/path.h"
 

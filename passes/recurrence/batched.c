@@ -1,7 +1,6 @@
 /* Batched values of a recurrence: their axes, and what is done with those alone. */
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* The axes of r->batch, r->tokens, r->heads that `lead` stands for, then dims. */

@@ -10,7 +10,6 @@
  * function: products with the state are matrix products over the batch, the rest becomes kernels,
  * and reverse mode differentiates it like any other (grad_fold.c).
  */
-#include "ir/fold.h"
 #include "passes/recurrence/recurrence.h"
 
 /* The operands of the fold, and the callee's arguments for them as the lifted arguments of the

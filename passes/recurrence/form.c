@@ -9,8 +9,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
 enum { MAX_EXPANSIONS = 10000 };
 
 /* ---- diagnostics ----------------------------------------------------------------------------- */

@@ -19,8 +19,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
 /* Counts and common axes; the first per-step input has them all. */
 static void open_rec(vtb__rec *r, vtb_inst *inst) {
   const vtb_func *callee = inst->callee;

@@ -13,7 +13,6 @@
 #include "passes/recurrence/recurrence.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* p^2 + q^2 from here down counts as 0: the root's slope stays a number. */

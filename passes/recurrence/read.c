@@ -11,8 +11,6 @@
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <stdlib.h>
-
 /* ---- contractions ---------------------------------------------------------------------------- */
 
 /* Notes that v is a state, new or old; at most one. */

@@ -20,7 +20,6 @@
 #include "ir/axes.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <math.h>
 #include <string.h>
 
 #define TURN 6.283185307179586476925 /* 2 pi */

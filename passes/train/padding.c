@@ -18,8 +18,6 @@
 
 #include "ir/axes.h"
 
-#include <string.h>
-
 static vtb_func *masked(vtb_func *callee, const vtb_type *valid);
 
 /* Axes of operand o that are the batch and summed over, as bits. */

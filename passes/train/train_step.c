@@ -13,8 +13,6 @@
 #include "ir/objective.h"
 #include "passes/passes_internal.h"
 
-#include <string.h>
-
 static vtb_value *binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y, const char *name) {
   b->name_hint = name;
   return vtb_b_binary(b, op, x, y);

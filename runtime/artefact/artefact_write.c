@@ -3,8 +3,6 @@
 #include "runtime/artefact/artefact_file.h"
 #include "runtime/artefact/safetensors.h"
 
-#include <string.h>
-
 enum { ALIGNMENT = 64 };
 
 static vtb_status write_bytes(vtb_artefact_writer *w, const void *data, size_t n, vtb_error *err) {

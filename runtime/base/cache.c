@@ -1,5 +1,4 @@
 /* Where caches lie, and that nobody else can write there: what is read from them is run. */
-#include <errno.h>
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>

@@ -9,7 +9,6 @@
  * which finds the kernel behind an error, go step by step.
  */
 #include "runtime/cuda/run.h"
-#include "runtime/launch/launch_check.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -294,8 +294,9 @@ static vtb_status sound_image(const vtb_dataset *d, int64_t *i, int channels, vt
   return status == VTB_OK ? VTB_OK : vtb_fail(err, status, "%s", why.text);
 }
 
-vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, int *height, int *width,
-                            vtb_error *err) {
+/* Size of the first sample. */
+static vtb_status first_size(const vtb_dataset *d, int *channels, int *height, int *width,
+                             vtb_error *err) {
   vtb_image im;
   int64_t first = 0;
   VTB_TRY(sound_image(d, &first, 0, &im, err));
@@ -340,7 +341,7 @@ vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3]
                      imagenet_std[3] = {0.229f, 0.224f, 0.225f};
   const vtb__known *k = vtb__find_known(d->source->name);
   int stored_channels = 3, h, w;
-  if (!k) VTB_TRY(vtb_dataset_size(d, &stored_channels, &h, &w, err));
+  if (!k) VTB_TRY(first_size(d, &stored_channels, &h, &w, err));
   if (!k && (channels == 1 || stored_channels == 1)) return measure(d, channels, mean, std, err);
   for (int c = 0; c < 3; c++) {
     mean[c] = k ? k->mean : imagenet_mean[c];

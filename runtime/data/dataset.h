@@ -89,9 +89,6 @@ bool vtb_dataset_has_masks(const vtb_dataset *d);
 /* Decoded sample; thread-safe. The caller frees it. channels 0: as stored. */
 VTB_MUST_USE vtb_status vtb_dataset_image(const vtb_dataset *d, int64_t i, int channels,
                                           vtb_image *out, vtb_error *err);
-/* Size of the first sample. */
-VTB_MUST_USE vtb_status vtb_dataset_size(const vtb_dataset *d, int *channels, int *height,
-                                         int *width, vtb_error *err);
 /* Mean and deviation of pixels in [0, 1]: known values of known data sets, those of ImageNet for
  * colour images, else measured on up to 2048 samples. */
 VTB_MUST_USE vtb_status vtb_dataset_moments(const vtb_dataset *d, int channels, float mean[3],

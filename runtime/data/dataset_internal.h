@@ -106,13 +106,6 @@ VTB_MUST_USE vtb_status vtb__view_open(vtb__source *s, const vtb_dataset_options
 void vtb__source_leave(vtb__source *s);
 const char *vtb__split_name(unsigned split);
 
-/* ---- split.c --------------------------------------------------------------------------------- */
-
-/* Keeps the samples held out for validation, or the others. */
-VTB_MUST_USE vtb_status vtb__hold_out(vtb_dataset *d, double fraction, uint64_t seed, bool held,
-                                      vtb_error *err);
-VTB_MUST_USE vtb_status vtb__limit(vtb_dataset *d, int64_t n, vtb_error *err);
-
 /* ---- class_names.c --------------------------------------------------------------------------- */
 
 /* Known data sets of gray images: mean and deviation; NULL: not known. */
@@ -161,8 +154,6 @@ VTB_MUST_USE vtb_status vtb__agree_on_classes(const vtb_dataset *train, vtb_data
 
 /* ---- names.c --------------------------------------------------------------------------------- */
 
-/* path/name if that is a folder; *no_memory: that could not be found out. Caller frees. */
-char *vtb__sub_folder(const char *path, const char *name, bool *no_memory);
 /* The sub-folder of a split, by any of its names. */
 char *vtb__split_folder(const char *path, unsigned split, bool *no_memory);
 /* The splits that have a sub-folder. */

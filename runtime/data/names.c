@@ -141,7 +141,8 @@ const char *vtb__split_alias(unsigned split, int k) {
   return k < 1 ? vtb__split_name(split) : NULL;
 }
 
-char *vtb__sub_folder(const char *path, const char *name, bool *no_memory) {
+/* path/name if that is a folder; *no_memory: that could not be found out. Caller frees. */
+static char *sub_folder(const char *path, const char *name, bool *no_memory) {
   char *sub = vtb__join(path, name);
   if (!sub) *no_memory = true;
   if (sub && vtb_path_is_dir(sub)) return sub;
@@ -152,7 +153,7 @@ char *vtb__sub_folder(const char *path, const char *name, bool *no_memory) {
 char *vtb__split_folder(const char *path, unsigned split, bool *no_memory) {
   const char *name;
   for (int k = 0; (name = vtb__split_alias(split, k)) != NULL; k++) {
-    char *sub = vtb__sub_folder(path, name, no_memory);
+    char *sub = sub_folder(path, name, no_memory);
     if (sub || *no_memory) return sub;
   }
   return NULL;

@@ -54,8 +54,9 @@ static vtb_status keep(vtb_dataset *d, const bool *which, bool want, vtb_error *
   return VTB_OK;
 }
 
-vtb_status vtb__hold_out(vtb_dataset *d, double fraction, uint64_t seed, bool want,
-                         vtb_error *err) {
+/* Keeps the samples held out for validation, or the others. */
+static vtb_status hold_out(vtb_dataset *d, double fraction, uint64_t seed, bool want,
+                           vtb_error *err) {
   bool *held = calloc((size_t)d->count + 1, sizeof *held);
   ranked *r = calloc((size_t)d->count + 1, sizeof *r);
   vtb_status status = held && r ? VTB_OK : vtb_no_memory(err, d->source->name);
@@ -85,7 +86,7 @@ vtb_status vtb__hold_out(vtb_dataset *d, double fraction, uint64_t seed, bool wa
   return status;
 }
 
-vtb_status vtb__limit(vtb_dataset *d, int64_t n, vtb_error *err) {
+static vtb_status limit_samples(vtb_dataset *d, int64_t n, vtb_error *err) {
   if (n <= 0 || n >= d->count) return VTB_OK;
   bool *kept = calloc((size_t)d->count, sizeof *kept);
   if (!kept) return vtb_no_memory(err, d->source->name);
@@ -132,7 +133,7 @@ static vtb_status check_options(const vtb_dataset_options *o, vtb_error *err) {
 static vtb_status open_part(vtb__source *s, const vtb_dataset_options *o, bool held,
                             vtb_dataset **out, vtb_error *err) {
   VTB_TRY(vtb__view_open(s, o, out, err));
-  return vtb__hold_out(*out, o->val_fraction, o->val_seed, held, err);
+  return hold_out(*out, o->val_fraction, o->val_seed, held, err);
 }
 
 static vtb_status open_whole(const vtb__place *at, unsigned split, const vtb_dataset_options *o,
@@ -171,7 +172,7 @@ static vtb_status open_named(const vtb__place *at, const char *split, const vtb_
 /* Ends an opening. */
 static vtb_status give(vtb_dataset *d, int64_t limit, vtb_status status, vtb_dataset **out,
                        vtb_error *err) {
-  if (status == VTB_OK) status = vtb__limit(d, limit, err);
+  if (status == VTB_OK) status = limit_samples(d, limit, err);
   if (status == VTB_OK) status = vtb_strbuf_check(&d->notes, err);
   if (status == VTB_OK)
     *out = d;
@@ -275,7 +276,7 @@ static vtb_status open_unsplit(const vtb__place *at, const vtb_dataset_options *
   if (trained_on && sscanf(trained_on, "%llx %lf %llu", &print, &fraction, &seed) == 3 &&
       print == vtb_dataset_fingerprint(d) && fraction >= 0 && fraction < 1) {
     int64_t all = d->count;
-    if (fraction > 0) status = vtb__hold_out(d, fraction, seed, true, err);
+    if (fraction > 0) status = hold_out(d, fraction, seed, true, err);
     if (fraction > 0)
       vtb_strbuf_printf(&d->notes,
                         "%s has no test split: these are the %lld of its %lld %s that the training "

@@ -5,7 +5,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *d, int channels, int height,

@@ -1,6 +1,5 @@
 #include "runtime/launch/team.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>

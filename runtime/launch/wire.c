@@ -56,7 +56,7 @@ void vtb__wire_bool(vtb_wire *w, bool *x) {
   *x = y == 1;
 }
 
-void vtb__wire_f64(vtb_wire *w, double *x) {
+static void wire_f64(vtb_wire *w, double *x) {
   uint64_t bits;
   memcpy(&bits, x, sizeof bits);
   bits = number(w, bits, 8);
@@ -152,8 +152,8 @@ void vtb__wire_kernel_info(vtb_wire *w, vtb_kernel_info *k) {
   vtb__wire_text(w, &k->what);
   vtb__wire_text(w, &k->ops);
   vtb__wire_text(w, &k->origin);
-  vtb__wire_f64(w, &k->flops);
-  vtb__wire_f64(w, &k->bytes);
+  wire_f64(w, &k->flops);
+  wire_f64(w, &k->bytes);
   vtb__wire_i32(w, &launches);
   vtb__wire_require(w, k->name != NULL);
   k->launches = launches;

@@ -33,7 +33,6 @@ void vtb__wire_bool(vtb_wire *w, bool *x);
 void vtb__wire_i32(vtb_wire *w, int32_t *x);
 void vtb__wire_i64(vtb_wire *w, int64_t *x);
 void vtb__wire_u64(vtb_wire *w, uint64_t *x);
-void vtb__wire_f64(vtb_wire *w, double *x);
 void vtb__wire_text(vtb_wire *w, const char **x); /* NULL stays NULL */
 void vtb__wire_bytes(vtb_wire *w, int64_t *n, unsigned char **x);
 void vtb__wire_require(vtb_wire *w, bool condition); /* bad if not */

@@ -176,8 +176,4 @@ void vtb__communicator_stop(vtb_ranks *r);
 void vtb__communicator_guard(vtb_ranks *r, void (*guard)(void *user, bool failed, vtb_error *err),
                              void *user);
 
-/* ranks.c. Takes arg once it is called. */
-VTB_MUST_USE vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open,
-                                       void *arg, vtb_ranks **out, vtb_error *err);
-
 #endif

@@ -6,7 +6,6 @@
 #include "runtime/ranks/ranks.h"
 
 #include <dlfcn.h>
-#include <limits.h>
 #include <string.h>
 
 typedef struct mpi_status { /* Open MPI's */

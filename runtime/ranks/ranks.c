@@ -1,6 +1,5 @@
 /* The caller's side of a job of several ranks: buckets are filled, jobs begun and waited for. */
 #include "runtime/ranks/ranks.h"
-#include "runtime/launch/threads.h"
 #include "runtime/ranks/internal.h"
 #include "runtime/base/launched.h"
 
@@ -251,8 +250,9 @@ void vtb_ranks_close(vtb_ranks *r) {
   free_ranks(r);
 }
 
-vtb_status vtb__ranks_new(const vtb_ranks_options *o, vtb__link_open_fn open, void *arg,
-                          vtb_ranks **out, vtb_error *err) {
+/* Takes arg once it is called. */
+static vtb_status new_ranks(const vtb_ranks_options *o, vtb__link_open_fn open, void *arg,
+                            vtb_ranks **out, vtb_error *err) {
   vtb_ranks *r = calloc(1, sizeof *r);
   if (!r) return vtb_no_memory(err, "the ranks of a job");
   if (o) r->options = *o;
@@ -299,7 +299,7 @@ vtb_status vtb_ranks_open_threads(int n, const vtb_ranks_options *o, vtb_ranks *
   if (!hall) return vtb_no_memory(err, "the ranks of a job");
   for (int i = 0; i < n; i++) {
     vtb__join join = {hall, i, false};
-    vtb_status status = vtb__ranks_new(o, vtb__hall_join, &join, &out[i], err);
+    vtb_status status = new_ranks(o, vtb__hall_join, &join, &out[i], err);
     if (status == VTB_OK) continue;
     for (int k = i + join.taken; k < n; k++) vtb__hall_leave(hall);
     abandon(out, i);
@@ -314,7 +314,7 @@ vtb_status vtb_ranks_open(const vtb_ranks_options *o, vtb_ranks **out, vtb_error
     return vtb_fail(err, VTB_E_USAGE,
                     "this process is one of no job; several are started by `mpirun -n 4 ...` or "
                     "`srun --mpi=pmix -n 4 ...`");
-  return vtb__ranks_new(o, vtb__link_open_mpi, &launched, out, err);
+  return new_ranks(o, vtb__link_open_mpi, &launched, out, err);
 }
 
 bool vtb_ranks_launched(int *n) {

@@ -1,9 +1,6 @@
 /* The training loop: one update a batch; everything that decides what happens next is in
  * vtb_train_state. */
-#include "runtime/base/random.h"
 #include "runtime/artefact/init.h"
-#include "runtime/artefact/safetensors.h"
-#include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"
 #include "runtime/weights/open.h"
 

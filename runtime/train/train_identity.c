@@ -2,7 +2,6 @@
  * run. */
 #include "runtime/train/train_internal.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define MODEL_HASH "model_hash"

@@ -27,7 +27,6 @@ void vtb_names_free(vtb_names *n) {
 }
 
 const char *vtb_names_label(const vtb_names *n, size_t set) { return n->sets.at[set]->label; }
-const char *vtb_names_file(const vtb_names *n, size_t set) { return n->sets.at[set]->file; }
 
 static vtb_status fault(const reader *r, const char *what) {
   return vtb_fail(r->err, VTB_E_INPUT, "%s:%d: %s", r->file, r->line, what);

@@ -1,4 +1,4 @@
-/* Diagnostics: spans, limits, text with carets, JSON. */
+/* Diagnostics: spans, limits, text with carets. */
 #include "ir/diag.h"
 #include "tests/test.h"
 
@@ -21,12 +21,6 @@ TEST(line_and_column_count_from_one) {
   CHECK_STR(vtb_span_text(VTB_NO_SPAN, buf, sizeof buf), "");
 }
 
-TEST(join_covers_both) {
-  vtb_span j = vtb_span_join(span_of("linear"), span_of("y)"));
-  CHECK(j.begin == span_of("linear").begin && j.end == span_of("y)").end);
-  CHECK(vtb_span_join(VTB_NO_SPAN, span_of("x")).source == &source);
-}
-
 TEST(text_shows_line_caret_note_help) {
   vtb_diags d = {0};
   vtb_diag_error(&d, 2001, span_of("linear"), "no block named %s", "linear");
@@ -44,23 +38,6 @@ TEST(text_shows_line_caret_note_help) {
   vtb_strbuf_free(&out);
   vtb_diags_render(&d, &out, true);
   CHECK(strstr(out.at, "\033[1;31merror") != NULL);
-  vtb_strbuf_free(&out);
-  vtb_diags_free(&d);
-}
-
-TEST(json_nests_notes) {
-  vtb_diags d = {0};
-  vtb_diag_error(&d, 2001, span_of("linear"), "a \"quote\"\n\xff");
-  vtb_diag_help(&d, "write it");
-  vtb_diag_warning(&d, 2002, VTB_NO_SPAN, "w");
-  vtb_strbuf out = {0};
-  vtb_diags_render_json(&d, &out);
-  CHECK_STR(out.at, "[{\"severity\": \"error\", \"code\": \"VTB2001\", \"message\": \"a "
-                    "\\\"quote\\\"\\n\\ufffd\", "
-                    "\"file\": \"models/x.vtb\", \"line\": 2, \"column\": 6, \"end_line\": 2, "
-                    "\"end_column\": 12, "
-                    "\"children\": [{\"severity\": \"help\", \"message\": \"write it\"}]},\n"
-                    " {\"severity\": \"warning\", \"code\": \"VTB2002\", \"message\": \"w\"}]\n");
   vtb_strbuf_free(&out);
   vtb_diags_free(&d);
 }
@@ -107,9 +84,7 @@ TEST(codes_are_unique) {
 
 int main(void) {
   RUN(line_and_column_count_from_one);
-  RUN(join_covers_both);
   RUN(text_shows_line_caret_note_help);
-  RUN(json_nests_notes);
   RUN(errors_beyond_the_limit_are_counted_only);
   RUN(odd_places_do_not_upset);
   RUN(codes_are_unique);

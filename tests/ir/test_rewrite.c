@@ -53,7 +53,6 @@ static void compare(const fixture *x, const vtb_value *v) {
     if (x->f->returns[r] == v) returned = r;
   for (vtb_inst *i = x->f->first; i; i = i->next) {
     if (reads(i, v)) last = i, readers++;
-    CHECK(vtb_read_by(v, i) == (readers > 0));
     CHECK(vtb_made_before(v, i) == (!v->def || v->def->order < i->order));
   }
   CHECK(vtb_return_of(v) == returned);

@@ -14,8 +14,6 @@
 #include "codegen/cpu/loop/order.h"
 #include "ir/convolution.h"
 
-#include <stdlib.h>
-
 #define MAX_TAPS                                                                                   \
   12 /* taps handled in one pass over the channels or tokens: addresses or sums kept in registers */
 #define MAX_UNROLLED 81 /* taps of kernels whose passes are written out; of larger ones they loop */

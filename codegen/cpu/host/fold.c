@@ -1,5 +1,4 @@
 /* A fold as a loop around a call of its callee (ir/fold.h). */
-#include <stdlib.h>
 
 #include "codegen/cpu/host/print.h"
 #include "codegen/cpu/loop/order.h"

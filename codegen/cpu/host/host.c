@@ -7,7 +7,6 @@
  */
 #include "codegen/cpu/host/host.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cpu/host/print.h"

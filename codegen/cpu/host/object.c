@@ -2,7 +2,6 @@
  * assembly. */
 #include "codegen/cpu/host/object.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 vtb_status vtb__llvm_status(LLVMErrorRef e, const char *what, vtb_error *err) {

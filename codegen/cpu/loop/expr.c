@@ -12,15 +12,17 @@
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
-bool vtb__is_vector(LLVMValueRef v) { return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind; }
+static bool is_vector(LLVMValueRef v) {
+  return LLVMGetTypeKind(LLVMTypeOf(v)) == LLVMVectorTypeKind;
+}
 
 LLVMValueRef vtb__widen(vtb_cpu_expr *e, LLVMValueRef v) {
-  return vtb__is_vector(v) ? v : vtb_cpu_splat(e->c, v, e->body.lanes);
+  return is_vector(v) ? v : vtb_cpu_splat(e->c, v, e->body.lanes);
 }
 
 static void unify(vtb_cpu_expr *e, LLVMValueRef *v, int n) {
   bool any = false;
-  for (int i = 0; i < n; i++) any |= vtb__is_vector(v[i]);
+  for (int i = 0; i < n; i++) any |= is_vector(v[i]);
   for (int i = 0; any && i < n; i++) v[i] = vtb__widen(e, v[i]);
 }
 
@@ -101,7 +103,7 @@ void vtb__store(vtb_cpu_expr *e, LLVMValueRef v, LLVMValueRef ptr, const vtb_ind
   vtb_place_at p = vtb__index_emit(e, at);
   LLVMValueRef to = vtb_cpu_at(e->c, ptr, p.base);
   if (!vtb__index_varies(&e->body, at)) {
-    vtb_check(!vtb__is_vector(v), "a vector for one element");
+    vtb_check(!is_vector(v), "a vector for one element");
     vtb_cpu_store(e->c, v, to);
     return;
   }
@@ -192,7 +194,7 @@ static void store_arm(vtb_cpu_expr *e, vtb_arm_fn arm, const void *user, bool ye
 static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, const void *user) {
   vtb_cpu_expr *e = vtb__expr_of(b);
   vtb_cpu *c = e->c;
-  if (vtb__is_vector(condition)) {
+  if (is_vector(condition)) {
     LLVMValueRef yes = vtb__widen(e, arm(b, user, true)), no = vtb__widen(e, arm(b, user, false));
     return LLVMBuildSelect(c->b, condition, yes, no, "");
   }
@@ -210,11 +212,11 @@ static void *choose(vtb_body *b, vtb_dtype d, void *condition, vtb_arm_fn arm, c
 
 static LLVMValueRef like_int(vtb_cpu_expr *e, LLVMValueRef x, int64_t v) {
   LLVMValueRef k = LLVMConstInt(e->c->i32, (unsigned long long)v, 1);
-  return vtb__is_vector(x) ? vtb_cpu_splat(e->c, k, e->body.lanes) : k;
+  return is_vector(x) ? vtb_cpu_splat(e->c, k, e->body.lanes) : k;
 }
 
 static LLVMValueRef int_truth(vtb_cpu_expr *e, LLVMIntPredicate p, LLVMValueRef x, LLVMValueRef y) {
-  LLVMTypeRef f = vtb__is_vector(x) ? vtb__lane_type(e, VTB_F32) : e->c->f32;
+  LLVMTypeRef f = is_vector(x) ? vtb__lane_type(e, VTB_F32) : e->c->f32;
   return LLVMBuildUIToFP(e->c->b, LLVMBuildICmp(e->c->b, p, x, y, ""), f, "");
 }
 
@@ -264,7 +266,7 @@ static LLVMValueRef (*const int_forms[VTB_OP_COUNT])(vtb_cpu_expr *e, LLVMValueR
 static LLVMValueRef cast_op(vtb_cpu_expr *e, const vtb_inst *i, LLVMValueRef x) {
   vtb_dtype from = i->operands[0]->type.dtype, to = i->results[0]->type.dtype;
   if (from == to) return x;
-  LLVMTypeRef type = vtb__is_vector(x) ? vtb__lane_type(e, to) : element_type(e, to);
+  LLVMTypeRef type = is_vector(x) ? vtb__lane_type(e, to) : element_type(e, to);
   if (to == VTB_F32) return LLVMBuildSIToFP(e->c->b, x, type, "");
   /* saturating, NaN to 0: no undefined values from any input */
   LLVMTypeRef over[] = {type, LLVMTypeOf(x)};
@@ -306,8 +308,7 @@ static void *number(vtb_body *b, vtb_dtype d, double v) {
 
 static void *as_dyn(vtb_body *b, void *i32) {
   vtb_cpu_expr *e = vtb__expr_of(b);
-  LLVMTypeRef wide =
-      vtb__is_vector(i32) ? LLVMVectorType(e->c->i64, (unsigned)b->lanes) : e->c->i64;
+  LLVMTypeRef wide = is_vector(i32) ? LLVMVectorType(e->c->i64, (unsigned)b->lanes) : e->c->i64;
   return LLVMBuildSExt(e->c->b, i32, wide, "");
 }
 
@@ -332,7 +333,7 @@ static void *random_value(vtb_body *body, void *seed, uint32_t stream, const vtb
   LLVMValueRef hash = random_mix(e, LLVMBuildXor(b, a[0], a[1], ""));
   hash = LLVMBuildLShr(b, hash, like_int(e, hash, 8), "");
   LLVMValueRef f =
-      LLVMBuildUIToFP(b, hash, vtb__is_vector(hash) ? vtb__lane_type(e, VTB_F32) : e->c->f32, "");
+      LLVMBuildUIToFP(b, hash, is_vector(hash) ? vtb__lane_type(e, VTB_F32) : e->c->f32, "");
   return LLVMBuildFMul(b, f, vtb_cpu_like(e->c, f, 0x1p-24), "");
 }
 

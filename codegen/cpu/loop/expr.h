@@ -47,7 +47,6 @@ LLVMValueRef vtb__eval(vtb_cpu_expr *e, const vtb_value *v, const vtb_index *ind
 void vtb__store(vtb_cpu_expr *e, LLVMValueRef v, LLVMValueRef ptr, const vtb_index *at);
 LLVMValueRef vtb__widen(vtb_cpu_expr *e, LLVMValueRef v);
 LLVMTypeRef vtb__lane_type(vtb_cpu_expr *e, vtb_dtype d);
-bool vtb__is_vector(LLVMValueRef v);
 
 /* ---- nests (nest.c) -------------------------------------------------------------------------- */
 void *vtb__cpu_begin_probe(vtb_body *b);

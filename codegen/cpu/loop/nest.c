@@ -1,5 +1,4 @@
 /* Nests as LLVM loops: numbers of groups, the vectorised innermost loop, and a place to probe. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cpu/loop/expr.h"

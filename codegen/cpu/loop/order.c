@@ -1,8 +1,6 @@
 /* Storage position of a step along a path: see order.h. */
 #include "codegen/cpu/loop/order.h"
 
-#include <stdlib.h>
-
 static bool is_linear(const int64_t *perm, int64_t n) {
   for (int64_t t = 2; t < n; t++)
     if (perm[t] - perm[t - 1] != perm[1] - perm[0]) return false;

@@ -30,7 +30,7 @@ static void read_addend(vtb_cpu *c, vtb__letters *l) {
   }
 }
 
-void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb__letters *l) {
+static void read_letters(vtb_cpu *c, const vtb_inst *inst, vtb__letters *l) {
   vtb_product p = vtb_product_of(inst);
   l->n = 0;
   l->adds = inst->n_operands == 3;
@@ -295,7 +295,7 @@ static bool is_product(const vtb__letters *l) {
 
 void vtb__cpu_einsum(vtb_cpu *c, const vtb_inst *inst) {
   product p = {.temp = {-1, -1, -1}};
-  vtb__letters_read(c, inst, &p.l);
+  read_letters(c, inst, &p.l);
   if (vtb__einsum_blocks(c, &p.l)) return;
   bool thin = is_thin(inst, &p.l);
   if (thin || !is_product(&p.l)) {

@@ -33,7 +33,6 @@ typedef struct vtb__letters {
 
 /* Number of tensor `which` among the kernel's operands and results. */
 int vtb__einsum_tensor(const vtb_cpu *c, int which);
-void vtb__letters_read(vtb_cpu *c, const vtb_inst *inst, vtb__letters *l);
 
 /* Letters merged into one: a size, and a stride a tensor. */
 typedef struct vtb__dim {

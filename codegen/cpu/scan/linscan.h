@@ -28,8 +28,6 @@ typedef struct vtb__cols {
 } vtb__cols;
 
 vtb__cpu_scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst);
-/* Columns of V a task takes: all, unless batch and heads are too few to feed two threads or so. */
-int64_t vtb__scan_tile_width(const vtb__cpu_scan *s);
 
 /* All columns; or part `tile` of those that are `width` wide (a multiple of the vector's). */
 vtb__cols vtb__cols_all(vtb_cpu *c, int64_t n, bool extra);
@@ -49,8 +47,6 @@ void vtb__row_unpack(vtb_cpu *c, const vtb__cols *cols, LLVMValueRef row, LLVMVa
 /* Address of tensor i's row of the token at storage position `pos` (all axes after the head at
  * 0). */
 LLVMValueRef vtb__scan_row(const vtb__cpu_scan *s, int i, LLVMValueRef pos);
-/* Address of tensor i's [batch, head, ...]. */
-LLVMValueRef vtb__scan_state(const vtb__cpu_scan *s, int i);
 
 /* Rows t0 ... t0+n of tensor i, in path order, to out with row length ld. `ones`: the extra column
  * is 1; else it is read from tensor `extra`. scales: one factor a row, or NULL. */

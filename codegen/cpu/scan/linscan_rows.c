@@ -86,10 +86,6 @@ LLVMValueRef vtb__scan_row(const vtb__cpu_scan *s, int i, LLVMValueRef pos) {
   return vtb_cpu_element(s->c, &s->t->t[i], (LLVMValueRef[]){s->batch, pos, s->head}, 3);
 }
 
-LLVMValueRef vtb__scan_state(const vtb__cpu_scan *s, int i) {
-  return vtb_cpu_element(s->c, &s->t->t[i], (LLVMValueRef[]){s->batch, s->head}, 2);
-}
-
 void vtb__scan_pack(const vtb__cpu_scan *s, const vtb__cols *cols, vtb__pack p, LLVMValueRef t0,
                     LLVMValueRef n, LLVMValueRef out, int64_t ld) {
   vtb_cpu *c = s->c;

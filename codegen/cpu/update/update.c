@@ -8,7 +8,6 @@
 #include "codegen/body/rule.h"
 #include "codegen/cpu/host/host.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* A row of the table: tensor, begin, count, the tensor's first piece and how many it has. */

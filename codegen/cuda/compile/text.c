@@ -2,7 +2,6 @@
 #include "codegen/cuda/compile/text.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/texts.h"

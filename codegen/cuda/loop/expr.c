@@ -8,7 +8,6 @@
 #include "ir/rewrite.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- names ----------------------------------------------------------------------------------- */

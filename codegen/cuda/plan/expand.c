@@ -1,5 +1,4 @@
 /* The launch plan: calls are expanded from the entry, which gives each step its addresses. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"

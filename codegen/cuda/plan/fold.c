@@ -1,5 +1,4 @@
 /* A fold: the callee once a step, as calls of the plan (ir/fold.h). */
-#include <stdlib.h>
 
 #include "codegen/cuda/plan/program.h"
 

@@ -1,6 +1,5 @@
 /* Where pointers point, and the instruction at hand: the ground that emitters stand on. */
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/plan/program.h"

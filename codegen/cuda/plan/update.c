@@ -12,7 +12,6 @@
 
 #include "ir/checks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { SLOT_ALIGN = 64 /* elements */, REGION_ALIGN = 256 /* bytes */ };

@@ -106,7 +106,6 @@ void vtb__fill_put_state(vtb__cuda_scan *s, const char *hole, bool asked, const 
 /* An offset [b, pos, h, x] or [b, h, key, x] of a tensor; the last index is left out where x is
  * NULL. */
 const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x);
-const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector);
 
 /* States at the borders of chunks [B h, chunk, K, state_pitch], and their normalizer's vectors
  * [B h, chunk, K], if those are apart: temporaries, -1 if there is nothing to keep. */

@@ -1,9 +1,7 @@
 /* Mixers (a `fused` of kind "mixer", passes/fuse/words_mixer.c): a linear recurrence by products
  * whose blocks have whole rows of y and their normalizers, and evaluate there what is
  * computed of them. */
-#include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
-#include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "ir/product.h"
 #include "ir/rewrite.h"

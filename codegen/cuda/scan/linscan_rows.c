@@ -1,5 +1,4 @@
 /* Taking linscan instructions apart; their tensors as C expressions: see linscan.h. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "codegen/cuda/scan/linscan.h"
@@ -187,7 +186,7 @@ const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x
   return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "pos", "h", x, NULL});
 }
 
-const char *vtb__cuda_state_at(const vtb__cuda_scan *s, int tensor, bool vector) {
+static const char *state_at(const vtb__cuda_scan *s, int tensor, bool vector) {
   return vtb_cuda_offset(s->c, tensor, (const char *const[]){"b", "h", "key", vector ? NULL : "x"});
 }
 
@@ -311,10 +310,9 @@ void vtb__fill_state(vtb__cuda_scan *s, const char *hole, const int *tensor, con
   const char *value = "0.0f";
   if (*vector >= 0)
     value = vtb_arena_printf(&s->c->arena, "(x < V ? %s[%s] : %s[%s])", name,
-                             vtb__cuda_state_at(s, *tensor, false), name_n,
-                             vtb__cuda_state_at(s, *vector, true));
+                             state_at(s, *tensor, false), name_n, state_at(s, *vector, true));
   else if (*tensor >= 0)
-    value = vtb_arena_printf(&s->c->arena, "%s[%s]", name, vtb__cuda_state_at(s, *tensor, false));
+    value = vtb_arena_printf(&s->c->arena, "%s[%s]", name, state_at(s, *tensor, false));
   vtb__fill_number(s, hole, value);
 }
 
@@ -322,7 +320,7 @@ static void fill_put(vtb__cuda_scan *s, const char *hole, const char *name, cons
                      bool vector) {
   if (*tensor >= 0) vtb__scan_out(s, tensor, name);
   vtb_cuda_fill(s->k, hole, *tensor >= 0 ? "%s[%s] = s;" : "", name,
-                *tensor >= 0 ? vtb__cuda_state_at(s, *tensor, vector) : "");
+                *tensor >= 0 ? state_at(s, *tensor, vector) : "");
 }
 
 void vtb__fill_put_state(vtb__cuda_scan *s, const char *hole, bool asked, const int *tensor,

@@ -11,7 +11,6 @@
 #include "codegen/cuda/plan/update.h"
 #include "ir/rewrite.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* Of the table: first four, fours, elements, tensor, the tensor's first piece and how many it has.

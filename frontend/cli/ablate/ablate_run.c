@@ -7,11 +7,9 @@
 #include "frontend/study/against.h"
 #include "frontend/study/results.h"
 #include "frontend/study/run.h"
-#include "frontend/study/scores.h"
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 typedef struct session {
   const ablate_options *options;

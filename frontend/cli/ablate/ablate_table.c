@@ -1,6 +1,5 @@
 #include "frontend/cli/ablate/ablate_table.h"
 
-#include "frontend/study/record.h"
 #include "frontend/study/scores.h"
 
 #include <math.h>

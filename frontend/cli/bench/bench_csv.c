@@ -1,7 +1,6 @@
 #include "frontend/cli/bench/bench_output.h"
 #include "frontend/study/json.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 #include "frontend/cli/bench/bench_data.h"
 #include "runtime/data/survey.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct measured {

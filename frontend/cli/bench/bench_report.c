@@ -1,7 +1,6 @@
 #include "frontend/cli/bench/bench_output.h"
 
 #include <math.h>
-#include <string.h>
 
 const char *bench_what_is_timed(const bench_options *o) {
   return !o->train ? "forward" : o->no_update ? "forward, backward" : "forward, backward, update";

@@ -3,7 +3,6 @@
 #include "frontend/cli/say/progress.h"
 #include "frontend/study/record.h"
 #include "frontend/study/split.h"
-#include "frontend/study/statistics.h"
 #include "frontend/study/worker.h"
 
 #include <math.h>

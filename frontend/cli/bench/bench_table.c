@@ -1,7 +1,5 @@
 /* What a sweep found: the best of each group, crossovers, a table. */
 #include "frontend/cli/bench/bench_sweep.h"
-#include "frontend/cli/say/progress.h"
-#include "frontend/study/record.h"
 #include "frontend/study/scores.h"
 
 #include <math.h>

@@ -9,7 +9,6 @@
 #include "frontend/compile/builder.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct build_options {

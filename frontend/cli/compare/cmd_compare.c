@@ -4,8 +4,6 @@
 #include "frontend/cli/names.h"
 #include "frontend/draw/plot.h"
 
-#include <string.h>
-
 /* What tells the run from the others; its name where nothing does. */
 static const char *legend_of(const compare_runs *c, size_t i) {
   const compare_run *r = &c->at.at[i];

@@ -1,7 +1,6 @@
 #include "frontend/cli/data/data_sheet.h"
 #include "frontend/draw/canvas.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { CELL = 88, GAP = 8, COLUMNS = 8, MOST_ROWS = 24, NAMES = 150, TEXT = 10 };

@@ -2,7 +2,6 @@
 #include "frontend/cli/cli.h"
 #include "frontend/cli/draw/graph_dot.h"
 #include "frontend/cli/names.h"
-#include "frontend/cli/say/progress.h"
 
 #include <string.h>
 

@@ -3,10 +3,6 @@
 #include "frontend/cli/cli.h"
 #include "frontend/cli/names.h"
 #include "frontend/cli/draw/paths_picture.h"
-#include "frontend/cli/say/progress.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 enum { MAX_STEPS = 200000 };
 

@@ -1,7 +1,6 @@
 #include "frontend/cli/draw/graph_label.h"
 #include "ir/product.h"
 
-#include <ctype.h>
 #include <string.h>
 
 void graph_lines_free(graph_lines *l) {

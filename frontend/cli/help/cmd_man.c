@@ -2,7 +2,6 @@
 #include "frontend/cli/commands.h"
 
 #include <ctype.h>
-#include <string.h>
 
 /* Text with what roff would read as its own escaped. */
 static void put(vtb_strbuf *out, const char *text) {

@@ -4,8 +4,6 @@
 #include "frontend/cli/inspect/check.h"
 #include "passes/passes.h"
 
-#include <stdio.h>
-
 bool check_is_param(const vtb_arg_info *info) {
   return info->role == VTB_ROLE_PARAM || info->frozen;
 }

@@ -2,13 +2,9 @@
  * structure. */
 #include "frontend/cli/load/built.h"
 #include "frontend/cli/inspect/check.h"
-#include "frontend/cli/say/progress.h"
 #include "ir/numerics.h"
 #include "frontend/lang/lang.h"
-#include "ir/objective.h"
-#include "passes/target.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* As it is trained, before any pass: what the user wrote. */

@@ -1,8 +1,6 @@
 /* vertebra dump: the model at any stage of the compiler. */
 #include "frontend/cli/inspect/dump_estimate.h"
 
-#include <stdlib.h>
-
 typedef struct dump_options {
   cli_model_options model;
   const char *stage, *cpu, *arch, *optimizer, *estimate;

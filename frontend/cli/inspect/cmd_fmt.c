@@ -1,7 +1,6 @@
 /* vertebra fmt: canonical layout of .vtb files, in place. */
 #include "frontend/cli/cli.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* list: NULL without --json. */

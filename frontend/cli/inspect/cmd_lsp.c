@@ -2,7 +2,6 @@
 #include "frontend/cli/cli.h"
 #include "frontend/lsp/lsp.h"
 
-#include <string.h>
 #include <unistd.h>
 
 static vtb_status print_grammar(const char *name) {

@@ -2,7 +2,6 @@
 #include "frontend/cli/inspect/catalogue.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/recipe_find.h"
-#include "frontend/lang/lang.h"
 #include "passes/target.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "frontend/cli/load/prepare.h"
 #include "runtime/base/prepare.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- options --------------------------------------------------------------------------------- */

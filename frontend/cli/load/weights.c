@@ -4,9 +4,6 @@
 #include "frontend/cli/load/prepare.h"
 #include "frontend/cli/say/progress.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static char *list_text(const cli_list *list) {
   cJSON *array = cJSON_CreateArray();
   for (size_t i = 0; i < list->n; i++) cJSON_AddItemToArray(array, cJSON_CreateString(list->at[i]));

@@ -8,7 +8,6 @@
 #include "runtime/cuda/group.h"
 #include "runtime/ranks/ranks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct finding {

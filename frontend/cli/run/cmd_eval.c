@@ -9,7 +9,6 @@
 #include "runtime/train/fingerprint.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct eval_options {

@@ -7,7 +7,6 @@
 #include "frontend/cli/run/run_files.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct run_options {

@@ -1,7 +1,6 @@
 #include "frontend/cli/run/run_files.h"
 
 #include <dirent.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>

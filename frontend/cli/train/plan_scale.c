@@ -35,7 +35,7 @@ typedef struct scale_plan {
   double alone; /* images a second of one rank */
 } scale_plan;
 
-void plan_step_free(plan_step *s) {
+static void free_step(plan_step *s) {
   vtb_free(s->buckets);
   *s = (plan_step){.buckets = NULL};
 }
@@ -328,7 +328,7 @@ vtb_status plan_scale(const char *what, const train_options *o, const char *coun
   if (status == VTB_OK) status = hold_all(&p, &r.shared);
   if (status == VTB_OK) summarise(&p, &r);
   if (status == VTB_OK) tell(&p, &r);
-  for (int i = 0; i < p.n_steps; i++) plan_step_free(&p.steps[i].step);
+  for (int i = 0; i < p.n_steps; i++) free_step(&p.steps[i].step);
   vtb_vec_free(&r.held);
   vtb_vec_free(&r.shared);
   return cli_report(&o->model, status);

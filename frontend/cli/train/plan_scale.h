@@ -10,7 +10,6 @@ typedef struct plan_step {
   vtb_scaling_step step;
   vtb_scaling_bucket *buckets; /* owned */
 } plan_step;
-void plan_step_free(plan_step *s);
 
 /* counts: "8,64,512", numbers of ranks. Prints the tables; nothing is trained. Errors are printed.
  */

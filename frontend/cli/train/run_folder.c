@@ -28,7 +28,8 @@ char *run_file(const char *folder, const char *name) {
   return s.at;
 }
 
-const char *run_folder_holds(const char *folder) {
+/* The first file of a run that is in the folder; NULL if there is no run in it. */
+static const char *held_file(const char *folder) {
   const char *found = NULL;
   for (int i = 0; i < N_FILES && !found; i++) {
     char *path = run_file(folder, run_files[i]);
@@ -149,7 +150,7 @@ static vtb_status make_new(run_folder *f, const char *model, const char *data, v
 }
 
 static vtb_status refuse_second(const run_folder *f, run_entry entry, vtb_error *err) {
-  const char *held = run_folder_holds(f->path);
+  const char *held = held_file(f->path);
   if (!held || entry != RUN_NEW) return VTB_OK;
   return vtb_fail(err, VTB_E_INPUT,
                   "%s holds a run (%s): --resume goes on with it, --overwrite replaces it, another "
@@ -208,8 +209,7 @@ static void take_away(const run_folder *f) {
 }
 
 void run_folder_leave(run_folder *f, bool written) {
-  if (f->path && f->lock >= 0 && f->locked_new && !written && !run_folder_holds(f->path))
-    take_away(f);
+  if (f->path && f->lock >= 0 && f->locked_new && !written && !held_file(f->path)) take_away(f);
   if (f->path && f->lock >= 0) close(f->lock);
   char *const paths[] = {f->path,  f->checkpoint, f->weights, f->best,       f->log,
                          f->curve, f->record,     f->sources, f->tensorboard};

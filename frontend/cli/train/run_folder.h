@@ -35,7 +35,5 @@ VTB_MUST_USE vtb_status run_folder_clear(const run_folder *f, vtb_error *err);
 
 /* "<folder>/<name>"; to be freed. */
 char *run_file(const char *folder, const char *name);
-/* The first file of a run that is in the folder; NULL if there is no run in it. */
-const char *run_folder_holds(const char *folder);
 
 #endif

@@ -157,15 +157,16 @@ static vtb_status compile_eval(const char *what, train_options *o, int classes, 
   return status;
 }
 
-int64_t train_programs_batch(const train_options *o) {
+/* Images of an update, on all ranks; of a file those that it takes at a time. */
+static int64_t update_batch(const train_options *o) {
   return o->model.compile.batch ? o->model.compile.batch : 64;
 }
 
 static vtb_status compile_both(const char *what, train_options *o, int classes, train_programs *p) {
   int64_t batch = 0, of_eval = o->model.compile.eval_batch;
   vtb_error *err = &o->model.report->error;
-  vtb_status status = vtb_train_divide(train_programs_batch(o), vtb_ranks_count(o->train.ranks),
-                                       runs_of(o), &batch, err);
+  vtb_status status =
+      vtb_train_divide(update_batch(o), vtb_ranks_count(o->train.ranks), runs_of(o), &batch, err);
   if (!of_eval) of_eval = 4 * batch;
   if (status == VTB_OK) status = compile_step(what, o, classes, batch, p);
   if (status == VTB_OK) status = compile_eval(what, o, classes, of_eval, p);

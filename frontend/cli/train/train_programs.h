@@ -81,9 +81,6 @@ typedef struct train_programs {
   char define[64];            /* num_classes=..., where the data say it */
 } train_programs;
 
-/* Images of an update, on all ranks; of a file those that it takes at a time. */
-int64_t train_programs_batch(const train_options *o);
-
 /* For data of so many classes (0: not known). Errors are printed. */
 VTB_MUST_USE vtb_status train_programs_open(const char *what, train_options *o, int classes,
                                             train_programs *p);

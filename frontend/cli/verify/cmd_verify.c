@@ -3,7 +3,6 @@
 #include "frontend/cli/verify/verify.h"
 #include "frontend/cli/verify/verify_bounds.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const verify_mode every_mode[] = {{"parallel", 0},  {"recurrent", 0},  {"chunkwise", 1},

@@ -1,8 +1,6 @@
 #include "frontend/cli/verify/evaluate.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf) {
   const vtb_arg_info *info = &f->arg_info[a];

@@ -7,7 +7,6 @@
 #include "frontend/cli/verify/verify_bounds.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Initial values alone hide errors (zeros and ones), so noise is added. */
