@@ -1,5 +1,5 @@
-// Kernels with a planted bug each. test_cuda_emulator_bugs.c expects the error on the line that says "BUG" behind the
-// kernel's name, and no error from the kernels called ok_.
+// Kernels with a planted bug each. test_cuda_emulator_bugs.c expects the error on the line that
+// says "BUG" behind the kernel's name, and no error from the kernels called ok_.
 
 VTB_KERNEL(64, ok_reverse)(VTB_IN(float) x, VTB_OUT(float) y) {
   VTB_SHARED(float, s, 0, 64);

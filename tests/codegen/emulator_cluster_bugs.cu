@@ -1,23 +1,24 @@
-// Kernels of clusters of two blocks with a planted bug each, as in emulator_hopper_bugs.cu. Arguments: a map of x (64
-// rows of 64 numbers of 16 bits, boxes of 32 rows, turned by 128 bytes), x, and y (4 blocks x 64 x 64 floats). Every
-// block of a sound kernel writes x to its part of y.
+// Kernels of clusters of two blocks with a planted bug each, as in emulator_hopper_bugs.cu.
+// Arguments: a map of x (64 rows of 64 numbers of 16 bits, boxes of 32 rows, turned by 128 bytes),
+// x, and y (4 blocks x 64 x 64 floats). Every block of a sound kernel writes x to its part of y.
 
 // full[0]: copies; full[1]: both warps of both blocks are done; full[2]: both warps of one.
-#define VTB_TEST_SHARED                                                                                                \
-  VTB_SHARED(vtb_u64, full, 0, 3);                                                                                     \
-  VTB_SHARED(vtb_bf16, tile, 1024, 4096);                                                                              \
-  VTB_SHARED(float, s, 1024, 4096);                                                                                    \
-  VTB_PTR(float) mine = y + vtb_block() * 4096;                                                                        \
-  const int other = vtb_cluster_rank() ^ 1;                                                                            \
-  if (vtb_tid() == 0) {                                                                                                \
-    vtb_mbar_init(full, 1);                                                                                            \
-    vtb_mbar_init(full + 1, 4);                                                                                        \
-    vtb_mbar_init(full + 2, 2);                                                                                        \
-    vtb_mbar_ready();                                                                                                  \
+#define VTB_TEST_SHARED                                                                            \
+  VTB_SHARED(vtb_u64, full, 0, 3);                                                                 \
+  VTB_SHARED(vtb_bf16, tile, 1024, 4096);                                                          \
+  VTB_SHARED(float, s, 1024, 4096);                                                                \
+  VTB_PTR(float) mine = y + vtb_block() * 4096;                                                    \
+  const int other = vtb_cluster_rank() ^ 1;                                                        \
+  if (vtb_tid() == 0) {                                                                            \
+    vtb_mbar_init(full, 1);                                                                        \
+    vtb_mbar_init(full + 1, 4);                                                                    \
+    vtb_mbar_init(full + 2, 2);                                                                    \
+    vtb_mbar_ready();                                                                              \
   }
 
 // Each block asks for half of x, which both get.
-template <class P, class B> VTB_FN void halves(const P &tile, const vtb_map &map, const B &bar, unsigned blocks) {
+template <class P, class B>
+VTB_FN void halves(const P &tile, const vtb_map &map, const B &bar, unsigned blocks) {
   vtb_tma_load_to(blocks, tile + vtb_cluster_rank() * 2048, map, bar, 0, vtb_cluster_rank() * 32);
 }
 template <class P, class Q> VTB_FN void put(const P &y, const Q &tile) {
@@ -61,7 +62,8 @@ VTB_KERNEL(64, ok_loads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
   VTB_TEST_SHARED
   fill(s, x);
   vtb_cluster_sync();
-  for (int i = vtb_tid() * 4; i < 2048; i += 256) vtb_store4(mine, i, vtb_cluster_load4(s, i, other));
+  for (int i = vtb_tid() * 4; i < 2048; i += 256)
+    vtb_store4(mine, i, vtb_cluster_load4(s, i, other));
   for (int i = vtb_tid() + 2048; i < 4096; i += 64) mine[i] = vtb_cluster_load(s, i, other);
   vtb_cluster_arrive();
   vtb_cluster_wait();
@@ -78,7 +80,8 @@ VTB_KERNEL(64, ok_sends)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
   VTB_TEST_SHARED
   vtb_cluster_sync();
   if (vtb_tid() == 0) vtb_mbar_expect(full, 16384);
-  for (int i = vtb_tid() * 4; i < 2048; i += 256) vtb_cluster_send4(s, i, other, vtb_load4(x, i), full);
+  for (int i = vtb_tid() * 4; i < 2048; i += 256)
+    vtb_cluster_send4(s, i, other, vtb_load4(x, i), full);
   for (int i = vtb_tid() + 2048; i < 4096; i += 64) vtb_cluster_send(s, i, other, x[i], full);
   vtb_mbar_wait(full, 0);
   for (int i = vtb_tid(); i < 4096; i += 64) mine[i] = s[i];
@@ -98,7 +101,8 @@ VTB_KERNEL(64, ends_while_another_reads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_O
   VTB_TEST_SHARED
   fill(s, x);
   vtb_cluster_sync();
-  if (vtb_cluster_rank() == 1) mine[vtb_tid()] = vtb_cluster_load(s, vtb_tid(), 0); // BUG ends_while_another_reads
+  if (vtb_cluster_rank() == 1)
+    mine[vtb_tid()] = vtb_cluster_load(s, vtb_tid(), 0); // BUG ends_while_another_reads
 } // BUG_AT_THE_END ends_while_another_reads
 VTB_KERNEL(64, ends_before_it_is_told)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
   VTB_TEST_SHARED
@@ -128,8 +132,9 @@ VTB_KERNEL(64, only_own_bytes_announced)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_O
   VTB_TEST_SHARED
   vtb_cluster_sync();
   if (vtb_tid() == 0) {
-    vtb_mbar_expect(full, 4096);                                                 // BUG only_own_bytes_announced
-    vtb_tma_load_to(3, tile + vtb_cluster_rank() * 2048, map, full, 0, 0); // BUG only_own_bytes_announced
+    const int at = vtb_cluster_rank() * 2048;
+    vtb_mbar_expect(full, 4096);                    // BUG only_own_bytes_announced
+    vtb_tma_load_to(3, tile + at, map, full, 0, 0); // BUG only_own_bytes_announced
   }
   vtb_mbar_wait(full, 0);
   put(mine, tile); // BUG only_own_bytes_announced
@@ -144,8 +149,9 @@ VTB_KERNEL(64, copies_before_it_is_there)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_
   VTB_TEST_SHARED
   vtb_sync();
   if (vtb_tid() == 0) {
+    const int at = vtb_cluster_rank() * 2048;
     vtb_mbar_expect(full, 8192);
-    vtb_tma_load_to(3, tile + vtb_cluster_rank() * 2048, map, full, 0, 0); // BUG copies_before_it_is_there
+    vtb_tma_load_to(3, tile + at, map, full, 0, 0); // BUG copies_before_it_is_there
   }
   vtb_mbar_wait(full, 0);
 }
@@ -161,7 +167,8 @@ VTB_KERNEL(64, overwrites_what_another_reads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, 
       vtb_tma_load_to(3, tile + at, map, full, 0, 0); // BUG overwrites_what_another_reads
     }
     vtb_mbar_wait(full, i & 1);
-    for (int e = vtb_tid(); e < 4096; e += 64) mine[e] = tile[e]; // BUG overwrites_what_another_reads
+    for (int e = vtb_tid(); e < 4096; e += 64)
+      mine[e] = tile[e]; // BUG overwrites_what_another_reads
     vtb_sync_warp();
     if (vtb_lane() == 0) vtb_mbar_arrive(full + 2);
   }

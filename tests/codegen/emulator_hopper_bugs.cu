@@ -1,16 +1,17 @@
-// Kernels for sm_90a with a planted bug each, as in emulator_bugs.cu. Arguments: a map of x (64 rows of 64 numbers of 16
-// bits, boxes of all of them, rows turned by 128 bytes), x, and y (64 x 64 floats): y = x x^T.
+// Kernels for sm_90a with a planted bug each, as in emulator_bugs.cu. Arguments: a map of x (64
+// rows of 64 numbers of 16 bits, boxes of all of them, rows turned by 128 bytes), x, and y (64 x 64
+// floats): y = x x^T.
 
 // A copy that everybody waits for, then the product by the first four warps.
-#define VTB_TEST_SHARED                                                                                                \
-  VTB_SHARED(vtb_u64, full, 0, 2);                                                                                     \
-  VTB_SHARED(vtb_bf16, tile, 1024, 4096);                                                                              \
-  VTB_SHARED(vtb_bf16, other, 9216, 4096);                                                                             \
-  if (vtb_tid() == 0) {                                                                                                \
-    vtb_mbar_init(full, 1);                                                                                            \
-    vtb_mbar_init(full + 1, 128);                                                                                      \
-    vtb_mbar_ready();                                                                                                  \
-  }                                                                                                                    \
+#define VTB_TEST_SHARED                                                                            \
+  VTB_SHARED(vtb_u64, full, 0, 2);                                                                 \
+  VTB_SHARED(vtb_bf16, tile, 1024, 4096);                                                          \
+  VTB_SHARED(vtb_bf16, other, 9216, 4096);                                                         \
+  if (vtb_tid() == 0) {                                                                            \
+    vtb_mbar_init(full, 1);                                                                        \
+    vtb_mbar_init(full + 1, 128);                                                                  \
+    vtb_mbar_ready();                                                                              \
+  }                                                                                                \
   vtb_sync();
 
 template <class P> VTB_FN void product(float (&d)[32], const P &tile) {
@@ -19,7 +20,8 @@ template <class P> VTB_FN void product(float (&d)[32], const P &tile) {
 }
 template <class P> VTB_FN void put(const P &y, const float (&d)[32]) {
   for (int i = 0; i < 32; i++)
-    y[(vtb_warp() % 4 * 16 + vtb_lane() / 4 + i / 2 % 2 * 8) * 64 + i / 4 * 8 + vtb_lane() % 4 * 2 + i % 2] = d[i];
+    y[(vtb_warp() % 4 * 16 + vtb_lane() / 4 + i / 2 % 2 * 8) * 64 + i / 4 * 8 + vtb_lane() % 4 * 2 +
+      i % 2] = d[i];
 }
 
 VTB_KERNEL(160, ok_product)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {

@@ -13,6 +13,13 @@ enum {
   MOST_FUNCTION_LINES_P90 = 25
 };
 
+/* Texts that are no C: how wide their lines may be. Tables (.def) are as wide as their rows. */
+typedef struct house_width {
+  const char *ends;
+  int columns;
+} house_width;
+static const house_width widths[] = {{".cu", MOST_COLUMNS}, {".cuh", MOST_COLUMNS}};
+
 /* A room is a folder (or one file of it); the longest row that a path begins with is its own. A
  * file includes from its own room and from those in `below`: a name there stands for all under
  * it. */

@@ -1,6 +1,6 @@
-/* What can be read off the text: columns of code and docs, lengths of files and functions, that no
- * code knows a model by its name, that a type's name is no other's, that what is written in few
- * places is not written again, that passes have no numbers of kernels, and that nothing ends a
+/* What can be read off the text: columns of code, kernels and docs, lengths of files and functions,
+ * that no code knows a model by its name, that a type's name is no other's, that what is written in
+ * few places is not written again, that passes have no numbers of kernels, and that nothing ends a
  * process without a word. */
 #include <ctype.h>
 #include <dirent.h>
@@ -32,6 +32,19 @@ static void check_lines(const house_file *f, complaints *c) {
                MOST_COLUMNS);
   if (n > MOST_FILE_LINES)
     complain(c, f->path, 0, "%d lines, more than %d; split it by what it does", n, MOST_FILE_LINES);
+}
+
+/* Kernels and whatever else has a row in `widths`. */
+static void check_width(const house_file *f, complaints *c) {
+  char line[MOST_LINE];
+  for (size_t i = 0; i < sizeof widths / sizeof *widths; i++) {
+    const char *at = f->text;
+    if (!vtb_ends_with(f->path, widths[i].ends)) continue;
+    for (int n = 1; next_line(&at, line, sizeof line); n++)
+      if (columns(line) > widths[i].columns)
+        complain(c, f->path, n, "%d columns, more than %d; break the line", columns(line),
+                 widths[i].columns);
+  }
 }
 
 /* ---- pages of docs --------------------------------------------------------------------------- */
@@ -386,6 +399,7 @@ static void check_tree(const house_tree *t, complaints *c) {
     check_words(f, c);
     check_numbers(f, c);
   }
+  for (size_t i = 0; i < t->texts.n; i++) check_width(&t->texts.at[i], c);
   check_p90(&all, c);
   vtb_vec_free(&all);
   vtb_map_free(&names);
@@ -434,6 +448,24 @@ TEST(wide_prose_is_found) {
   check_page("docs/a.md", page.at, &c);
   CHECK(c.n == 1 && strstr(c.text.at, "docs/a.md:2: 130 columns, more than 120"));
   vtb_strbuf_free(&page);
+  vtb_strbuf_free(&c.text);
+}
+
+TEST(wide_texts_are_found) {
+  char text[MOST_LINE];
+  complaints c = {0};
+  for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
+    for (int more = 0; more < 2; more++) {
+      char path[32];
+      snprintf(path, sizeof path, "ir/a%s", widths[i].ends);
+      snprintf(text, sizeof text, "\n%*s\n", widths[i].columns + more, "x");
+      check_width(&(house_file){path, text, NULL}, &c);
+      CHECK(c.n == (int)i + more);
+    }
+  CHECK(strstr(c.text.at, "ir/a.cu:2: 101 columns, more than 100"));
+  snprintf(text, sizeof text, "%*s\n", 200, "x");
+  check_width(&(house_file){"ir/a.def", text, NULL}, &c);
+  CHECK(c.n == sizeof widths / sizeof *widths);
   vtb_strbuf_free(&c.text);
 }
 
@@ -490,6 +522,7 @@ TEST(the_tree_keeps_the_rules) {
 int main(void) {
   RUN(planted_faults_are_found);
   RUN(wide_prose_is_found);
+  RUN(wide_texts_are_found);
   RUN(names_of_two_types_are_found);
   RUN(numbers_of_kernels_are_found);
   RUN(the_tree_keeps_the_rules);

@@ -1,6 +1,7 @@
-/* softmax(scale q k^T + bias) v: a block owns 64 queries of a head and TILE columns of y, and meets 64 keys after the
- * other. Scores stay in registers, where a query's are spread over four lanes, and are the second product's factor there;
- * its maximum m, sum l and outputs are rescaled from tile to tile. Turned queries and keys: turns.cuh. */
+/* softmax(scale q k^T + bias) v: a block owns 64 queries of a head and TILE columns of y, and meets
+ * 64 keys after the other. Scores stay in registers, where a query's are spread over four lanes,
+ * and are the second product's factor there; its maximum m, sum l and outputs are rescaled from
+ * tile to tile. Turned queries and keys: turns.cuh. */
 #include "products.cuh"
 #include "turns.cuh"
 hole int N, M;                     /* queries, keys */
@@ -20,10 +21,12 @@ hole expr k_cosines, k_sines;      /* of j and kv */
 hole expr y_at, lse_at;            /* offsets for i and x, of b and head */
 constexpr int TILE = vtb_part_width(V), SLAB = vtb_slab(K);
 constexpr int OUT_TILES = (V + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64;
-constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), STEP = vtb_depth(FACTORS);
+constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE),
+              STEP = vtb_depth(FACTORS);
 require THREADS == 128;
 cost tensor = 8192 * (M + 63) / 64 * (K + TILE) / (CAUSAL ? 2 : 1);
-cost issue = 4 * ((M + 63) / 64) * (sizeof(T) == 2 ? 4 * (K + TILE) + 400 : 8 * (K + TILE) + 450) / (CAUSAL ? 2 : 1);
+cost issue = 4 * ((M + 63) / 64) * (sizeof(T) == 2 ? 4 * (K + TILE) + 400 : 8 * (K + TILE) + 450) /
+             (CAUSAL ? 2 : 1);
 cost registers = 110;
 cost special = 4096 * ((M + 63) / 64) / (CAUSAL ? 2 : 1);
 shared T a_tile[(KEPT ? (K + SLAB - 1) / SLAB : 1) * 64 * PA];
@@ -31,9 +34,11 @@ shared T b_tile[64 * PA];
 shared T c_tile[64 * PC] over KEPT ? b_tile : a_tile; /* after both */
 constexpr float LOG2E = 1.4426950408889634f;
 const int o0 = vtb_block() % OUT_TILES * TILE, i0 = vtb_block() / OUT_TILES % ROW_TILES * 64;
-const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
+const int bh = vtb_block() / (OUT_TILES * ROW_TILES), b = bh / HEADS, head = bh % HEADS,
+          kv = head / SHARED;
 const int n_rows = vtb_min_int(N - i0, 64), row = 16 * vtb_warp(), quad = vtb_lane() / 4;
-const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : M; /* keys that some query sees */
+/* keys that some query sees */
+const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : M;
 auto q_row = [&](int i) { return ${q_from}; };
 auto k_row = [&](int j) { return ${k_from}; };
 auto v_row = [&](int j) { return ${v_from}; };
@@ -56,8 +61,10 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
     const bool fetched = KEPT && j0 > 0;
     vtb_sync();
     if (!fetched)
-      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(queries, n_rows, depth, -1, [&](int r) { return q_row(i0 + r) + x0; }, nothing);
-    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(b_tile, n_keys, depth, -1, [&](int r) { return k_row(j0 + r) + x0; }, nothing);
+      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+          queries, n_rows, depth, -1, [&](int r) { return q_row(i0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+        b_tile, n_keys, depth, -1, [&](int r) { return k_row(j0 + r) + x0; }, nothing);
     if constexpr (Q_TURNED > 0 || K_TURNED > 0) vtb_landed<FOUR>();
     if constexpr (Q_TURNED > 0) {
       if (!fetched)
@@ -85,7 +92,8 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
   });
   VTB_UNROLL for (int e = 0; e < 2; e++) {
     top[e] = vtb_quad_max(top[e]);
-    low[e] = top[e] == -VTB_INF ? 0.0f : top[e]; /* no key so far: exponents of -infinity, not NaN */
+    /* no key so far: exponents of -infinity, not NaN */
+    low[e] = top[e] == -VTB_INF ? 0.0f : top[e];
     shrink[e] = vtb_exp2_fast((m[e] - low[e]) * LOG2E);
     m[e] = top[e];
   }
@@ -107,8 +115,9 @@ for (int j0 = 0; j0 < seen; j0 += 64) {
     if constexpr (STEP == 16)
       vtb_product<FACTORS, STEP>(out, score, vtb_columns<false, PC>(c_tile, 0, k0 * PC));
     else /* in the order in which a lane holds them */
-      vtb_product<FACTORS, 8>(out, score,
-                              [&](int k, int o) -> float { return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o]; });
+      vtb_product<FACTORS, 8>(out, score, [&](int k, int o) -> float {
+        return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o];
+      });
   }
 }
 const float share[2] = {l[0] == 0.0f ? 0.0f : 1.0f / l[0], l[1] == 0.0f ? 0.0f : 1.0f / l[1]};

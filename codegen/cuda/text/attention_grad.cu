@@ -1,6 +1,9 @@
-/* One of the adjoints of attention to many keys, from P = exp(s - lse) and dS = P o (dY V^T - delta), made again tile by tile:
- *   DQ = scale dS K     DK = scale dS^T Q     DV = P^T dY     DBIAS = sum of dS over heads and batch entries that share it
- * A block owns 64 rows (queries; keys for DK and DV) and TILE columns of the result; for DBIAS, 64 keys as columns. */
+/* One of the adjoints of attention to many keys, from P = exp(s - lse) and dS = P o (dY V^T -
+ * delta), made again tile by tile:
+ *   DQ = scale dS K     DK = scale dS^T Q     DV = P^T dY     DBIAS = sum of dS over heads and
+ *                       batch entries that share it
+ * A block owns 64 rows (queries; keys for DK and DV) and TILE columns of the result; for DBIAS, 64
+ * keys as columns. */
 #include "products.cuh"
 #include "turns.cuh"
 hole int N, M;                     /* queries, keys */
@@ -22,17 +25,29 @@ hole expr lse_at, to_at;           /* offsets for i; for i or j, and x, of the r
 hole expr cosines, sines;          /* addresses of rows of tables, of i and head or j and kv */
 constexpr int DQ = 0, DK = 1, DV = 2, DBIAS = 3;
 constexpr bool KEYS = RESULT == DK || RESULT == DV;
-constexpr int WIDTH = RESULT == DBIAS ? M : RESULT == DV ? V : K, SLAB = vtb_slab(vtb_max_int(K, V));
-constexpr int TILE = RESULT == DBIAS ? 64 : vtb_part_width(WIDTH), OUT_TILES = (WIDTH + TILE - 1) / TILE;
+constexpr int WIDTH = RESULT == DBIAS ? M
+                      : RESULT == DV  ? V
+                                      : K,
+              SLAB = vtb_slab(vtb_max_int(K, V));
+constexpr int TILE = RESULT == DBIAS ? 64 : vtb_part_width(WIDTH),
+              OUT_TILES = (WIDTH + TILE - 1) / TILE;
 constexpr int ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M;
 constexpr int ROW_TILES = (ROWS + 63) / 64, COLUMN_TILES = (COLUMNS + 63) / 64;
 constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), PP = 68;
 constexpr int STEP = vtb_depth(FACTORS);
 require THREADS == 128;
-cost tensor = 8192 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (K + V + TILE);
-cost issue = 4 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) * (sizeof(T) == 2 ? 5 * (K + V + TILE) + 450 : 11 * (K + V + TILE) + 400);
+cost tensor = 8192 * (RESULT == DQ ? COLUMN_TILES
+                      : KEYS       ? SHARED * COLUMN_TILES
+                                   : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) *
+              (K + V + TILE);
+cost issue = 4 * (RESULT == DQ ? COLUMN_TILES
+                  : KEYS       ? SHARED * COLUMN_TILES
+                               : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS)) *
+             (sizeof(T) == 2 ? 5 * (K + V + TILE) + 450 : 11 * (K + V + TILE) + 400);
 cost registers = RESULT == DQ ? 128 : 150;
-cost special = 4096 * (RESULT == DQ ? COLUMN_TILES : KEYS ? SHARED * COLUMN_TILES : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS));
+cost special = 4096 * (RESULT == DQ ? COLUMN_TILES
+                       : KEYS       ? SHARED * COLUMN_TILES
+                                    : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS));
 shared T a_tile[64 * PA];
 shared T b_tile[64 * PA];
 shared T c_tile[64 * PC] over a_tile; /* after both */
@@ -87,8 +102,10 @@ for (int step = 0; step < STEPS; step++) {
     vtb_sync();
     auto q_part = [&](int r) { return q_row((KEYS ? j0 : i0) + r) + x0; };
     auto k_part = [&](int r) { return k_row((KEYS ? i0 : j0) + r) + x0; };
-    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, q_part, nothing);
-    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, k_part, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows,
+                                               depth, -1, q_part, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns,
+                                               depth, -1, k_part, nothing);
     vtb_arrived();
     vtb_product<FACTORS, SLAB>(s, a_of, b_of, live ? SLAB : 0);
   }
@@ -98,8 +115,10 @@ for (int step = 0; step < STEPS; step++) {
       vtb_sync();
       auto dy_part = [&](int r) { return dy_row((KEYS ? j0 : i0) + r) + x0; };
       auto v_part = [&](int r) { return v_row((KEYS ? i0 : j0) + r) + x0; };
-      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows, depth, -1, dy_part, nothing);
-      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns, depth, -1, v_part, nothing);
+      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? b_tile : a_tile, KEYS ? n_columns : n_rows,
+                                                 depth, -1, dy_part, nothing);
+      vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(KEYS ? a_tile : b_tile, KEYS ? n_rows : n_columns,
+                                                 depth, -1, v_part, nothing);
       vtb_arrived();
       vtb_product<FACTORS, SLAB>(g, a_of, b_of, live ? SLAB : 0);
     }
@@ -116,7 +135,8 @@ for (int step = 0; step < STEPS; step++) {
     }
   vtb_sync();
   vtb_each(s, [&](int r, int c, float &v) {
-    const int query = KEYS ? c : row + r, i = KEYS ? j0 + c : i0 + row + r, j = KEYS ? i0 + row + r : j0 + c;
+    const int query = KEYS ? c : row + r, i = KEYS ? j0 + c : i0 + row + r,
+              j = KEYS ? i0 + row + r : j0 + c;
     const bool none = i >= N || j >= M || (CAUSAL && j > i + M - N);
     v *= SCALE;
     if constexpr (BIAS && RESULT == DBIAS)
@@ -133,11 +153,13 @@ for (int step = 0; step < STEPS; step++) {
   } else {
     if constexpr (RESULT != DV)
       VTB_UNROLL for (int t = 0; t < 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++)
-          s[t][e] *= g[t][e] - deltas[KEYS ? 8 * t + 2 * (vtb_lane() % 4) + e % 2 : row + vtb_lane() / 4 + 8 * (e / 2)];
+          s[t][e] *= g[t][e] - deltas[KEYS ? 8 * t + 2 * (vtb_lane() % 4) + e % 2
+                                           : row + vtb_lane() / 4 + 8 * (e / 2)];
     vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
         c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), -1,
         [&](int r) {
-          return vtb_choose<RESULT == DQ ? 0 : RESULT == DK ? 1 : 2>(k_row(j0 + r), q_row(j0 + r), dy_row(j0 + r)) + o0;
+          return vtb_choose<RESULT == DQ ? 0 : RESULT == DK ? 1 : 2>(k_row(j0 + r), q_row(j0 + r),
+                                                                     dy_row(j0 + r)) + o0;
         },
         nothing);
     vtb_arrived();
@@ -149,8 +171,9 @@ for (int step = 0; step < STEPS; step++) {
       if constexpr (STEP == 16)
         vtb_product<FACTORS, STEP>(out, score, vtb_columns<false, PC>(c_tile, 0, k0 * PC));
       else /* in the order in which a lane holds them */
-        vtb_product<FACTORS, 8>(out, score,
-                                [&](int k, int o) -> float { return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o]; });
+        vtb_product<FACTORS, 8>(out, score, [&](int k, int o) -> float {
+          return c_tile[(k0 + 2 * (k % 4) + k / 4) * PC + o];
+        });
     }
     vtb_sync();
   }

@@ -1,9 +1,11 @@
-/* The adjoints of attention to few keys, from P = exp(s - lse) and dS = P o (dY V^T - delta), delta = dy . y - dlse:
+/* The adjoints of attention to few keys, from P = exp(s - lse) and dS = P o (dY V^T - delta), delta
+ * = dy . y - dlse:
  *   DQ = scale dS K     DK = scale dS^T Q     DV = P^T dY
- * A block owns a head of keys and makes every score once: K, V, Q and dY of a head lie in shared memory whole, in 16
- * bits, a warp owns 16 keys, with their rows of dK and dV in registers, and meets TILE queries after the other. P and
- * dS, keys as rows, are factors where they are; for dQ, which sums over the keys of all warps, dS goes through shared
- * memory, and warps take turns with 16 x 16 of it. Two places for dS: a barrier a tile. */
+ * A block owns a head of keys and makes every score once: K, V, Q and dY of a head lie in shared
+ * memory whole, in 16 bits, a warp owns 16 keys, with their rows of dK and dV in registers, and
+ * meets TILE queries after the other. P and dS, keys as rows, are factors where they are; for dQ,
+ * which sums over the keys of all warps, dS goes through shared memory, and warps take turns with
+ * 16 x 16 of it. Two places for dS: a barrier a tile. */
 #include "products.cuh"
 #include "tiles.cuh"
 #include "turns.cuh"
@@ -26,15 +28,22 @@ hole expr q_cosines, q_sines;      /* addresses of rows of tables, of i and head
 hole expr k_cosines, k_sines;      /* of j and kv */
 hole expr y_at, dy_at, lse_at;     /* offsets for i and x, of b and head */
 hole expr dq_at, dk_at, dv_at;     /* for i or j and x */
-constexpr int DEPTH = (K + 15) / 16 * 16, WIDTH = (V + 15) / 16 * 16, KEYS = (M + 15) / 16 * 16, TILE = 32;
-constexpr int WARPS = KEYS / 16, TILES = (N + TILE - 1) / TILE, QUERIES = TILES * TILE, KV_HEADS = HEADS / SHARED;
-constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2), PS = vtb_pitch_along(TILE, 2);
-require THREADS == 32 * WARPS && KEYS <= 256 && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 64 && WIDTH <= 64;
+constexpr int DEPTH = (K + 15) / 16 * 16, WIDTH = (V + 15) / 16 * 16, KEYS = (M + 15) / 16 * 16,
+              TILE = 32;
+constexpr int WARPS = KEYS / 16, TILES = (N + TILE - 1) / TILE, QUERIES = TILES * TILE,
+              KV_HEADS = HEADS / SHARED;
+constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2),
+              PS = vtb_pitch_along(TILE, 2);
+require THREADS == 32 * WARPS && KEYS <= 256 && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 64 &&
+        WIDTH <= 64;
 cost tensor = 2 * SHARED * QUERIES * KEYS * (3 * DEPTH + 2 * WIDTH);
-cost issue = SHARED * TILES * (WARPS * (8 * (DEPTH + WIDTH) / 7 + 110) + DEPTH / 8 * (KEYS / 4 + 80)) + SHARED * QUERIES * 17 + WARPS * 500;
+cost issue = SHARED * TILES * (WARPS * (8 * (DEPTH + WIDTH) / 7 + 110) +
+                               DEPTH / 8 * (KEYS / 4 + 80)) + SHARED * QUERIES * 17 + WARPS * 500;
 cost special = SHARED * QUERIES * KEYS;
 cost registers = 128;
-cost flight = K_EIGHT && V_EIGHT && Q_EIGHT && DY_EIGHT ? (KEYS + QUERIES) * (DEPTH + WIDTH) * sizeof(T) : 0; /* nobody waits before all are asked for */
+/* nobody waits before all are asked for */
+cost flight = K_EIGHT && V_EIGHT && Q_EIGHT && DY_EIGHT ?
+              (KEYS + QUERIES) * (DEPTH + WIDTH) * sizeof(T) : 0;
 cost phases = 1;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
@@ -44,7 +53,8 @@ shared T scores[2 * KEYS * PS];
 shared float sums[QUERIES], deltas[QUERIES];
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr bool HALF = FACTORS == VTB_FP16;
-const int b = vtb_block() / KV_HEADS, kv = vtb_block() % KV_HEADS, tid = vtb_tid(), lane = vtb_lane();
+const int b = vtb_block() / KV_HEADS, kv = vtb_block() % KV_HEADS, tid = vtb_tid(),
+          lane = vtb_lane();
 const int row = 16 * vtb_warp();
 int head = kv * SHARED;
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
@@ -89,9 +99,11 @@ VTB_NO_UNROLL for (int i = tid / 8; i < QUERIES; i += THREADS / 8) { /* eight la
 vtb_arrived();
 if constexpr ((Q_TURNED > 0 && !Q_ROWS) || (K_TURNED > 0 && !K_ROWS)) {
   if constexpr (Q_TURNED > 0 && !Q_ROWS)
-    vtb_turn_rows<true, QUERIES, DEPTH, PK, THREADS>(queries, N, Q_TURNED, q_cosines_of, q_sines_of);
+    vtb_turn_rows<true, QUERIES, DEPTH, PK, THREADS>(queries, N, Q_TURNED, q_cosines_of,
+                                                     q_sines_of);
   if constexpr (K_TURNED > 0 && !K_ROWS)
-    if (share == 0) vtb_turn_rows<true, KEYS, DEPTH, PK, THREADS>(keys, M, K_TURNED, k_cosines_of, k_sines_of);
+    if (share == 0)
+      vtb_turn_rows<true, KEYS, DEPTH, PK, THREADS>(keys, M, K_TURNED, k_cosines_of, k_sines_of);
   vtb_sync();
 }
 
@@ -144,12 +156,14 @@ VTB_NO_UNROLL for (int tile = 0; tile < TILES; tile++) {
     float out[2][4];
     vtb_clear(out);
     VTB_UNROLL for (int k = 0; k < KEYS; k += 16)
-      vtb_step_16<HALF, 1>(out, k, vtb_rows<false, PS>(scores, first, place), vtb_columns<false, PK>(keys, o0));
+      vtb_step_16<HALF, 1>(out, k, vtb_rows<false, PS>(scores, first, place),
+                           vtb_columns<false, PK>(keys, o0));
     if constexpr (Q_TURNED > 0)
       vtb_turn_back(
           out, N - i1, o0, Q_TURNED, [&](int r) { return q_cosines_of(i1 + r); },
           [&](int r) { return q_sines_of(i1 + r); });
-    VTB_UNROLL for (int t = 0; t < 2; t++) VTB_UNROLL for (int e = 0; e < 4; e++) out[t][e] *= SCALE;
+    VTB_UNROLL for (int t = 0; t < 2; t++)
+      VTB_UNROLL for (int e = 0; e < 4; e++) out[t][e] *= SCALE;
     if constexpr (DQ_FOUR) {
       VTB_UNROLL for (int e = 0; e < 4; e += 2) {
         const vtb_f4 four = vtb_four_of_sixteen(out[0][e], out[0][e + 1], out[1][e], out[1][e + 1]);
@@ -169,9 +183,10 @@ VTB_NO_UNROLL for (int tile = 0; tile < TILES; tile++) {
 }
 if constexpr (DV_FOUR) {
   VTB_UNROLL for (int t = 0; t < WIDTH / 8; t += 2) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-    const vtb_f4 four = vtb_four_of_sixteen(v_sums[t][e], v_sums[t][e + 1], v_sums[t + 1][e], v_sums[t + 1][e + 1]);
-    const int j = row + lane / 4 + 4 * e, x = 8 * t + lane % 4 * 4;
-    if (j < M && x < V) vtb_store4(dv, ${dv_at}, four);
+      const vtb_f4 four = vtb_four_of_sixteen(v_sums[t][e], v_sums[t][e + 1], v_sums[t + 1][e],
+                                              v_sums[t + 1][e + 1]);
+      const int j = row + lane / 4 + 4 * e, x = 8 * t + lane % 4 * 4;
+      if (j < M && x < V) vtb_store4(dv, ${dv_at}, four);
   }
 } else {
   vtb_each(v_sums, [&](int r, int x, float &value) {
@@ -183,12 +198,14 @@ if constexpr (K_TURNED > 0)
   vtb_turn_back(
       k_sums, M - row, 0, K_TURNED, [&](int r) { return k_cosines_of(row + r); },
       [&](int r) { return k_sines_of(row + r); });
-VTB_UNROLL for (int t = 0; t < DEPTH / 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++) k_sums[t][e] *= SCALE;
+VTB_UNROLL for (int t = 0; t < DEPTH / 8; t++)
+  VTB_UNROLL for (int e = 0; e < 4; e++) k_sums[t][e] *= SCALE;
 if constexpr (DK_FOUR) {
   VTB_UNROLL for (int t = 0; t < DEPTH / 8; t += 2) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-    const vtb_f4 four = vtb_four_of_sixteen(k_sums[t][e], k_sums[t][e + 1], k_sums[t + 1][e], k_sums[t + 1][e + 1]);
-    const int j = row + lane / 4 + 4 * e, x = 8 * t + lane % 4 * 4;
-    if (j < M && x < K) vtb_store4(dk, ${dk_at}, four);
+      const vtb_f4 four = vtb_four_of_sixteen(k_sums[t][e], k_sums[t][e + 1], k_sums[t + 1][e],
+                                              k_sums[t + 1][e + 1]);
+      const int j = row + lane / 4 + 4 * e, x = 8 * t + lane % 4 * 4;
+      if (j < M && x < K) vtb_store4(dk, ${dk_at}, four);
   }
 } else {
   vtb_each(k_sums, [&](int r, int x, float &value) {

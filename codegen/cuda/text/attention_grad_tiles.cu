@@ -1,10 +1,11 @@
-/* The adjoints of attention of factors that round to 16 bits, of any number of tokens, from P = exp(s - lse) and
- * dS = P o (dY V^T - delta):
+/* The adjoints of attention of factors that round to 16 bits, of any number of tokens, from P =
+ * exp(s - lse) and dS = P o (dY V^T - delta):
  *   KEYS: DK = scale dS^T Q and DV = P^T dY     else DQ = scale dS K
- * A block owns 64 rows (KEYS: of keys and values, else of queries and dY), which lie in shared memory whole; TILE rows of the
- * others come after each other, the next while a tile is met. A warp owns 16 rows: P and dS are the next product's factor
- * where they are, and sums of the results stay in registers. PARTS: as many groups of warps as wide heads need have a part of
- * the results' columns each, and make the scores for themselves. */
+ * A block owns 64 rows (KEYS: of keys and values, else of queries and dY), which lie in shared
+ * memory whole; TILE rows of the others come after each other, the next while a tile is met. A warp
+ * owns 16 rows: P and dS are the next product's factor where they are, and sums of the results stay
+ * in registers. PARTS: as many groups of warps as wide heads need have a part of the results'
+ * columns each, and make the scores for themselves. */
 #include "products.cuh"
 #include "tiles.cuh"
 #include "turns.cuh"
@@ -24,15 +25,24 @@ hole int q_stride, k_stride, v_stride, dy_stride; /* from row to row */
 hole expr bias;                    /* of i, j */
 hole int TURNED;                   /* channels of dq or dk that are turned back: turns.cuh */
 hole expr cosines, sines;          /* addresses of rows of tables, of i and head or j and kv */
-hole expr lse_at, to_at, second_at; /* offsets for i of b and head; for i or j, and x, of dq or dk and of dv */
+hole expr lse_at, to_at, second_at; /* offsets for i of b and head; for i or j, and x, of dq or dk
+                                     * and of dv */
 hole expr second;                  /* the pointer of dv */
-constexpr int DEPTH = (K + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS, WIDTH = (V + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS;
-constexpr int TILE = 32, ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M, ROW_TILES = (ROWS + 63) / 64, TILES = (COLUMNS + TILE - 1) / TILE;
-constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2), STAGE = TILE * (PK + PV);
-constexpr int STRIPS = (ROWS + 15) / 16, MEETINGS = (KEYS ? SHARED : 1) * TILES; /* of 16 rows; tiles that a block meets */
-require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 128 * PARTS && WIDTH <= 128 * PARTS && PARTS <= 2;
-cost tensor = MEETINGS * STRIPS * 32 * TILE * (PARTS * (DEPTH + WIDTH) + DEPTH + KEYS * WIDTH) / ROW_TILES / (CAUSAL ? 2 : 1);
-cost issue = (MEETINGS * (STRIPS * (PARTS * ((DEPTH + WIDTH) / 2 + 170) + (DEPTH + KEYS * WIDTH) * 2 / 5) / ROW_TILES + (DEPTH + WIDTH) / 2 + 4 * PARTS * 20)) / (CAUSAL ? 2 : 1) + 1000 * PARTS;
+constexpr int DEPTH = (K + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS,
+              WIDTH = (V + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS;
+constexpr int TILE = 32, ROWS = KEYS ? M : N, COLUMNS = KEYS ? N : M, ROW_TILES = (ROWS + 63) / 64,
+              TILES = (COLUMNS + TILE - 1) / TILE;
+constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2),
+              STAGE = TILE * (PK + PV);
+/* of 16 rows; tiles that a block meets */
+constexpr int STRIPS = (ROWS + 15) / 16, MEETINGS = (KEYS ? SHARED : 1) * TILES;
+require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 128 * PARTS &&
+        WIDTH <= 128 * PARTS && PARTS <= 2;
+cost tensor = MEETINGS * STRIPS * 32 * TILE * (PARTS * (DEPTH + WIDTH) + DEPTH + KEYS * WIDTH) /
+              ROW_TILES / (CAUSAL ? 2 : 1);
+cost issue = (MEETINGS * (STRIPS * (PARTS * ((DEPTH + WIDTH) / 2 + 170) +
+                                    (DEPTH + KEYS * WIDTH) * 2 / 5) / ROW_TILES +
+                          (DEPTH + WIDTH) / 2 + 4 * PARTS * 20)) / (CAUSAL ? 2 : 1) + 1000 * PARTS;
 cost special = MEETINGS * STRIPS * 16 * TILE * PARTS / ROW_TILES / (CAUSAL ? 2 : 1);
 cost flight = STAGE * sizeof(T);
 cost registers = KEYS ? 94 + 9 * (DEPTH + WIDTH) / (16 * PARTS) : 110 + DEPTH / (5 * PARTS);
@@ -42,7 +52,8 @@ shared T ring[2 * STAGE];
 shared float sums[KEYS ? 2 * TILE : 64], deltas[KEYS ? 2 * TILE : 64];
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr bool HALF = FACTORS == VTB_FP16;
-constexpr int OWN = DEPTH / PARTS, OWN_SECOND = WIDTH / PARTS, GROUPS = KEYS ? HEADS / SHARED : HEADS;
+constexpr int OWN = DEPTH / PARTS, OWN_SECOND = WIDTH / PARTS,
+              GROUPS = KEYS ? HEADS / SHARED : HEADS;
 const int r0 = vtb_block() % ROW_TILES * 64, outer = vtb_block() / ROW_TILES, b = outer / GROUPS;
 const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * (vtb_warp() % 4), part = vtb_warp() / 4;
 const int n_rows = vtb_min_int(ROWS - r0, 64), kv = KEYS ? outer % GROUPS : outer % GROUPS / SHARED;
@@ -56,28 +67,38 @@ auto put_numbers = [&](int to, int i) { /* of a query: an exponent's part, and d
 
 /* Causal: tiles in which some query sees some key. */
 const int from_tile = CAUSAL && KEYS ? vtb_max_int(r0 + N - M, 0) / TILE : 0;
-const int to_tile = CAUSAL && !KEYS ? vtb_min_int((vtb_max_int(r0 + n_rows + M - N, 0) + TILE - 1) / TILE, TILES) : TILES;
+const int to_tile =
+    CAUSAL && !KEYS ? vtb_min_int((vtb_max_int(r0 + n_rows + M - N, 0) + TILE - 1) / TILE, TILES)
+                    : TILES;
 const int met = vtb_max_int(to_tile - from_tile, 0), steps = (KEYS ? SHARED : 1) * met;
 auto bring = [&](int step) {
   const auto to = ring + step % 2 * STAGE;
   const int c0 = (from_tile + step % met) * TILE, n = vtb_min_int(COLUMNS - c0, TILE);
   if constexpr (KEYS) {
     head = kv * SHARED + step / met;
-    vtb_bring_rows<Q_EIGHT, TILE, DEPTH, PK, THREADS>(to, n, K, ${q_from} + (vtb_i64)c0 * q_stride, q_stride, same);
-    vtb_bring_rows<DY_EIGHT, TILE, WIDTH, PV, THREADS>(to + TILE * PK, n, V, ${dy_from} + (vtb_i64)c0 * dy_stride, dy_stride, same);
+    vtb_bring_rows<Q_EIGHT, TILE, DEPTH, PK, THREADS>(to, n, K, ${q_from} + (vtb_i64)c0 * q_stride,
+                                                      q_stride, same);
+    vtb_bring_rows<DY_EIGHT, TILE, WIDTH, PV, THREADS>(
+        to + TILE * PK, n, V, ${dy_from} + (vtb_i64)c0 * dy_stride, dy_stride, same);
     if (tid < TILE) put_numbers(step % 2 * TILE + tid, c0 + tid);
   } else {
-    vtb_bring_rows<K_EIGHT, TILE, DEPTH, PK, THREADS>(to, n, K, ${k_from} + (vtb_i64)c0 * k_stride, k_stride, same);
-    vtb_bring_rows<V_EIGHT, TILE, WIDTH, PV, THREADS>(to + TILE * PK, n, V, ${v_from} + (vtb_i64)c0 * v_stride, v_stride, same);
+    vtb_bring_rows<K_EIGHT, TILE, DEPTH, PK, THREADS>(to, n, K, ${k_from} + (vtb_i64)c0 * k_stride,
+                                                      k_stride, same);
+    vtb_bring_rows<V_EIGHT, TILE, WIDTH, PV, THREADS>(
+        to + TILE * PK, n, V, ${v_from} + (vtb_i64)c0 * v_stride, v_stride, same);
   }
   vtb_cp_commit();
 };
 if constexpr (KEYS) {
-  vtb_bring_rows<K_EIGHT, 64, DEPTH, PK, THREADS>(first, n_rows, K, ${k_from} + (vtb_i64)r0 * k_stride, k_stride, same);
-  vtb_bring_rows<V_EIGHT, 64, WIDTH, PV, THREADS>(other, n_rows, V, ${v_from} + (vtb_i64)r0 * v_stride, v_stride, same);
+  vtb_bring_rows<K_EIGHT, 64, DEPTH, PK, THREADS>(
+      first, n_rows, K, ${k_from} + (vtb_i64)r0 * k_stride, k_stride, same);
+  vtb_bring_rows<V_EIGHT, 64, WIDTH, PV, THREADS>(
+      other, n_rows, V, ${v_from} + (vtb_i64)r0 * v_stride, v_stride, same);
 } else {
-  vtb_bring_rows<Q_EIGHT, 64, DEPTH, PK, THREADS>(first, n_rows, K, ${q_from} + (vtb_i64)r0 * q_stride, q_stride, same);
-  vtb_bring_rows<DY_EIGHT, 64, WIDTH, PV, THREADS>(other, n_rows, V, ${dy_from} + (vtb_i64)r0 * dy_stride, dy_stride, same);
+  vtb_bring_rows<Q_EIGHT, 64, DEPTH, PK, THREADS>(
+      first, n_rows, K, ${q_from} + (vtb_i64)r0 * q_stride, q_stride, same);
+  vtb_bring_rows<DY_EIGHT, 64, WIDTH, PV, THREADS>(
+      other, n_rows, V, ${dy_from} + (vtb_i64)r0 * dy_stride, dy_stride, same);
   if (tid < 64) put_numbers(tid, r0 + tid);
 }
 if (steps > 0) bring(0);
@@ -100,10 +121,12 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
   vtb_each_pair<1>(s, [&](int r, int c, float &v, float &w) {
     const int i = KEYS ? c0 + c : r0 + row + r, j = KEYS ? r0 + row + r : c0 + c;
     const int next_i = KEYS ? i + 1 : i, next_j = KEYS ? j : j + 1;
-    const float low = KEYS ? sums[near + c] : sums[row + r], next_low = KEYS ? sums[near + c + 1] : low;
+    const float low = KEYS ? sums[near + c] : sums[row + r],
+                next_low = KEYS ? sums[near + c + 1] : low;
     if constexpr (BIAS) {
       v = (v * SCALE + (i < N && j < M ? bias_at(i, j) : 0.0f)) * LOG2E - low;
-      w = (w * SCALE + (next_i < N && next_j < M ? bias_at(next_i, next_j) : 0.0f)) * LOG2E - next_low;
+      w = (w * SCALE + (next_i < N && next_j < M ? bias_at(next_i, next_j) : 0.0f)) * LOG2E -
+          next_low;
     } else {
       v = v * (SCALE * LOG2E) - low;
       w = w * (SCALE * LOG2E) - next_low;
@@ -117,9 +140,12 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
     return [=, &s](int r, int k) -> float { return s[k0 / 8 + k / 8][2 * (r / 8) + k % 2]; };
   };
   if constexpr (KEYS) VTB_UNROLL for (int k = 0; k < TILE; k += 16)
-      vtb_step_16<HALF, 1>(out_second, 0, score(k), vtb_columns<false, PV>(ring, part * OWN_SECOND, at + TILE * PK + k * PV));
+      vtb_step_16<HALF, 1>(
+          out_second, 0, score(k),
+          vtb_columns<false, PV>(ring, part * OWN_SECOND, at + TILE * PK + k * PV));
   VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
-    vtb_step_16<HALF, 1>(g, k, vtb_rows<true, PV>(other, row), vtb_columns<true, PV>(ring, 0, at + TILE * PK));
+    vtb_step_16<HALF, 1>(g, k, vtb_rows<true, PV>(other, row),
+                         vtb_columns<true, PV>(ring, 0, at + TILE * PK));
   vtb_each_pair<1>(s, [&](int r, int c, float &v, float &w) {
     const int t = c / 8, e = r / 8 * 2;
     v *= g[t][e] - deltas[KEYS ? near + c : row + r];
@@ -142,12 +168,14 @@ if constexpr (TURNED > 0)
         const int i = r0 + row + r, j = i;
         return ${sines};
       });
-VTB_UNROLL for (int t = 0; t < OWN / 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++) out[t][e] *= SCALE;
+VTB_UNROLL for (int t = 0; t < OWN / 8; t++)
+  VTB_UNROLL for (int e = 0; e < 4; e++) out[t][e] *= SCALE;
 if constexpr (FOUR) {
   VTB_UNROLL for (int t = 0; t < OWN / 8; t += 2) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-    const vtb_f4 four = vtb_four_of_sixteen(out[t][e], out[t][e + 1], out[t + 1][e], out[t + 1][e + 1]);
-    const int i = r0 + row + lane / 4 + 4 * e, j = i, x = part * OWN + 8 * t + lane % 4 * 4;
-    if (i < ROWS && x < K) vtb_store4(to, ${to_at}, four);
+      const vtb_f4 four =
+          vtb_four_of_sixteen(out[t][e], out[t][e + 1], out[t + 1][e], out[t + 1][e + 1]);
+      const int i = r0 + row + lane / 4 + 4 * e, j = i, x = part * OWN + 8 * t + lane % 4 * 4;
+      if (i < ROWS && x < K) vtb_store4(to, ${to_at}, four);
   }
 } else {
   vtb_each(out, [&](int r, int o, float &value) {
@@ -157,9 +185,10 @@ if constexpr (FOUR) {
 }
 if constexpr (KEYS && SECOND_FOUR) {
   VTB_UNROLL for (int t = 0; t < OWN_SECOND / 8; t += 2) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-    const vtb_f4 four = vtb_four_of_sixteen(out_second[t][e], out_second[t][e + 1], out_second[t + 1][e], out_second[t + 1][e + 1]);
-    const int j = r0 + row + lane / 4 + 4 * e, x = part * OWN_SECOND + 8 * t + lane % 4 * 4;
-    if (j < M && x < V) vtb_store4(${second}, ${second_at}, four);
+      const vtb_f4 four = vtb_four_of_sixteen(out_second[t][e], out_second[t][e + 1],
+                                              out_second[t + 1][e], out_second[t + 1][e + 1]);
+      const int j = r0 + row + lane / 4 + 4 * e, x = part * OWN_SECOND + 8 * t + lane % 4 * 4;
+      if (j < M && x < V) vtb_store4(${second}, ${second_at}, four);
   }
 } else if constexpr (KEYS) {
   vtb_each(out_second, [&](int r, int o, float &value) {

@@ -1,7 +1,8 @@
-/* softmax(scale q k^T + bias) v for few keys: K and V of a head lie in shared memory whole, a warp owns strips of 16
- * queries, whose scores with all keys, or half of many, are in its registers: nothing waits between the two products.
- * Scores are the second product's factor where they are: its depth takes keys in the order in
- * which a lane holds them. A strip's queries come to a place of the warp's own, the next one's while it still works. */
+/* softmax(scale q k^T + bias) v for few keys: K and V of a head lie in shared memory whole, a warp
+ * owns strips of 16 queries, whose scores with all keys, or half of many, are in its registers:
+ * nothing waits between the two products. Scores are the second product's factor where they are:
+ * its depth takes keys in the order in which a lane holds them. A strip's queries come to a place
+ * of the warp's own, the next one's while it still works. */
 #include "products.cuh"
 #include "tiles.cuh"
 #include "turns.cuh"
@@ -24,13 +25,16 @@ hole expr k_cosines, k_sines;      /* of j and kv */
 hole expr y_at, lse_at;            /* offsets for i and x, of b and head */
 constexpr int WIDTH = (V + 15) / 16 * 16, DEPTH = (K + 15) / 16 * 16, KEYS = (M + 15) / 16 * 16;
 constexpr int ROW_BLOCKS = (N + ROWS - 1) / ROWS, STEP = vtb_depth(FACTORS);
-constexpr int PK = vtb_pitch_along(DEPTH, sizeof(T)), PV = vtb_pitch_across(WIDTH), PQ = vtb_pitch_along(DEPTH, sizeof(TQ));
+constexpr int PK = vtb_pitch_along(DEPTH, sizeof(T)), PV = vtb_pitch_across(WIDTH),
+              PQ = vtb_pitch_along(DEPTH, sizeof(TQ));
 require ROWS % 16 == 0;
 cost tensor = 2 * ROWS * KEYS * (DEPTH + WIDTH);
-cost issue = ROWS / 16 * (KEYS * (DEPTH + WIDTH) / 85 + 3 * KEYS + 300) + KEYS * (DEPTH + WIDTH) / 60;
+cost issue = ROWS / 16 * (KEYS * (DEPTH + WIDTH) / 85 + 3 * KEYS + 300) +
+             KEYS * (DEPTH + WIDTH) / 60;
 cost special = ROWS * KEYS;
 cost registers = WIDTH > 64 ? 168 : 128;
-cost flight = K_EIGHT && V_EIGHT ? KEYS * (DEPTH + WIDTH) * sizeof(T) : 0; /* nobody waits before all are asked for */
+/* nobody waits before all are asked for */
+cost flight = K_EIGHT && V_EIGHT ? KEYS * (DEPTH + WIDTH) * sizeof(T) : 0;
 cost phases = 1;
 shared T keys[KEYS * PK];
 shared T values[KEYS * PV];
@@ -50,9 +54,11 @@ auto q_sines_of = [&](int i) { return ${q_sines}; };
 auto k_cosines_of = [&](int j) { return ${k_cosines}; };
 auto k_sines_of = [&](int j) { return ${k_sines}; };
 const auto q_rows = ${q_from};
-auto bring = [&](int i0) { /* a strip, by its warp */
+/* a strip, by its warp */
+auto bring = [&](int i0) {
   if (i0 < end)
-    vtb_bring_rows<Q_EIGHT, 16, DEPTH, PQ, 32>(queries + own, end - i0, K, q_rows + (vtb_i64)i0 * q_stride, q_stride, same, lane);
+    vtb_bring_rows<Q_EIGHT, 16, DEPTH, PQ, 32>(
+        queries + own, end - i0, K, q_rows + (vtb_i64)i0 * q_stride, q_stride, same, lane);
   vtb_cp_commit();
 };
 int i0 = first + 16 * vtb_warp();
@@ -68,7 +74,8 @@ if constexpr (K_TURNED > 0) { /* the values may still be on their way */
 }
 vtb_arrived();
 
-constexpr int PART = KEYS > 128 ? (KEYS / 2 + 15) / 16 * 16 : KEYS; /* of many: registers for two blocks a multiprocessor */
+/* of many: registers for two blocks a multiprocessor */
+constexpr int PART = KEYS > 128 ? (KEYS / 2 + 15) / 16 * 16 : KEYS;
 constexpr float UNIT = PLAIN ? SCALE * LOG2E : LOG2E;
 VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
   float top[2] = {-VTB_INF, -VTB_INF}, sum[2] = {0.0f, 0.0f}, out[WIDTH / 8][4];
@@ -77,22 +84,26 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
   vtb_sync_warp();
   if constexpr (Q_TURNED > 0) {
     vtb_turn_rows<true, 16, DEPTH, PQ, 32>(
-        queries + own, vtb_min_int(end - i0, 16), Q_TURNED, [&](int r) { return q_cosines_of(i0 + r); },
-        [&](int r) { return q_sines_of(i0 + r); }, lane);
+        queries + own, vtb_min_int(end - i0, 16), Q_TURNED,
+        [&](int r) { return q_cosines_of(i0 + r); }, [&](int r) { return q_sines_of(i0 + r); },
+        lane);
     vtb_sync_warp();
   }
   if constexpr (STAGED_BIAS) {
-    VTB_NO_UNROLL for (int e = 4 * lane; e < 16 * KEYS; e += 128) VTB_UNROLL for (int part = 0; part < 4; part++) {
-      const int at = e - 4 * lane + 32 * part + lane, i = i0 + at / KEYS, j = at % KEYS;
-      biases[(16 * vtb_warp() + at / KEYS) * PB + j] = i < end && j < M ? bias_at(i, j) : 0.0f;
-    }
+    VTB_NO_UNROLL for (int e = 4 * lane; e < 16 * KEYS; e += 128)
+      VTB_UNROLL for (int part = 0; part < 4; part++) {
+        const int at = e - 4 * lane + 32 * part + lane, i = i0 + at / KEYS, j = at % KEYS;
+        biases[(16 * vtb_warp() + at / KEYS) * PB + j] = i < end && j < M ? bias_at(i, j) : 0.0f;
+      }
     vtb_sync_warp();
   }
-  auto meet = [&](auto from, auto to) { /* keys from ... to */
+  /* keys from ... to */
+  auto meet = [&](auto from, auto to) {
     constexpr int J0 = decltype(from)::value, COUNT = decltype(to)::value - J0;
     float s[COUNT / 8][4], low[2];
     vtb_clear(s);
-    vtb_product<FACTORS, DEPTH>(s, vtb_rows<true, PQ>(queries, 0, own), vtb_columns<true, PK>(keys, J0));
+    vtb_product<FACTORS, DEPTH>(s, vtb_rows<true, PQ>(queries, 0, own),
+                                vtb_columns<true, PK>(keys, J0));
     if constexpr (J0 + COUNT == KEYS) {
       vtb_sync_warp();
       bring(i0 + THREADS / 2);
@@ -112,11 +123,13 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
     }
     VTB_UNROLL for (int e = 0; e < 2; e++) {
       top[e] = vtb_quad_max(top[e]);
-      low[e] = top[e] == -VTB_INF ? 0.0f : top[e] * UNIT; /* no key so far: exponents of -infinity, not NaN */
+      /* no key so far: exponents of -infinity, not NaN */
+      low[e] = top[e] == -VTB_INF ? 0.0f : top[e] * UNIT;
       if constexpr (J0 > 0) {
         const float shrink = vtb_exp2_fast(before[e] * UNIT - low[e]);
         sum[e] *= shrink;
-        VTB_UNROLL for (int t = 0; t < WIDTH / 8; t++) out[t][2 * e] *= shrink, out[t][2 * e + 1] *= shrink;
+        VTB_UNROLL for (int t = 0; t < WIDTH / 8; t++)
+          out[t][2 * e] *= shrink, out[t][2 * e + 1] *= shrink;
       }
     }
     vtb_each(s, [&](int r, int, float &v) {
@@ -130,8 +143,9 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
       if constexpr (STEP == 16)
         vtb_product<FACTORS, STEP>(out, score, vtb_columns<false, PV>(values, 0, (J0 + k0) * PV));
       else
-        vtb_product<FACTORS, 8>(
-            out, score, [&](int k, int o) -> float { return values[(J0 + k0 + 2 * (k % 4) + k / 4) * PV + o]; });
+        vtb_product<FACTORS, 8>(out, score, [&](int k, int o) -> float {
+          return values[(J0 + k0 + 2 * (k % 4) + k / 4) * PV + o];
+        });
     }
   };
   meet(vtb_int<0>(), vtb_int<PART>());
@@ -144,9 +158,10 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
   vtb_each(out, [&](int r, int, float &v) { v *= share[r / 8]; });
   if constexpr (Y_FOUR) {
     VTB_UNROLL for (int t = 0; t < WIDTH / 8; t += 2) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-      const vtb_f4 four = vtb_four_of_sixteen(out[t][e], out[t][e + 1], out[t + 1][e], out[t + 1][e + 1]);
-      const int i = i0 + lane / 4 + 4 * e, x = 8 * t + lane % 4 * 4;
-      if (i < end && x < V) vtb_store4(y, ${y_at}, four);
+        const vtb_f4 four =
+            vtb_four_of_sixteen(out[t][e], out[t][e + 1], out[t + 1][e], out[t + 1][e + 1]);
+        const int i = i0 + lane / 4 + 4 * e, x = 8 * t + lane % 4 * 4;
+        if (i < end && x < V) vtb_store4(y, ${y_at}, four);
     }
   } else {
     vtb_each(out, [&](int r, int x, float &value) {
@@ -157,7 +172,9 @@ VTB_NO_UNROLL for (; i0 < end; i0 += THREADS / 2) {
   if (lane % 4 == 0) {
     VTB_UNROLL for (int e = 0; e < 2; e++) {
       const int i = i0 + lane / 4 + 8 * e;
-      if (i < end) lse[${lse_at}] = sum[e] == 0.0f ? VTB_INF : top[e] * (PLAIN ? SCALE : 1.0f) + vtb_log(sum[e]);
+      if (i < end)
+        lse[${lse_at}] =
+            sum[e] == 0.0f ? VTB_INF : top[e] * (PLAIN ? SCALE : 1.0f) + vtb_log(sum[e]);
     }
   }
 }

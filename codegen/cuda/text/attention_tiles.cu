@@ -1,8 +1,9 @@
-/* softmax(scale q k^T + bias) v of factors that round to 16 bits, of any number of keys: a block owns 64 queries of a head,
- * which lie in shared memory whole; TILE keys and values come after each other, the next while a tile is met. A warp owns 16
- * queries, whose scores are the second product's factor where they are; a query's maximum, sum and outputs are rescaled from
- * tile to tile. PARTS: as many groups of warps as wide values need have a part of y's columns each, and make the scores for
- * themselves. Turned queries and keys: turns.cuh. */
+/* softmax(scale q k^T + bias) v of factors that round to 16 bits, of any number of keys: a block
+ * owns 64 queries of a head, which lie in shared memory whole; TILE keys and values come after each
+ * other, the next while a tile is met. A warp owns 16 queries, whose scores are the second
+ * product's factor where they are; a query's maximum, sum and outputs are rescaled from tile to
+ * tile. PARTS: as many groups of warps as wide values need have a part of y's columns each, and
+ * make the scores for themselves. Turned queries and keys: turns.cuh. */
 #include "products.cuh"
 #include "tiles.cuh"
 #include "turns.cuh"
@@ -23,12 +24,18 @@ hole int Q_TURNED, K_TURNED;       /* channels of queries and keys that turn */
 hole expr q_cosines, q_sines;      /* addresses of rows of tables, of i and head */
 hole expr k_cosines, k_sines;      /* of j and kv */
 hole expr y_at, lse_at;            /* offsets for i and x, of b and head */
-constexpr int DEPTH = (K + 15) / 16 * 16, WIDTH = (V + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS, OWN = WIDTH / PARTS;
-constexpr int TILE = DEPTH + WIDTH > 160 ? 32 : 64, TILES = (M + TILE - 1) / TILE, ROW_TILES = (N + 63) / 64, STRIPS = (N + 15) / 16;
-constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2), STAGE = TILE * (PK + PV);
-require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 256 && OWN <= 128 && PARTS <= 2;
+constexpr int DEPTH = (K + 15) / 16 * 16, WIDTH = (V + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS,
+              OWN = WIDTH / PARTS;
+constexpr int TILE = DEPTH + WIDTH > 160 ? 32 : 64, TILES = (M + TILE - 1) / TILE,
+              ROW_TILES = (N + 63) / 64, STRIPS = (N + 15) / 16;
+constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2),
+              STAGE = TILE * (PK + PV);
+require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 256 && OWN <= 128 &&
+        PARTS <= 2;
 cost tensor = TILES * STRIPS * 32 * TILE * (PARTS * DEPTH + WIDTH) / ROW_TILES / (CAUSAL ? 2 : 1);
-cost issue = TILES * (STRIPS * (TILE * (PARTS * DEPTH + WIDTH) / 72 + PARTS * (3 * TILE + 80) + WIDTH / 2) / ROW_TILES + TILE * (DEPTH + WIDTH) / 64 + 80 * PARTS) / (CAUSAL ? 2 : 1) + 1000 * PARTS;
+cost issue = TILES * (STRIPS * (TILE * (PARTS * DEPTH + WIDTH) / 72 + PARTS * (3 * TILE + 80) +
+                                WIDTH / 2) / ROW_TILES + TILE * (DEPTH + WIDTH) / 64 + 80 * PARTS) /
+             (CAUSAL ? 2 : 1) + 1000 * PARTS;
 cost special = TILES * STRIPS * 16 * TILE * PARTS / ROW_TILES / (CAUSAL ? 2 : 1);
 cost flight = STAGE * sizeof(T);
 cost registers = 69 + 5 * TILE / 6 + OWN / 4;
@@ -36,20 +43,26 @@ shared T queries[64 * PK];
 shared T ring[2 * STAGE];
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr bool HALF = FACTORS == VTB_FP16;
-const int i0 = vtb_block() % ROW_TILES * 64, bh = vtb_block() / ROW_TILES, b = bh / HEADS, head = bh % HEADS, kv = head / SHARED;
-const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * (vtb_warp() % 4), part = vtb_warp() / 4, n_rows = vtb_min_int(N - i0, 64);
-const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : M; /* keys that some query sees */
+const int i0 = vtb_block() % ROW_TILES * 64, bh = vtb_block() / ROW_TILES, b = bh / HEADS,
+          head = bh % HEADS, kv = head / SHARED;
+const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * (vtb_warp() % 4), part = vtb_warp() / 4,
+          n_rows = vtb_min_int(N - i0, 64);
+/* keys that some query sees */
+const int seen = CAUSAL ? vtb_max_int(vtb_min_int(M, i0 + n_rows + M - N), 0) : M;
 const int steps = (seen + TILE - 1) / TILE;
 auto same = [&](int r) { return r; };
 auto bias_at = [&](int i, int j) -> float { return ${bias}; };
 auto bring = [&](int step) {
   const auto to = ring + step % 2 * STAGE;
   const int j0 = step * TILE, n = vtb_min_int(M - j0, TILE);
-  vtb_bring_rows<K_EIGHT, TILE, DEPTH, PK, THREADS>(to, n, K, ${k_from} + (vtb_i64)j0 * k_stride, k_stride, same);
-  vtb_bring_rows<V_EIGHT, TILE, WIDTH, PV, THREADS>(to + TILE * PK, n, V, ${v_from} + (vtb_i64)j0 * v_stride, v_stride, same);
+  vtb_bring_rows<K_EIGHT, TILE, DEPTH, PK, THREADS>(to, n, K, ${k_from} + (vtb_i64)j0 * k_stride,
+                                                    k_stride, same);
+  vtb_bring_rows<V_EIGHT, TILE, WIDTH, PV, THREADS>(
+      to + TILE * PK, n, V, ${v_from} + (vtb_i64)j0 * v_stride, v_stride, same);
   vtb_cp_commit();
 };
-vtb_bring_rows<Q_EIGHT, 64, DEPTH, PK, THREADS>(queries, n_rows, K, ${q_from} + (vtb_i64)i0 * q_stride, q_stride, same);
+vtb_bring_rows<Q_EIGHT, 64, DEPTH, PK, THREADS>(queries, n_rows, K,
+                                                ${q_from} + (vtb_i64)i0 * q_stride, q_stride, same);
 if (steps > 0) bring(0);
 
 float out[OWN / 8][4], top[2] = {-VTB_INF, -VTB_INF}, sum[2] = {0.0f, 0.0f};
@@ -87,7 +100,8 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
   float s[TILE / 8][4], low[2];
   vtb_clear(s);
   VTB_UNROLL for (int k = 0; k < DEPTH; k += 16)
-    vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(queries, row), vtb_columns<true, PK>(ring, 0, at));
+    vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(queries, row),
+                         vtb_columns<true, PK>(ring, 0, at));
   const float before[2] = {top[0], top[1]};
   vtb_each(s, [&](int r, int c, float &v) {
     const int i = i0 + row + r, j = j0 + c;
@@ -99,10 +113,12 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
   });
   VTB_UNROLL for (int e = 0; e < 2; e++) {
     top[e] = vtb_quad_max(top[e]);
-    low[e] = top[e] == -VTB_INF ? 0.0f : top[e]; /* no key so far: exponents of -infinity, not NaN */
+    /* no key so far: exponents of -infinity, not NaN */
+    low[e] = top[e] == -VTB_INF ? 0.0f : top[e];
     const float shrink = vtb_exp2_fast(before[e] - low[e]);
     sum[e] *= shrink;
-    VTB_UNROLL for (int t = 0; t < OWN / 8; t++) out[t][2 * e] *= shrink, out[t][2 * e + 1] *= shrink;
+    VTB_UNROLL for (int t = 0; t < OWN / 8; t++)
+      out[t][2 * e] *= shrink, out[t][2 * e + 1] *= shrink;
   }
   vtb_each(s, [&](int r, int, float &v) {
     v = vtb_exp2_fast(v - low[r / 8]);
@@ -110,7 +126,8 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
   });
   VTB_UNROLL for (int k0 = 0; k0 < TILE; k0 += 16) {
     auto score = [&](int r, int k) -> float { return s[k0 / 8 + k / 8][2 * (r / 8) + k % 2]; };
-    vtb_step_16<HALF, 1>(out, 0, score, vtb_columns<false, PV>(ring, part * OWN, at + TILE * PK + k0 * PV));
+    vtb_step_16<HALF, 1>(out, 0, score,
+                         vtb_columns<false, PV>(ring, part * OWN, at + TILE * PK + k0 * PV));
   }
 }
 vtb_cp_wait<0>();
@@ -123,9 +140,10 @@ VTB_UNROLL for (int e = 0; e < 2; e++) {
 vtb_each(out, [&](int r, int, float &v) { v *= share[r / 8]; });
 if constexpr (Y_FOUR) {
   VTB_UNROLL for (int t = 0; t < OWN / 8; t += 2) VTB_UNROLL for (int e = 0; e < 4; e += 2) {
-    const vtb_f4 four = vtb_four_of_sixteen(out[t][e], out[t][e + 1], out[t + 1][e], out[t + 1][e + 1]);
-    const int i = i0 + row + lane / 4 + 4 * e, x = part * OWN + 8 * t + lane % 4 * 4;
-    if (i < N && x < V) vtb_store4(y, ${y_at}, four);
+      const vtb_f4 four =
+          vtb_four_of_sixteen(out[t][e], out[t][e + 1], out[t + 1][e], out[t + 1][e + 1]);
+      const int i = i0 + row + lane / 4 + 4 * e, x = part * OWN + 8 * t + lane % 4 * 4;
+      if (i < N && x < V) vtb_store4(y, ${y_at}, four);
   }
 } else {
   vtb_each(out, [&](int r, int o, float &value) {

@@ -1,4 +1,5 @@
-/* Rows [.., N, HEADS, K] with their first TURNED channels turned, dense: a thread a piece of a row. */
+/* Rows [.., N, HEADS, K] with their first TURNED channels turned, dense: a thread a piece of a
+ * row. */
 #include "turns.cuh"
 hole int N, HEADS, K, TURNED;
 hole bool FOUR;               /* rows can be read 16 bytes at a time */
@@ -8,7 +9,8 @@ hole expr cosines, sines;     /* of the rows of tables */
 constexpr int PIECE = FOUR ? 4 : 2, PIECES = (K + PIECE - 1) / PIECE;
 hole vtb_i64 ITEMS;           /* pieces of all rows */
 const vtb_i64 item = (vtb_i64)vtb_block() * THREADS + vtb_tid(), row = item / PIECES;
-const int x = (int)(item % PIECES) * PIECE, head = (int)(row % HEADS), i = (int)(row / HEADS % N), b = (int)(row / HEADS / N);
+const int x = (int)(item % PIECES) * PIECE, head = (int)(row % HEADS), i = (int)(row / HEADS % N),
+          b = (int)(row / HEADS / N);
 if (item < ITEMS) {
   const auto from = ${rows_from};
   const auto to = turned + row * K;

@@ -1,6 +1,6 @@
-/* Products with a short sum, of many rows with small matrices, one a group: y[row, g, n] = sum over k of
- * x[row, g, k] w[g, n, k]. A thread owns PER neighbouring columns (g, n), keeps their weights in registers and walks
- * its rows, four at a time; lanes run along the columns. */
+/* Products with a short sum, of many rows with small matrices, one a group: y[row, g, n] = sum over
+ * k of x[row, g, k] w[g, n, k]. A thread owns PER neighbouring columns (g, n), keeps their weights
+ * in registers and walks its rows, four at a time; lanes run along the columns. */
 hole vtb_i64 ROWS;
 hole int GROUPS, N, K;         /* columns are (g, n) */
 hole int PER, EACH;            /* columns and rows of a thread */

@@ -1,5 +1,6 @@
-/* Products with small results, one a group, summed over many rows: those of a share of a[row, g, m] b[row, g, n]. A block owns ALONG groups, SIDE of the n and a share of the rows; a thread every LANES-th of
- * them, and their sums are added in order. */
+/* Products with small results, one a group, summed over many rows: those of a share of a[row, g, m]
+ * b[row, g, n]. A block owns ALONG groups, SIDE of the n and a share of the rows; a thread every
+ * LANES-th of them, and their sums are added in order. */
 hole vtb_i64 ROWS, SHARE;      /* all; of a share */
 hole int GROUPS, M, N;
 hole int ALONG, SIDE;          /* groups and n of a block */
@@ -10,8 +11,10 @@ hole expr a_row, a_g, a_m;     /* offsets of row, g and m */
 hole expr b_row, b_g, b_n;
 hole bool BIAS;                /* a is summed itself, too, by the blocks of the first n */
 hole code store, store_bias;   /* of the sum at share, g, m and n; of a's, at n = N */
-constexpr int LANES = THREADS / ALONG, TILES = (GROUPS + ALONG - 1) / ALONG, SIDES = N / SIDE, AT_ONCE = 4;
-constexpr int SUMS = M * SIDE, CHUNK = SUMS < 16 ? SUMS : 16, PLACES = BIAS && M > CHUNK ? M : CHUNK;
+constexpr int LANES = THREADS / ALONG, TILES = (GROUPS + ALONG - 1) / ALONG, SIDES = N / SIDE,
+              AT_ONCE = 4;
+constexpr int SUMS = M * SIDE, CHUNK = SUMS < 16 ? SUMS : 16,
+              PLACES = BIAS && M > CHUNK ? M : CHUNK;
 require ALONG <= THREADS && SIDE * SIDES == N && SUMS <= 64;
 shared float sums_of[PLACES * THREADS];
 const int lane = vtb_tid() / ALONG, g = vtb_block() % TILES * ALONG + vtb_tid() % ALONG;
@@ -81,7 +84,8 @@ auto add_lanes = [&](int n) {
 };
 VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
   VTB_UNROLL for (int i = 0; i < CHUNK; i++)
-    if (from + i < SUMS) sums_of[i * THREADS + vtb_tid()] = sums[(from + i) / SIDE][(from + i) % SIDE];
+    if (from + i < SUMS)
+      sums_of[i * THREADS + vtb_tid()] = sums[(from + i) / SIDE][(from + i) % SIDE];
   add_lanes(vtb_min_int(CHUNK, SUMS - from));
   if (works && lane == 0)
     VTB_UNROLL for (int i = 0; i < CHUNK; i++)

@@ -1,5 +1,5 @@
-/* The inverse of im2col where each pixel lies in one patch: 32 patches and 32 elements of each, read along the patches,
- * written along the image's rows. */
+/* The inverse of im2col where each pixel lies in one patch: 32 patches and 32 elements of each,
+ * read along the patches, written along the image's rows. */
 hole int C;                          /* channels of the image */
 hole int KT, KH, KW, ST, SH, SW;     /* kernel; strides */
 hole int OT, OH, OW;                 /* patches, which cover it */
@@ -17,13 +17,16 @@ const int first = vtb_block() % SLABS * SIDE;
 const vtb_i64 rows = (vtb_i64)(vtb_block() / SLABS) * SIDE;
 VTB_UNROLL for (int u = 0; u < TURNS; u++) {
   const int at = u * THREADS + vtb_tid(), p = at / SIDE, e = at % SIDE;
-  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES), element = first + e;
+  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES),
+            element = first + e;
   tile[p * PITCH + e] = rows + p < ROWS && element < WIDTH ? from[${patch_at}] : 0.0f;
 }
 vtb_sync();
 VTB_UNROLL for (int u = 0; u < TURNS; u++) {
-  const int at = u * THREADS + vtb_tid(), p = at / COLS % SIDE, e = at / COLS / SIDE * COLS + at % COLS;
-  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES), element = first + e;
+  const int at = u * THREADS + vtb_tid(), p = at / COLS % SIDE,
+            e = at / COLS / SIDE * COLS + at % COLS;
+  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES),
+            element = first + e;
   const int ch = element / TAPS, t = patch / (OH * OW) * ST + element / (KH * KW) % KT;
   const int y = patch / OW % OH * SH + element / KW % KH, x = patch % OW * SW + element % KW;
   if (rows + p < ROWS && element < WIDTH) to[${image_at}] = tile[p * PITCH + e];

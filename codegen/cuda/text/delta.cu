@@ -1,12 +1,13 @@
 /* The corrections of a recurrence that reads its own state, RANK rows a token:
  *   w = v + S^T b of the state before the token,   S <- D o S + k^T w over the token's rows
- * A block owns TILE columns of the state, in shared memory, and walks all tokens in tiles of 16 rows (whole tokens). In
- * a tile, with P[i, j] the decays of the tokens between two rows, p_i those of the tokens before a row's, s_j of those
- * behind it:
- *   W = (I - A)^-1 (V + (p o B) S),   A = (B K^T) o P where j's token is before i's;   S <- D S + (s o K)^T W
- * Products are the tensor cores'; the triangle is substituted, a lane a column. BY_KEY decays are no factor of a pair:
- * A is summed over keys by lanes, and the rows b and k get their decays in place. The next tile's rows are on their way
- * meanwhile. */
+ * A block owns TILE columns of the state, in shared memory, and walks all tokens in tiles of 16
+ * rows (whole tokens). In a tile, with P[i, j] the decays of the tokens between two rows, p_i those
+ * of the tokens before a row's, s_j of those behind it:
+ *   W = (I - A)^-1 (V + (p o B) S),   A = (B K^T) o P where j's token is before i's;   S <- D S +
+ *                                     (s o K)^T W
+ * Products are the tensor cores'; the triangle is substituted, a lane a column. BY_KEY decays are
+ * no factor of a pair: A is summed over keys by lanes, and the rows b and k get their decays in
+ * place. The next tile's rows are on their way meanwhile. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, V, RANK;          /* tokens; of the state; rows a token */
@@ -31,12 +32,15 @@ cost issue = TILES * (KP * (16 + 2 * TILE) / 4 + 1500);
 cost registers = 168;
 cost chain = TILES * 2500;
 shared float state[KP * PV];
-shared float keys[2 * 16 * P], reads[2 * 16 * P], values[2 * 16 * PV]; /* of this tile and the next */
-shared float decays[BY_KEY ? 2 * TOKENS * P : 16]; /* by token and key; or by row: 1, but in a token's last */
+/* of this tile and the next */
+shared float keys[2 * 16 * P], reads[2 * 16 * P], values[2 * 16 * PV];
+/* by token and key; or by row: 1, but in a token's last */
+shared float decays[BY_KEY ? 2 * TOKENS * P : 16];
 shared float whole[BY_KEY ? KP : 1];               /* all of the tile */
 shared float before[BY_KEY ? 0 : 16], behind[BY_KEY ? 0 : 16]; /* p, s */
 shared float scores[16 * PS], other_scores[BY_KEY ? 0 : 16 * PS], between[BY_KEY ? 0 : 16 * PS];
-const int scan = vtb_block() / BLOCKS, v0 = vtb_block() % BLOCKS * TILE, n_columns = vtb_min_int(V - v0, TILE);
+const int scan = vtb_block() / BLOCKS, v0 = vtb_block() % BLOCKS * TILE,
+          n_columns = vtb_min_int(V - v0, TILE);
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int tid = vtb_tid(), warp = vtb_warp(), lane = vtb_lane();
@@ -189,7 +193,8 @@ for (int tile = 0; tile < TILES; tile++) {
   if (warp == 0) {
     const int x = v0 + lane;
     float w[16], a[16];
-    VTB_UNROLL for (int i = 0; i < 16; i++) w[i] = lane < TILE ? values[(at + i) * PV + lane] : 0.0f;
+    VTB_UNROLL for (int i = 0; i < 16; i++)
+      w[i] = lane < TILE ? values[(at + i) * PV + lane] : 0.0f;
     VTB_UNROLL for (int i = 1; i < 16; i++) {
       vtb_load_row(a, scores, i * PS);
       VTB_UNROLL for (int j = 0; j < i; j++) w[i] += a[j] * w[j];
@@ -207,8 +212,11 @@ for (int tile = 0; tile < TILES; tile++) {
   for (int strip = warp; strip * 16 < KP && tile + 1 < TILES; strip += WARPS) {
     float s[TILE / 8][4];
     VTB_PTR(float) mine = state + strip * 16 * PV;
-    vtb_each(s, [&](int r, int o, float &v) { v = mine[r * PV + o] * whole[BY_KEY ? strip * 16 + r : 0]; });
-    vtb_product<FACTORS, 16>(s, vtb_rows<false, P>(keys, strip * 16, at * P), vtb_columns<false, PV>(values, 0, at * PV));
+    vtb_each(s, [&](int r, int o, float &v) {
+      v = mine[r * PV + o] * whole[BY_KEY ? strip * 16 + r : 0];
+    });
+    vtb_product<FACTORS, 16>(s, vtb_rows<false, P>(keys, strip * 16, at * P),
+                             vtb_columns<false, PV>(values, 0, at * PV));
     vtb_each(s, [&](int r, int o, float &v) { mine[r * PV + o] = v; });
   }
   if (!BY_KEY && tid < 16) decays[tid] = next_decay;

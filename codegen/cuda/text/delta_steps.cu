@@ -1,6 +1,7 @@
-/* The corrections of a recurrence that reads its own state, token by token: delta.cu says of what. A block owns 32
- * columns of the state, a lane each, and its warps share the keys; the state is in shared memory or, where it is too
- * large, in a temporary. All rows of a token read the state, then it decays and all of them are added. */
+/* The corrections of a recurrence that reads its own state, token by token: delta.cu says of what.
+ * A block owns 32 columns of the state, a lane each, and its warps share the keys; the state is in
+ * shared memory or, where it is too large, in a temporary. All rows of a token read the state, then
+ * it decays and all of them are added. */
 #include "scans.cuh"
 hole int N, K, V, RANK;          /* tokens; of the state; rows a token */
 hole int THREADS;
@@ -44,7 +45,8 @@ for (int t = 0; t < N; t++) {
     float sum = 0.0f;
     for (int from = key0; from < key1; from += 32) { /* lanes bring 32 keys' numbers */
       const float mine = from + lane < key1 ? b_at(pos, r, from + lane) : 0.0f;
-      for (int i = 0; i < vtb_min_int(key1 - from, 32); i++) sum += vtb_shfl(mine, i) * state[(from + i) * 32 + lane];
+      for (int i = 0; i < vtb_min_int(key1 - from, 32); i++)
+        sum += vtb_shfl(mine, i) * state[(from + i) * 32 + lane];
     }
     const int at = r % 2 * WARPS * 32;
     parts[at + warp * 32 + lane] = sum;

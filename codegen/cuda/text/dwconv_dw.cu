@@ -1,5 +1,6 @@
-/* The adjoint of a depthwise convolution in its weights: a block owns 32 channels, some taps and a share of the strips of
- * all batch entries, its warps every eighth strip of the share; their sums are added in order to part[share, tap, C]. */
+/* The adjoint of a depthwise convolution in its weights: a block owns 32 channels, some taps and a
+ * share of the strips of all batch entries, its warps every eighth strip of the share; their sums
+ * are added in order to part[share, tap, C]. */
 hole int C, GT, GH, GW;     /* channels; grid */
 hole int KT, KH, KW;        /* kernel */
 hole int FRONT, TOP, LEFT;  /* padding */
@@ -32,13 +33,15 @@ for (int item = SHARE * share + vtb_warp(); item < end && ch < C; item += WARPS)
     VTB_UNROLL for (int i = 0; i < SUMS; i++) {
       const int tap = first + i, frame = t + tap / (KH * KW) - FRONT;
       const int row = y + tap / KW % KH - TOP, column = x + tap % KW - LEFT;
-      const bool inside = tap < TAPS && frame >= 0 && frame < GT && row >= 0 && row < GH && column >= 0 && column < GW;
+      const bool inside = tap < TAPS && frame >= 0 && frame < GT && row >= 0 && row < GH &&
+                          column >= 0 && column < GW;
       if (BIAS && tap == TAPS) sums[i] += dy;
       if (inside) sums[i] += dy * x_of(b, place((frame * GH + row) * GW + column));
     }
   }
 }
-VTB_UNROLL for (int i = 0; i < SUMS; i++) warps[(vtb_warp() * SUMS + i) * 32 + vtb_lane()] = sums[i];
+VTB_UNROLL for (int i = 0; i < SUMS; i++)
+  warps[(vtb_warp() * SUMS + i) * 32 + vtb_lane()] = sums[i];
 vtb_sync();
 for (int i = vtb_warp(); i < SUMS; i += WARPS) {
   float sum = 0.0f;

@@ -1,7 +1,8 @@
-/* The adjoints of a depthwise convolution in its input and its weights, and the sum of dy for a bias: a thread owns PER
- * channels and moves a window of dy along strips of grid rows. With the taps turned round, the window's products with them
- * add up to dx, those with the input where the thread is to dw, so that dy and the input are read once. A block owns ALONG
- * such columns and a share of the strips, its threads every LANES-th of them, and their sums are added in order to
+/* The adjoints of a depthwise convolution in its input and its weights, and the sum of dy for a
+ * bias: a thread owns PER channels and moves a window of dy along strips of grid rows. With the
+ * taps turned round, the window's products with them add up to dx, those with the input where the
+ * thread is to dw, so that dy and the input are read once. A block owns ALONG such columns and a
+ * share of the strips, its threads every LANES-th of them, and their sums are added in order to
  * part[share, tap, C], the last tap that of the bias. */
 #include "convolve.cuh"
 hole int C, GT, GH, GW;     /* channels; grid */
@@ -24,13 +25,16 @@ constexpr int TILES = (COLUMNS + ALONG - 1) / ALONG, SHARE = (ALL + SHARES - 1) 
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW, SUMS = TAPS + (BIAS ? 1 : 0), CHUNK = 4;
 require C % PER == 0 && ALONG <= THREADS;
 require FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH && LEFT >= 0 && LEFT < KW;
-constexpr int TOGETHER = PER == 1 ? KW : 1; /* columns whose inputs may be under way: four channels have no registers for them */
-constexpr int TURNS = (SHARE + LANES - 1) / LANES, TOKEN = 2 * TAPS * PER + (PER == 1 ? 9 * ROWS + 19 : ROWS * (5 * PER + 8) + 39);
+/* columns whose inputs may be under way: four channels have no registers for them */
+constexpr int TOGETHER = PER == 1 ? KW : 1;
+constexpr int TURNS = (SHARE + LANES - 1) / LANES,
+              TOKEN = 2 * TAPS * PER + (PER == 1 ? 9 * ROWS + 19 : ROWS * (5 * PER + 8) + 39);
 cost issue = THREADS / 32 * (TURNS * (STRIP * TOKEN + 84) + 16 * SUMS + 100);
 cost registers = 52 + PER * (3 * TAPS + 1);
 require 52 + PER * (3 * TAPS + 1) <= 255; /* registers */
 shared value chunk[CHUNK * THREADS];
-const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG, ch = column * PER;
+const int lane = vtb_tid() / ALONG, column = vtb_block() % TILES * ALONG + vtb_tid() % ALONG,
+          ch = column * PER;
 const int share = vtb_block() / TILES, end = vtb_min_int(SHARE * (share + 1), ALL);
 const bool works = lane < LANES && column < COLUMNS;
 auto place = [&](int t) -> int { return ${place}; };
@@ -42,7 +46,8 @@ auto take = [&](auto &to) {
     vtb_take_taps<ROWS, KW, true>(to, w_in + ch * TAPS);
   else
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
-      VTB_UNROLL for (int e = 0; e < KW; e++) to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
+      VTB_UNROLL for (int e = 0; e < KW; e++)
+        to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
 };
 if (works) take(w);
 if constexpr (EXTRA > 0) {
@@ -78,26 +83,31 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
   auto store = [&](vtb_i64 pos, value sum) {
     ${store}
   };
-  value window[ROWS][KW]; /* TOGETHER: a column's place is its number modulo KW, so that nothing moves */
+  /* TOGETHER: a column's place is its number modulo KW, so that nothing moves */
+  value window[ROWS][KW];
   VTB_UNROLL for (int a = 0; a < ROWS; a++)
-    VTB_UNROLL for (int e = 0; e < KW; e++) window[a][e] = e + 1 < KW ? load(a, x0 + e - LEFT) : value{};
-  VTB_NO_UNROLL for (int at = x0; at < x1; at += TOGETHER) VTB_UNROLL for (int c = 0; c < TOGETHER; c++) {
-    if (at + c >= x1) break;
-    const vtb_i64 pos = place((z * GH + y) * GW + at + c);
-    const value in = input(pos);
-    value sum = {};
-    VTB_UNROLL for (int a = 0; a < ROWS; a++) {
-      window[a][(c + KW - 1) % KW] = load(a, at + c + KW - 1 - LEFT);
-      VTB_UNROLL for (int e = 0; e < KW; e++) {
-        sum = sum + w[a][e] * window[a][(c + e) % KW];
-        sums[TAPS - 1 - a * KW - e] = sums[TAPS - 1 - a * KW - e] + in * window[a][(c + e) % KW];
+    VTB_UNROLL for (int e = 0; e < KW; e++)
+      window[a][e] = e + 1 < KW ? load(a, x0 + e - LEFT) : value{};
+  VTB_NO_UNROLL for (int at = x0; at < x1; at += TOGETHER)
+    VTB_UNROLL for (int c = 0; c < TOGETHER; c++) {
+      if (at + c >= x1) break;
+      const vtb_i64 pos = place((z * GH + y) * GW + at + c);
+      const value in = input(pos);
+      value sum = {};
+      VTB_UNROLL for (int a = 0; a < ROWS; a++) {
+        window[a][(c + KW - 1) % KW] = load(a, at + c + KW - 1 - LEFT);
+        VTB_UNROLL for (int e = 0; e < KW; e++) {
+          sum = sum + w[a][e] * window[a][(c + e) % KW];
+          sums[TAPS - 1 - a * KW - e] = sums[TAPS - 1 - a * KW - e] + in * window[a][(c + e) % KW];
+        }
       }
+      if constexpr (BIAS)
+        sums[SUMS - 1] = sums[SUMS - 1] + window[FRONT * KH + TOP][(c + LEFT) % KW];
+      store(pos, sum);
+      if constexpr (TOGETHER == 1)
+        VTB_UNROLL for (int a = 0; a < ROWS; a++)
+          VTB_UNROLL for (int e = 0; e + 1 < KW; e++) window[a][e] = window[a][e + 1];
     }
-    if constexpr (BIAS) sums[SUMS - 1] = sums[SUMS - 1] + window[FRONT * KH + TOP][(c + LEFT) % KW];
-    store(pos, sum);
-    if constexpr (TOGETHER == 1)
-      VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e + 1 < KW; e++) window[a][e] = window[a][e + 1];
-  }
 }
 vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {
   vtb_write(part, (vtb_i64)(share * SUMS + i) * C + ch, sum);

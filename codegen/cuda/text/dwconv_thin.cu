@@ -1,6 +1,7 @@
-/* Depthwise convolution with thin products of what it reads and makes beside it, which add up to OUTPUTS numbers a token:
- * a block owns a share of the channels of a strip of a grid row, whose tokens are the rows of a tile on tensor cores. A
- * thread convolves PER channels as in dwconv.cu and leaves factors in shared memory; warps take shares of the depth. */
+/* Depthwise convolution with thin products of what it reads and makes beside it, which add up to
+ * OUTPUTS numbers a token: a block owns a share of the channels of a strip of a grid row, whose
+ * tokens are the rows of a tile on tensor cores. A thread convolves PER channels as in dwconv.cu
+ * and leaves factors in shared memory; warps take shares of the depth. */
 #include "products.cuh"
 #include "convolve.cuh"
 hole int C, GT, GH, GW;          /* channels; grid */
@@ -14,45 +15,66 @@ hole int THREADS, WINDOW;        /* WINDOW: taps times PER that may sit in regis
 hole int W_STEP;                 /* from channel to channel of the weights */
 hole bool W_FLAT;                /* weights are dense and aligned */
 hole int X_STEP;                 /* from channel to channel of the input; 0: neighbours, aligned */
-hole int EACH;                   /* factors of the products copied at a time: 8 as they are, 4 or 1 */
+hole int EACH;                   /* factors of the products copied at a time: 8 as they are, 4 or
+                                  * 1 */
 hole type value;                 /* of PER channels: float or vtb_f4 */
 hole type T;                     /* of tiles */
-hole int X_ALONG;                /* from token to token of a grid row of the input; 0: not the same everywhere */
+hole int X_ALONG;                /* from token to token of a grid row of the input; 0: not the same
+                                  * everywhere */
 hole expr place;                 /* of cell t */
-hole int EXTRA, EXTRAS;          /* tokens that are not of the grid and go past: of a sample, of all */
+hole int EXTRA, EXTRAS;          /* tokens that are not of the grid and go past: of a sample, of
+                                  * all */
 hole expr extra;                 /* place of the sample's e-th */
 hole bool START;                 /* sums begin with a number a channel */
 hole expr start_from;            /* address of ch's */
 hole int START_STEP;             /* from channel to channel */
-hole int GRID_BLOCKS;            /* blocks of strips of the grid; those of extra tokens, a strip's, are behind them */
+hole int GRID_BLOCKS;            /* blocks of strips of the grid; those of extra tokens, a strip's,
+                                  * are behind them */
 hole expr x_at, w_at;            /* offsets for b, pos and ch; of ch, row a and column e */
-hole code store;                 /* of the sum at b, pos and ch, and keep(p, v): v is factor p there */
-hole code bring;                 /* copy(p, from) for each product: from(n) is the address of the share's factors of n */
+hole code store;                 /* of the sum at b, pos and ch, and keep(p, v): v is factor p
+                                  * there */
+hole code bring;                 /* copy(p, from) for each product: from(n) is the address of the
+                                  * share's factors of n */
 hole code put;                   /* stores total, of output n at b and pos for `share` */
 constexpr int PER = sizeof(value) / 4, WIDTH = C / SHARES, WARPS = THREADS / 32;
 constexpr int ROWS = KT * KH, TAPS = ROWS * KW; /* of the kernel, all frames */
-constexpr bool OWN = FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH; /* windows have their own row */
+/* windows have their own row */
+constexpr bool OWN = FRONT >= 0 && FRONT < KT && TOP >= 0 && TOP < KH;
 constexpr bool IN_REGISTERS = OWN && ROWS * KW * PER <= WINDOW;
-constexpr int DEPTH = (WIDTH + 15) / 16 * 16, PITCH = vtb_pitch_along(DEPTH, sizeof(T)), NI = (OUTPUTS + 7) / 8;
+constexpr int DEPTH = (WIDTH + 15) / 16 * 16, PITCH = vtb_pitch_along(DEPTH, sizeof(T)),
+              NI = (OUTPUTS + 7) / 8;
 constexpr int WIDE = 8 * NI, PIECE = EACH == 8 ? 8 : 4;
-constexpr int PIECES = DEPTH / PIECE, AT_ONCE = THREADS / PIECES; /* of a row of factors; rows copied at a time */
-require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16 && AT_ONCE > 0;
+/* of a row of factors; rows copied at a time */
+constexpr int PIECES = DEPTH / PIECE, AT_ONCE = THREADS / PIECES;
+require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16 &&
+        AT_ONCE > 0;
 cost tensor = 32 * WIDE * DEPTH * PRODUCTS;
 constexpr bool ALONE = STRIP == GW; /* a strip is a grid row */
-constexpr int ROW_EFFORT = (ALONE ? vtb_taps_met(STRIP, KW, LEFT) : STRIP * KW) * PER + (STRIP + (ALONE ? 0 : KW - 1)) * (PER + 2) + 2 * KW * PER; /* of a strip and a row of the kernel */
-constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2) : KW <= 16 ? KT * vtb_taps_met(GH, KH, TOP) * ROW_EFFORT / (GH * STRIP) : TAPS * (12 + 3 * PER); /* of a token */
-cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + (IN_REGISTERS ? 2 * TAPS * PER : 0) + 180 + 5 * PRODUCTS * WIDE / AT_ONCE) + PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
+/* of a strip and a row of the kernel */
+constexpr int ROW_EFFORT = (ALONE ? vtb_taps_met(STRIP, KW, LEFT) : STRIP * KW) * PER +
+                           (STRIP + (ALONE ? 0 : KW - 1)) * (PER + 2) + 2 * KW * PER;
+/* of a token */
+constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2)
+                       : KW <= 16   ? KT * vtb_taps_met(GH, KH, TOP) * ROW_EFFORT / (GH * STRIP)
+                                    : TAPS * (12 + 3 * PER);
+cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + (IN_REGISTERS ? 2 * TAPS * PER : 0) +
+                      180 + 5 * PRODUCTS * WIDE / AT_ONCE) +
+             PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
 cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
 shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
 shared float sums[WARPS * 16 * WIDE];
 const bool past = EXTRA > 0 && vtb_block() >= GRID_BLOCKS;
-const int first_of = past ? (vtb_block() - GRID_BLOCKS) / SHARES * STRIP : 0; /* of all extra tokens */
+/* of all extra tokens */
+const int first_of = past ? (vtb_block() - GRID_BLOCKS) / SHARES * STRIP : 0;
 const int share = vtb_block() % SHARES, strip = vtb_block() / SHARES % STRIPS;
 const int y = vtb_block() / SHARES / STRIPS % GH, z = vtb_block() / SHARES / STRIPS / GH % GT;
 const int b_of = vtb_block() / SHARES / STRIPS / GH / GT, tid = vtb_tid();
-const int x0 = strip * STRIP, length = past ? vtb_min_int(STRIP, EXTRAS - first_of) : STRIP * STRIPS == GW ? STRIP : vtb_min_int(STRIP, GW - x0);
+const int x0 = strip * STRIP, length = past ? vtb_min_int(STRIP, EXTRAS - first_of)
+                                       : STRIP * STRIPS == GW ? STRIP
+                                                              : vtb_min_int(STRIP, GW - x0);
 auto place = [&](int t) -> int { return ${place}; };
-auto sample_of = [&](int c) -> int { return past ? (first_of + c) / vtb_max_int(EXTRA, 1) : b_of; }; /* of token c of the block; its place */
+/* of token c of the block; its place */
+auto sample_of = [&](int c) -> int { return past ? (first_of + c) / vtb_max_int(EXTRA, 1) : b_of; };
 auto token_at = [&](int c) -> vtb_i64 {
   if constexpr (EXTRA > 0) {
     const int e = (first_of + c) % vtb_max_int(EXTRA, 1);
@@ -70,7 +92,8 @@ auto copy = [&](int p, auto from) {
   const int first = tid / PIECES, x = tid % PIECES * PIECE;
   VTB_UNROLL for (int i = 0; i < (WIDE + AT_ONCE - 1) / AT_ONCE; i++) {
     const int n = first + i * AT_ONCE, at = (p * WIDE + n) * PITCH + x;
-    if ((THREADS > AT_ONCE * PIECES && first >= AT_ONCE) || (WIDE % AT_ONCE > 0 && n >= WIDE)) continue;
+    if ((THREADS > AT_ONCE * PIECES && first >= AT_ONCE) || (WIDE % AT_ONCE > 0 && n >= WIDE))
+      continue;
     if ((OUTPUTS < WIDE && n >= OUTPUTS) || (DEPTH > WIDTH && x >= WIDTH)) {
       for (int e = 0; e < PIECE; e += 4) vtb_store4(columns, at + e, vtb_splat(0.0f));
     } else if constexpr (EACH == 8) {
@@ -93,9 +116,11 @@ if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
     return frame >= 0 && frame < GT && row >= 0 && row < GH;
   };
   auto load = [&](int a, int c) -> value {
-    const int frame = vtb_within(z + a / KH - FRONT, GT), row = vtb_within(y + a % KH - TOP, GH), column = x0 + c;
+    const int frame = vtb_within(z + a / KH - FRONT, GT), row = vtb_within(y + a % KH - TOP, GH),
+              column = x0 + c;
     if (!IN_REGISTERS && !is_row(a)) return value{};
-    if ((STRIP * STRIPS > GW || c < 0 || c >= STRIP) && (column < 0 || column >= GW)) return value{};
+    if ((STRIP * STRIPS > GW || c < 0 || c >= STRIP) && (column < 0 || column >= GW))
+      return value{};
     const vtb_i64 pos = place((frame * GH + row) * GW + (X_ALONG ? x0 : column));
     const auto from = x_in + (${x_at}); /* a row's addresses are one and numbers */
     if constexpr (X_STEP == 0)
@@ -108,7 +133,8 @@ if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
     if constexpr (PER == 4 && W_FLAT)
       vtb_take_taps<ROWS, KW, false>(w, w_in + ch * TAPS);
     else
-      VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
+      VTB_UNROLL for (int a = 0; a < ROWS; a++)
+        VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
       if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
   };
@@ -144,7 +170,8 @@ VTB_UNROLL for (int p = 0; p < PRODUCTS; p++) {
   const auto first = vtb_rows<true, PITCH>(rows, p * 16);
   const auto second = vtb_columns<true, PITCH>(columns, p * WIDE);
   for (int k = 16 * vtb_warp(); k < DEPTH; k += 16 * WARPS)
-    VTB_UNROLL for (int step = 0; step < 16; step += vtb_depth(FACTORS)) vtb_step<FACTORS, 1>(part, k + step, first, second);
+    VTB_UNROLL for (int step = 0; step < 16; step += vtb_depth(FACTORS))
+      vtb_step<FACTORS, 1>(part, k + step, first, second);
 }
 vtb_each(part, [&](int row, int n, float v) { sums[(vtb_warp() * 16 + row) * WIDE + n] = v; });
 vtb_sync();

@@ -16,16 +16,21 @@ shared float tile[SIDE * PITCH];
 const int first = vtb_block() % SLABS * SIDE;
 const vtb_i64 rows = (vtb_i64)(vtb_block() / SLABS) * SIDE;
 VTB_UNROLL for (int u = 0; u < TURNS; u++) {
-  const int at = u * THREADS + vtb_tid(), p = at / COLS % SIDE, e = at / COLS / SIDE * COLS + at % COLS;
-  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES), element = first + e;
+  const int at = u * THREADS + vtb_tid(), p = at / COLS % SIDE,
+            e = at / COLS / SIDE * COLS + at % COLS;
+  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES),
+            element = first + e;
   const int ch = element / TAPS, t = patch / (OH * OW) * ST + element / (KH * KW) % KT - FRONT;
-  const int y = patch / OW % OH * SH + element / KW % KH - TOP, x = patch % OW * SW + element % KW - LEFT;
-  const bool inside = rows + p < ROWS && element < WIDTH && t >= 0 && t < T && y >= 0 && y < H && x >= 0 && x < W;
+  const int y = patch / OW % OH * SH + element / KW % KH - TOP,
+            x = patch % OW * SW + element % KW - LEFT;
+  const bool inside =
+      rows + p < ROWS && element < WIDTH && t >= 0 && t < T && y >= 0 && y < H && x >= 0 && x < W;
   tile[p * PITCH + e] = inside ? from[${image_at}] : 0.0f;
 }
 vtb_sync();
 VTB_UNROLL for (int u = 0; u < TURNS; u++) {
   const int at = u * THREADS + vtb_tid(), p = at / SIDE, e = at % SIDE;
-  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES), element = first + e;
+  const int b = (int)((rows + p) / PATCHES), patch = (int)((rows + p) % PATCHES),
+            element = first + e;
   if (rows + p < ROWS && element < WIDTH) to[${patch_at}] = tile[p * PITCH + e];
 }

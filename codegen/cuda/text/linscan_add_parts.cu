@@ -1,5 +1,6 @@
-/* What several blocks of linscan_steps.cu or of an adjoint add up to, in order: TAKEN rows from FIRST on of parts
- * [PARTS, ROWS, scans, N, WIDTH], to results with COLUMNS columns and the normalizer's. */
+/* What several blocks of linscan_steps.cu or of an adjoint add up to, in order: TAKEN rows from
+ * FIRST on of parts [PARTS, ROWS, scans, N, WIDTH], to results with COLUMNS columns and the
+ * normalizer's. */
 #include "scans.cuh"
 hole int N, WIDTH, COLUMNS;      /* tokens; columns of parts, of the results */
 hole int PARTS, ROWS, FIRST, TAKEN;
@@ -17,9 +18,11 @@ const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int i = unit * THREADS + vtb_tid();
 if (i < TAKEN * COUNT) {
-  const int which = FIRST + i / COUNT, at = i % COUNT, x = at % WIDTH, t = at / WIDTH, pos = ${place};
+  const int which = FIRST + i / COUNT, at = i % COUNT, x = at % WIDTH, t = at / WIDTH,
+            pos = ${place};
   const vtb_i64 row = (vtb_i64)SCANS * COUNT;
-  const float sum = vtb_sum_apart(parts, which * row + (vtb_i64)scan * COUNT + at, ROWS * row, PARTS);
+  const float sum =
+      vtb_sum_apart(parts, which * row + (vtb_i64)scan * COUNT + at, ROWS * row, PARTS);
   if (x < COLUMNS) {
     ${put}
   } else {

@@ -11,5 +11,6 @@ ${directions}
 const int i = vtb_block() % BLOCKS * THREADS + vtb_tid();
 if (i < COUNT) {
   const int x = i % V, key = i / V;
-  da[${da_at}] = vtb_sum_apart(rates, (vtb_i64)scan * COUNT + i, (vtb_i64)DIRS * HEADS * COUNT, BATCH);
+  da[${da_at}] =
+      vtb_sum_apart(rates, (vtb_i64)scan * COUNT + i, (vtb_i64)DIRS * HEADS * COUNT, BATCH);
 }

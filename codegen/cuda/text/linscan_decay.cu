@@ -1,6 +1,7 @@
-/* The adjoint of the decays of one chunk, from sums that never take anything away (linscan_terms.cu): what d_r multiplies
- * is the sum over t >= r > j of W[t, j], with what enters the chunk as a column before all, ENTERS, and what leaves it as a row after
- * all, LEAVES. A block owns a chunk, a thread tokens r of it. PART: the sum over the chunk goes to part[scan, chunk]. */
+/* The adjoint of the decays of one chunk, from sums that never take anything away
+ * (linscan_terms.cu): what d_r multiplies is the sum over t >= r > j of W[t, j], with what enters
+ * the chunk as a column before all, ENTERS, and what leaves it as a row after all, LEAVES. A block
+ * owns a chunk, a thread tokens r of it. PART: the sum over the chunk goes to part[scan, chunk]. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, CHUNK;            /* tokens; width of keys; tokens of a chunk */
@@ -14,10 +15,12 @@ hole expr place;                 /* of step t */
 hole expr decay;                 /* at pos */
 hole bool VECTORS;               /* the states' rows of the normalizer are vectors of their own */
 hole int PARTS;                  /* of row_terms and column_terms */
-hole expr row_terms, column_terms, column_sums, states, adjoints, vectors, adjoint_vectors; /* pointers */
+/* pointers */
+hole expr row_terms, column_terms, column_sums, states, adjoints, vectors, adjoint_vectors;
 hole code put;                   /* stores value at pos, without PART */
 hole code put_part;              /* stores total, with PART */
-constexpr int CHUNK_TILES = (CHUNK + 63) / 64, STATE = K * STATE_PITCH, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
+constexpr int CHUNK_TILES = (CHUNK + 63) / 64, STATE = K * STATE_PITCH,
+              N_CHUNKS = (N + CHUNK - 1) / CHUNK;
 constexpr int BLOCKS = N_CHUNKS;
 constexpr bool CROSSING = CHUNK_TILES > 1;
 require THREADS == 128;
@@ -30,7 +33,8 @@ const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int chunk = unit, tid = vtb_tid();
 const int c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), n_tiles = (c1 - c0 + 63) / 64;
-const bool enters = ENTERS && (ALWAYS_ENTERS || c0 > 0), leaves = LEAVES && (ALWAYS_LEAVES || c1 < N);
+const bool enters = ENTERS && (ALWAYS_ENTERS || c0 > 0),
+           leaves = LEAVES && (ALWAYS_LEAVES || c1 < N);
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto row_term = [&](int t) -> float { /* of what enters, for row t */
@@ -40,7 +44,9 @@ auto column_term = [&](int t) -> float { /* of what leaves, for column t */
   return vtb_sum_apart(${column_terms}, (vtb_i64)scan * N + t, (vtb_i64)SCANS * N, PARTS);
 };
 auto column_sum = [&](int later, int j) -> float {
-  return ${column_sums}[((vtb_i64)scan * ROW_TILES + chunk * CHUNK_TILES + later) * CHUNK_TILES * 64 + j];
+  return ${column_sums}[((vtb_i64)scan * ROW_TILES + chunk * CHUNK_TILES + later) * CHUNK_TILES *
+                            64 +
+                        j];
 };
 
 float passing = 0.0f; /* what enters and leaves: <S, G> times all decays */
@@ -54,17 +60,20 @@ if (enters && leaves) {
   vtb_sync();
   const vtb_i64 of_chunk = ((vtb_i64)scan * N_CHUNKS + chunk) * STATE;
   float dot = 0.0f;
-  for (int i = tid; i < STATE; i += THREADS) dot += ${states}[of_chunk + i] * ${adjoints}[of_chunk + i];
+  for (int i = tid; i < STATE; i += THREADS)
+    dot += ${states}[of_chunk + i] * ${adjoints}[of_chunk + i];
   if (VECTORS)
     for (int i = tid; i < K; i += THREADS)
-      dot += ${vectors}[((vtb_i64)scan * N_CHUNKS + chunk) * K + i] * ${adjoint_vectors}[((vtb_i64)scan * N_CHUNKS + chunk) * K + i];
+      dot += ${vectors}[((vtb_i64)scan * N_CHUNKS + chunk) * K + i] *
+             ${adjoint_vectors}[((vtb_i64)scan * N_CHUNKS + chunk) * K + i];
   passing = all * vtb_block_sum(dot, 4, parts);
 }
 
 float total = 0.0f;
 for (int tile = 0; tile < n_tiles; tile++) {
   const int i0 = c0 + 64 * tile, i1 = vtb_min_int(i0 + 64, c1), r = i0 + tid;
-  float before = 0.0f; /* W of later tiles' rows and earlier tiles' columns; near: of this tile's columns */
+  /* W of later tiles' rows and earlier tiles' columns; near: of this tile's columns */
+  float before = 0.0f;
   if (CROSSING) {
     for (int j = tid; j < 64 * tile; j += THREADS)
       for (int later = tile + 1; later < n_tiles; later++) before += column_sum(later, j);

@@ -1,4 +1,5 @@
-/* dd[h] of class constant: the parts of all batch entries and chunks; a block owns a head of a direction. */
+/* dd[h] of class constant: the parts of all batch entries and chunks; a block owns a head of a
+ * direction. */
 hole int BATCH, N_CHUNKS;
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */

@@ -1,12 +1,13 @@
 /* One product of a chunkwise linear recurrence:
  *   out = (A B^T o M) C + f o (A S)
- * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER: M[t, j] = product of the
- * decays after j up to t, f all of the chunk's up to t, S the state before the chunk) or of those behind it (M
- * transposed, f the decays behind the row's token, S the adjoint of the state after the chunk). A block owns a tile of
- * rows and TILE columns of out.
+ * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER:
+ * M[t, j] = product of the decays after j up to t, f all of the chunk's up to t, S the state before
+ * the chunk) or of those behind it (M transposed, f the decays behind the row's token, S the
+ * adjoint of the state after the chunk). A block owns a tile of rows and TILE columns of out.
  *
- * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the second form in the order
- * of the way forth, its decays moved by one: from t on, token j >= t arrives with those of t ... j - 1. */
+ * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the
+ * second form in the order of the way forth, its decays moved by one: from t on, token j >= t
+ * arrives with those of t ... j - 1. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, CHUNK;            /* tokens; width of keys; tokens of a chunk */
@@ -34,11 +35,14 @@ hole expr result_at;             /* offset for pos and x */
 hole code put_z;                 /* stores value of the column behind COLUMNS at pos */
 constexpr int TILE = vtb_part_width(WIDTH), SLAB = vtb_slab(DEPTH), SIDES = PAIRED ? 2 : 1;
 constexpr int OUT_TILES = (WIDTH + TILE - 1) / TILE, CHUNK_TILES = (CHUNK + 63) / 64;
-constexpr int BLOCKS = ROW_TILES * OUT_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK, STATE = K * STATE_PITCH;
-constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE), PP = vtb_pitch_along(64, 4);
+constexpr int BLOCKS = ROW_TILES * OUT_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK,
+              STATE = K * STATE_PITCH;
+constexpr int PA = vtb_pitch_along(SLAB, sizeof(T)), PC = vtb_pitch_across(TILE),
+              PP = vtb_pitch_along(64, 4);
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PA : SLAB * PC;
 require THREADS == 128 && (!PAIRED || DEPTH <= SLAB);
-cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (OUTSIDE ? 128 * DEPTH * TILE : 0);
+cost tensor = 4096 * SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) +
+              (OUTSIDE ? 128 * DEPTH * TILE : 0);
 cost issue = 2 * SIDES * (CHUNK_TILES + 1) * (12 * DEPTH + 13 * TILE) + (OUTSIDE ? 50 * DEPTH : 0);
 cost registers = FORWARD ? 128 : 160;
 shared T a_tile[64 * PA];
@@ -114,7 +118,8 @@ vtb_clear(out);
 bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 if (outside) {
   float factor = 1.0f;
-  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS) factor *= decay(t);
+  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS)
+    factor *= decay(t);
   VTB_UNROLL for (int m = 16; m > 0; m >>= 1) factor *= vtb_shfl_xor(factor, m);
   if (vtb_lane() == 0) parts[vtb_warp()] = factor;
   if (tid < 64) decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
@@ -143,7 +148,9 @@ if (outside) {
     else
       vtb_product<FACTORS, SLAB>(out, a_of, vtb_columns<false, PC>(b_tile), live ? SLAB : 0);
   }
-  vtb_each(out, [&](int r, int, float &v) { v *= factor * (EARLIER ? through[row + r] : after[row + r]); });
+  vtb_each(out, [&](int r, int, float &v) {
+    v *= factor * (EARLIER ? through[row + r] : after[row + r]);
+  });
   if constexpr (TERM) {
     float sums[2] = {0.0f, 0.0f};
     auto mate_row = [&](int t) {
@@ -152,14 +159,15 @@ if (outside) {
     };
     vtb_sync();
     vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
-        c_tile, n_rows, vtb_clip(WIDTH - o0, TILE), -1, [&](int r) { return mate_row(i0 + r) + o0; },
-        [&](int) { return 0.0f; });
+        c_tile, n_rows, vtb_clip(WIDTH - o0, TILE), -1,
+        [&](int r) { return mate_row(i0 + r) + o0; }, [&](int) { return 0.0f; });
     vtb_arrived();
     vtb_each(out, [&](int r, int o, float &v) { sums[r / 8] += v * c_tile[(row + r) * PC + o]; });
     VTB_UNROLL for (int i = 0; i < 2; i++) {
       const float sum = vtb_quad_sum(sums[i]);
       const int r = row + 8 * i + vtb_lane() / 4;
-      if (vtb_lane() % 4 == 0 && r < n_rows) ${terms}[((vtb_i64)out_tile * SCANS + scan) * N + i0 + r] = sum;
+      if (vtb_lane() % 4 == 0 && r < n_rows)
+        ${terms}[((vtb_i64)out_tile * SCANS + scan) * N + i0 + r] = sum;
     }
   }
   vtb_sync();
@@ -198,7 +206,8 @@ for (int step = 0; step < n_steps; step++) {
   vtb_sync();
   vtb_each(s, [&](int r, int j, float &v) {
     const int at = (row + r) * PP + j;
-    scores[at] = v * (step == 0 ? scores[at] : own[row + r] * (between * (EARLIER ? after[j] : through[j])));
+    scores[at] =
+        v * (step == 0 ? scores[at] : own[row + r] * (between * (EARLIER ? after[j] : through[j])));
   });
   fill_c(j0, n_columns);
   if (step > 0) between *= parts[4];

@@ -1,11 +1,13 @@
-/* The adjoint of a linear recurrence of class rates, in a body (linscan_body.c): as linscan_steps_grad.cu,
+/* The adjoint of a linear recurrence of class rates, in a body (linscan_body.c), as
+ * linscan_steps_grad.cu:
  *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}
  *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dlog D_t = P_t o D_t o S_{t-1}
- * but a warp owns 32 columns of V and 16 keys, a lane 4 keys of 4 columns: sums over columns and over keys begin in
- * the lane and end in 13 shuffles a token; of more keys each 16 are another warp's (part), whose sums over keys are added
- * behind the segment. Forward once, keeping the state at every segment's start; then, last segment
- * first, the states inside it are made again into shared memory. What v, steps and dy are computed of is read by lanes
- * along columns, as are the results. Sums over tokens of what is behind them are added a sequence at a time. */
+ * but a warp owns 32 columns of V and 16 keys, a lane 4 keys of 4 columns: sums over columns and
+ * over keys begin in the lane and end in 13 shuffles a token; of more keys each 16 are another
+ * warp's (part), whose sums over keys are added behind the segment. Forward once, keeping the state
+ * at every segment's start; then, last segment first, the states inside it are made again into
+ * shared memory. What v, steps and dy are computed of is read by lanes along columns, as are the
+ * results. Sums over tokens of what is behind them are added a sequence at a time. */
 #include "scans.cuh"
 hole int N, K, V;
 hole int WIDE, PARTS, SEGMENT, THREADS; /* warps along columns, along keys; tokens */
@@ -17,11 +19,13 @@ hole expr place;                 /* of step t */
 hole code q, k;                  /* return the number at pos of key x */
 hole code values, given;         /* set input, step; and dy at pos of column x */
 hole code rate;                  /* returns the rate of key and x */
-hole code put;                   /* stores what is behind d_input, d_step at pos of column x, adds to total */
+hole code put;                   /* stores what is behind d_input, d_step at pos of column x, adds
+                                  * to total */
 hole code put_dq, put_dk;        /* store value at pos of key x */
 hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
-constexpr int LANES = COLUMNS * PARTS, WARPS = WIDE * PARTS, KEYS = KP * PARTS, OWN_KEYS = SEGMENT * KP;
+constexpr int LANES = COLUMNS * PARTS, WARPS = WIDE * PARTS, KEYS = KP * PARTS,
+              OWN_KEYS = SEGMENT * KP;
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, TURNS = (SEGMENT + PARTS - 1) / PARTS;
 require THREADS == LANES && K <= KEYS;
 cost issue = WARPS * N * (420 + 960 / SEGMENT);
@@ -36,8 +40,10 @@ shared float sums[2 * WARPS * OWN_KEYS];
 const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
-const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(), part = warp / WIDE, own0 = lane % 4 * 4;
-const int key0 = part * KP + own0, column0 = warp % WIDE * 32 + lane / 4 * 4, column = tid % COLUMNS;
+const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(), part = warp / WIDE,
+          own0 = lane % 4 * 4;
+const int key0 = part * KP + own0, column0 = warp % WIDE * 32 + lane / 4 * 4,
+          column = tid % COLUMNS;
 auto place = [&](int t) -> int { return ${place}; };
 auto part_at = [&](int which, int t, int x) -> vtb_i64 {
   return ((((vtb_i64)block * 2 + which) * SCANS + scan) * N + t) * K + x;
@@ -64,7 +70,9 @@ auto load = [&](int segment, bool backward) {
   t0 = segment * SEGMENT;
   n = vtb_min_int(N - t0, SEGMENT);
   vtb_fill_rows<SEGMENT, KEYS, KEYS, WARPS>(keys, n, K, [&](int i) { return place(t0 + i); }, k_at);
-  if (backward) vtb_fill_rows<SEGMENT, KEYS, KEYS, WARPS>(queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
+  if (backward)
+    vtb_fill_rows<SEGMENT, KEYS, KEYS, WARPS>(
+        queries, n, K, [&](int i) { return place(t0 + i); }, q_at);
   const int x = block * COLUMNS + column;
   VTB_UNROLL for (int turn = 0; turn < TURNS; turn++) {
     const int i = turn * PARTS + part;
@@ -104,8 +112,10 @@ auto get_states = [&](auto from, vtb_i64 at, int c) {
   state[c][2] = four.z;
   state[c][3] = four.w;
 };
-auto start_of = [&](int segment) -> vtb_i64 { /* the first starts from nothing */
-  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (LANES * KP) + warp * (32 * KP);
+/* the first starts from nothing */
+auto start_of = [&](int segment) -> vtb_i64 {
+  return (((vtb_i64)scan * (SEGMENTS - 1) + segment - 1) * BLOCKS + block) * (LANES * KP) +
+         warp * (32 * KP);
 };
 
 for (int segment = 0; segment < SEGMENTS - 1; segment++) {
@@ -128,7 +138,8 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     advance(i);
   }
   VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
-    float q_row[4], k_row[4], v[4], step[4], dy[4], to_keys[8], to_values[8]; /* to q, then k; to v, then steps */
+    /* to q, then k; to v, then steps */
+    float q_row[4], k_row[4], v[4], step[4], dy[4], to_keys[8], to_values[8];
     vtb_load_row(q_row, queries, i * KEYS + key0);
     vtb_load_row(k_row, keys, i * KEYS + key0);
     vtb_load_row(v, rows, row(0, i) + column0);
@@ -153,7 +164,8 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
       const bool upper = lane & 4 * half;
       VTB_UNROLL for (int j = 0; j < 4; j++) {
         if (j >= half) break;
-        const float sent = upper ? to_keys[j] : to_keys[j + half], kept = upper ? to_keys[j + half] : to_keys[j];
+        const float sent = upper ? to_keys[j] : to_keys[j + half],
+                    kept = upper ? to_keys[j + half] : to_keys[j];
         to_keys[j] = kept + vtb_shfl_xor(sent, 4 * half);
       }
     }
@@ -178,7 +190,8 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     const int which = i / (n * K), token = i / K % n, x = i % K;
     const vtb_i64 pos = place(t0 + token);
     float value = 0.0f;
-    for (int w = 0; w < WIDE; w++) value += sums[((x / KP * WIDE + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
+    for (int w = 0; w < WIDE; w++)
+      value += sums[((x / KP * WIDE + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
     if (which == 0) {
       ${put_dq}
     } else {
@@ -213,7 +226,8 @@ if constexpr (PARTS > 1) {
   VTB_UNROLL for (int i = 0; i < SUMS; i++) history[i * LANES + tid] = total[i];
   vtb_sync();
   VTB_UNROLL for (int p = 1; p < PARTS; p++)
-    VTB_UNROLL for (int i = 0; i < SUMS && part == 0; i++) total[i] += history[i * LANES + p * COLUMNS + column];
+    VTB_UNROLL for (int i = 0; i < SUMS && part == 0; i++)
+      total[i] += history[i * LANES + p * COLUMNS + column];
 }
 const int x = block * COLUMNS + column;
 if (x < V && part == 0) {

@@ -1,8 +1,11 @@
-/* The adjoint of a linear recurrence of class rates in a body (linscan_body.c), as linscan_rates_grad.cu, where factors
- * round to 16 bits: a lane owns 16 keys of a column, so that sums over these are its own; of more keys each 16 are
- * another warp's (part), the warps of a column share out the tokens that they load and what is behind the sums. Steps, decays and the two recurrences are fp32; what is multiplied into results is pairs of 16 bits (keys 2j and
- * 2j + 1), as are states inside a segment. Sums over the 32 columns of a warp are two products of matrices a token: of
- * selectors by the lanes' numbers, which adds up lanes of four, and of that by ones in the token's column. */
+/* The adjoint of a linear recurrence of class rates in a body (linscan_body.c), as
+ * linscan_rates_grad.cu, where factors round to 16 bits: a lane owns 16 keys of a column, so that
+ * sums over these are its own; of more keys each 16 are another warp's (part), the warps of a
+ * column share out the tokens that they load and what is behind the sums. Steps, decays and the two
+ * recurrences are fp32; what is multiplied into results is pairs of 16 bits (keys 2j and 2j + 1),
+ * as are states inside a segment. Sums over the 32 columns of a warp are two products of matrices a
+ * token: of selectors by the lanes' numbers, which adds up lanes of four, and of that by ones in
+ * the token's column. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, V;
@@ -17,11 +20,13 @@ hole code q, k;                  /* return the number at pos of key x */
 hole code values, given;         /* set input, step; and dy at pos of column x */
 hole code put_start, get_start;  /* of a segment: stores pairs; sets state and, pairs of it, now */
 hole code rate;                  /* returns the rate of key and x */
-hole code put;                   /* stores what is behind d_input, d_step at pos of column x, adds to total */
+hole code put;                   /* stores what is behind d_input, d_step at pos of column x, adds
+                                  * to total */
 hole code put_dq, put_dk;        /* store value at pos of key x */
 hole code put_rate, put_totals;  /* store s of key and x; total of column x */
 constexpr int KP = 16, PAIRS = KP / 2, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMNS - 1) / COLUMNS;
-constexpr int LANES = COLUMNS * PARTS, KEYS = KP * PARTS, OWN_KEYS = 8 * KP, ROW_KEYS = SEGMENT * KEYS;
+constexpr int LANES = COLUMNS * PARTS, KEYS = KP * PARTS, OWN_KEYS = 8 * KP,
+              ROW_KEYS = SEGMENT * KEYS;
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, TURNS = (SEGMENT + PARTS - 1) / PARTS;
 require THREADS == LANES && K <= KEYS && SEGMENT == 8;
 cost issue = WIDE * PARTS * N * (GIVEN ? 372 : 466);
@@ -37,7 +42,8 @@ shared float sums[2 * WIDE * ROW_KEYS] over history; /* when a segment's states 
 const int scan = vtb_block() / BLOCKS, block = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
-const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(), column = PARTS == 1 ? tid : tid % COLUMNS;
+const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(),
+          column = PARTS == 1 ? tid : tid % COLUMNS;
 const int part = PARTS == 1 ? 0 : tid / COLUMNS, key0 = part * KP, x = block * COLUMNS + column;
 const bool real = V % COLUMNS == 0 || x < V;
 const int near = real ? x : V - 1; /* what is loaded where there is no column */
@@ -63,7 +69,8 @@ VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
                        vtb_float(vtb_pack_bf16(rate[2 * j + 6], rate[2 * j + 7]))};
   vtb_store4(rate_pairs, (j / 4 * LANES + tid) * 4, four);
 }
-VTB_UNROLL for (int j = 0; j < KP; j += 4) vtb_store4(drates, (j / 4 * LANES + tid) * 4, vtb_splat(0.0f));
+VTB_UNROLL for (int j = 0; j < KP; j += 4)
+  vtb_store4(drates, (j / 4 * LANES + tid) * 4, vtb_splat(0.0f));
 float total[SUMS];
 VTB_UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0.0f;
 int t0 = 0, n = 0;
@@ -96,7 +103,8 @@ auto pack_state = [&](vtb_u32 (&to)[PAIRS]) {
 /* Four pairs of each half stand together: 16 bytes a lane. */
 auto put_pairs = [&](auto to, vtb_i64 at, const vtb_u32 (&pairs)[PAIRS]) {
   VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
-    const vtb_f4 four = {vtb_float(pairs[j]), vtb_float(pairs[j + 1]), vtb_float(pairs[j + 2]), vtb_float(pairs[j + 3])};
+    const vtb_f4 four = {vtb_float(pairs[j]), vtb_float(pairs[j + 1]), vtb_float(pairs[j + 2]),
+                         vtb_float(pairs[j + 3])};
     vtb_store4(to, at + (j / 4 * LANES + tid) * 4, four);
   }
 };
@@ -150,8 +158,9 @@ for (int segment = 0; segment < (GIVEN ? 0 : SEGMENTS - 1); segment++) {
   vtb_sync();
 }
 
-/* Rows of the first product are the sums of lanes' four numbers over lanes of four: each four times, a column for four
- * lanes. What the second adds up over the columns are, row by row, the sums of all 16. */
+/* Rows of the first product are the sums of lanes' four numbers over lanes of four: each four
+ * times, a column for four lanes. What the second adds up over the columns are, row by row, the
+ * sums of all 16. */
 const int g = lane / 4;
 const vtb_u32 select_first = g % 4 == 0 ? 0x3f80u : g % 4 == 1 ? 0x3f800000u : 0u;
 const vtb_u32 select_second = g % 4 == 2 ? 0x3f80u : g % 4 == 3 ? 0x3f800000u : 0u;
@@ -209,7 +218,8 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   VTB_NO_UNROLL for (int i = n - 1; i >= 0; i--) {
     const float v = rows[i * COLUMNS + column], step = rows[(SEGMENT + i) * COLUMNS + column];
     const float dy = rows[(2 * SEGMENT + i) * COLUMNS + column];
-    const vtb_u32 dy_pair = vtb_pack_bf16(dy, dy), v_pair = vtb_pack_bf16(v, v), step_pair = vtb_pack_bf16(step, step);
+    const vtb_u32 dy_pair = vtb_pack_bf16(dy, dy), v_pair = vtb_pack_bf16(v, v),
+                  step_pair = vtb_pack_bf16(step, step);
     const vtb_u32 chosen = g == i ? 0x3f800000u : 0u;
     vtb_u32 terms[PAIRS], to_v[2] = {0u, 0u}, to_step[2] = {0u, 0u};
     VTB_UNROLL for (int j = 0; j < PAIRS; j++) terms[j] = vtb_multiply_bf16(now[j], dy_pair);
@@ -224,11 +234,13 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
         vtb_load_row(q_row, queries, i * KEYS + key0 + 2 * (j + e));
         VTB_UNROLL for (int f = 0; f < 2; f++) {
           const int pair = j + e + f, key = 2 * pair;
-          const float p0 = carry[key] + q_row[2 * f] * dy, p1 = carry[key + 1] + q_row[2 * f + 1] * dy;
+          const float p0 = carry[key] + q_row[2 * f] * dy,
+                      p1 = carry[key + 1] + q_row[2 * f + 1] * dy;
           const vtb_u32 p = vtb_pack_bf16(p0, p1);
           carry[key] = vtb_exp2_fast(step * rate[key]) * p0;
           carry[key + 1] = vtb_exp2_fast(step * rate[key + 1]) * p1;
-          const vtb_u32 dlog = vtb_multiply_bf16(vtb_pack_bf16(carry[key], carry[key + 1]), now[pair]);
+          const vtb_u32 dlog =
+              vtb_multiply_bf16(vtb_pack_bf16(carry[key], carry[key + 1]), now[pair]);
           terms[pair] = vtb_multiply_bf16(p, v_pair);
           to_v[f] = vtb_fma_bf16(p, vtb_bits(k_row[e + f]), to_v[f]);
           to_step[f] = vtb_fma_bf16(dlog, vtb_bits(rate_row[e + f]), to_step[f]);
@@ -239,7 +251,8 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     sum_columns(to_k, terms, chosen);
     if (real) {
       const vtb_u32 ones = 0x3f803f80u;
-      const vtb_u32 inputs = vtb_fma_bf16(to_v[0], ones, to_v[1]), steps = vtb_fma_bf16(to_step[0], ones, to_step[1]);
+      const vtb_u32 inputs = vtb_fma_bf16(to_v[0], ones, to_v[1]),
+                    steps = vtb_fma_bf16(to_step[0], ones, to_step[1]);
       const float d_input = low_of(inputs) + high_of(inputs);
       const float d_step = 0.6931471805599453f * (low_of(steps) + high_of(steps));
       if constexpr (PARTS == 1) {
@@ -270,7 +283,8 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
         d_input += history[at];
         d_step += history[at + 1];
       }
-      finish(i, rows[(SEGMENT + i) * COLUMNS + column], rows[(2 * SEGMENT + i) * COLUMNS + column], d_input, d_step);
+      finish(i, rows[(SEGMENT + i) * COLUMNS + column], rows[(2 * SEGMENT + i) * COLUMNS + column],
+             d_input, d_step);
     }
     vtb_sync();
   }
@@ -281,11 +295,13 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   }
   vtb_sync();
   VTB_UNROLL for (int e0 = 0; e0 < 2 * ROW_KEYS; e0 += LANES) {
-    const int e = e0 + tid, which = e / ROW_KEYS, token = e % ROW_KEYS / KEYS, x = e % KEYS, warp0 = x / KP * WIDE;
+    const int e = e0 + tid, which = e / ROW_KEYS, token = e % ROW_KEYS / KEYS, x = e % KEYS,
+              warp0 = x / KP * WIDE;
     if (e < 2 * ROW_KEYS && token < n && x < K) {
       const vtb_i64 pos = place(t0 + token);
       float value = 0.0f;
-      VTB_UNROLL for (int w = 0; w < WIDE; w++) value += sums[((warp0 + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
+      VTB_UNROLL for (int w = 0; w < WIDE; w++)
+        value += sums[((warp0 + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
       if (which == 0) {
         ${put_dq}
       } else {
@@ -306,7 +322,8 @@ if constexpr (PARTS > 1) { /* sums have been read */
   VTB_UNROLL for (int i = 0; i < SUMS; i++) history[i * LANES + tid] = total[i];
   vtb_sync();
   VTB_UNROLL for (int p = 1; p < PARTS; p++)
-    VTB_UNROLL for (int i = 0; i < SUMS && part == 0; i++) total[i] += history[i * LANES + p * COLUMNS + column];
+    VTB_UNROLL for (int i = 0; i < SUMS && part == 0; i++)
+      total[i] += history[i * LANES + p * COLUMNS + column];
 }
 if (real && part == 0) {
   ${put_totals}

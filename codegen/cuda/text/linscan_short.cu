@@ -1,11 +1,13 @@
-/* A linear recurrence of few tokens with what is computed of its rows, classes constant and scalar, of factors that round to
- * 16 bits and narrow heads:
+/* A linear recurrence of few tokens with what is computed of its rows, classes constant and scalar,
+ * of factors that round to 16 bits and narrow heads:
  *   out = (A B^T o M) C,   M[t, j] = the product of the decays after j up to t, times the gain of j
- * A block owns a sequence: keys and values of all tokens lie in shared memory, and what belongs to a sequence (decays, gains,
- * matrices in front of rows) is made once. A warp has strips of 16 rows, a long one and a short one, and walks back over the
- * strips of columns before them without waiting for another warp: 16 columns are a step of depth, so that scores are the next
- * product's factor in the registers where they are. Before the rows' own strip what leaves a column is one number, and what
- * enters a row one that multiplies its sums at the end. The normalizer z is the sum of a row's scores. */
+ * A block owns a sequence: keys and values of all tokens lie in shared memory, and what belongs to
+ * a sequence (decays, gains, matrices in front of rows) is made once. A warp has strips of 16 rows,
+ * a long one and a short one, and walks back over the strips of columns before them without waiting
+ * for another warp: 16 columns are a step of depth, so that scores are the next product's factor in
+ * the registers where they are. Before the rows' own strip what leaves a column is one number, and
+ * what enters a row one that multiplies its sums at the end. The normalizer z is the sum of a row's
+ * scores. */
 #include "products.cuh"
 #include "scans.cuh"
 #include "tiles.cuh"
@@ -23,32 +25,50 @@ hole expr decay;                 /* at pos */
 hole expr a_from, b_from, c_from; /* addresses of rows at pos */
 hole int a_stride, b_stride, c_stride; /* from row to row of these */
 hole expr gain;                  /* at pos */
-/* Decays and gains are made of gates here, by the maximum that runs over a sequence: m = max(m before + gate, entry). */
+/* Decays and gains are made of gates here, by the maximum that runs over a sequence: m = max(m
+ * before + gate, entry). */
 hole bool GATED;
 hole code gate, entry;           /* return them at pos */
 hole code weigh;                 /* of t, pos, gate_t, entry_t, m and before: step and gain */
-/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's and B's, turned round, by one that is made of
- * both, B's bias being a number a row; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's and B's, turned
+ * round, by one that is made of both, B's bias being a number a row; C's in the result, their bias
+ * times z. LAST_SUMMED: the matrix's last axis is. */
 hole int GROUP;
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
-hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* element i of row e of group g; e of group g */
+/* element i of row e of group g; e of group g */
+hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias;
 hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
-hole code row_body;              /* what they make of the row at pos: done_row[x], z_row[0], m_row[0] */
+hole code row_body;              /* what they make of the row at pos: done_row[x], z_row[0],
+                                  * m_row[0] */
 constexpr int BLOCKS = 1, WARPS = THREADS / 32;
-constexpr int STRIPS = (N + 15) / 16, ROWS = N, COLUMNS = (WIDTH + 15) / 16 * 16, DEPTHS = (DEPTH + 15) / 16 * 16;
-constexpr int STEPS = DEPTHS / 16, PAIRS = COLUMNS / 16; /* steps of 16; pairs of tiles of the result */
+constexpr int STRIPS = (N + 15) / 16, ROWS = N, COLUMNS = (WIDTH + 15) / 16 * 16,
+              DEPTHS = (DEPTH + 15) / 16 * 16;
+/* steps of 16; pairs of tiles of the result */
+constexpr int STEPS = DEPTHS / 16, PAIRS = COLUMNS / 16;
 constexpr int PB = vtb_pitch_along(DEPTHS, 2), PC = vtb_pitch_across(COLUMNS), PD = 24;
-constexpr int STAGE = vtb_max_int(16 * vtb_max_int(SAME ? 0 : PB, PC), 32 * PD); /* a warp's: rows of A, decays of its strip, rows of the result */
+/* a warp's: rows of A, decays of its strip, rows of the result */
+constexpr int STAGE = vtb_max_int(16 * vtb_max_int(SAME ? 0 : PB, PC), 32 * PD);
 constexpr bool MAP = A_MAP || B_MAP, HALF = FACTORS == VTB_FP16;
 constexpr int PARTS = vtb_map_parts(FACTORS == 3, GROUP), SPAN = vtb_map_span(GROUP);
-constexpr bool C_KEPT = C_MAP && GROUP <= 8; /* larger ones of the result are read again by each strip */
-constexpr int WORDS = GROUP > 8 ? 4 : 2 * PARTS, QUADS = WORDS * (GROUP > 8 ? 32 * SPAN : 4 * GROUP); /* of a lane that has numbers; for 16 columns */
+/* larger ones of the result are read again by each strip */
+constexpr bool C_KEPT = C_MAP && GROUP <= 8;
+/* of a lane that has numbers; for 16 columns */
+constexpr int WORDS = GROUP > 8 ? 4 : 2 * PARTS,
+              QUADS = WORDS * (GROUP > 8 ? 32 * SPAN : 4 * GROUP);
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
-require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 192 && WIDTH <= 192 && FACTORS >= 2 && FACTORS <= 3;
-require GROUP >= 2 && 32 % GROUP == 0 && (!MAP || DEPTH % GROUP == 0) && (!C_MAP || WIDTH % GROUP == 0);
-cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) + 4096 * STRIPS * (MAP * STEPS * (PARTS + B_MAP) + C_MAP * PAIRS * PARTS);
-cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) + (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * GROUP * (GROUP + 8)) : 0) + BEFORE * (39 + 3 * (STEPS + PAIRS)) + STRIPS * (250 + STEPS * (MAP ? 27 : 3) + PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : SPAN * 24) : 26)) + ROW_ACCESSES * N * WIDTH / 14;
+require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 192 && WIDTH <= 192 &&
+        FACTORS >= 2 && FACTORS <= 3;
+require GROUP >= 2 && 32 % GROUP == 0 && (!MAP || DEPTH % GROUP == 0) &&
+        (!C_MAP || WIDTH % GROUP == 0);
+cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) +
+              4096 * STRIPS * (MAP * STEPS * (PARTS + B_MAP) + C_MAP * PAIRS * PARTS);
+cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) +
+             (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * GROUP * (GROUP + 8)) : 0) +
+             BEFORE * (39 + 3 * (STEPS + PAIRS)) +
+             STRIPS * (250 + STEPS * (MAP ? 27 : 3) +
+                       PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : SPAN * 24) : 26)) +
+             ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = vtb_max_int(128, 56 + 4 * STEPS + 8 * PAIRS);
 cost phases = 1;
@@ -56,11 +76,16 @@ shared T b_tile[ROWS * PB];
 shared T c_tile[ROWS * PC];
 shared T stages[WARPS * STAGE];
 shared float masks[WARPS * STAGE / 2] over stages;
-shared float ab_maps[MAP ? STEPS * QUADS : 0], c_maps[C_KEPT ? PAIRS * QUADS : 0], dots[B_MAP ? DEPTHS : 0]; /* bits of pairs */
+/* bits of pairs */
+shared float ab_maps[MAP ? STEPS * QUADS : 0], c_maps[C_KEPT ? PAIRS * QUADS : 0],
+             dots[B_MAP ? DEPTHS : 0];
 shared float ab_add[MAP ? DEPTHS : 0], across[B_MAP ? DEPTHS : 0], c_add[C_MAP ? COLUMNS : 0];
-shared float steps[16 * STRIPS], gains[16 * STRIPS], through[16 * STRIPS], leaving[16 * STRIPS], all_of[STRIPS], z_rows[16 * WARPS];
-shared float maxima[GATED ? 16 * STRIPS : 0], warp_sums[GATED ? WARPS : 0], warp_tops[GATED ? WARPS : 0];
-const int scan = vtb_block() / BLOCKS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS, dir = scan % DIRS;
+shared float steps[16 * STRIPS], gains[16 * STRIPS], through[16 * STRIPS], leaving[16 * STRIPS],
+             all_of[STRIPS], z_rows[16 * WARPS];
+shared float maxima[GATED ? 16 * STRIPS : 0], warp_sums[GATED ? WARPS : 0],
+             warp_tops[GATED ? WARPS : 0];
+const int scan = vtb_block() / BLOCKS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS,
+          dir = scan % DIRS;
 const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp();
 ${directions}
 auto place = [&](int t) -> int { return ${place}; };
@@ -70,19 +95,24 @@ constexpr int pos = 0; /* the first row's address */
 const auto a = ${a_from};
 const auto b_of = ${b_from};
 const auto c_of = ${c_from};
-vtb_bring_rows<B_EIGHT, ROWS, DEPTHS, PB, THREADS, true>(b_tile, N, DEPTH, b_of, b_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
-vtb_bring_rows<C_EIGHT, ROWS, COLUMNS, PC, THREADS, true>(c_tile, N, WIDTH, c_of, c_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
+vtb_bring_rows<B_EIGHT, ROWS, DEPTHS, PB, THREADS, true>(
+    b_tile, N, DEPTH, b_of, b_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
+vtb_bring_rows<C_EIGHT, ROWS, COLUMNS, PC, THREADS, true>(
+    c_tile, N, WIDTH, c_of, c_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
 vtb_cp_commit();
 
-/* Of a token: its decay and gain, the decays of its strip up to it, and those behind it times the gain. */
+/* Of a token: its decay and gain, the decays of its strip up to it, and those behind it times the
+ * gain. */
 {
   const int at = tid % 16, from = place(vtb_min_int(tid, N - 1));
   float step = 1.0f, gain = tid < N ? 1.0f : 0.0f;
   if constexpr (GATED) {
     auto gate_at = [&](int pos) -> float {${gate}};
     auto entry_at = [&](int pos) -> float {${entry}};
-    const float gate_t = tid < N ? gate_at(from) : 0.0f, entry_t = tid < N ? entry_at(from) : -VTB_INF;
-    float sum = gate_t, top = entry_t, before = -VTB_INF; /* of the tokens up to this: the maximum is max(before + sum, top) */
+    const float gate_t = tid < N ? gate_at(from) : 0.0f,
+                entry_t = tid < N ? entry_at(from) : -VTB_INF;
+    /* of the tokens up to this: the maximum is max(before + sum, top) */
+    float sum = gate_t, top = entry_t, before = -VTB_INF;
     VTB_UNROLL for (int by = 1; by < 32; by *= 2) {
       const float sum_below = vtb_shfl_up(sum, by), top_below = vtb_shfl_up(top, by);
       if (lane >= by) {
@@ -121,14 +151,21 @@ vtb_cp_commit();
   }
 }
 
-auto element = [](vtb_f4 v, int i) -> float { return i < 2 ? (i == 0 ? v.x : v.y) : i == 2 ? v.z : v.w; };
-/* Matrices as second factors: of 16 columns of rows and 16 of the result four words a lane, both eights' numbers of both. Of
- * those of at most 8 x 8 the eights of the same columns alone, in as many parts as they have, of the lanes that have any. */
+auto element = [](vtb_f4 v, int i) -> float {
+  return i < 2 ? (i == 0 ? v.x : v.y) : i == 2 ? v.z : v.w;
+};
+/* Matrices as second factors: of 16 columns of rows and 16 of the result four words a lane, both
+ * eights' numbers of both. Of those of at most 8 x 8 the eights of the same columns alone, in as
+ * many parts as they have, of the lanes that have any. */
 const int quad = lane / 4, c_lane = 2 * (lane % 4);
-auto quads_at = [&](int t, int s) -> int { return t * QUADS + WORDS * (GROUP > 8 ? s * 32 + lane : quad * (GROUP / 2) + lane % vtb_max_int(GROUP / 2, 1)); };
+auto quads_at = [&](int t, int s) -> int {
+  return t * QUADS + WORDS * (GROUP > 8 ? s * 32 + lane
+                                        : quad * (GROUP / 2) + lane % vtb_max_int(GROUP / 2, 1));
+};
 const bool mine = GROUP > 8 || c_lane / GROUP == quad / GROUP;
 constexpr int EIGHTS = GROUP > 8 ? 2 : 1; /* of columns of rows, for eight of the result */
-auto make_half = [&](vtb_u32(&w)[2], int t, int s, int i, auto fill) { /* fill(x, y, m): m[j][e] of column x of the result, column y + 8 j + e of rows */
+/* fill(x, y, m): m[j][e] of column x of the result, column y + 8 j + e of rows */
+auto make_half = [&](vtb_u32(&w)[2], int t, int s, int i, auto fill) {
   float m[EIGHTS][2];
   fill(16 * t + 8 * i + quad, 16 * (t / SPAN * SPAN + s) + (GROUP > 8 ? 0 : 8 * i) + c_lane, m);
   if constexpr (GROUP > 8)
@@ -142,39 +179,52 @@ auto put_quads = [&](auto maps, int tiles, auto fill) {
     vtb_u32 w[2];
     if (!mine) continue;
     make_half(w, t, s, i, fill);
-    VTB_UNROLL for (int j = 0; j < WORDS / 2; j++) maps[quads_at(t, s) + i * (WORDS / 2) + j] = vtb_float(w[j]);
+    VTB_UNROLL for (int j = 0; j < WORDS / 2; j++)
+      maps[quads_at(t, s) + i * (WORDS / 2) + j] = vtb_float(w[j]);
   }
 };
 constexpr int AT_ONCE = vtb_min_int(GROUP, 8); /* terms of a sum */
 if constexpr (MAP) {
   const int g0 = h * (DEPTH / GROUP);
-  auto a_at = [&](int o, int y) -> float { /* of column o of what A's matrix makes of column y, of one group */
-    const int g = g0 + o / GROUP, e = A_LAST_SUMMED ? o % GROUP : y % GROUP, i = A_LAST_SUMMED ? y % GROUP : o % GROUP;
+  /* of column o of what A's matrix makes of column y, of one group */
+  auto a_at = [&](int o, int y) -> float {
+    const int g = g0 + o / GROUP, e = A_LAST_SUMMED ? o % GROUP : y % GROUP,
+              i = A_LAST_SUMMED ? y % GROUP : o % GROUP;
     return !A_MAP ? (o == y ? 1.0f : 0.0f) : ${a_matrix};
   };
   auto b_at = [&](int o, int x) -> float {
-    const int g = g0 + o / GROUP, e = B_LAST_SUMMED ? o % GROUP : x % GROUP, i = B_LAST_SUMMED ? x % GROUP : o % GROUP;
+    const int g = g0 + o / GROUP, e = B_LAST_SUMMED ? o % GROUP : x % GROUP,
+              i = B_LAST_SUMMED ? x % GROUP : o % GROUP;
     return !B_MAP ? (o == x ? 1.0f : 0.0f) : ${b_matrix};
   };
-  auto a_add = [&](int o) -> float { const int g = g0 + o / GROUP, e = o % GROUP; return A_MAP ? ${a_bias} : 0.0f; };
-  auto b_add = [&](int o) -> float { const int g = g0 + o / GROUP, e = o % GROUP; return B_MAP ? ${b_bias} : 0.0f; };
+  auto a_add = [&](int o) -> float {
+    const int g = g0 + o / GROUP, e = o % GROUP;
+    return A_MAP ? ${a_bias} : 0.0f;
+  };
+  auto b_add = [&](int o) -> float {
+    const int g = g0 + o / GROUP, e = o % GROUP;
+    return B_MAP ? ${b_bias} : 0.0f;
+  };
   put_quads(ab_maps, STEPS, [&](int x, int y, float(&m)[EIGHTS][2]) {
     VTB_UNROLL for (int j = 0; j < EIGHTS; j++) m[j][0] = m[j][1] = 0.0f;
     if (DEPTH < DEPTHS && x >= DEPTH) return;
-    VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE) VTB_UNROLL for (int n = 0; n < AT_ONCE; n++) {
-      const int o = x / GROUP * GROUP + from + n;
-      const float w = b_at(o, x);
-      VTB_UNROLL for (int j = 0; j < EIGHTS; j++) VTB_UNROLL for (int e = 0; e < 2; e++) m[j][e] += w * a_at(o, y + 8 * j + e);
-    }
+    VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE)
+      VTB_UNROLL for (int n = 0; n < AT_ONCE; n++) {
+        const int o = x / GROUP * GROUP + from + n;
+        const float w = b_at(o, x);
+        VTB_UNROLL for (int j = 0; j < EIGHTS; j++)
+          VTB_UNROLL for (int e = 0; e < 2; e++) m[j][e] += w * a_at(o, y + 8 * j + e);
+      }
   });
   VTB_NO_UNROLL for (int i = tid; i < (DEPTHS + 31) / 32 * 32; i += THREADS) {
     float add = 0.0f, dot = 0.0f, both = 0.0f;
     if (i < DEPTH) {
-      VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE) VTB_UNROLL for (int n = 0; n < AT_ONCE; n++) {
-        const int o = i / GROUP * GROUP + from + n;
-        add += b_at(o, i) * a_add(o);
-        dot += b_add(o) * a_at(o, i);
-      }
+      VTB_NO_UNROLL for (int from = 0; from < GROUP; from += AT_ONCE)
+        VTB_UNROLL for (int n = 0; n < AT_ONCE; n++) {
+          const int o = i / GROUP * GROUP + from + n;
+          add += b_at(o, i) * a_add(o);
+          dot += b_add(o) * a_at(o, i);
+        }
       both = a_add(i) * b_add(i);
     }
     const float other = vtb_shfl_xor(dot, 1);
@@ -184,17 +234,21 @@ if constexpr (MAP) {
         across[i] = both;
         vtb_u32 parts[2];
         vtb_two_parts<HALF>(parts, dot, other);
-        if (i % 2 == 0) VTB_UNROLL for (int p = 0; p < 2; p++) dots[i / 16 * 16 + p * 8 + i % 8 / 2 * 2 + i / 8 % 2] = vtb_float(parts[p]);
+        if (i % 2 == 0)
+          VTB_UNROLL for (int p = 0; p < 2; p++)
+            dots[i / 16 * 16 + p * 8 + i % 8 / 2 * 2 + i / 8 % 2] = vtb_float(parts[p]);
       }
     }
   }
 }
 auto c_at = [&](int x, int y) -> float {
-  const int g = h * (WIDTH / GROUP) + x / GROUP, e = C_LAST_SUMMED ? x % GROUP : y % GROUP, i = C_LAST_SUMMED ? y % GROUP : x % GROUP;
+  const int g = h * (WIDTH / GROUP) + x / GROUP, e = C_LAST_SUMMED ? x % GROUP : y % GROUP,
+            i = C_LAST_SUMMED ? y % GROUP : x % GROUP;
   return WIDTH < COLUMNS && x >= WIDTH ? 0.0f : ${c_matrix};
 };
-auto fill_c = [&](int x, int y, float(&m)[EIGHTS][2]) {
-  VTB_UNROLL for (int j = 0; j < EIGHTS; j++) VTB_UNROLL for (int e = 0; e < 2; e++) m[j][e] = c_at(x, y + 8 * j + e);
+auto fill_c = [&](int x, int y, float (&m)[EIGHTS][2]) {
+  VTB_UNROLL for (int j = 0; j < EIGHTS; j++)
+    VTB_UNROLL for (int e = 0; e < 2; e++) m[j][e] = c_at(x, y + 8 * j + e);
 };
 if constexpr (C_MAP) {
   const int g0 = h * (WIDTH / GROUP);
@@ -208,7 +262,8 @@ if constexpr (C_MAP) {
 vtb_cp_wait<0>();
 vtb_sync();
 
-/* x, of the steps that one matrix has, times 16 columns' numbers of it: two tiles of eight, added to y. */
+/* x, of the steps that one matrix has, times 16 columns' numbers of it: two tiles of eight, added
+ * to y. */
 auto times_map = [&](float (&y)[2][4], const vtb_u32(&x)[SPAN][4], int k, auto load) {
   VTB_UNROLL for (int s = 0; s < SPAN; s++) {
     vtb_u32 w[2][2] = {{0, 0}, {0, 0}};
@@ -217,14 +272,16 @@ auto times_map = [&](float (&y)[2][4], const vtb_u32(&x)[SPAN][4], int k, auto l
       if constexpr (GROUP > 8)
         vtb_mma_16<HALF>(y[i], x[s], w[i]);
       else
-        VTB_UNROLL for (int p = 0; p < PARTS; p++) vtb_mma_8<HALF>(y[i], x[0][2 * i], x[0][2 * i + 1], w[i][p]);
+        VTB_UNROLL for (int p = 0; p < PARTS; p++)
+          vtb_mma_8<HALF>(y[i], x[0][2 * i], x[0][2 * i + 1], w[i][p]);
     }
   }
 };
 auto load_quad = [&](vtb_u32(&w)[2][2], VTB_PTR(float) maps, int k, int s) {
   if constexpr (WORDS == 4) {
     const vtb_f4 four = vtb_load4(maps, quads_at(k, s));
-    w[0][0] = vtb_bits(four.x), w[0][1] = vtb_bits(four.y), w[1][0] = vtb_bits(four.z), w[1][1] = vtb_bits(four.w);
+    w[0][0] = vtb_bits(four.x), w[0][1] = vtb_bits(four.y), w[1][0] = vtb_bits(four.z),
+    w[1][1] = vtb_bits(four.w);
   } else {
     VTB_UNROLL for (int i = 0; i < 2; i++) w[i][0] = vtb_bits(maps[quads_at(k, s) + i]);
   }
@@ -245,7 +302,8 @@ const auto stage = stages + warp * STAGE;
 const auto mask = masks + warp * (STAGE / 2);
 const auto z_row_of = z_rows + warp * 16;
 VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
-  const int strip = turn == 0 ? STRIPS - 1 - warp : warp, t0 = 16 * strip, n_rows = vtb_min_int(N - t0, 16);
+  const int strip = turn == 0 ? STRIPS - 1 - warp : warp, t0 = 16 * strip,
+            n_rows = vtb_min_int(N - t0, 16);
   if (turn == 1 && strip == STRIPS - 1 - warp) break;
   vtb_u32 x[STEPS][4];
   if constexpr (SAME) {
@@ -253,7 +311,9 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     VTB_UNROLL for (int k = 0; k < STEPS; k++) vtb_ldmatrix_x4(x[k], from + 16 * k);
   } else {
     vtb_sync_warp();
-    vtb_bring_rows<A_EIGHT, 16, DEPTHS, PB, 32, true>(stage, n_rows, DEPTH, a, a_stride, [&](int r) { return place(vtb_min_int(t0 + r, N - 1)); }, lane);
+    vtb_bring_rows<A_EIGHT, 16, DEPTHS, PB, 32, true>(
+        stage, n_rows, DEPTH, a, a_stride, [&](int r) { return place(vtb_min_int(t0 + r, N - 1)); },
+        lane);
     vtb_cp_commit();
     vtb_cp_wait<0>();
     vtb_sync_warp();
@@ -279,7 +339,10 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     VTB_UNROLL for (int k = 0; k < STEPS; k++) {
       const int first = k / SPAN * SPAN;
       float y[2][4];
-      if (k == first) VTB_UNROLL for (int s = 0; s < SPAN; s++) VTB_UNROLL for (int i = 0; i < 4; i++) rows[s][i] = x[vtb_min_int(first + s, STEPS - 1)][i];
+      if (k == first)
+        VTB_UNROLL for (int s = 0; s < SPAN; s++)
+          VTB_UNROLL for (int i = 0; i < 4; i++)
+            rows[s][i] = x[vtb_min_int(first + s, STEPS - 1)][i];
       VTB_UNROLL for (int i = 0; i < 2; i++) {
         y[i][0] = y[i][2] = ab_add[16 * k + 8 * i + c_lane];
         y[i][1] = y[i][3] = ab_add[16 * k + 8 * i + c_lane + 1];
@@ -296,14 +359,16 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
       }
     }
     if constexpr (B_MAP)
-      VTB_UNROLL for (int i = 0; i < 2; i++) side[i] = vtb_shfl(dot[2 * i] + dot[2 * i + 1], lane & ~3) + both;
+      VTB_UNROLL for (int i = 0; i < 2; i++)
+        side[i] = vtb_shfl(dot[2 * i] + dot[2 * i + 1], lane & ~3) + both;
   }
   float out[2 * PAIRS][4], zs[2] = {0.0f, 0.0f};
   vtb_clear(out);
   /* Scores of 16 columns, weighted: f(row, column, pair of scores). */
   auto meet = [&](auto b_lane, auto c_from_lane, auto weigh) {
     float s[2][4];
-    VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) s[i][e] = side[e / 2];
+    VTB_UNROLL for (int i = 0; i < 2; i++)
+      VTB_UNROLL for (int e = 0; e < 4; e++) s[i][e] = side[e / 2];
     VTB_UNROLL for (int k = 0; k < STEPS; k++) {
       vtb_u32 y[4];
       vtb_ldmatrix_x4(y, b_lane + 16 * k);
@@ -325,13 +390,15 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
       vtb_mma_16<HALF>(out[2 * i + 1], p, second);
     }
   };
-  const int b_row = lane % 8 + lane / 16 * 8, b_column = lane / 8 % 2 * 8, c_row = lane % 16, c_column = lane / 16 * 8;
+  const int b_row = lane % 8 + lane / 16 * 8, b_column = lane / 8 % 2 * 8, c_row = lane % 16,
+            c_column = lane / 16 * 8;
   auto b_lane = b_tile + ((t0 + b_row) * PB + b_column);
   auto c_from_lane = c_tile + ((t0 + c_row) * PC + c_column);
   auto leave = leaving + (t0 + c_lane);
   auto all = all_of + strip;
   float between = 1.0f; /* the decays of the strips between rows and columns */
-  VTB_NO_UNROLL for (int left = strip; left > 0 && between != 0.0f; left--) { /* at 0 all that is left has decayed */
+  /* at 0 all that is left has decayed */
+  VTB_NO_UNROLL for (int left = strip; left > 0 && between != 0.0f; left--) {
     b_lane += -16 * PB;
     c_from_lane += -16 * PC;
     leave += -16;
@@ -349,12 +416,14 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
   }
   if (strip > 0) {
     const float low = through[t0 + quad], high = through[t0 + quad + 8];
-    VTB_UNROLL for (int i = 0; i < 2 * PAIRS; i++) VTB_UNROLL for (int e = 0; e < 4; e++) out[i][e] *= e < 2 ? low : high;
+    VTB_UNROLL for (int i = 0; i < 2 * PAIRS; i++)
+      VTB_UNROLL for (int e = 0; e < 4; e++) out[i][e] *= e < 2 ? low : high;
     zs[0] *= low;
     zs[1] *= high;
   }
   vtb_sync_warp();
-  meet(b_tile + (vtb_min_int(t0 + b_row, ROWS - 1) * PB + b_column), c_tile + (vtb_min_int(t0 + c_row, ROWS - 1) * PC + c_column),
+  meet(b_tile + (vtb_min_int(t0 + b_row, ROWS - 1) * PB + b_column),
+       c_tile + (vtb_min_int(t0 + c_row, ROWS - 1) * PC + c_column),
        [&](int i, int e, float &v, float &w) {
          const int r = quad + 8 * e, c = 8 * i + c_lane;
          v = c > r ? 0.0f : v * mask[r * PD + c];
@@ -368,12 +437,15 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
   vtb_u32 sums[SPAN][4];
   VTB_UNROLL for (int k = 0; k < PAIRS; k++) {
     float y[2][4];
-    VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) y[i][e] = out[2 * k + i][e];
+    VTB_UNROLL for (int i = 0; i < 2; i++)
+      VTB_UNROLL for (int e = 0; e < 4; e++) y[i][e] = out[2 * k + i][e];
     if constexpr (C_MAP) {
-      if (k % SPAN == 0) VTB_UNROLL for (int s = 0; s < SPAN; s++) VTB_UNROLL for (int i = 0; i < 4; i++) {
-        const int e = i % 2 * 2, at = vtb_min_int(2 * (k + s) + i / 2, 2 * PAIRS - 1);
-        sums[s][i] = vtb_pack<HALF>(out[at][e], out[at][e + 1]);
-      }
+      if (k % SPAN == 0)
+        VTB_UNROLL for (int s = 0; s < SPAN; s++)
+          VTB_UNROLL for (int i = 0; i < 4; i++) {
+            const int e = i % 2 * 2, at = vtb_min_int(2 * (k + s) + i / 2, 2 * PAIRS - 1);
+            sums[s][i] = vtb_pack<HALF>(out[at][e], out[at][e + 1]);
+          }
       VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++)
           y[i][e] = Z ? c_add[16 * k + 8 * i + c_lane + e % 2] * zs[e / 2] : 0.0f;
       times_map(y, sums, k, load_c);

@@ -1,6 +1,7 @@
-/* The state at the border of every chunk: before it, S <- D S + (products of the decays behind a token o k)^T v, or,
- * BACKWARD, the adjoint of the state after it, G <- D G + (products of the decays up to a token o q)^T dy. A block walks
- * all chunks with 64 x 64 numbers of the state in its warps' registers. */
+/* The state at the border of every chunk: before it, S <- D S + (products of the decays behind a
+ * token o k)^T v, or, BACKWARD, the adjoint of the state after it, G <- D G + (products of the
+ * decays up to a token o q)^T dy. A block walks all chunks with 64 x 64 numbers of the state in its
+ * warps' registers. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, V, V1, CHUNK;     /* V1: V and the normalizer's column */
@@ -18,7 +19,8 @@ hole expr key_from, value_from;  /* addresses of rows at pos */
 hole expr value_extra;           /* of the normalizer's column */
 hole expr first;                 /* state of key and x */
 hole code put_last, put_last_n;  /* stores s of key and x; of the normalizer's column */
-constexpr int V_TILES = (V1 + 63) / 64, N_CHUNKS = (N + CHUNK - 1) / CHUNK, BLOCKS = (K + 63) / 64 * V_TILES;
+constexpr int V_TILES = (V1 + 63) / 64, N_CHUNKS = (N + CHUNK - 1) / CHUNK,
+              BLOCKS = (K + 63) / 64 * V_TILES;
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, P = vtb_pitch_across(64);
 require THREADS == 256;
 cost tensor = 2 * 64 * 64 * 64 * ROW_TILES;
@@ -31,7 +33,8 @@ const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const bool BACKWARD = PAIRED ? dir % 2 == 1 : BACK;
-const int k0 = unit / V_TILES * 64, v0 = unit % V_TILES * 64, row = 16 * (vtb_warp() % 4), tid = vtb_tid();
+const int k0 = unit / V_TILES * 64, v0 = unit % V_TILES * 64, row = 16 * (vtb_warp() % 4),
+          tid = vtb_tid();
 const int half = vtb_warp() / 4 * 32; /* the warp's columns, from */
 const int n_keys = vtb_min_int(K - k0, 64);
 auto place = [&](int t) -> int { return ${place}; };
@@ -64,9 +67,12 @@ for (int step = 0; step < ROW_TILES; step++) {
   const int tile = BACKWARD ? ROW_TILES - 1 - step : step, chunk = tile / CHUNK_TILES;
   const int t0 = chunk * CHUNK + tile % CHUNK_TILES * 64;
   const int n = vtb_min_int(vtb_min_int(chunk * CHUNK + CHUNK, N) - t0, 64);
-  const bool border = BACKWARD ? tile == ROW_TILES - 1 || tile % CHUNK_TILES == CHUNK_TILES - 1 : tile % CHUNK_TILES == 0;
+  const bool border = BACKWARD ? tile == ROW_TILES - 1 || tile % CHUNK_TILES == CHUNK_TILES - 1
+                               : tile % CHUNK_TILES == 0;
   if (border) {
-    VTB_PTR(float) kept = states + (((vtb_i64)scan * N_CHUNKS + chunk) * (K * STATE_PITCH) + (k0 + row) * STATE_PITCH + v0 + half);
+    VTB_PTR(float)
+    kept = states + (((vtb_i64)scan * N_CHUNKS + chunk) * (K * STATE_PITCH) +
+                     (k0 + row) * STATE_PITCH + v0 + half);
     vtb_each(state, [&](int r, int o, float &s) {
       if (row + r < n_keys && v0 + half + o < STATE_PITCH) kept[r * STATE_PITCH + o] = s;
     });
@@ -74,8 +80,8 @@ for (int step = 0; step < ROW_TILES; step++) {
   }
   vtb_sync();
   vtb_copy_rows<FOUR, 64, 64, P, THREADS>(
-      values, n, vtb_clip(V - v0, 64), V1 > V ? V - v0 : -1, [&](int r) { return value_row(t0 + r) + v0; },
-      [&](int r) { return value_beyond(t0 + r); });
+      values, n, vtb_clip(V - v0, 64), V1 > V ? V - v0 : -1,
+      [&](int r) { return value_row(t0 + r) + v0; }, [&](int r) { return value_beyond(t0 + r); });
   vtb_copy_rows<FOUR, 64, 64, P, THREADS>(
       keys, n, n_keys, -1, [&](int r) { return key_row(t0 + r) + k0; }, [&](int) { return 0.0f; });
   if (vtb_warp() == 0) {
@@ -93,7 +99,8 @@ for (int step = 0; step < ROW_TILES; step++) {
   const float all = parts[0];
   vtb_each(state, [&](int, int, float &s) { s *= all; });
   vtb_sync();
-  vtb_product<FACTORS, 64>(state, vtb_rows<false, P>(keys, row), vtb_columns<false, P>(values, half));
+  vtb_product<FACTORS, 64>(state, vtb_rows<false, P>(keys, row),
+                           vtb_columns<false, P>(values, half));
 }
 if (LAST) {
   vtb_each(state, [&](int r, int o, float &s) {

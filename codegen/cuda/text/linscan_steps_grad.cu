@@ -1,9 +1,10 @@
-/* The adjoint of a linear recurrence token by token, lanes as in linscan_steps.cu. Forward once, keeping the state at
- * every segment's start; then, last segment first, the states inside a segment are made again and
+/* The adjoint of a linear recurrence token by token, lanes as in linscan_steps.cu. Forward once,
+ * keeping the state at every segment's start; then, last segment first, the states inside a segment
+ * are made again and
  *   P_t = q_t dy_t^T + D_{t+1} o P_{t+1}
  *   dq_t = S_t dy_t   dk_t = P_t v_t   dv_t = P_t^T k_t   dD_t = P_t o S_{t-1}
- * Sums over columns (dq, dk and, BY_KEY, dd) are of the block's columns, sums over keys of its tile of keys; linscan_steps.c
- * adds the blocks. */
+ * Sums over columns (dq, dk and, BY_KEY, dd) are of the block's columns, sums over keys of its tile
+ * of keys; linscan_steps.c adds the blocks. */
 #include "scans.cuh"
 hole int N, K, V, V1;            /* V1: V and the normalizer's column */
 hole int KR, GROUPS, WIDE;       /* states of a lane; warps along K, along V */
@@ -12,7 +13,8 @@ hole int SCANS;                  /* of all directions */
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
 hole int SEGMENT;                /* tokens */
-hole bool FIRST, LATER, DFIRST;  /* S_0 and the adjoint of S_N are given, that of S_0 is asked for */
+hole bool FIRST, LATER, DFIRST;  /* S_0 and the adjoint of S_N are given, that of S_0 is asked
+                                  * for */
 hole bool BY_KEY, BY_VALUE;      /* decays are loaded by rows of keys; by columns of values */
 hole bool RATES;
 hole bool FULL;
@@ -26,8 +28,10 @@ hole code put_dq, put_dk, put_dd; /* stores value at pos of key x */
 hole code put_dv, put_dstep;     /* stores value, value_d at pos of column x < V */
 hole code put_first, put_first_n; /* stores s of key and x; of the normalizer's column */
 hole code put_rate, put_full;    /* stores s of key and x; value at pos, too */
-constexpr int KP = KR * GROUPS, WARPS = GROUPS * WIDE, V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
-constexpr int BLOCKS = V_BLOCKS * KEY_TILES, SEGMENTS = (N + SEGMENT - 1) / SEGMENT, LANES = 32 * WIDE;
+constexpr int KP = KR * GROUPS, WARPS = GROUPS * WIDE,
+              V_BLOCKS = (V1 + 32 * WIDE - 1) / (32 * WIDE);
+constexpr int BLOCKS = V_BLOCKS * KEY_TILES, SEGMENTS = (N + SEGMENT - 1) / SEGMENT,
+              LANES = 32 * WIDE;
 constexpr int N_SUMS = BY_KEY ? 3 : 2, N_STEPS = BY_VALUE ? 2 : 1;
 require THREADS == 32 * WARPS;
 cost issue = WARPS * N * (34 * KR);
@@ -44,8 +48,10 @@ const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int block = unit % V_BLOCKS, key_tile = unit / V_BLOCKS, lane = vtb_lane();
-const int group = vtb_warp() % GROUPS, wide = vtb_warp() / GROUPS, x = (block * WIDE + wide) * 32 + lane;
-const int tile_key = key_tile * KP, own0 = group * KR, key0 = tile_key + own0; /* own: of the tile's keys */
+const int group = vtb_warp() % GROUPS, wide = vtb_warp() / GROUPS,
+          x = (block * WIDE + wide) * 32 + lane;
+/* own: of the tile's keys */
+const int tile_key = key_tile * KP, own0 = group * KR, key0 = tile_key + own0;
 const int n_keys = KEY_TILES == 1 ? K : vtb_min_int(K - tile_key, KP), column = wide * 32 + lane;
 const bool real = x < V1;
 auto place = [&](int t) -> int { return ${place}; };
@@ -79,16 +85,24 @@ VTB_UNROLL for (int j = 0; j < KR; j++) {
   if (FIRST && real && key < K) state[j] = ${first};
   if (RATES && real && key < K) rate[j] = 1.4426950408889634f * ${rate};
 }
-/* The lane's v, dy and step sizes of the segment lie in shared memory too: loops over tokens stay loops. */
-auto row = [&](int which, int i) -> int { return (which * SEGMENT + i) * (32 * WARPS) + vtb_tid(); };
+/* The lane's v, dy and step sizes of the segment lie in shared memory too: loops over tokens stay
+ * loops. */
+auto row = [&](int which, int i) -> int {
+  return (which * SEGMENT + i) * (32 * WARPS) + vtb_tid();
+};
 int t0 = 0, n = 0;
 auto load = [&](int segment, bool backward) {
   t0 = segment * SEGMENT;
   n = vtb_min_int(N - t0, SEGMENT);
   vtb_sync();
-  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(keys, n, n_keys, [&](int i) { return place(t0 + i); }, k_at);
-  if (BY_KEY) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(decays, n, n_keys, [&](int i) { return place(t0 + i); }, decay_row);
-  if (backward) vtb_fill_rows<SEGMENT, KP, KP, WARPS>(queries, n, n_keys, [&](int i) { return place(t0 + i); }, q_at);
+  vtb_fill_rows<SEGMENT, KP, KP, WARPS>(
+      keys, n, n_keys, [&](int i) { return place(t0 + i); }, k_at);
+  if (BY_KEY)
+    vtb_fill_rows<SEGMENT, KP, KP, WARPS>(
+        decays, n, n_keys, [&](int i) { return place(t0 + i); }, decay_row);
+  if (backward)
+    vtb_fill_rows<SEGMENT, KP, KP, WARPS>(
+        queries, n, n_keys, [&](int i) { return place(t0 + i); }, q_at);
   VTB_UNROLL for (int i = 0; i < SEGMENT; i++) {
     const vtb_i64 pos = place(t0 + (i < n ? i : 0));
     rows[row(0, i)] = i < n && real ? v_at(pos) : 0.0f;
@@ -113,7 +127,9 @@ auto start_of = [&](int segment, int j) -> vtb_i64 {
 };
 
 for (int segment = 0; segment < SEGMENTS; segment++) {
-  if (real) VTB_UNROLL for (int j = 0; j < KR; j++) if (key0 + j < K) starts[start_of(segment, j)] = state[j];
+  if (real)
+    VTB_UNROLL for (int j = 0; j < KR; j++)
+      if (key0 + j < K) starts[start_of(segment, j)] = state[j];
   if (segment == SEGMENTS - 1) break;
   load(segment, false);
   VTB_NO_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i);
@@ -128,10 +144,12 @@ VTB_UNROLL for (int j = 0; j < KR; j++) {
 for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   load(segment, true);
   VTB_UNROLL for (int j = 0; j < KR; j++) {
-    if (segment < SEGMENTS - 1) state[j] = real && key0 + j < K ? starts[start_of(segment, j)] : 0.0f;
+    if (segment < SEGMENTS - 1)
+      state[j] = real && key0 + j < K ? starts[start_of(segment, j)] : 0.0f;
   }
   VTB_NO_UNROLL for (int i = 0; i < n; i++) { /* history: the states before each token */
-    VTB_UNROLL for (int j = 0; j < KR; j++) history[(i * KP + own0 + j) * LANES + column] = state[j];
+    VTB_UNROLL for (int j = 0; j < KR; j++)
+      history[(i * KP + own0 + j) * LANES + column] = state[j];
     advance(i);
   }
   auto put = [&](int i, float value, float value_d) {
@@ -197,10 +215,12 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
     }
   }
   for (int i = vtb_tid(); i < N_SUMS * n * n_keys; i += 32 * WARPS) {
-    const int which = i / (n * n_keys), token = i / n_keys % n, own = i % n_keys, x = tile_key + own;
+    const int which = i / (n * n_keys), token = i / n_keys % n, own = i % n_keys,
+              x = tile_key + own;
     const vtb_i64 pos = place(t0 + token);
     float value = 0.0f;
-    for (int w = 0; w < WIDE; w++) value += sums[((w * N_SUMS + which) * SEGMENT + token) * KP + own];
+    for (int w = 0; w < WIDE; w++)
+      value += sums[((w * N_SUMS + which) * SEGMENT + token) * KP + own];
     if (which == 0) {
       ${put_dq}
     } else if (which == 1) {

@@ -1,8 +1,9 @@
-/* What a decay d_r multiplies inside a chunk: W[t, j] = (Q K^T)[t, j] (dY V^T)[t, j] M[t, j] for j < r <= t. A block owns
- * a tile of 64 rows t and meets the tiles of columns up to its own:
+/* What a decay d_r multiplies inside a chunk: W[t, j] = (Q K^T)[t, j] (dY V^T)[t, j] M[t, j] for j
+ * < r <= t. A block owns a tile of 64 rows t and meets the tiles of columns up to its own:
  *   inside[r]           sum of W over t >= r > j, both in the rows' tile
  *   row_sums[t]         sum of W over the columns of tiles before
- *   column_sums[I, j]   sum of W over the rows of tile I, tile by tile, for columns j of tiles before (CROSSING) */
+ *   column_sums[I, j]   sum of W over the rows of tile I, tile by tile, for columns j of tiles
+ *                       before (CROSSING) */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, V, V1, CHUNK;     /* V1: V and the normalizer's column */
@@ -16,7 +17,8 @@ hole expr decay;                 /* at pos */
 hole expr q_from, k_from, v_from, dy_from; /* addresses of rows at pos */
 hole expr v_extra, dy_extra;     /* of the normalizer's column */
 hole expr column_sums;           /* their pointer, CROSSING */
-constexpr int CHUNK_TILES = (CHUNK + 63) / 64, SLAB = vtb_slab(vtb_max_int(K, V1)), BLOCKS = ROW_TILES;
+constexpr int CHUNK_TILES = (CHUNK + 63) / 64, SLAB = vtb_slab(vtb_max_int(K, V1)),
+              BLOCKS = ROW_TILES;
 constexpr bool CROSSING = CHUNK_TILES > 1;
 constexpr int PA = vtb_pitch_along(SLAB, 4), PP = vtb_pitch_along(64, 4);
 require THREADS == 128;
@@ -30,8 +32,10 @@ const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int row_tile = unit;
-const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), tile = row_tile % CHUNK_TILES;
-const int i0 = c0 + tile * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid(), row = 16 * vtb_warp();
+const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N),
+          tile = row_tile % CHUNK_TILES;
+const int i0 = c0 + tile * 64, n_rows = vtb_min_int(c1 - i0, 64), tid = vtb_tid(),
+          row = 16 * vtb_warp();
 auto place = [&](int t) -> int { return ${place}; };
 auto decay_at = [&](vtb_i64 pos) -> float { return ${decay}; };
 auto decay = [&](int t) -> float { return decay_at(place(t)); };
@@ -82,8 +86,10 @@ for (int step = 0; step <= tile; step++) {
   for (int x0 = 0; x0 < K; x0 += SLAB) {
     const int n = vtb_clip(K - x0, SLAB);
     vtb_sync();
-    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(a_tile, n_rows, n, -1, [&](int r) { return q_row(i0 + r) + x0; }, nothing);
-    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(b_tile, n_columns, n, -1, [&](int r) { return k_row(j0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+        a_tile, n_rows, n, -1, [&](int r) { return q_row(i0 + r) + x0; }, nothing);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+        b_tile, n_columns, n, -1, [&](int r) { return k_row(j0 + r) + x0; }, nothing);
     vtb_arrived();
     vtb_product<FACTORS, SLAB>(s, a_of, b_of);
   }
@@ -93,7 +99,8 @@ for (int step = 0; step <= tile; step++) {
     vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
         a_tile, n_rows, n, more, [&](int r) { return dy_row(i0 + r) + x0; },
         [&](int r) { return dy_beyond(i0 + r); });
-    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(b_tile, n_columns, n, more, [&](int r) { return v_row(j0 + r) + x0; }, v_beyond);
+    vtb_copy_rows<FOUR, 64, SLAB, PA, THREADS>(
+        b_tile, n_columns, n, more, [&](int r) { return v_row(j0 + r) + x0; }, v_beyond);
     vtb_arrived();
     vtb_product<FACTORS, SLAB>(g, a_of, b_of);
   }
@@ -113,7 +120,8 @@ for (int step = 0; step <= tile; step++) {
       float sum = 0.0f;
       for (int t = 0; t < 64; t++) sum += terms[t * PP + tid - 64];
       if (CROSSING)
-        ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 + tid - 64] = sum;
+        ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 +
+                       tid - 64] = sum;
     }
   } else {
     if (tid < 64) { /* terms[t, j] becomes the sum of column j over rows from t on */

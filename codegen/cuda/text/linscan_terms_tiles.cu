@@ -1,6 +1,7 @@
-/* What a decay d_r multiplies inside a chunk, as linscan_terms.cu, of factors that round to 16 bits: their tiles come as
- * 16 bits through a ring, slabs of Q with K and of dY with V, and both products stay in registers, where sums over rows
- * and columns begin. A warp has 32 rows and 32 columns of a tile. The normalizer adds a number a row to dY V^T. */
+/* What a decay d_r multiplies inside a chunk, as linscan_terms.cu, of factors that round to 16
+ * bits: their tiles come as 16 bits through a ring, slabs of Q with K and of dY with V, and both
+ * products stay in registers, where sums over rows and columns begin. A warp has 32 rows and 32
+ * columns of a tile. The normalizer adds a number a row to dY V^T. */
 #include "products.cuh"
 #include "scans.cuh"
 #include "tiles.cuh"
@@ -20,9 +21,12 @@ hole expr column_sums;           /* their pointer, CROSSING */
 hole bool GAIN;                  /* keys are multiplied by a number a token */
 hole expr gain;                  /* at pos */
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES;
-constexpr int SLAB = vtb_slab(vtb_max_int(K, V)), K_SLABS = (K + SLAB - 1) / SLAB, SLABS = K_SLABS + (V + SLAB - 1) / SLAB;
+constexpr int SLAB = vtb_slab(vtb_max_int(K, V)), K_SLABS = (K + SLAB - 1) / SLAB,
+              SLABS = K_SLABS + (V + SLAB - 1) / SLAB;
 constexpr bool CROSSING = CHUNK_TILES > 1;
-constexpr int PA = vtb_pitch_along(SLAB, 2), PP = vtb_pitch_along(64, 4), STAGES = 2, STAGE = 2 * 64 * PA; /* room for three blocks */
+/* room for three blocks */
+constexpr int PA = vtb_pitch_along(SLAB, 2), PP = vtb_pitch_along(64, 4), STAGES = 2,
+              STAGE = 2 * 64 * PA;
 require THREADS == 128 && FACTORS >= 2 && FACTORS <= 3;
 cost tensor = 4096 * (CHUNK_TILES + 1) * (K + V);
 cost issue = 6 * (CHUNK_TILES + 1) * (K + V) + 1000 * CHUNK_TILES + 5000;
@@ -31,13 +35,15 @@ cost registers = 168;
 shared T ring[STAGES * STAGE];
 shared float terms[64 * PP];
 shared float near[512], gaps[64], in[64], out_of[64];
-shared float decays[64], through[64], after[64], own[64], row_side[64], all_of[1], parts[128], gains[GAIN ? 64 : 0];
+shared float decays[64], through[64], after[64], own[64], row_side[64], all_of[1], parts[128],
+             gains[GAIN ? 64 : 0];
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 const int scan = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int row_tile = unit, tid = vtb_tid(), lane = vtb_lane();
-const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N), tile = row_tile % CHUNK_TILES;
+const int c0 = row_tile / CHUNK_TILES * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N),
+          tile = row_tile % CHUNK_TILES;
 const int i0 = c0 + tile * 64, n_rows = vtb_min_int(c1 - i0, 64);
 const int row = 32 * (vtb_warp() / 2), column = 32 * (vtb_warp() % 2);
 auto place = [&](int t) -> int { return ${place}; };
@@ -53,19 +59,24 @@ auto columns_of = [&](int step) { return vtb_min_int(c1 - (i0 - 64 * step), 64);
 
 int to_slot = 0, slot = 0;
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
-auto bring = [&](int step, int slab) { /* behind the last tile nothing */
+/* behind the last tile nothing */
+auto bring = [&](int step, int slab) {
   const auto to = ring + to_slot;
   const int at = step % 2 * 64;
   auto row_place = [&](int r) { return row_at[r]; };
   auto column_place = [&](int r) { return column_at[at + r]; };
   if (step <= tile && slab < K_SLABS) {
     const int x0 = slab * SLAB;
-    vtb_bring_rows<Q_EIGHT, 64, SLAB, PA, THREADS>(to, n_rows, K - x0, q_of + x0, q_stride, row_place);
-    vtb_bring_rows<K_EIGHT, 64, SLAB, PA, THREADS>(to + 64 * PA, columns_of(step), K - x0, k_of + x0, k_stride, column_place);
+    vtb_bring_rows<Q_EIGHT, 64, SLAB, PA, THREADS>(to, n_rows, K - x0, q_of + x0, q_stride,
+                                                   row_place);
+    vtb_bring_rows<K_EIGHT, 64, SLAB, PA, THREADS>(to + 64 * PA, columns_of(step), K - x0,
+                                                   k_of + x0, k_stride, column_place);
   } else if (step <= tile) {
     const int x0 = (slab - K_SLABS) * SLAB;
-    vtb_bring_rows<DY_EIGHT, 64, SLAB, PA, THREADS>(to, n_rows, V - x0, dy_of + x0, dy_stride, row_place);
-    vtb_bring_rows<V_EIGHT, 64, SLAB, PA, THREADS>(to + 64 * PA, columns_of(step), V - x0, v_of + x0, v_stride, column_place);
+    vtb_bring_rows<DY_EIGHT, 64, SLAB, PA, THREADS>(to, n_rows, V - x0, dy_of + x0, dy_stride,
+                                                    row_place);
+    vtb_bring_rows<V_EIGHT, 64, SLAB, PA, THREADS>(to + 64 * PA, columns_of(step), V - x0,
+                                                   v_of + x0, v_stride, column_place);
   }
   vtb_cp_commit();
   to_slot = follow(to_slot);
@@ -84,7 +95,8 @@ VTB_NO_UNROLL for (int step = 0; step <= tile; step++) {
   const bool meets = row < n_rows && column < n_columns && (step > 0 || column <= row);
   if (tid < 64) {
     decays[tid] = tid < n_columns ? decay_at(column_at[step % 2 * 64 + tid]) : 1.0f;
-    if constexpr (GAIN) gains[tid] = tid < n_columns ? gain_at(column_at[step % 2 * 64 + tid]) : 0.0f;
+    if constexpr (GAIN)
+      gains[tid] = tid < n_columns ? gain_at(column_at[step % 2 * 64 + tid]) : 0.0f;
     if (step < tile) column_at[(step + 1) % 2 * 64 + tid] = place(j0 - 64 + tid);
   }
   float s[8][4], g[8][4]; /* Q K^T, dY V^T */
@@ -116,11 +128,12 @@ VTB_NO_UNROLL for (int step = 0; step <= tile; step++) {
   if (step == 0 && tid < 64) own[tid] = through[tid];
   vtb_sync();
   VTB_UNROLL for (int i = 0; i < 8; i++) VTB_UNROLL for (int e = 0; e < 4; e++) {
-    const int strip = i / 4, t = row + 16 * strip + lane / 4 + e / 2 * 8, c = column + 8 * (i % 4) + 2 * (lane % 4) + e % 2;
-    float w = s[i][e] * (g[i][e] + row_side[t]);
-    if constexpr (GAIN) w *= gains[c];
-    if (step == 0) {
-      terms[t * PP + c] = c > t ? 0.0f : w * vtb_product_between(c, t, near, in, out_of, gaps);
+      const int strip = i / 4, t = row + 16 * strip + lane / 4 + e / 2 * 8,
+                c = column + 8 * (i % 4) + 2 * (lane % 4) + e % 2;
+      float w = s[i][e] * (g[i][e] + row_side[t]);
+      if constexpr (GAIN) w *= gains[c];
+      if (step == 0) {
+        terms[t * PP + c] = c > t ? 0.0f : w * vtb_product_between(c, t, near, in, out_of, gaps);
     } else {
       s[i][e] = w * (own[t] * (between * after[c]));
       row_sum[2 * strip + e / 2] += s[i][e];
@@ -135,7 +148,8 @@ VTB_NO_UNROLL for (int step = 0; step <= tile; step++) {
     }
     vtb_sync();
     if (CROSSING && tid < 64)
-      ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 + tid] = parts[tid] + parts[64 + tid];
+      ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + tile - step) * 64 +
+                     tid] = parts[tid] + parts[64 + tid];
   } else {
     vtb_sync();
     if (tid < 64) { /* terms[t, j] becomes the sum of column j over rows from t on */

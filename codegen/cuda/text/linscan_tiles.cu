@@ -1,18 +1,23 @@
-/* One product of a chunkwise linear recurrence, as linscan_product.cu, of factors that round to 16 bits:
+/* One product of a chunkwise linear recurrence, as linscan_product.cu, of factors that round to 16
+ * bits:
  *   out = (A B^T o M) C + f o (A S)
- * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER: M[t, j] = product of the
- * decays after j up to t, f all of the chunk's up to t, S the state before the chunk) or of those behind it (M
- * transposed, f the decays behind the row's token, S the adjoint of the state after the chunk). A block owns a tile of
- * rows and all columns of out, so that A B^T is made once. A lies in shared memory whole; slabs of S, B and C come through
- * a ring. Scores are the next product's factor in the registers where they are, or, where several warps share rows, go
- * through shared memory in 16 bits. The normalizer is no column: z is the scores' sum and A n, and what it adds to
- * adjoints a number a row or column (extra), and a row of the state.
+ * Rows are tokens of a tile of 64, columns those of the tiles before it in the chunk (EARLIER:
+ * M[t, j] = product of the decays after j up to t, f all of the chunk's up to t, S the state before
+ * the chunk) or of those behind it (M transposed, f the decays behind the row's token, S the
+ * adjoint of the state after the chunk). A block owns a tile of rows and all columns of out, so
+ * that A B^T is made once. A lies in shared memory whole; slabs of S, B and C come through a ring.
+ * Scores are the next product's factor in the registers where they are, or, where several warps
+ * share rows, go through shared memory in 16 bits. The normalizer is no column: z is the scores'
+ * sum and A n, and what it adds to adjoints a number a row or column (extra), and a row of the
+ * state.
  *
- * SUMMED: where the scores are dS, C has keys, and with the queries of the rows W = (Q C^T) o dS is what decays multiply,
- * whose sums linscan_decay.cu reads: as linscan_terms_tiles.cu leaves them, of products that are made here anyway.
+ * SUMMED: where the scores are dS, C has keys, and with the queries of the rows W = (Q C^T) o dS is
+ * what decays multiply, whose sums linscan_decay.cu reads: as linscan_terms_tiles.cu leaves them,
+ * of products that are made here anyway.
  *
- * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the second form in the order
- * of the way forth, its decays moved by one: from t on, token j >= t arrives with those of t ... j - 1. */
+ * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the
+ * second form in the order of the way forth, its decays moved by one: from t on, token j >= t
+ * arrives with those of t ... j - 1. */
 #include "products.cuh"
 #include "scans.cuh"
 #include "tiles.cuh"
@@ -25,7 +30,8 @@ hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
 hole type T;                     /* of tiles */
 hole bool A_EIGHT, B_EIGHT, C_EIGHT; /* rows can be copied eight elements at a time */
-hole bool HALF, FOUR;            /* result is as wide as T; it can be stored four elements at a time */
+hole bool HALF, FOUR;            /* result is as wide as T; it can be stored four elements at a
+                                  * time */
 hole bool PAIRED, FORWARD;       /* FORWARD: EARLIER, unless it is PAIRED */
 hole bool OUTSIDE, ALWAYS;       /* states enter the chunks; the first one too */
 hole bool STATE_ACROSS;          /* S is taken by its columns */
@@ -44,66 +50,96 @@ hole expr extra;                 /* of the token of queries at pos */
 hole expr states, vectors, terms; /* their pointers; vectors: n of the states */
 hole expr result, result_at;     /* its pointer; offset for pos and x */
 hole bool GAIN;                  /* keys are multiplied by a number a token: scores are */
-hole bool ROW_GAIN, DOT;         /* rows of the result are, being of keys or values; DOT: and give its adjoint with their mates */
+hole bool ROW_GAIN, DOT;         /* rows of the result are, being of keys or values; DOT: and give
+                                  * its adjoint with their mates */
 hole expr gain;                  /* at pos */
 hole code put_gain;              /* stores value, that adjoint, at pos */
-/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's in its tile; B's turned round, in A's tile
- * too, their bias being extra; C's in the result, their bias times z. LAST_SUMMED: the matrix's last axis is. */
+/* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's in its tile; B's
+ * turned round, in A's tile too, their bias being extra; C's in the result, their bias times z.
+ * LAST_SUMMED: the matrix's last axis is. */
 hole int GROUP;
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
-hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias; /* element i of row e of group g; e of group g */
+/* element i of row e of group g; e of group g */
+hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias;
 hole bool BODY;                  /* rows of the result go through code instead */
 hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
 hole code row_body;                  /* what they make of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
-constexpr bool WIDE = WIDTH > 128, WIDEST = WIDTH > 512; /* twice the warps, with half of the registers each */
+/* twice the warps, with half of the registers each */
+constexpr bool WIDE = WIDTH > 128, WIDEST = WIDTH > 512;
 constexpr int STRIPS = WIDE && !WIDEST ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
 constexpr int TILES_ACROSS = 8 / COLUMN_WARPS; /* of scores, a warp */
-constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8, TILE = WARP_WIDTH * COLUMN_WARPS;
-constexpr int SLABS = (DEPTH + 127) / 128, SLAB = ((DEPTH + SLABS - 1) / SLABS + 15) / 16 * 16, DEPTHS = SLABS * SLAB;
-constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES, N_CHUNKS = (N + CHUNK - 1) / CHUNK;
-constexpr int PA = vtb_pitch_along(DEPTHS, 2), PB = vtb_pitch_along(SLAB, 2), PC = vtb_pitch_across(TILE);
+constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8,
+              TILE = WARP_WIDTH * COLUMN_WARPS;
+constexpr int SLABS = (DEPTH + 127) / 128, SLAB = ((DEPTH + SLABS - 1) / SLABS + 15) / 16 * 16,
+              DEPTHS = SLABS * SLAB;
+constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES,
+              N_CHUNKS = (N + CHUNK - 1) / CHUNK;
+constexpr int PA = vtb_pitch_along(DEPTHS, 2), PB = vtb_pitch_along(SLAB, 2),
+              PC = vtb_pitch_across(TILE);
 constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb_pitch_across(TILE);
 constexpr int C_ROWS = WIDEST ? 16 : 32; /* of a slab of C */
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
 constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, C_ROWS * PC), STATE_SLAB);
-constexpr int STAGES = SUMMED || 64 * PA + 3 * STAGE > 73000 ? 2 : 3; /* 163 KiB a block is what sm_80 has */
+/* 163 KiB a block is what sm_80 has */
+constexpr int STAGES = SUMMED || 64 * PA + 3 * STAGE > 73000 ? 2 : 3;
 constexpr int PQ = vtb_pitch_along(WIDTH, 2);
 constexpr bool CROSSING = SUMMED && CHUNK_TILES > 1;
 constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
-require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 && WIDTH % GROUP == 0);
+require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 &&
+                      WIDTH % GROUP == 0);
 require GROUP >= 2 && 32 % GROUP == 0;
 require !SUMMED || (FORWARD && !PAIRED && !WIDE && WIDTH % 16 == 0 && MAPS == 0 && !Z);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require !ROW_GAIN || (!FORWARD && !PAIRED && !OUTSIDE);
-require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
+require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 &&
+        FACTORS >= 2 && FACTORS <= 3;
 require !WIDEST || !OUTSIDE;
-/* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows, and that is all. */
-constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS * (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
-cost tensor = 4096 * (SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) + (SUMMED ? (CHUNK_TILES + 1) * TILE : 0)) - 2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES + (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
-constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224; /* halves of a tile's steps; two blocks a multiprocessor */
-cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) - 8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) + (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) + 1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) + (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0); /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
-cost wavefronts = WIDE && !WIDEST ? STEPS * (7 * DEPTH + 3 * TILE + 616) / 2 + DEPTH + 2 * (TILE + MAPS) : 0; /* four a fragment of 16 x 16, which two strips have in common */
+/* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows,
+ * and that is all. */
+constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS *
+                     (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
+cost tensor = 4096 * (SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) +
+                      (SUMMED ? (CHUNK_TILES + 1) * TILE : 0)) -
+              2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES +
+              (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
+/* halves of a tile's steps; two blocks a multiprocessor */
+constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224;
+/* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
+cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) -
+             8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) +
+             (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) +
+             1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) +
+             ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) + (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0);
+/* four a fragment of 16 x 16, which two strips have in common */
+cost wavefronts = WIDE && !WIDEST ? STEPS * (7 * DEPTH + 3 * TILE + 616) / 2 + DEPTH +
+                  2 * (TILE + MAPS) : 0;
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDEST || PAIR ? 128 : !WIDE ? 168 : TILE <= 320 ? 169 : 240;
 shared T a_tile[64 * PA];
 shared T q_tile[SUMMED ? 64 * PQ : 0];
 shared T ring[vtb_max_int(STAGES * STAGE, WIDEST && HALF ? 64 * (PO - PA) : 0)];
-shared T done[HALF ? 64 * PO : 0] over WIDEST ? a_tile : ring; /* when these have been read; a mixer's is always half */
+/* when these have been read; a mixer's is always half */
+shared T done[HALF ? 64 * PO : 0] over WIDEST ? a_tile : ring;
 shared T scores[WIDE ? 64 * PP : 0];
-shared float triangle[SUMMED ? 2080 : 0], across[SUMMED ? 512 : 0]; /* W of the rows' own tile; sums of columns, a warp's, of two tiles */
+/* W of the rows' own tile; sums of columns, a warp's, of two tiles */
+shared float triangle[SUMMED ? 2080 : 0], across[SUMMED ? 512 : 0];
 shared float near[512], gaps[64], in[64], out_of[64];
-shared float decays[64], through[128], after[128], own[64], row_side[64], column_side[FORWARD && !PAIRED ? 0 : 128], all_of[2], parts[32];
+shared float decays[64], through[128], after[128], own[64], row_side[64],
+             column_side[FORWARD && !PAIRED ? 0 : 128], all_of[2], parts[32];
 shared float sums[WIDE ? 256 : 64], gains[GAIN || ROW_GAIN ? 64 : 0]; /* of the rows' own tile */
 shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of columns */
 shared float behind[0];
-shared float dots[B_MAP ? 2 * THREADS : 0] over WIDE ? scores : behind; /* of rows and the bias of keys, a warp's columns each */
+/* of rows and the bias of keys, a warp's columns each */
+shared float dots[B_MAP ? 2 * THREADS : 0] over WIDE ? scores : behind;
 const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
 const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * STRIPS * (vtb_warp() / COLUMN_WARPS);
-const int column = 64 / COLUMN_WARPS * (vtb_warp() % COLUMN_WARPS), o0 = WARP_WIDTH * (vtb_warp() % COLUMN_WARPS);
-const int row_tile = unit, chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK, c1 = vtb_min_int(c0 + CHUNK, N);
+const int column = 64 / COLUMN_WARPS * (vtb_warp() % COLUMN_WARPS),
+          o0 = WARP_WIDTH * (vtb_warp() % COLUMN_WARPS);
+const int row_tile = unit, chunk = row_tile / CHUNK_TILES, c0 = chunk * CHUNK,
+          c1 = vtb_min_int(c0 + CHUNK, N);
 const int i0 = c0 + row_tile % CHUNK_TILES * 64, n_rows = vtb_min_int(c1 - i0, 64);
 const bool live = row < n_rows; /* 196 tokens are 13 strips of 16, not 16 */
 bool have_a = false;            /* the rows' tile */
@@ -130,23 +166,30 @@ const auto a = ${a_from};
 const auto b_of = ${b_from};
 const auto c_of = ${c_from};
 const auto q_of = ${q_from};
-const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64; /* tiles of columns, the rows' own first */
+/* tiles of columns, the rows' own first */
+const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64;
 auto first_of = [&](int step) { return EARLIER ? i0 - 64 * step : i0 + 64 * step; };
 const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 
 /* The ring: slabs of the state, then, of each tile of columns, slabs of B and of C. */
-constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, C_SLABS = 64 / C_ROWS, PER_STEP = SLABS + C_SLABS;
-int to_slot = 0, slot = 0, current = (STAGES - 1) * STAGE; /* where a slab is brought to, comes from next, and came from */
+constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, C_SLABS = 64 / C_ROWS,
+              PER_STEP = SLABS + C_SLABS;
+/* where a slab is brought to, comes from next, and came from */
+int to_slot = 0, slot = 0, current = (STAGES - 1) * STAGE;
 auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
-auto bring = [&](int step, int part) { /* of the last tile's next nothing */
-  const int n = step > 0 && FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - first_of(step), 64), at = step % 2 * 64;
+/* of the last tile's next nothing */
+auto bring = [&](int step, int part) {
+  const int n = step > 0 && FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - first_of(step), 64),
+            at = step % 2 * 64;
   auto to = ring + to_slot;
   if (step < n_steps && part < SLABS) {
     const int x0 = part * SLAB;
-    vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS, true>(to, n, DEPTH - x0, b_of + x0, b_stride, [&](int r) { return column_at[at + r]; });
+    vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS, true>(to, n, DEPTH - x0, b_of + x0, b_stride,
+                                                         [&](int r) { return column_at[at + r]; });
   } else if (step < n_steps) {
     const int r0 = (part - SLABS) * C_ROWS;
-    vtb_bring_rows<C_EIGHT, C_ROWS, TILE, PC, THREADS, true>(to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
+    vtb_bring_rows<C_EIGHT, C_ROWS, TILE, PC, THREADS, true>(
+        to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
   }
   vtb_cp_commit();
 };
@@ -154,9 +197,11 @@ auto bring_state = [&](int x0) {
   auto to = ring + to_slot;
   auto state = states_of + state_of * (K * STATE_PITCH);
   if constexpr (STATE_ACROSS)
-    vtb_bring_rows<true, TILE, 32, PS, THREADS, true>(to, WIDTH, STATE_PITCH - x0, state + x0, STATE_PITCH, [&](int o) { return o; });
+    vtb_bring_rows<true, TILE, 32, PS, THREADS, true>(to, WIDTH, STATE_PITCH - x0, state + x0,
+                                                      STATE_PITCH, [&](int o) { return o; });
   else
-    vtb_bring_rows<true, 32, TILE, PC, THREADS, true>(to, DEPTH - x0, STATE_PITCH, state, STATE_PITCH, [&](int x) { return x0 + x; });
+    vtb_bring_rows<true, 32, TILE, PC, THREADS, true>(to, DEPTH - x0, STATE_PITCH, state,
+                                                      STATE_PITCH, [&](int x) { return x0 + x; });
   vtb_cp_commit();
 };
 auto arrive = [&]() -> int { /* the next slab's place; another may be brought to the last one's */
@@ -173,14 +218,17 @@ if (tid < 64) {
   row_at[tid] = column_at[tid] = place(i0 + vtb_min_int(tid, n_rows - 1));
   decays[tid] = tid < n_rows ? decay(i0 + tid) : 1.0f;
   if (GAIN || ROW_GAIN) gains[tid] = tid < n_rows ? gain_at(place(i0 + tid)) : 0.0f;
-  if (EXTRA) (FORWARD ? row_side : column_side)[tid] = tid < n_rows ? extra_at(place(i0 + tid)) : 0.0f;
+  if (EXTRA)
+    (FORWARD ? row_side : column_side)[tid] = tid < n_rows ? extra_at(place(i0 + tid)) : 0.0f;
 }
 vtb_sync();
 if (!PAIRED || !have_a)
-  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS, true>(a_tile, n_rows, DEPTH, a, a_stride, [&](int r) { return row_at[r]; });
+  vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS, true>(a_tile, n_rows, DEPTH, a, a_stride,
+                                                         [&](int r) { return row_at[r]; });
 have_a = true;
 if constexpr (SUMMED)
-  vtb_bring_rows<Q_EIGHT, 64, WIDTH, PQ, THREADS, true>(q_tile, n_rows, WIDTH, q_of, q_stride, [&](int r) { return row_at[r]; });
+  vtb_bring_rows<Q_EIGHT, 64, WIDTH, PQ, THREADS, true>(q_tile, n_rows, WIDTH, q_of, q_stride,
+                                                        [&](int r) { return row_at[r]; });
 VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) {
   to_slot = i * STAGE;
   if (outside && i < STATE_SLABS)
@@ -190,7 +238,8 @@ VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) {
 }
 float factor = 1.0f; /* of what is outside */
 if (outside) {
-  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS) factor *= decay(t);
+  for (int t = EARLIER ? c0 + tid : i0 + n_rows + tid; t < (EARLIER ? i0 : c1); t += THREADS)
+    factor *= decay(t);
   VTB_UNROLL for (int m = 16; m > 0; m >>= 1) factor *= vtb_shfl_xor(factor, m);
   if (lane == 0) parts[vtb_warp()] = factor;
 }
@@ -217,21 +266,38 @@ vtb_clear(out);
 VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) zs[i] = 0.0f;
 float row_sum[2] = {0.0f, 0.0f}; /* SUMMED: of the lane's rows */
 const auto entry_of = [](int t, int j) -> int { return t * (t + 1) / 2 + j; }; /* of triangle */
-auto leave_columns = [&](int step) { /* what the warps have of a tile before the rows' own */
+/* what the warps have of a tile before the rows' own */
+auto leave_columns = [&](int step) {
   if constexpr (CROSSING) {
     if (tid >= 64) return;
     float sum = 0.0f;
-    VTB_NO_UNROLL for (int w = 0; 16 * w < n_rows && step < n_steps; w++) sum += across[step % 2 * 256 + w * 64 + tid];
-    ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + row_tile % CHUNK_TILES - step) * 64 + tid] = sum;
+    VTB_NO_UNROLL for (int w = 0; 16 * w < n_rows && step < n_steps; w++)
+      sum += across[step % 2 * 256 + w * 64 + tid];
+    ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + row_tile % CHUNK_TILES -
+                    step) *
+                       64 +
+                   tid] = sum;
   }
 };
 
 if constexpr (A_MAP || B_MAP) {
   const int g0 = h * (DEPTH / GROUP);
-  auto a_row = [&](int group, int e, int i) -> float { const int g = g0 + group; return ${a_matrix}; };
-  auto b_row = [&](int group, int e, int i) -> float { const int g = g0 + group; return ${b_matrix}; };
-  auto a_add = [&](int x) -> float { const int g = g0 + x / GROUP, e = x % GROUP; return ${a_bias}; };
-  auto b_add = [&](int x) -> float { const int g = g0 + x / GROUP, e = x % GROUP; return ${b_bias}; };
+  auto a_row = [&](int group, int e, int i) -> float {
+    const int g = g0 + group;
+    return ${a_matrix};
+  };
+  auto b_row = [&](int group, int e, int i) -> float {
+    const int g = g0 + group;
+    return ${b_matrix};
+  };
+  auto a_add = [&](int x) -> float {
+    const int g = g0 + x / GROUP, e = x % GROUP;
+    return ${a_bias};
+  };
+  auto b_add = [&](int x) -> float {
+    const int g = g0 + x / GROUP, e = x % GROUP;
+    return ${b_bias};
+  };
   vtb_cp_wait<STAGES - 2>();
   vtb_sync();
   constexpr bool FP16 = FACTORS == VTB_FP16;
@@ -239,10 +305,12 @@ if constexpr (A_MAP || B_MAP) {
   vtb_clear(parts_of);
   auto once = [](int) { return 1.0f; };
   if constexpr (A_MAP)
-    vtb_map_groups<GROUP, A_LAST_SUMMED, FP16, false, DEPTH, DEPTHS, PA, THREADS>(a_tile, n_rows, a_row, a_add, once, parts_of);
+    vtb_map_groups<GROUP, A_LAST_SUMMED, FP16, false, DEPTH, DEPTHS, PA, THREADS>(
+        a_tile, n_rows, a_row, a_add, once, parts_of);
   if constexpr (B_MAP) {
     vtb_sync();
-    vtb_map_groups<GROUP, !B_LAST_SUMMED, FP16, true, DEPTH, DEPTHS, PA, THREADS>(a_tile, n_rows, b_row, b_add, once, parts_of);
+    vtb_map_groups<GROUP, !B_LAST_SUMMED, FP16, true, DEPTH, DEPTHS, PA, THREADS>(
+        a_tile, n_rows, b_row, b_add, once, parts_of);
     VTB_UNROLL for (int i = 0; i < 8; i++)
       if (lane % 4 == 0) dots[vtb_warp() * 64 + 8 * i + lane / 4] = parts_of[i / 2][i % 2 * 2];
     vtb_sync();
@@ -269,7 +337,8 @@ if (outside) {
       if constexpr (STATE_ACROSS)
         vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, k, a_of, vtb_columns<true, PS>(ring, o0, at));
       else
-        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, k, a_of, vtb_columns<false, PC>(ring, o0, at));
+        vtb_step_16<FACTORS == VTB_FP16, STRIPS>(out, k, a_of,
+                                                 vtb_columns<false, PC>(ring, o0, at));
     }
   }
   auto vector = vectors_of + state_of * K;
@@ -316,24 +385,29 @@ if (outside) {
   }
 }
 
-/* A tile of columns; the first is the rows' own, whose decays are no row's and column's, and has code of its own. */
-float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f, g0 = 1.0f, g1 = 1.0f; /* decays of the tiles between rows and columns; the next tile's */
+/* A tile of columns; the first is the rows' own, whose decays are no row's and column's, and has
+ * code of its own. */
+/* decays of the tiles between rows and columns; the next tile's */
+float between = 1.0f, d0 = 1.0f, d1 = 1.0f, e0 = 0.0f, e1 = 0.0f, g0 = 1.0f, g1 = 1.0f;
 auto meet = [&](int step, auto on_diagonal) {
   constexpr bool diagonal = decltype(on_diagonal)::value;
   constexpr bool whole = FORWARD && !PAIRED && !diagonal; /* tiles before the rows' own are */
-  const int n_columns = whole ? 64 : vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64, next = 64 - cur;
+  const int n_columns = whole ? 64 : vtb_min_int(c1 - first_of(step), 64), cur = step % 2 * 64,
+            next = 64 - cur;
   const int t1 = first_of(step + 1);
   constexpr bool full = FORWARD && !PAIRED; /* the next is, if it is */
   const int n_next = step + 1 >= n_steps ? 0 : full ? 64 : vtb_min_int(c1 - t1, 64);
   float s[STRIPS * TILES_ACROSS][4];
   vtb_clear(s);
-  const bool meets = live && column < n_columns &&
-                     (!diagonal || (EARLIER ? column < row + 16 * STRIPS : column + 64 / COLUMN_WARPS > row));
+  const bool meets =
+      live && column < n_columns &&
+      (!diagonal || (EARLIER ? column < row + 16 * STRIPS : column + 64 / COLUMN_WARPS > row));
   auto score = [&](int slab) {
     const int at = arrive(), ahead = slab + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (SUMMED && slab == 0 && step > 1) leave_columns(step - 1);
-    if (slab == 0 && tid < 64 && n_next > 0) column_at[next + tid] = place(t1 + (full ? tid : vtb_min_int(tid, n_next - 1)));
+    if (slab == 0 && tid < 64 && n_next > 0)
+      column_at[next + tid] = place(t1 + (full ? tid : vtb_min_int(tid, n_next - 1)));
     if (meets) {
       VTB_UNROLL for (int k = 0; k < SLAB; k += 16)
         vtb_step_16<FACTORS == VTB_FP16, STRIPS>(s, k, vtb_rows<true, PA>(a_tile, row, slab * SLAB),
@@ -345,7 +419,8 @@ auto meet = [&](int step, auto on_diagonal) {
   } else {
     VTB_UNROLL for (int slab = 0; slab < SLABS; slab++) score(slab);
   }
-  float row_factor[2 * STRIPS], extras[2 * STRIPS]; /* of the lane's rows, ahead: loads behind stores are not joined */
+  /* of the lane's rows, ahead: loads behind stores are not joined */
+  float row_factor[2 * STRIPS], extras[2 * STRIPS];
   float column_factor[2 * TILES_ACROSS];
   VTB_UNROLL for (int i = 0; i < 2 * STRIPS; i++) {
     const int t = row + 8 * i + lane / 4;
@@ -386,52 +461,67 @@ auto meet = [&](int step, auto on_diagonal) {
       d0 = full || j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
       d1 = full || j1 < n_next ? decay_of_column(t1 + j1, next + j1) : 1.0f;
       if (GAIN) g0 = gain_at(column_at[next + j0]), g1 = gain_at(column_at[next + j1]);
-      if (EXTRA && !FORWARD) e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
+      if (EXTRA && !FORWARD)
+        e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }
     if constexpr (SUMMED) {
-      VTB_NO_UNROLL for (int c0 = 0; live && c0 < C_ROWS && (!diagonal || C_ROWS * part + c0 < row + 16); c0 += 16) {
+      VTB_NO_UNROLL for (int c0 = 0;
+                         live && c0 < C_ROWS && (!diagonal || C_ROWS * part + c0 < row + 16);
+                         c0 += 16) {
         float q[2][4];
         vtb_clear(q);
         VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
-            vtb_step_16<FACTORS == VTB_FP16, 1>(q, k, vtb_rows<true, PQ>(q_tile, row), vtb_columns<true, PC>(ring, c0, at));
+          vtb_step_16<FACTORS == VTB_FP16, 1>(q, k, vtb_rows<true, PQ>(q_tile, row),
+                                              vtb_columns<true, PC>(ring, c0, at));
         VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) {
           q[i][e] *= c0 == 0 ? s[4 * part + i][e] : s[4 * part + 2 + i][e];
           if constexpr (diagonal) {
-            const int t = row + lane / 4 + e / 2 * 8, c = C_ROWS * part + c0 + 8 * i + 2 * (lane % 4) + e % 2;
+            const int t = row + lane / 4 + e / 2 * 8,
+                      c = C_ROWS * part + c0 + 8 * i + 2 * (lane % 4) + e % 2;
             if (c <= t) triangle[entry_of(t, c)] = q[i][e];
           } else {
             row_sum[e / 2] += q[i][e];
           }
         }
         if constexpr (!diagonal) {
-          float four[4] = {q[0][0] + q[0][2], q[0][1] + q[0][3], q[1][0] + q[1][2], q[1][1] + q[1][3]};
-          VTB_UNROLL for (int half = 2; half >= 1; half /= 2) { /* over the lanes of a column, halves exchanged */
+          float four[4] = {q[0][0] + q[0][2], q[0][1] + q[0][3], q[1][0] + q[1][2],
+                           q[1][1] + q[1][3]};
+          /* over the lanes of a column, halves exchanged */
+          VTB_UNROLL for (int half = 2; half >= 1; half /= 2) {
             const bool upper = lane & 8 * half;
             VTB_UNROLL for (int x = 0; x < half; x++) {
-              const float sent = upper ? four[x] : four[x + half], kept = upper ? four[x + half] : four[x];
+              const float sent = upper ? four[x] : four[x + half],
+                          kept = upper ? four[x + half] : four[x];
               four[x] = kept + vtb_shfl_xor(sent, 8 * half);
             }
           }
           four[0] += vtb_shfl_xor(four[0], 4);
-          if (lane / 4 % 2 == 0) across[step % 2 * 256 + 4 * row + C_ROWS * part + c0 + lane / 16 * 8 + 2 * (lane % 4) + lane / 8 % 2] = four[0];
+          if (lane / 4 % 2 == 0)
+            across[step % 2 * 256 + 4 * row + C_ROWS * part + c0 + lane / 16 * 8 + 2 * (lane % 4) +
+                   lane / 8 % 2] = four[0];
         }
       }
     }
     const auto c_stage = ring + (at + o0 + vtb_lane_across<PC, WARP_WIDTH>());
     VTB_UNROLL for (int k = 0; k < C_ROWS; k += 16) {
       const int k0 = C_ROWS * part + k;
-      if (!live || k0 >= n_columns || (diagonal && (EARLIER ? k0 >= row + 16 * STRIPS : k0 + 16 <= row))) continue;
+      if (!live || k0 >= n_columns ||
+          (diagonal && (EARLIER ? k0 >= row + 16 * STRIPS : k0 + 16 <= row)))
+        continue;
       const auto c_lane = c_stage + k * PC;
       if constexpr (WIDE)
-        vtb_step_across<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0), c_lane);
+        vtb_step_across<FACTORS == VTB_FP16, STRIPS>(out, 0, vtb_rows<true, PP>(scores, row, k0),
+                                                     c_lane);
       else
         vtb_step_across<FACTORS == VTB_FP16, STRIPS>(
-            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; }, c_lane);
+            out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; },
+            c_lane);
     }
     if (part == 1 && vtb_warp() == 1 && n_next > 0) {
       decays[2 * lane] = d0;
       decays[2 * lane + 1] = d1;
-      if (EXTRA && !FORWARD) column_side[next + 2 * lane] = e0, column_side[next + 2 * lane + 1] = e1;
+      if (EXTRA && !FORWARD)
+        column_side[next + 2 * lane] = e0, column_side[next + 2 * lane + 1] = e1;
       vtb_sync_warp();
       const float all = vtb_running_products(decays, through + next, after + next);
       if (lane == 0) all_of[(step + 1) % 2] = all;
@@ -444,7 +534,8 @@ auto meet = [&](int step, auto on_diagonal) {
 };
 meet(0, vtb_flag<true>());
 int met = 1;
-VTB_NO_UNROLL for (; met < n_steps && between != 0.0f; met++) /* at 0 all that is left has decayed */
+/* at 0 all that is left has decayed */
+VTB_NO_UNROLL for (; met < n_steps && between != 0.0f; met++)
   meet(met, vtb_flag<false>());
 vtb_cp_wait<0>();
 vtb_sync();
@@ -479,20 +570,28 @@ if constexpr (SUMMED) {
   if (met > 1) leave_columns(met - 1);
   if constexpr (CROSSING) {
     VTB_NO_UNROLL for (; met < n_steps; met++)
-      if (tid < 64) ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES + row_tile % CHUNK_TILES - met) * 64 + tid] = 0.0f;
+      if (tid < 64)
+        ${column_sums}[(((vtb_i64)scan * ROW_TILES + row_tile) * CHUNK_TILES +
+                        row_tile % CHUNK_TILES - met) *
+                           64 +
+                       tid] = 0.0f;
   }
   VTB_UNROLL for (int i = 0; i < 2; i++) {
     const float sum = vtb_quad_sum(row_sum[i]);
     const int t = row + 8 * i + lane / 4;
     if (lane % 4 == 0 && t < n_rows) ${row_sums}[(vtb_i64)scan * N + i0 + t] = sum;
   }
-  const int j = tid % 64, first = tid / 64 * 32; /* an entry becomes the sum of its column from it on, in its half of the rows */
+  /* an entry becomes the sum of its column from it on, in its half of the rows */
+  const int j = tid % 64, first = tid / 64 * 32;
   float sum = 0.0f;
-  VTB_NO_UNROLL for (int t = vtb_min_int(first + 31, n_rows - 1); t >= vtb_max_int(first, j); t--) triangle[entry_of(t, j)] = sum += triangle[entry_of(t, j)];
+  VTB_NO_UNROLL for (int t = vtb_min_int(first + 31, n_rows - 1); t >= vtb_max_int(first, j); t--)
+    triangle[entry_of(t, j)] = sum += triangle[entry_of(t, j)];
   vtb_sync();
   if (tid < n_rows) {
     sum = 0.0f;
-    VTB_NO_UNROLL for (int c = 0; c < tid; c++) sum += triangle[entry_of(tid, c)] + (tid < 32 && n_rows > 32 ? triangle[entry_of(32, c)] : 0.0f);
+    VTB_NO_UNROLL for (int c = 0; c < tid; c++)
+      sum +=
+          triangle[entry_of(tid, c)] + (tid < 32 && n_rows > 32 ? triangle[entry_of(32, c)] : 0.0f);
     ${inside}[(vtb_i64)scan * N + i0 + tid] = sum;
   }
 }
@@ -504,7 +603,9 @@ if constexpr (Z) {
   }
 }
 if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
-  vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) { vtb_store2(done, (row + r) * PO + o0 + o, v, w); });
+  vtb_each_pair<STRIPS>(out, [&](int r, int o, float v, float w) {
+    vtb_store2(done, (row + r) * PO + o0 + o, v, w);
+  });
   vtb_sync();
   if constexpr (Z && COLUMN_WARPS > 1) { /* whole from here on */
     if (tid < 64) VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) sums[tid] += sums[w * 64 + tid];
@@ -513,16 +614,24 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
   if constexpr (C_MAP) {
     const int g0 = h * (WIDTH / GROUP);
-    auto c_row = [&](int group, int e, int i) -> float { const int g = g0 + group; return ${c_matrix}; };
-    auto c_add = [&](int x) -> float { const int g = g0 + x / GROUP, e = x % GROUP; return ${c_bias}; };
+    auto c_row = [&](int group, int e, int i) -> float {
+      const int g = g0 + group;
+      return ${c_matrix};
+    };
+    auto c_add = [&](int x) -> float {
+      const int g = g0 + x / GROUP, e = x % GROUP;
+      return ${c_bias};
+    };
     auto z_of = [&](int r) { return Z ? sums[r] : 0.0f; };
     float none[4][4];
-    vtb_map_groups<GROUP, C_LAST_SUMMED, FACTORS == VTB_FP16, false, WIDTH, TILE, PO, THREADS>(done, n_rows, c_row, c_add, z_of, none);
+    vtb_map_groups<GROUP, C_LAST_SUMMED, FACTORS == VTB_FP16, false, WIDTH, TILE, PO, THREADS>(
+        done, n_rows, c_row, c_add, z_of, none);
     vtb_sync();
   }
   if constexpr (BODY) {
     const int row_lane = lane % ROW_LANES;
-    VTB_NO_UNROLL for (int at = vtb_warp() * (32 / ROW_LANES); at < n_rows; at += THREADS / ROW_LANES) {
+    VTB_NO_UNROLL for (int at = vtb_warp() * (32 / ROW_LANES); at < n_rows;
+                       at += THREADS / ROW_LANES) {
       const bool real = at + lane / ROW_LANES < n_rows;
       const int r = vtb_min_int(at + lane / ROW_LANES, n_rows - 1);
       const vtb_i64 pos = row_at[r];

@@ -1,20 +1,24 @@
-/* m_t = max(m_{t-1} + g_t, i_t). LANES lanes share a sequence, PIECE tokens each. A piece maps what enters it, m, to
- * max(m + sum, top); pieces compose, so a scan over the lanes tells each what enters. */
+/* m_t = max(m_{t-1} + g_t, i_t). LANES lanes share a sequence, PIECE tokens each. A piece maps what
+ * enters it, m, to max(m + sum, top); pieces compose, so a scan over the lanes tells each what
+ * enters. */
 hole int N, REST;        /* tokens; elements behind the tokens' axis */
 hole int SEQUENCES;      /* batch entries times REST */
 hole int LANES, PIECE;   /* of a sequence; tokens a lane */
 hole int THREADS;
-hole bool STAGED;        /* a block's sequences go through shared memory, whose copies run along memory */
+hole bool STAGED;        /* a block's sequences go through shared memory, whose copies run along
+                          * memory */
 hole int NEAR;           /* of a block's sequences, so many lie side by side */
 hole expr place;         /* of step t */
 hole code gate, gain;    /* return g and i for b, pos and r */
 hole code first;         /* returns m before the first token */
-hole code put;           /* stores what there is of m, gate_t, gain_t; of `before`, m of step t - 1 */
+hole code put;           /* stores what there is of m, gate_t, gain_t; of `before`, m of step t -
+                          * 1 */
 cost issue = THREADS / 32 * (40 * PIECE + 100);
 cost chain = 100 * PIECE + 300;
 constexpr int SEQS = THREADS / LANES, KEPT = STAGED ? SEQS * N : 1;
 shared float gates[KEPT], gains[KEPT], results[KEPT];
-const int tid = vtb_tid(), own = tid / LANES * N, sequence = vtb_block() * SEQS + tid / LANES, lane = tid % LANES;
+const int tid = vtb_tid(), own = tid / LANES * N, sequence = vtb_block() * SEQS + tid / LANES,
+          lane = tid % LANES;
 const bool real = sequence < SEQUENCES;
 int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
 const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
@@ -25,7 +29,8 @@ auto first = [&]() -> float {${first}};
 /* f(place in the block's arrays, token) for all tokens of its sequences, with b and r theirs. */
 auto all = [&](auto f) {
   VTB_NO_UNROLL for (int e = tid; e < SEQS * N; e += THREADS) {
-    const int own = e / (NEAR * N) * NEAR + e % NEAR, token = e / NEAR % N, one = vtb_block() * SEQS + own;
+    const int own = e / (NEAR * N) * NEAR + e % NEAR, token = e / NEAR % N,
+              one = vtb_block() * SEQS + own;
     if (one >= SEQUENCES) continue;
     b = one / REST, r = one % REST;
     f(own * N, token);
@@ -85,6 +90,7 @@ if constexpr (STAGED) {
   vtb_sync();
   all([&](int at, int t) {
     const int pos = place(t);
-    put(t, pos, results[at + pos], t > 0 ? results[at + place(t - 1)] : first(), gates[at + pos], gains[at + pos]);
+    put(t, pos, results[at + pos], t > 0 ? results[at + place(t - 1)] : first(), gates[at + pos],
+        gains[at + pos]);
   });
 }

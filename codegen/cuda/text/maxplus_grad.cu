@@ -1,10 +1,12 @@
-/* The adjoint of maxplus: r_t = dm_t + (what m_t hands on to later tokens) goes to g_t and on to m_{t-1} where
- * m_{t-1} + g_t > i_t, else to i_t. A piece maps what enters it from behind, r, to sum + (all its tokens kept ? r : 0). */
+/* The adjoint of maxplus: r_t = dm_t + (what m_t hands on to later tokens) goes to g_t and on to
+ * m_{t-1} where m_{t-1} + g_t > i_t, else to i_t. A piece maps what enters it from behind, r, to
+ * sum + (all its tokens kept ? r : 0). */
 hole int N, REST;        /* tokens; elements behind the tokens' axis */
 hole int SEQUENCES;      /* batch entries times REST */
 hole int LANES, PIECE;   /* of a sequence; tokens a lane */
 hole int THREADS;
-hole bool STAGED;        /* a block's sequences go through shared memory, whose copies run along memory */
+hole bool STAGED;        /* a block's sequences go through shared memory, whose copies run along
+                          * memory */
 hole int NEAR;           /* of a block's sequences, so many lie side by side */
 hole expr place;         /* of step t */
 hole code gate, gain;    /* return g and i for b, pos and r */
@@ -16,7 +18,8 @@ cost issue = THREADS / 32 * (40 * PIECE + 100);
 cost chain = 100 * PIECE + 300;
 constexpr int SEQS = THREADS / LANES, KEPT = STAGED ? SEQS * N : 1;
 shared float gates[KEPT], gains[KEPT], scales[KEPT], adjoints[KEPT];
-const int tid = vtb_tid(), own = tid / LANES * N, sequence = vtb_block() * SEQS + tid / LANES, lane = tid % LANES;
+const int tid = vtb_tid(), own = tid / LANES * N, sequence = vtb_block() * SEQS + tid / LANES,
+          lane = tid % LANES;
 const bool real = sequence < SEQUENCES;
 int b = real ? sequence / REST : 0, r = real ? sequence % REST : 0;
 const int t0 = lane * PIECE, t1 = real ? vtb_min_int(t0 + PIECE, N) : t0;
@@ -29,7 +32,8 @@ auto far_adjoint = [&](int pos) -> float {${adjoint}};
 /* f(place in the block's arrays, token) for all tokens of its sequences, with b and r theirs. */
 auto all = [&](auto f) {
   VTB_NO_UNROLL for (int e = tid; e < SEQS * N; e += THREADS) {
-    const int own = e / (NEAR * N) * NEAR + e % NEAR, token = e / NEAR % N, one = vtb_block() * SEQS + own;
+    const int own = e / (NEAR * N) * NEAR + e % NEAR, token = e / NEAR % N,
+              one = vtb_block() * SEQS + own;
     if (one >= SEQUENCES) continue;
     b = one / REST, r = one % REST;
     f(own * N, token);

@@ -1,5 +1,5 @@
-/* Partial results part[share, i], added: a block owns 32 of the COUNT elements, its warps every so many-th share; their
- * sums are added in order. */
+/* Partial results part[share, i], added: a block owns 32 of the COUNT elements, its warps every so
+ * many-th share; their sums are added in order. */
 hole int COUNT, SHARES;
 hole int THREADS;
 hole code store; /* of the sum of element i */
@@ -8,7 +8,8 @@ shared float sums[THREADS];
 const int i = vtb_block() * 32 + vtb_lane();
 float sum = 0.0f;
 if (i < COUNT)
-  for (int share = vtb_warp(); share < SHARES; share += WARPS) sum += part[(vtb_i64)share * COUNT + i];
+  for (int share = vtb_warp(); share < SHARES; share += WARPS)
+    sum += part[(vtb_i64)share * COUNT + i];
 sums[vtb_tid()] = sum;
 vtb_sync();
 if (vtb_warp() == 0 && i < COUNT) {

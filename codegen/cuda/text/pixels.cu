@@ -1,5 +1,5 @@
-/* Pixels of a batch, a byte each, as what a model takes: values[channel, pixel], and 0 inside the box (x, y, width,
- * height) that is erased of a sample. A thread makes four. */
+/* Pixels of a batch, a byte each, as what a model takes: values[channel, pixel], and 0 inside the
+ * box (x, y, width, height) that is erased of a sample. A thread makes four. */
 hole int BATCH, CHANNELS, HEIGHT, WIDTH;
 hole int THREADS;
 constexpr int PLANE = HEIGHT * WIDTH;

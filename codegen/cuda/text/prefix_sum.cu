@@ -1,5 +1,6 @@
-/* y_t = x_1 + ... + x_t in double. LANES lanes share a sequence, PIECE tokens each: a scan over the lanes' sums tells
- * each what enters it. Between lanes a sum travels as two floats, its head and what the head leaves over. */
+/* y_t = x_1 + ... + x_t in double. LANES lanes share a sequence, PIECE tokens each: a scan over the
+ * lanes' sums tells each what enters it. Between lanes a sum travels as two floats, its head and
+ * what the head leaves over. */
 hole int N, REST;        /* tokens; elements behind the tokens' axis */
 hole int SEQUENCES;      /* elements before the tokens' axis times REST */
 hole int LANES, PIECE;   /* of a sequence; tokens a lane */

@@ -1,11 +1,15 @@
-/* The parts that ranges of k made of a product and of a factor's sums (product.cu), added in order. */
+/* The parts that ranges of k made of a product and of a factor's sums (product.cu), added in
+ * order. */
 hole int M, N, BATCHES, SPLITS;
-hole int SUMS, SUM_ROWS; /* sums of a factor, a batch entry: their parts lie behind those of the product */
+hole int SUMS, SUM_ROWS; /* sums of a factor, a batch entry: their parts lie behind those of the
+                          * product */
 hole int THREADS;
 hole int EACH;           /* elements of a thread: 1, or 4 along n */
 hole code store, store4; /* of the sum at batch, m, n; of vsum, from n on */
-hole bool PARTED;        /* store4 leaves in `vpart` what it stores: mean and squares of 32 columns of a row are kept */
-hole code store_part;    /* part_mean, part_squares of the columns from n - n % 32 on, at batch, m */
+hole bool PARTED;        /* store4 leaves in `vpart` what it stores: mean and squares of 32 columns
+                          * of a row are kept */
+hole code store_part;    /* part_mean, part_squares of the columns from n - n % 32 on, at batch,
+                          * m */
 hole code store_total;   /* of total: at batch, row `at` */
 require !PARTED || (EACH == 4 && N % 32 == 0);
 constexpr vtb_i64 COUNT = (vtb_i64)M * N * BATCHES;

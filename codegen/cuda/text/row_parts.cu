@@ -1,5 +1,6 @@
-/* Statistics of rows from those of their parts of COLUMNS columns, part[row, part] = mean and squares of what they are
- * off it: eight lanes add up a row's, in a fixed order and without cancellation. */
+/* Statistics of rows from those of their parts of COLUMNS columns, part[row, part] = mean and
+ * squares of what they are off it: eight lanes add up a row's, in a fixed order and without
+ * cancellation. */
 hole int ROWS, PARTS, COLUMNS;
 hole int THREADS;
 constexpr int EACH = (PARTS + 7) / 8;

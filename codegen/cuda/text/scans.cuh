@@ -1,8 +1,9 @@
-/* Vertebra: what kernels of recurrences share, on top of products.cuh: rows along a path, products of decays, sums over
- * lanes. */
+/* Vertebra: what kernels of recurrences share, on top of products.cuh: rows along a path, products
+ * of decays, sums over lanes. */
 
-/* ROWS x COLUMNS of shared memory by WARPS warps: get(place(row), column) where row < n_rows and column < n_columns, else
- * zero. place is asked once a row: it holds the address arithmetic of a path. */
+/* ROWS x COLUMNS of shared memory by WARPS warps: get(place(row), column) where row < n_rows and
+ * column < n_columns, else zero. place is asked once a row: it holds the address arithmetic of a
+ * path. */
 template <int ROWS, int COLUMNS, int PITCH, int WARPS, class T, class Place, class Get>
 VTB_FN void vtb_fill_rows(T to, int n_rows, int n_columns, Place place, Get get) {
   for (int row = vtb_warp(); row < ROWS; row += WARPS) {
@@ -16,8 +17,8 @@ VTB_FN void vtb_fill_rows(T to, int n_rows, int n_columns, Place place, Get get)
 /* A decay that a sum can be divided by; a negative one stays negative. */
 VTB_FN float vtb_scan_floor(float d, float least) { return vtb_abs(d) < least ? least : d; }
 
-/* Running products of 64 numbers d by one warp: through[t] = d[0] ... d[t], after[t] = d[t+1] ... d[63]; returns all of
- * them multiplied. */
+/* Running products of 64 numbers d by one warp: through[t] = d[0] ... d[t], after[t] = d[t+1] ...
+ * d[63]; returns all of them multiplied. */
 template <class T> VTB_FN float vtb_running_products(T d, T through, T after) {
   const int lane = vtb_lane();
   const float d0 = d[2 * lane], d1 = d[2 * lane + 1];
@@ -37,8 +38,8 @@ template <class T> VTB_FN float vtb_running_products(T d, T through, T after) {
   return vtb_shfl(up, 31);
 }
 
-/* Lane i of a warp receives, in v[0], the sum over lanes of v[i % M]; M a power of two up to 32. Each exchange halves
- * what is left, so that M sums take M + 4 shuffles. */
+/* Lane i of a warp receives, in v[0], the sum over lanes of v[i % M]; M a power of two up to 32.
+ * Each exchange halves what is left, so that M sums take M + 4 shuffles. */
 template <int M> VTB_FN void vtb_lane_sums(float (&v)[M]) {
   VTB_UNROLL for (int half = M / 2; half >= 1; half /= 2) {
     const bool upper = vtb_lane() & half;

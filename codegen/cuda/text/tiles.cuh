@@ -1,16 +1,19 @@
-/* Vertebra: tiles of 16-bit elements in shared memory, on top of products.cuh: copies of 16 bytes with trip counts that
- * the compiler knows, and pairs of a lane's neighbouring columns. */
+/* Vertebra: tiles of 16-bit elements in shared memory, on top of products.cuh: copies of 16 bytes
+ * with trip counts that the compiler knows, and pairs of a lane's neighbouring columns. */
 
-/* Eight elements to shared memory, zeros if not `valid`: of its own type asynchronously, of another through registers. */
-#define VTB_BRING8(T, OTHER)                                                                                           \
-  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const T) from, bool valid) { vtb_cp_async16(to, from, valid); }        \
-  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const float) from, bool valid) {                                       \
-    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                                                   \
-    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                                                   \
-  }                                                                                                                    \
-  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const OTHER) from, bool valid) {                                       \
-    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                                                   \
-    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                                                   \
+/* Eight elements to shared memory, zeros if not `valid`: of its own type asynchronously, of another
+ * through registers. */
+#define VTB_BRING8(T, OTHER)                                                                       \
+  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const T) from, bool valid) {                       \
+    vtb_cp_async16(to, from, valid);                                                               \
+  }                                                                                                \
+  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const float) from, bool valid) {                   \
+    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                               \
+    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                               \
+  }                                                                                                \
+  VTB_FN void vtb_bring8(VTB_PTR(T) to, VTB_PTR(const OTHER) from, bool valid) {                   \
+    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                               \
+    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                               \
   }
 VTB_BRING8(vtb_bf16, vtb_f16)
 VTB_BRING8(vtb_f16, vtb_bf16)
@@ -18,23 +21,27 @@ VTB_FN void vtb_bring8(VTB_PTR(float) to, VTB_PTR(const float) from, bool valid)
   vtb_cp_async16(to, from, valid);
   vtb_cp_async16(to + 4, from + (valid ? 4 : 0), valid);
 }
-#define VTB_BRING8_WIDE(T)                                                                                             \
-  VTB_FN void vtb_bring8(VTB_PTR(float) to, VTB_PTR(const T) from, bool valid) {                                       \
-    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                                                   \
-    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                                                   \
+#define VTB_BRING8_WIDE(T)                                                                         \
+  VTB_FN void vtb_bring8(VTB_PTR(float) to, VTB_PTR(const T) from, bool valid) {                   \
+    vtb_store4(to, 0, valid ? vtb_load4(from, 0) : vtb_splat(0.0f));                               \
+    vtb_store4(to, 4, valid ? vtb_load4(from, 4) : vtb_splat(0.0f));                               \
   }
 VTB_BRING8_WIDE(vtb_bf16)
 VTB_BRING8_WIDE(vtb_f16)
 
-/* ROWS x COLUMNS of shared memory by THREADS threads (a warp: `self` is the lane): row r holds from[at(r) * stride + (0 ... n_columns)], zeros else, and
- * zeros in rows from n_rows on. EIGHT: 16 bytes at a time: COLUMNS, n_columns, PITCH and the rows' addresses are multiples
- * of eight; a thread's columns are LANES pieces apart, its rows STEP, so that addresses are a sum and a product each.
- * SETTLED: rows' addresses are one instruction instead of three, and a thread has a pointer more. Complete after
- * vtb_cp_wait and vtb_sync. */
-template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, bool SETTLED = false, class T, class From, class At>
-VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int stride, At at, int self = vtb_tid()) {
+/* ROWS x COLUMNS of shared memory by THREADS threads (a warp: `self` is the lane): row r holds
+ * from[at(r) * stride + (0 ... n_columns)], zeros else, and zeros in rows from n_rows on. EIGHT: 16
+ * bytes at a time: COLUMNS, n_columns, PITCH and the rows' addresses are multiples of eight; a
+ * thread's columns are LANES pieces apart, its rows STEP, so that addresses are a sum and a product
+ * each. SETTLED: rows' addresses are one instruction instead of three, and a thread has a pointer
+ * more. Complete after vtb_cp_wait and vtb_sync. */
+template <bool EIGHT, int ROWS, int COLUMNS, int PITCH, int THREADS, bool SETTLED = false, class T,
+          class From, class At>
+VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int stride, At at,
+                           int self = vtb_tid()) {
   if constexpr (EIGHT) {
-    constexpr int PIECES = COLUMNS / 8, PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART, STEP = THREADS / LANES;
+    constexpr int PIECES = COLUMNS / 8, PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART,
+                  STEP = THREADS / LANES;
     const int first = self / LANES, x0 = self % LANES * 8;
     const auto source = SETTLED ? vtb_settled(from + x0) : from + x0;
     const auto target = to + (first * PITCH + x0);
@@ -51,7 +58,8 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
   } else {
     VTB_NO_UNROLL for (int i = self; i < ROWS * COLUMNS; i += THREADS) {
       const int row = i / COLUMNS, x = i % COLUMNS;
-      to[row * PITCH + x] = row < n_rows && x < n_columns ? from[(vtb_i64)at(row) * stride + x] : 0.0f;
+      to[row * PITCH + x] =
+          row < n_rows && x < n_columns ? from[(vtb_i64)at(row) * stride + x] : 0.0f;
     }
   }
 }
@@ -65,13 +73,17 @@ template <bool HALF> VTB_FN void vtb_two_parts(vtb_u32 (&to)[2], float first, fl
   }
 }
 
-/* Numbers that an element of a matrix of `group` x `group` is kept as: those of few are cheap to keep whole. */
+/* Numbers that an element of a matrix of `group` x `group` is kept as: those of few are cheap to
+ * keep whole. */
 VTB_FN constexpr int vtb_map_parts(int half, int group) { return half || group >= 8 ? 1 : 2; }
-VTB_FN constexpr int vtb_map_set_up(int group) { return 2 + (group > 8 ? group : 8) / 2; } /* instructions for a column */
-VTB_FN constexpr int vtb_map_span(int group) { return group > 16 ? group / 16 : 1; } /* sixteens of columns that one has */
+/* instructions for a column */
+VTB_FN constexpr int vtb_map_set_up(int group) { return 2 + (group > 8 ? group : 8) / 2; }
+/* sixteens of columns that one has */
+VTB_FN constexpr int vtb_map_span(int group) { return group > 16 ? group / 16 : 1; }
 
-/* Two elements of a block-diagonal matrix of G x G, as a lane holds a second factor of eight columns from n0 on, of a depth
- * of eight from k0 on: element (e, i) of group g is matrix(g, e, i); ALONG: what lies along i is summed. Zeros from WIDTH on, if that is not 0. */
+/* Two elements of a block-diagonal matrix of G x G, as a lane holds a second factor of eight
+ * columns from n0 on, of a depth of eight from k0 on: element (e, i) of group g is matrix(g, e, i);
+ * ALONG: what lies along i is summed. Zeros from WIDTH on, if that is not 0. */
 template <int G, bool ALONG, bool HALF, int WIDTH, class W>
 VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int n0, int k0, W matrix) {
   const int n = n0 + vtb_lane() / 4, k = k0 + vtb_lane() % 4 * 2, g = n / G;
@@ -83,12 +95,15 @@ VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int n0, int k0, W matrix) {
   vtb_two_parts<HALF>(to, first, second);
 }
 
-/* Groups of G columns of n_rows of the 64 rows of a tile times such a matrix, plus bias(column) * times(row). DOTTED: the
- * bias is not added; what the rows' products with it are is, as a first factor's lanes have rows, twice, added to dots.
- * COLUMNS are the tile's, zeros beyond the first WIDTH, which end in a group; a warp has some of them. Between two vtb_sync(). */
-template <int G, bool ALONG, bool HALF, bool DOTTED, int WIDTH, int COLUMNS, int PITCH, int THREADS, class P, class W, class B, class M>
+/* Groups of G columns of n_rows of the 64 rows of a tile times such a matrix, plus bias(column) *
+ * times(row). DOTTED: the bias is not added; what the rows' products with it are is, as a first
+ * factor's lanes have rows, twice, added to dots. COLUMNS are the tile's, zeros beyond the first
+ * WIDTH, which end in a group; a warp has some of them. Between two vtb_sync(). */
+template <int G, bool ALONG, bool HALF, bool DOTTED, int WIDTH, int COLUMNS, int PITCH, int THREADS,
+          class P, class W, class B, class M>
 VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float (&dots)[4][4]) {
-  constexpr int PARTS = vtb_map_parts(HALF, G), SPAN = vtb_map_span(G), EDGE = WIDTH % (16 * SPAN) == 0 ? 0 : WIDTH;
+  constexpr int PARTS = vtb_map_parts(HALF, G), SPAN = vtb_map_span(G),
+                EDGE = WIDTH % (16 * SPAN) == 0 ? 0 : WIDTH;
   constexpr int NEAR = G > 8 ? 2 * SPAN : 1; /* eights that one is made of */
   VTB_NO_UNROLL for (int x0 = vtb_warp() * 16 * SPAN; x0 < WIDTH; x0 += THREADS / 2 * SPAN) {
     const bool both = COLUMNS % 16 == 0 || x0 + 8 < COLUMNS;
@@ -96,7 +111,8 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
     float adds[2 * SPAN][2];
     VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
       VTB_UNROLL for (int j = 0; j < NEAR; j++)
-        vtb_group_factor<G, ALONG, HALF, EDGE>(factors[i][j], x0 + 8 * i, x0 + 8 * (NEAR > 1 ? j : i), matrix);
+        vtb_group_factor<G, ALONG, HALF, EDGE>(factors[i][j], x0 + 8 * i,
+                                               x0 + 8 * (NEAR > 1 ? j : i), matrix);
       VTB_UNROLL for (int e = 0; e < 2; e++) {
         const int x = x0 + 8 * i + vtb_lane() % 4 * 2 + e;
         adds[i][e] = EDGE == 0 || x < EDGE ? bias(x) : 0.0f;
@@ -107,13 +123,15 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
       if (16 * s >= n_rows) break;
       vtb_u32 x[SPAN][4];
       VTB_UNROLL for (int k = 0; k < SPAN; k++)
-          vtb_ldmatrix_x4(x[k], tile + ((16 * s + vtb_lane() % 16) * PITCH + x0 + 16 * k + (both ? vtb_lane() / 16 * 8 : 0)));
+        vtb_ldmatrix_x4(x[k], tile + ((16 * s + vtb_lane() % 16) * PITCH + x0 + 16 * k +
+                                      (both ? vtb_lane() / 16 * 8 : 0)));
       vtb_sync_warp();
       if (!both) x[0][2] = x[0][3] = 0;
-      VTB_UNROLL for (int k = 0; k < (DOTTED ? SPAN : 0); k++) VTB_UNROLL for (int p = 0; p < (HALF ? 1 : 2); p++) {
-        const vtb_u32 w[2] = {dot[2 * k][p], dot[2 * k + 1][p]};
-        vtb_mma_16<HALF>(dots[s], x[k], w);
-      }
+      VTB_UNROLL for (int k = 0; k < (DOTTED ? SPAN : 0); k++)
+        VTB_UNROLL for (int p = 0; p < (HALF ? 1 : 2); p++) {
+          const vtb_u32 w[2] = {dot[2 * k][p], dot[2 * k + 1][p]};
+          vtb_mma_16<HALF>(dots[s], x[k], w);
+        }
       const int row = 16 * s + vtb_lane() / 4, column = x0 + vtb_lane() % 4 * 2;
       VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
         float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
@@ -125,7 +143,8 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
             vtb_mma_16<HALF>(y, x[k], w);
           }
         } else {
-          VTB_UNROLL for (int p = 0; p < PARTS; p++) vtb_mma_8<HALF>(y, x[0][2 * i], x[0][2 * i + 1], factors[i][0][p]);
+          VTB_UNROLL for (int p = 0; p < PARTS; p++)
+            vtb_mma_8<HALF>(y, x[0][2 * i], x[0][2 * i + 1], factors[i][0][p]);
         }
         if (i && !both) break;
         vtb_store2(tile, row * PITCH + column + 8 * i, y[0], y[1]);
@@ -140,12 +159,14 @@ template <int STRIPS, int TILES, class F> VTB_FN void vtb_each_pair(float (&c)[T
   const int row = vtb_lane() >> 2, column = 2 * (vtb_lane() & 3);
   VTB_UNROLL for (int s = 0; s < STRIPS; s++) VTB_UNROLL for (int i = 0; i < TILES / STRIPS; i++)
       VTB_UNROLL for (int e = 0; e < 4; e += 2)
-          f(16 * s + row + 4 * e, 8 * i + column, c[s * (TILES / STRIPS) + i][e], c[s * (TILES / STRIPS) + i][e + 1]);
+        f(16 * s + row + 4 * e, 8 * i + column, c[s * (TILES / STRIPS) + i][e],
+          c[s * (TILES / STRIPS) + i][e + 1]);
 }
 
-/* Products of decays inside a tile of 64, d[lo + 1] ... d[hi]: inside a group of eight from a table, else what is left of
- * lo's group times the groups between times hi's group up to it, all of numbers of size at most 1. Filled by threads 0 to
- * 63 in two parts with a vtb_sync() between and after them. */
+/* Products of decays inside a tile of 64, d[lo + 1] ... d[hi]: inside a group of eight from a
+ * table, else what is left of lo's group times the groups between times hi's group up to it, all of
+ * numbers of size at most 1. Filled by threads 0 to 63 in two parts with a vtb_sync() between and
+ * after them. */
 template <class P> VTB_FN void vtb_group_products(P d, P near, P in, P out) {
   const int t = vtb_tid(), g = t / 8 * 8;
   float m = 1.0f;
@@ -169,17 +190,21 @@ template <class P> VTB_FN float vtb_product_between(int lo, int hi, P near, P in
   return out[lo] * gaps[lo / 8 * 8 + hi / 8] * in[hi];
 }
 
-/* Of neighbouring tiles of eight columns a lane's pairs, (a, b) and (c, d): the four of the sixteen columns from 4 (lane % 4) on. */
+/* Of neighbouring tiles of eight columns a lane's pairs, (a, b) and (c, d): the four of the sixteen
+ * columns from 4 (lane % 4) on. */
 VTB_FN vtb_f4 vtb_four_of_sixteen(float a, float b, float c, float d) {
   const int from = (vtb_lane() & ~3) | (2 * vtb_lane() & 3);
   const bool second = vtb_lane() & 2;
-  const float a0 = vtb_shfl(a, from), b0 = vtb_shfl(b, from), a1 = vtb_shfl(a, from + 1), b1 = vtb_shfl(b, from + 1);
-  const float c0 = vtb_shfl(c, from), d0 = vtb_shfl(d, from), c1 = vtb_shfl(c, from + 1), d1 = vtb_shfl(d, from + 1);
+  const float a0 = vtb_shfl(a, from), b0 = vtb_shfl(b, from), a1 = vtb_shfl(a, from + 1),
+              b1 = vtb_shfl(b, from + 1);
+  const float c0 = vtb_shfl(c, from), d0 = vtb_shfl(d, from), c1 = vtb_shfl(c, from + 1),
+              d1 = vtb_shfl(d, from + 1);
   vtb_f4 r = {second ? c0 : a0, second ? d0 : b0, second ? c1 : a1, second ? d1 : b1};
   return r;
 }
 
-/* The same with a quarter of the shuffles: the four from vtb_four_column() on, of both tiles of eight. */
+/* The same with a quarter of the shuffles: the four from vtb_four_column() on, of both tiles of
+ * eight. */
 VTB_FN int vtb_four_column() { return vtb_lane() % 2 * 8 + vtb_lane() / 2 % 2 * 4; }
 VTB_FN vtb_f4 vtb_four_of_eights(float a, float b, float c, float d) {
   const bool odd = vtb_lane() & 1;
@@ -205,8 +230,8 @@ template <bool HALF> VTB_FN vtb_u32 vtb_multiply_pairs(vtb_u32 x, vtb_u32 y) {
 template <bool B> struct vtb_flag { static constexpr bool value = B; };
 template <int N> struct vtb_int { static constexpr int value = N; };
 
-/* A step of 16 as vtb_step_16, of columns of a tile that lies across the depth; `lane_of` is the lane's own address in it,
- * vtb_lane_across(): the others are numbers from there. */
+/* A step of 16 as vtb_step_16, of columns of a tile that lies across the depth; `lane_of` is the
+ * lane's own address in it, vtb_lane_across(): the others are numbers from there. */
 template <int PITCH, int COLUMNS> VTB_FN int vtb_lane_across() {
   return vtb_lane() % 16 * PITCH + (COLUMNS > 8 ? vtb_lane() / 16 * 8 : 0);
 }
@@ -217,7 +242,8 @@ VTB_FN void vtb_step_across(float (&c)[TILES][4], int k, A a, P lane_of) {
   VTB_UNROLL for (int s = 0; s < STRIPS; s++) vtb_first_16<HALF>(x[s], a, 16 * s, k);
   VTB_UNROLL for (int i = 0; i < N; i += 2) {
     vtb_ldmatrix_x4_trans(y, lane_of + 8 * (i + 1 < N || N == 1 ? i : N - 2));
-    const bool alone = i + 1 == N && N > 1; /* the last tile is the second of the pair that was read */
+    /* the last tile is the second of the pair that was read */
+    const bool alone = i + 1 == N && N > 1;
     const vtb_u32 one[2] = {alone ? y[2] : y[0], alone ? y[3] : y[1]}, other[2] = {y[2], y[3]};
     VTB_UNROLL for (int s = 0; s < STRIPS; s++) {
       vtb_mma_16<HALF>(c[s * N + i], x[s], one);

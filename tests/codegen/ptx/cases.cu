@@ -1,17 +1,18 @@
-// A kernel or more for each asm statement of intrinsics.cuh and hopper.cuh, run by the emulator and by the machine of this
-// folder. What one does not define alike is not asked for: numbers are small integers where sums are rounded. Some kernels
-// change what a pending copy is still to read: both machines read as late as they may, so that a wait that waits for too
-// much shows, too.
+// A kernel or more for each asm statement of intrinsics.cuh and hopper.cuh, run by the emulator and
+// by the machine of this folder. What one does not define alike is not asked for: numbers are small
+// integers where sums are rounded. Some kernels change what a pending copy is still to read: both
+// machines read as late as they may, so that a wait that waits for too much shows, too.
 //
 // CASE(threads of a block, blocks of the cluster, how results are compared, name)
-// x: random bits, some of them chosen; f, b, h: small integers; y: results. Maps: m2, m3, m4 are of x (rows turned by 128,
-// 64 and 32 bytes), w2 and w3 of y behind 32768 words.
-#define CASE(threads, blocks, how, name)                                                                               \
-  VTB_KERNEL_ROOMY(threads, name)                                                                                      \
-  (VTB_MAP(m2), VTB_MAP(m3), VTB_MAP(m4), VTB_MAP(w2), VTB_MAP(w3), VTB_IN(vtb_u32) x, VTB_IN(float) f,                \
-   VTB_IN(vtb_bf16) b, VTB_IN(vtb_f16) h, VTB_OUT(vtb_u32) y, VTB_OUT(vtb_bf16) yb, VTB_OUT(vtb_f16) yh)
+// x: random bits, some of them chosen; f, b, h: small integers; y: results. Maps: m2, m3, m4 are of
+// x (rows turned by 128, 64 and 32 bytes), w2 and w3 of y behind 32768 words.
+#define CASE(threads, blocks, how, name)                                                           \
+  VTB_KERNEL_ROOMY(threads, name)                                                                  \
+  (VTB_MAP(m2), VTB_MAP(m3), VTB_MAP(m4), VTB_MAP(w2), VTB_MAP(w3), VTB_IN(vtb_u32) x,             \
+   VTB_IN(float) f, VTB_IN(vtb_bf16) b, VTB_IN(vtb_f16) h, VTB_OUT(vtb_u32) y,                     \
+   VTB_OUT(vtb_bf16) yb, VTB_OUT(vtb_f16) yh)
 
-// ---- registers --------------------------------------------------------------------------------------------------------
+// ---- registers ----------------------------------------------------------------------------------
 CASE(32, 1, bits, conversions) {
   for (int i = vtb_tid(); i < 1024; i += 32) {
     const float v = vtb_float(x[i]), w = vtb_float(x[i + 1024]);
@@ -71,7 +72,7 @@ CASE(32, 1, bits, vectors) {
   settled[t] = vtb_bits(p.w);
 }
 
-// ---- copies to shared memory ------------------------------------------------------------------------------------------
+// ---- copies to shared memory --------------------------------------------------------------------
 CASE(64, 1, bits, cp_async) {
   VTB_SHARED(vtb_u32, s, 0, 1024);
   const int t = vtb_tid();
@@ -108,7 +109,7 @@ CASE(32, 1, bits, ldmatrix) {
   for (int i = 0; i < 4; i++) y[i * 32 + t] = d[i], y[128 + i * 32 + t] = e[i];
 }
 
-// ---- mma --------------------------------------------------------------------------------------------------------------
+// ---- mma ----------------------------------------------------------------------------------------
 CASE(32, 1, floats, mma) {
   const int t = vtb_tid();
   vtb_u32 a[4], c[2], at[4], ct[2], ah[4], ch[2];
@@ -132,7 +133,7 @@ CASE(32, 1, floats, mma) {
     for (int i = 0; i < 4; i++) y[k * 128 + i * 32 + t] = vtb_bits(d[k][i]);
 }
 
-// ---- mbarriers, boxes -------------------------------------------------------------------------------------------------
+// ---- mbarriers, boxes ---------------------------------------------------------------------------
 // Two phases of one barrier by threads alone: first the upper warp has arrived, then the lower one.
 CASE(64, 1, bits, arrivals) {
   VTB_SHARED(vtb_u64, bar, 0, 2);
@@ -182,7 +183,8 @@ CASE(64, 1, bits, boxes_2) { boxes(m2, y, -3, 11); }
 CASE(64, 1, bits, boxes_3) { boxes(m3, y, 17, -2, 2); }
 CASE(64, 1, bits, boxes_4) { boxes(m4, y, 5, 2, -1, 1); }
 
-// Two groups of a store each, read as late as they may be; then what stands in their place shows which were waited for.
+// Two groups of a store each, read as late as they may be; then what stands in their place shows
+// which were waited for.
 CASE(64, 1, bits, box_stores) {
   VTB_SHARED(vtb_u32, s, 1024, 512);
   VTB_SHARED(vtb_u32, r, 4096, 512);
@@ -203,10 +205,11 @@ CASE(64, 1, bits, box_stores) {
   }
 }
 
-// ---- clusters ---------------------------------------------------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------
 CASE(32, 2, bits, ranks) { y[vtb_block() * 32 + vtb_tid()] = (vtb_u32)vtb_cluster_rank() + 10; }
 
-// Values for the other block, in its memory before it goes on; loads of it; halves of the cluster's barrier.
+// Values for the other block, in its memory before it goes on; loads of it; halves of the cluster's
+// barrier.
 CASE(64, 2, bits, neighbours) {
   VTB_SHARED(float, s, 0, 1024);
   const int t = vtb_tid(), own = vtb_cluster_rank(), other = 1 - own, at = own * 2048;
@@ -294,7 +297,7 @@ CASE(32, 2, bits, boxes_2_to) { boxes_to(m2, y, -3, 11); }
 CASE(32, 2, bits, boxes_3_to) { boxes_to(m3, y, 17, -2, 2); }
 CASE(32, 2, bits, boxes_4_to) { boxes_to(m4, y, 5, 2, -1, 1); }
 
-// ---- parts of a block -------------------------------------------------------------------------------------------------
+// ---- parts of a block ---------------------------------------------------------------------------
 // Warps 0 and 1, and 2 and 3, hand on numbers both ways.
 CASE(128, 1, bits, parts) {
   VTB_SHARED(vtb_u32, s, 0, 128);
@@ -314,13 +317,14 @@ CASE(384, 1, bits, registers) {
   y[t] = x[t];
 }
 
-// ---- wgmma ------------------------------------------------------------------------------------------------------------
-// Two products on the same registers (the second adds), one on others that is waited for later. Shared memory is full of
-// numbers; what a descriptor says is where they come from.
+// ---- wgmma --------------------------------------------------------------------------------------
+// Two products on the same registers (the second adds), one on others that is waited for later.
+// Shared memory is full of numbers; what a descriptor says is where they come from.
 template <bool HALF, class P>
 VTB_FN void fill(const P &s, VTB_IN(vtb_bf16) b, VTB_IN(vtb_f16) h, int words) {
   for (int i = vtb_tid(); i < words; i += 128)
-    s[i] = HALF ? vtb_pack_f16(h[i * 2 % 4093], h[i * 2 % 4093 + 1]) : vtb_pack_bf16(b[i * 2 % 4093], b[i * 2 % 4093 + 1]);
+    s[i] = HALF ? vtb_pack_f16(h[i * 2 % 4093], h[i * 2 % 4093 + 1])
+                : vtb_pack_bf16(b[i * 2 % 4093], b[i * 2 % 4093 + 1]);
   vtb_async_fence();
   vtb_sync();
 }
@@ -365,11 +369,19 @@ VTB_FN void row_products(const P &y, VTB_IN(float) f, VTB_IN(vtb_bf16) b, VTB_IN
   vtb_wgmma_wait<0>();
   put(y, d);
 }
-#define WGMMA(N, S, T)                                                                                                 \
-  CASE(128, 1, floats, wgmma_##N) { products<N, false, (N / 32) % 2 == 1, (N / 64) % 2 == 0, S, T>(y, b, h); }         \
-  CASE(128, 1, floats, wgmma_half_##N) { products<N, true, (N / 32) % 2 == 0, (N / 64) % 2 == 1, T, S>(y, b, h); }     \
-  CASE(128, 1, floats, wgmma_rows_##N) { row_products<N, false, (N / 32) % 2 == 1, S>(y, f, b, h); }                   \
-  CASE(128, 1, floats, wgmma_rows_half_##N) { row_products<N, true, (N / 32) % 2 == 0, T>(y, f, b, h); }
+#define WGMMA(N, S, T)                                                                             \
+  CASE(128, 1, floats, wgmma_##N) {                                                                \
+    products<N, false, (N / 32) % 2 == 1, (N / 64) % 2 == 0, S, T>(y, b, h);                       \
+  }                                                                                                \
+  CASE(128, 1, floats, wgmma_half_##N) {                                                           \
+    products<N, true, (N / 32) % 2 == 0, (N / 64) % 2 == 1, T, S>(y, b, h);                        \
+  }                                                                                                \
+  CASE(128, 1, floats, wgmma_rows_##N) {                                                           \
+    row_products<N, false, (N / 32) % 2 == 1, S>(y, f, b, h);                                      \
+  }                                                                                                \
+  CASE(128, 1, floats, wgmma_rows_half_##N) {                                                      \
+    row_products<N, true, (N / 32) % 2 == 0, T>(y, f, b, h);                                       \
+  }
 WGMMA(16, 128, 64)
 WGMMA(32, 64, 32)
 WGMMA(64, 32, 128)
