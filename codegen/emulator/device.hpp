@@ -1,9 +1,11 @@
-// The emulator's intrinsics: the names of codegen/cuda/text/intrinsics.cuh on a CPU. What the emulator compiles is
-// abi.h, this file, the library and the kernels' text, in this order; nothing is included.
+// The emulator's intrinsics: the names of codegen/cuda/text/intrinsics.cuh on a CPU. What the
+// emulator compiles is abi.h, this file, the library and the kernels' text, in this order; nothing
+// is included.
 //
-// With VTB_EMU_CHECKED, pointers are objects that know what they may reach (vtb_emu_pointer), and every access to shared
-// memory is reported to the emulator. Without it they are plain pointers. VTB_EMU_COUNTED, with VTB_EMU_CHECKED: every
-// access to either memory is reported, for its cost; races are not looked for, and tensor cores compute nothing.
+// With VTB_EMU_CHECKED, pointers are objects that know what they may reach (vtb_emu_pointer), and
+// every access to shared memory is reported to the emulator. Without it they are plain pointers.
+// VTB_EMU_COUNTED, with VTB_EMU_CHECKED: every access to either memory is reported, for its cost;
+// races are not looked for, and tensor cores compute nothing.
 typedef unsigned char vtb_u8;
 typedef unsigned int vtb_u32;
 typedef long long vtb_i64;
@@ -18,7 +20,7 @@ typedef unsigned long long vtb_u64;
 #define VTB_UNROLL
 #define VTB_NO_UNROLL
 #define VTB_EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()
-#define VTB_EMU_PLACE(name)                                                                                            \
+#define VTB_EMU_PLACE(name)                                                                        \
   vtb_emu_place { name, file, line }
 
 VTB_EMU_INLINE vtb_u32 vtb_bits(float v) {
@@ -32,24 +34,29 @@ VTB_EMU_INLINE float vtb_float(vtb_u32 bits) {
   return r;
 }
 
-// ---- numbers of 16 bits -------------------------------------------------------------------------------------------
+// ---- numbers of 16 bits -------------------------------------------------------------------------
 VTB_FN vtb_u32 vtb_emu_bf16(float v) { // nearest, ties to even; NaN as the GPU's 0x7fff
   vtb_u32 b = vtb_bits(v);
   return v != v ? 0x7fffu : (b + 0x7fffu + (b >> 16 & 1)) >> 16;
 }
-VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) { return vtb_emu_bf16(lo) | vtb_emu_bf16(hi) << 16; }
-VTB_FN vtb_u32 vtb_emu_f16(float v) { // nearest, ties to even; from 65520 on infinity; NaN as the GPU's 0x7fff
+VTB_FN vtb_u32 vtb_pack_bf16(float lo, float hi) {
+  return vtb_emu_bf16(lo) | vtb_emu_bf16(hi) << 16;
+}
+// nearest, ties to even; from 65520 on infinity; NaN as the GPU's 0x7fff
+VTB_FN vtb_u32 vtb_emu_f16(float v) {
   vtb_u32 b = vtb_bits(v), sign = b >> 16 & 0x8000u, size = b & 0x7fffffffu;
   if (v != v) return 0x7fffu;
   if (size >= 0x477ff000u) return sign | 0x7c00u;
-  if (size < 0x38800000u) return sign | (vtb_bits(vtb_float(size) + 0.5f) - 0x3f000000u); // the sum's last bit is 2^-24
+  // the sum's last bit is 2^-24
+  if (size < 0x38800000u) return sign | (vtb_bits(vtb_float(size) + 0.5f) - 0x3f000000u);
   return sign | (size + 0xfffu + (size >> 13 & 1) - 0x38000000u) >> 13;
 }
 VTB_FN vtb_u32 vtb_pack_f16(float lo, float hi) { return vtb_emu_f16(lo) | vtb_emu_f16(hi) << 16; }
 VTB_EMU_INLINE float vtb_emu_half(vtb_u32 h) {
   vtb_u32 sign = (h & 0x8000u) << 16, size = h & 0x7fffu;
   if (size < 0x400u) return vtb_float(sign | vtb_bits((float)size * 5.9604644775390625e-8f));
-  return vtb_float(sign | (size >= 0x7c00u ? 0x7f800000u | size << 13 : (size << 13) + 0x38000000u));
+  return vtb_float(sign |
+                   (size >= 0x7c00u ? 0x7f800000u | size << 13 : (size << 13) + 0x38000000u));
 }
 VTB_FN float vtb_from_f16(unsigned short bits) { return vtb_emu_half(bits); }
 struct vtb_bf16 {
@@ -68,7 +75,7 @@ VTB_FN vtb_emu_thread *vtb_emu_self() {
   return (vtb_emu_thread *)(top - sizeof(vtb_emu_thread));
 }
 
-// ---- pointers ---------------------------------------------------------------------------------------------------
+// ---- pointers -----------------------------------------------------------------------------------
 template <class T> struct vtb_emu_plain { typedef T type; };
 template <class T> struct vtb_emu_plain<const T> { typedef T type; };
 
@@ -100,7 +107,8 @@ VTB_EMU_INLINE void vtb_emu_write(bool shared, void *p, long n) {
 }
 #endif
 
-// What p[i] of a writable pointer is: a read where a value is wanted, a write where it is assigned to.
+// What p[i] of a writable pointer is: a read where a value is wanted, a write where it is assigned
+// to.
 template <class T> struct vtb_emu_element {
   T *at;
   bool shared;
@@ -179,7 +187,8 @@ template <class T> struct vtb_emu_pointer<const T> {
   const T *reach(vtb_i64 i, long n) const {
     const T *p = (const T *)((unsigned long)at + (unsigned long)i * sizeof(T));
     if (__builtin_expect(p < lo || (unsigned long)p + n * sizeof(T) > (unsigned long)hi, 0))
-      vtb_emu_outside(shared, (const char *)p - (const char *)lo, n * (long)sizeof(T), (const char *)hi - (const char *)lo);
+      vtb_emu_outside(shared, (const char *)p - (const char *)lo, n * (long)sizeof(T),
+                      (const char *)hi - (const char *)lo);
     return p;
   }
   const T *reading(vtb_i64 i, long n) const {
@@ -189,7 +198,8 @@ template <class T> struct vtb_emu_pointer<const T> {
   }
   T operator[](vtb_i64 i) const { return *reading(i, 1); }
   vtb_emu_pointer operator+(vtb_i64 i) const {
-    return vtb_emu_pointer{(const T *)((unsigned long)at + (unsigned long)i * sizeof(T)), lo, hi, shared};
+    return vtb_emu_pointer{(const T *)((unsigned long)at + (unsigned long)i * sizeof(T)), lo, hi,
+                           shared};
   }
   vtb_emu_pointer operator-(vtb_i64 i) const { return *this + -i; }
   vtb_emu_pointer &operator+=(vtb_i64 i) { return *this = *this + i; }
@@ -204,7 +214,8 @@ template <class T> VTB_FN const void *vtb_emu_reading(const vtb_emu_pointer<T> &
 template <class T> VTB_FN void *vtb_emu_reaching(const vtb_emu_pointer<T> &p, long n_bytes) {
   return (void *)p.reach(0, n_bytes / (long)sizeof(T));
 }
-template <class T> VTB_FN const T *vtb_emu_raw_read(const vtb_emu_pointer<T> &p, vtb_i64 at, long n) {
+template <class T>
+VTB_FN const T *vtb_emu_raw_read(const vtb_emu_pointer<T> &p, vtb_i64 at, long n) {
   return p.reading(at, n);
 }
 template <class T> VTB_FN T *vtb_emu_raw_write(const vtb_emu_pointer<T> &p, vtb_i64 at, long n) {
@@ -256,7 +267,7 @@ template <class T> VTB_FN VTB_PTR(T) vtb_emu_shared(long at, long count) {
 }
 #define VTB_SHARED(T, name, at, count) const auto name = vtb_emu_shared<T>(at, count)
 
-// ---- threads ----------------------------------------------------------------------------------------------------
+// ---- threads ------------------------------------------------------------------------------------
 VTB_FN int vtb_tid() { return vtb_emu_self()->tid; }
 VTB_FN int vtb_block() { return vtb_emu_self()->block; }
 VTB_FN int vtb_lane() { return vtb_emu_self()->tid & 31; }
@@ -278,7 +289,9 @@ VTB_FN float vtb_emu_shfl(float v, int from, vtb_emu_place at) {
   t->api->collective(t, 0xffffffffu, at, t->api->shuffle);
   return vtb_float(t->out[0]);
 }
-VTB_FN float vtb_shfl(float v, int lane, VTB_EMU_HERE) { return vtb_emu_shfl(v, lane & 31, VTB_EMU_PLACE("vtb_shfl")); }
+VTB_FN float vtb_shfl(float v, int lane, VTB_EMU_HERE) {
+  return vtb_emu_shfl(v, lane & 31, VTB_EMU_PLACE("vtb_shfl"));
+}
 VTB_FN float vtb_shfl_xor(float v, int mask, VTB_EMU_HERE) {
   return vtb_emu_shfl(v, (vtb_lane() ^ mask) & 31, VTB_EMU_PLACE("vtb_shfl_xor"));
 }
@@ -291,7 +304,7 @@ VTB_FN float vtb_shfl_down(float v, int by, VTB_EMU_HERE) {
   return vtb_emu_shfl(v, from > 31 ? vtb_lane() : from, VTB_EMU_PLACE("vtb_shfl_down"));
 }
 
-// ---- vectors of four ----------------------------------------------------------------------------------------------
+// ---- vectors of four ----------------------------------------------------------------------------
 struct alignas(16) vtb_f4 {
   float x, y, z, w;
 };
@@ -303,12 +316,16 @@ template <class T> VTB_FN void vtb_emu_store4(T *p, vtb_f4 v) {
   vtb_emu_aligned(p, 4 * sizeof(T));
   p[0] = v.x, p[1] = v.y, p[2] = v.z, p[3] = v.w;
 }
-template <class P> VTB_FN vtb_f4 vtb_load4(const P &p, vtb_i64 at) { return vtb_emu_load4(vtb_emu_raw_read(p, at, 4)); }
+template <class P> VTB_FN vtb_f4 vtb_load4(const P &p, vtb_i64 at) {
+  return vtb_emu_load4(vtb_emu_raw_read(p, at, 4));
+}
 template <class P> VTB_FN void vtb_store4(const P &p, vtb_i64 at, vtb_f4 v) {
   vtb_emu_store4(vtb_emu_raw_write(p, at, 4), v);
 }
 
-template <class P> VTB_FN void vtb_store4_whole(const P &p, vtb_i64 at, vtb_f4 v) { vtb_store4(p, at, v); }
+template <class P> VTB_FN void vtb_store4_whole(const P &p, vtb_i64 at, vtb_f4 v) {
+  vtb_store4(p, at, v);
+}
 template <class T> VTB_FN void vtb_emu_store2(T *p, float x, float y) {
   vtb_emu_aligned(p, 2 * sizeof(T));
   p[0] = x, p[1] = y;
@@ -317,24 +334,30 @@ template <class P> VTB_FN void vtb_store2(const P &p, vtb_i64 at, float x, float
   vtb_emu_store2(vtb_emu_raw_write(p, at, 2), x, y);
 }
 VTB_FN vtb_u32 vtb_multiply_bf16(vtb_u32 x, vtb_u32 y) {
-  return vtb_pack_bf16(vtb_float(x << 16) * vtb_float(y << 16), vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u));
+  return vtb_pack_bf16(vtb_float(x << 16) * vtb_float(y << 16),
+                       vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u));
 }
-// x + y in a form that rounds to 16 bits as the exact sum does: the last bit is odd if something is left below it.
+// x + y in a form that rounds to 16 bits as the exact sum does: the last bit is odd if something is
+// left below it.
 VTB_FN float vtb_emu_odd_sum(float x, float y) {
   float s = x + y, of_x = s - y, rest = (x - of_x) + (y - (s - of_x));
   if (s - s != 0.0f || rest == 0.0f || vtb_bits(s) & 1) return s;
   return vtb_float(vtb_bits(s) + ((rest > 0) == (s > 0) ? 1 : -1));
 }
 VTB_FN vtb_u32 vtb_fma_bf16(vtb_u32 x, vtb_u32 y, vtb_u32 z) { // products of 16 bits are exact
-  const float low = vtb_float(x << 16) * vtb_float(y << 16), high = vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u);
-  return vtb_pack_bf16(vtb_emu_odd_sum(low, vtb_float(z << 16)), vtb_emu_odd_sum(high, vtb_float(z & 0xffff0000u)));
+  const float low = vtb_float(x << 16) * vtb_float(y << 16),
+              high = vtb_float(x & 0xffff0000u) * vtb_float(y & 0xffff0000u);
+  return vtb_pack_bf16(vtb_emu_odd_sum(low, vtb_float(z << 16)),
+                       vtb_emu_odd_sum(high, vtb_float(z & 0xffff0000u)));
 }
 VTB_FN vtb_u32 vtb_multiply_f16(vtb_u32 x, vtb_u32 y) {
-  return vtb_pack_f16(vtb_emu_half(x & 0xffffu) * vtb_emu_half(y & 0xffffu), vtb_emu_half(x >> 16) * vtb_emu_half(y >> 16));
+  return vtb_pack_f16(vtb_emu_half(x & 0xffffu) * vtb_emu_half(y & 0xffffu),
+                      vtb_emu_half(x >> 16) * vtb_emu_half(y >> 16));
 }
 
-// ---- asynchronous copies ------------------------------------------------------------------------------------------
-template <class A, class B> VTB_FN void vtb_emu_cp_async(const A &to, const B &from, bool valid, int n) {
+// ---- asynchronous copies ------------------------------------------------------------------------
+template <class A, class B>
+VTB_FN void vtb_emu_cp_async(const A &to, const B &from, bool valid, int n) {
   vtb_emu_thread *t = vtb_emu_self();
   void *target = vtb_emu_reaching(to, n);
   const void *source = valid ? vtb_emu_reading(from, n) : nullptr;
@@ -363,18 +386,21 @@ template <int left> VTB_FN void vtb_cp_wait() {
   t->api->async_wait(t, left);
 }
 
-// ---- conversions --------------------------------------------------------------------------------------------------
+// ---- conversions --------------------------------------------------------------------------------
 VTB_FN vtb_u32 vtb_to_tf32(float v) { // nearest, ties away from zero
   vtb_u32 b = vtb_bits(v);
   return v != v ? 0x7fffe000u : (b & 0x7f800000u) == 0x7f800000u ? b : (b + 0x1000u) & 0xffffe000u;
 }
 VTB_FN int vtb_to_int(float v) {
-  return v != v ? 0 : v >= 2147483648.0f ? 2147483647 : v < -2147483648.0f ? -2147483647 - 1 : (int)v;
+  return v != v               ? 0
+         : v >= 2147483648.0f ? 2147483647
+         : v < -2147483648.0f ? -2147483647 - 1
+                              : (int)v;
 }
 
-// ---- tensor cores: collect.c ------------------------------------------------------------------------------------------
-VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], vtb_emu_complete complete,
-                        vtb_emu_place at) {
+// ---- tensor cores: collect.c --------------------------------------------------------------------
+VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2],
+                        vtb_emu_complete complete, vtb_emu_place at) {
   vtb_emu_thread *t = vtb_emu_self();
   for (int i = 0; i < 4; i++) t->in[i] = vtb_bits(d[i]), t->in[4 + i] = a[i];
   t->in[8] = b[0];
@@ -385,13 +411,16 @@ VTB_FN void vtb_emu_mma(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)
   t->api->collective(t, 0xffffffffu, at, complete);
   for (int i = 0; i < 4; i++) d[i] = vtb_float((complete ? t->out : t->in)[i]);
 }
-VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
+VTB_FN void vtb_mma_tf32_m16n8k8(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2],
+                                 VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_self()->api->mma_tf32, VTB_EMU_PLACE("vtb_mma_tf32_m16n8k8"));
 }
-VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
+VTB_FN void vtb_mma_bf16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2],
+                                  VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_self()->api->mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k16"));
 }
-VTB_FN void vtb_mma_bf16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b, VTB_EMU_HERE) {
+VTB_FN void vtb_mma_bf16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u32 b,
+                                 VTB_EMU_HERE) {
   const vtb_u32 a[4] = {low, high, 0, 0}, w[2] = {b, 0};
   vtb_emu_mma(d, a, w, vtb_emu_self()->api->mma_bf16, VTB_EMU_PLACE("vtb_mma_bf16_m16n8k8"));
 }
@@ -399,12 +428,14 @@ VTB_FN void vtb_mma_f16_m16n8k8(float (&d)[4], vtb_u32 low, vtb_u32 high, vtb_u3
   const vtb_u32 a[4] = {low, high, 0, 0}, w[2] = {b, 0};
   vtb_emu_mma(d, a, w, vtb_emu_self()->api->mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k8"));
 }
-VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2], VTB_EMU_HERE) {
+VTB_FN void vtb_mma_f16_m16n8k16(float (&d)[4], const vtb_u32 (&a)[4], const vtb_u32 (&b)[2],
+                                 VTB_EMU_HERE) {
   vtb_emu_mma(d, a, b, vtb_emu_self()->api->mma_f16, VTB_EMU_PLACE("vtb_mma_f16_m16n8k16"));
 }
 
 template <class P>
-VTB_FN void vtb_emu_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, vtb_emu_complete complete, vtb_emu_place at) {
+VTB_FN void vtb_emu_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, vtb_emu_complete complete,
+                                vtb_emu_place at) {
   vtb_emu_thread *t = vtb_emu_self();
   t->address = vtb_emu_aligned(vtb_emu_reading(row, 16), 16);
   t->api->collective(t, 0xffffffffu, at, complete);
@@ -414,10 +445,11 @@ template <class P> VTB_FN void vtb_ldmatrix_x4(vtb_u32 (&d)[4], const P &row, VT
   vtb_emu_ldmatrix_x4(d, row, vtb_emu_self()->api->ldmatrix, VTB_EMU_PLACE("vtb_ldmatrix_x4"));
 }
 template <class P> VTB_FN void vtb_ldmatrix_x4_trans(vtb_u32 (&d)[4], const P &row, VTB_EMU_HERE) {
-  vtb_emu_ldmatrix_x4(d, row, vtb_emu_self()->api->ldmatrix_trans, VTB_EMU_PLACE("vtb_ldmatrix_x4_trans"));
+  vtb_emu_ldmatrix_x4(d, row, vtb_emu_self()->api->ldmatrix_trans,
+                      VTB_EMU_PLACE("vtb_ldmatrix_x4_trans"));
 }
 
-// ---- mathematics ----------------------------------------------------------------------------------------------------
+// ---- mathematics --------------------------------------------------------------------------------
 VTB_FN float vtb_exp(float x) { return __builtin_expf(x); }
 VTB_FN float vtb_log(float x) { return __builtin_logf(x); }
 VTB_FN float vtb_log1p(float x) { return __builtin_log1pf(x); }
@@ -442,7 +474,7 @@ VTB_FN float vtb_min(float x, float y) { return x != x || x < y ? x : y; }
 VTB_FN float vtb_exp2_fast(float x) { return __builtin_exp2f(x); }
 VTB_FN float vtb_rcp_fast(float x) { return 1.0f / x; }
 
-// ---- how the emulator calls a kernel ----------------------------------------------------------------------------------
+// ---- how the emulator calls a kernel ------------------------------------------------------------
 template <int... i> struct vtb_emu_numbers {};
 template <int n, int... i> struct vtb_emu_count : vtb_emu_count<n - 1, n - 1, i...> {};
 template <int... i> struct vtb_emu_count<0, i...> { typedef vtb_emu_numbers<i...> type; };
@@ -455,7 +487,8 @@ template <class... P> VTB_FN int vtb_emu_invoke(void (*kernel)(P...), const vtb_
   return (int)sizeof...(P);
 }
 // Runs one thread; without arguments it only tells how many the kernel takes.
-#define VTB_EMU_ENTRY(name)                                                                                            \
-  extern "C" __attribute__((visibility("default"))) int vtb_emu_run_##name(const vtb_emu_arg *args) {                  \
-    return vtb_emu_invoke(name, args);                                                                                 \
+#define VTB_EMU_ENTRY(name)                                                                        \
+  extern "C" __attribute__((visibility("default"))) int                                            \
+  vtb_emu_run_##name(const vtb_emu_arg *args) {                                                    \
+    return vtb_emu_invoke(name, args);                                                             \
   }

@@ -1,5 +1,5 @@
-// The emulator's part of codegen/cuda/text/hopper.cuh: the same names; what they do is in hopper.c and wgmma.c. Compiled
-// only with kernels that use it.
+// The emulator's part of codegen/cuda/text/hopper.cuh: the same names; what they do is in hopper.c
+// and wgmma.c. Compiled only with kernels that use it.
 #define VTB_MAP(name) const vtb_map name
 struct vtb_map {
   vtb_emu_arg of;
@@ -18,7 +18,7 @@ VTB_FN int vtb_emu_box_bytes(const vtb_map &map) {
   return (int)n;
 }
 
-// ---- mbarriers ------------------------------------------------------------------------------------------------------
+// ---- mbarriers ----------------------------------------------------------------------------------
 template <class B> VTB_FN void vtb_mbar_init(const B &bar, int threads, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->mbar_init(t, vtb_emu_reaching(bar, 8), threads, VTB_EMU_PLACE("vtb_mbar_init"));
@@ -44,7 +44,7 @@ VTB_FN void vtb_async_fence() {
   t->api->async_fence(t);
 }
 
-// ---- copies of boxes --------------------------------------------------------------------------------------------------
+// ---- copies of boxes ----------------------------------------------------------------------------
 template <class P, class B, class... I>
 VTB_FN void vtb_tma_load(const P &to, const vtb_map &map, const B &bar, I... at) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -52,10 +52,12 @@ VTB_FN void vtb_tma_load(const P &to, const vtb_map &map, const B &bar, I... at)
   void *target = vtb_emu_reaching(to, vtb_emu_box_bytes(map));
   t->api->tma(t, target, &map.of, vtb_emu_reaching(bar, 8), place, sizeof...(at), 0);
 }
-template <class P, class... I> VTB_FN void vtb_tma_store(const vtb_map &map, const P &from, I... at) {
+template <class P, class... I>
+VTB_FN void vtb_tma_store(const vtb_map &map, const P &from, I... at) {
   vtb_emu_thread *t = vtb_emu_self();
   const int place[] = {at...};
-  t->api->tma(t, (void *)vtb_emu_reaching(from, vtb_emu_box_bytes(map)), &map.of, nullptr, place, sizeof...(at), 0);
+  t->api->tma(t, (void *)vtb_emu_reaching(from, vtb_emu_box_bytes(map)), &map.of, nullptr, place,
+              sizeof...(at), 0);
 }
 VTB_FN void vtb_tma_commit() {
   vtb_emu_thread *t = vtb_emu_self();
@@ -66,7 +68,7 @@ template <int left> VTB_FN void vtb_tma_wait() {
   t->api->tma_wait(t, left);
 }
 
-// ---- clusters -----------------------------------------------------------------------------------------------------------
+// ---- clusters -----------------------------------------------------------------------------------
 VTB_FN int vtb_cluster_rank() { return vtb_emu_self()->rank; }
 VTB_FN void vtb_cluster_arrive(VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -87,13 +89,17 @@ VTB_FN long vtb_emu_to_rank(int rank) { // bytes to the same place of another bl
   return (rank - t->rank) * VTB_EMU_SHARED_STRIDE;
 }
 #ifdef VTB_EMU_CHECKED
-template <class T> VTB_FN vtb_emu_pointer<T> vtb_emu_of_rank(const vtb_emu_pointer<T> &p, int rank) {
+template <class T>
+VTB_FN vtb_emu_pointer<T> vtb_emu_of_rank(const vtb_emu_pointer<T> &p, int rank) {
   const long by = vtb_emu_to_rank(rank);
   if (!p.shared) vtb_emu_fail("memory that is not shared");
-  return vtb_emu_pointer<T>{(T *)((char *)p.at + by), (T *)((char *)p.lo + by), (T *)((char *)p.hi + by), true};
+  return vtb_emu_pointer<T>{(T *)((char *)p.at + by), (T *)((char *)p.lo + by),
+                            (T *)((char *)p.hi + by), true};
 }
 #else
-template <class T> VTB_FN T *vtb_emu_of_rank(T *p, int rank) { return (T *)((char *)p + vtb_emu_to_rank(rank)); }
+template <class T> VTB_FN T *vtb_emu_of_rank(T *p, int rank) {
+  return (T *)((char *)p + vtb_emu_to_rank(rank));
+}
 #endif
 template <class B> VTB_FN void vtb_mbar_arrive_at(const B &bar, int rank) {
   vtb_emu_thread *t = vtb_emu_self();
@@ -104,7 +110,8 @@ template <class B> VTB_FN void vtb_mbar_wait_cluster(const B &bar, int parity, V
   t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, 1, VTB_EMU_PLACE("vtb_mbar_wait_cluster"));
 }
 template <class P, class B, class... I>
-VTB_FN void vtb_tma_load_to(unsigned blocks, const P &to, const vtb_map &map, const B &bar, I... at) {
+VTB_FN void vtb_tma_load_to(unsigned blocks, const P &to, const vtb_map &map, const B &bar,
+                            I... at) {
   vtb_emu_thread *t = vtb_emu_self();
   const int place[] = {at...};
   void *target = vtb_emu_reaching(to, vtb_emu_box_bytes(map));
@@ -123,19 +130,22 @@ template <class P> VTB_FN void vtb_cluster_store(const P &p, int at, int rank, f
 template <class P> VTB_FN void vtb_cluster_store4(const P &p, int at, int rank, vtb_f4 v) {
   vtb_store4(vtb_emu_of_rank(p, rank), at, v);
 }
-template <class P, class B, class V> VTB_FN void vtb_emu_send(const P &p, int at, int rank, V v, const B &bar) {
+template <class P, class B, class V>
+VTB_FN void vtb_emu_send(const P &p, int at, int rank, V v, const B &bar) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->send(t, vtb_emu_reaching(vtb_emu_of_rank(p, rank) + at, sizeof v), &v, sizeof v,
                vtb_emu_reaching(vtb_emu_of_rank(bar, rank), 8));
 }
-template <class P, class B> VTB_FN void vtb_cluster_send(const P &p, int at, int rank, float v, const B &bar) {
+template <class P, class B>
+VTB_FN void vtb_cluster_send(const P &p, int at, int rank, float v, const B &bar) {
   vtb_emu_send(p, at, rank, v, bar);
 }
-template <class P, class B> VTB_FN void vtb_cluster_send4(const P &p, int at, int rank, vtb_f4 v, const B &bar) {
+template <class P, class B>
+VTB_FN void vtb_cluster_send4(const P &p, int at, int rank, vtb_f4 v, const B &bar) {
   vtb_emu_send(p, at, rank, v, bar);
 }
 
-// ---- parts of a block ---------------------------------------------------------------------------------------------------
+// ---- parts of a block ---------------------------------------------------------------------------
 VTB_FN void vtb_sync_part(int number, int threads, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->sync_part(t, number, threads, VTB_EMU_PLACE("vtb_sync_part"));
@@ -153,10 +163,11 @@ template <int n> VTB_FN void vtb_registers_up(VTB_EMU_HERE) {
   vtb_emu_registers<n>(1, VTB_EMU_PLACE("vtb_registers_up"));
 }
 
-// ---- wgmma ----------------------------------------------------------------------------------------------------------------
+// ---- wgmma --------------------------------------------------------------------------------------
 template <int SWIZZLE, class P> VTB_FN vtb_u64 vtb_wgmma_tile(const P &tile, int lead, int stride) {
   static_assert(SWIZZLE == 128 || SWIZZLE == 64 || SWIZZLE == 32, "bytes of a swizzle");
-  const vtb_u64 at = (vtb_u64)((const char *)vtb_emu_reaching(tile, 2) - vtb_emu_self()->shared + VTB_EMU_SHARED_AT);
+  const vtb_u64 at = (vtb_u64)((const char *)vtb_emu_reaching(tile, 2) - vtb_emu_self()->shared +
+                               VTB_EMU_SHARED_AT);
   return (at >> 4 & 0x3fff) | (vtb_u64)(lead >> 4) << 16 | (vtb_u64)(stride >> 4) << 32 |
          (vtb_u64)(SWIZZLE == 128 ? 1 : SWIZZLE == 64 ? 2 : 3) << 62;
 }
@@ -180,7 +191,8 @@ VTB_FN void vtb_wgmma(float (&d)[N / 2], vtb_u64 a, vtb_u64 b, int add, VTB_EMU_
   t->api->wgmma(t, &op, VTB_EMU_PLACE("vtb_wgmma"));
 }
 template <int N, bool HALF, bool B_MN>
-VTB_FN void vtb_wgmma_rows(float (&d)[N / 2], const vtb_u32 (&a)[4], vtb_u64 b, int add, VTB_EMU_HERE) {
+VTB_FN void vtb_wgmma_rows(float (&d)[N / 2], const vtb_u32 (&a)[4], vtb_u64 b, int add,
+                           VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
   const vtb_emu_wgmma op = {0, b, a, d, N, HALF, false, B_MN, add != 0};
   t->api->wgmma(t, &op, VTB_EMU_PLACE("vtb_wgmma_rows"));

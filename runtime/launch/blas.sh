@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# blas.sh CC LINKER NM OBJCOPY AR ARCHIVE OUT OBJECT...: the objects, which are blas.c and blas_kernels.c, and what their
-# product needs of ARCHIVE, a single-threaded OpenBLAS, as one object OUT that shows only what blas.h declares. Tables of
-# that library name every kernel of every processor, 25 MB: those of other functions become 0, and 1 MB remains. One
-# kernel asks for 32 KiB of alignment, at which mold 1.10 lays segments out for ever: a page is enough.
+# blas.sh CC LINKER NM OBJCOPY AR ARCHIVE OUT OBJECT...: the objects, which are blas.c and blas_kernels.c, and what
+# their product needs of ARCHIVE, a single-threaded OpenBLAS, as one object OUT that shows only what blas.h declares.
+# Tables of that library name every kernel of every processor, 25 MB: those of other functions become 0, and 1 MB
+# remains. One kernel asks for 32 KiB of alignment, at which mold 1.10 lays segments out for ever: a page is enough.
 set -euo pipefail
 cc=$1 linker=$2 nm=$3 objcopy=$4 ar=$5 archive=$6 out=$7
 shift 7

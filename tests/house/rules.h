@@ -13,12 +13,19 @@ enum {
   MOST_FUNCTION_LINES_P90 = 25
 };
 
-/* Texts that are no C: how wide their lines may be. Tables (.def) are as wide as their rows. */
+/* Texts that are no C: how wide their lines may be, by the first row of a file. Tables (.def) are
+ * as wide as their rows; scripts of tests hold whole commands, the page whole rules and elements.
+ */
 typedef struct house_width {
-  const char *ends;
+  const char *begins, *ends;
   int columns;
 } house_width;
-static const house_width widths[] = {{".cu", MOST_COLUMNS}, {".cuh", MOST_COLUMNS}};
+static const house_width widths[] = {
+    {"", ".cu", MOST_COLUMNS}, {"", ".cuh", MOST_COLUMNS}, {"", ".hpp", MOST_COLUMNS},
+    {"tests/", ".sh", 200},    {"tests/", ".py", 160},     {"", ".sh", 120},
+    {"", ".py", 120},          {"", ".js", 120},           {"", ".l", 120},
+    {"", ".css", 140},         {"", ".html", 140},
+};
 
 /* A room is a folder (or one file of it); the longest row that a path begins with is its own. A
  * file includes from its own room and from those in `below`: a name there stands for all under

@@ -66,8 +66,8 @@ static bool is_c(const char *name) {
 }
 
 static bool is_text(const char *name) {
-  static const char *const ends[] = {".def", ".y",   ".l",  ".cu",   ".cuh",
-                                     ".py",  ".css", ".js", ".html", ".hpp"};
+  static const char *const ends[] = {".def", ".y",   ".l",  ".cu",   ".cuh", ".py",
+                                     ".sh",  ".css", ".js", ".html", ".hpp"};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
     if (vtb_ends_with(name, ends[i])) return true;
   return false;

@@ -100,7 +100,8 @@
   }
   function readable(theme) {
     all("body *").forEach(function (e) {
-      var own = Array.prototype.some.call(e.childNodes, function (n) { return n.nodeType === 3 && n.nodeValue.trim(); });
+      var said = function (n) { return n.nodeType === 3 && n.nodeValue.trim(); };
+      var own = Array.prototype.some.call(e.childNodes, said);
       if (!own || !isShown(e) || e.id === "tip" || e.id === "outcome") return;
       var c = contrast(e);
       check(c >= 4.5, theme + ": contrast " + c.toFixed(2) + " of <" + e.tagName + " class=" +

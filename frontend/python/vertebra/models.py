@@ -39,7 +39,8 @@ def _class_settings(options: Options) -> list[str]:
         if ": int" in p["text"] and p["name"] not in [s.split("=")[0] for s in options.defines]
     ]
     named = [n for n in dict.fromkeys(whole) if "class" in n]
-    return ["num_classes", *(n for n in named if n != "num_classes"), *(n for n in dict.fromkeys(whole) if n not in named)]
+    others = (n for n in dict.fromkeys(whole) if n not in named)
+    return ["num_classes", *(n for n in named if n != "num_classes"), *others]
 
 
 def _with_classes(options: Options, n: int) -> Options:

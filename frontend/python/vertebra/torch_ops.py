@@ -1,7 +1,7 @@
 """Functions as operators of PyTorch: torch.library, with shapes for the tracer and gradients.
 
-An operator is made for each function and set of arguments. What its tensors are is float32 inside, on the processor, or,
-of functions with target="cuda" and tensors on a GPU, there: then work is put on PyTorch's current stream, with the
+An operator is made for each function and set of arguments. Inside it tensors are float32, on the processor, or, of
+functions with target="cuda" and tensors on a GPU, there: then work is put on PyTorch's current stream, with the
 tensors' addresses. Tensors of other types and devices are converted on the way, and back.
 """
 

@@ -1,4 +1,5 @@
-// What CUDA C offers by itself, for the text of intrinsics.cuh and hopper.cuh compiled for the machine of this folder.
+// What CUDA C offers by itself, for the text of intrinsics.cuh and hopper.cuh compiled for the
+// machine of this folder.
 #define __device__
 #define __global__
 #define __shared__
@@ -28,16 +29,26 @@ static inline float __uint_as_float(unsigned v) {
   __builtin_memcpy(&r, &v, 4);
   return r;
 }
-static inline unsigned long __cvta_generic_to_shared(const void *p) { return ptx_the_host->to_shared(p); }
+static inline unsigned long __cvta_generic_to_shared(const void *p) {
+  return ptx_the_host->to_shared(p);
+}
 static inline void __syncthreads() { ptx_the_host->sync(1); }
 static inline void __syncwarp() { ptx_the_host->sync(0); }
 static inline float ptx_shuffle(int kind, float v, int by) {
   return __uint_as_float(ptx_the_host->shuffle(kind, __float_as_uint(v), by));
 }
-static inline float __shfl_sync(unsigned, float v, int from) { return ptx_shuffle(PTX_SHUFFLE, v, from); }
-static inline float __shfl_xor_sync(unsigned, float v, int mask) { return ptx_shuffle(PTX_SHUFFLE_XOR, v, mask); }
-static inline float __shfl_up_sync(unsigned, float v, int by) { return ptx_shuffle(PTX_SHUFFLE_UP, v, by); }
-static inline float __shfl_down_sync(unsigned, float v, int by) { return ptx_shuffle(PTX_SHUFFLE_DOWN, v, by); }
+static inline float __shfl_sync(unsigned, float v, int from) {
+  return ptx_shuffle(PTX_SHUFFLE, v, from);
+}
+static inline float __shfl_xor_sync(unsigned, float v, int mask) {
+  return ptx_shuffle(PTX_SHUFFLE_XOR, v, mask);
+}
+static inline float __shfl_up_sync(unsigned, float v, int by) {
+  return ptx_shuffle(PTX_SHUFFLE_UP, v, by);
+}
+static inline float __shfl_down_sync(unsigned, float v, int by) {
+  return ptx_shuffle(PTX_SHUFFLE_DOWN, v, by);
+}
 
 #define expf __builtin_expf
 #define logf __builtin_logf
@@ -69,7 +80,9 @@ template <class T> struct ptx_kind_of<T *> {
 template <> struct ptx_kind_of<float> {
   static const char value = 'f';
 };
-template <class T> static inline ptx_operand ptx_out(T &v) { return {(void *)&v, 0, (int)sizeof v, ptx_kind_of<T>::value}; }
+template <class T> static inline ptx_operand ptx_out(T &v) {
+  return {(void *)&v, 0, (int)sizeof v, ptx_kind_of<T>::value};
+}
 template <class T> static inline ptx_operand ptx_in(T v) {
   ptx_operand o = {0, 0, (int)sizeof v, ptx_kind_of<T>::value};
   __builtin_memcpy(&o.bits, &v, sizeof v);
