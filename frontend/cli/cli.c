@@ -1,5 +1,6 @@
 /* The command line's options. */
 #include "frontend/cli/cli.h"
+#include "frontend/cli/names.h"
 #include "frontend/compile/words.h"
 
 #include <errno.h>
@@ -7,50 +8,48 @@
 #include <stdlib.h>
 #include <string.h>
 
+static int store_number(const char *command, const cli_opt *o, const char *text) {
+  char *end, takes[80] = "a whole number";
+  int64_t least = o->kind == CLI_POSITIVE, most = o->kind == CLI_INT       ? INT64_MAX
+                                                  : o->kind == CLI_THREADS ? VTB_MOST_THREADS
+                                                                           : CLI_MOST_POSITIVE;
+  if (o->kind != CLI_INT)
+    snprintf(takes, sizeof takes, "%s to %lld",
+             least ? "a whole number from 1" : "0 (as many as there are cores)", (long long)most);
+  errno = 0;
+  long long v = strtoll(text, &end, 10);
+  if (!*text || *end || errno || v < least || v > most)
+    return (int)cli_usage_error(command, "%s takes %s, not '%s'", o->name, takes, text);
+  *(int64_t *)o->into = v;
+  return 0;
+}
+
 static int store(const char *command, const cli_opt *o, const char *text) {
   char *end = NULL;
-  errno = 0;
   switch (o->kind) {
   case CLI_FLAG:
     *(bool *)o->into = true;
     return 0;
   case CLI_STR:
+  case CLI_CHOICE:
+  case CLI_FILE:
+  case CLI_FOLDER:
     *(const char **)o->into = text;
-    return 0;
+    return (int)cli_check_text(command, o, text);
   case CLI_LIST:
     vtb_vec_push((cli_list *)o->into, text);
     return 0;
-  case CLI_INT: {
-    long long v = strtoll(text, &end, 10);
-    if (!*text || *end || errno || v < 0)
-      return (int)cli_usage_error(command, "%s takes a whole number, not '%s'", o->name, text);
-    *(int64_t *)o->into = v;
-    return 0;
-  }
-  case CLI_POSITIVE: {
-    long long v = strtoll(text, &end, 10);
-    if (!*text || *end || errno || v < 1 || v > CLI_MOST_POSITIVE)
-      return (int)cli_usage_error(command, "%s takes a whole number from 1 to %d, not '%s'",
-                                  o->name, CLI_MOST_POSITIVE, text);
-    *(int64_t *)o->into = v;
-    return 0;
-  }
-  case CLI_THREADS: {
-    long long v = strtoll(text, &end, 10);
-    if (!*text || *end || errno || v < 0 || v > VTB_MOST_THREADS)
-      return (int)cli_usage_error(command,
-                                  "%s takes 0 (as many as there are cores) to %d, not '%s'",
-                                  o->name, VTB_MOST_THREADS, text);
-    *(int64_t *)o->into = v;
-    return 0;
-  }
+  case CLI_INT:
+  case CLI_POSITIVE:
+  case CLI_THREADS:
+    return store_number(command, o, text);
   case CLI_FLOAT: {
+    errno = 0;
     double v = strtod(text, &end);
     if (!*text || *end || errno || !(v >= 0 && v <= DBL_MAX))
       return (int)cli_usage_error(command, "%s takes a finite number of at least 0, not '%s'",
                                   o->name, text);
     *(double *)o->into = v;
-    return 0;
   }
   }
   return 0;
@@ -152,5 +151,24 @@ int cli_parse(const char *command, const cli_opt *opts, int n, int argc, char **
   }
   int status = parse(command, opts, n, argc, argv, positional);
   if (status) vtb_vec_free(positional);
+  return status;
+}
+
+vtb_status cli_run(const cli_call *c, int argc, char **argv) {
+  cli_list args = {0};
+  vtb_error err = {0};
+  int parsed = cli_parse(c->command, c->opts, c->n_opts, argc, argv, &args);
+  vtb_status status = parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (!parsed && ((c->one && args.n != 1) || (c->some && !args.n))) {
+    status = cli_usage_error(c->command, "%s", c->one ? c->one : c->some);
+  } else if (!parsed) {
+    if (c->model) cli_model_parsed(c->model);
+    status = c->run(c->options, &args, &err);
+    if (status != VTB_OK && err.text[0]) cli_error(&err);
+  }
+  if (c->model) cli_model_options_free(c->model);
+  for (int i = 0; i < c->n_opts; i++)
+    if (c->opts[i].kind == CLI_LIST) vtb_vec_free((cli_list *)c->opts[i].into);
+  vtb_vec_free(&args);
   return status;
 }

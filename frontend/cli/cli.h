@@ -21,10 +21,15 @@
 
 enum { CLI_MOST_POSITIVE = 1 << 20 }; /* batches, chunks: what shapes can be counted with */
 /* CLI_INT from 0, CLI_POSITIVE from 1 to CLI_MOST_POSITIVE, CLI_THREADS from 0 to
- * VTB_MOST_THREADS */
+ * VTB_MOST_THREADS. Of texts the metavar can say more: CLI_CHOICE is a word of "fused|graph",
+ * CLI_FILE a file to write that ends as in "FILE.svg|.png" (a word there that is no ending is taken
+ * too), CLI_FOLDER is called like no file. */
 typedef enum cli_opt_kind {
   CLI_FLAG,
   CLI_STR,
+  CLI_CHOICE,
+  CLI_FILE,
+  CLI_FOLDER,
   CLI_INT,
   CLI_POSITIVE,
   CLI_THREADS,
@@ -56,6 +61,26 @@ const char *cli_command_near(const char *name);        /* NULL: none is near */
  */
 int cli_parse(const char *command, const cli_opt *opts, int n_opts, int argc, char **argv,
               cli_list *positional);
+
+typedef struct cli_model_options cli_model_options;
+
+/* A command that is called. */
+typedef struct cli_call {
+  const char *command;
+  const cli_opt *opts;
+  int n_opts;
+  const char *one, *some; /* what is said unless there is one argument, or at least one; NULL */
+  /* err: printed afterwards, if there is a text */
+  vtb_status (*run)(void *options, const cli_list *args, vtb_error *err);
+  void *options;
+  cli_model_options *model; /* NULL: none; complete when it runs, freed afterwards */
+} cli_call;
+/* Parses the words, runs the command and frees the lists that the options hold. */
+vtb_status cli_run(const cli_call *c, int argc, char **argv);
+/* Of a function that has argc and argv. */
+#define CLI_RUN(name, rows, ...)                                                                   \
+  cli_run(&(cli_call){.command = name, .opts = rows, .n_opts = CLI_COUNT(rows), __VA_ARGS__},      \
+          argc, argv)
 
 /* What follows are calls of cli_parse() that show the visitor the rows and parse nothing; NULL:
  * calls that parse. For cli_describe(). */
@@ -129,14 +154,14 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 /* ---- models ---------------------------------------------------------------------------------- */
 
 /* Options every command with a MODEL has; CLI_MODEL_OPTS() are their rows. */
-typedef struct cli_model_options {
+struct cli_model_options {
   vtb_compile_options compile; /* complete after cli_model_parsed() */
   cli_list defines;            /* name=value */
   int64_t threads;
   bool json;
   bool said;          /* something, to whoever asked for --print-after or --time-passes */
   vtb_report *report; /* of everything the command compiles, so that a warning is said once */
-} cli_model_options;
+};
 /* The first and the last of them, which are one value for every command. */
 #define CLI_SOURCE_OPTS(model)                                                                     \
   {"-D", CLI_LIST, &(model).defines, "NAME=VALUE",                                                 \

@@ -1,6 +1,5 @@
-/* Names of what commands write: what a file is called says what is in it. */
+/* Texts of options: what a file is called says what is in it. */
 #include "frontend/cli/names.h"
-#include "frontend/cli/cli.h"
 
 #include <string.h>
 
@@ -19,38 +18,62 @@ static bool has_ending(const char *base, const char *ending) {
   return vtb_ends_with(base, ending) && strlen(base) > strlen(ending);
 }
 
+/* The words of "a|b|c" as a sentence lists them; *fits: the text is one of them, or ends in one
+ * that is an ending. */
+static void put_words(const char *words, const char *text, vtb_strbuf *out, bool *fits) {
+  *fits = false;
+  for (const char *at = words; *at;) {
+    char word[32];
+    size_t n = strcspn(at, "|");
+    snprintf(word, sizeof word, "%.*s", (int)n, at);
+    vtb_strbuf_printf(out, "%s%s", at == words ? "" : at[n] ? ", " : " or ", word);
+    *fits |= *word == '.' ? has_ending(base_of(text), word) : strcmp(text, word) == 0;
+    at += n + (at[n] != 0);
+  }
+}
+
 vtb_status cli_check_name(const char *command, const char *option, const char *path,
                           const char *endings) {
   if (!path) return VTB_OK;
   vtb_strbuf list = {0};
-  char all[64], *at = all, *first = NULL;
-  bool fits = false;
-  snprintf(all, sizeof all, "%s", endings);
-  for (char *ending, *next = strtok_r(all, " ", &at); (ending = next);) {
-    next = strtok_r(NULL, " ", &at);
-    vtb_strbuf_printf(&list, "%s%s", !first ? "" : next ? ", " : " or ", ending);
-    if (!first) first = ending;
-    fits |= has_ending(base_of(path), ending);
-  }
+  bool fits;
+  put_words(endings, path, &list, &fits);
   vtb_status status = VTB_OK;
   if (vtb_path_is_dir(path))
     status = cli_usage_error(command, "%s names a file, and '%s' is a folder", option, path);
   else if (!*base_of(path))
     status = cli_usage_error(command, "%s names a file, which '%s' does not", option, path);
   else if (!fits)
-    status = cli_usage_error(command, "%s writes %s, which '%s' is not: call it %.*s%s", option,
-                             list.at, path, stem_length(path), path, first);
+    status = cli_usage_error(command, "%s writes %s, which '%s' is not: call it %.*s%.*s", option,
+                             list.at, path, stem_length(path), path, (int)strcspn(endings, "|"),
+                             endings);
   vtb_free(list.at);
   return status;
 }
 
-vtb_status cli_check_folder(const char *command, const char *option, const char *path) {
+static vtb_status check_folder(const char *command, const char *option, const char *path) {
   static const char *const files[] = {".html", ".csv", ".json", ".yaml", ".safetensors",
                                       ".pth",  ".pt",  ".svg",  ".png",  ".so"};
-  if (!path || vtb_path_is_dir(path)) return VTB_OK;
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+  for (size_t i = 0; i < sizeof files / sizeof *files && !vtb_path_is_dir(path); i++)
     if (has_ending(base_of(path), files[i]))
       return cli_usage_error(command, "%s names a folder, and '%s' a file: call it %.*s", option,
                              path, stem_length(path), path);
   return VTB_OK;
+}
+
+static vtb_status check_choice(const char *command, const cli_opt *o, const char *text) {
+  vtb_strbuf list = {0};
+  bool fits;
+  put_words(o->metavar, text, &list, &fits);
+  vtb_status status =
+      fits ? VTB_OK : cli_usage_error(command, "%s is %s, not '%s'", o->name, list.at, text);
+  vtb_strbuf_free(&list);
+  return status;
+}
+
+vtb_status cli_check_text(const char *command, const cli_opt *o, const char *text) {
+  if (o->kind == CLI_CHOICE) return check_choice(command, o, text);
+  if (o->kind == CLI_FOLDER) return check_folder(command, o->name, text);
+  return o->kind == CLI_FILE ? cli_check_name(command, o->name, text, strchr(o->metavar, '.'))
+                             : VTB_OK;
 }

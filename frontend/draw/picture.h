@@ -75,7 +75,7 @@ void picture_free(picture *p);
 void picture_svg(const picture *p, vtb_strbuf *out);
 /* As what the name ends with. Replaces `path` atomically. */
 VTB_MUST_USE vtb_status picture_write(const picture *p, const char *path, vtb_error *err);
-#define PICTURE_ENDINGS ".svg .png .pdf"
+#define PICTURE_FILE "FILE.svg|.png|.pdf"
 
 /* The lengths of a dash and of the gaps behind its parts; how many. */
 int pen_dashes(pen_dash d, double length[4]);

@@ -1,6 +1,5 @@
 /* vertebra ablate: a study of a model, from what is varied to a report: the options. */
 #include "frontend/cli/ablate/ablate.h"
-#include "frontend/cli/names.h"
 #include "frontend/cli/ranks.h"
 #include "frontend/study/options.h"
 
@@ -31,8 +30,12 @@ static int add_rows(cli_opt *rows, int n, ablate_command *c) {
   return n;
 }
 
-static vtb_status run(ablate_command *c) {
-  vtb_error err = {0};
+static vtb_status run(void *user, const cli_list *rest, vtb_error *err) {
+  ablate_command *c = user;
+  if (c->list) return ablate_list();
+  if (rest->n != 1)
+    return cli_usage_error("ablate", "one MODEL and --vary, or one STUDY.yaml, are needed");
+  c->what = rest->at[0];
   study s = study_defaults();
   vtb_status status = VTB_OK;
   bool launched = !c->run.launcher && cli_ranks_launched() > 1;
@@ -41,33 +44,13 @@ static vtb_status run(ablate_command *c) {
     return cli_usage_error("ablate", "%s needs -o DIR, which all ranks share",
                            launched ? "a study on ranks" : "--launcher mpi");
   setenv("VTB_RANKS", "off", 1); /* its steps are processes by themselves */
-  status = ablate_study(c, &s, &err);
+  status = ablate_study(c, &s, err);
   if (status == VTB_OK && c->dry_run)
-    status = ablate_plan(&s, c->run.folder, &err);
+    status = ablate_plan(&s, c->run.folder, err);
   else if (status == VTB_OK)
     status = ablate_run(&s, &c->run);
-  if (status != VTB_OK && err.text[0]) cli_error(&err);
   study_free(&s);
   return status;
-}
-
-/* argv behind the options. */
-static vtb_status run_parsed(ablate_command *c, const cli_list *rest) {
-  if (c->list) return ablate_list();
-  if (rest->n != 1)
-    return cli_usage_error("ablate", "one MODEL and --vary, or one STUDY.yaml, are needed");
-  c->what = rest->at[0];
-  vtb_status status = cli_check_folder("ablate", "-o", c->run.folder);
-  return status == VTB_OK ? run(c) : status;
-}
-
-static void command_free(ablate_command *c) {
-  vtb_vec_free(&c->vary);
-  vtb_vec_free(&c->where);
-  vtb_vec_free(&c->defines);
-  vtb_free((void *)c->option);
-  vtb_free(c->flag);
-  vtb_free(c->folder);
 }
 
 vtb_status cli_cmd_ablate(int argc, char **argv) {
@@ -106,14 +89,17 @@ vtb_status cli_cmd_ablate(int argc, char **argv) {
       {"--list", CLI_FLAG, &c.list, NULL, "the studies that are there by name"},
       {"--title", CLI_STR, &c.title, "TEXT", "of the report"},
       {"-D", CLI_LIST, &c.defines, "NAME=VALUE", "set a hyperparameter in all cells"},
-      {"-o", CLI_STR, &c.run.folder, "DIR", "the report's folder (default reports/MODEL-DATE)"}};
-  cli_list rest = {0};
+      {"-o", CLI_FOLDER, &c.run.folder, "DIR", "the report's folder (default reports/MODEL-DATE)"}};
   int n = 0;
   while (rows[n].name) n++;
-  n = add_rows(rows, n, &c);
-  int parsed = cli_parse("ablate", rows, n, argc, argv, &rest);
-  vtb_status status = parsed < 0 ? VTB_OK : parsed ? (vtb_status)parsed : run_parsed(&c, &rest);
-  vtb_vec_free(&rest);
-  command_free(&c);
+  vtb_status status = cli_run(&(cli_call){.command = "ablate",
+                                          .opts = rows,
+                                          .n_opts = add_rows(rows, n, &c),
+                                          .run = run,
+                                          .options = &c},
+                              argc, argv);
+  vtb_free((void *)c.option);
+  vtb_free(c.flag);
+  vtb_free(c.folder);
   return status;
 }

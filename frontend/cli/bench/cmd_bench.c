@@ -146,34 +146,27 @@ static vtb_status bench_built(const char *path, const bench_options *o) {
 /* --peak without a model. */
 static vtb_status bench_machine(bench_options *o) {
   bench_peak peak;
-  cli_model_parsed(&o->model);
   vtb_status status = bench_peak_measure(&o->model, &peak);
   if (status == VTB_OK) {
     doc *d = doc_new(cJSON_CreateObject());
     bench_peak_tell(&peak, d, d->json);
     cli_tell(d);
   }
-  cli_model_options_free(&o->model);
   return status;
 }
 
 /* --calibrate */
 static vtb_status bench_device(bench_options *o) {
   if (!o->output) return cli_usage_error("bench", "--calibrate writes a file: -o FILE");
-  cli_model_parsed(&o->model);
-  vtb_status status = bench_calibrate(&o->model, o->output);
-  cli_model_options_free(&o->model);
-  return status;
+  VTB_TRY(cli_check_name("bench", "-o", o->output, ".json"));
+  return bench_calibrate(&o->model, o->output);
 }
 
 static vtb_status bench_one(const char *what, bench_options *o) {
   int taken = bench_take_values(o);
   if (taken) return (vtb_status)taken;
   if (o->seconds < 0) o->seconds = 3;
-  cli_model_parsed(&o->model);
-  vtb_status status = cli_is_built(what) ? bench_built(what, o) : bench_model(what, o);
-  cli_model_options_free(&o->model);
-  return status;
+  return cli_is_built(what) ? bench_built(what, o) : bench_model(what, o);
 }
 
 /* Without a MODEL: the data set, or the machine. */
@@ -187,18 +180,12 @@ static vtb_status bench_none(bench_options *o) {
   return o->peak ? bench_machine(o) : cli_usage_error("bench", "one MODEL or built FILE is needed");
 }
 
-/* Of the files that are written, before anything is measured. */
-static vtb_status check_names(const bench_options *o) {
-  bool to_stdout = vtb_streq(o->csv, "-");
-  vtb_status status = cli_check_name("bench", "--csv", to_stdout ? NULL : o->csv, ".csv");
-  if (status == VTB_OK) status = cli_check_name("bench", "--trace", o->trace, ".json");
-  if (status == VTB_OK && o->output && !o->calibrate)
+static vtb_status bench(void *user, const cli_list *rest, vtb_error *err) {
+  (void)err;
+  bench_options *o = user;
+  if (o->output && !o->calibrate)
     return cli_usage_error("bench", "-o is for --calibrate; --csv FILE and --trace FILE.json are "
                                     "what a MODEL's times go into");
-  return status == VTB_OK ? cli_check_name("bench", "-o", o->output, ".json") : status;
-}
-
-static vtb_status bench(const cli_list *rest, bench_options *o) {
   if (rest->n == 0) return bench_none(o);
   if (o->calibrate) return cli_usage_error("bench", "--calibrate takes no MODEL");
   if (o->data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
@@ -250,21 +237,15 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "N times so (default 1; of a list 3, one combination after the other in each): the spread "
        "is then that of the rounds"},
       {"--top", CLI_INT, &o.top, "N", "kernels to list (default 20)"},
-      {"--trace", CLI_STR, &o.trace, "FILE.json",
+      {"--trace", CLI_FILE, &o.trace, "FILE.json",
        "one run, its kernels and what each thread did of them, as a Chrome trace (Perfetto)"},
-      {"--csv", CLI_STR, &o.csv, "FILE.csv", "a table of what was measured, - is standard output"},
+      {"--csv", CLI_FILE, &o.csv, "FILE.csv|-",
+       "a table of what was measured, - is standard output"},
       {"--compare", CLI_STR, &o.compare, "FILE",
        "an earlier --json or --csv, or a report's results.json: what has become faster or slower"},
       {"--data", CLI_STR, &o.data.path, "D",
        "without a MODEL: how many images a second of a data set are decoded and prepared"},
       {"--workers", CLI_INT, &o.data.workers, "N", "with --data: threads (default: cores)"},
       CLI_OUTPUT_OPTS(o.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("bench", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  vtb_status status = check_names(&o);
-  if (status == VTB_OK) status = bench(&rest, &o);
-  vtb_vec_free(&rest);
-  vtb_vec_free(&o.vary);
-  return status;
+  return CLI_RUN("bench", opts, .run = bench, .options = &o, .model = &o.model);
 }

@@ -61,20 +61,18 @@ static vtb_status show(const char *path) {
 }
 
 /* The weights that go into the file, under the model's names. */
-static vtb_status open_weights(const char *what, build_options *b, vtb_weights **out) {
-  vtb_error err = {0};
+static vtb_status open_weights(const char *what, build_options *b, vtb_weights **out,
+                               vtb_error *err) {
   *out = NULL;
   if (!b->load.weights) return VTB_OK;
-  vtb_status status = cli_load_for(what, &b->model, &b->load, &err);
-  if (status == VTB_OK) status = cli_fit_source(what, &b->model, &b->load, out, &err);
-  return err.text[0] ? cli_error(&err) : status;
+  VTB_TRY(cli_load_for(what, &b->model, &b->load, err));
+  return cli_fit_source(what, &b->model, &b->load, out, err);
 }
 
-static vtb_status build(const char *what, build_options *b) {
+static vtb_status build(const char *what, build_options *b, vtb_error *err) {
   double start = vtb_now();
   vtb_weights *weights;
-  vtb_status opened = open_weights(what, b, &weights);
-  if (opened != VTB_OK) return opened;
+  VTB_TRY(open_weights(what, b, &weights, err));
   vtb_compile_options o = cli_compile_options(&b->model, what);
   vtb_report *r = b->model.report;
   char *output = b->output ? vtb_xstrdup(b->output) : default_output(what);
@@ -107,7 +105,7 @@ static vtb_status check_output(const char *path) {
   const char *so = path ? strstr(path, ".so.") : NULL;
   if (so && !strchr(so, '/') && !so[strspn(so, ".so0123456789")] && !vtb_path_is_dir(path))
     return VTB_OK;
-  return cli_check_name("build", "-o", path, ".so .o");
+  return cli_check_name("build", "-o", path, ".so|.o");
 }
 
 /* What is wrong can be said before anything is compiled. */
@@ -128,6 +126,20 @@ static vtb_status check_options(const char *what, build_options *b) {
     return cli_usage_error("build", "--name is for objects: -o %s.o", b->name);
   if (cli_is_built(what)) return cli_usage_error("build", "%s is compiled already", what);
   return check_output(b->output);
+}
+
+static vtb_status run(void *user, const cli_list *args, vtb_error *err) {
+  build_options *o = user;
+  vtb_compile_options *c = &o->model.compile;
+  const char *what = args->at[0];
+  vtb_status status = build_lists_parse(&o->lists, c->training || is_case(what), c);
+  find_name(o);
+  if (status == VTB_OK) status = check_options(what, o);
+  if (status == VTB_OK) status = build(what, o, err);
+  vtb_free(o->linked);
+  build_lists_free(&o->lists);
+  vtb_load_free(&o->load);
+  return status;
 }
 
 vtb_status cli_cmd_build(int argc, char **argv) {
@@ -165,21 +177,6 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--batch", CLI_STR, &o.lists.batch, "N,...",
        "images at a time: 16 is programs for 1, 2, 4, 8 and 16, =16 for 16 alone, 1,16 for these"},
       CLI_MACHINE_OPTS(o.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("build", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("build", "one MODEL is needed");
-  cli_model_parsed(&o.model);
-  vtb_status status = build_lists_parse(&o.lists, c->training || is_case(rest.at[0]), c);
-  find_name(&o);
-  if (status == VTB_OK) status = check_options(rest.at[0], &o);
-  if (status == VTB_OK) status = build(rest.at[0], &o);
-  vtb_vec_free(&rest);
-  vtb_free(o.linked);
-  vtb_vec_free(&o.shapes);
-  vtb_vec_free(&o.wrt);
-  build_lists_free(&o.lists);
-  vtb_load_free(&o.load);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("build", opts, .one = "one MODEL is needed", .run = run, .options = &o,
+                 .model = &o.model);
 }

@@ -1,6 +1,5 @@
 /* vertebra export: a model with its parameters as a file of ONNX, for other runtimes. */
 #include "frontend/cli/load/built.h"
-#include "frontend/cli/names.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/load/weights.h"
 
@@ -24,16 +23,15 @@ static char *default_output(const char *what) {
 }
 
 /* The parameters under the model's names; none: initial values. */
-static vtb_status open_weights(const char *what, export_options *e, vtb_weights **out) {
-  vtb_error err = {0};
+static vtb_status open_weights(const char *what, export_options *e, vtb_weights **out,
+                               vtb_error *err) {
   *out = NULL;
   if (!e->load.weights) {
     cli_say("no --weights: the file has random weights\n");
     return VTB_OK;
   }
-  vtb_status status = cli_load_for(what, &e->model, &e->load, &err);
-  if (status == VTB_OK) status = cli_fit_source(what, &e->model, &e->load, out, &err);
-  return err.text[0] ? cli_error(&err) : status;
+  VTB_TRY(cli_load_for(what, &e->model, &e->load, err));
+  return cli_fit_source(what, &e->model, &e->load, out, err);
 }
 
 static void tell(const export_options *e, const char *path, const vtb_onnx_summary *s) {
@@ -52,19 +50,28 @@ static void tell(const export_options *e, const char *path, const vtb_onnx_summa
   cli_tell(d);
 }
 
-static vtb_status export_model(const char *what, export_options *e) {
+static vtb_status export_model(void *user, const cli_list *args, vtb_error *err) {
+  export_options *e = user;
+  const char *what = args->at[0];
   vtb_weights *weights;
   vtb_onnx_summary made = {0};
-  VTB_TRY(open_weights(what, e, &weights));
+  if (cli_is_built(what))
+    return cli_usage_error("export", "%s is compiled already: export the model it was built from",
+                           what);
+  if (vtb_streq(e->model.compile.mode, "scan"))
+    e->model.compile.mode = "recurrent"; /* of the model as it is loaded */
+  vtb_status status = open_weights(what, e, &weights, err);
+  if (status != VTB_OK) return vtb_load_free(&e->load), status;
   vtb_compile_options o = cli_compile_options(&e->model, what);
   char *output = e->output ? vtb_xstrdup(e->output) : default_output(what);
   o.parameters = weights;
   cli_progress_note("exporting %s", what);
-  vtb_status status = vtb_compile_onnx(&o, &e->onnx, output, &made, e->model.report);
+  status = vtb_compile_onnx(&o, &e->onnx, output, &made, e->model.report);
   cli_report(&e->model, status);
   if (status == VTB_OK) tell(e, output, &made);
   vtb_free(output);
   vtb_weights_free(weights);
+  vtb_load_free(&e->load);
   return status;
 }
 
@@ -72,7 +79,7 @@ vtb_status cli_cmd_export(int argc, char **argv) {
   export_options e = {.onnx = {.size = sizeof e.onnx}};
   vtb_compile_options *c = &e.model.compile;
   const cli_opt opts[] = {
-      {"-o", CLI_STR, &e.output, "FILE.onnx",
+      {"-o", CLI_FILE, &e.output, "FILE.onnx",
        "the file to write (default: the model's name with .onnx)"},
       CLI_LOAD_OPTS(e.load, "--weights", CLI_WEIGHTS_HELP ", which go into the file"),
       {"--half", CLI_FLAG, &e.onnx.half, NULL,
@@ -86,24 +93,6 @@ vtb_status cli_cmd_export(int argc, char **argv) {
        "form of every recurrence: {modes} (default auto); recurrent, or scan, is step by step"},
       {"--chunk", CLI_POSITIVE, &c->chunk, "N", "chunk size; implies --mode chunkwise"},
       CLI_OUTPUT_OPTS(e.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("export", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  vtb_status status = VTB_OK;
-  if (rest.n != 1)
-    status = cli_usage_error("export", "one MODEL is needed");
-  else if (cli_is_built(rest.at[0]))
-    status = cli_usage_error("export", "%s is compiled already: export the model it was built from",
-                             rest.at[0]);
-  else
-    status = cli_check_name("export", "-o", e.output, ".onnx");
-  if (status == VTB_OK) {
-    if (vtb_streq(c->mode, "scan")) c->mode = "recurrent"; /* of the model as it is loaded */
-    cli_model_parsed(&e.model);
-    status = export_model(rest.at[0], &e);
-  }
-  vtb_vec_free(&rest);
-  vtb_load_free(&e.load);
-  cli_model_options_free(&e.model);
-  return status;
+  return CLI_RUN("export", opts, .one = "one MODEL is needed", .run = export_model, .options = &e,
+                 .model = &e.model);
 }

@@ -1,7 +1,6 @@
 /* vertebra compare: training runs side by side, from the logs and weights they left: a table, and a
  * plot of accuracy in evaluations, or of the score that the model declares. */
 #include "frontend/cli/compare/compare_table.h"
-#include "frontend/cli/names.h"
 #include "frontend/draw/plot.h"
 
 /* What tells the run from the others; its name where nothing does. */
@@ -42,36 +41,37 @@ static vtb_status refuse(const compare_runs *c, vtb_error *err) {
   return vtb_fail(err, VTB_E_INPUT, "%s", c->at.at[0].problem);
 }
 
-vtb_status cli_cmd_compare(int argc, char **argv) {
-  const char *out = NULL, *title = NULL;
-  bool by_epoch = false, by_run = false, markdown = false;
-  const cli_opt opts[] = {
-      {"-o", CLI_STR, &out, "FILE",
-       "also draw accuracy in evaluations, or the declared score, one curve a run: .svg, .png, "
-       ".pdf"},
-      {"--by-epoch", CLI_FLAG, &by_epoch, NULL, "against epochs instead of seconds"},
-      {"--by-run", CLI_FLAG, &by_run, NULL,
-       "a row a run, also where runs differ in nothing but their seeds"},
-      {"--markdown", CLI_FLAG, &markdown, NULL,
-       "the whole table as Markdown, as where the output is no terminal"},
-      {"--title", CLI_STR, &title, "TEXT", "of the plot"}};
-  cli_list rest = {0};
-  int parsed = cli_parse("compare", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (!rest.n) return cli_usage_error("compare", "the output folder of at least one run is needed");
-  VTB_TRY(cli_check_name("compare", "-o", out, PICTURE_ENDINGS));
-  vtb_error err = {0};
+typedef struct compare_options {
+  const char *out, *title;
+  bool by_epoch, by_run, markdown;
+} compare_options;
+
+static vtb_status compare(void *user, const cli_list *folders, vtb_error *err) {
+  const compare_options *o = user;
   compare_runs c;
-  compare_read(&c, &rest, by_epoch, by_run);
-  vtb_status status = c.groups.n ? VTB_OK : refuse(&c, &err);
-  if (status == VTB_OK && out) status = draw(&c, by_epoch, title, out, &err);
-  if (status != VTB_OK)
-    cli_error(&err);
-  else if (markdown || !cli_columns(stdout))
+  compare_read(&c, folders, o->by_epoch, o->by_run);
+  vtb_status status = c.groups.n ? VTB_OK : refuse(&c, err);
+  if (status == VTB_OK && o->out) status = draw(&c, o->by_epoch, o->title, o->out, err);
+  if (status == VTB_OK && (o->markdown || !cli_columns(stdout)))
     cli_tell_markdown(compare_document(&c, true));
-  else
+  else if (status == VTB_OK)
     cli_tell(compare_document(&c, false));
   compare_free(&c);
-  vtb_vec_free(&rest);
   return status;
+}
+
+vtb_status cli_cmd_compare(int argc, char **argv) {
+  compare_options o = {0};
+  const cli_opt opts[] = {
+      {"-o", CLI_FILE, &o.out, PICTURE_FILE,
+       "also draw accuracy in evaluations, or the declared score, one curve a run: .svg, .png, "
+       ".pdf"},
+      {"--by-epoch", CLI_FLAG, &o.by_epoch, NULL, "against epochs instead of seconds"},
+      {"--by-run", CLI_FLAG, &o.by_run, NULL,
+       "a row a run, also where runs differ in nothing but their seeds"},
+      {"--markdown", CLI_FLAG, &o.markdown, NULL,
+       "the whole table as Markdown, as where the output is no terminal"},
+      {"--title", CLI_STR, &o.title, "TEXT", "of the plot"}};
+  return CLI_RUN("compare", opts, .some = "the output folder of at least one run is needed",
+                 .run = compare, .options = &o);
 }

@@ -3,7 +3,6 @@
 #include "frontend/cli/data/data.h"
 #include "frontend/cli/data/data_sheet.h"
 #include "frontend/cli/interrupt.h"
-#include "frontend/cli/names.h"
 #include "frontend/cli/say/progress.h"
 #include "runtime/data/survey.h"
 
@@ -266,24 +265,24 @@ static vtb_status judge(const part *parts, int n, vtb_error *err) {
   return VTB_OK;
 }
 
-static vtb_status data_command_run(const char *path, const data_command *o) {
+static vtb_status data_command_run(void *user, const cli_list *args, vtb_error *err) {
   static const char *const all[] = {"all"};
-  vtb_error err = {0};
+  const data_command *o = user;
+  const char *path = args->at[0];
   vtb_layout l;
   part parts[MOST_PARTS] = {0};
   const volatile int *stop = cli_interrupt_wait();
   cli_data_keep_memory();
-  vtb_status status = vtb_dataset_layout(path, &l, &err);
+  vtb_status status = vtb_dataset_layout(path, &l, err);
   int n = status != VTB_OK ? 0 : l.n_splits ? l.n_splits : 1;
   for (int k = 0; k < n && status == VTB_OK; k++)
-    status = look(path, l.n_splits ? l.split[k] : all[0], o, stop, &parts[k], &err);
+    status = look(path, l.n_splits ? l.split[k] : all[0], o, stop, &parts[k], err);
   if (status == VTB_OK) {
     twins t = find_twins(parts, n);
     tell(path, &l, parts, n, o, &t);
-    if (o->sheet) status = data_sheet_save(parts[0].d, o->sheet, &err);
-    if (status == VTB_OK) status = judge(parts, n, &err);
+    if (o->sheet) status = data_sheet_save(parts[0].d, o->sheet, err);
+    if (status == VTB_OK) status = judge(parts, n, err);
   }
-  if (status != VTB_OK && err.text[0]) cli_error(&err);
   for (int k = 0; k < n; k++) {
     vtb_free(parts[k].facts);
     vtb_free(parts[k].per_class);
@@ -295,18 +294,13 @@ static vtb_status data_command_run(const char *path, const data_command *o) {
 vtb_status cli_cmd_data(int argc, char **argv) {
   data_command o = {.data = CLI_DATA_DEFAULTS, .top = 20};
   const cli_opt opts[] = {
-      {"--sheet", CLI_STR, &o.sheet, "FILE.png", "draw a contact sheet: some images of each class"},
+      {"--sheet", CLI_FILE, &o.sheet, "FILE.png",
+       "draw a contact sheet: some images of each class"},
       {"--top", CLI_INT, &o.top, "N", "classes and damaged files to list (default 20)"},
       {"--limit", CLI_INT, &o.data.limit, "N", "only N samples of each split"},
       {"--skip-damaged", CLI_INT, &o.data.skip_damaged, "N",
        "damaged samples that are no error (default one in a hundred, at least one)"},
       {"--workers", CLI_INT, &o.data.workers, "N", "threads that decode (default: cores)"}};
-  cli_list rest = {0};
-  int parsed = cli_parse("data", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("data", "one data set is needed: a folder or a file");
-  vtb_status status = cli_check_name("data", "--sheet", o.sheet, ".png");
-  if (status == VTB_OK) status = data_command_run(rest.at[0], &o);
-  vtb_vec_free(&rest);
-  return status;
+  return CLI_RUN("data", opts, .one = "one data set is needed: a folder or a file",
+                 .run = data_command_run, .options = &o);
 }

@@ -1,7 +1,7 @@
 /* vertebra graph: a model as a picture: blocks, ops, fused kernels, shapes. */
 #include "frontend/cli/cli.h"
 #include "frontend/cli/draw/graph_dot.h"
-#include "frontend/cli/names.h"
+#include "frontend/draw/picture.h"
 
 #include <string.h>
 
@@ -55,13 +55,13 @@ static vtb_status write_picture(const char *what, const graph_command *g, const 
   return status;
 }
 
-static vtb_status draw(const char *what, graph_command *g) {
+static vtb_status draw(void *user, const cli_list *args, vtb_error *err) {
+  graph_command *g = user;
+  const char *what = args->at[0];
   vtb_compilation c = {0}, lowered = {0};
-  vtb_error err = {0};
   vtb_status status = open_stage(what, g, &c, &lowered);
   cli_report(&g->model, status);
-  if (status == VTB_OK && (status = write_picture(what, g, lowered.module->entry, &err)) != VTB_OK)
-    cli_error(&err);
+  if (status == VTB_OK) status = write_picture(what, g, lowered.module->entry, err);
   vtb_compilation_free(&lowered);
   vtb_compilation_free(&c);
   return status;
@@ -70,27 +70,17 @@ static vtb_status draw(const char *what, graph_command *g) {
 vtb_status cli_cmd_graph(int argc, char **argv) {
   graph_command g = {.stage = "fused", .depth = 1};
   const cli_opt opts[] = {
-      {"-o", CLI_STR, &g.out, "FILE",
+      {"-o", CLI_FILE, &g.out, PICTURE_FILE "|.dot",
        "a picture, .svg, .png or .pdf, or its description for graphviz, .dot (default: .dot on "
        "stdout)"},
       {"--depth", CLI_INT, &g.depth, "N",
        "blocks in blocks that are drawn beside the model (default 1; 0: the model alone)"},
       {"--no-fold", CLI_FLAG, &g.no_fold, NULL, "draw every block, not what repeats once"},
-      {"--stage", CLI_STR, &g.stage, "fused|graph",
+      {"--stage", CLI_CHOICE, &g.stage, "fused|graph",
        "fused (default): what runs, an outline a kernel; graph: what each module computes"},
       {"--train", CLI_FLAG, &g.train, NULL, "the training step: forward and gradients"},
       CLI_TARGET_OPT(g.model),
       CLI_MODEL_OPTS(g.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("graph", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("graph", "one MODEL is needed");
-  if (strcmp(g.stage, "fused") != 0 && strcmp(g.stage, "graph") != 0)
-    return cli_usage_error("graph", "--stage is fused or graph, not '%s'", g.stage);
-  cli_model_parsed(&g.model);
-  vtb_status status = cli_check_name("graph", "-o", g.out, ".svg .png .pdf .dot");
-  if (status == VTB_OK) status = draw(rest.at[0], &g);
-  vtb_vec_free(&rest);
-  cli_model_options_free(&g.model);
-  return status;
+  return CLI_RUN("graph", opts, .one = "one MODEL is needed", .run = draw, .options = &g,
+                 .model = &g.model);
 }

@@ -1,7 +1,6 @@
 /* vertebra paths: the order in which each block's recurrences read the tokens, and the windows in
  * which its attention sees them, as a list and as a picture. */
 #include "frontend/cli/cli.h"
-#include "frontend/cli/names.h"
 #include "frontend/cli/draw/paths_picture.h"
 
 enum { MAX_STEPS = 200000 };
@@ -39,25 +38,32 @@ static void list_all(const traversals *t, const char *model) {
   cli_tell(d);
 }
 
-static vtb_status write_picture(const char *path, const char *model, const traversals *t) {
+static vtb_status write_picture(const char *path, const char *model, const traversals *t,
+                                vtb_error *err) {
   picture p = {0};
-  vtb_error err = {0};
   int64_t steps = 0;
   for (size_t i = 0; i < t->groups.n; i++)
     for (size_t k = 0; k < t->groups.at[i].orders.n; k++)
       steps += t->groups.at[i].orders.at[k].path.n;
-  if (steps > MAX_STEPS) {
-    vtb_fail(&err, VTB_E_INPUT, "%lld steps are too many for a picture; try a smaller --image",
-             (long long)steps);
-    return cli_error(&err);
-  }
+  if (steps > MAX_STEPS)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "%lld steps are too many for a picture; try a smaller --image",
+                    (long long)steps);
   paths_draw(&p, model, t);
-  vtb_status status = picture_write(&p, path, &err);
+  vtb_status status = picture_write(&p, path, err);
   picture_free(&p);
-  return status == VTB_OK ? VTB_OK : cli_error(&err);
+  return status;
 }
 
-static vtb_status paths_of(const char *what, const cli_model_options *m, const char *path) {
+typedef struct paths_options {
+  cli_model_options model;
+  const char *path;
+} paths_options;
+
+static vtb_status paths_of(void *user, const cli_list *args, vtb_error *err) {
+  const paths_options *p = user;
+  const cli_model_options *m = &p->model;
+  const char *what = args->at[0];
   vtb_compilation c;
   vtb_compile_options o = cli_compile_options(m, what);
   const char *name = o.entry ? o.entry : what;
@@ -69,7 +75,7 @@ static vtb_status paths_of(const char *what, const cli_model_options *m, const c
         &m->report->error, VTB_E_INPUT,
         "%s has no recurrence whose path and no attention whose windows could be drawn", name);
   cli_report(m, status);
-  if (status == VTB_OK && path) status = write_picture(path, name, &t);
+  if (status == VTB_OK && p->path) status = write_picture(p->path, name, &t, err);
   if (status == VTB_OK) list_all(&t, name);
   traversals_free(&t);
   vtb_compilation_free(&c);
@@ -77,18 +83,10 @@ static vtb_status paths_of(const char *what, const cli_model_options *m, const c
 }
 
 vtb_status cli_cmd_paths(int argc, char **argv) {
-  cli_model_options o = {0};
-  const char *path = NULL;
-  const cli_opt opts[] = {{"-o", CLI_STR, &path, "FILE", "picture to write: .svg, .png or .pdf"},
-                          CLI_MODEL_OPTS(o)};
-  cli_list models = {0};
-  int parsed = cli_parse("paths", opts, CLI_COUNT(opts), argc, argv, &models);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (models.n != 1) return cli_usage_error("paths", "one MODEL is needed");
-  cli_model_parsed(&o);
-  vtb_status status = cli_check_name("paths", "-o", path, PICTURE_ENDINGS);
-  if (status == VTB_OK) status = paths_of(models.at[0], &o, path);
-  vtb_vec_free(&models);
-  cli_model_options_free(&o);
-  return status;
+  paths_options o = {0};
+  const cli_opt opts[] = {
+      {"-o", CLI_FILE, &o.path, PICTURE_FILE, "picture to write: .svg, .png or .pdf"},
+      CLI_MODEL_OPTS(o.model)};
+  return CLI_RUN("paths", opts, .one = "one MODEL is needed", .run = paths_of, .options = &o,
+                 .model = &o.model);
 }

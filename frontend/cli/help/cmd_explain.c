@@ -55,34 +55,31 @@ static void print_code(const vtb_diag_code *c) {
   }
 }
 
-vtb_status cli_cmd_explain(int argc, char **argv) {
-  bool all = false;
-  const cli_opt opts[] = {{"--list", CLI_FLAG, &all, NULL, "every code with its title"}};
-  cli_list codes = {0};
-  int parsed = cli_parse("explain", opts, CLI_COUNT(opts), argc, argv, &codes);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (all) {
+static vtb_status explain(void *all, const cli_list *codes, vtb_error *err) {
+  if (*(bool *)all) {
     list_codes();
     return VTB_OK;
   }
-  if (codes.n != 1)
+  if (codes->n != 1)
     return cli_usage_error("explain", "one CODE is needed, as in VTB1101; --list shows all");
-  const char *text = codes.at[0];
+  const char *text = codes->at[0];
   if (strncasecmp(text, "VTB", 3) == 0) text += 3;
   char *end;
   long number = strtol(text, &end, 10);
   const vtb_diag_code *c =
       *end || !isdigit((unsigned char)*text) ? NULL : vtb_diag_code_find((int)number);
-  if (!c) {
-    vtb_error err = {0};
-    vtb_fail(&err, VTB_E_INPUT, "there is no diagnostic %s; `vertebra explain --list` shows all",
-             codes.at[0]);
-    return cli_error(&err);
-  }
+  if (!c)
+    return vtb_fail(err, VTB_E_INPUT,
+                    "there is no diagnostic %s; `vertebra explain --list` shows all", codes->at[0]);
   if (cli_json())
     cli_print_json(code_json(c));
   else
     print_code(c);
-  vtb_vec_free(&codes);
   return VTB_OK;
+}
+
+vtb_status cli_cmd_explain(int argc, char **argv) {
+  bool all = false;
+  const cli_opt opts[] = {{"--list", CLI_FLAG, &all, NULL, "every code with its title"}};
+  return CLI_RUN("explain", opts, .run = explain, .options = &all);
 }

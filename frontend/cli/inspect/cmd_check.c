@@ -170,6 +170,16 @@ static vtb_status check_built(const char *path, const cli_model_options *m, bool
   return VTB_OK;
 }
 
+static vtb_status check_all(void *user, const cli_list *args, vtb_error *err) {
+  (void)err;
+  check_options *o = user;
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < args->n && status == VTB_OK; i++)
+    status = cli_is_built(args->at[i]) ? check_built(args->at[i], &o->model, o->list_params)
+                                       : check(args->at[i], o);
+  return status;
+}
+
 vtb_status cli_cmd_check(int argc, char **argv) {
   check_options o = {0};
   const cli_opt opts[] = {
@@ -179,16 +189,6 @@ vtb_status cli_cmd_check(int argc, char **argv) {
       {"--train", CLI_FLAG, &o.train, NULL, "memory and predicted time of a training step, too"},
       CLI_TARGET_OPT(o.model),
       CLI_MODEL_OPTS(o.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("check", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (!rest.n) return cli_usage_error("check", "a MODEL is needed");
-  cli_model_parsed(&o.model);
-  vtb_status status = VTB_OK;
-  for (size_t i = 0; i < rest.n && status == VTB_OK; i++)
-    status = cli_is_built(rest.at[i]) ? check_built(rest.at[i], &o.model, o.list_params)
-                                      : check(rest.at[i], &o);
-  vtb_vec_free(&rest);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("check", opts, .some = "a MODEL is needed", .run = check_all, .options = &o,
+                 .model = &o.model);
 }

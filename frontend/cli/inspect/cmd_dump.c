@@ -38,8 +38,23 @@ static void note_silence(const dump_options *d) {
             o->print_after, d->stage);
 }
 
-static vtb_status dump(const char *what, const dump_options *d) {
-  vtb_compile_options o = cli_compile_options(&d->model, what);
+static vtb_status check_options(const dump_options *o) {
+  if (o->estimate && !vtb_streq(o->stage, "launches"))
+    return cli_usage_error("dump", "--estimate is of --stage launches");
+  if (o->ranks > 1 && !o->train && !vtb_streq(o->stage, "grad"))
+    return cli_usage_error("dump", "--ranks is of training steps: add --train");
+  if (o->audit && !vtb_streq(o->stage, "launches"))
+    return cli_usage_error("dump", "--audit is of --stage launches");
+  if (o->audit && o->estimate)
+    return cli_usage_error("dump", "--audit and --estimate are two tables: one at a time");
+  return VTB_OK;
+}
+
+static vtb_status dump(void *user, const cli_list *args, vtb_error *err) {
+  (void)err;
+  const dump_options *d = user;
+  vtb_compile_options o = cli_compile_options(&d->model, args->at[0]);
+  VTB_TRY(check_options(d));
   char *text = NULL;
   o.training = d->train;
   o.optimizer = !d->train ? NULL : d->optimizer ? d->optimizer : CLI_DEFAULT_OPTIMIZER;
@@ -94,21 +109,6 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--library", CLI_FLAG, &o.library, NULL,
        "large products by the vendor's library, as with --target cuda where it is installed"},
       CLI_MODEL_OPTS(o.model)};
-  cli_list models = {0};
-  int parsed = cli_parse("dump", opts, CLI_COUNT(opts), argc, argv, &models);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (models.n != 1) return cli_usage_error("dump", "one MODEL is needed");
-  if (o.estimate && !vtb_streq(o.stage, "launches"))
-    return cli_usage_error("dump", "--estimate is of --stage launches");
-  if (o.ranks > 1 && !o.train && !vtb_streq(o.stage, "grad"))
-    return cli_usage_error("dump", "--ranks is of training steps: add --train");
-  if (o.audit && !vtb_streq(o.stage, "launches"))
-    return cli_usage_error("dump", "--audit is of --stage launches");
-  if (o.audit && o.estimate)
-    return cli_usage_error("dump", "--audit and --estimate are two tables: one at a time");
-  cli_model_parsed(&o.model);
-  vtb_status status = dump(models.at[0], &o);
-  vtb_vec_free(&models);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("dump", opts, .one = "one MODEL is needed", .run = dump, .options = &o,
+                 .model = &o.model);
 }

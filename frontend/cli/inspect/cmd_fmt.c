@@ -3,9 +3,12 @@
 
 #include <string.h>
 
-/* list: NULL without --json. */
-static vtb_status format_file(const char *path, bool check, bool to_stdout, bool *differs,
-                              cJSON *list) {
+typedef struct fmt_options {
+  bool check, to_stdout, differs;
+  cJSON *list; /* NULL without --json */
+} fmt_options;
+
+static vtb_status format_file(const char *path, fmt_options *o) {
   vtb_error err = {0};
   char *text;
   size_t n;
@@ -18,15 +21,15 @@ static vtb_status format_file(const char *path, bool check, bool to_stdout, bool
     status = cli_diagnostics(&diags);
   } else {
     bool changed = out.n != n || memcmp(out.at ? out.at : "", text, n) != 0;
-    *differs |= changed;
-    if (list)
-      doc_item(list, F("file", path), F("changed", changed),
-               K("text", to_stdout ? vtb_strbuf_text(&out) : NULL));
-    else if (to_stdout)
+    o->differs |= changed;
+    if (o->list)
+      doc_item(o->list, F("file", path), F("changed", changed),
+               K("text", o->to_stdout ? vtb_strbuf_text(&out) : NULL));
+    else if (o->to_stdout)
       fwrite(out.at, 1, out.n, stdout);
-    else if (changed && check)
+    else if (changed && o->check)
       printf("%s would change\n", path);
-    if (changed && !check && !to_stdout &&
+    if (changed && !o->check && !o->to_stdout &&
         (status = vtb_file_write_atomic(path, out.at, out.n, &err)) != VTB_OK)
       cli_error(&err);
   }
@@ -36,22 +39,24 @@ static vtb_status format_file(const char *path, bool check, bool to_stdout, bool
   return status;
 }
 
-vtb_status cli_cmd_fmt(int argc, char **argv) {
-  bool check = false, to_stdout = false, differs = false;
-  const cli_opt opts[] = {
-      {"--check", CLI_FLAG, &check, NULL, "change nothing; exit with 1 if a file would change"},
-      {"--stdout", CLI_FLAG, &to_stdout, NULL, "write to standard output instead of the file"}};
-  cli_list files = {0};
-  int parsed = cli_parse("fmt", opts, CLI_COUNT(opts), argc, argv, &files);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (!files.n) return cli_usage_error("fmt", "at least one FILE is needed");
+static vtb_status format_all(void *user, const cli_list *files, vtb_error *err) {
+  (void)err;
+  fmt_options *o = user;
   vtb_status status = VTB_OK;
-  cJSON *list = cli_json() ? cJSON_CreateArray() : NULL;
-  for (size_t i = 0; i < files.n; i++) {
-    vtb_status s = format_file(files.at[i], check, to_stdout, &differs, list);
+  o->list = cli_json() ? cJSON_CreateArray() : NULL;
+  for (size_t i = 0; i < files->n; i++) {
+    vtb_status s = format_file(files->at[i], o);
     if (s != VTB_OK) status = s;
   }
-  if (list) cli_print_json(list);
-  vtb_vec_free(&files);
-  return status == VTB_OK && check && differs ? VTB_E_INPUT : status;
+  if (o->list) cli_print_json(o->list);
+  return status == VTB_OK && o->check && o->differs ? VTB_E_INPUT : status;
+}
+
+vtb_status cli_cmd_fmt(int argc, char **argv) {
+  fmt_options o = {0};
+  const cli_opt opts[] = {
+      {"--check", CLI_FLAG, &o.check, NULL, "change nothing; exit with 1 if a file would change"},
+      {"--stdout", CLI_FLAG, &o.to_stdout, NULL, "write to standard output instead of the file"}};
+  return CLI_RUN("fmt", opts, .some = "at least one FILE is needed", .run = format_all,
+                 .options = &o);
 }

@@ -125,10 +125,9 @@ static void tell_recipes(void) {
 }
 
 /* No model of that name: what is near. */
-static vtb_status nothing_found(const char *pattern) {
+static vtb_status nothing_found(const char *pattern, vtb_error *err) {
   catalogue all;
   cli_list names = {0};
-  vtb_error err = {0};
   catalogue_open(&all, NULL);
   for (size_t i = 0; i < all.families.n; i++)
     for (size_t k = 0; k < all.families.at[i].entries.n; k++) {
@@ -137,40 +136,45 @@ static vtb_status nothing_found(const char *pattern) {
       if (e->alias) vtb_vec_push(&names, e->alias);
     }
   const char *near = vtb_suggest(pattern, names.at, names.n);
-  vtb_fail(&err, VTB_E_INPUT, "no model matches '%s'%s%s%s `vertebra models` lists all", pattern,
+  vtb_fail(err, VTB_E_INPUT, "no model matches '%s'%s%s%s `vertebra models` lists all", pattern,
            near ? "; did you mean " : ";", near ? near : "", near ? "?" : "");
   vtb_vec_free(&names);
   catalogue_free(&all);
-  return cli_error(&err);
+  return VTB_E_INPUT;
 }
 
-vtb_status cli_cmd_models(int argc, char **argv) {
-  bool names = false, recipes = false;
-  const cli_opt opts[] = {
-      {"--names", CLI_FLAG, &names, NULL, "names and aliases only, which compiles nothing"},
-      {"--recipes", CLI_FLAG, &recipes, NULL,
-       "instead: the recipes that `vertebra train --recipe` takes by name"}};
-  cli_list rest = {0};
-  int parsed = cli_parse("models", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n > 1)
+typedef struct models_options {
+  bool names, recipes;
+} models_options;
+
+static vtb_status list_models(void *user, const cli_list *args, vtb_error *err) {
+  const models_options *o = user;
+  if (args->n > 1)
     return cli_usage_error("models", "one PATTERN at most; a shell needs it in quotes");
-  if (recipes && rest.n) return cli_usage_error("models", "--recipes takes no PATTERN");
-  if (recipes) {
+  if (o->recipes && args->n) return cli_usage_error("models", "--recipes takes no PATTERN");
+  if (o->recipes) {
     tell_recipes();
     return VTB_OK;
   }
-  const char *pattern = rest.n ? rest.at[0] : NULL;
+  const char *pattern = args->n ? args->at[0] : NULL;
   catalogue c;
   vtb_status status = VTB_OK;
   catalogue_open(&c, pattern);
   if (!c.families.n)
-    status = nothing_found(pattern ? pattern : "*");
-  else if (names && !cli_json())
+    status = nothing_found(pattern ? pattern : "*", err);
+  else if (o->names && !cli_json())
     print_names(&c);
   else
     tell_all(&c);
-  vtb_vec_free(&rest);
   catalogue_free(&c);
   return status;
+}
+
+vtb_status cli_cmd_models(int argc, char **argv) {
+  models_options o = {0};
+  const cli_opt opts[] = {
+      {"--names", CLI_FLAG, &o.names, NULL, "names and aliases only, which compiles nothing"},
+      {"--recipes", CLI_FLAG, &o.recipes, NULL,
+       "instead: the recipes that `vertebra train --recipe` takes by name"}};
+  return CLI_RUN("models", opts, .run = list_models, .options = &o);
 }

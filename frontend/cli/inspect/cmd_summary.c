@@ -87,10 +87,17 @@ static void add_totals(const summary *s, doc *d) {
           (long long)s->batch);
 }
 
-static vtb_status summarise(const char *what, const cli_model_options *m, int64_t depth) {
+typedef struct summary_options {
+  cli_model_options model;
+  int64_t depth;
+} summary_options;
+
+static vtb_status summarise(void *user, const cli_list *args, vtb_error *err) {
+  (void)err;
+  const cli_model_options *m = &((summary_options *)user)->model;
   vtb_compilation c = {0}, modes = {0};
-  vtb_compile_options o = cli_compile_options(m, what);
-  summary s = {.batch = o.batch ? o.batch : 1, .depth = depth};
+  vtb_compile_options o = cli_compile_options(m, args->at[0]);
+  summary s = {.batch = o.batch ? o.batch : 1, .depth = ((summary_options *)user)->depth};
   vtb_status status = vtb_compilation_open(&c, &o, m->report);
   if (status == VTB_OK)
     status =
@@ -116,18 +123,10 @@ static vtb_status summarise(const char *what, const cli_model_options *m, int64_
 }
 
 vtb_status cli_cmd_summary(int argc, char **argv) {
-  cli_model_options o = {0};
-  int64_t depth = DEPTH;
+  summary_options o = {.depth = DEPTH};
   const cli_opt opts[] = {
-      {"--depth", CLI_INT, &depth, "N", "modules in modules to show (default 3)"},
-      CLI_MODEL_OPTS(o)};
-  cli_list rest = {0};
-  int parsed = cli_parse("summary", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("summary", "one MODEL is needed");
-  cli_model_parsed(&o);
-  vtb_status status = summarise(rest.at[0], &o, depth);
-  vtb_vec_free(&rest);
-  cli_model_options_free(&o);
-  return status;
+      {"--depth", CLI_INT, &o.depth, "N", "modules in modules to show (default 3)"},
+      CLI_MODEL_OPTS(o.model)};
+  return CLI_RUN("summary", opts, .one = "one MODEL is needed", .run = summarise, .options = &o,
+                 .model = &o.model);
 }

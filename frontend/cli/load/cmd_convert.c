@@ -68,7 +68,7 @@ static vtb_status convert(const vtb_weights *w, vtb_elem to, vtb_weights *into, 
 /* ---- the command ----------------------------------------------------------------------------- */
 
 typedef struct conversion {
-  const char *in, *out;
+  const char *in, *out, *type;
   const vtb_elem *to; /* NULL: as they are */
   cli_part_options part;
   const char *model; /* whose names the tensors get; NULL: they keep theirs */
@@ -124,26 +124,29 @@ static void report(const conversion *c, const vtb_weights *w, int64_t changed,
   cli_tell(d);
 }
 
-static vtb_status run(const conversion *c) {
+static vtb_status run(void *user, const cli_list *files, vtb_error *err) {
+  static const vtb_elem types[] = {VTB_ELEM_F32, VTB_ELEM_F16, VTB_ELEM_BF16};
+  conversion *c = user;
+  if (files->n != 2) return cli_usage_error("convert", "IN and OUT are needed");
+  c->in = files->at[0], c->out = files->at[1];
+  for (int i = 0; c->type && i < CLI_COUNT(types); i++)
+    if (strcasecmp(vtb_elem_name(types[i]), c->type) == 0) c->to = &types[i];
+  VTB_TRY(cli_check_name("convert", "OUT", c->out, ".safetensors"));
   vtb_weights *from = NULL, *into = NULL;
   const vtb_weights *w;
   vtb_strbuf said = {0};
-  vtb_error err = {0};
   int64_t changed = 0;
   vtb_status status = open_input(c, &from, &said);
   if (status == VTB_OK) {
     w = from;
     if (c->to) {
       w = into = vtb_need(vtb_weights_new());
-      status = convert(from, *c->to, into, &changed, &err);
+      status = convert(from, *c->to, into, &changed, err);
     }
     if (!vtb_weights_meta(w, "format")) /* other tools ask for it */
       vtb_weights_set_meta(c->to ? into : from, "format", "pt");
-    if (status == VTB_OK) status = vtb_safetensors_save(c->out, w, &err);
-    if (status == VTB_OK)
-      report(c, w, changed, &said);
-    else
-      cli_error(&err);
+    if (status == VTB_OK) status = vtb_safetensors_save(c->out, w, err);
+    if (status == VTB_OK) report(c, w, changed, &said);
   }
   vtb_weights_free(into);
   vtb_weights_free(from);
@@ -152,41 +155,16 @@ static vtb_status run(const conversion *c) {
 }
 
 vtb_status cli_cmd_convert(int argc, char **argv) {
-  static const struct {
-    const char *name;
-    vtb_elem elem;
-  } types[] = {{"f32", VTB_ELEM_F32}, {"f16", VTB_ELEM_F16}, {"bf16", VTB_ELEM_BF16}};
   conversion c = {0};
-  const char *type = NULL;
-  const cli_opt opts[] = {
-      CLI_PART_OPTS(c.part),
-      {"--model", CLI_STR, &c.model, "MODEL",
-       "the tensors under the names of this model, which they must fit"},
-      CLI_SOURCE_OPTS(c.options),
-      {"--allow-missing", CLI_FLAG, &c.load.allow_missing, NULL,
-       "parameters that IN lacks get their initial values"},
-      {"--allow-unused", CLI_FLAG, &c.load.allow_unused, NULL,
-       "IN may have tensors that the model lacks"},
-      {"--dtype", CLI_STR, &type, "T", "floating-point tensors as f32, f16 or bf16"}};
-  cli_list files = {0};
-  int parsed = cli_parse("convert", opts, CLI_COUNT(opts), argc, argv, &files);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  for (size_t i = 0; type && i < sizeof types / sizeof *types; i++)
-    if (vtb_streq(types[i].name, type)) c.to = &types[i].elem;
-  vtb_status status = VTB_OK;
-  c.in = files.n == 2 ? files.at[0] : NULL;
-  c.out = files.n == 2 ? files.at[1] : NULL;
-  if (!c.out)
-    status = cli_usage_error("convert", "IN and OUT are needed");
-  else if (type && !c.to)
-    status = cli_usage_error("convert", "--dtype is f32, f16 or bf16, not '%s'", type);
-  else
-    status = cli_check_name("convert", "OUT", c.out, ".safetensors");
-  if (status == VTB_OK) {
-    cli_model_parsed(&c.options);
-    status = run(&c);
-  }
-  cli_model_options_free(&c.options);
-  vtb_vec_free(&files);
-  return status;
+  const cli_opt opts[] = {CLI_PART_OPTS(c.part),
+                          {"--model", CLI_STR, &c.model, "MODEL",
+                           "the tensors under the names of this model, which they must fit"},
+                          CLI_SOURCE_OPTS(c.options),
+                          {"--allow-missing", CLI_FLAG, &c.load.allow_missing, NULL,
+                           "parameters that IN lacks get their initial values"},
+                          {"--allow-unused", CLI_FLAG, &c.load.allow_unused, NULL,
+                           "IN may have tensors that the model lacks"},
+                          {"--dtype", CLI_CHOICE, &c.type, "f32|f16|bf16",
+                           "floating-point tensors as f32, f16 or bf16"}};
+  return CLI_RUN("convert", opts, .run = run, .options = &c, .model = &c.options);
 }

@@ -55,25 +55,26 @@ static void add_meta(const vtb_weights *w, doc *d) {
   }
 }
 
-vtb_status cli_cmd_weights(int argc, char **argv) {
-  cli_part_options part = {0};
-  const cli_opt opts[] = {CLI_PART_OPTS(part)};
-  cli_list files = {0};
-  int parsed = cli_parse("weights", opts, CLI_COUNT(opts), argc, argv, &files);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (files.n != 1) return cli_usage_error("weights", "one FILE or folder is needed");
+static vtb_status tell(void *part, const cli_list *files, vtb_error *err) {
+  (void)err;
   vtb_weights *w = NULL;
   vtb_strbuf said = {0};
-  vtb_status status = cli_checkpoint_open(files.at[0], &part, &w, &said);
+  vtb_status status = cli_checkpoint_open(files->at[0], part, &w, &said);
   if (status == VTB_OK) {
-    doc *d = doc_new(doc_object(F("file", files.at[0])));
-    cli_checkpoint_tell(files.at[0], w, &said, d);
+    doc *d = doc_new(doc_object(F("file", files->at[0])));
+    cli_checkpoint_tell(files->at[0], w, &said, d);
     add_tensors(w, d);
     add_meta(w, d);
     cli_tell(d);
   }
   vtb_weights_free(w);
   vtb_strbuf_free(&said);
-  vtb_vec_free(&files);
   return status;
+}
+
+vtb_status cli_cmd_weights(int argc, char **argv) {
+  cli_part_options part = {0};
+  const cli_opt opts[] = {CLI_PART_OPTS(part)};
+  return CLI_RUN("weights", opts, .one = "one FILE or folder is needed", .run = tell,
+                 .options = &part);
 }

@@ -73,17 +73,13 @@ static vtb_status clear(void) {
   return VTB_OK;
 }
 
+static vtb_status run(void *none, const cli_list *what, vtb_error *err) {
+  (void)none, (void)err;
+  if (what->n == 1 && strcmp(what->at[0], "ls") == 0) return list();
+  if (what->n == 1 && strcmp(what->at[0], "clear") == 0) return clear();
+  return cli_usage_error("cache", "`ls` or `clear` is needed");
+}
+
 vtb_status cli_cmd_cache(int argc, char **argv) {
-  cli_list what = {0};
-  int parsed = cli_parse("cache", NULL, 0, argc, argv, &what);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  vtb_status status;
-  if (what.n == 1 && strcmp(what.at[0], "ls") == 0)
-    status = list();
-  else if (what.n == 1 && strcmp(what.at[0], "clear") == 0)
-    status = clear();
-  else
-    status = cli_usage_error("cache", "`ls` or `clear` is needed");
-  vtb_vec_free(&what);
-  return status;
+  return cli_run(&(cli_call){.command = "cache", .run = run}, argc, argv);
 }

@@ -152,15 +152,16 @@ static vtb_status measure_part(tuning_run *r, const char *what, bool training) {
   return status;
 }
 
-static vtb_status tune(const char *what, const tune_options *o) {
+static vtb_status tune(void *user, const cli_list *args, vtb_error *err) {
+  const tune_options *o = user;
+  const char *what = args->at[0];
   const vtb_target *target;
   char *path = NULL, processor[128];
-  vtb_error err = {0};
   tuning_run r = {.o = o, .interrupted = cli_interrupt_wait()};
-  vtb_status status = vtb_compile_target(o->model.compile.target, false, &target, &err);
+  vtb_status status = vtb_compile_target(o->model.compile.target, false, &target, err);
   if (status == VTB_OK && !vtb_tuning_file(target, &path, processor))
-    status = vtb_fail(&err, VTB_E_DEVICE, "no device here runs target %s as it is", target->name);
-  if (status != VTB_OK) return cli_error(&err);
+    status = vtb_fail(err, VTB_E_DEVICE, "no device here runs target %s as it is", target->name);
+  if (status != VTB_OK) return status;
   doc *d = r.told = doc_new(doc_object(F("model", what), F("processor", (const char *)processor),
                                        F("target", target->name), F("file", path)));
   r.cases = cJSON_AddArrayToObject(d->json, "cases");
@@ -187,13 +188,6 @@ vtb_status cli_cmd_tune(int argc, char **argv) {
       {"--seconds", CLI_FLOAT, &o.seconds, "S", "measure each recurrence so long (default 1)"},
       CLI_TARGET_OPT(o.model),
       CLI_MODEL_OPTS(o.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("tune", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("tune", "one MODEL is needed");
-  cli_model_parsed(&o.model);
-  vtb_status status = tune(rest.at[0], &o);
-  vtb_vec_free(&rest);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("tune", opts, .one = "one MODEL is needed", .run = tune, .options = &o,
+                 .model = &o.model);
 }

@@ -212,15 +212,18 @@ static vtb_status evaluate(const char *what, eval_options *o) {
 }
 
 /* Batches are shared out among the ranks, if there are some. */
-static vtb_status on_ranks(const char *what, eval_options *o) {
-  vtb_error err = {0};
+static vtb_status on_ranks(void *user, const cli_list *args, vtb_error *err) {
+  eval_options *o = user;
+  if (!o->load.weights && !cli_is_built(args->at[0]))
+    return cli_usage_error("eval", "--weights FILE is needed");
+  if (!o->data.path)
+    return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
   o->stop = cli_interrupt_wait();
   vtb_status status = cli_ranks_open(NULL, &o->ranks);
-  if (status == VTB_OK) {
-    status = cli_ranks_threads(o->ranks, &o->model.threads, &err);
-    status = status == VTB_OK ? evaluate(what, o) : cli_error(&err);
-  }
-  return cli_ranks_leave(o->ranks, status, &err);
+  if (status == VTB_OK) status = cli_ranks_threads(o->ranks, &o->model.threads, err);
+  if (status == VTB_OK) status = evaluate(args->at[0], o);
+  vtb_load_free(&o->load);
+  return cli_ranks_leave(o->ranks, status, err);
 }
 
 vtb_status cli_cmd_eval(int argc, char **argv) {
@@ -236,19 +239,7 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
                           {"--confusion", CLI_FLAG, &o.confusion, NULL,
                            "also the table of classes against predictions"},
                           CLI_MODEL_OPTS(o.model)};
-  cli_list rest = {0};
   cli_ranks_enter();
-  int parsed = cli_parse("eval", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n != 1) return cli_usage_error("eval", "one MODEL or built FILE is needed");
-  if (!o.load.weights && !cli_is_built(rest.at[0]))
-    return cli_usage_error("eval", "--weights FILE is needed");
-  if (!o.data.path)
-    return cli_usage_error("eval", "--data D is needed (for example: --data fashion-mnist)");
-  cli_model_parsed(&o.model);
-  vtb_status status = on_ranks(rest.at[0], &o);
-  vtb_vec_free(&rest);
-  vtb_load_free(&o.load);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("eval", opts, .one = "one MODEL or built FILE is needed", .run = on_ranks,
+                 .options = &o, .model = &o.model);
 }

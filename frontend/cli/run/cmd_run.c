@@ -1,7 +1,6 @@
 /* vertebra run: image files and arrays in, the most likely classes or feature files out. */
 #include "frontend/cli/run/inputs.h"
 #include "frontend/cli/interrupt.h"
-#include "frontend/cli/names.h"
 #include "frontend/cli/load/prepare.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/run/run_files.h"
@@ -216,13 +215,18 @@ static vtb_status judge(const runner *r, const char *what, size_t n, vtb_error *
   return VTB_OK;
 }
 
-static vtb_status run_images(const char *what, run_options *o, const cli_list *files) {
+static const char needed[] = "a MODEL or built FILE and at least one IMAGE or --input are needed";
+
+static vtb_status run_images(void *user, const cli_list *args, vtb_error *err) {
+  run_options *o = user;
+  if (args->n < 2 && !o->inputs.n) return cli_usage_error("run", "%s", needed);
+  const char *what = args->at[0];
+  cli_list files = {.at = args->at + 1, .n = args->n - 1};
   runner r = {.top = o->top};
-  vtb_error err = {0};
   VTB_TRY(cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf));
   if (!r.inf.weights) cli_say("no --weights: the model has random weights\n");
   vtb_status status =
-      cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, &err);
+      cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, err);
   find_logits(&r);
   r.names = cli_weights_classes(&r.inf, &r.n_names);
   r.told = doc_new(cJSON_CreateArray());
@@ -230,24 +234,22 @@ static vtb_status run_images(const char *what, run_options *o, const cli_list *f
   cli_list names = {0};
   vtb_arena arena;
   vtb_arena_init(&arena);
-  if (status == VTB_OK) status = cli_inputs_open(&r.inputs, r.inf.program, &o->inputs, &err);
-  if (status == VTB_OK) status = run_files_open(&r.files, files, &err);
-  if (status == VTB_OK) status = name_samples(&r, what, &r.files.paths, &names, &arena, &err);
+  if (status == VTB_OK) status = cli_inputs_open(&r.inputs, r.inf.program, &o->inputs, err);
+  if (status == VTB_OK) status = run_files_open(&r.files, &files, err);
+  if (status == VTB_OK) status = name_samples(&r, what, &r.files.paths, &names, &arena, err);
   if (status == VTB_OK && !r.logits && !r.kept)
-    status = vtb_fail(&err, VTB_E_USAGE,
+    status = vtb_fail(err, VTB_E_USAGE,
                       "%s gives features, not classes: say where to write them with -o "
                       "FILE.safetensors",
                       what);
-  if (status == VTB_OK) status = run_samples(&r, &names, &err);
-  bool told = status != VTB_OK && !err.text[0];
+  if (status == VTB_OK) status = run_samples(&r, &names, err);
   if (status == VTB_OK && r.kept && r.kept->n)
-    status = vtb_safetensors_save(o->output, r.kept, &err);
-  if (status == VTB_OK) status = judge(&r, what, names.n, &err);
+    status = vtb_safetensors_save(o->output, r.kept, err);
+  if (status == VTB_OK) status = judge(&r, what, names.n, err);
   if (status == VTB_OK || r.unread || r.not_finite)
     cli_tell(r.told);
   else
     doc_free(r.told);
-  if (status != VTB_OK && !told) cli_error(&err);
   for (int i = 0; i < r.n_names; i++) vtb_free(r.names[i]);
   vtb_free(r.names);
   vtb_weights_free(r.kept);
@@ -256,6 +258,7 @@ static vtb_status run_images(const char *what, run_options *o, const cli_list *f
   cli_inputs_free(&r.inputs);
   run_files_free(&r.files);
   cli_inference_free(&r.inf);
+  vtb_load_free(&o->load);
   return status;
 }
 
@@ -268,22 +271,8 @@ vtb_status cli_cmd_run(int argc, char **argv) {
        "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
       CLI_PREPARE_OPTS(o.prepare),
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
-      {"-o", CLI_STR, &o.output, "FILE.safetensors",
+      {"-o", CLI_FILE, &o.output, "FILE.safetensors",
        "write every output of every image, as .safetensors"},
       CLI_MODEL_OPTS(o.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("run", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  if (rest.n < 1 || (rest.n < 2 && !o.inputs.n))
-    return cli_usage_error("run",
-                           "a MODEL or built FILE and at least one IMAGE or --input are needed");
-  cli_model_parsed(&o.model);
-  cli_list files = {.at = rest.at + 1, .n = rest.n - 1};
-  vtb_status status = cli_check_name("run", "-o", o.output, ".safetensors");
-  if (status == VTB_OK) status = run_images(rest.at[0], &o, &files);
-  vtb_vec_free(&rest);
-  vtb_vec_free(&o.inputs);
-  vtb_load_free(&o.load);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("run", opts, .some = needed, .run = run_images, .options = &o, .model = &o.model);
 }

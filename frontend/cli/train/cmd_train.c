@@ -1,6 +1,5 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
-#include "frontend/cli/names.h"
 #include "frontend/cli/train/plan_scale.h"
 #include "frontend/cli/ranks.h"
 #include "frontend/cli/recipe_find.h"
@@ -142,9 +141,6 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
     return cli_usage_error("train", "--updates and --fit-seconds both say how long: one of them");
   if (o->updates && says(argc, argv, "--epochs"))
     return cli_usage_error("train", "--updates and --epochs both say how long: one of them");
-  vtb_status named = cli_check_folder("train", "--out", o->out);
-  if (named == VTB_OK) named = cli_check_name("train", "--trace", o->trace, ".json");
-  if (named != VTB_OK) return named;
   cli_model_parsed(&o->model);
   o->rows = opts;
   o->n_rows = n;
@@ -183,7 +179,7 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       CLI_DATA_OPTS(o.data),
       {"--eval-split", CLI_STR, &o.data.split, "NAME",
        "what is looked at after each epoch: val (default), or test; then nothing is held out"},
-      {"--out", CLI_STR, &o.out, "DIR",
+      {"--out", CLI_FOLDER, &o.out, "DIR",
        "folder for weights, checkpoint, logs and curve (default runs/MODEL-DATA-DATE)"},
       {"--label", CLI_STR, &o.label, "TEXT",
        "the run's name beside others, kept in its files (default: the options that are given)"},

@@ -49,7 +49,7 @@ typedef struct train_options {
       {"--ranks-per-node", CLI_POSITIVE, &(o).ranks_per_node, "N",                                 \
        "--plan-scale: ranks that share a node (default: GPUs 8, else this machine's)"},            \
   {                                                                                                \
-    "--trace", CLI_STR, &(o).trace, "FILE.json",                                                   \
+    "--trace", CLI_FILE, &(o).trace, "FILE.json",                                                  \
         "what the first updates do, on every rank, as a Chrome trace (Perfetto)"                   \
   }
 
@@ -62,7 +62,7 @@ typedef struct train_options {
       {"--lr-batch", CLI_FLOAT, &(o).lr_batch, "N",                                                \
        "--lr and --final-lr are for batches of N images: they follow --batch"},                    \
   {                                                                                                \
-    "--lr-scaling", CLI_STR, &(o).lr_scaling, "HOW",                                               \
+    "--lr-scaling", CLI_CHOICE, &(o).lr_scaling, "linear|sqrt",                                    \
         "with --lr-batch: linear (default), or sqrt of the batch"                                  \
   }
 

@@ -36,6 +36,9 @@ static bool is_set(const cli_opt *o) {
   case CLI_FLAG:
     return *(const bool *)o->into;
   case CLI_STR:
+  case CLI_CHOICE:
+  case CLI_FILE:
+  case CLI_FOLDER:
     return *(const char *const *)o->into != NULL;
   case CLI_LIST:
     return ((const cli_list *)o->into)->n > 0;
@@ -81,7 +84,7 @@ static void put_text(vtb_strbuf *out, const char *text) {
 static void put_value(vtb_strbuf *out, const cli_opt *o) {
   if (o->kind == CLI_FLAG) {
     vtb_strbuf_puts(out, *(const bool *)o->into ? "true" : "false");
-  } else if (o->kind == CLI_STR) {
+  } else if (o->kind == CLI_STR || o->kind == CLI_CHOICE) {
     const char *text = *(const char *const *)o->into;
     char *path = is_path(o, text) ? absolute(text) : vtb_xstrdup(text);
     put_text(out, path);

@@ -242,8 +242,6 @@ static vtb_status scale_rates(train_options *o, vtb_error *err) {
   double batch = (double)o->train.step->batch * vtb_ranks_count(o->train.ranks) *
                  (double)(o->train.accumulate > 1 ? o->train.accumulate : 1);
   bool root = vtb_streq(o->lr_scaling, "sqrt");
-  if (o->lr_scaling && !root && strcmp(o->lr_scaling, "linear") != 0)
-    return vtb_fail(err, VTB_E_USAGE, "--lr-scaling is linear or sqrt, not '%s'", o->lr_scaling);
   if (o->lr_scaling && !o->lr_batch)
     return vtb_fail(err, VTB_E_USAGE, "--lr-scaling needs --lr-batch N, which --lr is given for");
   if (!o->lr_batch) return VTB_OK;

@@ -10,8 +10,8 @@ static const verify_mode every_mode[] = {{"parallel", 0},  {"recurrent", 0},  {"
 
 static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   static const verify_mode as_written = {NULL, 0};
-  const verify_mode *modes = o->all_modes ? every_mode : &as_written;
-  size_t n_modes = o->all_modes ? sizeof every_mode / sizeof *every_mode : 1;
+  const verify_mode *modes = o->modes ? every_mode : &as_written;
+  size_t n_modes = o->modes ? sizeof every_mode / sizeof *every_mode : 1;
   doc *d = doc_new(cJSON_CreateArray());
   vtb_status worst = VTB_OK;
   int runs = 0, failed = 0;
@@ -39,13 +39,31 @@ static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
   return VTB_OK;
 }
 
+static vtb_status verify(void *user, const cli_list *args, vtb_error *err) {
+  verify_options *o = user;
+  const vtb_target *target;
+  vtb_error unknown = {0};
+  if (o->modes && strcmp(o->modes, "all") != 0)
+    return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
+  if (strcmp(o->target, "all") != 0 &&
+      vtb_compile_target(o->target, true, &target, &unknown) != VTB_OK)
+    return cli_usage_error("verify", "%s; all is those that need nothing else", unknown.text);
+  VTB_TRY(set_tolerances(o, err));
+  if (vtb_ends_with(args->at[0], ".safetensors")) return verify_cases(args, o);
+  vtb_status status = VTB_OK;
+  for (size_t i = 0; i < args->n && (status == VTB_OK || status == VTB_E_NUMBERS); i++) {
+    vtb_status s = verify_model(args->at[i], o);
+    if (s != VTB_OK) status = s;
+  }
+  return status;
+}
+
 vtb_status cli_cmd_verify(int argc, char **argv) {
   verify_options o = {.target = "cpu", .tol = -1, .grad_tol = -1}; /* below 0: by precision */
-  const char *modes = NULL;
   bool grad = false;
   const cli_opt opts[] = {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
-      {"--modes", CLI_STR, &modes, "all",
+      {"--modes", CLI_STR, &o.modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
       {"--target", CLI_STR, &o.target, "T",
        "{targets}, interp, or all that need nothing but this program (default cpu)"},
@@ -58,29 +76,6 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
       {"--nan", CLI_FLAG, &o.nan, NULL, "find the first op that gives NaN or Inf"},
       {"-v", CLI_FLAG, &o.verbose, NULL, "a line for every tensor"},
       CLI_MODEL_OPTS(o.model)};
-  cli_list rest = {0};
-  int parsed = cli_parse("verify", opts, CLI_COUNT(opts), argc, argv, &rest);
-  if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
-  cli_model_parsed(&o.model);
-  if (!rest.n) return cli_usage_error("verify", "a CASE file or a MODEL is needed");
-  if (modes && strcmp(modes, "all") != 0)
-    return cli_usage_error("verify", "--modes takes only \"all\"; use --mode for one");
-  const vtb_target *target;
-  vtb_error err = {0};
-  if (strcmp(o.target, "all") != 0 && vtb_compile_target(o.target, true, &target, &err) != VTB_OK)
-    return cli_usage_error("verify", "%s; all is those that need nothing else", err.text);
-  o.all_modes = modes != NULL;
-  vtb_status status = set_tolerances(&o, &err);
-  if (status != VTB_OK) return cli_error(&err);
-  if (vtb_ends_with(rest.at[0], ".safetensors")) {
-    status = verify_cases(&rest, &o);
-  } else {
-    for (size_t i = 0; i < rest.n && (status == VTB_OK || status == VTB_E_NUMBERS); i++) {
-      vtb_status s = verify_model(rest.at[i], &o);
-      if (s != VTB_OK) status = s;
-    }
-  }
-  vtb_vec_free(&rest);
-  cli_model_options_free(&o.model);
-  return status;
+  return CLI_RUN("verify", opts, .some = "a CASE file or a MODEL is needed", .run = verify,
+                 .options = &o, .model = &o.model);
 }

@@ -13,7 +13,8 @@ typedef struct verify_options {
   vtb_precision precision;
   const char *model_file; /* --model: where the entry is looked for; NULL: the search folders */
   const char *target;     /* a name, or all: those that need nothing but this program */
-  bool all_modes, no_grad, nan, verbose;
+  const char *modes;      /* "all": each of them; NULL */
+  bool no_grad, nan, verbose;
 } verify_options;
 
 typedef struct verify_mode {
