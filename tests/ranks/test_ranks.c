@@ -207,7 +207,7 @@ TEST(a_rank_that_fails_ends_the_others_with_its_sentence) {
     CHECK_MSG(out[i].status == VTB_E_INPUT && out[i].good, "rank %d", i);
     CHECK_STR(out[i].err.text, i == 1 ? "the disk is full" : want);
   }
-  CHECK(vtb_now() - begin < 4);
+  CHECK(vtb_now() - begin < 15);
 }
 
 static pthread_mutex_t told_lock = PTHREAD_MUTEX_INITIALIZER;
