@@ -1,4 +1,5 @@
 #include "codegen/describe.h"
+#include "ir/ops.h"
 
 static vtb_io input_io(vtb_role role) {
   switch (role) {

@@ -1,5 +1,6 @@
 /* See estimate.h. */
 #include "codegen/estimate.h"
+#include "ir/ops.h"
 
 #include "ir/recurrence.h"
 

@@ -1,4 +1,5 @@
 #include "codegen/label.h"
+#include "ir/ops.h"
 #include "ir/product.h"
 
 #include <ctype.h>

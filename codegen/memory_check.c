@@ -1,6 +1,7 @@
 /* Whether a memory plan is sound. Nothing of the planner's is used here: places are compared as
  * addresses of elements, lives are found again. */
 #include "codegen/memory_plan.h"
+#include "ir/ops.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,6 +10,7 @@
  * instructions with the attribute `prepared` (prepare.c) live to the function's end. A sum over
  * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
 #include "codegen/memory_plan.h"
+#include "ir/ops.h"
 
 #include "ir/rewrite.h"
 

@@ -1,5 +1,6 @@
 /* See steps.h. */
 #include "codegen/steps_check.h"
+#include "ir/ops.h"
 
 #include "codegen/label.h"
 

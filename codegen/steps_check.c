@@ -1,5 +1,6 @@
 /* See steps_check.h. */
 #include "codegen/steps_check.h"
+#include "ir/ops.h"
 
 #include "codegen/body/body.h"
 

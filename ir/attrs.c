@@ -1,5 +1,6 @@
 /* Attributes of instructions, and the schema of them in the op table ("axes:ints keep:int?"). */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key) {
   for (int i = 0; i < inst->n_attrs; i++)

@@ -1,5 +1,6 @@
 /* See axes.h. */
 #include "ir/axes.h"
+#include "ir/ops.h"
 
 #include "ir/product.h"
 

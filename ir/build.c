@@ -1,5 +1,6 @@
 /* The builder: instructions with types from the shape rules, and short forms for the common ops. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 vtb_inst *vtb__inst_new(vtb_func *f, vtb_op op, vtb_func *callee, vtb_value *const *operands, int n,
                         const vtb_attr *attrs, int n_attrs, vtb_span span) {

@@ -1,5 +1,6 @@
 /* The builder of einsums, of the letters of others too: product.h. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 vtb_value *vtb_b_einsum_from(vtb_builder *b, const char *spec, vtb_value *x, vtb_value *w,
                              vtb_value *start) {

@@ -1,6 +1,7 @@
 /* FLOPs and bytes of instructions. A multiply-add is two FLOPs, exp and its like one; bytes are
  * operands read once and results written once. Scans count what their mode computes. */
 #include "ir/convolution.h"
+#include "ir/ops.h"
 #include "ir/fold.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"

@@ -4,6 +4,7 @@
  * frames of their own on borrowed arguments.
  */
 #include "ir/attention.h"
+#include "ir/ops.h"
 #include "ir/interp_internal.h"
 #include "ir/recurrence.h"
 

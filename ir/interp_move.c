@@ -1,5 +1,6 @@
 /* Interpreter: reductions and ops that move elements. */
 #include "ir/interp_internal.h"
+#include "ir/ops.h"
 
 #include <math.h>
 

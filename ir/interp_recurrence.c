@@ -6,6 +6,7 @@
  * and gains, then m, then the step is evaluated with state_scale = e^m.
  */
 #include "ir/interp_internal.h"
+#include "ir/ops.h"
 #include "ir/recurrence.h"
 
 #include <math.h>

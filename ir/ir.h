@@ -42,12 +42,7 @@ typedef struct vtb_type {
   vtb_dim dim[VTB_MAX_RANK];
 } vtb_type;
 
-typedef enum vtb_op {
-#define VTB_OP(name, ...) VTB_OP_##name,
-#include "ir/ops.def"
-#undef VTB_OP
-  VTB_OP_COUNT
-} vtb_op;
+typedef int vtb_op; /* ir/ops.h names them */
 
 typedef struct vtb_inst vtb_inst;
 typedef struct vtb_func vtb_func;

@@ -1,5 +1,6 @@
 /* See kernels.h. */
 #include "ir/kernels.h"
+#include "ir/ops.h"
 #include "ir/product.h"
 
 enum { DENSE, ANYWHERE, ANYTHING = 0, ROWS };

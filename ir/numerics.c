@@ -1,5 +1,6 @@
 /* Domains of ops and expressions with a stable sister; see ir/numerics.h. */
 #include "ir/numerics.h"
+#include "ir/ops.h"
 
 #include "ir/diag_codes.h"
 #include "ir/ranges.h"

@@ -1,5 +1,6 @@
 /* The op table as data. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 static const vtb_op_info table[] = {
 #define VTB_OP(name, klass, min, max, shape, interp, grad, cpu, cost, attrs, doc)                  \

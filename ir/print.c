@@ -8,6 +8,7 @@
  * with as few digits as read back exactly.
  */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 #include <inttypes.h>
 

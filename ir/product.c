@@ -1,5 +1,6 @@
 /* See product.h: the only reader of einsum's attribute `spec`. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 static const char key[] = "spec";
 

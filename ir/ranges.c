@@ -1,5 +1,6 @@
 /* Intervals by abstract interpretation; see ir/ranges.h. */
 #include "ir/ranges.h"
+#include "ir/ops.h"
 
 #include "ir/scalar.h"
 

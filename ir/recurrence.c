@@ -1,6 +1,7 @@
 /* Decay classes by name, and the log-scale analysis of step functions that interpreter and passes
  * share. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 #include "ir/kernels.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"

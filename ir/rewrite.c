@@ -1,5 +1,6 @@
 /* Rewriting: linking, moving, replacing, copying instructions; what rewrites ask. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 #include "ir/rewrite.h"
 
 #include <assert.h>

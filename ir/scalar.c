@@ -1,6 +1,7 @@
 /* The rows of elementwise ops, and their values in double precision: the definition that targets
  * are compared with. */
 #include "ir/scalar.h"
+#include "ir/ops.h"
 
 #include <math.h>
 

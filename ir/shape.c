@@ -1,6 +1,7 @@
 /* Shape rules: dispatch from the op table, checks common to all ops, and the rules of elementwise
  * ops and calls. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 #include "ir/kernels.h"
 #include "ir/scalar.h"
 

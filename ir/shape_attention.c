@@ -1,5 +1,6 @@
 /* Shape rules of attention; ir/attention.h has the meaning of the operands. */
 #include "ir/attention.h"
+#include "ir/ops.h"
 #include "ir/path.h"
 #include "ir/internal.h"
 #include "ir/kernels.h"

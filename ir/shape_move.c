@@ -1,5 +1,6 @@
 /* Shape rules of reductions and of ops that move elements. */
 #include "ir/internal.h"
+#include "ir/ops.h"
 
 #include <float.h>
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* Shape rules of verdict and update (ir/update.h). */
 #include "ir/internal.h"
+#include "ir/ops.h"
 #include "ir/update.h"
 
 vtb_update vtb_update_of(const vtb_inst *update) {

@@ -1,5 +1,6 @@
 /* The verifier: every rule that a module keeps between passes. The first broken one is reported. */
 #include "ir/checks.h"
+#include "ir/ops.h"
 #include "ir/internal.h"
 
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Small questions about instructions that several passes ask. */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

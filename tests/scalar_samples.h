@@ -4,6 +4,7 @@
 #define VTB_TEST_SCALAR_SAMPLES_H
 
 #include "ir/scalar.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 #define N_SCALAR_SAMPLES 64

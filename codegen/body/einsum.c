@@ -1,5 +1,6 @@
 /* A product and its sum as ops of a body: for products that are no work for a matrix kernel. */
 #include "codegen/body/body.h"
+#include "ir/ops.h"
 
 #include "ir/product.h"
 

@@ -6,6 +6,7 @@
  * else indices are clamped, and both sides are.
  */
 #include "codegen/body/body.h"
+#include "ir/ops.h"
 #include "ir/scalar.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Ops that only move elements, as changes of index. */
 #include "codegen/body/body.h"
+#include "ir/ops.h"
 #include "ir/path.h"
 
 /* Numpy broadcast: the operand's axes are the last ones of the result. */

@@ -1,5 +1,6 @@
 /* See rule.h. */
 #include "codegen/body/rule.h"
+#include "ir/ops.h"
 
 void vtb_rule_open(const vtb_inst *update, vtb_rule *r) {
   const vtb_func *f = update->callee;

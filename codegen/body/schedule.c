@@ -5,6 +5,7 @@
  * shape. A result that is a concatenation is stored piece by piece.
  */
 #include "codegen/body/body.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* See outline.h. */
 #include "frontend/compile/outline.h"
+#include "ir/ops.h"
 
 #include "codegen/label.h"
 #include "ir/fold.h"

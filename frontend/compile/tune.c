@@ -1,5 +1,6 @@
 /* See tune.h. */
 #include "frontend/compile/tune.h"
+#include "ir/ops.h"
 
 #include <math.h>
 #include <string.h>

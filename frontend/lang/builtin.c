@@ -1,6 +1,7 @@
 /* Builtin functions: how their arguments are taken, and those on compile-time values. Tensors:
  * builtin_tensor.c, builtin_tokens.c, builtin_step.c. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 #include <math.h>
 

@@ -1,5 +1,6 @@
 /* The builtin of attention; windows of the grid: builtin_grid.c. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 #include <math.h>
 

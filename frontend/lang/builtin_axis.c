@@ -1,6 +1,7 @@
 /* Builtins along one axis that are made of other ops: variance, product, place of the largest,
  * rolling and padding. All are exact and have the gradients of what they are made of. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 typedef struct along_axis {
   vtb__eval *e;

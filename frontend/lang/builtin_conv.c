@@ -1,6 +1,7 @@
 /* Builtins of convolutions, on grids of one to three axes: patches and the way back, depthwise
  * convolutions. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 /* Kernel, stride and pad of patches, an entry an axis. */
 typedef struct window {

@@ -1,6 +1,7 @@
 /* Builtins that move tokens on their grid, of one to three axes: windows, rolls, pixel shuffles;
  * and what is known of a grid when compiling: coordinates, masks. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 #include <math.h>
 

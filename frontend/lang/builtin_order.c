@@ -5,6 +5,7 @@
  * the adjoint of a gather is the product the other way round: a sum over all who took an element.
  */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 /* 1 where index = 0 .. n - 1, along a new last axis. */
 vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,

@@ -1,6 +1,7 @@
 /* Builtins that are rows of ir/scalar_ops.def: of numbers where all arguments are numbers, else
  * elementwise. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 #include "ir/scalar.h"
 
 #include <math.h>

@@ -1,6 +1,7 @@
 /* Builtins that make sequences and tables: joining and reordering tokens for good, stacking,
  * constants from lists. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 /* A plain sequence: one row of n tokens. */
 static vtb__val as_sequence(vtb__eval *e, vtb_value *v) {

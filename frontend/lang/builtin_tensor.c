@@ -1,6 +1,7 @@
 /* Builtins on tensors of any layout: elementwise functions, reductions, products, and moving
  * axes. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 /* ---- elementwise; the rows of ir/scalar_ops.def are in builtin_scalar.c ---------------------- */
 

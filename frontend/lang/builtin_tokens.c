@@ -1,5 +1,6 @@
 /* Builtins that know where tokens stand: pooling, images, tables. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
   vtb_value *v = vtb__take_tensor(e, a, "x", x);

@@ -3,6 +3,7 @@
  * Broadcasting is numpy's, with two rules by name: a value per sample (one axis, "B") meets the
  * batch axis of a larger operand; inside a recurrence axes are matched by their names. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 #include "ir/scalar.h"
 
 #include <math.h>

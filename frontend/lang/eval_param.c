@@ -4,6 +4,7 @@
  * the same weights under its own scopes and passes them on, so names become official in the entry,
  * and blocks stay shared. */
 #include "frontend/lang/value.h"
+#include "ir/ops.h"
 
 #include <fnmatch.h>
 #include <math.h>

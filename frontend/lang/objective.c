@@ -9,6 +9,7 @@
  * else reads, the targets, are no inputs there.
  */
 #include "ir/objective.h"
+#include "ir/ops.h"
 #include "frontend/lang/value.h"
 
 /* ---- statements ------------------------------------------------------------------------------ */

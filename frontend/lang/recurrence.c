@@ -4,6 +4,7 @@
  * token axis and the step's axes, the same for all. A tensor without tokens is a constant of the
  * step, [X...] or [h..., X...]. */
 #include "ir/recurrence.h"
+#include "ir/ops.h"
 #include "frontend/lang/recurrence.h"
 #include "runtime/base/names.h"
 

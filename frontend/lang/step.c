@@ -5,6 +5,7 @@
  * elementwise operators meet by name, so [E] * [E, N] needs no reshaping.
  */
 #include "frontend/lang/recurrence.h"
+#include "ir/ops.h"
 
 /* ---- builtins of steps ----------------------------------------------------------------------- */
 

@@ -6,6 +6,7 @@
  * of a hyperparameter needs is used. A name that begins with _ is never asked about, and no
  * parameter of a shipped model: its presets may carry what only the published code reads. */
 #include "frontend/lang/ast_walk.h"
+#include "ir/ops.h"
 #include "frontend/lang/value.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */

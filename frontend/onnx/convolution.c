@@ -1,5 +1,6 @@
 /* Convolutions: im2col and dwconv as Conv. */
 #include "frontend/onnx/internal.h"
+#include "ir/ops.h"
 #include "ir/convolution.h"
 #include "ir/product.h"
 

@@ -1,5 +1,6 @@
 /* Functions of the IR as nodes: calls are expanded, each under the modules that it stands for. */
 #include "frontend/onnx/internal.h"
+#include "ir/ops.h"
 #include "ir/diag_codes.h"
 #include "ir/fold.h"
 

@@ -1,5 +1,6 @@
 /* Constants, casts, reductions and ops that move elements. */
 #include "frontend/onnx/internal.h"
+#include "ir/ops.h"
 
 static ox_type result_type(const vtb_inst *inst) { return vtb__ox_type(&inst->results[0]->type); }
 

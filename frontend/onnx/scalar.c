@@ -1,6 +1,7 @@
 /* Elementwise ops: of most there is one of ONNX; the others are written so that they are as
  * accurate as the rows of ir/scalar_ops.def promise. */
 #include "frontend/onnx/internal.h"
+#include "ir/ops.h"
 
 typedef ox_value *scalar_fn(ox *x, ox_value *const *v);
 

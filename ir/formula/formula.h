@@ -7,6 +7,7 @@
 #ifndef VTB_FORMULA_H
 #define VTB_FORMULA_H
 
+#include "ir/ops.h"
 #include "ir/scalar.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* See tuning.h. */
 #include "passes/cost/tuning.h"
+#include "ir/ops.h"
 
 #include <errno.h>
 #include <math.h>

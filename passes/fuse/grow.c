@@ -12,6 +12,7 @@
  * Options: a stage, "of products", or names of rows joined by "+".
  */
 #include "passes/fuse/words.h"
+#include "ir/ops.h"
 
 #include <stdio.h>
 #include <string.h>

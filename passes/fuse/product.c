@@ -2,6 +2,7 @@
  * Passes decide by it what is rounded and what the library makes, code generation which kernels
  * there are. */
 #include "passes/fuse/product.h"
+#include "ir/ops.h"
 
 #include "ir/product.h"
 #include "ir/recurrence.h"

@@ -15,6 +15,7 @@
  * gradients stored as input by output.
  */
 #include "ir/product.h"
+#include "ir/ops.h"
 #include "passes/fuse/words.h"
 
 enum { MOST_CHAIN = 8 };

@@ -14,6 +14,7 @@
  * elsewhere too, as a gradient may.
  */
 #include "passes/fuse/words.h"
+#include "ir/ops.h"
 
 bool vtb__anchor_attention(const vtb_inst *i) {
   return i->op == VTB_OP_attention || i->op == VTB_OP_attention_grad;

@@ -12,6 +12,7 @@
  * does not want an adjoint drops it.
  */
 #include "passes/grad/autodiff.h"
+#include "ir/ops.h"
 
 #include "ir/scalar.h"
 

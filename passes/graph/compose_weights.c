@@ -15,6 +15,7 @@
  * work.
  */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 #include "ir/product.h"
 

@@ -16,6 +16,7 @@
  * pass; runs on recurrences as well as on linscan.
  */
 #include "ir/axes.h"
+#include "ir/ops.h"
 #include "passes/graph/path_order.h"
 
 /* What is known of a value of the original function: `v` visited in `order` along `axis`; order

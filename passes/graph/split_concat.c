@@ -14,6 +14,7 @@
  * is faster.
  */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 #include "ir/product.h"
 

@@ -12,6 +12,7 @@
  * take the parts' shape.
  */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 #include "ir/axes.h"
 

@@ -12,6 +12,7 @@
  * stays, and so do scans, random numbers and calls.
  */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 /* Of a function, its `scratch`, by value id: made of parameters alone. */
 static bool *ready_in(const vtb_func *f) { return f->scratch; }

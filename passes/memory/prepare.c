@@ -16,6 +16,7 @@
  * is not prepared: their place is in a result of other lifetime.
  */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

@@ -27,6 +27,7 @@
  * bits.
  */
 #include "passes/passes_internal.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

@@ -12,6 +12,7 @@
  *   any other function               takes the true value
  */
 #include "passes/recurrence/recurrence.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "ir/axes.h"
+#include "ir/ops.h"
 #include "ir/fold.h"
 #include "passes/recurrence/widen.h"
 

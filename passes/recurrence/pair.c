@@ -11,6 +11,7 @@
  * gradient.
  */
 #include "passes/recurrence/recurrence.h"
+#include "ir/ops.h"
 
 #include <math.h>
 #include <string.h>

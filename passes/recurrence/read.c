@@ -9,6 +9,7 @@
  * normalizer.
  */
 #include "ir/product.h"
+#include "ir/ops.h"
 #include "passes/recurrence/recurrence.h"
 
 /* ---- contractions ---------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
  * query moves one step ahead, the result one step back.
  */
 #include "passes/recurrence/recurrence.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

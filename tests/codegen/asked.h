@@ -5,6 +5,7 @@
 #define VTB_TEST_ASKED_H
 
 #include "ir/ir.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 /* $N is the number, all else itself; a kernel's body as a plain function. */

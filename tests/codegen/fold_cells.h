@@ -3,6 +3,7 @@
 #define VTB_TEST_FOLD_CELLS_H
 
 #include "passes/passes.h"
+#include "ir/ops.h"
 #include "tests/passes/random_step.h"
 
 static inline bool cell_passes(vtb_module *m, const char *pipeline, const char *target,

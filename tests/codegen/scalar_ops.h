@@ -4,6 +4,7 @@
 #define VTB_TEST_SCALAR_OPS_H
 
 #include "ir/interp.h"
+#include "ir/ops.h"
 #include "runtime/launch/threads.h"
 #include "tests/scalar_samples.h"
 

@@ -2,6 +2,7 @@
  * that is taken and one that is past a limit, which is refused with a sentence and crashes nothing.
  * Seconds are those that the plan of the same instruction is estimated to take. */
 #include "codegen/estimate.h"
+#include "ir/ops.h"
 #include "codegen/targets.h"
 #include "runtime/launch/launch_check.h"
 #include "tests/codegen/asked.h"

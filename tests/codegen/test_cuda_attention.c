@@ -1,6 +1,7 @@
 /* attention and attention_grad: emulated CUDA kernels against the interpreter, over ragged shapes,
  * shared heads, biases, causal order, views, and logits far beyond what exp can take. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 typedef struct attention_case {
   int B, N, M, h, g, K, V;

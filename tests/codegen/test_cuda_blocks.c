@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});

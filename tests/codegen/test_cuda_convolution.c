@@ -1,6 +1,7 @@
 /* Depthwise convolutions, patches and max-plus scans with their adjoints: emulated CUDA kernels
  * against the interpreter. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});

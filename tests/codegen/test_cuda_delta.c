@@ -2,6 +2,7 @@
  * and ragged shapes; its launches. All cases of a test are one function, so that they are compiled
  * together. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 #include "codegen/cuda/compile/nvrtc.h"
 #include "ir/recurrence.h"

@@ -2,6 +2,7 @@
  * chunks, paths and ragged shapes. All cases of a test are one function, so that they are compiled
  * together. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 #include "ir/recurrence.h"
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "ir/kernels.h"
+#include "ir/ops.h"
 #include "tests/codegen/cuda_check.h"
 
 /* `kernels`: instructions of this kind that the passes are to leave, and no bare op. */

@@ -2,6 +2,7 @@
  * (passes/fuse/words_mixer.c): emulated CUDA against the interpreter, at ragged shapes, along
  * paths, with and without normalizer and norms, all that a body may store. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 #include "ir/kernels.h"
 #include "ir/recurrence.h"

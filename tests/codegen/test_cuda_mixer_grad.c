@@ -4,6 +4,7 @@
  * ragged shapes, along paths, with gains that hide tokens and decays of 0 and 1.
  */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 #include "ir/kernels.h"
 #include "ir/recurrence.h"

@@ -2,6 +2,7 @@
  * (passes/fuse/words_scans.c): emulated CUDA against the interpreter, at ragged shapes, along
  * paths, one and two recurrences, all that a body may store. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 
 #include "ir/kernels.h"
 #include "ir/recurrence.h"

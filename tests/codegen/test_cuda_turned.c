@@ -3,6 +3,7 @@
  * with and without 16-byte rows, one slab of channels and several. The emulator finds a missing
  * barrier between copying, turning and reading. */
 #include "tests/codegen/cuda_check.h"
+#include "ir/ops.h"
 #include "tests/codegen/turned.h"
 
 typedef struct turned_case {

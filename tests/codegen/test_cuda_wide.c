@@ -2,6 +2,7 @@
  * batches, ranges of the depth, epilogues. Factors are squares of small integers, which 16 bits
  * hold, so that results are exact. And what the compiler of the device says of the kernels. */
 #include "codegen/codegen.h"
+#include "ir/ops.h"
 #include "codegen/cuda/compile/nvrtc.h"
 #include "runtime/cuda/cuda.h"
 #include "runtime/launch/launch_check.h"

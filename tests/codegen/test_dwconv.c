@@ -1,6 +1,7 @@
 /* Depthwise convolutions, patches, max-plus scans with their adjoints and prefix sums: machine code
  * against the interpreter. */
 #include "tests/codegen/one_kernel.h"
+#include "ir/ops.h"
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});

@@ -1,6 +1,7 @@
 /* linscan and linscan_grad: machine code against the interpreter, over classes, modes, chunks,
  * paths and ragged shapes. */
 #include "tests/codegen/scan_cases.h"
+#include "ir/ops.h"
 
 #include "ir/recurrence.h"
 

@@ -2,6 +2,7 @@
  * widths, parts of the channels, tables for all heads or each, more keys than queries, several
  * tiles of keys. */
 #include "tests/codegen/one_kernel.h"
+#include "ir/ops.h"
 
 #include <inttypes.h>
 

@@ -1,6 +1,7 @@
 /* The adjoint of attention with rotary embeddings in its kernel: machine code against the
  * interpreter; and when the pass leaves them outside. */
 #include "passes/passes.h"
+#include "ir/ops.h"
 #include "tests/codegen/one_kernel.h"
 #include "tests/codegen/turned.h"
 

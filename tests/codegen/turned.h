@@ -4,6 +4,7 @@
 #define VTB_TEST_TURNED_H
 
 #include "ir/attention.h"
+#include "ir/ops.h"
 #include "ir/ir.h"
 
 /* Tables of a turn, with the axis of the pair: [n, 1 or h, r/2, 1]. */

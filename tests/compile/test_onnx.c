@@ -2,6 +2,7 @@
  * made before it is read and only once, shapes fill their numbers, parameters are under their
  * official names, loops close. docs/onnx.md lists every form. */
 #include "frontend/compile/compile.h"
+#include "ir/ops.h"
 #include "frontend/compile/driver.h"
 #include "frontend/onnx/onnx.h"
 #include "frontend/onnx/onnx.pb-c.h"

@@ -1,6 +1,7 @@
 /* Formulas: what parses, what does not, what they derive to; and docs/ops.md is what the rows say.
  * VTB_UPDATE=1 writes docs/ops.md anew. */
 #include "ir/formula/formula.h"
+#include "ir/ops.h"
 #include "tests/scalar_samples.h"
 
 static vtb_formulas all;

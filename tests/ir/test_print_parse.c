@@ -1,6 +1,7 @@
 /* The text form: every op of the table prints, parses and prints the same; wrong text is refused
  * and harmless. */
 #include "ir/scalar.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 static const char *const samples[] = {

@@ -1,6 +1,7 @@
 /* What an einsum is as a structure (ir/product.h): random ones against a reading of their text, and
  * the forms that kernels are made for, whatever letters are called and in whatever order. */
 #include "ir/product.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 static unsigned long long seed = 20261127;

@@ -1,6 +1,7 @@
 /* Who reads a value, what stands before what, what is a view: ir/rewrite.h against a walk over all
  * instructions of random functions that are rewritten on the way. */
 #include "ir/rewrite.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 static unsigned long long seed = 20261127;

@@ -1,6 +1,7 @@
 /* Every row of ir/scalar_ops.def, in double precision: what it says of itself is true of samples
  * from its range. */
 #include "tests/scalar_samples.h"
+#include "ir/ops.h"
 
 static const char *name(vtb_op op) { return vtb_op_get(op)->name; }
 

@@ -1,5 +1,6 @@
 /* Types and the builder: shapes, names, the symbolic batch, helpers, messages. */
 #include "ir/ir.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 static vtb_type type_of(const char *spec) {

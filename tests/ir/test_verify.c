@@ -1,5 +1,6 @@
 /* The verifier refuses modules that break one rule each. */
 #include "ir/ir.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 static const char text[] = "module \"m\"\n"

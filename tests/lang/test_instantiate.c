@@ -1,6 +1,7 @@
 /* Elaboration: ViL's published sizes and names, sharing of blocks, paths, entries, configs, a
  * user's variant, and messages. */
 #include "frontend/lang/lang.h"
+#include "ir/ops.h"
 #include "tests/test.h"
 
 #define MODELS VTB_SOURCE_DIR "/models"

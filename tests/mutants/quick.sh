@@ -91,11 +91,11 @@ compile() {
   (cd "$build" && eval "${command%% -o *} -I$top/$(dirname "$file") -o $dir/changed.o -c $source")
 }
 
-# link TARGET FOLDER: FOLDER/TARGET with the changed object; nothing where the target does not have it
+# link TARGET FOLDER: FOLDER/TARGET with the changed object, rooms as archives; nothing where the target does not have it
 link() {
   local command library=${object#CMakeFiles/}
   library=lib${library%%.dir/*}.a
-  command=$(ninja -C "$build" -t commands "$1" | tail -n 1)
+  command=$(ninja -C "$build" -t commands "$1" | tail -n 1 | sed -E 's#tests/(lib[a-z_]+)_shared\.so#\1.a#g')
   case $command in
   *" $object "*) command=${command/" $object "/" $2/changed.o "} ;;
   *"$library"*) command=${command/ -o / "$2/changed.o" -o } ;;

@@ -23,9 +23,9 @@ objects() { # FILE...: compiles them into $work/obj/<first folder>
     compile "$file" -o "$work/obj/${file%%/*}/${file//\//_}.o" || fail "compiling $file"
   done
 }
-link() { # PROGRAM LIBRARIES [FILE]: the command that linked it, our objects of these first; a test's own FILE compiled again
+link() { # PROGRAM LIBRARIES [FILE]: the command that linked it, rooms as archives, our objects of these first; a test's own FILE compiled again
   local program=$1 libraries=$2 file=${3-} command own=
-  command=$(ninja -C "$VTB_BUILD" -t commands "$program" | tail -n 1)
+  command=$(ninja -C "$VTB_BUILD" -t commands "$program" | tail -n 1 | sed -E 's#tests/(lib[a-z_]+)_shared\.so#\1.a#g')
   if [ -n "$file" ]; then
     own=$work/own.o
     compile "$file" -o "$own" || fail "compiling $file"

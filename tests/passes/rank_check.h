@@ -4,6 +4,7 @@
 #define VTB_TEST_RANK_CHECK_H
 
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include <pthread.h>
 

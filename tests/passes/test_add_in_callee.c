@@ -1,6 +1,7 @@
 /* What is added to the results of calls: in the callee where every call does so, with the same
  * numbers, or left alone. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #define X "f32[3, 5]"
 #define LAYER                                                                                      \

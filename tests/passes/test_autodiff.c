@@ -1,5 +1,6 @@
 /* Reverse mode through calls: sharing, what is saved, accumulation, names. */
 #include "tests/passes/grad_check.h"
+#include "ir/ops.h"
 
 /* ---- helpers --------------------------------------------------------------------------------- */
 

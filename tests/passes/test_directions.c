@@ -1,5 +1,6 @@
 /* Scans of one cell along several paths: joined, with the same numbers, or left alone. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include "ir/recurrence.h"
 

@@ -1,6 +1,7 @@
 /* Sums of a product's factor over its depth: results of the product, with the same numbers, or left
  * alone. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 /* Results of the products after the pass; the numbers must be those from before. */
 static int results(const char *text, const char *passes) {

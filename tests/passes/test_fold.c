@@ -1,5 +1,6 @@
 /* Recurrences that are not linear in their state: run step after step, with the right gradients. */
 #include "tests/passes/grad_check.h"
+#include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 
 /* A cell with two states that read each other through a matrix, tanh and a quotient. heads: "", ",

@@ -1,5 +1,6 @@
 /* fold_split: the same numbers, and what leaves the loop. */
 #include "tests/passes/grad_check.h"
+#include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 #include "tests/passes/random_step.h"
 

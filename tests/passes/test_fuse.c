@@ -1,6 +1,7 @@
 /* Fusion and memory planning: kernel counts, kinds, unchanged meaning, views, disjoint live
  * ranges. */
 #include "ir/interp.h"
+#include "ir/ops.h"
 #include "ir/kernels.h"
 #include "passes/passes.h"
 #include "tests/test.h"

@@ -1,6 +1,7 @@
 /* What is computed of a scan's rows moves into the kernel of its products, with the same numbers,
  * or stays. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include "ir/kernels.h"
 

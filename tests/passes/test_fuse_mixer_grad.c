@@ -1,6 +1,7 @@
 /* Numbers that multiply a scan's keys move into the kernel of its adjoints, with the same numbers,
  * or stay. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include "ir/kernels.h"
 #include "passes/target.h"

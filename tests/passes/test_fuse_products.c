@@ -1,6 +1,7 @@
 /* Products and the elementwise kernels that read them: joined, with the same numbers, or left
  * alone. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 /* Kernels of kind "product" after fuse and grow{products}; the numbers must be those before. */
 static int products(const char *text) {

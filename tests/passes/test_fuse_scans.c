@@ -1,6 +1,7 @@
 /* Scans and the elementwise kernels before and behind them: joined, with the same numbers, or left
  * alone. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include "ir/kernels.h"
 

@@ -1,6 +1,7 @@
 /* The rules of all groups (passes/fuse/group.h): what is an argument, what a view is read as, what
  * moves, and that no way leads out of a group and back in. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include <dirent.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* Functions of 10,000 ops and more: the passes take seconds, not minutes, and the graph of groups
  * that fusion works on is what a search of everything says it is. */
 #include "passes/fuse/fuse_groups.h"
+#include "ir/ops.h"
 #include "passes/passes.h"
 #include "tests/test.h"
 

@@ -1,5 +1,6 @@
 /* The pass manager, and the passes that rewrite in place: taps, bind, select_mode. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #define T "f32[B, N=3]"
 static const char *const small = "entry func @f(%x: " T ") -> (" T ") {\n%a = neg %x : " T

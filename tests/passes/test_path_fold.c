@@ -1,5 +1,6 @@
 /* Path folding: where permutations go, where they stay, and that results do not change. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 #include "ir/path.h"
 

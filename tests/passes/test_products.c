@@ -1,6 +1,7 @@
 /* Passes around products and scans: siblings, accumulate, unscale, split_rows. Each: the same
  * meaning, fewer passes over memory, and left alone where it would not fit. */
 #include "ir/kernels.h"
+#include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 
 /* Runs the pipeline on the text and compares with the text; the caller frees the module. */

@@ -1,6 +1,7 @@
 /* The batch shared out over ranks: where sums stand, and in double precision, n interpreters at
  * once against one. */
 #include "ir/diag_codes.h"
+#include "ir/ops.h"
 #include "runtime/base/update.h"
 #include "tests/passes/rank_check.h"
 

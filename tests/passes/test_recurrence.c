@@ -1,6 +1,7 @@
 /* Recurrence lowering: random step functions of every class, folded step by step by the
  * interpreter, equal the lowered form in every mode. */
 #include "tests/passes/random_recurrence.h"
+#include "ir/ops.h"
 
 static const struct mode {
   const char *name;

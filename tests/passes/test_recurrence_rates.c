@@ -1,6 +1,7 @@
 /* Decays that are step sizes times rates: which exponents are taken apart, and that nothing changes
  * by it. */
 #include "tests/passes/pass_check.h"
+#include "ir/ops.h"
 
 typedef struct form {
   const char *text;  /* %g, the exponent, from %d1 [E, 1], %A [E, S], %f [E, S] a per-step input */

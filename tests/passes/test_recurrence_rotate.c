@@ -1,6 +1,7 @@
 /* Pairs of states that turn each other: random steps in several arrangements, by the interpreter
  * step after step and lowered, in every mode; their gradients by differences. */
 #include "tests/passes/grad_check.h"
+#include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 
 static int below(unsigned long long *rng, int n) { return (int)((test_random(rng) + 1) / 2 * n); }

@@ -2,6 +2,7 @@
  * beside them; step after step by the interpreter, lowered in every mode. Inputs are scaled up so
  * that float32 would overflow many times over. */
 #include "tests/passes/grad_check.h"
+#include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 
 enum { K = 3, V = 4 };

@@ -1,5 +1,6 @@
 /* The gradient of every row of ir/scalar_ops.def, as IR, against finite differences. */
 #include "ir/scalar.h"
+#include "ir/ops.h"
 #include "tests/passes/grad_check.h"
 
 TEST(gradients_of_all_rows_match_differences) {

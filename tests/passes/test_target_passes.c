@@ -1,6 +1,7 @@
 /* The passes of targets with tensor cores: what each writes into the IR, and what it leaves alone;
  * targets, and what their pipelines do to a module of every kind of op. */
 #include "ir/narrow.h"
+#include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 
 static char *after(const char *pipeline, vtb_pass_context c, const char *text) {

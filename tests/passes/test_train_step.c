@@ -1,5 +1,6 @@
 /* The training step: loss in closed form, padding rows, adjoints of the parameters. */
 #include "tests/passes/grad_check.h"
+#include "ir/ops.h"
 
 #define CLASSES 5
 

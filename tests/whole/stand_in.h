@@ -4,6 +4,7 @@
 #define VTB_TEST_STAND_IN_H
 
 #include "codegen/codegen.h"
+#include "ir/ops.h"
 #include "codegen/emulator/emulator.h"
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/threads.h"

@@ -2,6 +2,7 @@
  * found (class, rank, scans beside them), every form equals the steps, and gradients equal
  * differences. What only looks alike runs step after step, and is told why. */
 #include "frontend/lang/lang.h"
+#include "ir/ops.h"
 #include "tests/passes/grad_check.h"
 #include "tests/passes/pass_check.h"
 

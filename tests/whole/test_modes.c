@@ -2,6 +2,7 @@
  * row and, on CUDA, by what launches take on the machine (passes/recurrence/select_mode.c); held
  * here so that a change of a number is seen. */
 #include "frontend/lang/lang.h"
+#include "ir/ops.h"
 #include "passes/passes.h"
 #include "tests/test.h"
 

@@ -7,6 +7,7 @@
  * (online softmax; one tile, the usual case at vision sizes, rescales nothing).
  */
 #include "codegen/cpu/attention/attention.h"
+#include "ir/ops.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/cpu/host/print.h"
+#include "ir/ops.h"
 #include "codegen/label.h"
 
 typedef void (*emit_fn)(vtb_cpu *, const vtb_inst *);

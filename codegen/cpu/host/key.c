@@ -1,5 +1,6 @@
 /* When two instructions may share a kernel: the text of everything its code depends on. */
 #include "codegen/cpu/host/host.h"
+#include "ir/ops.h"
 #include "ir/key.h"
 
 void vtb__kernel_key(const vtb_inst *inst, const vtb_cpu_kernel *k, vtb_strbuf *out) {

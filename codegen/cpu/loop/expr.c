@@ -4,6 +4,7 @@
  * read; the others select.
  */
 #include "codegen/cpu/loop/expr.h"
+#include "ir/ops.h"
 
 #include <stdlib.h>
 #include <string.h>

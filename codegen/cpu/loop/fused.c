@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cpu/attention/attention.h"
+#include "ir/ops.h"
 #include "codegen/cpu/loop/expr.h"
 #include "ir/kernels.h"
 #include "ir/recurrence.h"

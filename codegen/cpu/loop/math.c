@@ -5,6 +5,7 @@
  * stands beside each and is below half an ulp of the result. Argument reductions are the classical
  * ones (Cody and Waite 1980). */
 #include "codegen/cpu/cpu.h"
+#include "ir/ops.h"
 #include "ir/scalar.h"
 
 #define INF __builtin_inf()

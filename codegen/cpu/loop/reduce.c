@@ -7,6 +7,7 @@
  * up at the end of a block.
  */
 #include "codegen/cpu/loop/expr.h"
+#include "ir/ops.h"
 
 enum { BLOCK = 16384, COLUMNS = 1024, MOST_TASKS = 64, SERIAL = 16384 };
 

@@ -8,6 +8,7 @@
  * the first pass leaves in scratch memory.
  */
 #include "codegen/cpu/loop/expr.h"
+#include "ir/ops.h"
 
 enum { SERIAL = 16384 };
 

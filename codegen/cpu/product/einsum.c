@@ -9,6 +9,7 @@
  * Anything else is a generated kernel of a product and a sum.
  */
 #include "codegen/cpu/product/einsum.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

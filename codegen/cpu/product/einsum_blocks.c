@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "codegen/cpu/product/einsum.h"
+#include "ir/ops.h"
 
 enum { TOKENS = 64, TOKENS_SUMMED = 256, MOST_BLOCK = 16 };
 

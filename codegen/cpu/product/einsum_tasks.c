@@ -8,6 +8,7 @@
  * and the parts are added in order.
  */
 #include "codegen/cpu/product/einsum.h"
+#include "ir/ops.h"
 #include "codegen/cpu/product/smallgemm.h"
 
 typedef struct blocks {

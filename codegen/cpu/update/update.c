@@ -6,6 +6,7 @@
  * read before it is written, by the phase that writes it.
  */
 #include "codegen/body/rule.h"
+#include "ir/ops.h"
 #include "codegen/cpu/host/host.h"
 
 #include <string.h>

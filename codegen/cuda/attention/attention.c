@@ -15,6 +15,7 @@
  * of more keys, or wider heads, in 16 bits two, for dq and for dk and dv:
  * text/attention_grad_tiles.cu. */
 #include "ir/attention.h"
+#include "ir/ops.h"
 
 #include <math.h>
 

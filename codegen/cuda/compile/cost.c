@@ -1,5 +1,6 @@
 /* What launches of kernels do: see ../cost.h. */
 #include "codegen/cuda/cost.h"
+#include "ir/ops.h"
 #include "codegen/cuda/plan/program.h"
 #include "ir/kernels.h"
 #include "ir/scalar.h"

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/cost.h"
+#include "ir/ops.h"
 #include "codegen/cuda/plan/program.h"
 #include "codegen/label.h"
 #include "runtime/launch/launch_check.h"

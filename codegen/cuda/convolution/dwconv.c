@@ -14,6 +14,7 @@
  * registers. dw: shares of the strips by blocks, added in order by a second kernel.
  */
 #include "codegen/cuda/emitters.h"
+#include "ir/ops.h"
 #include "codegen/cuda/loop/expr.h"
 #include "ir/convolution.h"
 #include "ir/kernels.h"

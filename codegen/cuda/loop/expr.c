@@ -4,6 +4,7 @@
  * that what they exclude is never read.
  */
 #include "codegen/cuda/loop/expr.h"
+#include "ir/ops.h"
 #include "ir/product.h"
 #include "ir/rewrite.h"
 

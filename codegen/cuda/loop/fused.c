@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"
+#include "ir/ops.h"
 #include "codegen/cuda/loop/expr.h"
 #include "ir/kernels.h"
 

@@ -10,6 +10,7 @@
  * temporary, which a second kernel adds in order.
  */
 #include "codegen/cuda/loop/expr.h"
+#include "ir/ops.h"
 
 enum {
   THREADS = 256,

@@ -15,6 +15,7 @@
 #include <string.h>
 
 #include "codegen/cuda/loop/expr.h"
+#include "ir/ops.h"
 
 enum {
   BLOCK = 256,

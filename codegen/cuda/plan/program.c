@@ -2,6 +2,7 @@
  * to its arguments and frame (codegen/steps.h); calls are then expanded from the entry (expand.c).
  */
 #include "codegen/cuda/plan/program.h"
+#include "ir/ops.h"
 
 #include "codegen/cuda/emitters.h"
 #include "ir/update.h"

@@ -9,6 +9,7 @@
  * Values that no update changes and the logits have places behind.
  */
 #include "codegen/cuda/plan/update.h"
+#include "ir/ops.h"
 
 #include "ir/checks.h"
 

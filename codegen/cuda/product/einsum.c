@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"
+#include "ir/ops.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/product/product.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "codegen/cuda/emitters.h"
+#include "ir/ops.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/plan/program.h"
 #include "codegen/cuda/scan/linscan.h"

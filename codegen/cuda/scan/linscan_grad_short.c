@@ -3,6 +3,7 @@
  * It takes what has no states at its ends, as long as a block finds room for the scores, or for one
  * of their two triangles at a time, and two slabs of rows; else linscan_grad.c does. */
 #include "codegen/cuda/emitters.h"
+#include "ir/ops.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "codegen/cuda/plan/program.h"
 #include "ir/rewrite.h"

@@ -2,6 +2,7 @@
  * whose blocks have whole rows of y and their normalizers, and evaluate there what is
  * computed of them. */
 #include "codegen/cuda/loop/expr.h"
+#include "ir/ops.h"
 #include "codegen/cuda/scan/linscan.h"
 #include "ir/product.h"
 #include "ir/rewrite.h"

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "codegen/cuda/scan/linscan.h"
+#include "ir/ops.h"
 #include "codegen/cuda/plan/program.h"
 
 /* A decay of less size is taken for it in adjoints of the matmul forms, so that it divides out:

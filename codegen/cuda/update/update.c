@@ -6,6 +6,7 @@
  * in float.
  */
 #include "codegen/body/rule.h"
+#include "ir/ops.h"
 #include "codegen/cuda/emitters.h"
 #include "codegen/cuda/loop/expr.h"
 #include "codegen/cuda/plan/update.h"

@@ -1,4 +1,5 @@
 #include "frontend/cli/draw/graph_dot.h"
+#include "ir/ops.h"
 #include "frontend/cli/draw/graph_fold.h"
 #include "frontend/cli/draw/graph_label.h"
 

@@ -1,4 +1,5 @@
 #include "frontend/cli/draw/graph_label.h"
+#include "ir/ops.h"
 #include "ir/product.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 #include "frontend/cli/draw/graph_part.h"
+#include "ir/ops.h"
 #include "ir/rewrite.h"
 
 #include <string.h>

@@ -2,6 +2,7 @@
  * Attribute `path` is the order of a scan, `layout` the grid and the extra tokens that it goes
  * over, `windows` those of an attention. */
 #include "frontend/cli/draw/traversals.h"
+#include "ir/ops.h"
 
 #include <ctype.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* The structure of a model as `vertebra check` prints it: its layers with what repeats said once,
  * and how each recurrence is computed and why. */
 #include "codegen/label.h"
+#include "ir/ops.h"
 #include "frontend/cli/inspect/check.h"
 #include "passes/passes.h"
 

@@ -1,4 +1,5 @@
 #include "frontend/cli/inspect/module_tree.h"
+#include "ir/ops.h"
 
 #include <string.h>
 

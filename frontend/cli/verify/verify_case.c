@@ -1,6 +1,7 @@
 /* Reference cases: a safetensors file names an entry, its hyperparameters, parameters, inputs, and
  * what comes out. */
 #include "frontend/cli/verify/verify.h"
+#include "ir/ops.h"
 #include "frontend/cli/verify/verify_bounds.h"
 
 #include <ctype.h>

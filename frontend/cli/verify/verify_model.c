@@ -2,6 +2,7 @@
  * every target, forward and gradients, compared with the interpreter running the recurrent form;
  * and the search for the first op that departs. */
 #include "runtime/base/random.h"
+#include "ir/ops.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/verify/verify.h"
 #include "frontend/cli/verify/verify_bounds.h"
