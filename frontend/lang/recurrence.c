@@ -368,21 +368,17 @@ static void override_mode(vtb__eval *e, vtb__rcall *c) {
     c->chunk = 64;
 }
 
-static bool is_word(const char *name, const char *a, const char *b) {
-  return strcmp(name, a) == 0 || (b && strcmp(name, b) == 0);
-}
-
 /* Arguments that every recurrence has: mode, chunk, states, scale, and initial values named after
  * the states. */
 static bool take_common(vtb__eval *e, vtb__rcall *c, const vtb__actual *a, bool *ok) {
   if (!a->name || vtb__param_find(c->decl, a->name)) return false;
   vtb__val v = a->expr ? vtb__expr(e, a->expr) : a->value;
   if (v.kind == VTB__ERROR) return *ok = false, true;
-  if (is_word(a->name, "mode", NULL)) {
+  if (vtb_streq(a->name, "mode")) {
     *ok &= take_mode(e, c, v, a->span);
     return true;
   }
-  if (is_word(a->name, "chunk", NULL) && v.kind == VTB__INT) {
+  if (vtb_streq(a->name, "chunk") && v.kind == VTB__INT) {
     if (v.u.i < 0) { /* 0: the compiler's choice */
       vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)v.u.i);
       vtb__chunk_help(e);
@@ -391,11 +387,12 @@ static bool take_common(vtb__eval *e, vtb__rcall *c, const vtb__actual *a, bool 
     c->chunk = v.u.i;
     return true;
   }
-  if (is_word(a->name, "states", "scale") && v.kind == VTB__BOOL) {
+  if ((vtb_streq(a->name, "states") || vtb_streq(a->name, "scale")) && v.kind == VTB__BOOL) {
     *(a->name[1] == 't' ? &c->want_states : &c->want_scale) = v.u.b;
     return true;
   }
-  if (is_word(a->name, "scale0", "m0") && (v.kind == VTB__TENSOR || v.kind == VTB__NONE)) {
+  if ((vtb_streq(a->name, "scale0") || vtb_streq(a->name, "m0")) &&
+      (v.kind == VTB__TENSOR || v.kind == VTB__NONE)) {
     c->scale0 = v;
     c->scaled = v.kind == VTB__TENSOR;
     return true;
