@@ -1,9 +1,9 @@
 /* vtb_instantiate: an entry of a unit, with hyperparameters, to a module.
  *
  * Values for an entry's parameters come from presets, then overrides, then defaults. Fields of a
- * config must reach a parameter or equal a top-level `let`, so that nothing a config says is
- * ignored. Blocks, functions and recurrences become entries by binding their tensors to given
- * shapes. */
+ * config must reach a parameter, or equal a fact given beside them or a top-level `let`, so that
+ * nothing a config says is ignored. Blocks, functions and recurrences become entries by binding
+ * their tensors to given shapes. */
 #include "frontend/lang/entry.h"
 
 #include <math.h>
@@ -43,8 +43,8 @@ static void unknown_setting(vtb__eval *e, const vtb__entry *n, const vtb__settin
     if (b->fixed && strcmp(b->fixed, "a let") == 0) vtb_vec_push(&names, b->name);
   if (s->o->from_config)
     vtb__report(e, VTB_DIAG_UNKNOWN_FIELD, s->x->span,
-                "%s '%s' has neither a hyperparameter nor a let '%s'", kind, n->decl->name.text,
-                s->o->name);
+                "%s '%s' has neither a hyperparameter nor a let '%s', and no fact says what it is",
+                kind, n->decl->name.text, s->o->name);
   else
     vtb__report(e, VTB_DIAG_UNKNOWN_OVERRIDE, s->x->span, "%s '%s' has no hyperparameter '%s'",
                 kind, n->decl->name.text, s->o->name);
@@ -68,24 +68,31 @@ static void check_let(vtb__eval *e, const vtb__entry *n, vtb__setting *s, vtb__v
   if (!e->stopped && span.source) vtb_diag_note(e->diags, span, "computed here");
 }
 
-static bool is_tensor_param(const vtb_decl *d, const char *name) {
-  const vtb_param *p = vtb__param_find(d, name);
-  return p && vtb__is_tensor_type(p->type);
+/* A fact is an expression over what the entry has computed. */
+static void check_fact(vtb__eval *e, const vtb__entry *n, vtb__setting *s, vtb__env *scope) {
+  const vtb_expr *x = vtb__parse_expr_text(e->unit, "<fact>", s->o->fact, e->diags);
+  int64_t batch = e->batch;
+  vtb__env *env = e->env;
+  s->used = true;
+  if (!x) return;
+  for (size_t i = 0; e->batch == VTB_DYN && i < e->options->n_inputs; i++)
+    if (e->options->inputs[i].type.rank == 4) e->batch = e->options->inputs[i].type.dim[0].size;
+  e->env = scope;
+  check_let(e, n, s, vtb__expr(e, x), x->span);
+  e->env = env;
+  e->batch = batch;
 }
 
-/* What is left over must be a let of the entry. */
+/* What is left over must be a fact or a let of the entry. */
 static void check_lets(vtb__eval *e, vtb__entry *n, vtb__env *lets) {
   e->file = n->decl->file;
   for (size_t i = 0; i < n->n_settings; i++) {
     vtb__setting *s = &n->settings[i];
     if (s->used || s->o->optional) continue;
     vtb__binding *b = s->o->from_config && lets ? vtb__env_find_here(lets, s->o->name) : NULL;
-    if (b && s->x->kind == VTB_EXPR_BOOL &&
-        is_tensor_param(n->decl, s->o->name)) { /* bias = true: there is a bias */
-      check_let(e, n, s, vtb__bool(b->value.kind == VTB__TENSOR), VTB_NO_SPAN);
-      continue;
-    }
-    if (b && b->fixed && strcmp(b->fixed, "a let") == 0)
+    if (s->o->fact && lets)
+      check_fact(e, n, s, lets);
+    else if (b && b->fixed && strcmp(b->fixed, "a let") == 0)
       check_let(e, n, s, b->value, b->span);
     else
       unknown_setting(e, n, s, lets);
@@ -128,17 +135,20 @@ static const vtb_shape_binding *binding_of(const vtb__eval *e, const vtb_param *
   return NULL;
 }
 
-/* An int or size hyperparameter's value as far as it is known before binding. */
+/* An int or size hyperparameter's value as far as it is known before binding; a setting of that
+ * name if the entry has no such hyperparameter. */
 static bool early_value(vtb__eval *e, vtb__entry *n, const char *name, vtb__val *v) {
   int i = vtb__param_index(n->decl, name);
-  if (i < 0) return false;
-  const vtb_param *p = n->decl->params.at[i];
-  if (n->set[i])
-    *v = n->values[i];
-  else if (p->fallback && (p->fallback->kind == VTB_EXPR_INT || p->fallback->kind == VTB_EXPR_SIZE))
+  const vtb_param *p = i < 0 ? NULL : n->decl->params.at[i];
+  *v = p && n->set[i] ? n->values[i] : VTB__ERR;
+  if (p && !n->set[i] && p->fallback &&
+      (p->fallback->kind == VTB_EXPR_INT || p->fallback->kind == VTB_EXPR_SIZE))
     *v = vtb__global_value(e, n->decl->file, p->fallback, p->type, name);
-  else
-    return false;
+  for (size_t k = 0; !p && k < n->n_settings; k++)
+    if (strcmp(n->settings[k].o->name, name) == 0) {
+      *v = vtb__global_value(e, n->decl->file, n->settings[k].x, NULL, name);
+      n->settings[k].used = true;
+    }
   return v->kind == VTB__INT || v->kind == VTB__SIZE;
 }
 
@@ -346,7 +356,7 @@ static void run_recurrence(vtb__eval *e, vtb__entry *n) {
   }
   if (e->diags->n_errors > e->errors_before || !vtb__recurrence_entry(e, d, &v)) return;
   for (size_t i = 0; i < n->n_settings; i++)
-    if (!n->settings[i].used && n->settings[i].o->from_config)
+    if (!n->settings[i].used && n->settings[i].o->from_config && !n->settings[i].o->fact)
       recurrence_fact(e, n, &n->settings[i], &v);
   check_lets(e, n, e->step_env);
 }

@@ -52,6 +52,9 @@ typedef struct vtb_override {
   bool from_config;
   bool optional; /* nothing happens if the entry has no such hyperparameter */
   bool stored;   /* with weights: gives way to one that is not, under any of its names */
+  /* of a field of a config that is no hyperparameter: an expression over what the entry computes,
+   * which it must equal; NULL: none */
+  const char *fact;
 } vtb_override;
 
 /* Shapes of a case's inputs and params, for entries that are blocks or recurrences. */

@@ -24,7 +24,7 @@ first_run() { # PASS: its number
   ls "$work/after" | sort -n | awk -F. -v pass="$1" '$2 == pass { print $1; exit }'
 }
 
-function_of() { # FILE REGEX: the function whose first line matches
+function_of() { # FILE: the function whose first line matches $from
   awk '$0 ~ ENVIRON["from"] { on = 1 } on { print } on && /^}/ { exit }' "$1"
 }
 
@@ -74,3 +74,9 @@ done <"$here/reading.md.in" >"$work/page"
 
 if [ "${VTB_UPDATE:-}" ]; then cp "$work/page" "$page"; fi
 diff "$page" "$work/page" || { echo "$page is not what the compiler prints; VTB_UPDATE=1 tests/docs/reading.sh writes it" >&2; exit 1; }
+
+# the recurrence that README begins with is the library's
+export from='^recurrence mlstm'
+function_of README.md >"$work/readme"
+function_of models/std/mlstm.vtb | diff "$work/readme" - ||
+  { echo "README.md has another mlstm than models/std/mlstm.vtb" >&2; exit 1; }

@@ -21,4 +21,4 @@ vit | vllama) # other entries (generation) are still to come
   done ;;
 *) cases=("$VTB_GOLDEN/$part"/*.safetensors) ;;
 esac
-exec "$VERTEBRA" verify "${options[@]}" "${cases[@]}"
+exec "$VERTEBRA" verify --map "${0%/*}/cases.map" "${options[@]}" "${cases[@]}"

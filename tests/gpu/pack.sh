@@ -20,7 +20,7 @@ carry_libraries "$out/lib" "$out/check_built"
 for case in "$@"; do
   name=$(basename "$(dirname "$case")")_$(basename "$case" .safetensors)
   cp "$case" "$out/cases/$name.safetensors"
-  "$vertebra" build "$case" --target "$targets" -o "$out/built/$name.so" >"$out/log" 2>&1 || { cat "$out/log" >&2; exit 1; }
+  "$vertebra" build "$case" --map "$here/tests/golden/cases.map" --target "$targets" -o "$out/built/$name.so" >"$out/log" 2>&1 || { cat "$out/log" >&2; exit 1; }
 done
 rm -f "$out/log"
 cat >"$out/check.sh" <<'SCRIPT'

@@ -55,21 +55,22 @@ esac
 export VTB_GPU_TARGET=${VTB_GPU_TARGET:-$here_only}
 
 # ---- numbers ------------------------------------------------------------------------------------------------------
+map=$here/tests/golden/cases.map
 cases() { printf '%s\n' "${VTB_GOLDEN:-$here/tests/golden}/$1"/*.safetensors; }
 for family in vil vim vir vllama vit; do
   mapfile -t list < <(cases $family)
   for precision in fp32 tf32 bf16 fp16 bf16-all; do
-    part "cases_${family}_$precision" "$vertebra" verify --target cuda --precision $precision "${list[@]}"
+    part "cases_${family}_$precision" "$vertebra" verify --map "$map" --target cuda --precision $precision "${list[@]}"
   done
 done
 mapfile -t list < <(cases vil)
-part cases_vil_modes "$vertebra" verify --target cuda --modes all "${list[@]}"
+part cases_vil_modes "$vertebra" verify --map "$map" --target cuda --modes all "${list[@]}"
 if [ "$here_only" = cuda:sm_90a ]; then # products in clusters, which small cases do not take of themselves
   cases=${VTB_GOLDEN:-$here/tests/golden}
-  VTB_CUBLAS=0 VTB_CUDA_WGMMA=1 VTB_CUDA_CLUSTERS=1 part cases_clusters "$vertebra" verify --target cuda \
+  VTB_CUBLAS=0 VTB_CUDA_WGMMA=1 VTB_CUDA_CLUSTERS=1 part cases_clusters "$vertebra" verify --map "$map" --target cuda \
     --precision bf16-all "$cases/vil/vil2_mid_bilateral_cls.safetensors" "$cases/vit/deit_gap.safetensors"
 fi
-VTB_CUBLAS=0 part cases_vil_no_cublas "$vertebra" verify --target cuda "${list[@]}"
+VTB_CUBLAS=0 part cases_vil_no_cublas "$vertebra" verify --map "$map" --target cuda "${list[@]}"
 VTB_CUDA_GRAPH=0 part model_vil_nano "$vertebra" verify vil_nano --target cuda
 
 # ---- files built here, run and compared by the runtime alone (pack.sh: for machines that cannot compile) ------------------

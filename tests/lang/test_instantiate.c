@@ -8,6 +8,14 @@
 
 static vtb_diags diags;
 
+/* An override of the command line, a field of a config, and one with what it must equal. */
+#define SET(n, v)                                                                                  \
+  { .name = (n), .value = (v) }
+#define FIELD(n, v)                                                                                \
+  { .name = (n), .value = (v), .from_config = true }
+#define FACT(n, v, x)                                                                              \
+  { .name = (n), .value = (v), .from_config = true, .fact = (x) }
+
 static const vtb_search *search(void) {
   static const char *const dirs[] = {MODELS};
   static const vtb_search s = {.dirs = dirs, .n_dirs = 1};
@@ -117,9 +125,8 @@ TEST(published_parameter_counts) {
 
 TEST(headless_and_without_second_norm) {
   vtb_override plain[] = {{.name = "pooled_norm", .value = "none"}};
-  vtb_override features[] = {{"task", "features", false, false, false},
-                             {"image", "512x512", false, false, false},
-                             {"pooled_norm", "none", false, false, false}};
+  vtb_override features[] = {SET("task", "features"), SET("image", "512x512"),
+                             SET("pooled_norm", "none")};
   int n;
   vtb_module *m =
       make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = plain, .n_overrides = 1});
@@ -163,7 +170,7 @@ TEST(blocks_are_shared_functions) {
   for (int depth = 2; depth <= 24; depth += 11) {
     char text[8];
     snprintf(text, sizeof text, "%d", depth);
-    vtb_override o[] = {{"depth", text, false, false, false}};
+    vtb_override o[] = {SET("depth", text)};
     vtb_module *m =
         make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 1});
     CHECK(m && functions(m) == 4);
@@ -227,16 +234,13 @@ TEST(statements_and_scopes_name_their_values) {
 }
 
 TEST(paths_print_with_their_grid) {
-  vtb_override o[] = {{"directions", "[rows~, cols, snake.hflip]", false, false, false},
-                      {"image", "32x48", false, false, false}};
+  vtb_override o[] = {SET("directions", "[rows~, cols, snake.hflip]"), SET("image", "32x48")};
   vtb_module *m =
       make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = o, .n_overrides = 2});
   CHECK(m && has_path(m, "rows~@2x3") && has_path(m, "cols@2x3") && has_path(m, "snake.hflip@2x3"));
   if (m) vtb_module_free(m);
-  vtb_override cls[] = {{"cls_tokens", "1", false, false, false},
-                        {"pooling", "cls_concat", false, false, false},
-                        {"version", "1", false, false, false},
-                        {"image", "48x48", false, false, false}};
+  vtb_override cls[] = {SET("cls_tokens", "1"), SET("pooling", "cls_concat"), SET("version", "1"),
+                        SET("image", "48x48")};
   m = make(vil(), "vil_tiny", &(vtb_instantiate_options){.overrides = cls, .n_overrides = 4});
   CHECK(m && has_path(m, "rows~@3x3+mid=1,at=5"));
   if (m) vtb_module_free(m);
@@ -252,7 +256,7 @@ TEST(taps_do_not_cost_when_off) {
 }
 
 TEST(stochastic_depth_draws_in_training_only) {
-  vtb_override o[] = {{"drop_path", "0.2", false, false, false}};
+  vtb_override o[] = {SET("drop_path", "0.2")};
   vtb_instantiate_options eval = {.overrides = o, .n_overrides = 1},
                           train = {.overrides = o, .n_overrides = 1, .training = true};
   vtb_module *m = make(vil(), "vil_nano", &eval);
@@ -266,8 +270,7 @@ TEST(stochastic_depth_draws_in_training_only) {
 /* Layer-wise decay: the first block of DeiT keeps all samples, DeiT-III's drop alike; dropout draws
  * for each element. */
 TEST(vision_transformers_drop_in_training_only) {
-  vtb_override depth[] = {{"drop_path", "0.2", false, false, false}},
-               elements[] = {{"dropout", "0.1", false, false, false}};
+  vtb_override depth[] = {SET("drop_path", "0.2")}, elements[] = {SET("dropout", "0.1")};
   vtb_unit *u = vtb_unit_load(MODELS "/vit.vtb", search(), &diags);
   vtb_instantiate_options o = {.overrides = depth, .n_overrides = 1, .training = true};
   vtb_module *m = make(u, "deit_nano", &o);
@@ -286,8 +289,8 @@ TEST(vision_transformers_drop_in_training_only) {
 
 /* A setting that is optional passes entries by that do not know it. */
 TEST(optional_settings) {
-  vtb_override known[] = {{"table_image", "14x14", false, true, false}},
-               unknown[] = {{"no_such", "1", false, true, false}};
+  vtb_override known[] = {{.name = "table_image", .value = "14x14", .optional = true}},
+               unknown[] = {{.name = "no_such", .value = "1", .optional = true}};
   vtb_instantiate_options o = {.overrides = known, .n_overrides = 1};
   vtb_module *m = make(vil(), "vil_nano", &o);
   vtb_type table;
@@ -325,10 +328,9 @@ TEST(recurrence_as_entry) {
                             {"v", SHAPE(2, 3, 11, 5)}, {"i", SHAPE(2, 3, 11)},
                             {"f", SHAPE(2, 3, 11)},    {"C0", SHAPE(2, 3, 8, 5)},
                             {"n0", SHAPE(2, 3, 8)},    {"m0", SHAPE(2, 3, 1)}};
-  vtb_override o[] = {
-      {"form", "\"chunkwise\"", true, false, false}, {"chunk_size", "4", true, false, false},
-      {"num_heads", "3", true, false, false},        {"seq_len", "11", true, false, false},
-      {"head_dim", "8", true, false, false},         {"initial_state", "true", true, false, false}};
+  vtb_override o[] = {FIELD("form", "\"chunkwise\""), FIELD("chunk_size", "4"),
+                      FIELD("num_heads", "3"),        FIELD("seq_len", "11"),
+                      FACT("head_dim", "8", "K"),     FIELD("initial_state", "true")};
   vtb_instantiate_options opt = {.inputs = in, .n_inputs = 8, .overrides = o, .n_overrides = 6};
   vtb_module *m = make(vil(), "mlstm", &opt);
   if (!m) show();
@@ -347,22 +349,25 @@ TEST(recurrence_as_entry) {
 }
 
 TEST(block_and_function_as_entries) {
-  vtb_shape_binding in[] = {{"x", SHAPE(3, 12, 16)}, {"keep_mask", SHAPE(3)}};
-  vtb_override o[] = {{"grid_height", "3", true, false, false},
-                      {"grid_width", "4", true, false, false},
-                      {"direction", "\"row_br\"", true, false, false},
-                      {"residual_scale", "1.25", true, false, false},
-                      {"drop_prob", "0.2", true, false, false}};
+  vtb_shape_binding in[] = {{"x", SHAPE(3, 12, 16)}, {"keep", SHAPE(3)}};
+  vtb_override o[] = {FIELD("grid_height", "3"), FIELD("grid_width", "4"),
+                      FIELD("direction", "\"row_br\""), FACT("width", "16", "x.dim"),
+                      FIELD("conv_bias", "true")};
   vtb_module *m = make(
       vil(), "vil_block",
       &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
   if (!m) show();
   CHECK(m && has_path(m, "rows~@3x4") && argument(m, "layer.proj_up.weight", NULL));
   if (m) vtb_module_free(m);
+  o[0].value =
+      "5"; /* a grid is a setting of tokens, of blocks that have no such hyperparameter too */
+  m = make(
+      vil(), "vil_block",
+      &(vtb_instantiate_options){.inputs = in, .n_inputs = 2, .overrides = o, .n_overrides = 5});
+  CHECK(!m && said("not the tokens of a grid 5x4"));
   vtb_shape_binding embed[] = {{"embed", SHAPE(1, 4, 4, 6)}};
-  vtb_override size[] = {{"out_height", "7", true, false, false},
-                         {"out_width", "5", true, false, false},
-                         {"mode", "\"bicubic\"", true, false, false}};
+  vtb_override size[] = {FIELD("out_height", "7"), FIELD("out_width", "5"),
+                         FIELD("mode", "\"bicubic\"")};
   m = make(vil(), "resize_pos_embed",
            &(vtb_instantiate_options){
                .inputs = embed, .n_inputs = 1, .overrides = size, .n_overrides = 3});
@@ -372,13 +377,12 @@ TEST(block_and_function_as_entries) {
 }
 
 TEST(config_must_mean_something) {
-  vtb_override good[] = {{"num_blocks", "2", true, false, false},
-                         {"grid_height", "14", true, false, false},
-                         {"inner_dim", "384", true, false, false},
-                         {"directions", "[\"row_tl\", \"col_br\"]", true, false, false},
-                         {"conv_kind", "\"2d\"", true, false, false}};
+  vtb_override good[] = {
+      FIELD("num_blocks", "2"),     FIELD("grid_height", "14"),
+      FIELD("inner_dim", "384"),    FIELD("directions", "[\"row_tl\", \"col_br\"]"),
+      FIELD("conv_kind", "\"2d\""), FACT("width", "193", "dim + 1")};
   vtb_module *m =
-      make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 5});
+      make(vil(), "vil", &(vtb_instantiate_options){.overrides = good, .n_overrides = 6});
   if (!m) show();
   CHECK(m && has_path(m, "cols~@14x14"));
   if (m) vtb_module_free(m);
@@ -386,14 +390,17 @@ TEST(config_must_mean_something) {
     vtb_override o;
     int code;
     const char *text;
-  } bad[] = {{{"nun_blocks", "2", true, false, false}, 1503, "num_blocks"},
-             {{"grid_height", "13", true, false, false}, 1504, "grid_height"},
-             {{"conv_kind", "\"3d\"", true, false, false}, 1207, "3d"},
-             {{"dmi", "3", false, false, false}, 1501, "dim"},
-             {{"dim", "wide", false, false, false}, 1101, "wide"},
-             {{"dim", "0.5", false, false, false}, 1201, "dim"},
-             {{"directions", "[\"row_tr\", \"row_xx\"]", true, false, false}, 1214, "row_xx"},
-             {{"inner_dim", "384", false, false, false}, 1501, "inner_dim"}};
+  } bad[] = {{FIELD("nun_blocks", "2"), 1503, "num_blocks"},
+             {FIELD("grid_height", "13"), 1504, "grid_height"},
+             {FIELD("conv_kind", "\"3d\""), 1207, "3d"},
+             {SET("dmi", "3"), 1501, "dim"},
+             {SET("dim", "wide"), 1101, "wide"},
+             {SET("dim", "0.5"), 1201, "dim"},
+             {FIELD("directions", "[\"row_tr\", \"row_xx\"]"), 1214, "row_xx"},
+             {SET("inner_dim", "384"), 1501, "inner_dim"},
+             {FACT("width", "384", "dim + 1"), 1504, "width"},
+             {FACT("width", "193", "dmi + 1"), 1101, "dmi"},
+             {FACT("width", "193", "dim +"), 1020, "expected an expression"}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     CHECK(
         !make(vil(), "vil", &(vtb_instantiate_options){.overrides = &bad[i].o, .n_overrides = 1}));

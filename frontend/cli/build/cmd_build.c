@@ -17,21 +17,22 @@ typedef struct build_options {
   build_lists lists;
   cli_list shapes, wrt;
   const char *output, *name, *optimizer;
-  char *linked; /* the name of a static model, or NULL */
+  const char *map; /* of a case: cases.map (frontend/cli/verify/case_map.h) */
+  char *linked;    /* the name of a static model, or NULL */
 } build_options;
 
 /* A reference case of `verify`: its entry and gradient with its parameters, for machines that
  * cannot compile. */
 static bool is_case(const char *what) { return vtb_ends_with(what, ".safetensors"); }
 
-static vtb_status build_case(const char *path, const vtb_compile_options *o, const char *output,
-                             vtb_report *r) {
+static vtb_status build_case(const char *path, const char *map, const vtb_compile_options *o,
+                             const char *output, vtb_report *r) {
   vtb_compilation c = {0};
   vtb_file_builder b;
   int64_t batch;
   vtb_status status = vtb_file_builder_open(&b, o, r);
   if (status == VTB_OK && o->linked) status = vtb__linked_check(output, o->linked, &r->error);
-  if (status == VTB_OK) status = verify_case_model(path, o, r, &c, &batch);
+  if (status == VTB_OK) status = verify_case_model(path, map, o, r, &c, &batch);
   if (status == VTB_OK) vtb_file_builder_describe(&b, &c);
   if (status == VTB_OK) status = vtb_file_builder_add(&b, VTB_ARTEFACT_INFERENCE, &c, batch);
   if (status == VTB_OK) status = vtb_file_builder_weights(&b, path, "param/");
@@ -80,7 +81,7 @@ static vtb_status build(const char *what, build_options *b, vtb_error *err) {
   o.parameters = weights;
   cli_progress_note("compiling %s", what);
   vtb_status status =
-      is_case(what) ? build_case(what, &o, output, r) : vtb_compile_file(&o, output, r);
+      is_case(what) ? build_case(what, b->map, &o, output, r) : vtb_compile_file(&o, output, r);
   cli_report(&b->model, status);
   if (status == VTB_OK) status = show(output);
   vtb_log("built in %.1f s", vtb_now() - start);
@@ -151,6 +152,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
        "people you trust; FILE.o is for static linking, with a header FILE.h"},
       {"--name", CLI_STR, &o.name, "NAME",
        "of FILE.o: C knows the model as NAME_vtb (default: the file's name)"},
+      {"--map", CLI_STR, &o.map, "FILE", "of a reference case: its cases.map, as for `verify`"},
       {"--target", CLI_STR, &c->target, "LIST",
        "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
        "or several"},

@@ -12,6 +12,7 @@ typedef struct verify_options {
   bool given;           /* by --tol or --grad-tol: then nothing is added to them */
   vtb_precision precision;
   const char *model_file; /* --model: where the entry is looked for; NULL: the search folders */
+  const char *map;        /* --map: what configs say beside (case_map.h); NULL: beside the case */
   const char *target;     /* a name, or all: those that need nothing but this program */
   const char *modes;      /* "all": each of them; NULL */
   bool no_grad, nan, verbose;
@@ -27,9 +28,11 @@ typedef struct verify_mode {
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
                        const verify_options *o, doc *d, bool *scans);
 /* A case as something to compile: its entry at graph level, with its gradient if the case knows
- * any; *batch: what the case's tensors have. On failure too vtb_compilation_free() frees. */
-VTB_MUST_USE vtb_status verify_case_model(const char *path, const vtb_compile_options *o,
-                                          vtb_report *r, vtb_compilation *c, int64_t *batch);
+ * any; map: as in verify_options; *batch: what the case's tensors have. On failure too
+ * vtb_compilation_free() frees. */
+VTB_MUST_USE vtb_status verify_case_model(const char *path, const char *map,
+                                          const vtb_compile_options *o, vtb_report *r,
+                                          vtb_compilation *c, int64_t *batch);
 vtb_status verify_model(const char *what, const verify_options *o);
 
 #endif

@@ -1,5 +1,6 @@
 /* Reference cases: a safetensors file names an entry, its hyperparameters, parameters, inputs, and
  * what comes out. */
+#include "frontend/cli/verify/case_map.h"
 #include "frontend/cli/verify/verify.h"
 #include "ir/ops.h"
 #include "frontend/cli/verify/verify_bounds.h"
@@ -11,21 +12,20 @@
 typedef struct case_file {
   const char *path;
   vtb_weights *w;
-  const char *entry;
+  const char *named;        /* the entry in the file and its map; what follows is what it means */
+  const char *entry, *file; /* file: where the entry is; NULL: in the search folders */
   cJSON *config;
-  VTB_VEC(vtb_override) overrides;
+  case_map map; /* its arena has the texts of overrides */
+  case_overrides overrides;
   VTB_VEC(vtb_shape_binding) inputs;
 } case_file;
 
 static void case_free(case_file *c) {
-  for (size_t i = 0; i < c->overrides.n; i++) {
-    vtb_free((char *)(uintptr_t)c->overrides.at[i].name);
-    vtb_free((char *)(uintptr_t)c->overrides.at[i].value);
-  }
   vtb_vec_free(&c->overrides);
   vtb_vec_free(&c->inputs);
   cJSON_Delete(c->config);
   vtb_weights_free(c->w);
+  case_map_free(&c->map);
 }
 
 /* JSON to .vtb text. */
@@ -62,24 +62,26 @@ static void add_overrides(case_file *c, const cJSON *object, const char *prefix)
   const cJSON *field;
   cJSON_ArrayForEach(field, object) {
     if (cJSON_IsNull(field)) continue;
-    vtb_strbuf name = {0}, text = {0};
-    vtb_strbuf_printf(&name, "%s%s", prefix, field->string);
+    const char *name = vtb_arena_printf(&c->map.arena, "%s%s", prefix, field->string);
+    vtb_strbuf text = {0};
     if (cJSON_IsObject(field)) {
-      vtb_strbuf_putc(&name, '_');
-      add_overrides(c, field, name.at);
-      vtb_strbuf_free(&name);
+      add_overrides(c, field, vtb_arena_printf(&c->map.arena, "%s_", name));
       continue;
     }
     literal(field, &text);
-    vtb_vec_push(&c->overrides,
-                 ((vtb_override){.name = name.at, .value = text.at, .from_config = true}));
+    vtb_vec_push(&c->overrides, ((vtb_override){.name = name,
+                                                .value = vtb_arena_strdup(&c->map.arena, text.at),
+                                                .from_config = true}));
+    vtb_strbuf_free(&text);
   }
 }
 
-static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
+/* map: a cases.map; NULL: one beside the case, if there is any. */
+static vtb_status case_load(const char *path, const char *map, case_file *c, vtb_error *err) {
   *c = (case_file){.path = path};
+  VTB_TRY(case_map_open(&c->map, map, path, err));
   VTB_TRY(vtb_safetensors_load(path, &c->w, err));
-  c->entry = vtb_weights_meta(c->w, "entry");
+  c->named = c->entry = vtb_weights_meta(c->w, "entry");
   const char *config = vtb_weights_meta(c->w, "config");
   if (!c->entry)
     return vtb_fail(err, VTB_E_INPUT, "%s is not a case: its metadata has no `entry`", path);
@@ -87,6 +89,8 @@ static vtb_status case_load(const char *path, case_file *c, vtb_error *err) {
   if (!cJSON_IsObject(c->config))
     return vtb_fail(err, VTB_E_INPUT, "%s: metadata `config` is not a JSON object", path);
   add_overrides(c, c->config, "");
+  case_map_fields(&c->map, c->named, &c->overrides);
+  case_map_entry(&c->map, &c->entry, &c->file);
   for (size_t i = 0; i < c->w->n; i++) {
     const vtb_weight *t = c->w->at[i];
     if (!vtb_starts_with(t->name, "input/") || t->rank > VTB_MAX_RANK) continue;
@@ -161,8 +165,7 @@ static vtb_status add_gradient(case_file *c, vtb_compilation *model) {
 
 /* What a tensor of the case is called among the results; NULL if it is not something that comes
  * out. */
-static const char *result_name(const vtb_func *f, const char *tensor, vtb_strbuf *buf) {
-  (void)f;
+static const char *result_name(const char *tensor, vtb_strbuf *buf) {
   buf->n = 0;
   if (vtb_starts_with(tensor, "output/")) return tensor + 7;
   if (vtb_starts_with(tensor, "inter/"))
@@ -246,17 +249,34 @@ static void record(tally *all, doc *d, cJSON *tensors, const verify_options *o, 
   if (v->verdict != VERIFY_OK || o->verbose) say_tensor(d, name, v);
 }
 
-static vtb_status compare_all(const case_file *c, const vtb_func *f, const vtb_weights *results,
-                              bool grads, const verify_options *o, verify_noise *noise, doc *d,
-                              cJSON *tensors, tally *all) {
+/* An intermediate that the entry calls otherwise. */
+static const vtb_weight *find_renamed(const case_file *c, const vtb_weights *results,
+                                      const char *tensor, vtb_strbuf *buf) {
+  const vtb_weight *found = NULL;
+  vtb_strbuf name = {0};
+  size_t at = 0;
+  while (!found && vtb_starts_with(tensor, "inter/") &&
+         case_map_name(&c->map, c->named, false, tensor + 6, &at, &name)) {
+    buf->n = 0;
+    vtb_strbuf_printf(buf, "tap:%s", name.at);
+    found = vtb_weights_find(results, buf->at);
+  }
+  vtb_strbuf_free(&name);
+  return found;
+}
+
+static vtb_status compare_all(const case_file *c, const vtb_weights *results, bool grads,
+                              const verify_options *o, verify_noise *noise, doc *d, cJSON *tensors,
+                              tally *all) {
   vtb_strbuf buf = {0};
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < c->w->n && status == VTB_OK; i++) {
     const vtb_weight *want = c->w->at[i];
-    const char *name = result_name(f, want->name, &buf);
+    const char *name = result_name(want->name, &buf);
     bool is_grad = vtb_starts_with(want->name, "grad");
     if (!name || (is_grad && !grads)) continue;
     const vtb_weight *got = vtb_weights_find(results, name);
+    if (!got && (got = find_renamed(c, results, want->name, &buf))) name = buf.at;
     if (!got) {
       bool wanted = !vtb_starts_with(want->name, "inter/"); /* those only help to find a mistake */
       all->missing += wanted;
@@ -289,6 +309,24 @@ static vtb_status check_params_used(const case_file *c, const vtb_func *f, vtb_e
   return VTB_OK;
 }
 
+/* Parameters that the case does not know take the names that its map gives them. */
+static void take_names(const case_file *c, vtb_module *m) {
+  vtb_func *f = m->entry;
+  vtb_strbuf name = {0};
+  for (int a = 0; a < f->n_args; a++) {
+    vtb_arg_info *info = &f->arg_info[a];
+    size_t at = 0;
+    if (info->role == VTB_ROLE_INPUT || !info->official || find_of(c, "param", info->official))
+      continue;
+    while (case_map_name(&c->map, c->named, true, info->official, &at, &name))
+      if (find_of(c, "param", name.at)) {
+        info->official = vtb_intern(m, name.at);
+        break;
+      }
+  }
+  vtb_strbuf_free(&name);
+}
+
 static bool has_scan(const vtb_module *m) {
   for (const vtb_func *f = m->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
@@ -306,11 +344,13 @@ static vtb_status make_model(case_file *c, const vtb_compile_options *o, const c
                                   .shared_names = true};
   vtb_compile_options with = *o;
   with.taps = true;
-  with.model = model_file ? model_file : c->entry;
-  if (model_file && !with.entry) with.entry = c->entry;
+  const char *file = model_file ? model_file : c->file;
+  with.model = file ? file : c->entry;
+  if (file && !with.entry) with.entry = c->entry;
   vtb_status status = vtb_compilation_load(model, &with, &more, r);
   if (status != VTB_OK)
     return vtb_fail(&r->error, status, "%s: cannot build entry %s", c->path, c->entry);
+  take_names(c, model->module);
   status = check_params_used(c, model->module->entry, &r->error);
   if (status == VTB_OK) status = vtb_compilation_graph(model);
   return status == VTB_OK && grads ? add_gradient(c, model) : status;
@@ -322,10 +362,10 @@ static bool knows_gradients(const case_file *c) {
   return false;
 }
 
-vtb_status verify_case_model(const char *path, const vtb_compile_options *o, vtb_report *r,
-                             vtb_compilation *model, int64_t *batch) {
+vtb_status verify_case_model(const char *path, const char *map, const vtb_compile_options *o,
+                             vtb_report *r, vtb_compilation *model, int64_t *batch) {
   case_file c;
-  vtb_status status = case_load(path, &c, &r->error);
+  vtb_status status = case_load(path, map, &c, &r->error);
   if (status == VTB_OK) status = make_model(&c, o, NULL, knows_gradients(&c), r, model);
   if (status == VTB_OK) *batch = cli_infer_batch(vtb_module_find(model->module, model->func), c.w);
   case_free(&c);
@@ -345,8 +385,7 @@ static vtb_status run_case(case_file *c, const vtb_compile_options *with, const 
   if (status == VTB_OK) {
     verify_noise noise = {
         .c = &model, .target = target, .args = c->w, .precision = o->precision, .given = o->given};
-    status = compare_all(c, vtb_module_find(model.module, model.func), results, grads, o, &noise, d,
-                         tensors, all);
+    status = compare_all(c, results, grads, o, &noise, d, tensors, all);
     verify_noise_free(&noise);
     if (status == VTB_OK && (all->failed || all->missing)) status = VTB_E_NUMBERS;
   }
@@ -370,7 +409,7 @@ vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_targ
   cJSON *tensors = cJSON_CreateArray(),
         *entry = doc_item(d->json, F("case", path), F("run", (const char *)label),
                           F("tensors", tensors));
-  vtb_status status = case_load(path, &c, err);
+  vtb_status status = case_load(path, o->map, &c, err);
   if (status == VTB_OK) status = run_case(&c, &mo, target, o, d, tensors, &all);
   *scans = all.scans;
   doc_put(entry, F("status", (int)status), F("error", (const char *)err->text));
