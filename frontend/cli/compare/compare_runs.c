@@ -1,6 +1,6 @@
 #include "frontend/cli/compare/compare_runs.h"
 #include "frontend/cli/train/run_folder.h"
-#include "frontend/cli/train/run_log.h"
+#include "frontend/study/run_log.h"
 
 #include <dirent.h>
 #include <math.h>
@@ -27,15 +27,6 @@ void compare_free(compare_runs *c) {
   vtb_vec_free(&c->groups);
 }
 
-double compare_last(const compare_run *r) { return r->test.at[r->test.n - 1]; }
-
-double compare_best(const compare_run *r) {
-  double best = r->test.at[0];
-  for (size_t i = 1; i < r->test.n; i++)
-    if (r->lower ? r->test.at[i] < best : r->test.at[i] > best) best = r->test.at[i];
-  return best;
-}
-
 /* ---- logs ------------------------------------------------------------------------------------ */
 
 static double number(const cJSON *event, const char *name) {
@@ -47,15 +38,14 @@ static void add_event(compare_run *r, const cJSON *event, bool by_epoch) {
   r->epochs = number(event, "epoch"), r->steps = number(event, "step"),
   r->loss = number(event, "loss");
   r->seconds = number(event, "seconds"), r->images_per_second = number(event, "images_per_second");
-  const char *score = run_event_text(event, "score");
-  char key[96];
-  snprintf(key, sizeof key, "eval_%s", score ? score : "top1");
-  double value = run_event_number(event, key);
-  if (isnan(value)) return;
-  if (score && !r->score) r->score = vtb_xstrdup(score);
-  r->lower = vtb_streq(run_event_text(event, "better"), "lower");
+  run_score score = run_event_score(event);
+  if (isnan(score.value)) return;
+  if (run_event_text(event, "score") && !r->score) r->score = vtb_xstrdup(score.name);
+  r->lower = score.lower;
+  r->last = score.value;
+  if (run_score_beats(&score, r->best)) r->best = score.value;
   vtb_vec_push(&r->x, by_epoch ? r->epochs : r->seconds);
-  vtb_vec_push(&r->test, (r->score ? 1 : 100) * value);
+  vtb_vec_push(&r->test, (r->score ? 1 : 100) * score.value);
 }
 
 static vtb_status read_log(compare_run *r, bool by_epoch, vtb_error *err) {
@@ -159,7 +149,7 @@ static vtb_status read_weights(compare_run *r, vtb_error *err) {
 /* ---- folders --------------------------------------------------------------------------------- */
 
 static void add_run(compare_runs *c, const char *folder, bool by_epoch) {
-  compare_run r = {.folder = vtb_xstrdup(folder), .group = -1};
+  compare_run r = {.folder = vtb_xstrdup(folder), .group = -1, .best = NAN};
   vtb_error err = {0};
   size_t n = strlen(r.folder);
   while (n > 1 && r.folder[n - 1] == '/') r.folder[--n] = 0;
@@ -277,11 +267,11 @@ static bool belongs(const compare_runs *c, const compare_group *g, const compare
   return true;
 }
 
-static study_score score_of(const compare_runs *c, const compare_group *g,
-                            double (*value)(const compare_run *r)) {
+static study_score score_of(const compare_runs *c, const compare_group *g, bool best) {
   const compare_run *first = &c->at.at[g->runs.at[0]];
-  double *x = vtb_xcalloc(g->runs.n, sizeof *x), scale = first->score ? 1 : 100;
-  for (size_t i = 0; i < g->runs.n; i++) x[i] = value(&c->at.at[g->runs.at[i]]) / scale;
+  double *x = vtb_xcalloc(g->runs.n, sizeof *x);
+  for (size_t i = 0; i < g->runs.n; i++)
+    x[i] = best ? c->at.at[g->runs.at[i]].best : c->at.at[g->runs.at[i]].last;
   study_score s = {.mean = study_mean(x, g->runs.n),
                    .deviation = study_deviation(x, g->runs.n),
                    .seeds = g->runs.n,
@@ -303,8 +293,8 @@ static void group_runs(compare_runs *c, bool by_run) {
     vtb_vec_push(&c->groups.at[r->group].runs, (int)i);
   }
   for (size_t k = 0; k < c->groups.n; k++) {
-    c->groups.at[k].last = score_of(c, &c->groups.at[k], compare_last);
-    c->groups.at[k].best = score_of(c, &c->groups.at[k], compare_best);
+    c->groups.at[k].last = score_of(c, &c->groups.at[k], false);
+    c->groups.at[k].best = score_of(c, &c->groups.at[k], true);
   }
 }
 

@@ -23,6 +23,7 @@ typedef struct compare_run {
   VTB_VEC(double) x, test; /* of evaluations: epochs or seconds; per cent, or score */
   char *score;             /* what the model declares to be measured by; NULL: top-1 accuracy */
   bool lower;              /* is better */
+  double last, best;       /* from 0 to 1, or score */
   double epochs, steps, seconds, images_per_second, loss;
   int group; /* of compare_runs.groups; -1: it has a problem */
 } compare_run;
@@ -44,7 +45,5 @@ void compare_read(compare_runs *out, const cli_list *folders, bool by_epoch, boo
 void compare_free(compare_runs *c);
 
 bool compare_differs(const compare_runs *c, const char *name, const char *value);
-double compare_best(const compare_run *r);
-double compare_last(const compare_run *r);
 
 #endif

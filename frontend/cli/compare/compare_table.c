@@ -151,7 +151,6 @@ static void add_groups(doc *d, const compare_runs *c, bool whole) {
 
 static void add_results(cJSON *o, const compare_runs *c, const compare_run *r) {
   const compare_group *g = &c->groups.at[r->group];
-  double scale = r->score ? 1 : 100;
   cJSON *settings = cJSON_CreateObject();
   for (size_t k = 0; k < r->settings.n; k++)
     if (compare_differs(c, r->settings.at[k].name, r->settings.at[k].value))
@@ -160,8 +159,7 @@ static void add_results(cJSON *o, const compare_runs *c, const compare_run *r) {
       o, F("differs", settings), F("parameters", r->parameters), F("steps", r->steps),
       F("epochs", r->epochs), F("seconds", r->seconds),
       F("images_per_second", r->images_per_second), F("loss", r->loss), K("score", r->score),
-      F(r->score ? "eval_score" : "eval_top1", compare_last(r) / scale),
-      F("best", compare_best(r) / scale),
+      F(r->score ? "eval_score" : "eval_top1", r->last), F("best", r->best),
       F("group", doc_object(F("number", r->group), F("runs", g->runs.n), F("mean", g->best.mean),
                             F("spread", g->best.deviation), F("ahead", g->ahead))));
 }

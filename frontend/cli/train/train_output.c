@@ -1,7 +1,7 @@
 /* See train_output.h. */
 #include "frontend/cli/train/train_output.h"
-#include "frontend/cli/train/run_log.h"
 #include "frontend/draw/plot.h"
+#include "frontend/study/run_log.h"
 
 #include <math.h>
 #include <string.h>
@@ -126,23 +126,13 @@ static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l,
   for (int i = 0; object && i < l->n; i++) doc_put(object, F(l->at[i].name, l->at[i].value));
 }
 
-/* The evaluation of an epoch's event by what its run is compared by; NaN: there was none. */
-static double score_of(const cJSON *e, const char **name) {
-  char key[96];
-  *name = run_event_text(e, "score");
-  if (!*name) *name = "top1";
-  snprintf(key, sizeof key, "eval_%s", *name);
-  return run_event_number(e, key);
-}
-
 /* Of the whole run, also before it was resumed: a point an epoch, the best of them, and the loss of
  * each fiftieth of the run. */
 static void add_history(cJSON *j, const run_folder *f) {
   run_log log;
-  const char *name = "top1";
+  run_score score = {.name = "top1"};
   double best = NAN;
   const cJSON *at = NULL;
-  bool lower = false;
   if (run_log_read(f->path, &log, NULL) != VTB_OK) return;
   cJSON *curve = cJSON_CreateArray(), *windows = cJSON_CreateArray();
   for (size_t i = 0; i < log.events.n; i++) {
@@ -152,14 +142,12 @@ static void add_history(cJSON *j, const run_folder *f) {
     if (run_event_is(e, "window"))
       doc_item(windows, F("step", step), F("epoch", epoch), F("loss", loss));
     if (!run_event_is(e, "epoch") && !run_event_is(e, "eval")) continue;
-    double score = score_of(e, &name);
-    lower = vtb_streq(run_event_text(e, "better"), "lower");
-    if (!isnan(score) && (isnan(best) || (lower ? score < best : score > best)))
-      best = score, at = e;
+    score = run_event_score(e);
+    if (run_score_beats(&score, best)) best = score.value, at = e;
     doc_item(curve, F("epoch", epoch), F("step", step),
-             F("seconds", run_event_number(e, "seconds")), F("loss", loss), F("eval", score));
+             F("seconds", run_event_number(e, "seconds")), F("loss", loss), F("eval", score.value));
   }
-  doc_put(j, F("score", name), F("better", lower ? "lower" : "higher"), F("best", best),
+  doc_put(j, F("score", score.name), F("better", score.lower ? "lower" : "higher"), F("best", best),
           F("best_epoch", known(at != NULL, run_event_number(at, "epoch"))), F("curve", curve),
           F("windows", windows));
   run_log_free(&log);

@@ -1,7 +1,7 @@
 /* See train_record.h. */
 #include "frontend/cli/train/train_record.h"
-#include "frontend/cli/train/run_log.h"
 #include "frontend/cli/train/train_recipe.h"
+#include "frontend/study/run_log.h"
 #include "runtime/train/fingerprint.h"
 
 #include <ctype.h>

@@ -1,5 +1,5 @@
-#include "frontend/cli/train/run_log.h"
-#include "frontend/cli/train/run_folder.h"
+/* See run_log.h. */
+#include "frontend/study/run_log.h"
 
 #include <math.h>
 #include <string.h>
@@ -7,7 +7,9 @@
 enum { MOST_BYTES = 1 << 30 };
 
 vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err) {
-  char *path = run_file(folder, "log.jsonl"), *text = NULL;
+  char *text = NULL,
+       *path =
+           vtb_need(vtb_strprintf("%s%slog.jsonl", folder, vtb_ends_with(folder, "/") ? "" : "/"));
   size_t n = 0;
   *out = (run_log){.cut = false};
   vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
@@ -47,6 +49,20 @@ double run_event_number(const cJSON *event, const char *name) {
 const char *run_event_text(const cJSON *event, const char *name) {
   const cJSON *v = cJSON_GetObjectItem(event, name);
   return cJSON_IsString(v) ? v->valuestring : NULL;
+}
+
+run_score run_event_score(const cJSON *event) {
+  char key[96];
+  const char *name = run_event_text(event, "score");
+  if (!name || !*name) name = "top1";
+  snprintf(key, sizeof key, "eval_%s", name);
+  return (run_score){name, vtb_streq(run_event_text(event, "better"), "lower"),
+                     run_event_number(event, key)};
+}
+
+bool run_score_beats(const run_score *s, double best) {
+  if (isnan(best)) return !isnan(s->value);
+  return s->lower ? s->value < best : s->value > best;
 }
 
 const cJSON *run_log_last(const run_log *l, const char *kind) {
