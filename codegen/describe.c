@@ -16,7 +16,7 @@ static vtb_io input_io(vtb_role role) {
   }
 }
 
-/* Whether a training step may change the argument of that name. */
+/* A training step may change the argument of that name. */
 static bool can_change(const vtb_func *f, const char *name) {
   for (int a = 0; a < f->n_args; a++) {
     vtb_role role = f->arg_info[a].role;

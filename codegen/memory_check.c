@@ -1,5 +1,5 @@
-/* Whether a memory plan is sound. Nothing of the planner's is used here: places are compared as
- * addresses of elements, lives are found again. */
+/* The check that a memory plan is sound. Nothing of the planner's is used here: places are compared
+ * as addresses of elements, lives are found again. */
 #include "codegen/memory_plan.h"
 #include "ir/ops.h"
 

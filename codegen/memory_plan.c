@@ -259,7 +259,7 @@ static void plan_concats(const vtb_func *f, vtb_frame *frame, const int *return_
   }
 }
 
-/* Whether all that reads the image `v` [B, C, grid...] turns it so that channels are last. */
+/* All that reads the image `v` [B, C, grid...] turns it so that channels are last. */
 static bool is_read_by_channels(const vtb_func *f, const vtb_value *v) {
   bool any = false;
   for (const vtb_inst *i = f->first; i; i = i->next)
@@ -288,7 +288,7 @@ static void stored_strides(const vtb_func *f, const vtb_value *v, const vtb_plac
   stride[1] = 1;
 }
 
-/* Whether small values keep their places: a training step's small kernels run later than they
+/* Small values keep their places: a training step's small kernels run later than they
  * stand (codegen/cuda/plan/jobs.c), if nothing takes the place of what they read. */
 static bool keeps_small(const vtb_func *entry, const vtb_places *places) {
   for (const vtb_inst *i = entry->last; i && places && places->small_bytes; i = i->prev)

@@ -1,4 +1,4 @@
-/* Whether a list of steps is what steps.h says of one. */
+/* The check that a list of steps is what steps.h says of one. */
 #ifndef VTB_CODEGEN_STEPS_CHECK_H
 #define VTB_CODEGEN_STEPS_CHECK_H
 

@@ -18,7 +18,7 @@ typedef struct vtb_backend_text {
 
 typedef struct vtb_backend {
   const char *target; /* its name */
-  /* Whether the vendor's library is to make large products where nobody says; NULL: there is
+  /* True if the vendor's library is to make large products where nobody says; NULL: there is
    * none. */
   bool (*library)(void);
   /* Entry f, compiled and ready to run; NULL: the target has texts alone. vtb_compile_target()
@@ -42,7 +42,7 @@ typedef struct vtb_backend {
 const vtb_backend *vtb_backend_of(const vtb_target *t); /* NULL: interpreted */
 /* Of its row; NULL: it has none, or there is none. */
 vtb_asker *vtb_backend_asker(const vtb_target *t, const vtb_codegen_options *o);
-/* Whether something runs on the target: it is interpreted, or programs are made for it. */
+/* True if something runs on the target: it is interpreted, or programs are made for it. */
 bool vtb_target_runs(const vtb_target *t);
 /* NULL: the target has no such stage. */
 const vtb_backend_text *vtb_backend_text_of(const vtb_backend *b, const char *stage);

@@ -29,7 +29,7 @@ int vtb_axis_reshaped(const vtb_type *from, const vtb_type *to, int axis);
 vtb_value *vtb_b_with_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *const *operands, int at,
                            int n);
 
-/* Whether a reduction, or whatever has the attribute, names the axis. */
+/* True if a reduction, or whatever has the attribute, names the axis. */
 bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis);
 /* What a slice shows of an axis. */
 typedef struct vtb_slice {

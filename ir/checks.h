@@ -1,4 +1,4 @@
-/* Whether whatever makes a module, a memory plan, a list of steps or a layout holds it against its
+/* True if whatever makes a module, a memory plan, a list of steps or a layout holds it against its
  * rules there and then (docs/testing.md): in builds with assertions, and where VTB_CHECKS is "on".
  * Any thread. */
 #ifndef VTB_CHECKS_H

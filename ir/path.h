@@ -106,7 +106,7 @@ typedef struct vtb_windows {
 VTB_MUST_USE vtb_status vtb_windows_parse(const char *text, vtb_windows *w, vtb_error *err);
 void vtb_windows_print(const vtb_windows *w, vtb_strbuf *out);
 
-/* Whether order is affine on the grid with no extras: storage index of step t = base + (t / inner)
+/* An order that is affine on the grid, with no extras: storage index of step t = base + (t / inner)
  * * outer_step + (t % inner) * inner_step. Covers loops that are two or fewer once those that
  * continue each other are joined: rows, cols, frames, with reversal and mirrors. */
 typedef struct vtb_path_affine {

@@ -45,7 +45,7 @@ static inline int vtb_update_result(const vtb_update *u, int kind, int i) {
   return kind * u->tensors + i;
 }
 
-/* Whether the function, a training step, changes its parameters. */
+/* True if the function, a training step, changes its parameters. */
 bool vtb_has_update(const vtb_func *f);
 
 /* NULL if targets can compile the function as a rule, else the first instruction that they cannot.

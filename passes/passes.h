@@ -121,7 +121,7 @@ VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const v
  * neither a classifier nor declares a loss. */
 void vtb_check_training(vtb_func *f, vtb_diags *diags);
 
-/* What measures an entry that returns losses or metrics (passes/train/objective.c):
+/* The measure of an entry that returns losses or metrics (passes/train/objective.c):
  *   @evaluation(args..., valid f32 [B]) -> (loss:<name> [2, K]..., metric:<name> [2, K]...)
  * VTB_E_INPUT if it returns none. */
 VTB_MUST_USE vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_func **made,
@@ -146,17 +146,17 @@ VTB_MUST_USE vtb_status vtb_attach_update(vtb_module *m, vtb_func *step,
 
 /* Sums so short that products of tiles are mostly empty. */
 enum { VTB_SHORT_SUM = 8 };
-/* Whether an einsum is a product of matrices, not a sum a thread; and linscan or linscan_grad
+/* True if an einsum is a product of matrices, not a sum a thread; and linscan or linscan_grad
  * products of tiles, not steps. */
 bool vtb_is_product(const vtb_inst *einsum);
 bool vtb_scan_is_product(const vtb_inst *scan);
-/* Whether the kernel of a scan on CUDA can hold elementwise ops before and behind it
+/* True if the kernel of a scan on CUDA can hold elementwise ops before and behind it
  * (fuse/words_scans.c). */
 bool vtb_scan_takes_body(const vtb_inst *scan);
-/* What a product's body keeps of the rows that it stores, for the norm that reads them: the mean of
- * `of` over its last axis, and the sum of the squares of what it is off it, as results of these
- * numbers (fuse_norms.c). Where a tile has no whole rows, kernels keep those of VTB_ROW_PART
- * columns. */
+/* Statistics that a product's body keeps of the rows that it stores, for the norm that reads them:
+ * the mean of `of` over its last axis, and the sum of the squares of what it is off it, as results
+ * of these numbers (fuse_norms.c). Where a tile has no whole rows, kernels keep those of
+ * VTB_ROW_PART columns. */
 enum { VTB_ROW_PART = 32 };
 typedef struct vtb_row_parts {
   vtb_value *of; /* of the body; NULL: it keeps none */
@@ -172,7 +172,7 @@ bool vtb_ends_in_parameter(const vtb_inst *einsum);
 /* Shared memory that a step of a tile takes at most where a fold is one kernel of CUDA: its states
  * twice, what products read and make. */
 int64_t vtb_fold_step_bytes(const vtb_func *step, int states);
-/* What such a kernel may take: the GPUs of today have 99 KiB a block or more. */
+/* Room of such a kernel: the GPUs of today have 99 KiB a block or more. */
 enum { VTB_FOLD_SHARED = 96 << 10 };
 
 /* ---- storage (passes/memory/storage.c) ------------------------------------------------------- */

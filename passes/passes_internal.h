@@ -1,4 +1,4 @@
-/* What the files of this folder share: the entry points of the passes and small questions about
+/* Shared by the files of this folder: the entry points of the passes, small questions about
  * instructions. */
 #ifndef VTB_PASSES_INTERNAL_H
 #define VTB_PASSES_INTERNAL_H
@@ -40,7 +40,7 @@ int *vtb__uses(vtb_func *f);
 vtb_inst **vtb__readers(const vtb_value *v);
 vtb_func **vtb__callees_first(vtb_module *m, vtb_func *root);
 vtb_inst **vtb__all_of(vtb_module *m, vtb_op op);
-/* Of the whole module what has f as its callee. */
+/* The whole module's instructions whose callee is f. */
 vtb_inst **vtb__calls_of(const vtb_func *f);
 
 /* The instructions of f, of which `i` may go meanwhile; `next` comes then. */
@@ -122,7 +122,7 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst);
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
-/* What is in callees stands where they were called (expand_calls.c). */
+/* Puts callees in place of their calls (expand_calls.c). */
 void vtb__expand_calls(vtb_func *f);
 /* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
  * it) (hoist.c). */
@@ -133,7 +133,7 @@ void vtb__bind_func(vtb_func *f, int64_t batch);
 /* objective.c: a copy of f that returns the rows of its measures; `training`: the loss before them,
  * and its updates of buffers behind. */
 vtb_func *vtb__objective_of(vtb_func *f, bool training);
-/* What f, before it was changed, returned of updates of buffers is returned behind the others. */
+/* Returns, behind the others, the updates of buffers that f returned before it was changed. */
 void vtb__return_updates(vtb_func *f, const vtb_func *before);
 
 /* padding.c: whether f, or what it calls, sums over the samples of a batch; makes that leave out

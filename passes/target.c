@@ -23,7 +23,7 @@
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \
   { .frame_align = 64, .tensor_align = 4 }
-/* What the driver aligns memory to, and the widest access of a thread. */
+/* The driver's alignment of memory, and the widest access of a thread. */
 #define CUDA_PLACES                                                                                \
   {                                                                                                \
     .frame_align = 256, .tensor_align = 16, .strided_rows = true, .channels_last = true,           \

@@ -23,7 +23,7 @@ extern const char *const vtb_precision_names[VTB_N_PRECISIONS];
 /* NULL is fp32. VTB_E_USAGE, with the names there are, if it is none. */
 VTB_MUST_USE vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err);
 
-/* What recurrences cost, a token and head, in multiply-adds of a product of matrices; K and V are
+/* Prices of recurrences, a token and head, in multiply-adds of a product of matrices; K and V are
  * the rows and columns of the state (passes/recurrence/select_mode.c has the formulas). */
 typedef struct vtb_scan_costs {
   double own;    /* a row or column, whatever the form: decays inside sub-blocks */
@@ -58,7 +58,7 @@ typedef struct vtb_speeds {
   double launch;                  /* seconds, of a kernel beside its work */
 } vtb_speeds;
 
-/* What a target asks of places. */
+/* A target's demands on places. */
 typedef struct vtb_places {
   int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
   int64_t tensor_align; /* bytes: what arguments of functions start at multiples of */

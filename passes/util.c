@@ -44,7 +44,7 @@ vtb_func **vtb__callees_first(vtb_module *m, vtb_func *root) {
   return take(m, all.at, all.n, sizeof(vtb_func *));
 }
 
-/* Of an op, or with a callee. */
+/* The instructions of an op, or with a callee. */
 static vtb_inst **listed(vtb_module *m, vtb_op op, const vtb_func *callee) {
   VTB_VEC(vtb_inst *) all = {0};
   for (vtb_func *f = m->first; f; f = f->next)

@@ -124,7 +124,7 @@ VTB_MUST_USE vtb_status vtb__session_exchange(vtb_session *s, bool in, vtb_error
 /* ---- session_vjp.c: of sessions that make gradients */
 /* What each adjoint and gradient is of. */
 void vtb__session_match(vtb_session *s);
-/* Whether a program may work in the tensor's own memory, besides what holds for all sessions. */
+/* True if a program may work in the tensor's own memory, besides what holds for all sessions. */
 bool vtb__vjp_in_place(const vtb__slice *c, int tensor, bool rows);
 /* Rows behind the last one of the slice, of `each` bytes, in a copy of all that the program has:
  * they add nothing to any gradient. */

@@ -247,7 +247,7 @@ int vtb__session_find(const vtb_session *s, vtb_array_kind kind, const char *nam
   return -1;
 }
 
-/* Whether the first axis is the batch: programs of other batches show it, else its length. */
+/* The first axis is the batch: programs of other batches show it, else its length. */
 bool vtb__has_rows(const vtb_session *s, int tensor) {
   const vtb__variant *v = vtb__session_variant(s);
   const vtb_tensor_info *t = &v->tensors[tensor];

@@ -10,7 +10,7 @@ static bool fits(const vtb_session *s, int tensor, const vtb_tensor_info *t, con
   return true;
 }
 
-/* Whether everything that is bound fits the size, `tensor` being bound to *a. */
+/* Everything that is bound fits the size, `tensor` being bound to *a. */
 static bool size_fits(const vtb_session *s, const vtb__variant *v, int tensor, const vtb_array *a,
                       bool only_inputs) {
   for (int i = 0; i < s->n_tensors; i++) {

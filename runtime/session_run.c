@@ -263,7 +263,7 @@ static vtb_status add_there(vtb_session *s, const vtb__slice *c, int i, vtb_erro
   return status;
 }
 
-/* Whether a parameter is where others may change it between runs. */
+/* A parameter is where others may change it between runs. */
 static bool may_change(const vtb_session *s, const vtb__part *p) {
   for (int arg = 0; arg < p->program->n_tensors; arg++) {
     int i = p->tensor[arg];

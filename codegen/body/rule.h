@@ -27,7 +27,7 @@ void vtb_rule_open(const vtb_inst *update, vtb_rule *r);
 void vtb_rule_close(vtb_rule *r);
 /* Marks what phase `p` computes. Sums of its level and below count as known. */
 void vtb_rule_begin(vtb_rule *r, int p);
-/* Whether phase p adds up this sum. */
+/* True if phase p adds up this sum. */
 bool vtb_rule_adds(const vtb_rule *r, const vtb_value *v, int p);
 static inline bool vtb_rule_is_vector(const vtb_value *v) { return v->type.rank > 0; }
 

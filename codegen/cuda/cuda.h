@@ -41,7 +41,7 @@ typedef struct vtb_cuda_tensor {
 } vtb_cuda_tensor;
 /* Operands first, then results. Valid while the instruction is emitted. */
 const vtb_cuda_tensor *vtb_cuda_tensor_of(const vtb_cuda *c, int i);
-/* Whether 16-byte accesses along the last axis are allowed: contiguous, aligned, and every other
+/* True if 16-byte accesses along the last axis are allowed: contiguous, aligned, and every other
  * stride and the last axis multiples of four. */
 bool vtb_cuda_rows_of_four(const vtb_cuda *c, int i);
 /* Elements from the first to behind the last that tensor i reaches. */
@@ -56,12 +56,12 @@ void vtb_cuda_in(vtb_cuda_kernel *k, int tensor, const char *name);
 void vtb_cuda_out(vtb_cuda_kernel *k, int tensor, const char *name);
 /* Boxes of a tensor: VTB_MAP(name), for kernels that include hopper.cuh. */
 void vtb_cuda_map(vtb_cuda_kernel *k, int tensor, const vtb_launch_map *map, const char *name);
-/* Whether kernels for sm_90a alone may be made. */
+/* True if kernels for sm_90a alone may be made. */
 bool vtb_cuda_is_hopper(const vtb_cuda *c);
 /* Products by wgmma, clusters even where others are said to be faster. */
 bool vtb_cuda_wants_wgmma(const vtb_cuda *c);
 bool vtb_cuda_wants_clusters(const vtb_cuda *c);
-/* Whether indices of so many elements take 64 bits. */
+/* True if indices of so many elements take 64 bits. */
 bool vtb_cuda_is_far(const vtb_cuda *c, int64_t elements);
 /* Temporary memory of the instruction, from one of its kernels to the next; 256-byte aligned,
  * contents undefined. */
@@ -102,7 +102,7 @@ void vtb_cuda_numbers(vtb_cuda_kernel *k, const vtb_cuda_number *numbers, size_t
                    sizeof((const vtb_cuda_number[]){__VA_ARGS__}) / sizeof(vtb_cuda_number))
 /* A type, an expression, or code. */
 void vtb_cuda_fill(vtb_cuda_kernel *k, const char *name, const char *fmt, ...) VTB_PRINTF(3, 4);
-/* Whether the text declares `name`. */
+/* True if the text declares `name`. */
 bool vtb_cuda_has(const vtb_cuda_kernel *k, const char *name);
 /* A number or constant of the text, whose holes are filled as far as it depends on them. */
 int64_t vtb_cuda_value(vtb_cuda_kernel *k, const char *name);
@@ -113,7 +113,7 @@ int64_t vtb_cuda_formula(const char *f, int64_t x);
  * (>= 1). */
 void vtb_cuda_launch(vtb_cuda_kernel *k, int64_t blocks);
 
-/* Whether text/<file> takes these numbers, as far as they are given: what it requires and, unless
+/* True if text/<file> takes these numbers, as far as they are given: what it requires and, unless
  * shared_bytes is NULL, room for its arrays, all of whose numbers are then among them. Types are
  * `type`. For emitters that have several texts to choose from. */
 bool vtb_cuda_takes(vtb_cuda *c, const char *file, const char *type, const vtb_cuda_number *numbers,

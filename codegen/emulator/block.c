@@ -394,7 +394,7 @@ static int precision_of(const vtb__emu_fiber *f) {
   return f->state == VTB__EMU_AT_COLLECTIVE ? 3 : f->state == VTB__EMU_AT_CLUSTER ? 1 : 2;
 }
 
-/* Whether f might be whom `waiting` waits for. */
+/* f might be whom `waiting` waits for. */
 static bool is_concerned(const vtb__emu_fiber *f, const vtb__emu_fiber *waiting) {
   if (waiting->state == VTB__EMU_AT_COLLECTIVE) return f->warp == waiting->warp;
   return waiting->state == VTB__EMU_AT_CLUSTER || f->member == waiting->member;

@@ -88,7 +88,7 @@ void vtb__emu_learn_own(vtb__emu_fiber *f, const unsigned *from);
 void vtb__emu_release(const vtb__emu_worker *w, unsigned *to, unsigned *from); /* from: then 0 */
 void vtb__emu_join_block(const vtb__emu_fiber *f); /* what copies brought, and other blocks did */
 void vtb__emu_join_warp(vtb__emu_worker *w, vtb__emu_warp *warp);
-/* Whether f knows of what `who` did at `time`. */
+/* True if f knows of what `who` did at `time`. */
 bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
 
 /* Behind the last call that was handed this function's frame, whose place it shall not take. */

@@ -48,7 +48,7 @@ static bool same_block(const vtb__emu_fiber *f, int id) {
   return id >= f->member->first && id < f->member->first + vtb__emu_block_threads(f->worker);
 }
 
-/* Whether what `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f
+/* What `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f
  * goes on. */
 static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
   const vtb__emu_worker *w = f->worker;
@@ -70,7 +70,7 @@ static void note_read(vtb__emu_worker *w, vtb__emu_cell *c, int warp) {
   if (w->hopper) *read_time_of(w, c, warp) = w->clock;
 }
 
-/* Whether f knows of all reads of the cell. */
+/* f knows of all reads of the cell. */
 static bool read_before(const vtb__emu_fiber *f, const vtb__emu_cell *c) {
   const vtb__emu_worker *w = f->worker;
   if (c->in_flight) return false;

@@ -1,4 +1,5 @@
-/* What a target's kernels take and refuse, asked before there are any: fusions are decided by it.
+/* Questions about kernels that are not there yet, what they take and what they refuse: fusions are
+ * decided by it.
  *
  *   vtb_answer whole = vtb_ask(c->asker, fused), a = vtb_ask(c->asker, scan), ...
  *   if (whole.takes && whole.seconds < a.seconds + b.seconds) ...
@@ -35,9 +36,9 @@ struct vtb_asker {
   int64_t asked, made; /* questions, and those that were not answered from memory */
 };
 
-/* Of no asker (a target that has none): it takes everything, in no time. */
+/* No asker, of a target that has none, takes everything, in no time. */
 vtb_answer vtb_ask(vtb_asker *a, const vtb_inst *inst);
-/* Of several, as one program that runs them in this order: what one leaves in L2 is there for the
+/* Several are one program that runs them in this order: what one leaves in L2 is there for the
  * next. One that refuses refuses all. */
 vtb_answer vtb_ask_all(vtb_asker *a, const vtb_inst *const *insts, int n);
 void vtb_asker_free(vtb_asker *a); /* NULL is fine */

@@ -149,7 +149,7 @@ static double issue_clocks(const vtb_gpu *m, const vtb_work *w, double warps) {
   return fmax(w->issue / m->issue, gaps / warps);
 }
 
-/* What the limits come to together, if `share` blocks are on a multiprocessor at a time. */
+/* All limits together, if `share` blocks are on a multiprocessor at a time. */
 static double seconds_of_work(const vtb_work *w, const vtb_launch_time *t, double share) {
   double moving = fmax(t->by[VTB_LIMIT_MEMORY], t->by[VTB_LIMIT_L2]), computing = 0;
   for (int l = VTB_LIMIT_TENSOR; l < VTB_N_LIMITS; l++) computing = fmax(computing, t->by[l]);

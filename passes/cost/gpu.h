@@ -54,7 +54,7 @@ typedef struct vtb_gpu {
 
 const vtb_gpu *vtb_gpus(size_t *n);
 const vtb_gpu *vtb_gpu_find(const char *name); /* NULL: none has the name */
-/* What decisions are made for where nobody says: h200. */
+/* The machine of decisions where nobody says: h200. */
 const vtb_gpu *vtb_gpu_default(void);
 /* The default if g has no name. */
 const vtb_gpu *vtb_gpu_or_default(const vtb_gpu *g);
@@ -62,7 +62,7 @@ const vtb_gpu *vtb_gpu_or_default(const vtb_gpu *g);
 /* Shared memory that each of so many blocks can have that are to share a multiprocessor. */
 double vtb_gpu_block_shared(const vtb_gpu *g, int blocks);
 
-/* What a launch does. Zero is the default of every field; nothing is known of registers at 0. */
+/* A launch's work. Zero is the default of every field; nothing is known of registers at 0. */
 typedef struct vtb_work {
   double blocks;
   double threads, shared_bytes, registers; /* of a block; registers of a thread */
@@ -74,7 +74,7 @@ typedef struct vtb_work {
   double wavefronts;                       /* accesses to L1 and shared memory, 128 bytes each */
   double chain;                            /* clocks that a block takes at least */
   double flight; /* bytes that a block keeps under way; 0: two loads of 16 bytes a lane */
-  /* Of `issue`, what a block's warps have left to do when its tensor cores have ended. */
+  /* The part of `issue` that a block's warps still have to do when its tensor cores have ended. */
   double after;
   bool phases; /* a block brings all it needs, then computes: one waits for the other */
 } vtb_work;

@@ -1,4 +1,4 @@
-/* What the forms of a recurrence take on a GPU, for select_mode. */
+/* Times of a recurrence's forms on a GPU, for select_mode. */
 #ifndef VTB_SCAN_GPU_H
 #define VTB_SCAN_GPU_H
 

@@ -1,6 +1,5 @@
-/* What recurrences were measured to take, in each mode and chunk, on one kind of processor: rows
- * that `vertebra tune` writes and that the mode auto is decided by
- * (passes/recurrence/select_mode.c).
+/* Measured times of recurrences, in each mode and chunk, on one kind of processor: rows that
+ * `vertebra tune` writes and that the mode auto is decided by (passes/recurrence/select_mode.c).
  *
  * As text, one row a line; numbers are whole:
  *
@@ -19,7 +18,7 @@
 #include "ir/ir.h"
 #include "passes/target.h"
 
-/* What a time belongs to. Zeroed, then filled: compared as bytes. */
+/* The key of a time. Zeroed, then filled: compared as bytes. */
 typedef struct vtb_tuning_key {
   char target[16], op[16], klass[16];
   int64_t precision, threads;
@@ -38,7 +37,7 @@ typedef struct vtb_tuning {
   char processor[128];
 } vtb_tuning;
 
-/* Of a linscan, linscan_grad or delta of known sizes. */
+/* The key of a linscan, linscan_grad or delta of known sizes. */
 vtb_tuning_key vtb_tuning_key_of(const vtb_inst *inst, const vtb_target *target,
                                  vtb_precision precision, int threads);
 bool vtb_tuning_same_key(const vtb_tuning_key *a, const vtb_tuning_key *b);
@@ -52,7 +51,7 @@ VTB_MUST_USE vtb_status vtb_tuning_parse(const char *text, size_t n, vtb_tuning 
                                          vtb_error *err);
 void vtb_tuning_free(vtb_tuning *t);
 
-/* What was measured for the key in that form; 0: nothing. */
+/* The time measured for the key in that form; 0: none. */
 double vtb_tuning_seconds(const vtb_tuning *t, const vtb_tuning_key *key, const char *mode,
                           int64_t chunk);
 

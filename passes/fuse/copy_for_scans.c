@@ -24,7 +24,7 @@ static bool is_whole_view(const vtb_inst *i) { return vtb_is_view(i->op) && i->o
 
 enum { NEAR = 4, CHEAP_OPS = 8, MOST_INPUTS = 2 };
 
-/* Whether i is computed of what a scan makes, at most `depth` kernels before. */
+/* i is computed of what a scan makes, at most `depth` kernels before. */
 static bool is_behind(const vtb_inst *i, int depth) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = i->operands[o]->def;
@@ -36,7 +36,7 @@ static bool is_behind(const vtb_inst *i, int depth) {
   return false;
 }
 
-/* Whether v is read by scans that take a body alone, or by what stands around them. */
+/* v is read by scans that take a body alone, or by what stands around them. */
 static bool is_for_scans(const vtb_value *v, int depth) {
   vtb_inst **r = vtb__readers(v);
   bool all = *r && !vtb_is_returned(v);

@@ -70,7 +70,7 @@ static bool is_row_column(const vtb_type *column, const vtb_type *row) {
   return true;
 }
 
-/* Whether producer group p and consumer group c may share a loop nest, leaving strips aside; *kind
+/* Producer group p and consumer group c may share a loop nest, leaving strips aside; *kind
  * and *shape describe the result. */
 static bool share_a_nest(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
   vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
@@ -130,7 +130,7 @@ void vtb__fuse_merge(vtb__fuser *f, int into, int from, vtb_kernel_kind kind,
   if (!f->nodes[into].strip) f->nodes[into].strip = f->nodes[from].strip;
 }
 
-/* Whether they are one now and were two. */
+/* True if they are one now and were two. */
 static bool try_merge(vtb__fuser *f, int producer, int consumer) {
   int p = vtb__fuse_find(f, producer), c = vtb__fuse_find(f, consumer);
   if (p == c) return false;
@@ -211,7 +211,7 @@ static vtb_func *same_kernel(vtb_map *kernels, const vtb_func *k) {
   return known;
 }
 
-/* Of groups with strips the sums over leading axes become sums in parts: last ones first, so that
+/* Sums over leading axes, of groups with strips, become sums in parts: last ones first, so that
  * totals behind a group are in order. */
 static void cut_sums(vtb__fuser *f) {
   for (int i = f->groups.n; i-- > 0;) {
@@ -236,7 +236,7 @@ static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
   vtb_module_remove(f->func->module, own);
 }
 
-/* Whether all that the group reads is in its place. */
+/* All that the group reads is in its place. */
 static bool is_ready(vtb__fuser *f, int group, const bool *placed) {
   VTB__EACH_READ(f, group, i, v) {
     int made = f->node_of[(*v)->id], other = made < 0 ? group : vtb__fuse_find(f, made);
@@ -286,7 +286,7 @@ static void drop_unused_splats(vtb_func *func) {
   }
 }
 
-/* What is not a kernel now are sums of parts. */
+/* Sums of parts are all that is not a kernel now. */
 static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
   *f = (vtb__fuser){.func = f->func};
   analyse(f);

@@ -28,7 +28,7 @@ typedef struct vtb__fuser {
 } vtb__fuser;
 
 static inline int vtb__fuse_find(vtb__fuser *f, int i) { return vtb__group_of(&f->groups, i); }
-/* What the nodes i of a group read, *v, as often as they do. */
+/* Each value *v that the nodes i of a group read, as often as they do. */
 #define VTB__EACH_READ(f, group, i, v)                                                             \
   VTB__EACH_NODE(&(f)->groups, group, i)                                                           \
     for (vtb_value **v = (f)->nodes[i].inst->operands;                                             \
@@ -46,7 +46,7 @@ typedef enum vtb__fuse_rule {
   VTB__SIBLINGS,   /* sums that read a value in common */
   VTB__TOTALS,     /* sums of parts */
 } vtb__fuse_rule;
-/* Whether there are any. */
+/* True if there are any. */
 bool vtb__fuse_beside(vtb__fuser *f, vtb__fuse_rule rule);
 /* The sum `inst` of a group with strips becomes one in parts, which is returned; what they come to,
  * before `behind`, is read in its place. */

@@ -26,7 +26,7 @@ typedef struct vtb__groups { /* in its scratch memory */
 void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of);
 int vtb__group_of(vtb__groups *g, int node);
 
-/* Whether a path leads from one of the two groups to the other, in either direction, through a
+/* True if a path leads from one of the two groups to the other, in either direction, through a
  * third or, with `direct`, by an edge. */
 bool vtb__groups_path(vtb__groups *g, int a, int b, bool direct);
 /* Makes `from` a part of `into`. vtb__groups_path() was just asked about them and said no. */

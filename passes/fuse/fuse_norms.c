@@ -95,7 +95,7 @@ static bool is_ours(const fusing *s, const vtb_inst *i) {
          is_elementwise(vtb_only_reader(i->results[0]), &i->results[0]->type);
 }
 
-/* Whether nobody but products of rounded factors and prepared weights reads the rows. */
+/* Nobody but products of rounded factors and prepared weights reads the rows. */
 static bool are_taken(const fusing *s, const vtb_value *normed) {
   vtb_inst **r = vtb__readers(normed);
   bool can = *r && !vtb_is_returned(normed) && normed->type.rank < VTB_MAX_RANK;
@@ -114,7 +114,7 @@ static bool is_of_rows(const vtb_value *v, const vtb_value *x) {
          vtb_type_count(&v->type) * x->type.dim[x->type.rank - 1].size == vtb_type_count(&x->type);
 }
 
-/* Whether a product makes x, or will have taken what makes it: its kernel keeps statistics. It
+/* A product makes x, or will have taken what makes it: its kernel keeps statistics. It
  * has no sums of a row to make x of. */
 static bool is_made_by_product(const fusing *s, const vtb_value *x) {
   bool *of = VTB_SCRATCH(x->func, bool, x->func->n_values), made = false, rows = false;
@@ -165,7 +165,7 @@ static double seconds_of(const fusing *s, const vtb_gpu *gpu, const vtb_value *x
   return times_of(s, x->func) * once;
 }
 
-/* Whether the norms' launches take longer than what is in their place: a product that makes the
+/* The norms' launches take longer than what is in their place: a product that makes the
  * rows stores 2 bytes an element more, unless streams are halves, and parts; what else makes them
  * is read again. */
 static bool pays(const fusing *s, const vtb_gpu *gpu) {
@@ -279,8 +279,8 @@ static void keep_rows(const fusing *s, vtb_func *f) {
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
-/* Of a weight and what its rows are multiplied by: rounded, its sums, and those of its products
- * with what is added to the rows, with the bias; NULL: none. */
+/* A weight times what its rows are multiplied by: rounded; its sums; sums of its products with what
+ * is added to the rows, with the bias; NULL: none. */
 typedef struct weight {
   vtb_value *narrow, *sums, *shifts;
 } weight;

@@ -1,10 +1,10 @@
-/* What the files of fuse_norms share. */
+/* Shared by the files of fuse_norms. */
 #ifndef VTB_FUSE_NORMS_H
 #define VTB_FUSE_NORMS_H
 
 #include "passes/passes_internal.h"
 
-/* What is kept of rows that are normed: rounded to 16 bits; their mean, and squares of what they
+/* Kept of rows that are normed: the rows rounded to 16 bits; their mean, and squares of what they
  * are off it; and, where streams are two halves, what the rounded are off by. */
 enum { NARROW, MEAN, SQUARES, REST, VTB__MOST_KEPT };
 typedef struct vtb__norm_source {
@@ -40,9 +40,9 @@ bool vtb__norm_of(vtb_value *v, vtb__norm *out);
 
 /* ---- fuse_norms_halves.c --------------------------------------------------------------------- */
 
-/* What is one value at every call is one argument: a stream that is normed and added to. */
+/* One value at every call is one argument: a stream that is normed and added to. */
 void vtb__join_stream_arguments(fusing *s);
-/* Whether all that reads a stream can read two halves; wants sources of results beside others. */
+/* True if all that reads a stream can read two halves; wants sources of results beside others. */
 bool vtb__can_halve(fusing *s);
 /* Readers of streams read both halves. */
 void vtb__halve(const fusing *s);

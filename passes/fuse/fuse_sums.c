@@ -23,7 +23,7 @@
 
 /* ---- what later passes want ------------------------------------------------------------------ */
 
-/* Whether v is what a scan's adjoint that takes a body is given. */
+/* v is what a scan's adjoint that takes a body is given. */
 static bool is_given_to_scan(const vtb_value *v) {
   for (vtb_inst **r = vtb__readers(v); *r; r++)
     if ((*r)->op == VTB_OP_reshape ? is_given_to_scan((*r)->results[0])
@@ -33,7 +33,7 @@ static bool is_given_to_scan(const vtb_value *v) {
   return false;
 }
 
-/* Whether the sums will stand beside a scan's adjoint (grow.c). */
+/* The sums will stand beside a scan's adjoint (grow.c). */
 static bool is_beside_scan(vtb__fuser *f, int group) {
   VTB__EACH_READ(f, group, i, v)
     if (is_given_to_scan(*v)) return true;
@@ -64,7 +64,7 @@ static int strip_of(vtb__fuser *f, int group) {
   return strip;
 }
 
-/* Whether the group alone reads a product: it may become its epilogue. */
+/* The group alone reads a product: it may become its epilogue. */
 static bool may_be_epilogue(vtb__fuser *f, int group) {
   if (f->nodes[group].kind != VTB_KERNEL_LOOP) return false;
   VTB__EACH_READ(f, group, i, v) {
@@ -77,7 +77,7 @@ static bool may_be_epilogue(vtb__fuser *f, int group) {
   return false;
 }
 
-/* Whether the group reads the result of a scan that takes it in, with the sums of what it makes
+/* The group reads the result of a scan that takes it in, with the sums of what it makes
  * (grow.c). */
 static bool is_behind_scan(vtb__fuser *f, int group) {
   VTB__EACH_READ(f, group, i, v) {
@@ -110,7 +110,7 @@ static bool is_read_by_taker(vtb__fuser *f, int node) {
   return false;
 }
 
-/* Whether a later pass may have better use for a loop: products, convolutions and scans take in
+/* A later pass may have better use for a loop: products, convolutions and scans take in
  * what is elementwise beside them. */
 static bool is_wanted(vtb__fuser *f, int group) {
   if (f->nodes[group].kind != VTB_KERNEL_LOOP || f->nodes[group].strip) return false;
@@ -191,7 +191,7 @@ static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__fuse_l
   }
 }
 
-/* Whether a group is no part of such a kernel, or somebody has better use for it. */
+/* A group is no part of such a kernel, or somebody has better use for it. */
 static bool stays_alone(vtb__fuser *f, const rule *r, int group) {
   if (is_of(&f->nodes[group], SUMS))
     return (r->strips && !strip_of(f, group)) || (!r->anywhere && is_beside_scan(f, group));

@@ -98,8 +98,8 @@ static bool depends(const dependents *d, const vtb_inst *i) {
   return i && i->order >= d->first && i->order < d->first + d->n && d->on[i->order - d->first];
 }
 
-/* What v is a view of inside: of what a member makes, of what the anchor reads or, with `views`, of
- * whatever it is; v itself: of nothing. */
+/* The value that v is a view of inside: a member's, one that the anchor reads or, with `views`,
+ * any; v itself: it is no view. */
 static const vtb_value *source_of(const vtb__group *g, const vtb_value *v) {
   const vtb_value *base = v, *found = v;
   if (v->def && vtb__group_has(g, v->def)) return v;
@@ -136,7 +136,7 @@ static vtb_inst *place_of(const vtb__group *g) {
   return last ? last->next : g->func->first;
 }
 
-/* What depends on the group and stands before its kernel moves behind it. */
+/* Instructions that depend on the group and stand before its kernel move behind it. */
 static void move_dependents(const vtb__group *g, const dependents *d, const vtb_inst *kernel,
                             vtb_inst *behind) {
   vtb_inst *from = member_at(g, false);
@@ -153,7 +153,7 @@ static int by_order(const void *x, const void *y) {
   return (*(vtb_inst *const *)x)->order - (*(vtb_inst *const *)y)->order;
 }
 
-/* What the anchor needs, the anchor, and what is left: each in order. */
+/* Members in order: those that the anchor needs, the anchor, the others. */
 static void sort_members(vtb__group *g) {
   bool need[VTB__GROUP_MOST] = {false};
   vtb_inst *sorted[VTB__GROUP_MOST];
@@ -231,7 +231,7 @@ static void copy_member(kernel *k, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) know(k, i->results[r], made[r]);
 }
 
-/* What is wrong with the group, NULL: nothing. */
+/* The group's flaw; NULL: it has none. */
 static const char *flaw_of(const vtb__group *g) {
   const vtb_func *f = g->func;
   if (g->n < 1 || g->n > VTB__GROUP_MOST) return vtb__text(f, "has %d members", g->n);
@@ -356,14 +356,13 @@ static vtb_answer ask_behind(const vtb__group *all, const vtb_inst **asked, int 
   return a;
 }
 
-/* What the members take by themselves. */
+/* The members' answer by themselves. */
 static vtb_answer ask_apart(const vtb__group *g, vtb_asker *asker) {
   const vtb_inst *asked[VTB__GROUP_MOST + 1]; /* and what is before them */
   return ask_behind(g, asked, list_others(g, NULL, asked), asker);
 }
 
-/* What their kernel would take, beside the members of `all` that are not in g; nothing is
- * changed. */
+/* Their kernel's answer, beside the members of `all` that are not in g; nothing is changed. */
 static vtb_answer ask_fused(vtb__group *g, vtb_kernel_kind kind, const vtb__group *all,
                             vtb_asker *asker) {
   const vtb_inst *others[VTB__GROUP_MOST], *asked[VTB__GROUP_MOST + 2], *place = place_of(g);

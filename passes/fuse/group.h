@@ -38,12 +38,12 @@ bool vtb__group_has(const vtb__group *g, const vtb_inst *i);
 bool vtb__group_add(vtb__group *g, vtb_inst *i); /* false: there is no room */
 /* Ops of i and of its body. */
 int vtb__group_ops(const vtb_inst *i);
-/* Whether something outside the group reads v, a result of a member or not; reshapes count as what
+/* True if something outside the group reads v, a result of a member or not; reshapes count as what
  * reads them. */
 bool vtb__group_is_read(const vtb__group *g, const vtb_value *v);
-/* Whether the group is all that reads results of i. */
+/* True if the group is all that reads results of i. */
 bool vtb__group_reads_alone(const vtb__group *g, const vtb_inst *i);
-/* Whether a member reads results of i, through reshapes. */
+/* True if a member reads results of i, through reshapes. */
 bool vtb__group_needs(const vtb__group *g, const vtb_inst *i);
 bool vtb__group_is_whole(const vtb__group *g);
 /* VTB_E_INTERNAL if the group is not one that can be joined; vtb__group_join() asks where checks
@@ -53,7 +53,7 @@ VTB_MUST_USE vtb_status vtb__group_check(const vtb__group *g, vtb_error *err);
  * function's order holds. */
 vtb_inst *vtb__group_join(vtb__group *g, vtb_kernel_kind kind);
 
-/* Whether the members of g become a kernel where those of `all` could: by what it takes with what
+/* True if the members of g become a kernel where those of `all` could: by what it takes with what
  * is left of `all` beside it, and what all members take by themselves. The decision, of which the
  * caller fills in the fusion, gets the rest; it is noted, once, by vtb__group_decided(). */
 bool vtb__group_pays(vtb_pass_context *c, vtb_decision *d, vtb__group *g, vtb_kernel_kind kind,

@@ -1,4 +1,4 @@
-/* What is a layer norm or an RMS norm.
+/* The form of a layer norm or an RMS norm.
  *
  *   off = x - mean(x), or x           y = off rsqrt(mean(off off) + eps) [gain] [+ shift]
  *
@@ -45,7 +45,7 @@ static bool takes_off(vtb_value **v, vtb_op op, question is, int64_t width, vtb_
   return false;
 }
 
-/* Of what v is the mean over the last axis; NULL: it is none. */
+/* The value whose mean over the last axis v is; NULL: it is no mean. */
 static vtb_value *mean_of(vtb_value *v, int64_t width) {
   vtb_value *share;
   if (!takes_off(&v, VTB_OP_mul, is_share, width, &share) || !v->def) return NULL;

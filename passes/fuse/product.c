@@ -1,6 +1,6 @@
-/* What einsums and scans are on a machine with tensor cores: products of tiles or sums a thread.
- * Passes decide by it what is rounded and what the library makes, code generation which kernels
- * there are. */
+/* Einsums and scans on a machine with tensor cores: products of tiles, or sums a thread. Passes
+ * decide by it what is rounded and what the library makes, code generation which kernels there
+ * are. */
 #include "passes/fuse/product.h"
 #include "ir/ops.h"
 

@@ -4,9 +4,9 @@
 
 #include "passes/passes.h"
 
-/* Whether the sizes of an einsum are those of a product, which it gives as m, n and k. */
+/* True if the sizes of an einsum are those of a product, which it gives as m, n and k. */
 bool vtb__product_sizes(const vtb_inst *einsum, int64_t size[3]);
-/* Whether the kernel of a product can keep statistics of its result's rows, each in its columns. */
+/* True if the kernel of a product can keep statistics of its result's rows, each in its columns. */
 bool vtb__keeps_parts(const vtb_inst *einsum);
 /* One that the library takes, if nothing is made of it where it is made (memory/library.c). */
 bool vtb__is_large(const vtb_inst *einsum);

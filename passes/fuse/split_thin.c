@@ -72,7 +72,7 @@ static const vtb_inst *convolution_of(const vtb_inst *i) {
   return conv;
 }
 
-/* Whether the kernel of `conv` has what i multiplies. */
+/* The kernel of `conv` has what i multiplies. */
 static bool has_factor(const vtb_inst *i, const vtb_inst *conv, bool *made) {
   *made = made_of(i->operands[0], DEPTH) == conv;
   bool reads = vtb_behind_reshapes(conv->operands[0]) == vtb_behind_reshapes(i->operands[0]);
@@ -142,7 +142,7 @@ static vtb_value *columns_of(vtb_builder *b, vtb_value *v, const vtb_inst *slice
   return vtb_b_slice(b, v, v->type.rank - 1, s.start, s.limit, 1);
 }
 
-/* Of all shares and the start; of a slice of their columns. */
+/* The sum of all shares and the start; of a slice of their columns. */
 static vtb_value *sum_of(vtb_builder *b, vtb_value *parts, int64_t shares, vtb_value *start,
                          const vtb_inst *slice) {
   vtb_value *sum = NULL;

@@ -101,7 +101,7 @@ static const vtb_inst *sum_in(const vtb_inst *i) {
   return only && !only->next && only->op == VTB_OP_reduce_sum ? only : NULL;
 }
 
-/* Whether the sum is over those axes of factor `which` that the product sums over. */
+/* The sum is over those axes of factor `which` that the product sums over. */
 static bool over_depth(const vtb_inst *sum, const vtb_inst *einsum, int which) {
   vtb_product p = vtb_product_of(einsum);
   for (int axis = 0; axis < p.rank[which]; axis++) {

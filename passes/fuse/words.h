@@ -25,7 +25,7 @@ typedef bool (*vtb__word)(vtb__group *g, vtb_inst *i, const vtb_value *at, const
 /* A product; one that is alone. */
 VTB__ANCHOR(product)
 VTB__ANCHOR(tile_product)
-/* What sums over rows: gradients of small matrices and of depthwise kernels. */
+/* Sums over rows: gradients of small matrices and of depthwise kernels. */
 VTB__ANCHOR(row_gradient)
 /* A depthwise convolution, a product of small matrices, or one of few columns. */
 VTB__ANCHOR(local)
@@ -71,8 +71,8 @@ bool vtb__is_elementwise(const vtb_inst *i);
 const vtb_inst *vtb__op_within(const vtb_inst *i, vtb_op op, vtb_kernel_kind kind);
 /* Operand o of an op that i is or holds, as i has it; NULL: it is made inside. */
 vtb_value *vtb__operand_of(const vtb_inst *i, const vtb_inst *op, int o);
-/* Of small matrices a group of channels, which nothing reads but a scan whose kernel multiplies
- * its rows by them. */
+/* True of products by small matrices, a group of channels each, which nothing reads but a scan
+ * whose kernel multiplies its rows by them. */
 bool vtb__mixer_takes(const vtb_inst *einsum);
 /* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32. */
 bool vtb__is_small_product(const vtb_inst *i);

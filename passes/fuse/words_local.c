@@ -184,7 +184,7 @@ bool vtb__anchor_filter_adjoints(const vtb_inst *i) {
   return dw && !dy->def && dw->operands[1] == dy && is_only_convolved(dy);
 }
 
-/* Of an element and those of its token: nothing that other elements of it add to or move. */
+/* True of what an element makes of itself and its token's: no sum, no move of other elements. */
 static bool is_at_element(const vtb_inst *i) {
   vtb_kernel_kind kind = vtb_kernel_kind_of(i);
   if (kind != VTB_KERNEL_LOOP && kind != VTB_KERNEL_LOCAL) return false;

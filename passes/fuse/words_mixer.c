@@ -222,7 +222,8 @@ VTB__WORD(small_map) {
 
 static const char *path_of(const vtb_inst *i) { return vtb_attr_str(i, "path", ""); }
 
-/* Of a kernel that has it and numbers of a token, and of the maximum before it; NULL: another. */
+/* The maximum of a kernel that has one, numbers of a token and the maximum before it; NULL: another
+ * kernel. */
 static const vtb_inst *maximum_of(const vtb_inst *fused) {
   if (vtb_kernel_kind_of(fused) != VTB_KERNEL_SCAN) return NULL;
   const vtb_inst *scan = vtb__op_within(fused, VTB_OP_maxplus, VTB_KERNEL_SCAN);

@@ -137,7 +137,7 @@ static void put_sums(vtb__group *g, vtb_builder *b, const mixer_way *way, vtb_va
   if (sums) vtb_inst_unlink(sums);
 }
 
-/* What n ways' readers take, which the group's kernel makes from now on. */
+/* The time of n ways' readers, which the group's kernel makes from now on. */
 static double seconds_of(vtb_asker *asker, mixer_way *const *ways, int n) {
   const vtb_inst *asked[4];
   int n_asked = 0;

@@ -94,7 +94,7 @@ VTB__WORD(private_body) {
          vtb__group_add(g, i);
 }
 
-/* Whether a block can run both one after the other. */
+/* A block can run both one after the other. */
 static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
   vtb_scan a = vtb_scan_of(x), b = vtb_scan_of(y);
   return !a.grad && !b.grad && a.decay == b.decay && a.n_batch == b.n_batch &&
@@ -102,7 +102,7 @@ static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
          !a.init && !b.init && !a.last && !b.last;
 }
 
-/* Whether i reads what a scan of the group makes. */
+/* i reads what a scan of the group makes. */
 static bool reads_scan(const vtb__group *g, const vtb_inst *i) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
@@ -140,7 +140,7 @@ VTB__WORD(sums_of_columns) {
   return is_column_sums(i, g->anchor, count_of(g)) && reads_tokens(g, i) && vtb__group_add(g, i);
 }
 
-/* Whether all of many elements that the kernel reads is read by the group, too. */
+/* All of many elements that the kernel reads is read by the group, too. */
 static bool reads_likewise(const vtb__group *g, const vtb_inst *i) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_value *v = vtb_behind_reshapes(i->operands[o]);

@@ -58,12 +58,12 @@ static turn write_turn(vtb_builder *b, vtb_value *x, int64_t width, vtb_value *c
 
 /* ---- a turn as it is found ------------------------------------------------------------------- */
 
-/* What stands for values that are written: pairs or rows, cosines, sines. */
+/* Values that stand for those that are written: pairs or rows, cosines, sines. */
 typedef struct found {
   vtb_value *written[3], *there[3];
 } found;
 
-/* Whether v computes what is written as w. */
+/* v computes what is written as w. */
 static bool is_written(found *f, vtb_value *w, vtb_value *v) {
   for (int k = 0; k < 3; k++)
     if (w == f->written[k]) return v == (f->there[k] = f->there[k] ? f->there[k] : v);
@@ -149,7 +149,7 @@ static bool add_between(vtb__group *g, const vtb_inst *behind, const vtb_inst *b
   return room;
 }
 
-/* What turns back stands behind the attention; who read what it made reads this. */
+/* The turn back stands behind the attention, and its readers read that. */
 static bool put_back(vtb__group *g, vtb_builder *b, vtb_value *dx, vtb_value *old, int64_t width,
                      vtb_value *const *tables) {
   vtb_inst *attention = dx->def, *next = b->before = attention->next;

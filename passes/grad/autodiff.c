@@ -47,7 +47,7 @@ static bool return_depends(const vtb__ad_func *fi, int ret, int arg) {
   return fi->deps[ret * fi->n_words + arg / 64] >> (arg % 64) & 1;
 }
 
-/* Whether result r of a call can carry a derivative of operand k; for other ops any result of any
+/* Result r of a call can carry a derivative of operand k; for other ops any result of any
  * operand. */
 static bool inst_passes(vtb__ad *ad, const vtb_inst *inst, int k, int r) {
   if (ad->values) return inst->op != VTB_OP_call || return_depends(ad_find(ad, inst->callee), r, k);
@@ -339,7 +339,7 @@ static void remove_halves(vtb__ad *ad) {
   }
 }
 
-/* What of every function is asked for; then the halves of all but the entry. */
+/* Marks what every function is asked for; then makes the halves of all but the entry. */
 static vtb_status begin(vtb__ad *ad, vtb_func *f, const vtb_gradients *g) {
   VTB_TRY(check_request(f, g, ad->err));
   list_funcs(ad, f);

@@ -10,7 +10,7 @@
 
 #include "passes/passes_internal.h"
 
-/* What reverse mode knows about one function of the module. Sets are unions over all call sites, so
+/* One function of the module, as reverse mode knows it. Sets are unions over all call sites, so
  * that repeated blocks share one backward. */
 typedef struct vtb__ad_func {
   vtb_func *func;

@@ -82,7 +82,7 @@ static bool is_whole_op(const vtb_inst *i) {
   return c == VTB_CLASS_STRUCTURED || c == VTB_CLASS_CONTROL;
 }
 
-/* Whether an elementwise value is read once more by what depends on it through a structured op or a
+/* An elementwise value is read once more by what depends on it through a structured op or a
  * call: behind[] holds one number for what depends on it, the next for what does so through one. */
 static bool is_read_again(split *s, const vtb_value *v) {
   if (!v->def || is_whole_op(v->def) || is_seen_elsewhere(v)) return false;

@@ -142,7 +142,7 @@ enum { STARTS = 8 /* tokens */ };
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-/* Whether the forward scan leaves states for its adjoint, which then walks back from them. */
+/* The forward scan leaves states for its adjoint, which then walks back from them. */
 static bool leaves_starts(vtb__gradient *g, const vtb_inst *inst) {
   vtb_scan s = vtb_scan_of(inst);
   if (!g->ad->starts || !s.decay->rates || s.init || s.K > 256 || s.K % 4 != 0) return false;
@@ -214,7 +214,7 @@ RULE(maxplus) {
     vtb__contribute(g, inst->operands[i], grad->results[i]);
 }
 
-/* What is constant in pieces, the wrapping, has derivative 1. */
+/* The derivative is 1: wrapping is constant in pieces. */
 RULE(prefix_sum) {
   vtb_value *d = dr(g, inst);
   vtb_attr attrs[4] = {VTB_A_INT("axis", (int)vtb_attr_int(inst, "axis", 0)),

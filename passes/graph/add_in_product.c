@@ -56,7 +56,7 @@ static bool start_shape(const vtb_type *x, const vtb_type *sum, const vtb_type *
   return true;
 }
 
-/* Whether operand `which` of the sum can take the other one; *start is where it goes in, of type
+/* Operand `which` of the sum can take the other one; *start is where it goes in, of type
  * *shape. */
 static bool can_take(const vtb_inst *sum, int which, vtb_inst **start, vtb_type *shape) {
   const vtb_value *own = sum->operands[which], *other = sum->operands[1 - which];

@@ -140,7 +140,7 @@ static vtb_value *read_by(const term *t) {
   return t->composed ? t->source.x : t->product.inst->operands[0];
 }
 
-/* Whether terms a and b are one product. */
+/* Terms a and b are one product. */
 static bool together(const term *a, const term *b) {
   return read_by(a) == read_by(b) && a->product.columns_first == b->product.columns_first &&
          vtb_type_equal(&a->product.inst->operands[0]->type, &b->product.inst->operands[0]->type) &&
@@ -191,7 +191,7 @@ static vtb_value *compose(vtb_builder *b, const term *t) {
   return shaped(b, c, 2, first ? whole : turned_whole);
 }
 
-/* What q's bias adds to the result, [columns]; NULL: nothing. */
+/* The part of the result that q's bias adds, [columns]; NULL: none. */
 static vtb_value *constant_of(vtb_builder *b, const term *t) {
   if (!t->composed || !t->source.bias) return NULL;
   bool first = t->product.columns_first;
@@ -212,7 +212,7 @@ static vtb_value *operand(vtb_builder *b, const term *t) {
 
 typedef VTB_VEC(vtb_value *) weights;
 
-/* What is made of parameters goes to `made`. */
+/* Instructions of parameters alone go to `made`. */
 static void rewrite(vtb_func *f, vtb_inst *root, const term *terms, int n, weights *made) {
   vtb_builder b = vtb__before(root);
   vtb_value *sum = NULL, *constant = NULL, *old = root->results[0];

@@ -29,7 +29,7 @@ int vtb__dce_func(vtb_func *f) {
   return removed;
 }
 
-/* What the calls of one function use of it, and where they are. */
+/* The calls of one function: where they are, and what they use of it. */
 typedef struct signature { /* scratch of the function */
   vtb_func *func;
   VTB_VEC(vtb_inst *) calls;

@@ -27,7 +27,7 @@ typedef struct extra_tokens {
   int n;
 } extra_tokens;
 
-/* Of whose tokens from *first on v is a piece; v itself, from 0 on. */
+/* The sequence of which v is the tokens from *first on; v itself, from 0 on. */
 static vtb_value *piece_of(vtb_value *v, int64_t *first) {
   const vtb_inst *i = v->def;
   vtb_slice s = i && i->op == VTB_OP_slice ? vtb_slice_of(i) : (vtb_slice){0};
@@ -59,8 +59,7 @@ static bool find_convolution(extra_tokens *e, vtb_value *y) {
   return !vtb_attr_find(i, "path") && !vtb_attr_find(i, "extra") && !vtb_is_returned(y);
 }
 
-/* Those of the sequence that are not of the convolution stand where x has them, the others in their
- * order. */
+/* Tokens that the convolution does not have stand where x has them, the others in their order. */
 static bool find_extra(extra_tokens *e, const vtb_inst *sequence) {
   const vtb_value *y = e->last->results[0];
   int64_t at = 0, cells = 0, first;
@@ -80,7 +79,7 @@ static bool find_extra(extra_tokens *e, const vtb_inst *sequence) {
   return e->x && cells == tokens_of(y) && tokens_of(e->x) == at;
 }
 
-/* What is convolved is x without these. */
+/* The convolution reads x without these. */
 static bool reads_the_rest(const extra_tokens *e) {
   vtb_value *whole = e->conv->operands[0];
   vtb_inst *joined = whole->def && whole->def->op == VTB_OP_concat ? whole->def : NULL;

@@ -19,8 +19,8 @@
 #include "ir/ops.h"
 #include "passes/graph/path_order.h"
 
-/* What is known of a value of the original function: `v` visited in `order` along `axis`; order
- * NULL: v itself. */
+/* A value of the original function as it is known: `v` visited in `order` along `axis`; order NULL:
+ * v itself. */
 typedef struct known {
   vtb_value *v;
   const vtb__path_order *order;

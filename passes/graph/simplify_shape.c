@@ -17,7 +17,7 @@ static vtb_value *moved_splat(vtb_builder *b, vtb_inst *inst) {
   return vtb_b_splat(b, c, &inst->results[0]->type);
 }
 
-/* Of two in a row the second is enough. */
+/* Two in a row: the second is enough. */
 static vtb_value *simplify_spread(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
   const vtb_type *t = &inst->results[0]->type;

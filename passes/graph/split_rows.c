@@ -125,7 +125,7 @@ static vtb_value *viewed(vtb_builder *b, vtb_value *x, const vtb_type *t) {
   return vtb_b_shaped(b, x, t);
 }
 
-/* What was built before e, values from `fresh` on, the last of them in its place. */
+/* Replaces e by `with`; values from `fresh` on, built for it, take e's order. */
 static void stand_in(vtb_inst *e, vtb_value *with, int fresh) {
   vtb__stand_in(e->results[0], with);
   for (vtb_inst *made = e->prev; made && made->results[0]->id >= fresh; made = made->prev)

@@ -62,7 +62,7 @@ static void find_late(gatherer *g, const vtb_inst *update) {
   }
 }
 
-/* What reads weights, or what is made of them, and what reads that. */
+/* Keeps the readers of weights or of what is made of them, and these readers' readers. */
 static void keep_chains_of_weights(gatherer *g) {
   for (const vtb_inst *i = g->f->first; i; i = i->next) {
     bool of_weights = false;
@@ -75,7 +75,7 @@ static void keep_chains_of_weights(gatherer *g) {
   }
 }
 
-/* Those that are late before `place`, the highest level first. */
+/* Moves late instructions before `place`, the highest level first. */
 static void move(gatherer *g, vtb_inst *place) {
   const int *level = g->late;
   VTB_VEC(vtb_inst *) all = {0};

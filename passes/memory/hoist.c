@@ -14,7 +14,7 @@
 #include "passes/passes_internal.h"
 #include "ir/ops.h"
 
-/* Of a function, its `scratch`, by value id: made of parameters alone. */
+/* By value id, true of what is made of parameters alone: the function's `scratch`. */
 static bool *ready_in(const vtb_func *f) { return f->scratch; }
 
 static bool is_work(const vtb_inst *i) {

@@ -116,7 +116,7 @@ static bool is_complement_of(const vtb_inst *i, const vtb_value *v) {
   return from->def && from->def->op == VTB_OP_constant;
 }
 
-/* Whether operand o is a gate or a decay: its distance from a constant is taken, 1 - f, of which 8
+/* Operand o is a gate or a decay: its distance from a constant is taken, 1 - f, of which 8
  * bits of f near 1 leave none. */
 static bool is_complemented(const vtb_inst *i, int o) {
   if (i->op != VTB_OP_fused) return is_complement_of(i, vtb_behind_moves(i->operands[o]));
@@ -138,7 +138,7 @@ static void note_all(storage *s, const vtb_inst *i, unsigned read, unsigned made
   for (int r = 0; r < i->n_results; r++) note(s, i->results[r], made);
 }
 
-/* Whether a sum with something as large as the product is made, as a residual stream is: but for
+/* A sum with something as large as the product is made, as a residual stream is: but for
  * bf16-all it is wide. */
 static bool adds_to_stream(const storage *s, const vtb_inst *product, int n_factors) {
   int64_t n = vtb_type_count(&product->results[0]->type);
@@ -195,7 +195,7 @@ static void note_attention(storage *s, const vtb_inst *i) {
   if (a.dlse >= 0) note(s, i->operands[a.dlse], BARRED);
 }
 
-/* Those of the tensors that there are. */
+/* The tensors that are there. */
 #define NOTE_TENSORS(s, i, facts, ...)                                                             \
   note_tensors(s, i, facts, (const int[]){__VA_ARGS__}, sizeof((int[]){__VA_ARGS__}) / sizeof(int))
 static void note_tensors(storage *s, const vtb_inst *i, unsigned facts, const int *tensors,
@@ -548,7 +548,7 @@ void vtb__change_storage(vtb_pass_context *c) {
 
 /* ---- of a part of a program ------------------------------------------------------------------ */
 
-/* What comes in is narrow if that is usual: as large as other things, where all products round. */
+/* Inputs are narrow if that is usual: as large as other things, where all products round. */
 static void assume(storage *s, const vtb_func *f) {
   const vtb_value *largest = f->returns[0];
   for (int a = 0; a < f->n_args; a++)

@@ -64,7 +64,7 @@ static bool less_its_largest(const vtb_inst *d) {
   return e->def && e->def->op == VTB_OP_exp && bare(e->def->operands[0]) == bare(x);
 }
 
-/* Whether v >= 0 (sign 1) or v <= 0 (sign -1) everywhere, as far as the rows of its ops tell. */
+/* v >= 0 (sign 1) or v <= 0 (sign -1) everywhere, as far as the rows of its ops tell. */
 static bool has_sign(const vtb_value *v, int sign, int depth) {
   double c;
   if (vtb__splat(v, &c)) return sign * c >= 0;

@@ -9,7 +9,7 @@
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-/* Whether the update sums over the state on its way: else there is nothing to correct. */
+/* The update sums over the state on its way: else there is nothing to correct. */
 static bool sums_state(vtb__rec *r, int state) {
   bool *needed = VTB_SCRATCH(r->step, bool, r->step->n_values), sums = false;
   needed[r->states[state].now->id] = true;
@@ -124,8 +124,8 @@ static bool *after_update(vtb__finder *d) {
   return after;
 }
 
-/* What sums over a state in between, which is neither the old one nor the new one, becomes a read
- * of the old one. */
+/* A sum over a state in between, neither the old one nor the new one, becomes a read of the old
+ * one. */
 static void rewrite_reads(vtb__finder *d) {
   const bool *after = after_update(d);
   vtb_inst *last = d->r->step->last;

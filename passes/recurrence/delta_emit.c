@@ -107,7 +107,7 @@ static void emit_delta(vtb__rec *r, int state) {
   set_corrections(r, &s, made->results[0]);
 }
 
-/* Whether a state that `state` reads has corrections that are still to be made. */
+/* A state that `state` reads has corrections that are still to be made. */
 static bool waits(const vtb__rec *r, int state, uint64_t left) {
   uint64_t self = UINT64_C(1) << state;
   return (r->reach[state] & left & ~self) != 0;

@@ -54,7 +54,7 @@ static bool is_sequence(const split *s, const vtb_value *v) {
 
 /* ---- what depends on what -------------------------------------------------------------------- */
 
-/* What state i collects and nothing else, or NULL. */
+/* The value that state i collects and nothing else, or NULL. */
 static vtb_value *collected(const split *s, int i) {
   const vtb_value *arg = s->step->args[i], *made = s->step->returns[i];
   const vtb_inst *add = made->def;
@@ -76,7 +76,7 @@ static void mark_dependence(split *s) {
   vtb_add_uses(s->step->first, s->stateful);
 }
 
-/* What the new values of states are computed from. */
+/* Marks values that the new values of states are computed from. */
 static void mark_core(split *s) {
   memset(s->core, 0, (size_t)s->n);
   for (int i = 0; i < s->p.states; i++)
@@ -242,7 +242,7 @@ static bool is_work(const vtb_value *v) {
   return !moves && !vtb_type_is_dynamic(&v->type);
 }
 
-/* What the loop computes, what it is given. */
+/* Marks values that the loop computes, or is given. */
 static void need_inside(split *s, vtb_value *v) {
   if (s->inside[v->id]) return;
   s->inside[v->id] = true;
@@ -255,7 +255,7 @@ static void need_inside(split *s, vtb_value *v) {
     for (int k = 0; v->def && k < v->def->n_operands; k++) need_inside(s, v->def->operands[k]);
 }
 
-/* Whether anything leaves the loop that is more than an elementwise op. */
+/* Something leaves the loop that is more than an elementwise op. */
 static bool is_worth_it(const split *s) {
   bool worth = false;
   for (int i = 0; i < s->p.states; i++) worth |= s->sum[i] != NULL;

@@ -70,7 +70,7 @@ int64_t vtb_fold_step_bytes(const vtb_func *step, int states) {
   return sum;
 }
 
-/* Whether every op has a place in such a body. */
+/* Every op has a place in such a body. */
 static bool has_body(const vtb_func *step) {
   for (const vtb_inst *i = step->first; i; i = i->next) {
     vtb_op_class klass = vtb_op_get(i->op)->klass;

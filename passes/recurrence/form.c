@@ -63,7 +63,7 @@ static bool too_long(vtb__rec *r, const vtb__state *s) {
 typedef vtb__terms terms;
 typedef vtb__expansion expansion;
 
-/* What the update of `state` may take as given: no state that depends on `state`. */
+/* True if the update of `state` may take v as given: no state that depends on `state`. */
 bool vtb__rec_given(vtb__rec *r, int state, const vtb_value *v) {
   uint64_t d = vtb__rec_deps(r, v);
   if (d & VTB__DEP_SCALE) return false;

@@ -131,7 +131,7 @@ static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags
   return good;
 }
 
-/* What was found in the step is said of the call: a step of std is not the user's text. */
+/* The call is blamed for what was found in the step: a step of std is not the user's text. */
 static void hand_over(const vtb_inst *inst, const vtb_diags *from, vtb_diags *to) {
   const vtb_diag_call call = {inst->callee->name, inst->span.scope, inst->span, to->calls};
   to->calls = &call;

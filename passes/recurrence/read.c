@@ -124,7 +124,7 @@ static void walk_term(vtb__rec *r, const vtb__term *t, bool *seen) {
   for (int i = 0; i < t->n; i++) walk(r, t->at[i].v, seen);
 }
 
-/* What op delta takes stands behind arguments of the step. */
+/* Operands of op delta stand behind arguments of the step. */
 static void walk_corrections(vtb__rec *r, const vtb__delta *delta, bool *seen) {
   for (int i = 0; i < delta->n_rows; i++) {
     walk_term(r, &delta->rows[i].key, seen);

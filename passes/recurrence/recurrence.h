@@ -10,7 +10,7 @@
 
 #include "passes/passes_internal.h"
 
-/* What a step value depends on: bit j for state j, and these. */
+/* Dependences of a step value: bit j for state j, and these. */
 enum { VTB__MAX_STATES = 56 };
 #define VTB__DEP_SEQ (UINT64_C(1) << 60)   /* a per-step input */
 #define VTB__DEP_SCALE (UINT64_C(1) << 61) /* state_scale */
@@ -145,7 +145,7 @@ unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it var
 vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
 void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
 bool vtb__term_take(vtb__term *t, const vtb__factor *f); /* away from it; false: it has none */
-/* What a factor may be: one that varies over other axes than those of a set, a gain, different from
+/* Traits of a factor: one that varies over other axes than those of a set, a gain, different from
  * step to step. The factors that are, or the others, with the coefficient. */
 typedef enum vtb__trait { VTB__BEYOND, VTB__A_GAIN, VTB__CHANGES } vtb__trait;
 vtb__term vtb__term_part(vtb__rec *r, const vtb__term *t, vtb__trait trait, unsigned axes, bool is);
@@ -250,11 +250,11 @@ void vtb__rec_emit_scale(vtb__rec *r);
 /* The decay and a term's gain exp(i - m) of a state with a scale: [B,N,h,dims of its scale]. */
 vtb_value *vtb__rec_scaled_decay(vtb__rec *r, const vtb__state *s);
 vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__state *s, const vtb__term *u);
-/* Of [B, N, ...], the last visited token's [B, ...]. */
+/* The last visited token's [B, ...] of x [B, N, ...]. */
 vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x);
 /* [B, h]: the log scale that final states are relative to. */
 vtb_value *vtb__rec_common_scale(vtb__rec *r);
-/* What brings a final state to the common scale: [B, h, dims]; NULL: nothing. */
+/* The factor that brings a final state to the common scale: [B, h, dims]; NULL: nothing. */
 vtb_value *vtb__rec_to_common(vtb__rec *r, const vtb__state *s);
 
 /* ---- degree.c --------------------------------------------------------------------- */

@@ -279,7 +279,7 @@ static vtb_value *make_turned(turner *t, vtb_value *v) {
   return made;
 }
 
-/* What a value of the old step is in the new one. */
+/* The value of the new step that v of the old one is. */
 static vtb_value *turned(turner *t, vtb_value *v) {
   if (v->id >= t->n_map) return make_turned(t, v);
   if (!t->map[v->id]) t->map[v->id] = make_turned(t, v);

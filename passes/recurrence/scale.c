@@ -182,8 +182,8 @@ vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x) {
   return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
 }
 
-/* Of one scale. With no initial one given it starts from m_0 = 0, so it is at least the sum of all
- * g. */
+/* The last value of one scale. With no initial one given it starts from m_0 = 0, so it is at least
+ * the sum of all g. */
 static vtb_value *last_scale(vtb__rec *r, const vtb__scale *k) {
   vtb_value *m = vtb__rec_last_token(r, k->m.v);
   if (r->n_inits) return m;

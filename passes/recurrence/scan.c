@@ -190,7 +190,7 @@ vtb_inst *vtb__rec_build_scan(vtb__rec *r, vtb_op op, vtb_value *const *operands
   return vtb_build(&r->b, op, operands, n, attrs, n_attrs);
 }
 
-/* What the scan reads is named after the state, "C.read"; its last states take the recurrence's own
+/* The scan's reads are named after the state, "C.read"; its last states take the recurrence's own
  * names. */
 static void name_results(vtb__rec *r, int state, vtb_inst *scan) {
   const vtb__state *s = &r->states[state];

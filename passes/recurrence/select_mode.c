@@ -119,7 +119,7 @@ static choice of_least_time(const vtb_pass_context *c, const vtb_inst *inst) {
   return chunks ? (choice){"chunkwise", chunk} : (choice){"parallel", 0};
 }
 
-/* What the prices say. */
+/* The form that prices choose. */
 static choice modelled(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_target *target = target_of(context);
   const vtb_scan_costs *c = costs_of(&target->costs, inst, decay_of(inst)->form);
@@ -164,7 +164,7 @@ static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
   return modelled(context, inst);
 }
 
-/* Of mode chunkwise without a number. */
+/* The chunk of mode chunkwise without a number. */
 static int64_t default_chunk(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_costs *costs = &target_of(context)->costs;
   sizes s = sizes_of(inst);

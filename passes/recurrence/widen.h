@@ -25,7 +25,7 @@ typedef struct vtb__widen {
   vtb_value **outer;
 } vtb__widen;
 
-/* Whether an instruction can be computed for all tokens, given its operands for all tokens. */
+/* True if an instruction can be computed for all tokens, given its operands for all tokens. */
 bool vtb__can_widen(const vtb_inst *inst, const bool *varies);
 vtb_value *vtb__widen_value(vtb__widen *w, vtb_value *v);
 

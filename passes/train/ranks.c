@@ -130,7 +130,7 @@ static bool any(sharing *s, const vtb_inst *i, share is) {
 
 enum { SMALL_SUM = 1 << 16 };
 
-/* Whether a sum of `y` is about as much work as one of `x`, which it is made of. */
+/* A sum of `y` is about as much work as one of `x`, which it is made of. */
 static bool is_no_larger(const vtb_type *y, const vtb_type *x) {
   return vtb_type_count(y) <= vtb_type_count(x) || vtb_type_count(y) <= SMALL_SUM;
 }
@@ -389,7 +389,7 @@ static void visit_verdict(sharing *s, vtb_inst *i) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* Whether the op needs the sum of its partial operand v, as far as that shows in advance. */
+/* The op needs the sum of its partial operand v, as far as that shows in advance. */
 static bool needs_sum(sharing *s, const vtb_inst *reader, const vtb_value *v) {
   if (reader->op == VTB_OP_call) return true;
   for (int r = 0; r < reader->n_results; r++)
@@ -404,7 +404,7 @@ static bool needs_sum(sharing *s, const vtb_inst *reader, const vtb_value *v) {
   return linear[reader->op] == NEVER;
 }
 
-/* What one reader needs summed the others read so, too: a sum of what they make would be one
+/* A value that one reader needs summed is summed for all: a sum of what they make would be one
  * more. */
 static void sum_early(sharing *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) {

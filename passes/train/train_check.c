@@ -1,7 +1,7 @@
-/* What an objective leaves untrained. A parameter that no loss depends on would keep its first
- * value, or decay away from it, without a word: that is an error where a step is made and a
- * warning in a check. One that a loss depends on, but only through stop_gradient or comparisons,
- * is left as it is, neither moved nor decayed, which may be meant: a warning. */
+/* Parameters that an objective leaves untrained. A parameter that no loss depends on would keep its
+ * first value, or decay away from it, without a word: that is an error where a step is made and a
+ * warning in a check. One that a loss depends on, but only through stop_gradient or comparisons, is
+ * left as it is, neither moved nor decayed, which may be meant: a warning. */
 #include "ir/diag_codes.h"
 #include "ir/objective.h"
 #include "passes/passes_internal.h"

@@ -122,7 +122,7 @@ VTB_MUST_USE vtb_status vtb__cuda_open(void *owner, const vtb_device_choice *whe
 void vtb__places_free(vtb__run *r);
 
 /* ---- ahead.c --------------------------------------------------------------------------------- */
-/* Whether nothing but inputs goes to the device before a run. */
+/* True if nothing but inputs goes to the device before a run. */
 bool vtb__ahead_is_possible(const vtb_launch_plan *p);
 VTB_MUST_USE vtb_status vtb__ahead_submit(void *owner, void *const *args, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__ahead_collect(void *owner, void *const *args, vtb_error *err);

@@ -349,7 +349,7 @@ static vtb_status index_shard(const char *path, int shard, tar *t, vtb_error *er
 
 /* ---- labels ---------------------------------------------------------------------------------- */
 
-/* Whether labels are those of folders, as no sample says its own. One folder alone says nothing. */
+/* Labels are those of folders, as no sample says its own. One folder alone says nothing. */
 static bool labels_are_folders(const tar *t) {
   bool several = false;
   for (size_t i = 0; i < t->at.n; i++) {

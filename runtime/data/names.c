@@ -46,7 +46,7 @@ static bool ends_in(const char *name, const char *const *endings) {
   return false;
 }
 
-/* Whether the entry is wanted. A pipe or a device under an image's name would be waited for. */
+/* The entry is wanted. A pipe or a device under an image's name would be waited for. */
 static bool is_wanted(const char *path, const char *name, const char *const *endings,
                       vtb_strbuf *notes) {
   struct stat st;

@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) vtb__tile below(vtb__tile t, long r
 #define ROWS 8
 #include "runtime/launch/blas_tile.h"
 
-/* Whether other routes are taken, without packing, which sum in orders of their own: never. */
+/* Routes without packing, which sum in orders of their own, are never taken. */
 int sgemm_small_matrix_permit_SKYLAKEX(int trans_a, int trans_b, long m, long n, long k,
                                        float alpha, float beta);
 int sgemm_small_matrix_permit_SKYLAKEX(int trans_a, int trans_b, long m, long n, long k,

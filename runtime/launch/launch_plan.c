@@ -26,7 +26,7 @@ static bool same_space(const vtb_launch_arg *a, const vtb_launch_arg *b) {
   return a->space == b->space && (a->space != VTB_LAUNCH_TENSOR || a->tensor == b->tensor);
 }
 
-/* Whether an argument before `i` is the same view. */
+/* An argument before `i` is the same view. */
 static bool is_again(const vtb_launch_arg *args, int i, int access) {
   for (int k = 0; k < i; k++)
     if (args[k].access & access && same_space(&args[k], &args[i]) &&

@@ -26,7 +26,7 @@ typedef struct vtb_optim_config {
 
 typedef struct vtb_optim vtb_optim;
 
-/* Whether a run of the program is a whole training step. */
+/* True if a run of the program is a whole training step. */
 bool vtb_optim_is_inside(const vtb_program *p);
 bool vtb_optim_has_averages(const vtb_program *p); /* it averages its weights */
 /* The default of a hyperparameter; false if the program's optimiser has none of that name. */
@@ -52,7 +52,7 @@ void vtb_optim_set_rate(vtb_optim *o, int i, double factor);
 /* The average of the parameter or buffer that is tensor i; NULL without. */
 float *vtb_optim_average(const vtb_optim *o, int tensor);
 
-/* Whether several runs may make an update of the program, and, before each, which of them it is:
+/* True if several runs may make an update of the program, and, before each, which of them it is:
  * the last changes the parameters. Without a word there is one. */
 bool vtb_optim_accumulates(const vtb_program *p);
 void vtb_optim_piece(vtb_optim *o, int64_t piece, int64_t pieces);

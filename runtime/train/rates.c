@@ -18,7 +18,7 @@ static const char *name_of(const vtb_program *p, const vtb_optim *o, int i) {
   return p->tensors[vtb_optim_trained(o, i)].name;
 }
 
-/* Whether some parameter stands two names or more below the first n bytes of `name`: what is there
+/* Some parameter stands two names or more below the first n bytes of `name`: what is there
  * has parts of its own, as a block has and a product within it has not. */
 static bool has_parts(const vtb_program *p, const vtb_optim *o, const char *name, size_t n) {
   for (int i = 0; i < vtb_optim_n_trained(o); i++) {

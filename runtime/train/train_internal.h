@@ -36,7 +36,7 @@ VTB_MUST_USE vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_er
 VTB_MUST_USE vtb_status vtb__bound_feed(vtb_bound *b, const vtb_dataset *d, const vtb_transform *t,
                                         vtb_error *err);
 void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch); /* inputs are those of the batch */
-/* Whether submitted runs take the images as bytes: one input is an image, and it can be. */
+/* True if submitted runs take the images as bytes: one input is an image, and it can be. */
 bool vtb__bound_takes_pixels(const vtb_bound *b);
 void vtb__bound_free(vtb_bound *b);
 

@@ -9,7 +9,7 @@ typedef struct vtb__table {
   int64_t extra, channels; /* first rows that belong to class tokens; numbers a row */
 } vtb__table;
 
-/* Whether the tensors are tables of positions, [1, rows, channels] or [1, height, width, channels],
+/* True if the tensors are tables of positions, [1, rows, channels] or [1, height, width, channels],
  * of two grids. Grids of rows have the proportions of the images. */
 bool vtb__table_plan(const vtb_tensor_info *want, const vtb_renamed *have, const vtb_fit_options *o,
                      vtb__table *out);
@@ -17,7 +17,7 @@ bool vtb__table_plan(const vtb_tensor_info *want, const vtb_renamed *have, const
 VTB_MUST_USE vtb_status vtb__table_read(const vtb__table *t, const vtb_renamed *have, float *out,
                                         vtb_error *err);
 
-/* Whether the options bear what the report says. */
+/* VTB_OK if the options bear what the report says. */
 VTB_MUST_USE vtb_status vtb__fit_judge(const vtb_fit_report *r, const vtb_weights *w,
                                        const vtb_fit_options *o, vtb_error *err);
 

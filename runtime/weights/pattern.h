@@ -27,7 +27,7 @@ typedef struct vtb_taken {
 
 /* "" or why the n bytes are no pattern. */
 const char *vtb_pattern_fault(const char *pattern, size_t n);
-/* Whether the whole name is of the pattern; names beyond VTB_PATTERN_NAME are of none. */
+/* True if the whole name is of the pattern; names beyond VTB_PATTERN_NAME are of none. */
 bool vtb_pattern_match(const char *pattern, const char *name, vtb_taken *taken);
 /* Appends the pattern filled in with what was taken; false if that lacks something. */
 bool vtb_pattern_fill(const char *pattern, const vtb_taken *taken, vtb_strbuf *out);

@@ -36,7 +36,7 @@ VTB_MUST_USE vtb_status vtb_names_read(vtb_names *n, const char *path, vtb_error
 VTB_MUST_USE vtb_status vtb_names_parse(vtb_names *n, const char *name, const char *text,
                                         vtb_error *err);
 const char *vtb_names_label(const vtb_names *n, size_t set); /* whose names: "timm" */
-/* Whether a tensor that no model wants is no parameter: by the files' `ignore`, an optimiser's of a
+/* True if a tensor that no model wants is no parameter: by the files' `ignore`, an optimiser's of a
  * checkpoint of our own, or the counter of a batch norm of PyTorch's. names may be NULL. */
 bool vtb_names_ignore(const vtb_names *names, const char *name);
 

@@ -88,7 +88,7 @@ static bool few_rows(const vtb_cpu *c, const vtb__product *p) {
   return !p->trans_b && p->m.size <= NARROW && p->n.size > c->width / 2 && p->k.size >= 2;
 }
 
-/* Whether smallgemm serves, and how B must lie for it: rows of whole vectors. */
+/* Decides if smallgemm serves, and how B must lie for it: rows of whole vectors. */
 static void plan_narrow(vtb_cpu *c, vtb__product *p) {
   if (p->m.size > NARROW && p->n.size > NARROW && p->k.size > NARROW) return;
   if (p->k.size < 2 || (p->m.size * p->n.size < 4 * c->width && !few_rows(c, p))) return;

@@ -5,7 +5,7 @@
 
 static LLVMValueRef k_(vtb_cpu *c, int64_t v) { return vtb_cpu_i64(c, v); }
 
-/* Whether axes from `first` on are row-major without gaps. */
+/* Axes from `first` on are row-major without gaps. */
 static bool dense_from(const vtb_type *t, const int64_t *stride, int first) {
   int64_t want = 1;
   for (int a = t->rank - 1; a >= first; a--) {
@@ -25,7 +25,7 @@ static bool all_dense(vtb_cpu *c, const vtb_inst *inst, int axis) {
   return true;
 }
 
-/* Whether axis a is indexed by the task. */
+/* Axis a is indexed by the task. */
 static bool is_outer(const vtb__lanes *l, int a) {
   return a < l->axis || (a > l->axis && !l->merged);
 }

@@ -122,7 +122,7 @@ static void fill_common(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   fill_shapes(c, k, o);
 }
 
-/* Whether rows can be read eight elements at a time, 16 bytes each access. */
+/* Rows can be read eight elements at a time, 16 bytes each access. */
 static bool rows_of_eight(const vtb_cuda *c, int tensor) {
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
   int half = vtb_dtype_bytes(t->type->dtype) == 2, last = t->type->rank - 1;

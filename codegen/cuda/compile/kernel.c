@@ -341,7 +341,7 @@ double vtb_cuda_text_seconds(vtb_cuda *c, const char *file, const char *type,
   return vtb_gpu_time(vtb_cuda_gpu(c), &w).seconds;
 }
 
-/* Whether the kernel can be, of so many blocks; else it is unsupported. */
+/* The kernel can be, of so many blocks; else it is unsupported. */
 static bool is_taken(vtb_cuda_kernel *k, int64_t blocks) {
   vtb_cuda *c = k->c;
   const char *why = k->of.file ? vtb__text_refusal(&k->of, &c->arena) : NULL;

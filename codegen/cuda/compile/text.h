@@ -62,7 +62,7 @@ const char *vtb__text_find(const char *file);
 VTB_MUST_USE vtb_status vtb__text_parse(const char *file, const char *source, vtb_arena *arena,
                                         vtb__text *t, vtb_error *err);
 void vtb__text_free(vtb__text *t);
-/* Whether names are declared once and used, and holes that are used are declared. */
+/* The check that names are declared once and used, and holes that are used are declared. */
 VTB_MUST_USE vtb_status vtb__text_check(const vtb__text *t, vtb_error *err);
 
 /* A bug if there is no such hole of the kind, or it is filled already. */

@@ -91,7 +91,7 @@ static int64_t fill_shape(vtb_cuda_kernel *k, const dwconv *g, bool extra) {
   return step;
 }
 
-/* Whether the taps of four neighbouring channels lie behind one another, 16-byte aligned. */
+/* The taps of four neighbouring channels lie behind one another, 16-byte aligned. */
 static bool is_flat(const dwconv *g, int tensor) {
   const vtb_cuda_tensor *w = vtb_cuda_tensor_of(g->c, tensor);
   return vtb__is_dense(w->type, w->stride) && w->align >= 4;
@@ -148,7 +148,7 @@ static bool mixes_channels(const vtb_inst *fused) {
   return false;
 }
 
-/* Whether a thread of four channels has all taps, or those of a row and the sums of a strip. */
+/* A thread of four channels has all taps, or those of a row and the sums of a strip. */
 static bool fits_fours(const dwconv *g) { return g->taps * 4 <= WINDOW || g->kw <= ROW_TAPS; }
 
 /* With a body behind it, or without. False: it cannot have fours. */
@@ -188,7 +188,7 @@ static bool convolve_with(vtb_cuda *c, const vtb_inst *inst, const vtb_inst *fus
 
 /* ---- with thin products beside -------------------------------------------------------------- */
 
-/* Whether tiles hold the elements as they lie in memory, eight in 16 bytes each access. */
+/* Tiles hold the elements as they lie in memory, eight in 16 bytes each access. */
 static bool are_pieces(vtb_cuda *c, int tensor) {
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, tensor);
   int last = t->type->rank - 1;

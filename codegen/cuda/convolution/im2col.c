@@ -59,7 +59,7 @@ static bool has_channels_last(const vtb_cuda *c, int tensor) {
   return t->type->dim[1].size > 1 && t->stride[1] == 1 && t->stride[t->type->rank - 1] != 1;
 }
 
-/* Whether threads have four channels of the image, and four elements of the patches. */
+/* Threads have four channels of the image, and four elements of the patches. */
 static bool are_fours(const vtb_cuda *c, int image, int patches) {
   const vtb_cuda_tensor *t = vtb_cuda_tensor_of(c, image);
   bool four = t->align >= 4 && t->type->dim[1].size % 4 == 0 && vtb_cuda_rows_of_four(c, patches);

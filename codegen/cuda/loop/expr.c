@@ -116,7 +116,7 @@ static void *as_dyn(vtb_body *b, void *i32) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* Whether the first of four lanes stands at a multiple of four elements, and the others follow
+/* The first of four lanes stands at a multiple of four elements, and the others follow
  * it. */
 static bool is_aligned(const vtb_cuda_expr *e, const vtb_index *at, int align) {
   if (align < 4 || at->c % 4 || (at->dyn && at->multiple % 4) || vtb__index_step(&e->body, at) != 1)

@@ -55,7 +55,7 @@ void vtb__cuda_store(vtb_cuda_expr *e, const vtb_root *r, const vtb_index *index
                      const char *value);
 /* The C form of an elementwise op of floats or vtb_f4; $ and @ stand for its operands. */
 const char *vtb__cuda_float_form(vtb_op op);
-/* Whether the text names a vtb_f4. */
+/* True if the text names a vtb_f4. */
 bool vtb__cuda_is_vector(const char *name);
 const char *vtb__cuda_widen(vtb_cuda_expr *e, const char *v);
 const char *vtb__cuda_int(const vtb_cuda_expr *e); /* "int" or "vtb_i64" */
@@ -78,7 +78,7 @@ typedef struct vtb_cuda_patch {
 } vtb_cuda_patch;
 /* For the nest that has been probed: where reads go along other groups than the last. */
 vtb_cuda_patch vtb__cuda_patch_of(const vtb_cuda_expr *e);
-/* Whether reads find the elements of its axes next to each other, those of its steps behind them: a
+/* True if reads find the elements of its axes next to each other, those of its steps behind them: a
  * warp that takes one a thread reads them in one piece. */
 bool vtb__cuda_patch_interleaves(const vtb_cuda_expr *e, const vtb_cuda_patch *p);
 bool vtb__cuda_patch_fits(const vtb_cuda_expr *e, const vtb_cuda_patch *p, int lanes);

@@ -229,7 +229,7 @@ static void write_totals(vtb_cuda_expr *e, const reduction *d) {
   vtb_cuda_launch(k, (d->of.count + THREADS - 1) / THREADS);
 }
 
-/* Whether the body can be four elements at a time: written once into a kernel that is thrown
+/* The body can be four elements at a time: written once into a kernel that is thrown
  * away. */
 static bool takes_four(vtb_cuda_expr *e, const reduction *d) {
   if (e->body.groups[e->body.n_groups - 1].size % 4) return false;

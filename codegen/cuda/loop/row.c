@@ -117,7 +117,7 @@ static void reduce_pass(vtb_cuda_expr *e, row *r, int level) {
   }
 }
 
-/* Whether a root's columns are added up in shared memory, where each thread has places of its own:
+/* A root's columns are added up in shared memory, where each thread has places of its own:
  * registers are for those before it. */
 static bool is_beside(const vtb_cuda_expr *e, const row *r, int root) {
   int before = 0;
@@ -153,7 +153,7 @@ static void store_roots(vtb_cuda_expr *e, const row *r, bool full) {
   }
 }
 
-/* Whether it is not the same in every row. */
+/* It is not the same in every row. */
 static bool varies_by_row(const vtb_cuda_expr *e, const vtb_kept *k) {
   for (int a = 0; a < k->value->type.rank; a++)
     for (int g = 0; g < e->body.n_groups; g++)

@@ -59,7 +59,7 @@ static int by_step(const void *a, const void *b) {
   return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Whether tensor i of the update has a gradient that is a rank's part. */
+/* Tensor i of the update has a gradient that is a rank's part. */
 static bool is_partial(const vtb_cuda_update_group *g, int i) {
   const vtb_inst *verdict = g->inst->operands[2]->def;
   int n;

@@ -58,7 +58,7 @@ static void declare_groups(vtb_cuda_expr *e, const letter_class *class) {
   }
 }
 
-/* Whether four neighbours along n are neighbours along the last variable. */
+/* Four neighbours along n are neighbours along the last variable. */
 static bool has_lanes(const vtb_cuda_expr *e, const letter_class *class) {
   int last = e->body.n_groups - 1;
   return last >= 0 && class[e->body.groups[last].first] == N && e->body.groups[last].size % 4 == 0;

@@ -58,7 +58,7 @@ letter_class vtb__product_class(const product *p, const letter *l);
 /* Offset in tensor t of the number `i` (a C name) of a class; of the element at batch, m, n. */
 const char *vtb__product_offset(product *p, const index_of *x, int t, const char *i);
 const char *vtb__product_place(product *p, int t);
-/* Whether tensor t's strides of the letters of x are multiples of n, but that of `but`. */
+/* True if tensor t's strides of the letters of x are multiples of n, but that of `but`. */
 bool vtb__product_multiples(int64_t n, const index_of *x, int t, const letter *but);
 static inline const letter *vtb__product_inner(const index_of *x) {
   return x->n ? &x->at[x->n - 1] : NULL;
@@ -70,7 +70,7 @@ static inline const letter *vtb__product_inner(const index_of *x) {
  * instead. */
 void vtb__product_choose_tile(product *p, vtb_factors factors);
 
-/* Whether that takes less than p->seconds; then p has its tile and ranges. */
+/* True if that takes less than p->seconds; then p has its tile and ranges. */
 bool vtb__product_choose_wide(product *p, vtb_factors factors);
 void vtb__product_write_wide(product *p, vtb_factors factors, int temp);
 /* What becomes of a tile's sums (einsum.c): fills EACH, `store` and `store4`. */

@@ -89,10 +89,10 @@ void vtb__fill_number(vtb__cuda_scan *s, const char *hole, const char *value);
 /* The same for vtb_copy_rows: ${<hole>_from}, the row's address, and, of rows with the
  * normalizer's column, ${<hole>_extra}. */
 void vtb__fill_source(vtb__cuda_scan *s, vtb__cuda_row row, const char *hole);
-/* Whether the row's tensor can be read eight elements at a time, 16 bytes each access. */
+/* True if the row's tensor can be read eight elements at a time, 16 bytes each access. */
 bool vtb__cuda_row_eight(const vtb__cuda_scan *s, vtb__cuda_row row);
 bool vtb__cuda_tensor_eight(const vtb__cuda_scan *s, int tensor);
-/* Whether the tensors of all of `n` rows can be read 16 bytes at a time. */
+/* True if the tensors of all of `n` rows can be read 16 bytes at a time. */
 bool vtb__cuda_rows_four(const vtb__cuda_scan *s, const vtb__cuda_row *rows, int n);
 /* ${decay}: the decay of the token at pos (classes constant and scalar). */
 void vtb__fill_decay(vtb__cuda_scan *s);

@@ -61,7 +61,7 @@ static int pass_of(const scan_body *b, const vtb_value *v) {
   return pass;
 }
 
-/* Whether the operands of the pass's recurrence are computed of v. */
+/* The operands of the pass's recurrence are computed of v. */
 static bool is_read_by(const scan_body *b, int pass, const vtb_value *v) {
   const vtb_inst *scan = b->s->dir[pass];
   for (int o = 2; o < 4; o++)
@@ -95,7 +95,7 @@ static const vtb_value *find_kept(const scan_body *b, int pass) {
   }
 }
 
-/* Whether what the pass stores as v is computed of `on` when the recurrences' results are there. */
+/* What the pass stores as v is computed of `on` when the recurrences' results are there. */
 static bool reads(const scan_body *b, int pass, const vtb_value *v, const vtb_value *on) {
   if (v == on) return true;
   for (int p = 0; p < pass; p++)

@@ -95,7 +95,7 @@ static bool is_number(const vtb_inst *i) {
   return !vtb_rule_is_vector(i->results[0]) || i->op == VTB_OP_constant;
 }
 
-/* Whether a number is used beside elements: then every thread has it, as a float. */
+/* A number is used beside elements: then every thread has it, as a float. */
 static bool meets_elements(const phase *h, const vtb_value *number) {
   const vtb_func *f = h->r->func;
   for (const vtb_inst *i = f->first; i; i = i->next) {
