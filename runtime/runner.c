@@ -65,29 +65,11 @@ static void release_params(vtb_runner *m) {
   m->kept = false;
 }
 
-static vtb_status load(vtb_runner *m, const char *path, vtb_error *err) {
-  release_params(m);
-  vtb_weights *w = NULL;
-  VTB_TRY(vtb_safetensors_load(path, &w, err));
-  vtb_error inner = {0};
-  vtb_status status = vtb_weights_bind(m->program, w, NULL, m->buffers, NULL, NULL, &inner);
-  if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
-  vtb_weights_free(w);
-  return status;
-}
-
 static bool is_state(const vtb_tensor_info *t) {
   return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER;
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
-
-vtb_status vtb_runner_load(vtb_runner *m, const char *path, vtb_error *err) {
-  locale_t before = vtb_c_locale_begin();
-  vtb_status status = load(m, path, err);
-  vtb_c_locale_end(before);
-  return status;
-}
 
 static vtb_status initialise(vtb_runner *m, uint64_t seed, vtb_error *err) {
   release_params(m);

@@ -16,8 +16,6 @@ VTB_MUST_USE vtb_status vtb_runner_new(vtb_program *program, int n_threads, vtb_
                                        vtb_error *err);
 void vtb_runner_free(vtb_runner *m); /* NULL is fine */
 
-/* Parameters from a safetensors file: every one must be there with its shape. */
-VTB_MUST_USE vtb_status vtb_runner_load(vtb_runner *m, const char *path, vtb_error *err);
 /* Parameters from their initialisers; the same seed gives the same values everywhere. */
 VTB_MUST_USE vtb_status vtb_runner_init(vtb_runner *m, uint64_t seed, vtb_error *err);
 VTB_MUST_USE vtb_status vtb_runner_save(const vtb_runner *m, const char *path, vtb_error *err);

@@ -350,20 +350,9 @@ static vtb_status fill_table(const char *text, const char *name, const init_job 
   return VTB_OK;
 }
 
-vtb_status vtb_init_check(const char *text, vtb_error *err) {
-  if (!text || !text[0]) return VTB_OK;
-  if (is_table(text) && read_table(text, NULL, 0) < 0)
-    return vtb_fail(err, VTB_E_INPUT, "initialiser \"%.60s\": expected finite numbers", text);
-  if (is_table(text)) return VTB_OK;
-  const struct initialiser *which;
-  double arg[MAX_ARGS];
-  int n;
-  return parse(text, &which, arg, &n, err);
-}
-
 vtb_status vtb_init_tensor(const char *text, const char *name, uint64_t seed, int rank,
                            const int64_t *dim, float *out, vtb_error *err) {
-  const struct initialiser *which;
+  const struct initialiser *which = NULL;
   init_job job = {.rank = rank, .dim = dim, .out = out, .count = 1};
   for (int i = 0; i < rank; i++) job.count *= dim[i];
   if (!text || !text[0]) {

@@ -34,7 +34,5 @@
 /* text NULL or "" means zeros. Errors name the tensor and quote the text. */
 VTB_MUST_USE vtb_status vtb_init_tensor(const char *text, const char *name, uint64_t seed, int rank,
                                         const int64_t *dim, float *out, vtb_error *err);
-/* Is `text` an initialiser (for checks at compile time)? */
-VTB_MUST_USE vtb_status vtb_init_check(const char *text, vtb_error *err);
 
 #endif

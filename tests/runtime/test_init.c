@@ -99,10 +99,9 @@ TEST(matrices) {
   for (int i = 0; i < 54; i++) CHECK((x[i] == 1) == (i == 4 || i == 31));
   CHECK_OK(vtb_init_tensor("table(1, -2.5, 3e-3, 4, 5,6 )", "w", 1, 2, wide, x, err));
   CHECK(x[0] == 1 && x[1] == -2.5f && x[2] == 3e-3f && x[5] == 6);
-  CHECK_OK(vtb_init_check("table(1, 2)", err));
   CHECK_REFUSED(vtb_init_tensor("table(1, 2)", "w", 1, 2, wide, x, err), "2 numbers for 6");
   CHECK_REFUSED(vtb_init_tensor("table(1, 2", "w", 1, 2, wide, x, err), "finite numbers");
-  CHECK_REFUSED(vtb_init_check("table(1, x)", err), "finite numbers");
+  CHECK_REFUSED(vtb_init_tensor("table(1, x)", "w", 1, 2, wide, x, err), "finite numbers");
   /* 24 rows of 10: the columns are at right angles, of length 2 */
   CHECK_OK(vtb_init_tensor("orthogonal(2)", "w", 1, 3, tall, x, err));
   for (int a = 0; a < 10; a++)
@@ -158,9 +157,7 @@ TEST(wrong_texts_are_refused) {
                   cases[i].reason);
     CHECK_REFUSED(vtb_init_tensor(cases[i].text, "head.weight", 0, 0, NULL, x, err),
                   "parameter head.weight");
-    CHECK_REFUSED(vtb_init_check(cases[i].text, err), cases[i].reason);
   }
-  CHECK_OK(vtb_init_check("trunc_normal(0.02)", err));
 }
 
 int main(void) {

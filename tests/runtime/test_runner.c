@@ -26,19 +26,17 @@ TEST(a_runner_loads_runs_and_saves) {
   double kept = (double)logits[1];
 
   CHECK_OK(vtb_runner_save(m, temp_path("m.safetensors"), err));
+  vtb_weights *w = NULL;
+  CHECK_OK(vtb_safetensors_load(temp_path("m.safetensors"), &w, err));
   CHECK_OK(vtb_runner_init(m, 4, err));
-  CHECK_OK(vtb_runner_load(m, temp_path("m.safetensors"), err));
+  for (size_t i = 0; i < w->n; i++)
+    memcpy(vtb_runner_param(m, w->at[i]->name, NULL), w->at[i]->data, (size_t)w->at[i]->count * 4);
+  vtb_weights_free(w);
   CHECK_OK(vtb_runner_run(m, err));
   CHECK((double)logits[1] == kept);
 
   CHECK(!vtb_runner_input(m, "labels", &n) && n == 0);
   CHECK(!vtb_runner_output(m, "image", NULL));
-  CHECK_REFUSED(vtb_runner_load(m, temp_path("none.safetensors"), err), "cannot open");
-  vtb_weights *w = vtb_weights_new();
-  CHECK_OK(vtb_safetensors_save(temp_path("empty.safetensors"), w, err));
-  vtb_weights_free(w);
-  CHECK_REFUSED(vtb_runner_load(m, temp_path("empty.safetensors"), err),
-                "empty.safetensors: weights: tensor weight is missing (and 1 more)");
   vtb_runner_free(m);
   CHECK(freed == 1);
 }
@@ -59,18 +57,16 @@ TEST(changed_parameters_are_not_kept) {
   vtb_runner *m = NULL;
   CHECK_OK(vtb_runner_new(&p, 1, &m, err));
   CHECK_OK(vtb_runner_init(m, 3, err));
-  CHECK_OK(vtb_runner_save(m, temp_path("kept.safetensors"), err));
-  for (int way = 0; way < 3; way++) {
+  for (int way = 0; way < 2; way++) {
     CHECK_OK(vtb_runner_run(m, err));
     CHECK(kept_roles == fixed);
     CHECK_OK(vtb_runner_run(m, err));
     CHECK(kept_roles == fixed);
-    if (way == 0) CHECK_OK(vtb_runner_load(m, temp_path("kept.safetensors"), err));
-    if (way == 1) CHECK_OK(vtb_runner_init(m, 4, err));
-    if (way == 2) (void)vtb_runner_param(m, "bias", NULL);
+    if (way == 0) CHECK_OK(vtb_runner_init(m, 4, err));
+    if (way == 1) (void)vtb_runner_param(m, "bias", NULL);
     CHECK_MSG(kept_roles == 0, "way %d: %x are kept", way, kept_roles);
   }
-  CHECK(keeps == 6); /* once after a change, once after the run that follows */
+  CHECK(keeps == 4); /* once after a change, once after the run that follows */
   vtb_runner_free(m);
 }
 
