@@ -4,6 +4,7 @@
 #define VTB_PASSES_INTERNAL_H
 
 #include "ir/diag_codes.h"
+#include "ir/ops.h"
 #include "ir/path.h"
 #include "ir/rewrite.h"
 #include "passes/passes.h"

@@ -1,6 +1,5 @@
 /* Small questions about instructions that several passes ask. */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

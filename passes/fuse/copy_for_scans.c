@@ -12,7 +12,6 @@
  * alone again, if there are enough columns for them to run one after the other.
  */
 #include "ir/recurrence.h"
-#include "ir/ops.h"
 #include "passes/fuse/words.h"
 
 enum { WARPS_EACH = 8 }; /* of a multiprocessor that is busy */

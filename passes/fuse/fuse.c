@@ -19,7 +19,6 @@
  * thousands of ops at once, and take their order from that.
  */
 #include "passes/fuse/fuse.h"
-#include "ir/ops.h"
 #include "passes/passes_internal.h"
 
 #include "ir/axes.h"

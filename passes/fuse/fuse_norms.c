@@ -31,7 +31,6 @@
  * products that know their factors (`precision`). Before `fuse`.
  */
 #include "passes/fuse/fuse_norms.h"
-#include "ir/ops.h"
 
 #include "ir/narrow.h"
 #include "ir/product.h"

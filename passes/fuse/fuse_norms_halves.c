@@ -12,7 +12,6 @@
  * sum of a row, or a product that adds it.
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "passes/fuse/fuse_norms.h"
 
 /* ---- whether --------------------------------------------------------------------------------- */

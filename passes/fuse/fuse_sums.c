@@ -16,7 +16,6 @@
  * would be a launch each: one rule over a table of kinds.
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/recurrence.h"
 #include "passes/fuse/fuse.h"
 #include "passes/passes_internal.h"

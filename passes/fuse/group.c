@@ -1,6 +1,5 @@
 /* See group.h. */
 #include "passes/fuse/group.h"
-#include "ir/ops.h"
 
 #include "ir/checks.h"
 #include "ir/narrow.h"

@@ -12,7 +12,6 @@
  * Options: a stage, "of products", or names of rows joined by "+".
  */
 #include "passes/fuse/words.h"
-#include "ir/ops.h"
 
 #include <stdio.h>
 #include <string.h>

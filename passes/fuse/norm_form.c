@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "passes/fuse/fuse_norms.h"
 
 typedef bool (*question)(const vtb_value *v, int64_t width);

@@ -18,7 +18,6 @@
  * nothing made of the convolution is in.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/axes.h"
 #include "ir/kernels.h"

@@ -1,6 +1,5 @@
 /* Words of products and of what is elementwise: see words.h. */
 #include "passes/fuse/words.h"
-#include "ir/ops.h"
 
 #include "ir/axes.h"
 #include "ir/convolution.h"

@@ -1,7 +1,6 @@
 /* Words of kernels that compute, for a token and a few channels, from that token and those channels
  * alone (a convolution's input and a few numbers a token apart): see words.h. */
 #include "ir/convolution.h"
-#include "ir/ops.h"
 #include "ir/product.h"
 #include "passes/fuse/words.h"
 

@@ -8,7 +8,6 @@
  * what makes decays and gains of gates. An adjoint's kernel has the sum that is the gain's beside
  * those of the decays', and what small matrices read in shared memory. */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/narrow.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"

@@ -15,7 +15,6 @@
  * gradients stored as input by output.
  */
 #include "ir/product.h"
-#include "ir/ops.h"
 #include "passes/fuse/words.h"
 
 enum { MOST_CHAIN = 8 };

@@ -1,7 +1,6 @@
 /* Words of scans: several directions of one cell, those that run token by token and evaluate a body
  * there, running maxima. See words.h. */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/recurrence.h"
 #include "passes/fuse/words.h"
 

@@ -14,7 +14,6 @@
  * elsewhere too, as a gradient may.
  */
 #include "passes/fuse/words.h"
-#include "ir/ops.h"
 
 bool vtb__anchor_attention(const vtb_inst *i) {
   return i->op == VTB_OP_attention || i->op == VTB_OP_attention_grad;

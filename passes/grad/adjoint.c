@@ -8,7 +8,6 @@
  *   %b = slice %x {axis=2,start=4,limit=8}     =>     d_x = concat d_a, d_b {axis=2}
  */
 #include "passes/grad/autodiff.h"
-#include "ir/ops.h"
 
 #include <assert.h>
 

@@ -12,7 +12,6 @@
  * does not want an adjoint drops it.
  */
 #include "passes/grad/autodiff.h"
-#include "ir/ops.h"
 
 #include "ir/scalar.h"
 

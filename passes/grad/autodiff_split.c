@@ -16,7 +16,6 @@
  * small matrices a group of channels run again where a scan's kernels, both ways, take them.
  */
 #include "passes/grad/autodiff.h"
-#include "ir/ops.h"
 
 #include "ir/recurrence.h"
 

@@ -13,7 +13,6 @@
  * that add a row, the last of which reads one, and R - 1 that read the others.
  */
 #include "ir/path.h"
-#include "ir/ops.h"
 #include "ir/recurrence.h"
 #include "passes/grad/autodiff.h"
 

@@ -9,7 +9,6 @@
  * Saved are the states before each step. The adjoints of constants are states of the second fold.
  */
 #include "ir/fold.h"
-#include "ir/ops.h"
 #include "passes/grad/autodiff.h"
 
 static bool is_float(const vtb_value *v) { return v->type.dtype == VTB_F32; }

@@ -1,6 +1,5 @@
 /* Adjoints of reductions and of ops that move elements. d is the adjoint of the result. */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "passes/grad/autodiff.h"
 
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Adjoints of products, convolutions and scans: each is one or two ops of the same family. d is the
  * adjoint of the result. */
 #include "ir/convolution.h"
-#include "ir/ops.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
 #include "ir/rewrite.h"

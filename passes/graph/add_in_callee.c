@@ -15,7 +15,6 @@
  * functions that something else than calls uses.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 typedef struct added { /* to the result at hand of one call */
   vtb_inst *call, *sum;

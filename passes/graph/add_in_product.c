@@ -11,7 +11,6 @@
  * product has other uses or is not shaped like the sum.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 static const vtb_inst *product_of(const vtb_value *v) {
   return v->def && v->def->op == VTB_OP_einsum && vtb_is_used_once(v) ? v->def : NULL;

@@ -15,7 +15,6 @@
  * work.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/product.h"
 

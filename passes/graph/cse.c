@@ -9,7 +9,6 @@
  * Max and min keep their operand order: it decides where the gradient goes.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 static bool commutes(vtb_op op) { return op == VTB_OP_add || op == VTB_OP_mul || op == VTB_OP_eq; }
 

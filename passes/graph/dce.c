@@ -10,7 +10,6 @@
  * entry, of step functions and of kernels stay; `tap` stays. Without an entry only instructions go.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 static bool is_root(const vtb_inst *inst) { return inst->op == VTB_OP_tap; }
 

@@ -1,6 +1,5 @@
 /* Calls expanded in place: what is in the callee stands where the call was. */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 void vtb__expand(vtb_inst *call) {
   vtb_builder b = vtb__before(call);

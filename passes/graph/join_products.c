@@ -9,7 +9,6 @@
  * products and second operands that are computed after the first product.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/product.h"
 

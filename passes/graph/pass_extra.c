@@ -14,7 +14,6 @@
  * where tokens change places.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/axes.h"
 

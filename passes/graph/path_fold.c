@@ -16,7 +16,6 @@
  * pass; runs on recurrences as well as on linscan.
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "passes/graph/path_order.h"
 
 /* A value of the original function as it is known: `v` visited in `order` along `axis`; order NULL:

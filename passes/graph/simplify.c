@@ -12,7 +12,6 @@
  * change: x*0, x-x, x/x, log(exp x).
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/scalar.h"
 

@@ -1,7 +1,6 @@
 /* Rules of the simplify pass for constants that are moved, reshapes, slices, reductions and
  * permutations. */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/axes.h"
 #include "ir/path.h"

@@ -14,7 +14,6 @@
  * is faster.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/product.h"
 

@@ -12,7 +12,6 @@
  * take the parts' shape.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/axes.h"
 

@@ -8,7 +8,6 @@
  * one name get the suffixes "#2", "#3" in the order of execution.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

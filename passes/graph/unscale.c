@@ -8,7 +8,6 @@
  * would be written, and written again for the backward. Before autodiff.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 static vtb_value *factor_of(const vtb_inst *mul, vtb_value **x) {
   double c;

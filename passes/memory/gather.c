@@ -13,7 +13,6 @@
  * there, and what is more than a megabyte, since it would stay in memory for longer.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 enum { MOST_BYTES = 1 << 20 };
 

@@ -12,7 +12,6 @@
  * stays, and so do scans, random numbers and calls.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 /* By value id, true of what is made of parameters alone: the function's `scratch`. */
 static bool *ready_in(const vtb_func *f) { return f->scratch; }

@@ -30,7 +30,6 @@
  * has the errors that are left.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/narrow.h"
 #include "ir/recurrence.h"

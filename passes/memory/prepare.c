@@ -16,7 +16,6 @@
  * is not prepared: their place is in a result of other lifetime.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

@@ -27,7 +27,6 @@
  * bits.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

@@ -1,6 +1,5 @@
 /* Batched values of a recurrence: their axes, and what is done with those alone. */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

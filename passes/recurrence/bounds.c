@@ -2,7 +2,6 @@
  * of its ops tell, and the exponentials of a softmax, which their largest or their sum bounds.
  */
 #include "ir/scalar.h"
-#include "ir/ops.h"
 #include "passes/recurrence/recurrence.h"
 
 enum { MAX_DEPTH = 8 }; /* every product is looked at four times */

@@ -3,7 +3,6 @@
  * rows that read nothing stay what they are.
  */
 #include "passes/recurrence/delta.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

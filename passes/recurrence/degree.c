@@ -12,7 +12,6 @@
  *   any other function               takes the true value
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

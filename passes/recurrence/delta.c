@@ -14,7 +14,6 @@
  * source  Yang et al. 2024, arXiv 2406.06484; several rows: Siems et al. 2025, arXiv 2502.10297
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/product.h"
 #include "passes/recurrence/delta.h"
 

@@ -7,7 +7,6 @@
  *   w_r = (c_r + A_{t-1}^T b_r) + C_{t-1}^T b_r        S_t = A_t + C_t,   S_0 = C_0
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 /* [B,N,h,X] as one row. */
 static vtb_value *as_row(vtb__rec *r, vtb_value *x) {

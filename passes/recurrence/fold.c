@@ -11,7 +11,6 @@
  * and reverse mode differentiates it like any other (grad_fold.c).
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 /* The operands of the fold, and the callee's arguments for them as the lifted arguments of the
  * step. `r` builds inside the callee, where sequences have one token; `outer` beside the

@@ -26,7 +26,6 @@
 #include <string.h>
 
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/fold.h"
 #include "passes/recurrence/widen.h"
 

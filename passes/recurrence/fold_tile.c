@@ -17,7 +17,6 @@
 #include <string.h>
 
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/fold.h"
 #include "ir/product.h"
 #include "passes/passes_internal.h"

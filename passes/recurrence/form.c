@@ -8,7 +8,6 @@
  * diagnostic. A state that reads another one, which does not read it back, takes that as an input.
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 enum { MAX_EXPANSIONS = 10000 };
 

@@ -3,7 +3,6 @@
  * degrees (degree.c).
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 

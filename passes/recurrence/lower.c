@@ -18,7 +18,6 @@
  * head. Mode, chunk and path are handed on to the scans.
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 /* Counts and common axes; the first per-step input has them all. */
 static void open_rec(vtb__rec *r, vtb_inst *inst) {

@@ -11,7 +11,6 @@
  * gradient.
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,6 @@
  * stays class full.
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 bool vtb__rec_rates(vtb__rec *r, const vtb__state *s, vtb_value **steps, vtb_value **rates) {
   const vtb__factor *f = s->a.at;

@@ -9,7 +9,6 @@
  * normalizer.
  */
 #include "ir/product.h"
-#include "ir/ops.h"
 #include "passes/recurrence/recurrence.h"
 
 /* ---- contractions ---------------------------------------------------------------------------- */

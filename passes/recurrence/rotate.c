@@ -18,7 +18,6 @@
  * Declines where the angle reads a state.
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 /* Sums over a state, added, scaled and read: the algebra under delta.c. */
 #include "passes/recurrence/delta.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

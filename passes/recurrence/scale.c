@@ -11,7 +11,6 @@
  * ir/recurrence.h defines it. Final states are relative to one scale, the largest of all.
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 /* Values that stand for minus infinity, and for the logarithm of nothing. */
 #define MINUS_INFINITY (-1e30)

@@ -6,7 +6,6 @@
  * query moves one step ahead, the result one step back.
  */
 #include "passes/recurrence/recurrence.h"
-#include "ir/ops.h"
 
 #include <string.h>
 

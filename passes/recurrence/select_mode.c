@@ -27,7 +27,6 @@
  * above if it is as fast.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include <math.h>
 

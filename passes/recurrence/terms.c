@@ -2,7 +2,6 @@
  * form.c and the files after it.
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 

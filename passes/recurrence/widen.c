@@ -1,6 +1,5 @@
 /* See widen.h. */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/product.h"
 #include "passes/recurrence/widen.h"
 

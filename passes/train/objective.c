@@ -16,7 +16,6 @@
  * without a divisor of its own the value is rows[0] / max(n, 1), and x itself of one number.
  */
 #include "ir/objective.h"
-#include "ir/ops.h"
 #include "passes/passes_internal.h"
 
 #include <string.h>

@@ -15,7 +15,6 @@
  * the other side's padding rows times 0: they hold finite numbers, as the loader fills them.
  */
 #include "passes/passes_internal.h"
-#include "ir/ops.h"
 
 #include "ir/axes.h"
 

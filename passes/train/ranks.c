@@ -25,7 +25,6 @@
  * partial: its attribute `partial` has their numbers.
  */
 #include "ir/axes.h"
-#include "ir/ops.h"
 #include "ir/fold.h"
 #include "ir/product.h"
 #include "ir/update.h"

@@ -11,7 +11,6 @@
  * "updated.<buffer>" is returned too.
  */
 #include "ir/objective.h"
-#include "ir/ops.h"
 #include "passes/passes_internal.h"
 
 static vtb_value *binary(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y, const char *name) {

@@ -22,7 +22,6 @@
  * count, and has no average.
  */
 #include "ir/objective.h"
-#include "ir/ops.h"
 #include "ir/update.h"
 #include "passes/passes_internal.h"
 
