@@ -55,7 +55,13 @@ static int store(const char *command, const cli_opt *o, const char *text) {
   return 0;
 }
 
-static const cli_opt *find_option(const cli_opt *opts, int n, const char *name) {
+bool cli_is_among(const char *text, const char *const *list, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (strcmp(list[i], text) == 0) return true;
+  return false;
+}
+
+const cli_opt *cli_find_option(const cli_opt *opts, int n, const char *name) {
   for (int i = 0; i < n; i++)
     if (strcmp(opts[i].name, name) == 0) return &opts[i];
   return NULL;
@@ -127,7 +133,7 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
     if (len >= sizeof name) return (int)cli_usage_error(command, "unknown option %s", arg);
     memcpy(name, arg, len);
     name[len] = 0;
-    const cli_opt *o = find_option(opts, n, name);
+    const cli_opt *o = cli_find_option(opts, n, name);
     if (!o && !value && strcmp(name, cli_json_option.name) == 0) continue; /* cli_begin() */
     if (!o) return unknown_option(command, opts, n, name);
     if (o->kind == CLI_FLAG && value)

@@ -82,6 +82,11 @@ vtb_status cli_run(const cli_call *c, int argc, char **argv);
   cli_run(&(cli_call){.command = name, .opts = rows, .n_opts = CLI_COUNT(rows), __VA_ARGS__},      \
           argc, argv)
 
+/* Whether an array of texts has this one. */
+bool cli_is_among(const char *text, const char *const *list, size_t n);
+#define CLI_IS_AMONG(text, list) cli_is_among(text, list, sizeof(list) / sizeof *(list))
+/* NULL: there is none of that name. */
+const cli_opt *cli_find_option(const cli_opt *opts, int n, const char *name);
 /* What follows are calls of cli_parse() that show the visitor the rows and parse nothing; NULL:
  * calls that parse. For cli_describe(). */
 typedef void (*cli_option_visitor)(void *user, const cli_opt *o);

@@ -43,9 +43,7 @@ static vtb_status print_version(void) {
 /* Commands that work on ranks see to it themselves. */
 static void warn_of_ranks(const char *name) {
   static const char *const shared[] = {"train", "eval", "ablate", "doctor", "help"};
-  for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-    if (strcmp(name, shared[i]) == 0) return;
-  cli_ranks_warn(name);
+  if (!CLI_IS_AMONG(name, shared)) cli_ranks_warn(name);
 }
 
 /* Numbers in the environment are held to what the same numbers are as options. */

@@ -1,18 +1,10 @@
 /* The options of a command, on the screen and as data. */
 #include "frontend/cli/cli.h"
 
-#include <string.h>
-
 enum { OPTION_COLUMN = 26, NARROW = 72 };
 
 const cli_opt cli_json_option = {"--json", CLI_FLAG, NULL, NULL,
                                  "the result, or the error, as one JSON document"};
-
-static bool has_json(const cli_opt *opts, int n) {
-  for (int i = 0; i < n; i++)
-    if (strcmp(opts[i].name, cli_json_option.name) == 0) return true;
-  return false;
-}
 
 /* Where there is little room the help stands below its option. */
 static void print_option(const cli_opt *o) {
@@ -44,7 +36,7 @@ cJSON *cli_command_json(const cli_command *c) {
 
 void cli_print_options(const char *command, const cli_opt *opts, int n) {
   const cli_command *c = cli_command_find(command);
-  bool own_json = has_json(opts, n);
+  bool own_json = cli_find_option(opts, n, cli_json_option.name) != NULL;
   if (cli_json()) {
     cJSON *out = cli_command_json(c), *list = cJSON_AddArrayToObject(out, "options");
     for (int i = 0; i < n; i++) add_option(list, &opts[i]);

@@ -8,12 +8,6 @@
 
 enum { MOST_ROWS = 80 };
 
-static bool has_row(const cli_opt *rows, int n, const char *name) {
-  for (int i = 0; i < n; i++)
-    if (strcmp(rows[i].name, name) == 0) return true;
-  return false;
-}
-
 /* Rows of what the commands of steps take, too; n of them all. */
 static int add_rows(cli_opt *rows, int n, ablate_command *c) {
   size_t n_table;
@@ -22,7 +16,7 @@ static int add_rows(cli_opt *rows, int n, ablate_command *c) {
   c->flag = vtb_xcalloc(n_table, sizeof *c->flag);
   for (size_t i = 0; i < n_table && n < MOST_ROWS; i++) {
     bool flag = table[i].kind == STUDY_VALUE_FLAG;
-    if (has_row(rows, n, table[i].word) || strcmp(table[i].word, "--recipe") == 0) continue;
+    if (cli_find_option(rows, n, table[i].word) || strcmp(table[i].word, "--recipe") == 0) continue;
     rows[n++] = (cli_opt){table[i].word, flag ? CLI_FLAG : CLI_STR,
                           flag ? (void *)&c->flag[i] : (void *)&c->option[i], table[i].metavar,
                           table[i].help};

@@ -64,9 +64,7 @@ static bool is_training(const cJSON *cell) {
 static bool is_extra(const cJSON *setting) {
   static const char *const known[] = {"model", "image",  "batch", "precision",
                                       "mode",  "target", "chunk", "threads"};
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-    if (strcmp(setting->string, known[i]) == 0) return false;
-  return true;
+  return !CLI_IS_AMONG(setting->string, known);
 }
 
 /* The columns of every table, then those of what is varied; returns their number. */

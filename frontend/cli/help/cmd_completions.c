@@ -31,10 +31,8 @@ static const char *words_of(const cli_opt *o) {
 }
 
 static bool takes_file(const cli_opt *o) {
-  static const char *const metavars[] = {"FILE", "DIR", "W", "D", "RUN", "LIST-FILE"};
-  for (int i = 0; o->metavar && i < CLI_COUNT(metavars); i++)
-    if (strcmp(o->metavar, metavars[i]) == 0) return true;
-  return o->metavar && strstr(o->metavar, "FILE") != NULL;
+  static const char *const metavars[] = {"DIR", "W", "D", "RUN"};
+  return o->metavar && (CLI_IS_AMONG(o->metavar, metavars) || strstr(o->metavar, "FILE"));
 }
 
 /* What stands in a command's usage: names of presets, words ("ls|clear"), files. */

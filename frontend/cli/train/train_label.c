@@ -12,9 +12,7 @@ static bool is_silent(const char *name) {
                                       "--max-seconds", "--eval-batch",   "--time-passes",
                                       "--print-after", "--skip-damaged", "--checkpoint-minutes",
                                       "--log-every",   "--trace"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], name) == 0) return true;
-  return false;
+  return CLI_IS_AMONG(name, names);
 }
 
 typedef VTB_VEC(char *) word_list;
@@ -30,12 +28,6 @@ static void put(word_list *words, char *word) {
     return;
   }
   vtb_vec_push(words, word);
-}
-
-static const cli_opt *find(const cli_opt *opts, int n, const char *arg, size_t length) {
-  for (int i = 0; i < n; i++)
-    if (strlen(opts[i].name) == length && strncmp(opts[i].name, arg, length) == 0) return &opts[i];
-  return NULL;
 }
 
 /* Of a file its name. */
@@ -65,7 +57,9 @@ static void put_options(word_list *words, const cli_opt *opts, int n, int argc, 
     const char *arg = argv[i];
     if (arg[0] != '-' || !arg[1]) continue;
     bool is_long = arg[1] == '-';
-    const cli_opt *o = find(opts, n, arg, is_long ? strcspn(arg, "=") : 2);
+    char own[64];
+    snprintf(own, sizeof own, "%.*s", is_long ? (int)strcspn(arg, "=") : 2, arg);
+    const cli_opt *o = cli_find_option(opts, n, own);
     if (!o) continue;
     size_t name = strlen(o->name);
     const char *value = NULL;

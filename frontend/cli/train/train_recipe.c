@@ -30,15 +30,11 @@ static void push(reader *r, const char *word) { vtb_vec_push(&r->words->list, vt
 /* What a recipe cannot say: it belongs to one run. */
 static bool is_of_command_line(const char *name) {
   static const char *const names[] = {"--recipe", "--resume", "--again", "--overwrite"};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i], name) == 0) return true;
-  return false;
+  return CLI_IS_AMONG(name, names);
 }
 
 static const cli_opt *find(const reader *r, const char *name) {
-  for (int i = 0; i < r->n_opts; i++)
-    if (strcmp(r->opts[i].name, name) == 0 && !is_of_command_line(name)) return &r->opts[i];
-  return NULL;
+  return is_of_command_line(name) ? NULL : cli_find_option(r->opts, r->n_opts, name);
 }
 
 static vtb_status unknown(const reader *r, const char *name, int line, int column) {

@@ -23,13 +23,6 @@ static const char *const free_to_change[] = {
     "--target",     "--checkpoint-minutes", "--eval-batch",   "--threads",     "--precision",
     "--workers",    "--tensorboard",        "--skip-damaged", "--label",       "--log-every",
     "--accumulate", "--shard-optimizer"};
-#define IN(list, name) is_in(list, sizeof list / sizeof *list, name)
-
-static bool is_in(const char *const *list, size_t n, const char *name) {
-  for (size_t i = 0; i < n; i++)
-    if (strcmp(list[i], name) == 0) return true;
-  return false;
-}
 
 static bool is_set(const cli_opt *o) {
   switch (o->kind) {
@@ -75,7 +68,7 @@ static void put_text(vtb_strbuf *out, const char *text) {
   static const char *const words[] = {"true", "false", "null", "yes", "no", "on", "off", "y", "n"};
   bool plain = isalpha((unsigned char)*text) || *text == '/';
   for (const char *c = text; *c; c++) plain &= isalnum((unsigned char)*c) || strchr("._/-", *c);
-  if (plain && !IN(words, text))
+  if (plain && !CLI_IS_AMONG(text, words))
     vtb_strbuf_puts(out, text);
   else
     vtb_strbuf_json(out, text);
@@ -114,7 +107,7 @@ void train_record_options(const char *what, const train_options *o, vtb_strbuf *
     bool always = row->kind == CLI_FLAG ||
                   (row->kind == CLI_INT && *(const int64_t *)row->into >= 0) ||
                   (row->kind == CLI_FLOAT && !isnan(*(const double *)row->into));
-    if (IN(not_stored, row->name) || !(always || is_set(row))) continue;
+    if (CLI_IS_AMONG(row->name, not_stored) || !(always || is_set(row))) continue;
     vtb_strbuf_printf(out, "%s: ", row->name + strspn(row->name, "-"));
     put_value(out, row);
     vtb_strbuf_putc(out, '\n');
@@ -125,8 +118,8 @@ void train_record_words(const train_options *o, const char *const *apart, size_t
                         vtb_strbuf *out) {
   for (int i = 0; i < o->n_rows; i++) {
     const cli_opt *row = &o->rows[i];
-    if (IN(not_stored, row->name) || IN(free_to_change, row->name) ||
-        is_in(apart, n_apart, row->name) || !is_set(row))
+    if (CLI_IS_AMONG(row->name, not_stored) || CLI_IS_AMONG(row->name, free_to_change) ||
+        cli_is_among(row->name, apart, n_apart) || !is_set(row))
       continue;
     size_t from = out->n;
     vtb_strbuf_printf(out, "%s%s=", out->n ? " " : "", row->name + strspn(row->name, "-"));
