@@ -21,7 +21,8 @@ typedef struct planner {
 
 /* ---- the instructions as a function ---------------------------------------------------------- */
 
-/* What is asked about: instructions in their order, and what their values are in the function. */
+/* The subject of a question: instructions in their order, and what their values are in the
+ * function. */
 typedef struct asked {
   const vtb_inst *const *insts;
   int n;
@@ -104,7 +105,7 @@ static vtb_func *function_of(vtb_module *m, const vtb_inst *const *insts, int n_
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
-/* What plans' errors say of a refusal, without the instruction, which whoever asks knows. */
+/* The reason that a plan's error gives, without the instruction, which whoever asks knows. */
 static const char *reason(planner *p, const char *text) {
   const char *end = strstr(text, " (no ");
   return vtb_arena_strndup(&p->arena, text, end ? (size_t)(end - text) : strlen(text));

@@ -21,7 +21,7 @@ typedef struct vtb_codegen_options {
   bool profile;     /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
   bool library;            /* large products by the vendor's library instead of generated kernels */
-  /* Of tests: products by wgmma, clusters, indices of 64 bits wherever they can be, not where they
+  /* For tests: products by wgmma, clusters, indices of 64 bits wherever they can be, not where they
    * are faster or needed. */
   bool wgmma, clusters, far;
   int64_t bucket_bytes; /* of gradients, at most unless one tensor has more; 0: 25 MB */
@@ -56,7 +56,7 @@ VTB_MUST_USE vtb_status vtb_codegen_text(vtb_module *m, vtb_func *f, const vtb_c
 VTB_MUST_USE vtb_status vtb_cuda_plan(vtb_module *m, vtb_func *f, const vtb_codegen_options *o,
                                       vtb_launch_plan **plan, vtb_error *err);
 
-/* What goes before a source of the plan: the intrinsics (an emulator has its own), then the
+/* The text before a source of the plan: the intrinsics (an emulator has its own), then the
  * library. */
 const char *vtb_cuda_intrinsics(void);
 const char *vtb_cuda_library(void);

@@ -41,7 +41,7 @@ static vtb_tensor_info tensor_of(const vtb_type *t, const char *name, vtb_io io,
   return x;
 }
 
-/* Those that the sums of the functions reachable are over. */
+/* The ranks that sums of the functions reachable are over. */
 static int ranks_of(const vtb_func *entry) {
   vtb_func **order;
   int ranks = 0;

@@ -1,4 +1,4 @@
-/* What every target says of a program: its tensors. */
+/* A program's description that every target has: its tensors. */
 #ifndef VTB_CODEGEN_DESCRIBE_H
 #define VTB_CODEGEN_DESCRIBE_H
 

@@ -23,7 +23,7 @@ static double flops_of(const vtb_inst *inst) {
   return sum;
 }
 
-/* What is stored: axes of broadcasts count once. */
+/* The bytes that are stored: axes of broadcasts count once. */
 static double bytes_of(const vtb_step *step) {
   double sum = 0;
   for (int i = 0; i < step->n_operands + step->n_results; i++) {
@@ -40,8 +40,7 @@ static bool is_scan(const vtb_inst *i) {
   return i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad || i->op == VTB_OP_delta;
 }
 
-/* What the scans of a kernel took when they were measured; 0: one of them was not, or it has
- * none. */
+/* The measured time of a kernel's scans; 0: one of them was not, or it has none. */
 static double measured(const vtb_inst *inst, const vtb_pass_context *c) {
   double sum = 0;
   if (!inst || !c->tuning) return 0;
@@ -76,8 +75,8 @@ vtb_estimate vtb_estimate_steps(const vtb_steps *s, const vtb_pass_context *c) {
 
 /* ---- plans ----------------------------------------------------------------------------------- */
 
-/* What was touched lately: a launch that touched `touched` bytes ended when `at` had been, in all
- * launches together. */
+/* Memory that was touched lately: a launch that touched `touched` bytes ended when `at` had been,
+ * in all launches together. */
 typedef struct trace {
   vtb_launch_arg arg;
   double at, touched;

@@ -1,4 +1,4 @@
-/* What a run takes, predicted.
+/* The time of a run, predicted.
  *
  * Of native code: from its steps and the speeds of the target's row (passes/target.h), each kernel
  * the longer of its operations and its memory, and a launch; recurrences that were measured
@@ -20,8 +20,8 @@ typedef struct vtb_estimate {
   double flops, bytes, seconds;
 } vtb_estimate;
 
-/* Of native code on the context's threads; its target and tuning are those that the steps were
- * made with. */
+/* The estimate of native code on the context's threads; its target and tuning are those that the
+ * steps were made with. */
 vtb_estimate vtb_estimate_steps(const vtb_steps *s, const vtb_pass_context *c);
 
 /* One launch of a plan. Texts are the plan's. */
@@ -34,8 +34,9 @@ typedef struct vtb_launch_estimate {
 } vtb_launch_estimate;
 typedef VTB_VEC(vtb_launch_estimate) vtb_launch_estimates;
 
-/* Of a plan that was just made (vtb_launch_plan.work); what is prepared is left out. flops are
- * those of the module, bytes all that launches touch. `each`, unless NULL, gets one a launch. */
+/* The estimate of a plan that was just made (vtb_launch_plan.work); what is prepared is left out.
+ * flops are those of the module, bytes all that launches touch. `each`, unless NULL, gets one a
+ * launch. */
 vtb_estimate vtb_estimate_plan(const vtb_launch_plan *p, const vtb_gpu *gpu,
                                vtb_launch_estimates *each);
 

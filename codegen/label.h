@@ -1,12 +1,13 @@
-/* What a kernel is called for its reader: where in the model it stands and what it computes,
+/* Names of kernels for their readers: where in the model it stands and what it computes,
  * "blocks.*.layer.proj_up 64 -> 256", "blocks.*.norm.normed". Texts are the arena's. */
 #ifndef VTB_CODEGEN_LABEL_H
 #define VTB_CODEGEN_LABEL_H
 
 #include "ir/ir.h"
 
-/* Of an instruction in a function whose callers' scopes are `path` ("" for the entry): the module
- * path and the result, which a product with weights needs not, and the widths of a product. */
+/* The label of an instruction in a function whose callers' scopes are `path` ("" for the entry):
+ * the module path and the result, which a product with weights needs not, and the widths of a
+ * product. */
 const char *vtb_label_of(const vtb_inst *inst, const char *path, vtb_arena *arena);
 /* Scopes one inside the other; either may be "". */
 const char *vtb_label_join(const char *outer, const char *inner, vtb_arena *arena);

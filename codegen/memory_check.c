@@ -262,7 +262,8 @@ static bool check_lives(const checker *c) {
   return good;
 }
 
-/* What is summed where it lies is read by nobody else, as far as the sum's operand leads back. */
+/* A value that is summed where it lies has no other reader, as far as the sum's operand leads
+ * back. */
 static bool check_sum(const checker *c, const vtb_inst *sum, const int *uses) {
   const vtb_value *v = sum->operands[0], *y = sum->results[0];
   if (sum->op != VTB_OP_sum_ranks || storage_of(c, v) != storage_of(c, y)) return true;

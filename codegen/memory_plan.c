@@ -181,7 +181,7 @@ static const vtb_value *summed_in_place(const vtb_inst *sum, const int *uses) {
   return stored && uses[v->id] == 1 ? v : NULL;
 }
 
-/* What only leads to another place of its operand, as far as reads go. */
+/* True if v only leads to another place of its operand, as far as reads go. */
 static bool leads_on(const vtb_value *v, const int *uses) {
   if (!v->def) return false;
   return v->def->op == VTB_OP_reshape ||

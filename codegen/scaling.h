@@ -1,4 +1,4 @@
-/* What a training step takes on many ranks, predicted: the model behind `vertebra train
+/* The time of a training step on many ranks, predicted: the model behind `vertebra train
  * --plan-scale`. docs/scaling_model.md has its formulas and how far to believe them.
  *
  * A rank works through forward and backward; buckets of gradients become whole on the way, and are
@@ -11,7 +11,7 @@
 
 #include "codegen/estimate.h"
 
-/* What ranks say to each other through, as a rank sees it: `near` inside a node, `far` between. */
+/* Links between ranks as a rank sees them: `near` inside a node, `far` between. */
 typedef struct vtb_links {
   char name[32], what[96];
   double per_node; /* ranks of a node */
@@ -25,7 +25,7 @@ typedef struct vtb_links {
   double spread;
 } vtb_links;
 
-/* Of the nodes that GPUs of the table in passes/cost/gpu.h come in; NULL: none has the name. */
+/* The links of the nodes that GPUs of passes/cost/gpu.h come in; NULL: none has the name. */
 const vtb_links *vtb_links_find(const char *name);
 
 typedef struct vtb_scaling_bucket {
@@ -41,7 +41,7 @@ typedef struct vtb_scaling_step {
   int n_buckets;
 } vtb_scaling_step;
 
-/* What costs most beside the work of the rank. */
+/* The largest cost beside the work of the rank. */
 typedef enum vtb_scaling_limit {
   VTB_SCALING_WORK, /* nothing of weight */
   VTB_SCALING_LATENCY,

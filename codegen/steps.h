@@ -1,6 +1,6 @@
-/* What a run does, in order: kernels, copies, calls and folds, each with the places of its tensors.
- * Made once from the memory plan and the same for every target; the CPU's host function and CUDA's
- * launch plan are two printers of it (codegen/cpu/host, codegen/cuda/plan).
+/* The steps of a run, in order: kernels, copies, calls and folds, each with the places of its
+ * tensors. Made once from the memory plan and the same for every target; the CPU's host function
+ * and CUDA's launch plan are two printers of it (codegen/cpu/host, codegen/cuda/plan).
  *
  * The workspace of a function is its planned frame, then dense copies of call operands, then its
  * tail, which the instruction that runs has for itself: copies of its operands, temporaries of its
@@ -44,9 +44,9 @@ typedef struct vtb_fold_part {
   bool copied;
 } vtb_fold_part;
 
-/* What step t hands to the callee, in order: operands, then results. States go to and fro between
- * `result` and `other`, so that the last step writes the result: step t reads `other` if n - t is
- * odd. */
+/* Tensors that step t hands to the callee, in order: operands, then results. States go to and fro
+ * between `result` and `other`, so that the last step writes the result: step t reads `other` if n
+ * - t is odd. */
 typedef struct vtb_fold_slot {
   enum { VTB_FOLD_OLD, VTB_FOLD_NEW, VTB_FOLD_CONST, VTB_FOLD_PART } kind;
   int index;

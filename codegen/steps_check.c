@@ -112,7 +112,7 @@ static bool check_move(const checker *c, const vtb_fold_loop *f, const vtb_fold_
   return f->parts[m->part].copied || broken(c, "a fold moves a part that is in place");
 }
 
-/* What is handed to the callee: its arguments, then its returns, each of a kind that can be
+/* Slots hold what the callee gets: its arguments, then its returns, each of a kind that can be
  * there. */
 static bool check_slots(const checker *c, const vtb_step *s, int n_parts) {
   const vtb_fold_loop *f = s->fold;

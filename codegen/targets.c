@@ -24,7 +24,7 @@ static vtb_status checked_plan(vtb_module *m, vtb_func *f, const vtb_codegen_opt
   return status;
 }
 
-/* What tests want of plans: see docs/cuda.md. */
+/* The plans that tests want: see docs/cuda.md. */
 static vtb_codegen_options as_tests_want(const vtb_codegen_options *o) {
   vtb_codegen_options with = *o;
   with.wgmma = vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");

@@ -1,4 +1,4 @@
-/* What code generation adds to a target's row (passes/target.h): the functions that make code, text
+/* Code generation's part of a target's row (passes/target.h): the functions that make code, text
  * and programs of a module after the target's pipeline. A target without a row here is interpreted.
  *
  * Ownership and errors are those of the functions of codegen.h that the rows name. Any thread, a
@@ -40,7 +40,7 @@ typedef struct vtb_backend {
   const vtb_backend_text *texts; /* ends with stage NULL */
 } vtb_backend;
 const vtb_backend *vtb_backend_of(const vtb_target *t); /* NULL: interpreted */
-/* Of its row; NULL: it has none, or there is none. */
+/* The asker of the target's row; NULL: it has none, or there is none. */
 vtb_asker *vtb_backend_asker(const vtb_target *t, const vtb_codegen_options *o);
 /* True if something runs on the target: it is interpreted, or programs are made for it. */
 bool vtb_target_runs(const vtb_target *t);

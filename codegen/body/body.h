@@ -226,8 +226,8 @@ const vtb_value *vtb__body_reduction(const vtb_body *b, int i);
 /* Nesting depth of reductions above leaves: 0 none. */
 int vtb__reduce_level(vtb_body *b, const vtb_value *v);
 
-/* What row kernels find out by probing (row.c): reductions over the last axis among elementwise
- * ops. */
+/* Facts about row kernels, found by probing (row.c): reductions over the last axis among
+ * elementwise ops. */
 typedef struct vtb_row_sum { /* a reduction at an index that depends on the row only */
   const vtb_value *value;
   vtb_index index[VTB_MAX_RANK];

@@ -77,8 +77,8 @@ static bool is_same(const vtb_body *b, const vtb_row_sum *s, const vtb_value *v,
   return same;
 }
 
-/* What the pass of the sum's level will look at, with a fresh memo: passes see no values of one
- * another. */
+/* Looks at all that the pass of the sum's level will, with a fresh memo: passes see no values of
+ * one another. */
 static void look_into(vtb_body *b, const vtb_row_sum *s) {
   vtb_index inner[VTB_MAX_RANK];
   vtb_body outer = *b;

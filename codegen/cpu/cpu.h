@@ -1,5 +1,5 @@
-/* What an emitter of a CPU kernel builds on: tasks, loops, vectors, scalar mathematics. Included by
- * codegen/ only.
+/* The ground that emitters of CPU kernels build on: tasks, loops, vectors, scalar mathematics.
+ * Included by codegen/ only.
  *
  * An emitter is `void vtb__cpu_<column>(vtb_cpu *c, const vtb_inst *inst)`, named by the cpu column
  * of ir/ops.def. It emits one or more tasks, which run one after another; each is an LLVM function

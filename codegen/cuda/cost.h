@@ -1,4 +1,4 @@
-/* What launches of kernels cost: for emitters that choose between tiles, and to say what a kernel
+/* Costs of kernels' launches: for emitters that choose between tiles, and to say what a kernel
  * does. The model itself is passes/cost/gpu.h; docs/cuda_cost.md.
  *
  *   vtb_work w = {.blocks = tiles, .threads = 256, .shared_bytes = 49152, .bytes = read + written};
@@ -20,13 +20,13 @@
 /* The machine that code is made for (vtb_codegen_options.gpu). */
 const vtb_gpu *vtb_cuda_gpu(const vtb_cuda *c);
 
-/* What a launch of the kernel does, added to what was said before: tensor, issue, special,
- * wavefronts, after; the longest chain, most registers and bytes under way. */
+/* Adds to the work of a launch of the kernel: tensor, issue, special, wavefronts, after; the
+ * longest chain, most registers and bytes under way. */
 void vtb_cuda_spend(vtb_cuda_kernel *k, const vtb_work *w);
 
-/* What a launch of text/<file> would take with these numbers, all that its costs and arrays depend
- * on, for an emitter that chooses between texts; vtb_cuda_takes() has said that it is taken.
- * w: its bytes, and how many times `blocks`, a number or constant of the text, blocks it has. */
+/* The time of a launch of text/<file> with these numbers, all that its costs and arrays depend on,
+ * for an emitter that chooses between texts; vtb_cuda_takes() has said that it is taken. w: its
+ * bytes, and how many times `blocks`, a number or constant of the text, blocks it has. */
 double vtb_cuda_text_seconds(vtb_cuda *c, const char *file, const char *type,
                              const vtb_cuda_number *numbers, size_t n, const char *blocks,
                              vtb_work w);

@@ -150,7 +150,7 @@ typedef struct vtb_cuda_order {
 } vtb_cuda_order;
 vtb_cuda_order vtb_cuda_order_make(vtb_cuda_kernel *k, const char *path, int64_t n,
                                    const char *table);
-/* Of a list of them: the position of step t is places[t]. */
+/* The order of a list of places: the position of step t is places[t]. */
 vtb_cuda_order vtb_cuda_order_of(vtb_cuda_kernel *k, const int64_t *places, int64_t n,
                                  const char *table);
 const char *vtb_cuda_order_at(vtb_cuda *c, const vtb_cuda_order *o, const char *t);

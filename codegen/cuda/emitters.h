@@ -32,8 +32,9 @@ void vtb__cuda_mixer(vtb_cuda *c, const vtb_inst *inst);      /* of kind "mixer"
 void vtb__cuda_mixer_grad(vtb_cuda *c, const vtb_inst *inst); /* of kind "mixer_grad" */
 void vtb__cuda_maxplus(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst);
-/* Of a maxplus in the body of `whole`: ${gate} and ${entry} return its operands where the text has
- * b, pos and h; ${weigh} sets `step` and, unless it is NULL, `gain` of t, m and what was before. */
+/* Holes of a maxplus in the body of `whole`: ${gate} and ${entry} return its operands where the
+ * text has b, pos and h; ${weigh} sets `step` and, unless it is NULL, `gain` of t, m and what was
+ * before. */
 void vtb__cuda_fill_gates(vtb_cuda_kernel *k, const vtb_inst *whole, const vtb_inst *scan,
                           const vtb_value *step, const vtb_value *gain);
 void vtb__cuda_prefix_sum(vtb_cuda *c, const vtb_inst *inst);

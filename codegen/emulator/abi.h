@@ -1,4 +1,4 @@
-/* What the emulator (C, in this folder) and emulated kernels (C++, compiled at run time) both know:
+/* Known to the emulator (C, in this folder) and to emulated kernels (C++, compiled at run time):
  * the state of one emulated thread and the functions a kernel calls back into. Its text is put
  * before every emulated source, so it includes nothing and is valid C and C++.
  *
@@ -14,8 +14,8 @@
 
 typedef struct vtb_emu_thread vtb_emu_thread;
 
-/* What a tensor map says: sizes, innermost first; strides in bytes, the innermost element's being
- * its own; the box that is copied at once, its rows turned as `swizzle` bytes say (0: not). */
+/* A tensor map: sizes, innermost first; strides in bytes, the innermost element's being its own;
+ * the box that is copied at once, its rows turned as `swizzle` bytes say (0: not). */
 typedef struct vtb_emu_map {
   int rank, element_bytes, swizzle;
   long size[5], stride[5];

@@ -1,6 +1,5 @@
-/* What the launches of a plan cost in memory traffic, counted by running a few blocks of each in
- * the emulator: no device, and no memory but what these blocks write. docs/cuda_cost.md says what
- * the numbers mean.
+/* Memory traffic of a plan's launches, counted by running a few blocks of each in the emulator: no
+ * device, and no memory but what these blocks write. docs/cuda_cost.md says what the numbers mean.
  *
  * Tensors and the workspace are reserved addresses that read as ones (indices as zeros); constants
  * and tables are the plan's. Launches of one kernel with equal grids and equally aligned arguments

@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { NAME_WIDTH = 33, MOST_WORST = 5 };
-/* What a launch of this size is held to: twice its ideal. */
+/* A launch of this size is held to twice its ideal. */
 static const double LARGE = 4e6, BOUND = 2;
 
 static double ratio(int64_t is, int64_t least) { return least ? (double)is / (double)least : 1; }
@@ -30,7 +30,7 @@ static double moved(const vtb_audit_row *r) { return (double)(r->moved.read + r-
 static double blocks_of(const vtb_audit *a, const vtb_audit_row *r) {
   return r->counts.blocks ? (double)a->plan->steps[r->step].grid / (double)r->counts.blocks : 0;
 }
-/* Of the blocks' sectors, were no block to share any with another, over what the plan says. */
+/* The blocks' sectors, were no block to share any with another, over what the plan says. */
 static double passes(const vtb_audit *a, const vtb_audit_row *r) {
   return moved(r) > 0 ? 32 * (double)r->counts.block_sectors * blocks_of(a, r) / moved(r) : 0;
 }

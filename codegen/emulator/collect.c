@@ -1,6 +1,6 @@
-/* What collectives compute, once all lanes are there: of each the operands are in `in` or at
- * `address`, the results go to `out`. Fragments are as in the PTX manual, g = lane / 4,
- * t = lane % 4. Kernels name these by vtb_emu_api, and are not compiled with them each time. */
+/* Collectives, once all lanes are there: the operands of each are in `in` or at `address`, the
+ * results go to `out`. Fragments are as in the PTX manual, g = lane / 4, t = lane % 4. Kernels name
+ * these by vtb_emu_api, and are not compiled with them each time. */
 #include "codegen/emulator/hopper.h"
 #include "runtime/base/half.h"
 

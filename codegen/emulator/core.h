@@ -91,7 +91,7 @@ struct vtb__emu_warp {
   unsigned sync_time;                     /* shadow clock of the last vtb_sync_warp */
 };
 
-/* What the checked build knows about two bytes of shared memory. */
+/* Two bytes of shared memory as the checked build knows them. */
 typedef struct vtb__emu_cell {
   unsigned write_time, read_time;
   unsigned short writer, reader;
@@ -197,7 +197,7 @@ void vtb__emu_async_copy(vtb_emu_thread *t, void *shared, const void *from, int 
 void vtb__emu_async_commit(vtb_emu_thread *t);
 void vtb__emu_async_wait(vtb_emu_thread *t, int n_groups_left);
 
-/* What the async proxy does with shared memory; `f` is who asked for it, `frame` as for
+/* The async proxy's accesses to shared memory; `f` is who asked for it, `frame` as for
  * vtb__emu_fail_at(). */
 void vtb__emu_async_take(vtb__emu_fiber *f, void *p, long n, const void *frame);
 void vtb__emu_async_give(vtb__emu_worker *w, void *p, long n, unsigned writer);
@@ -222,7 +222,7 @@ void vtb__emu_wgmma_compute(int n, bool half, const unsigned short *a, const uns
 VTB_MUST_USE vtb_status vtb__emu_compile(vtb_emulator *e, const char *text,
                                          const char *const *kernels, int n_kernels,
                                          const char *compiler, vtb_error *err);
-/* What errors call the emitted source. */
+/* The name of the emitted source in errors. */
 #define VTB__EMU_SOURCE "kernels.cu"
 /* "kernels.cu:41", or "kernels.cu:41, called in line 100": where in the source the kernel was.
  * `frame` is that of a function the kernel called; frames follow each other up to the end of the

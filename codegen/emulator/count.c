@@ -14,7 +14,7 @@ typedef struct warp_access {
   uintptr_t at[VTB__EMU_WARP];
 } warp_access;
 
-/* What the lanes of one warp did at one place since its last event. */
+/* The accesses of one warp's lanes at one place since its last event. */
 typedef struct queue {
   uint32_t n[VTB__EMU_WARP]; /* times that each lane came */
   VTB_VEC(warp_access) list;
@@ -270,7 +270,7 @@ void vtb__emu_count_barrier(const vtb__emu_worker *w, int rank) {
   for (int i = rank * n; i < (rank + 1) * n; i++) vtb__emu_count_warp(w->count, i);
 }
 
-/* What has been touched by a block, or by all of them. */
+/* Counts places that a block, or all of them, touched. */
 static void count_touched(vtb__emu_count *c) {
   int64_t useful = 0;
   for (size_t i = 0; i < c->most_sectors; i++)

@@ -1,4 +1,4 @@
-/* What a warp's accesses to memory cost, counted while blocks run (count.c). Between block.c and
+/* Costs of a warp's accesses to memory, counted while blocks run (count.c). Between block.c and
  * whoever asks for counts; not for other folders.
  *
  * Lanes are fibers and run one after another, so an access of a warp is put together from theirs:

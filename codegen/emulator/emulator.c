@@ -151,7 +151,7 @@ vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *what, co
   return vtb_fail(err, l.error.status, "%s", l.error.text);
 }
 
-/* Of single lanes: then no further block begins. */
+/* Accesses of single lanes after which no further block begins. */
 static const int64_t ENOUGH_ACCESSES = 2000000;
 
 vtb_status vtb_emulator_count(vtb_emulator *e, const vtb_emulator_launch *what,

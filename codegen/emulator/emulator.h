@@ -51,17 +51,17 @@ void vtb_emulator_free(vtb_emulator *e); /* NULL is fine */
 VTB_MUST_USE vtb_status vtb_emulator_run(vtb_emulator *e, const vtb_emulator_launch *l,
                                          const vtb_services *s, vtb_error *err);
 
-/* What accesses of some blocks cost. A warp's access is the same instruction of its lanes; a sector
- * is 32 bytes, a line 128; the ideal is the sectors that the wanted bytes would fill. */
+/* Costs of some blocks' accesses. A warp's access is the same instruction of its lanes; a sector is
+ * 32 bytes, a line 128; the ideal is the sectors that the wanted bytes would fill. */
 typedef struct vtb_emulator_counts {
   int64_t blocks;
-  /* Of global memory: accesses by warps, the distinct bytes, sectors and lines of each, summed. */
+  /* Global memory: accesses by warps, the distinct bytes, sectors and lines of each, summed. */
   int64_t accesses, useful, sectors, lines, ideal;
   /* The same of all a block's accesses together, reads and writes apart: what remains if the
    * multiprocessor's cache keeps everything. With `whole` of the blocks' together. */
   int64_t block_useful, block_sectors, block_ideal;
   bool whole;
-  /* Of shared memory: accesses by warps and their wavefronts, which are more than the least where
+  /* Shared memory: accesses by warps and their wavefronts, which are more than the least where
    * lanes want different words of one of the 32 banks. 8 bytes a lane go by half warps, 16 by
    * quarters. */
   int64_t shared, wavefronts, least_wavefronts;

@@ -80,8 +80,8 @@ struct vtb__emu_hopper {
 vtb__emu_hopper *vtb__emu_hopper_of(vtb__emu_worker *w); /* made if there is none */
 void vtb__emu_hopper_block(vtb__emu_worker *w);          /* a new block */
 void vtb__emu_hopper_free(vtb__emu_worker *w);
-/* What thread f knows goes into `to`; or f knows what is in `from`; or of that only what copies
- * and its own block did. */
+/* Puts thread f's knowledge into `to`; or gives it all of `from`; or of that only what copies and
+ * its own block did. */
 void vtb__emu_leave(vtb__emu_fiber *f, unsigned *to);
 void vtb__emu_learn(vtb__emu_fiber *f, const unsigned *from);
 void vtb__emu_learn_own(vtb__emu_fiber *f, const unsigned *from);
@@ -113,7 +113,8 @@ void vtb__emu_wgmma(vtb_emu_thread *t, const vtb_emu_wgmma *op, vtb_emu_place at
 void vtb__emu_wgmma_fence(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_wgmma_commit(vtb_emu_thread *t, vtb_emu_place at);
 void vtb__emu_wgmma_wait(vtb_emu_thread *t, int n_groups_left, vtb_emu_place at);
-/* What is still on its way, or begun, when all threads of a block have ended; false: nothing. */
+/* Names what is still on its way, or begun, when all threads of a block have ended; false:
+ * nothing. */
 bool vtb__emu_left_over(const vtb__emu_worker *w, int rank, char text[256]);
 
 /* Bits 4 to 6 of an address of shared memory turn with those from 7 on, as far as rows of `bytes`

@@ -1,4 +1,4 @@
-/* What threads know of each other where no barrier of the whole block tells it: see hopper.h. */
+/* The order that threads know where no barrier of the whole block tells it: see hopper.h. */
 #include <string.h>
 
 #include "codegen/emulator/hopper.h"
@@ -62,7 +62,7 @@ static void join_range(unsigned *to, const unsigned *from, int first, int n) {
     if (to[i] < from[i]) to[i] = from[i];
 }
 
-/* Of other threads up to the cluster's last one, and of the copies of mbarriers. */
+/* Joins the times of other threads up to the cluster's last one, and of the copies of mbarriers. */
 static void join(const vtb__emu_worker *w, unsigned *to, const unsigned *from) {
   join_range(to, from, 0, w->n_threads);
   join_range(to, from, VTB__EMU_COPIER, w->hopper->n_bars);

@@ -14,7 +14,7 @@
 
 enum { ALIGNMENT = 256 }; /* of tensors, workspace and constants, as on the device */
 
-/* What programs of one plan share. Their runs come one after another. */
+/* Shared by the programs of one plan. Their runs come one after another. */
 typedef struct shared {
   atomic_int users;
   pthread_mutex_t running;

@@ -1,4 +1,4 @@
-/* What is known about shared memory: who wrote and read each two bytes, and when.
+/* Shared memory as it is known: who wrote and read each two bytes, and when.
  *
  * Time is a counter that every barrier and every vtb_sync_warp advances. Two accesses by different
  * threads, one of them a write, are in order if the earlier one is older than the last barrier, or
@@ -48,8 +48,8 @@ static bool same_block(const vtb__emu_fiber *f, int id) {
   return id >= f->member->first && id < f->member->first + vtb__emu_block_threads(f->worker);
 }
 
-/* What `who` (a thread, or SEVERAL) did at `time` is known to have ended before thread f
- * goes on. */
+/* An access by `who` (a thread, or SEVERAL) at `time` is known to have ended before thread f goes
+ * on. */
 static bool ordered(const vtb__emu_fiber *f, unsigned time, unsigned who) {
   const vtb__emu_worker *w = f->worker;
   if (who >= VTB__EMU_COPIER) return vtb__emu_knows(f, who, time);

@@ -36,7 +36,8 @@ static tile decode(vtb_emu_thread *t, unsigned long long d) {
                 (long)(d >> 32 & 0x3fff) << 4, 256 >> kind};
 }
 
-/* Of element k of row (or column) r, counted from the beginning of dynamic shared memory. */
+/* The place of element k of row (or column) r, counted from the beginning of dynamic shared
+ * memory. */
 static long place_of(const tile *x, bool across, int r, int k) {
   int across_n = x->row_bytes / 2;
   long at =

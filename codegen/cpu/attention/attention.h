@@ -1,4 +1,4 @@
-/* What the emitters of attention and attention_grad share: the instruction taken apart, blocks of
+/* Shared by the emitters of attention and attention_grad: the instruction taken apart, blocks of
  * queries, tiles of keys, scores. Shapes and meaning: ir/attention.h. Keys of a head lie in scratch
  * memory transposed, tile after tile [n_tiles, K, ld_s]; rows of queries, keys and values are
  * padded with zeros to whole vectors.

@@ -143,7 +143,7 @@ typedef struct token_sums {
   LLVMValueRef b, y, x, out;
 } token_sums;
 
-/* What a token's sums begin with. */
+/* The start of a token's sums. */
 static LLVMValueRef start_of(const dwconv *g, LLVMValueRef at, LLVMValueRef mask) {
   if (!g->starts) return LLVMConstNull(g->c->vf32);
   return load(g->c, vtb_cpu_element(g->c, &g->t->t[2], (LLVMValueRef[]){at}, 1), mask);

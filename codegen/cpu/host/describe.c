@@ -1,5 +1,5 @@
-/* What a compiled program says of itself: its tensors and its kernels, in memory of the program's
- * own. */
+/* A compiled program's description of itself: its tensors and its kernels, in memory of the
+ * program's own. */
 #include "codegen/describe.h"
 #include "codegen/cpu/host/host.h"
 

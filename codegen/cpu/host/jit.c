@@ -5,7 +5,7 @@
 
 #include "codegen/cpu/host/object.h"
 
-/* What a program owns. */
+/* A program's possessions. */
 typedef struct jit_owner {
   LLVMOrcLLJITRef jit;
   vtb_arena arena;

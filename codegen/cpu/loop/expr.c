@@ -182,7 +182,7 @@ static void *both(vtb_body *b, void *x, void *y) {
   return LLVMBuildAnd(e->c->b, v[0], v[1], "");
 }
 
-/* What an arm computes is known inside its branch only. */
+/* An arm's values are known inside its branch only. */
 static void store_arm(vtb_cpu_expr *e, vtb_arm_fn arm, const void *user, bool yes,
                       LLVMValueRef var) {
   size_t known = e->body.memo.n;

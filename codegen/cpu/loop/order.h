@@ -22,7 +22,7 @@ typedef struct vtb__loop_order {
 /* `path` is the text of the attribute, NULL for storage order; the verifier has checked it against
  * n. */
 vtb__loop_order vtb__order_make(vtb_cpu *c, const char *path, int64_t n);
-/* Of a list of them: the position of step t is places[t]. */
+/* The order of a list of places: the position of step t is places[t]. */
 vtb__loop_order vtb__order_list(vtb_cpu *c, const int64_t *places, int64_t n);
 LLVMValueRef vtb__order_at(vtb_cpu *c, const vtb__loop_order *o, LLVMValueRef t);
 

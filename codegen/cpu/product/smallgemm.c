@@ -30,7 +30,7 @@ static LLVMValueRef mul(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildNSWMul(c->b, x, y, "");
 }
 
-/* Of the last vector of a tile that ends at vector column `end`; NULL: it is whole. */
+/* The mask of the last vector of a tile that ends at vector column `end`; NULL: it is whole. */
 static LLVMValueRef last_mask(vtb_cpu *c, const gemm *g, LLVMValueRef end) {
   if (!g->last) return NULL;
   LLVMValueRef is_last = LLVMBuildICmp(c->b, LLVMIntEQ, end, g->n_vectors, "");
@@ -279,7 +279,7 @@ void vtb__smallsolve(vtb_cpu *c, LLVMValueRef a, LLVMValueRef lda, LLVMValueRef 
 
 /* ---- transposition and sums of rows ---------------------------------------------------------- */
 
-/* Of x and y, the lanes that stay and that cross when blocks of d lanes off the diagonal are
+/* The lanes of x and y that stay and that cross when blocks of d lanes off the diagonal are
  * exchanged. */
 static void exchange(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, int d, LLVMValueRef *low,
                      LLVMValueRef *high) {

@@ -1,4 +1,4 @@
-/* What the emitters of delta share, on top of linscan.h. Shapes and meaning: ir/recurrence.h.
+/* Shared by the emitters of delta, on top of linscan.h. Shapes and meaning: ir/recurrence.h.
  *
  * With R corrections a token, rows i = (t, r) and j = (s, r') of a chunk and P[t,s] the product of
  * the decays of the tokens between s and t, neither with it, p_t that of the chunk's tokens before

@@ -29,7 +29,7 @@ typedef struct vtb__lanes {
  * or that without the axis of tokens. */
 vtb__lanes vtb__lanes_open(vtb_cpu *c, const vtb_inst *inst, int axis);
 void vtb__lanes_close(vtb__lanes *l);
-/* Of tensor i at storage position pos; pos NULL: a tensor without the token axis. */
+/* The lanes of tensor i at storage position pos; pos NULL: a tensor without the token axis. */
 LLVMValueRef vtb__lanes_get(const vtb__lanes *l, int i, LLVMValueRef pos);
 void vtb__lanes_put(const vtb__lanes *l, LLVMValueRef v, int i, LLVMValueRef pos);
 

@@ -1,4 +1,4 @@
-/* What the emitters of linscan and linscan_grad share: the instruction taken apart, rows of tokens
+/* Shared by the emitters of linscan and linscan_grad: the instruction taken apart, rows of tokens
  * in path order, the decays of a chunk. Shapes and meaning: ir/recurrence.h. The normalizer is one
  * more column: v = 1, dy = dz, S = n.
  */

@@ -1,4 +1,4 @@
-/* What the emitters of linscan and linscan_grad of class rates share: S_t = exp(d_t A) o S_{t-1} +
+/* Shared by the emitters of linscan and linscan_grad of class rates: S_t = exp(d_t A) o S_{t-1} +
  * k_t v_t^T.
  *
  * Channels of V are lanes: a tile of VTB__LANES of them is one value of LLVM, which splits it into

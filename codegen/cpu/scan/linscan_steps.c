@@ -111,7 +111,7 @@ static LLVMValueRef splat(const advance *a, LLVMValueRef x) {
   return x ? vtb_cpu_splat(c, x, c->width) : NULL;
 }
 
-/* Of a state, an element; offset in elements. */
+/* The address of a state's element; offset in elements. */
 static LLVMValueRef state_at(const advance *a, LLVMValueRef state, LLVMValueRef offset) {
   vtb_cpu *c = a->g->s->c;
   return vtb_cpu_at(c, state, is_wide(a) ? vtb_cpu_mul(c, offset, 2) : offset);

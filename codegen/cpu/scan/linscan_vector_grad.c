@@ -114,7 +114,7 @@ static void pack(const backward *g, const vtb__cols *cols, int tensor, LLVMValue
   vtb__scan_pack(s, cols, p, t0, n, out, cols == &g->x ? g->ld_x : g->ld_z);
 }
 
-/* What moves the state over n tokens from t0 on: b, e, decays and their products, b'. */
+/* The factors that move the state over n tokens from t0 on: b, e, decays and their products, b'. */
 static void load_keys(const backward *g, LLVMValueRef t0, LLVMValueRef n) {
   vtb_cpu *c = g->s->c;
   vtb__decays d = decays_of(g, n);

@@ -97,7 +97,7 @@ static const char *bias_at(vtb_cuda *c, const vtb_attention *a, int tensor) {
   return vtb_cuda_offset(c, tensor, index);
 }
 
-/* What all texts have in common. */
+/* Holes that all texts have. */
 static void fill_shapes(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   const vtb_attention *a = &o->a;
   if (a->bias >= 0) vtb_cuda_in(k, a->bias, "bias");
@@ -233,7 +233,7 @@ static short_shape short_shape_of(const vtb_cuda *c, const operands *o) {
   return s;
 }
 
-/* Of texts that copy rows sixteen bytes at a time. */
+/* Holes of texts that copy rows sixteen bytes at a time. */
 static void fill_whole_rows(vtb_cuda *c, vtb_cuda_kernel *k, const operands *o) {
   fill_rows(c, k, "q", "Q_EIGHT", o->a.q, NULL, "head");
   fill_rows(c, k, "k", "K_EIGHT", o->a.k, NULL, "kv");

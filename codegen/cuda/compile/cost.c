@@ -1,4 +1,4 @@
-/* What launches of kernels do: see ../cost.h. */
+/* The work of kernels' launches: see ../cost.h. */
 #include "codegen/cuda/cost.h"
 #include "ir/ops.h"
 #include "codegen/cuda/plan/program.h"

@@ -47,7 +47,7 @@ static void take_name(reader *r, char name[64]) {
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
-/* What stands behind "int NAME(" in a .cuh file. */
+/* The text behind "int NAME(" in a .cuh file. */
 static const char *find_function(const char *name) {
   char head[80];
   snprintf(head, sizeof head, " int %s(int ", name);

@@ -204,7 +204,7 @@ static vtb_status check_speed(const char *log, vtb_error *err) {
   return vtb_fail(err, VTB_E_INTERNAL, "ptxas: %.*s", (int)strcspn(loss, "\n"), loss);
 }
 
-/* Of the cache's key: changes with what is done about spills. */
+/* A part of the cache's key: changes with what is done about spills. */
 static const char policy[] = "once more with room";
 
 /* Once more, with room for the kernels that spill, if that helps. */

@@ -29,7 +29,7 @@ static int occupancy_percent(const vtb_launch_kernel *k, int registers, const ch
   return blocks * k->threads * 100 / THREADS;
 }
 
-/* Of the column of kernels' names. */
+/* The width of the column of kernels' names. */
 static int names_width(const vtb_launch_plan *plan) {
   size_t wide = strlen("library product");
   for (int i = 0; i < plan->n_kernels; i++)

@@ -332,8 +332,8 @@ vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *e
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-/* Of "A && B && C" the next of these, without the operator; all of what has another operator
- * outside of parentheses, too. *s moves behind it. */
+/* The next part of "A && B && C", without the operator; all of what has another operator outside of
+ * parentheses, too. *s moves behind it. */
 static const char *next_part(const char **s, vtb_arena *arena) {
   const char *begin = *s + strspn(*s, " "), *end = begin;
   for (int depth = 0; *end && (depth || !vtb_starts_with(end, "&&")); end++)

@@ -58,7 +58,7 @@ typedef struct vtb__text {
 /* Text of a file that is compiled in (texts.h); a bug if there is none. */
 const char *vtb__text_find(const char *file);
 
-/* Of `source`, called `file` in errors. */
+/* Parses `source`, called `file` in errors. */
 VTB_MUST_USE vtb_status vtb__text_parse(const char *file, const char *source, vtb_arena *arena,
                                         vtb__text *t, vtb_error *err);
 void vtb__text_free(vtb__text *t);
@@ -70,7 +70,7 @@ void vtb__text_fill_number(vtb__text *t, const char *name, int64_t number);
 void vtb__text_fill(vtb__text *t, const char *name, const char *text);
 bool vtb__text_has(const vtb__text *t, const char *name);
 
-/* Of an element of a type or type hole; 0 for others. */
+/* The bytes of an element of a type or type hole; 0 for others. */
 int64_t vtb__text_bytes_of(const vtb__text *t, const char *type);
 
 /* Value of an expression of numbers and constants; 0 and *err for what cannot be evaluated. */
@@ -81,7 +81,7 @@ int64_t vtb__text_value(vtb__text *t, const char *expression, vtb_error *err);
  * asked. */
 const char *vtb__text_refusal(vtb__text *t, vtb_arena *arena);
 
-/* What a block of the kernel does, as its text declares it:
+/* The work of a block of the kernel, as its text declares it:
  *   tensor, wide     operations of tensor cores, multiply and add, by warps (mma.sync) and by what
  *                    is larger (wgmma, tcgen05), with numbers of one part
  *   issue            instructions of warps, those of products among them
@@ -96,7 +96,7 @@ typedef struct vtb__text_costs {
   bool any;
   int64_t tensor, wide, issue, special, wavefronts, chain, flight, registers, after, phases;
 } vtb__text_costs;
-/* Of a text whose numbers are filled. */
+/* The costs of a text whose numbers are filled. */
 VTB_MUST_USE vtb_status vtb__text_costs_of(vtb__text *t, vtb__text_costs *costs, vtb_error *err);
 
 /* Places the arrays: bytes of shared memory, and each one's `number` and count. */

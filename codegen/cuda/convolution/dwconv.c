@@ -113,7 +113,7 @@ static const char *weight_at(const dwconv *g, int tensor, bool turned) {
   return vtb_cuda_offset(g->c, tensor, g->rank == 3 ? index : g->rank == 2 ? plane : line);
 }
 
-/* What sums begin with: a number a channel, the convolution's third operand. */
+/* The start of sums: a number a channel, the convolution's third operand. */
 static void fill_start(const dwconv *g, vtb_cuda_kernel *k) {
   bool starts = g->inst->n_operands == 3;
   if (starts) vtb_cuda_in(k, 2, "start_in");
@@ -123,7 +123,7 @@ static void fill_start(const dwconv *g, vtb_cuda_kernel *k) {
                    {"START_STEP", starts ? vtb_cuda_tensor_of(g->c, 2)->stride[0] : 0});
 }
 
-/* What becomes of the sum. NULL: the body behind it takes no fours. */
+/* The lines that store the sum. NULL: the body behind it takes no fours. */
 static const char *store_text(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused,
                               bool four) {
   if (!fused) {
@@ -398,7 +398,7 @@ static int result_of(const vtb_inst *fused, vtb_op op, int r) {
   return at < 0 ? -1 : fused->n_operands + at;
 }
 
-/* What reads dy: where it lies, or lines that make it. False: these take no fours. */
+/* The holes that read dy: where it lies, or lines that make it. False: these take no fours. */
 static bool fill_dy(const dwconv *g, vtb_cuda_kernel *k, const vtb_inst *fused, bool four) {
   const vtb_value *dy = g->inst->operands[0];
   if (!dy->def) {

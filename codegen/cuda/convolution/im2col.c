@@ -19,7 +19,7 @@ static bool tiles_image(const vtb_patches *p) {
   return true;
 }
 
-/* What all the texts declare. */
+/* Holes that all the texts declare. */
 static void fill(vtb_cuda_kernel *k, vtb_cuda *c, const vtb_patches *p, bool gather) {
   static const char *const places[VTB_GRID_AXES] = {"t", "y", "x"};
   const char *at[2 + VTB_GRID_AXES] = {"b", "ch"};

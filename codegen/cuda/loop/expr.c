@@ -197,7 +197,7 @@ static int64_t elements_read(const vtb_body *b, const vtb_value *v) {
   return n && n < all ? n : all;
 }
 
-/* What the kernel has of the row. */
+/* The part of the row that the kernel has. */
 static void *load_near(vtb_cuda_expr *e, const vtb_cuda_near *near, const vtb_index *index) {
   vtb_index at = near->along ? index[near->value->type.rank - 1] : vtb__index_const(0);
   return as_handle(load(e, VTB_F32, near->from, 4, &at));
@@ -427,8 +427,8 @@ static const char *factor_at(vtb_body *b, const vtb_inst *i, int which, const vt
   return vtb__body_eval(b, i->operands[which], at);
 }
 
-/* Of four by four, lanes along the results: they run along what is summed in the same way. The
- * matrix is read along its last axis. */
+/* A product of four by four, lanes along the results: they run along what is summed in the same
+ * way. The matrix is read along its last axis. */
 static const char *whole_product(vtb_body *b, const vtb_inst *i, const vtb_index *index,
                                  const vtb_index *lanes) {
   static const char component[] = "xyzw";

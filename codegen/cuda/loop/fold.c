@@ -252,7 +252,7 @@ static bool same_space(const vtb_value *x, const vtb_value *y) {
          (n == 0 || memcmp(a, b, sizeof *a * (size_t)n) == 0);
 }
 
-/* What a factor of a product is a view of. */
+/* The stored value that a factor of a product is a view of. */
 static const vtb_value *stored(steps *s, const vtb_value *v) {
   while (v->def && !vtb__leaf_find(&s->e.body, v) && v->def->n_operands == 1 &&
          vtb_is_view(v->def->op))

@@ -22,7 +22,7 @@ void vtb__cuda_body(vtb_cuda *c, const vtb_inst *inst) {
   vtb__cuda_expr_free(&e);
 }
 
-/* What bodies of some kinds are about: one of these ops, as the first or anywhere. */
+/* The op that bodies of some kinds are about: one of these ops, as the first or anywhere. */
 static const struct {
   vtb_kernel_kind kind;
   vtb_op ops[4];

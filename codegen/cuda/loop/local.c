@@ -190,7 +190,7 @@ static bool write_kernel(vtb_cuda_expr *e, const local *l, int lanes) {
   return true;
 }
 
-/* Of the matrices: 3 with a letter of groups, else 2. */
+/* The matrices' axes: 3 with a letter of groups, else 2. */
 static int matrix_axes(const vtb_inst *einsum) { return einsum->operands[1]->type.rank; }
 
 void vtb__cuda_sums(vtb_cuda *c, const vtb_inst *fused) {

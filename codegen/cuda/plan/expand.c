@@ -214,7 +214,7 @@ static void fill_products(vtb_launch_plan *p) {
     if (p->steps[i].kind == VTB_LAUNCH_GEMM) p->gemms[p->steps[i].index].info.launches++;
 }
 
-/* What a launch of each kernel and product moves, for profiles: its first one. */
+/* The bytes that a launch of each kernel and product moves, for profiles: its first one. */
 static void fill_bytes(vtb_launch_plan *p) {
   for (int i = p->n_steps; i-- > 0;) {
     const vtb_launch_step *s = &p->steps[i];

@@ -23,7 +23,7 @@ static const double most_seconds = 30e-6; /* a launch that is no large one */
 
 typedef VTB_VEC(vtb_cuda_step) steps;
 
-/* What stands at one place of the list: a step, or several that become one. */
+/* One place of the list: a step, or several that become one. */
 typedef struct place {
   steps jobs; /* empty: it has moved */
   int n_refs;
@@ -96,7 +96,7 @@ static void write_arguments(const vtb_cuda_kernel *k, size_t job, vtb_strbuf *ou
     vtb_strbuf_printf(out, "%s%s job%zu_%s", out->n > 1 ? ", " : "", type, job, name);
 }
 
-/* Those of the job at hand, of n that have one text. */
+/* The arguments of the job at hand, of n that have one text. */
 static void choose_arguments(const vtb_cuda_kernel *k, size_t first, size_t n, vtb_strbuf *out) {
   const char *at = k->text;
   char type[64], name[64];

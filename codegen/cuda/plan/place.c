@@ -139,7 +139,7 @@ void vtb__cuda_begin_unit(vtb_cuda *c, const char *what) {
   c->unit.what = c->unit.label = what;
 }
 
-/* Of a training step the temporaries of one instruction lie behind those of another, for as long as
+/* Temporaries of one instruction of a training step lie behind those of another, for as long as
  * that is not much, so that the last of its kernels may run later (jobs.c). */
 void vtb__cuda_end_unit(vtb_cuda *c) {
   int64_t used = c->unit.tail_bytes;

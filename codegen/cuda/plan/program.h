@@ -129,9 +129,9 @@ const char *vtb__cuda_tile_type(const vtb_cuda *c);
 int64_t vtb__cuda_constant(vtb_cuda *c, const void *data, size_t n_bytes);
 /* The kernel's work, when its text is whole, if it is launched with `blocks`. */
 void vtb__cuda_cost(vtb_cuda_kernel *k, int64_t blocks);
-/* What w's blocks of a text do, as it declares it; false: it declares nothing. */
+/* Adds the work of w's blocks of a text, as it declares it; false: it declares nothing. */
 bool vtb__cuda_add_declared(vtb_cuda *c, vtb__text *t, vtb_work *w);
-/* Of a thread, at least so many registers. */
+/* At least so many registers of a thread. */
 void vtb__cuda_registers(vtb_cuda_kernel *k, int64_t registers);
 /* The kernel is given up, with its text. */
 void vtb__cuda_discard(vtb_cuda_kernel *k);
@@ -142,7 +142,7 @@ void vtb__cuda_use_temp(vtb_cuda_kernel *k, int temp, const char *type, const ch
 void vtb__cuda_use_ref(vtb_cuda_kernel *k, vtb_cuda_ref ref, const char *type, const char *name,
                        int access);
 
-/* Of parameter `name`, the kernel touches so many elements only. */
+/* The kernel touches only so many elements of parameter `name`. */
 void vtb__cuda_touches(vtb_cuda_kernel *k, const char *name, int64_t elements);
 /* The kernel writes `value` from element `offset` of parameter `name` on; what it writes is what it
  * touches. */

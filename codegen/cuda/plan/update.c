@@ -149,7 +149,7 @@ static void place_group(const vtb_cuda_update_group *g, vtb_launch_plan *p) {
     }
 }
 
-/* What else stays: fixed values, and the logits, which nobody asks for. */
+/* Fixed values stay, too, and the logits, which nobody asks for. */
 static bool stays(const vtb_launch_plan *p, int i) {
   const vtb_tensor_info *t = &p->tensors[i];
   return t->io == VTB_IO_PARAM || t->io == VTB_IO_BUFFER ||

@@ -311,7 +311,7 @@ void vtb__product_sum(product *p, vtb_cuda_kernel *k) {
   vtb_cuda_fill(k, "store_total_n", "%s", which == 2 ? text : "");
 }
 
-/* What becomes of a block's sums: ranges of k are parts for write_total(). */
+/* Stores a block's sums: ranges of k are parts for write_total(). */
 void vtb__product_accumulate(product *p, vtb_cuda_kernel *k, int temp) {
   static const char at[] = "((vtb_i64)(split * BATCHES + batch) * M + m) * N + n";
   bool four = p->of[N].size % 4 == 0;

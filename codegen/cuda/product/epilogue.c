@@ -1,5 +1,5 @@
-/* What becomes of a product's sums: stored, with something added, or the body of a fused product
- * evaluated where they are. */
+/* A product's sums when they are there: stored, with something added, or the body of a fused
+ * product evaluated where they are. */
 #include <string.h>
 
 #include "codegen/cuda/loop/expr.h"

@@ -73,24 +73,24 @@ void vtb__product_choose_tile(product *p, vtb_factors factors);
 /* True if that takes less than p->seconds; then p has its tile and ranges. */
 bool vtb__product_choose_wide(product *p, vtb_factors factors);
 void vtb__product_write_wide(product *p, vtb_factors factors, int temp);
-/* What becomes of a tile's sums (einsum.c): fills EACH, `store` and `store4`. */
+/* Stores a tile's sums (einsum.c): fills EACH, `store` and `store4`. */
 void vtb__product_accumulate(product *p, vtb_cuda_kernel *k, int temp);
 /* And of a factor's sums, if there are any: fills SUMMED, `store_total_m` and `store_total_n`. */
 void vtb__product_sum(product *p, vtb_cuda_kernel *k);
 
 /* ---- epilogue.c ------------------------------------------------------------------------------ */
 
-/* What becomes of the sum at batch, m, n, as a statement: of one element, `sum`, or of four
- * neighbours along n, `vsum` (lanes = 4; NULL: that cannot be). Declares what it needs as arguments
- * of the kernel, which has no text yet. */
+/* The statement that stores the sum at batch, m, n: of one element, `sum`, or of four neighbours
+ * along n, `vsum` (lanes = 4; NULL: that cannot be). Declares what it needs as arguments of the
+ * kernel, which has no text yet. */
 const char *vtb__product_store(product *p, vtb_cuda_kernel *k, int lanes);
-/* What becomes of the mean and the squares of a row, or of 32 columns of it: "" if there are none.
- * After the former, which leaves what they are of in `vpart`. */
+/* The statement that stores the mean and the squares of a row, or of 32 columns of it: "" if there
+ * are none. After the former, which leaves what they are of in `vpart`. */
 const char *vtb__product_store_part(product *p, vtb_cuda_kernel *k);
 /* Makes room for statistics of parts of rows; adds them up behind the product. */
 void vtb__product_begin_parts(product *p);
 void vtb__product_add_parts(product *p);
-/* What becomes of `total`, a factor's sum over k, at batch and m or n. */
+/* The statement that stores `total`, a factor's sum over k, at batch and m or n. */
 const char *vtb__product_store_sum(product *p, vtb_cuda_kernel *k);
 
 #endif

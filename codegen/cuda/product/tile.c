@@ -228,8 +228,8 @@ static bool has_neighbours(const product *p, const struct wide_tile *t, share sh
          (shared == SHARE_B ? p->of[M].size > t->groups * 64 : p->of[N].size > t->bn);
 }
 
-/* Of the tile and the ranges that are best for blocks alone: clusters read L2 less, and change
- * nothing of what is read from and written to memory. */
+/* Chooses clusters for the tile and the ranges that are best for blocks alone: clusters read L2
+ * less, and change nothing of what is read from and written to memory. */
 static void choose_clusters(product *p, const struct wide_tile *t, double splits) {
   const bool wanted = vtb_cuda_wants_clusters(p->c);
   const int64_t sharing = vtb_attr_int(p->einsum, "share", -1);

@@ -20,7 +20,7 @@ static void fill_rows(vtb__cuda_scan *s, const int *tensor, const char *name, bo
     vtb_cuda_fill(s->k, name, "%s[%s]", name, at);
 }
 
-/* What both texts have in common. */
+/* Holes that both texts have. */
 static void fill_common(vtb__cuda_scan *s, bool address) {
   static const int none = -1;
   fill_rows(s, &s->at.k, "k", address);

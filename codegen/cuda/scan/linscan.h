@@ -1,4 +1,4 @@
-/* What the emitters of linscan and linscan_grad share: the instruction taken apart, its rows as C
+/* Shared by the emitters of linscan and linscan_grad: the instruction taken apart, its rows as C
  * expressions. Shapes and meaning: ir/recurrence.h. The normalizer is one more column: v = 1, dy =
  * dz, S = n. In texts b, h are the batch entry and head, pos a token's storage position, x a
  * column.
@@ -40,11 +40,11 @@ typedef struct vtb__cuda_scan {
   /* of a mixer: matrices that q, k and v are multiplied by, einsums or NULL */
   const vtb_inst *map[3];
   int gain; /* tensor of what multiplies a token's keys, or -1 */
-  /* Of a mixer that makes decays and gains itself: the maxplus; the gain of a token, or NULL. */
+  /* A mixer's that makes decays and gains itself: the maxplus; the gain of a token, or NULL. */
   const vtb_inst *gates;
   const vtb_value *gain_value;
   int dgain; /* of its adjoint */
-  /* Of a mixer's adjoint: matrices that dq, dk and dv go through, too; then at.dq is of the rows
+  /* A mixer's adjoint: matrices that dq, dk and dv go through, too; then at.dq is of the rows
    * before them, and weights and bias are the tensors of sums for them. joint: q and k have the
    * same rows, whose adjoint is at.dq and begins with the addend, a tensor or -1. */
   vtb_mixer_back back[3];
@@ -59,7 +59,7 @@ typedef struct vtb__cuda_scan {
   const char *pointers;
 } vtb__cuda_scan;
 
-/* Of a delta, q in `at` is b and y is w. */
+/* In a delta's, q in `at` is b and y is w. */
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst);
 
 vtb_scan_tensors vtb__scan_tensors_of(const vtb_inst *inst);
@@ -112,8 +112,8 @@ const char *vtb__cuda_scan_at(const vtb__cuda_scan *s, int tensor, const char *x
 typedef struct vtb__scan_states {
   int states, vectors;
 } vtb__scan_states;
-/* What chunks have at their borders: a state that is kept for the products, one that is asked for,
- * and where those given and asked for are. */
+/* Borders of chunks: a state that is kept for the products, one that is asked for, and where those
+ * given and asked for are. */
 typedef struct vtb__scan_borders {
   bool kept, asked;
   vtb__cuda_row keys, values;
@@ -157,13 +157,14 @@ bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s); /* dq's kernel takes them */
 bool vtb__cuda_scan_is_short(const vtb__cuda_scan *s);
 void vtb__cuda_scan_short(vtb__cuda_scan *s);
 
-/* What both texts have of a mixer: code of rows, and numbers about it. */
+/* A mixer's holes in both texts: code of rows, and numbers about it. */
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
-/* Of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three letters. */
+/* Holes of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three
+ * letters. */
 void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);
 int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s); /* of each */
 int vtb__cuda_scan_tile_threads(int64_t width);           /* of a block of text/linscan_tiles.cu */
-/* What a mixer's scan is of: rows as they are before what multiplies them. */
+/* Finds the rows of a mixer's scan as they are before what multiplies them. */
 void vtb__cuda_scan_find_rows(vtb__cuda_scan *s);
 
 /* linscan_grad_short.c: dq, dk and dv in one launch, with dd, if `decays` are asked for, or, of
@@ -193,7 +194,7 @@ typedef struct vtb__scan_codes {
 } vtb__scan_codes;
 /* The type of what a block keeps of its first recurrences: that of the body's narrowest result. */
 vtb_dtype vtb__scan_kept_type(const vtb_inst *fused);
-/* Of states in memory: narrow if the rows that the body reads are. */
+/* The type of states in memory: narrow if the rows that the body reads are. */
 vtb_dtype vtb__scan_state_type(const vtb_inst *fused);
 vtb__scan_codes vtb__scan_grad_codes_make(vtb__cuda_scan *s, const vtb_inst *fused);
 void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused);

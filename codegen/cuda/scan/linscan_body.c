@@ -95,7 +95,8 @@ static const vtb_value *find_kept(const scan_body *b, int pass) {
   }
 }
 
-/* What the pass stores as v is computed of `on` when the recurrences' results are there. */
+/* The number that the pass stores as v is computed of `on` when the recurrences' results are
+ * there. */
 static bool reads(const scan_body *b, int pass, const vtb_value *v, const vtb_value *on) {
   if (v == on) return true;
   for (int p = 0; p < pass; p++)
@@ -106,7 +107,7 @@ static bool reads(const scan_body *b, int pass, const vtb_value *v, const vtb_va
   return false;
 }
 
-/* What the pass stores is computed of as many numbers as y has: they are loaded ahead. */
+/* Numbers, as many as y has, that the pass's results are computed of are loaded ahead. */
 static void find_more(scan_body *b, int pass) {
   const vtb_func *f = b->fused->callee;
   for (int a = 0; a < f->n_args && b->n_more[pass] < MOST_MORE; a++) {
@@ -299,7 +300,7 @@ static void know_row(vtb_cuda_expr *e, const scan_code *c, const vtb_value *v,
   }
 }
 
-/* What is behind the adjoints of v and of the steps. */
+/* The code behind the adjoints of v and of the steps. */
 static void write_adjoints(vtb_cuda_expr *e, const scan_code *c, const vtb_index *index) {
   const scan_body *b = c->body;
   const vtb_inst *scan = b->s->dir[0];

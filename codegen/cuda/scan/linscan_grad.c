@@ -96,7 +96,7 @@ static void add_parts(vtb__cuda_scan *s, int part) {
 }
 
 /* Constant decays are often fixed numbers of a model whose adjoint nobody reads. */
-/* Of any direction: results are those of the instruction being emitted. */
+/* True of decays of any direction: results are those of the instruction being emitted. */
 static bool decays_are_read(const vtb__cuda_scan *s) {
   const vtb_inst *inst = s->c->unit.inst;
   bool read = false;

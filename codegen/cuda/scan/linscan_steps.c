@@ -55,7 +55,7 @@ static void fill_decay(vtb__cuda_scan *s) {
   vtb_cuda_fill(s->k, "decay", form, at);
 }
 
-/* What of the decays is loaded a segment at a time, too. */
+/* The part of the decays that is loaded a segment at a time, too. */
 static void fill_decays(vtb__cuda_scan *s) {
   bool by_key = s->decay->axes == VTB_ALONG_KEY, rates = s->decay->rates;
   bool by_value = s->decay->axes == VTB_ALONG_VALUE || rates;

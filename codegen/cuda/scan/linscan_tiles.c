@@ -98,7 +98,7 @@ static void fill_gain(vtb__cuda_scan *s, const vtb__scan_shape *shape, bool dot)
                    {"DOT", dot});
 }
 
-/* What dq's kernel leaves of the sums that decays multiply, or nothing. */
+/* The sums that decays multiply, as far as dq's kernel leaves them. */
 static void fill_sums(vtb__cuda_scan *s, const vtb__scan_sums *sums) {
   VTB_CUDA_NUMBERS(s->k, {"SUMMED", sums != NULL},
                    {"Q_EIGHT", sums && vtb__cuda_row_eight(s, VTB__ROW_Q)});

@@ -56,7 +56,7 @@ VTB_FN void vtb_convolve(int length, int left, Row is_row, Load load, Weight wei
   }
 }
 
-/* Of n places and k taps, `before` of which lie before a place: pairs of a place and a tap's place
+/* For n places and k taps, `before` of which lie before a place: pairs of a place and a tap's place
  * that is one, too. */
 VTB_FN constexpr int vtb_taps_met(int n, int k, int before) {
   return vtb_max_int(n * k - before * (before + 1) / 2 - (k - 1 - before) * (k - before) / 2, n);

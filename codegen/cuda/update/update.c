@@ -14,8 +14,8 @@
 
 #include <string.h>
 
-/* Of the table: first four, fours, elements, tensor, the tensor's first piece and how many it has.
- * */
+/* A row of the table: first four, fours, elements, tensor, the tensor's first piece and how many it
+ * has. */
 enum { THREADS = 256, ROW = 6 };
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -237,7 +237,7 @@ static void declare_element(phase *h, const vtb_inst *i) {
   vtb_strbuf_free(&s);
 }
 
-/* What pads a tensor counts for nothing. */
+/* Padding of a tensor counts for nothing. */
 static void add_up(phase *h, const vtb_inst *i) {
   int sum = i->results[0]->id, x = i->operands[0]->id;
   vtb_cuda_line(h->k, "const vtb_f4 y%d = vtb_splat(x%d);", sum, x);
