@@ -1,5 +1,5 @@
-/* What the attention ops mean. Shapes: B batch, N queries, M keys, h heads, g heads of keys and
- * values (g divides h), K the width of a query and a key, V that of a value.
+/* The meaning of the attention ops. Shapes: B batch, N queries, M keys, h heads, g heads of keys
+ * and values (g divides h), K the width of a query and a key, V that of a value.
  *
  * attention
  *   operands    q [B,N,h,K], k [B,M,g,K], v [B,M,g,V], and optionally bias [N,M], [a,N,M] or
@@ -47,7 +47,7 @@ typedef struct vtb_attention {
   vtb_turn turn[2];           /* of queries and keys, in a kernel of both */
 } vtb_attention;
 
-/* Of an instruction whose shapes hold. */
+/* The attention of an instruction whose shapes hold. */
 vtb_attention vtb_attention_of(const vtb_inst *inst);
 
 /* True for a `fused` of kind "attention": a kernel of rotary embeddings and the attention they lead

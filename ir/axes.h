@@ -31,7 +31,7 @@ vtb_value *vtb_b_with_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *cons
 
 /* True if a reduction, or whatever has the attribute, names the axis. */
 bool vtb_has_axis(const vtb_inst *inst, const char *key, int axis);
-/* What a slice shows of an axis. */
+/* The part of an axis that a slice shows. */
 typedef struct vtb_slice {
   int axis;
   int64_t start, limit, step;

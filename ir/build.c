@@ -49,8 +49,8 @@ static bool keeps_value(vtb_op op) {
          op == VTB_OP_permute || op == VTB_OP_cast;
 }
 
-/* What a value is called that nobody named: where it is and what made it, "proj_up.einsum"; after
- * the operand if it is the same value. */
+/* The name of a value that nobody named: where it is and what made it, "proj_up.einsum"; after the
+ * operand if it is the same value. */
 static const char *default_name(const vtb_builder *b, vtb_op op, const vtb_func *callee,
                                 vtb_value *const *operands, char *buf, size_t n) {
   if (keeps_value(op) && operands[0]) return operands[0]->name;

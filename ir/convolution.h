@@ -18,8 +18,8 @@ typedef struct vtb_patches {
   int64_t out[VTB_GRID_AXES]; /* patches along each axis; below 1 if the kernel does not fit */
 } vtb_patches;
 
-/* Of im2col and col2im; `image` is the type [B, C, grid...]. False if a list has not an entry an
- * axis. */
+/* The patches of im2col and col2im; `image` is the type [B, C, grid...]. False if a list has not an
+ * entry an axis. */
 bool vtb_patches_of(const vtb_inst *inst, const vtb_type *image, vtb_patches *out);
 
 /* `extra` lists the steps of the path whose tokens are not of the grid, in their order, as the
@@ -31,8 +31,9 @@ typedef struct vtb_depthwise {
   const int64_t *extra;
 } vtb_depthwise;
 
-/* Of dwconv, dwconv_dx and dwconv_dw, whose first operand is tokens [B, N, C]; the kernel is that
- * of the operand w [C, kernel...] or the attribute. False if a list has not an entry an axis. */
+/* The convolution of dwconv, dwconv_dx and dwconv_dw, whose first operand is tokens [B, N, C]; the
+ * kernel is that of the operand w [C, kernel...] or the attribute. False if a list has not an entry
+ * an axis. */
 bool vtb_depthwise_of(const vtb_inst *inst, vtb_depthwise *out);
 /* Storage places of the grid's cells, then of the extra tokens: one a token. */
 void vtb_depthwise_places(const vtb_inst *inst, const vtb_depthwise *d, int64_t *places);

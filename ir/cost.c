@@ -139,7 +139,7 @@ static vtb_cost vtb__cost_call(const vtb_inst *inst, int64_t batch) {
   return vtb_func_cost(inst->callee, batch);
 }
 
-/* What is between its instructions stays in registers. */
+/* Values between its instructions stay in registers. */
 static vtb_cost vtb__cost_kernel(const vtb_inst *inst, int64_t batch) {
   return of_flops(inst, batch, vtb_func_cost(inst->callee, batch).flops);
 }

@@ -23,8 +23,8 @@ typedef struct vtb_source {
 typedef struct vtb_span {
   const vtb_source *source; /* NULL: no place */
   uint32_t begin, end;      /* byte offsets, end exclusive */
-  /* Of instructions: the scopes around them in their function, "layer.proj_up", or, in none, the
-   * name of a function in line; NULL: neither. The module's. */
+  /* Scopes around instructions in their function, "layer.proj_up", or, in none, the name of a
+   * function in line; NULL: neither. The module's. */
   const char *scope;
 } vtb_span;
 

@@ -49,7 +49,7 @@ static void put_line(vtb_strbuf *out, const char *text, size_t from, size_t to) 
   }
 }
 
-/* Of what put_line() writes. */
+/* Columns of what put_line() writes. */
 static size_t columns(const char *text, size_t from, size_t to) {
   size_t n = 0;
   for (size_t i = from; i < to;) {

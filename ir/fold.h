@@ -25,7 +25,7 @@ typedef struct vtb_fold {
   int64_t tile; /* samples; 0: all of them */
 } vtb_fold;
 
-/* Of an instruction that has passed its shape rule. */
+/* The fold of an instruction that has passed its shape rule. */
 vtb_fold vtb_fold_of(const vtb_inst *inst);
 int64_t vtb_fold_steps(const vtb_inst *inst);
 

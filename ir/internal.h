@@ -1,4 +1,4 @@
-/* What the files of this folder share: values and names, shape rules, attributes. Not for other
+/* Shared by the files of this folder: values and names, shape rules, attributes. Not for other
  * folders. */
 #ifndef VTB_IR_INTERNAL_H
 #define VTB_IR_INTERNAL_H

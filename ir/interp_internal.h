@@ -1,4 +1,4 @@
-/* What the interpreter's files share. Not for other folders. */
+/* Shared by the interpreter's files. Not for other folders. */
 #ifndef VTB_IR_INTERP_INTERNAL_H
 #define VTB_IR_INTERP_INTERNAL_H
 

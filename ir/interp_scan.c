@@ -31,7 +31,7 @@ typedef struct scan {
 
 static double *numbers(int64_t n) { return vtb_xcalloc((size_t)n, sizeof(double)); }
 
-/* Of a batch that only the tensors know. */
+/* The scan of a batch that only the tensors know. */
 static scan scan_new(const vtb_inst *inst, const vtb_tensor *q) {
   vtb_scan of = vtb_scan_of(inst);
   scan c = {.decay = of.decay,

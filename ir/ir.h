@@ -113,7 +113,7 @@ typedef enum vtb_role {
   VTB_ROLE_STATE   /* what an update remembers (passes/train/update.c) */
 } vtb_role;
 
-/* What is known about an argument of an entry function beyond its type. */
+/* An argument of an entry function, beyond its type. */
 typedef struct vtb_arg_info {
   vtb_role role;
   /* official name for params, user's name for inputs; may hold any character */
@@ -135,7 +135,7 @@ typedef enum vtb_func_kind {
 
 struct vtb_func {
   const char *name; /* without '@' */
-  /* What it is an instance of, "vil_block" of vil_block_1, and what was made of that,
+  /* The declaration it is an instance of, "vil_block" of vil_block_1, and what was made of that,
    * "vil_block_fwd": the name without what makes it unique. No part of the text. */
   const char *declared;
   vtb_func_kind kind;
@@ -270,7 +270,7 @@ vtb_value *vtb_b_reduce_to(vtb_builder *b, vtb_value *x, const vtb_type *shape);
 /* ---- attributes ------------------------------------------------------------------------------ */
 
 const vtb_attr *vtb_attr_find(const vtb_inst *inst, const char *key);
-/* Those of the keys, "mode chunk path", that it has, in the order of the keys; how many. */
+/* Its attributes among the keys, "mode chunk path", in the order of the keys; how many. */
 int vtb_attrs_of(const vtb_inst *inst, const char *keys, vtb_attr *out);
 int64_t vtb_attr_int(const vtb_inst *inst, const char *key, int64_t otherwise);
 double vtb_attr_float(const vtb_inst *inst, const char *key, double otherwise);
@@ -358,7 +358,7 @@ typedef struct vtb_cost {
 vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch);
 vtb_cost vtb_func_cost(const vtb_func *f, int64_t batch); /* the sum over its instructions */
 
-/* What the papers call FLOPs: multiply-adds an image, pointwise work free, whatever form is
+/* FLOPs as papers count them: multiply-adds an image, pointwise work free, whatever form is
  * executed. Some papers leave out what the mixers multiply themselves. */
 typedef struct vtb_published_macs {
   double layers; /* products with weights, convolutions */

@@ -1,4 +1,4 @@
-/* What a `fused` instruction's kernel is: a row of ir/kernels.def. */
+/* The kind of a `fused` instruction's kernel: a row of ir/kernels.def. */
 #ifndef VTB_KERNELS_H
 #define VTB_KERNELS_H
 
@@ -12,7 +12,8 @@ typedef enum vtb_kernel_kind {
 } vtb_kernel_kind;
 
 bool vtb_kernel_kind_find(const char *name, vtb_kernel_kind *k);
-/* Of an instruction that has passed its shape rule; a fused one without a kind is a loop. */
+/* The kind of an instruction that has passed its shape rule; a fused one without a kind is a
+ * loop. */
 vtb_kernel_kind vtb_kernel_kind_of(const vtb_inst *inst);
 /* The attribute that makes a fused instruction one of a kind. */
 const char *vtb_kernel_kind_name(vtb_kernel_kind k);

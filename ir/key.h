@@ -1,5 +1,5 @@
-/* What instructions compute, as text: equal texts are equal code, whatever their values are called
- * and wherever they stand. Appended to `out`. */
+/* Instructions as text of what they compute: equal texts are equal code, whatever their values are
+ * called and wherever they stand. Appended to `out`. */
 #ifndef VTB_KEY_H
 #define VTB_KEY_H
 

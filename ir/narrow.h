@@ -20,15 +20,15 @@ typedef enum vtb_factors {
 } vtb_factors;
 extern const char *const vtb_factors_names[VTB_N_FACTORS]; /* "fp32", ... */
 
-/* Of attribute `precision`: fp32 without one, or if it is none. */
+/* The factors of attribute `precision`: fp32 without one, or if it is none. */
 vtb_factors vtb_factors_of(const vtb_inst *inst);
 bool vtb_is_factors(const char *name);
 static inline bool vtb_is_half(vtb_dtype d) { return d == VTB_BF16 || d == VTB_F16; }
-/* What such a factor is taken for. */
+/* The number that such a factor is taken for. */
 double vtb_round_factor(double x, vtb_factors factors);
 /* To so many bits of significand, in the range of floats. */
 double vtb_round_bits(double x, int bits);
-/* What memory keeps of x. */
+/* The number that memory keeps of x. */
 double vtb_round_stored(double x, vtb_dtype dtype);
 
 #endif

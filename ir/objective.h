@@ -1,4 +1,4 @@
-/* What a model is trained for and measured by, as returns of its entry.
+/* Losses and metrics of a model, as returns of its entry.
  *
  * A model that declares losses and metrics returns each of them behind its outputs, under its name
  * with one of the prefixes below:

@@ -48,7 +48,7 @@ typedef struct vtb_grid {
 enum { VTB_GRID_AXES = 3 };
 vtb_grid vtb_grid_series(int64_t w);
 vtb_grid vtb_grid_image(int64_t h, int64_t w);
-/* Of `rank` extents, the outermost first. */
+/* The grid of `rank` extents, the outermost first. */
 vtb_grid vtb_grid_of(int rank, const int64_t *side);
 /* The `rank` extents, the outermost first. */
 void vtb_grid_sides(const vtb_grid *g, int64_t *side);
@@ -88,7 +88,7 @@ bool vtb_path_nest(vtb_path *p, const char *letters);
 void vtb_path_axes(const vtb_path *p, int axes[VTB_GRID_AXES]);
 void vtb_path_free(vtb_path *p);
 void vtb_path_print(const vtb_path *p, vtb_strbuf *out); /* canonical */
-/* What stands before the '@', without a list: "cols.hflip~" ("list" for one). */
+/* The text before the '@', without a list: "cols.hflip~" ("list" for one). */
 void vtb_path_print_order(const vtb_path *p, vtb_strbuf *out);
 void vtb_layout_print(const vtb_path *p, vtb_strbuf *out); /* what follows the '@' */
 void vtb_path_indices(const vtb_path *p, int64_t *perm);   /* n entries */

@@ -14,7 +14,7 @@ static int number_of(const vtb_product *p, char name) {
   return -1;
 }
 
-/* What a text can be wrong in, the worst first. */
+/* Errors of a text, the worst first. */
 enum { FORM, TWICE, NOWHERE, RIGHT };
 static const char *const wrongs[] = {"want \"ab,bc->ac\"",
                                      "a letter comes twice in one place, or too many letters",

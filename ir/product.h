@@ -1,6 +1,6 @@
-/* What an einsum multiplies and sums. Its attribute `spec`, "bnd,ed->bne", names the axes of two
- * factors and of the result by letters; letters of one name have one size, and what they are called
- * means nothing. Operand 3, if there is one, is broadcast to the result and added.
+/* The product that an einsum is. Its attribute `spec`, "bnd,ed->bne", names the axes of two factors
+ * and of the result by letters; letters of one name have one size, and what they are called means
+ * nothing. Operand 3, if there is one, is broadcast to the result and added.
  *
  *   y[result] = sum over the letters that are not in the result of x[first] * w[second]
  *
@@ -42,7 +42,7 @@ typedef struct vtb_product {
   int of[VTB_LETTER_PLACES][VTB_MAX_RANK]; /* number of the letter of an axis */
 } vtb_product;
 
-/* Of an einsum whose shapes hold; sizes are those of its factors. */
+/* The product of an einsum whose shapes hold; sizes are those of its factors. */
 vtb_product vtb_product_of(const vtb_inst *einsum);
 /* The letter of an axis of factor 0, factor 1 or the result; valid as long as *p. */
 const vtb_letter *vtb_product_at(const vtb_product *p, int place, int axis);

@@ -1,5 +1,5 @@
-/* What the values of a module can be: intervals, from the rows of ir/scalar_ops.def (monotone,
- * sign) and the shapes of other ops.
+/* Ranges of a module's values: intervals, from the rows of ir/scalar_ops.def (monotone, sign) and
+ * the shapes of other ops.
  *
  * The walk goes from the entry into every call with what its arguments can be there, and round a
  * step function until its states no longer grow. Inputs and params can be anything; buffers that

@@ -13,7 +13,7 @@ static const vtb_decay decays[] = {
 #undef VTB_DECAY
 };
 
-/* What the emitters of a form can do: along which axes decays may differ. */
+/* Abilities of a form's emitters: along which axes decays may differ. */
 enum {
   AXES_OF_PRODUCTS = 1 << VTB_ALONG_NEITHER,
   AXES_OF_VECTOR = 1 << VTB_ALONG_KEY | 1 << VTB_ALONG_VALUE,
@@ -183,7 +183,7 @@ const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **g
   return (*map)->operands[0]->def ? (*map)->operands[0]->def->operands[0] : (*map)->operands[0];
 }
 
-/* Of a scan's adjoint, dq, dk or dv, dk times what multiplied the keys. */
+/* Result o of a scan's adjoint, dq, dk or dv, dk times what multiplied the keys. */
 static const vtb_value *adjoint_of_rows(const vtb_inst *scan, int o) {
   const vtb_value *d = scan->results[o], *gain, *found = NULL;
   const vtb_inst *map;

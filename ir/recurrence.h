@@ -1,5 +1,5 @@
-/* What the recurrence ops mean. Shapes: B batch (axis 0), N tokens (axis 1), h heads (axis 2), K, V
- * axes of the state.
+/* The meaning of the recurrence ops. Shapes: B batch (axis 0), N tokens (axis 1), h heads (axis 2),
+ * K, V axes of the state.
  *
  * recurrence (before lowering)
  *   attributes  states      number of states s
@@ -139,9 +139,9 @@ typedef struct vtb_scan {
   int64_t starts; /* tokens from one to the next; 0: none */
   vtb_scan_tensors at;
 } vtb_scan;
-/* Of an instruction that has passed its shape rule. */
+/* The scan of an instruction that has passed its shape rule. */
 vtb_scan vtb_scan_of(const vtb_inst *inst);
-/* What its emitter is: the class's, or STEPS where the mode is recurrent. */
+/* The form of its emitter: the class's, or STEPS where the mode is recurrent. */
 vtb_decay_form vtb_scan_form(const vtb_scan *s);
 /* The emitters that go token by token carry this state in double. What is read is divided by the
  * normalizer, whose column is rounded apart from the others: where one token outweighs all others,
@@ -164,7 +164,7 @@ typedef struct vtb_delta {
   int64_t chunk; /* tokens, 1 ... n_tokens; n_tokens unless the mode is chunkwise */
   vtb_delta_tensors at;
 } vtb_delta;
-/* Of an instruction that has passed its shape rule. */
+/* The delta of an instruction that has passed its shape rule. */
 vtb_delta vtb_delta_of(const vtb_inst *inst);
 
 /* Result r is a value: not the state of a linscan whose attribute last is 0. */
@@ -179,8 +179,8 @@ const vtb_inst *vtb_mixer_scan(const vtb_inst *fused);
  * not so. */
 const vtb_value *vtb_mixer_rows(const vtb_inst *scan, int o, const vtb_value **gain,
                                 const vtb_inst **map);
-/* What a "mixer_grad" makes of the adjoint of operand o, d, where a matrix made its rows. d itself
- * is then no result. */
+/* Results that a "mixer_grad" makes of d, the adjoint of operand o, where a matrix made its rows. d
+ * itself is then no result. */
 typedef struct vtb_mixer_back {
   const vtb_inst *rows; /* of the rows before the matrix, an einsum; NULL: d is a result */
   const vtb_inst *weights, *bias; /* sums of d's fours over the tokens, or NULL */

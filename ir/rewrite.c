@@ -55,7 +55,7 @@ void vtb_inst_set_operand(vtb_inst *inst, int at, vtb_value *v) {
   if (v) add_reader(v, inst);
 }
 
-/* Of n values, with room for one behind them. */
+/* A copy of n values, with room for one behind them. */
 static vtb_value **longer(vtb_inst *inst, vtb_value *const *values, int n) {
   vtb_value **more = VTB_NEW_ARRAY(&inst->func->module->arena, vtb_value *, n + 1);
   for (int i = 0; i < n; i++) more[i] = values[i];

@@ -1,6 +1,7 @@
-/* What rewrites ask of a function before they change it: who reads a value, what it is a view of,
- * what stands before what. Order is that of vtb_func_number(), which the caller has called; readers
- * are those of the value's own function. Nothing is allocated; answers hold until the next change.
+/* Questions that rewrites ask of a function before they change it: who reads a value, what it is a
+ * view of, what stands before what. Order is that of vtb_func_number(), which the caller has
+ * called; readers are those of the value's own function. Nothing is allocated; answers hold until
+ * the next change.
  */
 #ifndef VTB_REWRITE_H
 #define VTB_REWRITE_H
@@ -49,7 +50,8 @@ bool vtb_is_view(vtb_op op);
 /* Moves elements or has known ones, and is no kernel of its own: what is of class SHAPE but for
  * concatenations and random numbers. */
 bool vtb_is_free(vtb_op op);
-/* What v is behind reshapes: the same elements in the same order; v itself if it is none. */
+/* The value behind reshapes that v is: the same elements in the same order; v itself if it is
+ * none. */
 vtb_value *vtb_behind_reshapes(const vtb_value *v);
 /* Likewise behind all ops of class SHAPE that read one value: nothing is computed between. */
 const vtb_value *vtb_behind_moves(const vtb_value *v);

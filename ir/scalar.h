@@ -9,7 +9,7 @@
 #define VTB_SCALAR_OPERANDS 3
 #define VTB_SCALAR_NODES 128 /* of one row, at most */
 
-/* What a node of an expression is, if no op of other nodes. */
+/* A node of an expression that is no op of other nodes. */
 typedef enum vtb_scalar_leaf {
   VTB_LEAF_NONE,
   VTB_LEAF_NUMBER,
@@ -37,7 +37,7 @@ typedef enum vtb_sign {
   VTB_SIGN_product
 } vtb_sign;
 
-/* What a builtin of the language gives for numbers; see the column `language`. */
+/* The number that a builtin of the language gives for numbers; see the column `language`. */
 typedef enum vtb_scalar_builtin {
   VTB_BUILTIN_none,
   VTB_BUILTIN_real,

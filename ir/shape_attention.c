@@ -15,8 +15,7 @@ const vtb_inst *vtb_turned_attention(const vtb_inst *fused) {
   vtb_bug("no attention in @%s", fused->callee->name);
 }
 
-/* What v is made of, up to an argument or a result of `attention`: what turns it reads rows
- * first. */
+/* The source of v, up to an argument or a result of `attention`: what turns it reads rows first. */
 static const vtb_value *source_of(const vtb_value *v, const vtb_inst *attention) {
   while (v->def && v->def != attention) v = v->def->operands[0];
   return v;

@@ -23,7 +23,7 @@ int64_t vtb_fold_steps(const vtb_inst *inst) {
   return inst->operands[vtb_attr_int(inst, "states", 0)]->type.dim[1].size;
 }
 
-/* What the callee takes of operand i. */
+/* True if operand i is what the callee takes. */
 static bool argument_fits(const vtb_fold *p, int i, const vtb_type *operand, const vtb_type *arg) {
   vtb_type t = *operand;
   bool is_seq = i >= p->states && i < p->states + p->seqs;

@@ -1,4 +1,4 @@
-/* What shape rules are written with: operands, attributes, failures. */
+/* The tools of shape rules: operands, attributes, failures. */
 #include "ir/internal.h"
 
 #include <inttypes.h>

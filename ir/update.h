@@ -1,4 +1,4 @@
-/* What the ops of an update mean; runtime/base/update.h says it from the side of the caller.
+/* The meaning of the ops of an update; runtime/base/update.h says it from the side of the caller.
  *
  * verdict: whether a step counts, and the factor on its gradients.
  *   operands  scalars [S,2], loss [], gradients...

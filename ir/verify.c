@@ -97,7 +97,7 @@ static bool shape_rules(verifier *v) {
   return good;
 }
 
-/* What only moves elements keeps them as they are stored: it may be an address and nothing else. */
+/* Moves of elements keep them as they are stored: it may be an address and nothing else. */
 static bool view_rules(verifier *v) {
   const vtb_inst *inst = v->inst;
   if (vtb_op_get(inst->op)->klass != VTB_CLASS_SHAPE || v->func->kind != VTB_FUNC_PLAIN)

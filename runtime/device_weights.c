@@ -76,7 +76,7 @@ static vtb_status add_block(vtb__device_weights *w, const vtb_program *p, const 
   return status;
 }
 
-/* Those of the device that the program is on, made if there are none. */
+/* The weights of the device that the program is on, made if there are none. */
 static vtb__device_weights *find(vtb__device_list *all, const vtb_program *p) {
   const void *space = p->device->space(p->owner);
   vtb__device_weights *w = all->first;

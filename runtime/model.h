@@ -42,8 +42,8 @@ VTB_MUST_USE vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb
                                         vtb_error *err);
 void vtb__model_give_back(vtb_model *m, vtb_program *p);
 
-/* Of a struct that begins with its size: what the caller's has, the rest zeros. False: it has no
- * size, or asks for more than is known here. */
+/* A struct that begins with its size: what the caller's has, the rest zeros. False: it has no size,
+ * or asks for more than is known here. */
 bool vtb__take_struct(const void *given, void *to, size_t n);
 /* The other direction: as much as there is room for, but not the size. */
 bool vtb__give_struct(const void *from, void *out, size_t n);
@@ -122,14 +122,14 @@ VTB_MUST_USE vtb_status vtb__session_begin(vtb_session *s, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__session_exchange(vtb_session *s, bool in, vtb_error *err);
 
 /* ---- session_vjp.c: of sessions that make gradients */
-/* What each adjoint and gradient is of. */
+/* Finds the tensor of each adjoint and gradient. */
 void vtb__session_match(vtb_session *s);
 /* True if a program may work in the tensor's own memory, besides what holds for all sessions. */
 bool vtb__vjp_in_place(const vtb__slice *c, int tensor, bool rows);
 /* Rows behind the last one of the slice, of `each` bytes, in a copy of all that the program has:
  * they add nothing to any gradient. */
 void vtb__vjp_fill(const vtb__slice *c, int tensor, char *copy, size_t each);
-/* What a program made of a tensor without rows joins what those before it made. */
+/* Adds a program's tensor without rows to what those before it made. */
 void vtb__vjp_add(const vtb__slice *c, int tensor, char *memory, const char *made, size_t bytes);
 /* Parameters that the caller has bound may change between runs. */
 bool vtb__vjp_moves(const vtb_session *s);
@@ -147,7 +147,7 @@ static inline bool vtb__session_is_there(const vtb_session *s, int tensor) {
   return b->is_bound ? b->bound.device == VTB_DEVICE_CUDA : b->on_device;
 }
 /* ---- session_bind.c, session_run.c */
-/* What is bound fits the image size at hand. */
+/* The check that what is bound fits the image size at hand. */
 VTB_MUST_USE vtb_status vtb__session_check(const vtb_session *s, vtb_error *err);
 /* The part's program is there, and a workspace for it. */
 VTB_MUST_USE vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err);

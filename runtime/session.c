@@ -8,7 +8,7 @@
 
 /* ---- one thread at a time -------------------------------------------------------------------- */
 
-/* What is on a device is the process's that put it there. */
+/* Memory on a device is the process's that put it there. */
 static bool is_of_parent(const vtb_session *s) {
   return s->device == VTB_DEVICE_CUDA && s->process != getpid();
 }

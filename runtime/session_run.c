@@ -9,7 +9,7 @@
 
 /* ---- which programs -------------------------------------------------------------------------- */
 
-/* What a run costs beside its rows, in rows: little where a call of a function is all, more where
+/* The cost of a run beside its rows, in rows: little where a call of a function is all, more where
  * kernels are launched. */
 static double overhead(vtb_device device) { return device == VTB_DEVICE_CUDA ? 8 : 0.1; }
 
@@ -205,13 +205,13 @@ vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err) {
 
 /* ---- one program on a device ----------------------------------------------------------------- */
 
-/* What a program makes of a gradient without rows, to be added to what those before it made. */
+/* True of a gradient without rows, to be added to what programs before it made. */
 static bool is_sum(const vtb_session *s, const vtb__slice *c, int tensor) {
   return s->options.role == VTB_SESSION_VJP && !vtb__vjp_in_place(c, tensor, false) &&
          !vtb__has_rows(s, tensor);
 }
 
-/* Of a slice's rows. What is on the device has all of the program's, if it can: then nothing is
+/* Cuts a slice's rows. A tensor on the device has all of the program's, if it can: then nothing is
  * copied. */
 static void cut_rows(const vtb_session *s, const vtb__slice *c, int i, vtb_run_place *out) {
   const vtb_tensor_info *t = &c->part->variant->tensors[i];

@@ -56,7 +56,7 @@ static void fill_rates(const vtb_session *s, const vtb_tensor_info *rates, float
   }
 }
 
-/* What of a step's inputs is the same for most. */
+/* Fills the inputs of a step that are the same for most. */
 static vtb_status fill_inputs(vtb_session *s, vtb_error *err) {
   const vtb__variant *v = vtb__session_variant(s);
   for (int i = 0; i < v->n_tensors; i++) {

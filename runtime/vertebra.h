@@ -40,7 +40,7 @@ extern "C" {
 
 #ifndef VTB_STATUS_DEFINED
 #define VTB_STATUS_DEFINED
-/* What came of a call. The value is also the exit status of a command that returns it. */
+/* The outcome of a call. The value is also the exit status of a command that returns it. */
 typedef enum vtb_status {
   VTB_OK = 0,
   VTB_E_INPUT = 1,    /* a file or what the user gave is at fault; the text says why */
@@ -72,7 +72,8 @@ typedef struct vtb_error {
 
 /* ---- versions -------------------------------------------------------------------------------- */
 
-/* Of this header. A library of the same number, or of a larger one, has everything in it. */
+/* The version of this header. A library of the same number, or of a larger one, has everything in
+ * it. */
 #define VTB_ABI_VERSION 1
 VTB_API uint32_t vtb_abi_version(void); /* of the library */
 VTB_API const char *vtb_version(void);  /* "0.1.0" */
@@ -81,7 +82,7 @@ VTB_API const char *vtb_version(void);  /* "0.1.0" */
 
 typedef enum vtb_array_type { VTB_ARRAY_F32 = 1, VTB_ARRAY_I32 = 2 } vtb_array_type;
 
-/* What an array is to a program. */
+/* An array's part in a program. */
 typedef enum vtb_array_kind {
   VTB_ARRAY_ANY = 0,
   VTB_ARRAY_INPUT = 1,
@@ -142,7 +143,7 @@ VTB_API void vtb_model_release(vtb_model *m);      /* NULL is fine */
  * against malice. */
 VTB_API VTB_MUST_USE vtb_status vtb_model_verify(const vtb_model *m, vtb_error *err);
 
-/* What the file says: "classes", a JSON list of names; "prepare", JSON, what becomes of images;
+/* The file's own words: "classes", a JSON list of names; "prepare", JSON, what becomes of images;
  * "defines", the settings it was built with; ... What weights that were named say holds over it.
  * NULL if it is not said. */
 VTB_API const char *vtb_model_meta(const vtb_model *m, const char *key);
@@ -200,7 +201,7 @@ typedef struct vtb_session_options {
   int64_t batch; /* most rows of a run, for the session's own memory; 0: the largest built */
   uint64_t seed; /* of a session that trains a model without weights: of their initialisers */
   int64_t height, width; /* the image size until inputs are bound; 0: the first in the file */
-  /* Of sessions on CUDA. A stream (CUstream, cudaStream_t) of the caller's, which must be there
+  /* For sessions on CUDA. A stream (CUstream, cudaStream_t) of the caller's, which must be there
    * until the session is closed: the session's work is queued on it, in order, and
    * vtb_session_run() returns when it is. NULL, with has_cuda_stream, is the default stream.
    * Without one the session has its own, and runs return when their results are there. */
@@ -271,7 +272,7 @@ VTB_API VTB_MUST_USE vtb_status vtb_session_decode_image(vtb_session *s, const c
 VTB_API VTB_MUST_USE vtb_status vtb_session_set_image(vtb_session *s, const char *input,
                                                       int64_t row, const vtb_picture *picture,
                                                       vtb_error *err);
-/* What becomes of images, as JSON of up to n bytes with the final NUL: {"crop": 0.9, "resize":
+/* The way images are prepared, as JSON of up to n bytes with the final NUL: {"crop": 0.9, "resize":
  * "crop", "filter": "bicubic", "mean": [...], "std": [...]}. The weights say, else the model, else
  * ImageNet's numbers hold. */
 VTB_API VTB_MUST_USE vtb_status vtb_session_preparation(vtb_session *s, const char *input,

@@ -5,7 +5,7 @@
  */
 #include "ir/formula/formula.h"
 
-/* What the leaves of another row's adjoint stand for. */
+/* The meaning of leaves of another row's adjoint. */
 typedef struct place {
   const vtb_formula_row *of;
   const int *args;

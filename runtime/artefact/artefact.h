@@ -30,15 +30,15 @@ enum { VTB_ARTEFACT_FORMAT = 5 };
 #define VTB_ARTEFACT_SYMBOL                                                                        \
   "vtb_artefact_1" /* numbered by the interface between code and runtime */
 
-/* What the symbol is. */
+/* The symbol. */
 typedef struct vtb_artefact_table {
   uint32_t size, n; /* sizeof(vtb_artefact_table); entries */
   uint64_t build;   /* the manifest's */
   vtb_entry_fn at[];
 } vtb_artefact_table;
 
-/* What `vertebra build -o NAME.o` defines: vtb_static_model of vertebra.h. The compiler writes it
- * as C text (codegen/cpu/host/link.c), without this header. */
+/* Defined by `vertebra build -o NAME.o`: vtb_static_model of vertebra.h. The compiler writes it as
+ * C text (codegen/cpu/host/link.c), without this header. */
 typedef struct vtb_artefact_linked {
   uint32_t size, format; /* sizeof(vtb_artefact_linked), VTB_ARTEFACT_FORMAT */
   const char *name;      /* "vil_nano" */

@@ -1,4 +1,4 @@
-/* What a file of tensors holds, as one number in its metadata: a bit that flips on a disk is
+/* The content of a file of tensors as one number in its metadata: a bit that flips on a disk is
  * noticed when the file is opened. Files of others have none, and are read as they are. */
 #ifndef VTB_CONTENT_HASH_H
 #define VTB_CONTENT_HASH_H

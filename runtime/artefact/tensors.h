@@ -43,7 +43,7 @@ typedef struct vtb_weight {
   bool owned;
 } vtb_weight;
 
-/* What borrowed data lies in: given back by release(what) with the store, the latest first. */
+/* The owner of borrowed data: given back by release(what) with the store, the latest first. */
 typedef struct vtb_weights_hold {
   void *what;
   void (*release)(void *what);

@@ -22,7 +22,7 @@
  * texts equal. */
 #ifndef VTB_STATUS_DEFINED
 #define VTB_STATUS_DEFINED
-/* What came of a call. The value is also the exit status of a command that returns it. */
+/* The outcome of a call. The value is also the exit status of a command that returns it. */
 typedef enum vtb_status {
   VTB_OK = 0,
   VTB_E_INPUT = 1,    /* a file or what the user gave is at fault; the text says why */

@@ -108,7 +108,7 @@ static VTB_NORETURN void end_with(const char *words) {
   __builtin_trap();
 }
 
-/* What is deferred may point into the frames that are being left: it is undone before the jump. */
+/* Deferred work may point into the frames that are being left: it is undone before the jump. */
 static VTB_NORETURN void leave(vtb_status status, const char *words) {
   if (!mine || !mine->innermost) end_with(words); /* who calls what never fails has a guard */
   guard *g = mine->innermost;

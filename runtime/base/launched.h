@@ -1,5 +1,5 @@
-/* What the environment says of the launcher that began this process: Open MPI's mpirun, anything
- * that speaks PMIx, Slurm. */
+/* The launcher that began this process, by the environment: Open MPI's mpirun, anything that speaks
+ * PMIx, Slurm. */
 #ifndef VTB_LAUNCHED_H
 #define VTB_LAUNCHED_H
 

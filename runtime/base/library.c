@@ -41,7 +41,7 @@ static bool is_trusted(const char *path) {
          (parent.st_uid == 0 || parent.st_uid == geteuid());
 }
 
-/* What a search came to: the path, which may not be wanted, and a file of another user. */
+/* The outcome of a search: the path, which may not be wanted, and a file of another user. */
 typedef struct search {
   char **path;
   char untrusted[PATH_MAX]; /* "": none */

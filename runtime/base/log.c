@@ -1,5 +1,5 @@
-/* What the command line says when asked to be verbose, and warnings. Not in the runtime's library:
- * it never prints. */
+/* Sentences of a command line that is verbose, and warnings. Not in the runtime's library: it never
+ * prints. */
 #include "runtime/base/base.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-/* What the compiler and the runtime call the tensors of a model's objective (ir/objective.h). */
+/* Names of the tensors of a model's objective (ir/objective.h), for compiler and runtime. */
 #ifndef VTB_BASE_OBJECTIVE_H
 #define VTB_BASE_OBJECTIVE_H
 

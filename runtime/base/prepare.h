@@ -1,4 +1,4 @@
-/* What the compiler and the runtime call the ways to prepare images (runtime/image/prepare.h). */
+/* Names of the ways to prepare images (runtime/image/prepare.h), for compiler and runtime. */
 #ifndef VTB_BASE_PREPARE_H
 #define VTB_BASE_PREPARE_H
 

@@ -1,4 +1,4 @@
-/* What a training program that updates its parameters and whoever runs it say to each other.
+/* The words between a training program that updates its parameters and whoever runs it.
  *
  * One run of such a program (passes/train/update.c makes them) is a whole training step: forward,
  * backward, norm of the gradients, clipping, the optimiser's equations, averages, updates of

@@ -80,7 +80,7 @@ void vtb__cu_leave(const vtb_cuda_device *d);
 typedef struct vtb__cu_map {
   unsigned char bytes[VTB_LAUNCH_MAP_BYTES];
 } vtb__cu_map; /* at a multiple of 64 bytes */
-/* Of the tensor that begins at `address`. */
+/* The map of the tensor that begins at `address`. */
 VTB_MUST_USE vtb_status vtb__cu_encode_map(vtb_cuda_device *d, const vtb_launch_map *m,
                                            vtb_cu_address address, vtb__cu_map *out,
                                            vtb_error *err);
@@ -100,7 +100,7 @@ typedef struct vtb__products vtb__products;
 VTB_MUST_USE vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p,
                                            vtb__products **out, vtb_error *err);
 void vtb__products_free(vtb__products *x);
-/* What somebody should hear of once, or NULL. */
+/* A note that somebody should hear once, or NULL. */
 const char *vtb__products_note(const vtb__products *x);
 /* Enqueues gemm `i` of the plan; addresses as in vtb_launch_gemm. */
 VTB_MUST_USE vtb_status vtb__products_run(vtb__products *x, int i, const vtb_cu_address *args,

@@ -28,7 +28,7 @@ void vtb_cuda_group_leave(vtb_cuda_group *g);
  * `stream` now is done. Every rank calls it with the same n, in the same order. In the context. */
 VTB_MUST_USE vtb_status vtb_cuda_group_sum_begin(vtb_cuda_group *g, void *stream, uint64_t address,
                                                  size_t n, vtb_error *err);
-/* What is put on the stream from now on comes behind all sums that were begun. */
+/* Work put on the stream from now on comes behind all sums that were begun. */
 VTB_MUST_USE vtb_status vtb_cuda_group_sum_wait(vtb_cuda_group *g, void *stream, vtb_error *err);
 /* Errors that came up while the device was at it. */
 VTB_MUST_USE vtb_status vtb_cuda_group_check(vtb_cuda_group *g, vtb_error *err);

@@ -96,7 +96,7 @@ vtb_status vtb__allocate(vtb_cuda_device *d, vtb_cu_address *to, size_t n, const
                   inner.text);
 }
 
-/* Of a tensor each, for runs that copy all of them. */
+/* Memory of each tensor, for runs that copy all of them. */
 static vtb_status take_tensors(vtb__run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   size_t total = 0, at = 0;
@@ -116,7 +116,7 @@ static vtb_status take_tensors(vtb__run *r, vtb_error *err) {
   return VTB_OK;
 }
 
-/* What has its place in the state, which is there now. */
+/* Places tensors that lie in the state, which is there now. */
 static vtb_status place_tensors(vtb__run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   for (int i = 0; i < p->n_tensors; i++) {
@@ -155,7 +155,7 @@ static vtb_status open_products(vtb__run *r, vtb_error *err) {
   return status;
 }
 
-/* What fails leaves the rest to be freed with the run, or to the next that begins. */
+/* A failure leaves the rest to be freed with the run, or to the next that begins. */
 vtb_status vtb__run_begin(vtb__run *r, bool tensors, vtb_error *err) {
   vtb_status status = VTB_OK;
   if (tensors && !r->has_tensors) status = take_tensors(r, err);
@@ -205,7 +205,7 @@ static vtb_status copy_images(vtb__code *c, const vtb_cuda_image *images, vtb_er
   return c->images ? VTB_OK : vtb_no_memory(err, "the kernels of a program");
 }
 
-/* Of the code, which it takes also on failure, without the plan. */
+/* A program of the code, which it takes also on failure, without the plan. */
 static vtb_status make(vtb__code *code, const vtb_cuda_image *images, vtb_cuda_device *device,
                        vtb__run **out, vtb_error *err) {
   vtb__run *r = calloc(1, sizeof *r);

@@ -10,8 +10,8 @@
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-/* What steps rely on: a kernel's arguments say it, the copy engine wants 16 bytes, and cublasLt was
- * asked for ways that take what memory of our own has. */
+/* The alignment that steps rely on: a kernel's arguments say it, the copy engine wants 16 bytes,
+ * and cublasLt was asked for ways that take what memory of our own has. */
 static void find_alignment(vtb__run *r) {
   const vtb_launch_plan *p = r->plan;
   for (int i = 0; i < p->n_tensors; i++) r->align[i] = 4;

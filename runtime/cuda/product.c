@@ -154,7 +154,7 @@ static vtb_status try_once(void *user, const vtb_lt_algorithm *algorithm, vtb_er
   return multiply(t->x, t->p, t->g, algorithm, t->args, err);
 }
 
-/* What times depend on. */
+/* The key of times. */
 static void put_key(const vtb__products *x, const product *p, const vtb_launch_gemm *g,
                     vtb_strbuf *out) {
   const vtb_cuda_device *d = x->device;

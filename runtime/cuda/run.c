@@ -147,7 +147,7 @@ static vtb_status make_events(vtb__run *r, vtb_error *err) {
   return status;
 }
 
-/* What the events say, to who counts; the first was recorded at about `begin` of the host's. */
+/* Tells who counts the events' times; the first was recorded at about `begin` of the host's. */
 static vtb_status tell_times(vtb__run *r, int first, double begin, const vtb_services *services,
                              vtb_error *err) {
   double from = begin;
@@ -251,7 +251,7 @@ static bool is_copied(const vtb__run *r, int i) {
 
 enum { FIXED = 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER };
 
-/* Of tensors of these roles. */
+/* Copies tensors of these roles. */
 static vtb_status copy_in(vtb__run *r, unsigned roles, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
@@ -353,7 +353,7 @@ vtb_status vtb__run_copying(void *owner, void *const *args, const vtb_services *
   return status;
 }
 
-/* Of the set at hand, whose addresses are fixed by now. */
+/* Maps of the set at hand, whose addresses are fixed by now. */
 vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_status status = VTB_OK;

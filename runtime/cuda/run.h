@@ -10,7 +10,7 @@
 
 enum { VTB__ALIGNMENT = 256, VTB__MOST_AHEAD = 256, VTB__MOST_PLACES = 8 };
 
-/* What a program and those that are opened of it share. */
+/* Shared by a program and those that are opened of it. */
 typedef struct vtb__code {
   atomic_int users;
   vtb_launch_plan *plan;
@@ -93,12 +93,12 @@ static inline vtb_cu_launch vtb__launch_of(const vtb__run *r, const vtb_launch_k
 
 /* All but its code and its device; in the context. */
 void vtb__run_free(vtb__run *r);
-/* What a program has: run, exchange, keep. */
+/* A program's functions: run, exchange, keep. */
 VTB_MUST_USE vtb_status vtb__run_copying(void *owner, void *const *args,
                                          const vtb_services *services, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__run_exchange(void *owner, void *const *args, bool in, vtb_error *err);
 void vtb__run_keep(void *owner, unsigned roles);
-/* Of r->set. */
+/* The maps of r->set. */
 VTB_MUST_USE vtb_status vtb__encode_maps(vtb__run *r, vtb_error *err);
 /* Parameters and buffers, and the prepared steps that depend on them, unless they are kept. */
 VTB_MUST_USE vtb_status vtb__enqueue_fixed(vtb__run *r, void *const *args, vtb_error *err);
@@ -111,7 +111,7 @@ void vtb__set_clear(const vtb__run *r, vtb__set *set);
 /* The input that the plan has a kernel for; -1: none, or VTB_CUDA_PIXELS=float. */
 int vtb__pixels_tensor(const vtb_launch_plan *p);
 vtb_pixels vtb__pixels_of(const vtb_tensor_info *t);
-/* What stands at `from` becomes the input in r->set. */
+/* Pixels at `from` become the input in r->set. */
 VTB_MUST_USE vtb_status vtb__pixels_run(const vtb__run *r, vtb_cu_address from, void *stream,
                                         vtb_error *err);
 

@@ -1,4 +1,4 @@
-/* What may be asked of an augmentation. */
+/* The check of an augmentation's options. */
 #include "runtime/data/dataset.h"
 
 static bool is_share(double x) { return x >= 0 && x <= 1; }

@@ -122,7 +122,7 @@ static vtb_status by_lines(const char *folder, vtb__names *lines, vtb__source *d
   return VTB_OK;
 }
 
-/* What stands behind the folder's name on its line, up to a comma; NULL: no such line. */
+/* The words behind the folder's name on its line, up to a comma; NULL: no such line. */
 static const char *words_of(const vtb__names *lines, const char *name, size_t *n) {
   size_t length = strlen(name);
   for (size_t i = 0; i < lines->n; i++) {

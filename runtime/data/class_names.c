@@ -1,4 +1,4 @@
-/* What the classes of a data set are called: files beside the data, known data sets, numbers. */
+/* Names of the classes of a data set: files beside the data, known data sets, numbers. */
 #include "runtime/base/utf8.h"
 #include "runtime/data/dataset_internal.h"
 

@@ -44,24 +44,24 @@ enum { VTB_SKIP_SOME = -1 };
  * A split that the data do not have is VTB_E_INPUT, but for a val split that is held out. */
 VTB_MUST_USE vtb_status vtb_dataset_open(const char *path, const vtb_dataset_options *options,
                                          vtb_dataset **out, vtb_error *err);
-/* What a training looks at: "train", and "val", which is NULL where there is none and
+/* The splits of a training: "train", and "val", which is NULL where there is none and
  * o->val_fraction is 0. `watch`: another split in place of "val", "test"; then nothing is held out.
  */
 VTB_MUST_USE vtb_status vtb_dataset_open_pair(const char *path, const vtb_dataset_options *o,
                                               const char *watch, vtb_dataset **train,
                                               vtb_dataset **val, vtb_error *err);
-/* What finished weights are judged by: "test", or else "val"; of data without splits what the
+/* The split that judges finished weights: "test", or else "val"; of data without splits what the
  * training left out, where `trained_on` (vtb_dataset_describe(), stored with the weights; NULL: not
  * known) says that they were trained on these, and otherwise all. */
 VTB_MUST_USE vtb_status vtb_dataset_open_judge(const char *path, const vtb_dataset_options *o,
                                                const char *trained_on, vtb_dataset **out,
                                                vtb_error *err);
 void vtb_dataset_free(vtb_dataset *d);
-/* What was decided at opening, a sentence a line: what is held out, what was left out and why; ""
- * if there is nothing to say. */
+/* Decisions at opening, a sentence a line: what is held out, what was left out and why; "" if there
+ * is nothing to say. */
 const char *vtb_dataset_notes(const vtb_dataset *d);
-/* Of all samples of the files that `d` is from, held out or not: their number, labels, names, the
- * pixels of a few. */
+/* A number of all samples of the files that `d` is from, held out or not: their number, labels,
+ * names, the pixels of a few. */
 uint64_t vtb_dataset_fingerprint(const vtb_dataset *d);
 /* "FINGERPRINT FRACTION SEED" for vtb_dataset_open_judge(); malloc'd, NULL when out of memory. */
 char *vtb_dataset_describe(const vtb_dataset *d);
@@ -122,7 +122,7 @@ VTB_MUST_USE vtb_status vtb_dataset_read(const vtb_dataset *d, int array, int64_
 
 /* ---- transforms ------------------------------------------------------------------------------ */
 
-/* Of training images; all off at zero. */
+/* Changes of training images; all off at zero. */
 typedef struct vtb_augmentation {
   double scale_min;  /* random resized crop of area fraction [scale_min, 1], aspect 3/4 .. 4/3 */
   int64_t shift;     /* pad by that many zero pixels and crop at random */
@@ -154,7 +154,7 @@ VTB_MUST_USE bool vtb_transform_apply(const vtb_transform *t, const vtb_image *i
 VTB_MUST_USE bool vtb_transform_pixels(const vtb_transform *t, const vtb_image *im, uint64_t key,
                                        uint8_t *out, int32_t erased[4]);
 
-/* Of the mask of an image that was transformed with this key: the same crop, shift and flip, by the
+/* The mask of an image that was transformed with this key: the same crop, shift and flip, by the
  * nearest pixel; what comes in from outside is 255. out: i32 (h, w), the classes at the middles of
  * h x w cells of the image. */
 VTB_MUST_USE bool vtb_transform_mask(const vtb_transform *t, const vtb_image *mask, uint64_t key,
@@ -212,8 +212,8 @@ typedef struct vtb_loader_options {
   int64_t start_epoch, start_batch,
       n_epochs;  /* n_epochs counts from epoch 0; batches before the start are skipped */
   int n_threads; /* preparing threads; 0: the cores, vtb_default_threads() */
-  /* Of batches that several processes share, or that are taken in pieces: rows [first, first +
-   * pieces batch) of every `whole` of them are prepared, a piece of `batch` rows at a time. Epochs,
+  /* Batches that several processes share, or that are taken in pieces: rows [first, first + pieces
+   * batch) of every `whole` of them are prepared, a piece of `batch` rows at a time. Epochs,
    * start_batch and drop_last count whole batches. whole 0: the batch is the whole. */
   int64_t whole, first, pieces;
 } vtb_loader_options;

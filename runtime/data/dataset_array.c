@@ -74,7 +74,7 @@ static bool is_label(const vtb_weight *w, const char *name) {
          w->count == w->dim[0] && is_whole(w->elem);
 }
 
-/* Of the labels of all splits, which must agree on how many classes there are. */
+/* Classes by the labels of all splits, which must agree on how many there are. */
 static vtb_status count_classes(const vtb_weight *w, vtb__source *d, vtb_error *err) {
   int32_t *all = malloc((size_t)w->count * sizeof *all);
   vtb_status status = all ? vtb_weight_read_i32(w, all, err) : vtb_no_memory(err, w->name);

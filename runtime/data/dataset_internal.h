@@ -1,4 +1,4 @@
-/* What the files of the data set share. */
+/* Shared by the files of the data set. */
 #ifndef VTB_DATASET_INTERNAL_H
 #define VTB_DATASET_INTERNAL_H
 
@@ -74,7 +74,7 @@ struct vtb__source {
   VTB_VEC(vtb__damage) damaged;
 };
 
-/* Those of them that a split has. */
+/* The samples of them that a split has. */
 struct vtb_dataset {
   vtb__source *source;
   int64_t count;
@@ -91,7 +91,7 @@ struct vtb_dataset {
 
 /* ---- dataset.c ------------------------------------------------------------------------------- */
 
-/* What is at `path`, which becomes the folder of a data set known by name. */
+/* The place `path`, which becomes the folder of a data set known by name. */
 typedef struct vtb__place {
   const char *path;
   const vtb__format *format;
@@ -143,7 +143,7 @@ VTB_MUST_USE vtb_status vtb__check_census(const char *folder, vtb__source *d, vt
 
 /* ---- class_maps.c ---------------------------------------------------------------------------- */
 
-/* Of a folder of classes: what they are called, and their order, where a file beside them says. */
+/* Names and order of the classes of a folder, where a file beside them says. */
 VTB_MUST_USE vtb_status vtb__map_classes(const char *folder, vtb__source *d, vtb_error *err);
 
 /* ---- relabel.c ------------------------------------------------------------------------------- */

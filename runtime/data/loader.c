@@ -45,7 +45,7 @@ int64_t vtb_loader_batches(int64_t n_samples, int64_t batch, bool drop_last) {
   return drop_last ? n_samples / batch : n_samples / batch + (n_samples % batch != 0);
 }
 
-/* Of one row of a batch: the sample, unless it is padding, and what is decoded of it. */
+/* One row of a batch: the sample, unless it is padding, and what is decoded of it. */
 typedef struct sample {
   int64_t number;
   uint64_t key;
@@ -71,7 +71,7 @@ static int32_t *erased_at(const vtb_loader *l, const vtb_feed *f, void *at, int6
   return (int32_t *)(void *)((char *)at + pixels_of(l, f).erased) + 4 * row;
 }
 
-/* Of pixels all is erased. */
+/* Pixels are all erased. */
 static void pad(const vtb_loader *l, const vtb_feed *f, void *at, int64_t row) {
   void *out = row_at(l, f, at, row);
   if (is_pixels(l, f)) {
@@ -93,7 +93,7 @@ static bool has_kind(const vtb_loader *l, vtb_feed_kind kind) {
   return false;
 }
 
-/* What the feeds take of the sample. */
+/* Decodes the part of the sample that the feeds take. */
 static vtb_status decode(const vtb_loader *l, sample *s, vtb_error *err) {
   const vtb_dataset *d = l->o.dataset;
   vtb_status status = VTB_OK;
@@ -283,7 +283,7 @@ static size_t bytes_of(const vtb_loader *l, const vtb_feed *f) {
   return is_pixels(l, f) ? pixels_of(l, f).size : (size_t)(f->count * l->o.batch) * sizeof(float);
 }
 
-/* What the pixels of each channel become is the same in all batches. */
+/* Values of each channel's pixels are the same in all batches. */
 static void fill_values(const vtb_loader *l, const vtb_feed *f, void *at) {
   const vtb_preparation *p = &l->o.transform.prepare;
   if (!is_pixels(l, f)) return;

@@ -22,7 +22,7 @@ static int by_class_and_rank(const void *a, const void *b) {
   return x->sample < y->sample ? -1 : x->sample > y->sample;
 }
 
-/* Of n samples, how many are held out: at least one, and never all. */
+/* The number of n samples that is held out: at least one, and never all. */
 static int64_t share(int64_t n, double fraction) {
   int64_t k = (int64_t)llround(fraction * (double)n);
   if (k < 1) k = 1;

@@ -1,4 +1,4 @@
-/* What a data set holds, found by decoding all of it. */
+/* The contents of a data set, found by decoding all of it. */
 #ifndef VTB_SURVEY_H
 #define VTB_SURVEY_H
 
@@ -17,9 +17,9 @@ typedef struct vtb_sample_facts {
   uint64_t hash;               /* of size and pixels */
 } vtb_sample_facts;
 
-/* Of every sample, by so many threads (0: the cores). Damaged ones are found as vtb_dataset_skip()
- * finds them, without end. on_sample: now and then, from the calling thread; NULL. *stop ends it
- * early, with *done samples. *out is the caller's to free. */
+/* Surveys every sample, by so many threads (0: the cores). Damaged ones are found as
+ * vtb_dataset_skip() finds them, without end. on_sample: now and then, from the calling thread;
+ * NULL. *stop ends it early, with *done samples. *out is the caller's to free. */
 typedef struct vtb_survey_options {
   int n_threads;
   void (*on_sample)(void *user, int64_t done, int64_t total);

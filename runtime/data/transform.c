@@ -147,7 +147,7 @@ static void erase(const vtb_transform *t, const box *b, float *chw) {
             (size_t)x] = 0;
 }
 
-/* What images and their classes have in common. */
+/* The transform that images and their classes have in common. */
 static vtb_image framed(const vtb_transform *t, vtb_image im, uint64_t key, bool classes) {
   im = t->augment.scale_min > 0 ? random_crop_resize(t, im, key, classes)
                                 : convert_and_free(im, vtb_image_fit(&t->prepare, &im, classes));

@@ -41,7 +41,7 @@ VTB_MUST_USE vtb_status vtb_image_save_png(const char *path, const vtb_image *im
 /* Luma 0.299 R + 0.587 G + 0.114 B, or gray copied three times. */
 vtb_image vtb_image_convert(const vtb_image *im, int channels);
 
-/* Of the source rectangle [x, x+w) x [y, y+h), which must lie inside. */
+/* A copy of the source rectangle [x, x+w) x [y, y+h), which must lie inside. */
 vtb_image vtb_image_crop(const vtb_image *im, int x, int y, int w, int h);
 /* Centred; a smaller image is first padded with `fill`, a number a channel. */
 vtb_image vtb_image_center_crop(const vtb_image *im, int width, int height, const uint8_t *fill);

@@ -63,8 +63,9 @@ static int limited(double side) {
   return side < 1 ? 1 : side > most ? (int)most : (int)side;
 }
 
-/* What the whole image is resized to. A square target's long side is rounded down, as torchvision
- * does it, sides by the ratio of another to the nearest, halves to even, as timm does. */
+/* The size that the whole image is resized to. A square target's long side is rounded down, as
+ * torchvision does it, sides by the ratio of another to the nearest, halves to even, as timm
+ * does. */
 static extent resized_extent(const vtb_preparation *p, const vtb_image *im) {
   int w = limited(floor(p->width / p->crop)), h = limited(floor(p->height / p->crop));
   if (p->resize == VTB_RESIZE_SQUASH) return (extent){w, h};

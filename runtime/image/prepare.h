@@ -19,7 +19,7 @@ typedef enum vtb_resize_mode {
 const char *vtb_resize_mode_name(vtb_resize_mode m); /* "crop" "squash" "pad" */
 bool vtb_resize_mode_find(const char *name, vtb_resize_mode *out);
 
-/* What somebody said, the rest being defaults. */
+/* Fields that somebody said, the rest being defaults. */
 enum {
   VTB_PREPARE_CROP = 1,
   VTB_PREPARE_RESIZE = 2,

@@ -103,7 +103,8 @@ static void make_taps(resample *r, int i, double center, double support, double 
   }
 }
 
-/* Of the outputs [from, from + n) of n_out. False when out of memory; to be freed in any case. */
+/* The weights of the outputs [from, from + n) of n_out. False when out of memory; to be freed in
+ * any case. */
 static bool make_resample(resample *r, int n_in, int n_out, int from, int n, vtb_filter filter) {
   double scale = (double)n_in / n_out, shrink = scale > 1 ? scale : 1;
   double support = filters[filter].support * shrink;
@@ -197,7 +198,7 @@ static passes passes_here(void) {
 
 /* ---- resizing -------------------------------------------------------------------------------- */
 
-/* What was to become of an image for which there is no memory. */
+/* The result for an image for which there is no memory. */
 static vtb_image give_up(vtb_image im) {
   vtb_image_free(&im);
   return im;

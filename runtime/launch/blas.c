@@ -13,7 +13,7 @@
 
 /* ---- what OpenBLAS defines, and its objects use ---------------------------------------------- */
 
-/* Of its header, which lies elsewhere on each machine. */
+/* Constants of its header, which lies elsewhere on each machine. */
 enum { ROW_MAJOR = 101, AS_IT_IS = 111, TRANSPOSED = 112 };
 void cblas_sgemm(int order, int trans_a, int trans_b, int m, int n, int k, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
@@ -42,7 +42,7 @@ size_t vtb__no_text(const void *text, size_t size, size_t n, FILE *file) {
   return n;
 }
 
-/* Of arguments that are wrong, which blas_int() excludes. */
+/* Called for arguments that are wrong, which blas_int() excludes. */
 int xerbla_(const char *routine, const int *argument, int length) {
   (void)routine, (void)argument, (void)length;
   return 0;
@@ -54,7 +54,7 @@ int xerbla_(const char *routine, const int *argument, int length) {
 /* Four sets of kernels are left of the many: those whose sums blas_kernels.c speaks for. */
 static const char *const sets[] = {"Prescott", "Sandybridge", "Haswell", "SkylakeX"};
 
-/* What OPENBLAS_CORETYPE may say, and the widest set that such a processor runs. */
+/* Words of OPENBLAS_CORETYPE, and the widest set that such a processor runs. */
 static const struct {
   const char *name;
   int set;
@@ -83,7 +83,7 @@ static const char *set_for(const char *asked) {
   return sets[set];
 }
 
-/* What OpenBLAS asks its environment. */
+/* OpenBLAS's question to its environment. */
 const char *vtb__environment(const char *name) __asm__("getenv");
 const char *vtb__environment(const char *name) {
   const char *value = NULL;

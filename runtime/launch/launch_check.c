@@ -158,7 +158,7 @@ static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *
   return VTB_OK;
 }
 
-/* What cuTensorMapEncodeTiled takes, and what the kernels rely on: a row of the box is as long as
+/* The maps that cuTensorMapEncodeTiled takes and kernels rely on: a row of the box is as long as
  * its swizzle. */
 static vtb_status check_map(const checker *c, int number, const vtb_launch_arg *a) {
   if (!a->map) return VTB_OK;
@@ -367,7 +367,7 @@ static vtb_status check_results(const checker *c) {
   return VTB_OK;
 }
 
-/* What stands in the state when a run begins: everything but results. Argument i holds value i. */
+/* The state when a run begins: everything but results. Argument i holds value i. */
 static vtb_status fill_state(const checker *c) {
   const vtb_launch_plan *p = c->plan;
   if (p->state_bytes > 0 && !write_piece(c->state, (piece){0, p->state_bytes, INT32_MAX}))

@@ -1,5 +1,5 @@
-/* What a compiled CUDA program does, as plain data: kernels, and the straight line of launches that
- * one run is.
+/* A compiled CUDA program as plain data: kernels, and the straight line of launches that one run
+ * is.
  *
  * The compiler (codegen/cuda) makes it; the runtime walks it on a stream or captures it in a graph;
  * the CUDA-on-CPU emulator walks it with host code; the checker proves that it stays inside its
@@ -149,7 +149,7 @@ typedef struct vtb_launch_traffic {
   int64_t read, written;
 } vtb_launch_traffic;
 vtb_launch_traffic vtb_launch_traffic_of(const vtb_launch_plan *p, const vtb_launch_step *s);
-/* What a program that runs the plan says of itself; tables are the plan's. Its kernels are the
+/* The description of a program that runs the plan; tables are the plan's. Its kernels are the
  * plan's, and behind them its library products. */
 VTB_MUST_USE vtb_status vtb_launch_plan_describe(vtb_launch_plan *p, vtb_program *program,
                                                  vtb_error *err);

@@ -130,7 +130,7 @@ void vtb_launch_plan_write(const vtb_launch_plan *plan, vtb_strbuf *out) {
   whole(&w, &copy);
 }
 
-/* What vtb_launch_plan_check() takes for granted. */
+/* The facts that vtb_launch_plan_check() takes for granted. */
 static vtb_status check_tables(const vtb_launch_plan *p, vtb_error *err) {
   const int64_t most = INT64_C(1) << 46;
   if (p->batch < 1 || p->workspace_bytes < 0 || p->workspace_bytes > most || p->state_bytes < 0 ||

@@ -40,7 +40,8 @@ typedef struct vtb_tensor_info {
   bool decay;       /* params: weight decay applies */
 } vtb_tensor_info;
 
-/* What generated code calls back into. Passed to every entry; the table is versioned by size. */
+/* The functions that generated code calls back into. Passed to every entry; the table is versioned
+ * by size. */
 typedef void (*vtb_task_fn)(void *closure, int64_t begin, int64_t end);
 typedef struct vtb_services {
   uint32_t size; /* sizeof(vtb_services) when built */
@@ -64,7 +65,7 @@ typedef struct vtb_services {
   /* The same from who knows the times only afterwards (a GPU's program): one launch, in seconds of
    * vtb_now(). NULL unless profiling. */
   void (*kernel_took)(const struct vtb_services *s, int kernel, double begin, double end);
-  /* Of a program that is one of several ranks (vtb_program.ranks): begins to sum n floats over all
+  /* For a program that is one of several ranks (vtb_program.ranks): begins to sum n floats over all
    * ranks, in place and in the order of the ranks; they are left alone until sum_wait, which
    * returns when all sums that were begun are there. NULL: the ranks do not know each other. */
   void (*sum_begin)(const struct vtb_services *s, float *at, int64_t n);
@@ -116,7 +117,7 @@ typedef struct vtb_run_place {
   size_t repeats; /* so many of its first bytes again and again; 0: zeros */
 } vtb_run_place;
 
-/* What programs on a device have besides, for sessions. Memory is the device's. */
+/* More functions of programs on a device, for sessions. Memory is the device's. */
 struct vtb_program;
 typedef struct vtb_device_calls {
   /* Another program of the same code, with memory of its own. NULL: there can be only one. */
@@ -144,10 +145,10 @@ typedef struct vtb_program {
    * they have their own workspace, copy args (in host memory) to their device and results back, and
    * can fail. Called as vtb_program_execute() (runtime/launch/threads.h) does. */
   vtb_status (*run)(void *owner, void *const *args, const vtb_services *services, vtb_error *err);
-  /* Of such programs, or NULL: submit begins a run with the inputs as they are now, and collect
-   * waits for the oldest that was begun and gives its results, which are lost where it fails. At
-   * most most_ahead may be under way, and none at any other call; runs have the order and the
-   * results of `run`, which parameters are copied included. */
+  /* Functions of such programs, or NULL: submit begins a run with the inputs as they are now, and
+   * collect waits for the oldest that was begun and gives its results, which are lost where it
+   * fails. At most most_ahead may be under way, and none at any other call; runs have the order and
+   * the results of `run`, which parameters are copied included. */
   vtb_status (*submit)(void *owner, void *const *args, vtb_error *err);
   vtb_status (*collect)(void *owner, void *const *args, vtb_error *err);
   int most_ahead;

@@ -44,7 +44,7 @@ typedef struct vtb_kernel_time {
   double seconds; /* sum over launches */
   int64_t launches;
 } vtb_kernel_time;
-/* Of profiling services, n_kernels entries, until the services are freed; NULL for others. */
+/* Times of profiling services, n_kernels entries, until the services are freed; NULL for others. */
 const vtb_kernel_time *vtb_services_times(const vtb_services *s, int *n_kernels);
 void vtb_services_reset_times(vtb_services *s);
 

@@ -1,4 +1,4 @@
-/* What ran when: the kernels of runs, and the parts of them that threads took.
+/* A record of what ran when: the kernels of runs, and the parts of them that threads took.
  *
  * Memory for events is taken beforehand, so that nothing is allocated while they happen; events
  * beyond it are counted and left out. The caller owns the trace and keeps it until the services let

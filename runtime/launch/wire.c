@@ -26,7 +26,7 @@ static const unsigned char *take(vtb_wire *w, uint64_t n) {
   return at;
 }
 
-/* What vtb_arena_try() gave; without memory the wire is bad. */
+/* The memory that vtb_arena_try() gave; without memory the wire is bad. */
 static void *taken(vtb_wire *w, void *p) {
   if (!p) w->bad = w->no_memory = true;
   return p;

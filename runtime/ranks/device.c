@@ -42,7 +42,7 @@ static vtb_status on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
                   : vtb_ranks_sum_wait(d->ranks, err);
 }
 
-/* Of the communicator's thread: a device waits for ever for a rank that is gone. */
+/* The communicator's thread calls it: a device waits for ever for a rank that is gone. */
 static void watch(void *user, bool failed, vtb_error *err) {
   vtb_ranks_device *d = user;
   if (!failed && vtb_cuda_group_check(d->group, err) == VTB_OK) return;

@@ -102,7 +102,7 @@ typedef struct vtb__watch {
   vtb__note note;   /* that came in */
 } vtb__watch;
 
-/* What the watch is told of its own rank at each look. */
+/* A rank's own state, told to the watch at each look. */
 typedef struct vtb__rank_state {
   double now, waiting; /* since when its caller waits, or a close; 0: it computes */
   double progress;     /* when a message was last seen to arrive */
@@ -110,7 +110,7 @@ typedef struct vtb__rank_state {
   bool failed, closing;
   int stop;
 } vtb__rank_state;
-/* What a look came to. */
+/* The outcome of a look. */
 typedef struct vtb__finding {
   bool failed;
   bool by_other;       /* it is told already */

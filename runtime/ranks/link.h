@@ -1,4 +1,4 @@
-/* What carries messages between the ranks of a job: MPI, or memory. Of runtime/ranks alone.
+/* The carrier of messages between the ranks of a job: MPI, or memory. Of runtime/ranks alone.
  *
  * Between two ranks messages of one tag arrive in the order in which they were sent. All calls of
  * a link are made by one thread, also that which opened it. */

@@ -281,7 +281,7 @@ static vtb_status new_ranks(const vtb_ranks_options *o, vtb__link_open_fn open, 
   return status;
 }
 
-/* What there is so far ends without last words: nobody has heard of it. */
+/* Ranks made so far end without last words: nobody has heard of it. */
 static void abandon(vtb_ranks **ranks, int n) {
   for (int i = 0; i < n; i++) {
     pthread_mutex_lock(&ranks[i]->lock);

@@ -1,4 +1,4 @@
-/* What a program measures over a data set; accuracy and loss of a classifier. Of programs that run
+/* A program's measures over a data set; accuracy and loss of a classifier. Of programs that run
  * ahead of their results a few batches are under way at a time, images as bytes where the program
  * takes them so: the host prepares a batch, and counts another, while the device runs one. */
 #include "runtime/launch/threads.h"

@@ -1,4 +1,4 @@
-/* What a data set is, in a line: so that a run is not continued with another one. */
+/* A data set's identity in a line: so that a run is not continued with another one. */
 #ifndef VTB_FINGERPRINT_H
 #define VTB_FINGERPRINT_H
 

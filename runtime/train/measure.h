@@ -1,4 +1,4 @@
-/* What a program measures of its batches: the losses and metrics that its model declares
+/* A program's measures of its batches: the losses and metrics that its model declares
  * (runtime/base/objective.h), summed until a data set or an epoch is through.
  *
  * An output "loss:<name>", "metric:<name>" or "lower:<name>" is f32 [2, K]: sums over the batch,
@@ -26,7 +26,7 @@ typedef struct vtb_measured_list {
 
 /* The sum of the losses. */
 double vtb_measured_loss(const vtb_measured_list *l);
-/* What runs are compared by: the first metric, -1: there is none, and the loss is. */
+/* The measure that runs are compared by: the first metric, -1: there is none, and the loss is. */
 int vtb_measured_main(const vtb_measured_list *l);
 bool vtb_measured_is_better(const vtb_measured_list *l, double value, double than);
 /* The value of what runs are compared by. */

@@ -362,7 +362,7 @@ vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm, int64_t *
 
 /* ---- state in a store ---- */
 
-/* What is zero between updates is not kept. */
+/* A tensor that is zero between updates is not kept. */
 static bool is_kept(const vtb_tensor_info *t) {
   return t->io == VTB_IO_STATE && !vtb_starts_with(t->name, VTB_ACCUMULATED);
 }

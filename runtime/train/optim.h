@@ -31,7 +31,7 @@ bool vtb_optim_is_inside(const vtb_program *p);
 bool vtb_optim_has_averages(const vtb_program *p); /* it averages its weights */
 /* The default of a hyperparameter; false if the program's optimiser has none of that name. */
 bool vtb_optim_default(const vtb_program *p, const char *name, double *value);
-/* What its optimiser is called, cut off if need be; "" if it has none. */
+/* The name of its optimiser, cut off if need be; "" if it has none. */
 enum { VTB_OPTIM_NAME = 64 };
 void vtb_optim_name(const vtb_program *p, char name[VTB_OPTIM_NAME]);
 /* args: a buffer a tensor; those of the update that are NULL are allocated, states as zeros, and
@@ -66,7 +66,7 @@ void vtb_optim_run_ahead(vtb_optim *o, int64_t n);
  * nothing and is VTB_E_NUMBERS. */
 VTB_MUST_USE vtb_status vtb_optim_judge(vtb_optim *o, int64_t n, double *grad_norm,
                                         int64_t *correct, vtb_error *err);
-/* Of a run that judges nothing: how many of the first n images were classified right. */
+/* For a run that judges nothing: how many of the first n images were classified right. */
 int64_t vtb_optim_correct(const vtb_optim *o, int64_t n);
 int64_t vtb_optim_steps(const vtb_optim *o);
 

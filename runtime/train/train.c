@@ -243,7 +243,7 @@ static vtb_status save(vtb_trainer *t, vtb_error *err) {
   return status;
 }
 
-/* What took hours to train is on the disk before anything else can go wrong. */
+/* Weights that took hours to train are on the disk before anything else can go wrong. */
 static vtb_status end_epoch(vtb_trainer *t, vtb_error *err) {
   vtb__epoch_close(t);
   vtb_status status = vtb__evaluation_due(t) ? save(t, err) : VTB_OK;

@@ -185,7 +185,7 @@ typedef struct vtb_trainer vtb_trainer;
 VTB_MUST_USE vtb_status vtb_trainer_open(const vtb_train_config *config, vtb_trainer **out,
                                          vtb_error *err);
 VTB_MUST_USE vtb_status vtb_trainer_run(vtb_trainer *t, vtb_train_result *result, vtb_error *err);
-/* Of many processes all call these two; rank 0 writes. */
+/* All of many processes call these two; rank 0 writes. */
 VTB_MUST_USE vtb_status vtb_trainer_checkpoint(vtb_trainer *t, const char *path, vtb_error *err);
 /* Parameters and buffers only, the average if there is one: what `run` and `eval` load. */
 VTB_MUST_USE vtb_status vtb_trainer_save_weights(vtb_trainer *t, const char *path, vtb_error *err);

@@ -143,7 +143,7 @@ static vtb_status get_real(const vtb_weights *w, const char *key, double *out, v
   return VTB_OK;
 }
 
-/* What checkpoints of earlier versions lack. */
+/* State that checkpoints of earlier versions lack. */
 static vtb_status get_later_state(const vtb_weights *w, vtb_train_state *s, vtb_error *err) {
   int64_t pending = 0, done = 0;
   if (!vtb_weights_meta(w, "pending")) return VTB_OK;

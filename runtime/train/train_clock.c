@@ -1,4 +1,4 @@
-/* What depends on the time and on signals. Of several ranks rank 0's clock decides, see
+/* The parts that depend on the time and on signals. Of several ranks rank 0's clock decides, see
  * train_ranks.c. */
 #include "runtime/train/train_internal.h"
 

@@ -1,5 +1,4 @@
-/* What makes a run the one it is: settings, model, data. Going on with others would be another
- * run. */
+/* The identity of a run: settings, model, data. Going on with others would be another run. */
 #include "runtime/train/train_internal.h"
 
 #include <string.h>

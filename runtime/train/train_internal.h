@@ -40,7 +40,7 @@ void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch); /* inputs are those 
 bool vtb__bound_takes_pixels(const vtb_bound *b);
 void vtb__bound_free(vtb_bound *b);
 
-/* What must be saved to go on: all of it goes into a checkpoint. */
+/* State that must be saved to go on: all of it goes into a checkpoint. */
 typedef struct vtb_train_state {
   int64_t step, epoch, batch; /* done; batch: within the epoch */
   bool pending;               /* the epoch is done but not evaluated and logged; sums are its */
@@ -56,7 +56,7 @@ typedef struct vtb_train_state {
   int64_t skipped;  /* batches whose gradients it made overflow */
 } vtb_train_state;
 
-/* What all ranks know after an update; of one process nothing. */
+/* Known to all ranks after an update; of one process nothing. */
 typedef struct vtb_vote {
   bool stop;       /* one of them was asked to stop */
   bool late, over; /* by the clock of rank 0: a checkpoint is due, the time is over */
@@ -123,8 +123,8 @@ struct vtb_trainer {
   vtb_train_result result;
 };
 
-/* What stays on a device is the same here as there afterwards; nothing to programs in this process,
- * which work in place. pull does nothing while the host is up to date. */
+/* Tensors that stay on a device are the same here as there afterwards; nothing to programs in this
+ * process, which work in place. pull does nothing while the host is up to date. */
 VTB_MUST_USE vtb_status vtb__trainer_push(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__trainer_pull(vtb_trainer *t, vtb_error *err);
 
@@ -157,7 +157,7 @@ VTB_MUST_USE vtb_status vtb__shards_gather(vtb_trainer *t, vtb_error *err);
 void vtb__shards_put(const vtb_trainer *t, vtb_weights *w);
 void vtb__shards_release(vtb_trainer *t);
 void vtb__shards_free(vtb_trainer *t);
-/* Of a parameter or buffer; NULL: there is none. */
+/* The average of a parameter or buffer; NULL: there is none. */
 float *vtb__average(const vtb_trainer *t, int tensor);
 /* Bytes of the optimiser's states on this rank, and on all of them together; averages are among
  * them. */
@@ -213,7 +213,7 @@ VTB_MUST_USE vtb_status vtb__log_window(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t total, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err);
 /* The result of a run that ended within an epoch. */
-/* What an evaluation that is not an epoch's end gave. */
+/* Logs an evaluation that is not an epoch's end. */
 VTB_MUST_USE vtb_status vtb__log_judged(vtb_trainer *t, const char *event, vtb_error *err);
 
 #endif

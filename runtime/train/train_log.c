@@ -1,4 +1,4 @@
-/* What a run tells: events for the caller, rows and lines for the logs. */
+/* A run's reports: events for the caller, rows and lines for the logs. */
 #include "runtime/train/train_internal.h"
 
 #include <string.h>
@@ -133,7 +133,7 @@ static void put_measures(line *l, const vtb_measured_list *m, const char *prefix
   }
 }
 
-/* What was trained, then what was evaluated: of a model that declares it, else of a classifier. */
+/* Results of training, then of evaluation: those that the model declares, else a classifier's. */
 static void put_results(line *l, const vtb_train_result *r, bool evaluated, bool measured) {
   double none = (double)__builtin_nanf("");
   put_field(l, REAL("loss", r->loss));
@@ -150,7 +150,7 @@ static void put_results(line *l, const vtb_train_result *r, bool evaluated, bool
   put_field(l, REAL("eval_top5", evaluated ? r->eval_top5 : none));
 }
 
-/* What runs of this model are compared by: in the lines of events only. */
+/* The score that runs of this model are compared by: in the lines of events only. */
 static void put_score(line *l, const vtb_measured_list *m) {
   int i = vtb_measured_main(m);
   put_field(

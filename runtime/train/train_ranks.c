@@ -1,5 +1,5 @@
-/* What the processes of one training say to each other: that they are the same run, what the update
- * came to, whether it goes on. All of them call all of this in the same order. */
+/* The words between the processes of one training: that they are the same run, what the update came
+ * to, whether it goes on. All of them call all of this in the same order. */
 #include "runtime/train/train_internal.h"
 
 #include <math.h>
@@ -37,7 +37,7 @@ vtb_status vtb_train_divide(int64_t batch, int ranks, int64_t pieces, int64_t *r
                   (long long)batch, who, runs, fewer, (long long)(below + parts), others);
 }
 
-/* Of programs that are no code of this process, on memory of the host. */
+/* Sums for programs that are no code of this process, on memory of the host. */
 static vtb_status sum_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
   if (b->stream)
     return vtb_fail(err, VTB_E_DEVICE,
@@ -66,7 +66,7 @@ vtb_status vtb__ranks_open(vtb_trainer *t, vtb_error *err) {
 
 enum { MOST_TEXT = 4096 };
 
-/* Of rank 0: who has other words than it has, and which. */
+/* Finds who has other words than rank 0, and which. */
 static void find_other(const char *all, int n, const char *what, char *said, size_t size) {
   for (int r = 1; r < n && !*said; r++) {
     char which[400] = "";
@@ -105,7 +105,7 @@ vtb_status vtb__fingerprint_of(vtb_trainer *t, int which, vtb_error *err) {
   return d && !t->data[which][0] ? vtb_fingerprint(d, t->data[which], err) : VTB_OK;
 }
 
-/* Of the values that all begin with. */
+/* A hash of the values that all begin with. */
 static uint64_t hash_of_values(const vtb_trainer *t) {
   const vtb_program *p = t->bound.program;
   uint64_t h = VTB_HASH_INIT;

@@ -55,7 +55,7 @@ static bool updates(const vtb_program *p, const char *name) {
   return false;
 }
 
-/* Of a value that one rank alone updates that rank is the owner. */
+/* The owner of a value is the rank that alone updates it. */
 static vtb_status find_owners(vtb_trainer *t, vtb_error *err) {
   const vtb_program *p = t->bound.program;
   struct vtb_shards *s = t->shards;
@@ -121,7 +121,7 @@ static bool is_listed(const struct vtb_shards *s, const char *name) {
   return false;
 }
 
-/* What several ranks have is the first one's. */
+/* Values that several ranks have are the first one's. */
 static void read_list(struct vtb_shards *s, char *text, int owner) {
   int64_t at = 0;
   char *rest = text;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of one of several runs of an update, which its last run judges. */
+/* One of several runs of an update, which its last run judges. */
 static vtb_status take_part(vtb_trainer *t, const vtb_batch *batch) {
   vtb_bound *b = &t->bound;
   t->part.loss += (double)*(const float *)b->args[b->loss];

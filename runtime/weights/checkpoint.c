@@ -6,7 +6,7 @@
 
 enum { MOST_NESTED = 4, MOST_LISTED = 8, MOST_TEXT = 4000 };
 
-/* What tools call the weights; the first that is there is taken. */
+/* Tools' names of the weights; the first that is there is taken. */
 static const char *const wrappers[] = {"model",   "state_dict", "model_state_dict", "module",
                                        "network", "net",        "weights",          "params"};
 static const char *const averages[] = {"model_ema",      "state_dict_ema", "ema",
@@ -56,7 +56,7 @@ static bool has_tensors(const py_value *v) {
   return false;
 }
 
-/* Of an optimiser: what it keeps for each parameter, and its groups. */
+/* True of an optimiser's: what it keeps for each parameter, and its groups. */
 static bool is_optimiser(const py_value *v) {
   return vtb_py_member(v, "param_groups") && vtb_py_member(v, "state");
 }

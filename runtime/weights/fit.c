@@ -5,7 +5,7 @@
 
 enum { MAX_PREFIXES = 16 };
 
-/* What becomes of a tensor of the model. */
+/* The fate of a tensor of the model. */
 typedef enum fate {
   NOT_WANTED,
   MISSING,
@@ -213,7 +213,7 @@ static bool has_class_axis(const fitter *f, const vtb_tensor_info *t) {
   return has && f->o->classes > 0;
 }
 
-/* What the file lacks is a classifier: tensors of the model's classes and no other. */
+/* The file lacks only a classifier: tensors of the model's classes and no other. */
 static bool lacks_head_only(const fitter *f, const reading *r) {
   for (int i = 0; i < f->n; i++)
     if (r->of[i].fate == MISSING && !has_class_axis(f, &f->tensors[i])) return false;

@@ -1,4 +1,4 @@
-/* What a fit says: its line, and the sentence where it is an error. */
+/* The report of a fit: its line, and the sentence where it is an error. */
 #include "runtime/weights/fit_internal.h"
 
 #include <ctype.h>

@@ -90,7 +90,7 @@ static vtb_status check(vtb_checkpoint *c, const char *name, const py_tensor *t)
   return VTB_OK;
 }
 
-/* What of the storage the tensor looks at. */
+/* The part of the storage that the tensor looks at. */
 static void want(const py_tensor *t) {
   int64_t from = t->offset * t->dtype->bytes, to = from + reach(t) * t->dtype->bytes;
   py_storage *s = t->storage;

@@ -5,7 +5,7 @@
 
 enum { MAX_FILE_BYTES = 1 << 20 };
 
-/* What a statement is read with. */
+/* The reader of a statement. */
 typedef struct reader {
   vtb_names *names;
   const char *file;

@@ -56,7 +56,7 @@ static kind kind_of(const vtb_mapped_file *f) {
   return i < f->n && f->data[i] == '{' ? JSON : OTHER;
 }
 
-/* What people name instead of weights, and what helps. */
+/* Files that people name instead of weights, and what helps. */
 static const struct {
   size_t at;
   const char *bytes, *what;
@@ -145,7 +145,7 @@ static vtb_status open_file(const char *path, const char *part, vtb_weights **ou
   return status;
 }
 
-/* Of several files the one that was named: "model-00001-of-00003.safetensors". */
+/* The one of several files that was named: "model-00001-of-00003.safetensors". */
 static void tell_shard(const char *path, vtb_strbuf *said) {
   const char *of = strstr(path, "-of-"), *slash = strrchr(path, '/');
   if (of && of > path && strspn(of + 4, "0123456789") == 5 && (!slash || of > slash) &&

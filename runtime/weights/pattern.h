@@ -17,7 +17,7 @@ enum {
   VTB_PATTERN_NAME = 400
 };
 
-/* What a pattern took of a name. */
+/* The parts of a name that a pattern took. */
 typedef struct vtb_taken {
   const char *text[VTB_PATTERN_TEXTS]; /* in the name */
   size_t length[VTB_PATTERN_TEXTS];

@@ -133,7 +133,7 @@ bool vtb_py_refuse(py_machine *m, const char *fmt, ...) VTB_PRINTF(2, 3);
 /* NULL, with the error set, if a name is not in the table. */
 py_value *vtb_py_global(py_machine *m, const char *module, size_t n_module, const char *name,
                         size_t n_name);
-/* What stands for callee(*args), and for cls.__new__(cls, *args). */
+/* The value that stands for callee(*args), or for cls.__new__(cls, *args). */
 py_value *vtb_py_call(py_machine *m, py_value *callee, py_value *args);
 /* obj.__setstate__(state) */
 bool vtb_py_build(py_machine *m, py_value *object, py_value *state);

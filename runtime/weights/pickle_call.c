@@ -39,7 +39,7 @@ static py_value *a_set(py_machine *m, const py_value *callee, const py_value *ar
   return collect(m, args, PY_SET);
 }
 
-/* Of a list of pairs, as OrderedDict writes itself in old pickles, or of a dict. */
+/* A dict of a list of pairs, as OrderedDict writes itself in old pickles, or of a dict. */
 static py_value *a_dict(py_machine *m, const py_value *callee, const py_value *args) {
   (void)callee;
   py_value *v = vtb_py_new(m, PY_DICT);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a pickle may build, beside its own bytes and the tensors. */
+/* Room for what a pickle builds, beside its own bytes and the tensors. */
 enum { MOST_BYTES = 384 << 20 };
 enum { MOST_PRINTED = 4096, MOST_NESTED = 6 };
 

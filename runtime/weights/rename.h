@@ -15,8 +15,8 @@
 
 enum { VTB_RENAME_PARTS = 8 }; /* tensors that one rule joins, or splits one into */
 
-/* What a config beside the weights says and shapes do not show: `key` is the model's setting,
- * or, where setting is NULL, `value`. */
+/* A config's word, beside the weights, that shapes do not show: `key` is the model's setting, or,
+ * where setting is NULL, `value`. */
 typedef struct vtb_name_config {
   const char *key, *setting, *value;
 } vtb_name_config;
@@ -60,7 +60,7 @@ typedef struct vtb_renaming {
   vtb_map index;
 } vtb_renaming;
 
-/* What the tensors of `w` whose names begin with `prefix` are called, without it. set: of `names`;
+/* Renames the tensors of `w` whose names begin with `prefix`, which goes. set: of `names`;
  * VTB_NO_SET: all keep their names. names may be NULL then. */
 #define VTB_NO_SET SIZE_MAX
 VTB_MUST_USE vtb_status vtb_rename(const vtb_names *names, size_t set, const char *prefix,

@@ -110,7 +110,7 @@ static vtb_status read_kept(vtb_checkpoint *c, const zip_stat_t *st, uint64_t fr
   return read_range(c, c->source, st, from, to, *out);
 }
 
-/* What was read is copied: the file need not stay in memory beside it. */
+/* Bytes that were read are copied: the file need not stay in memory beside it. */
 static void give_back_pages(vtb_checkpoint *c, archive *a, uint64_t n) {
   a->mapped += n;
   if (a->mapped < KEPT_PAGES) return;
@@ -138,7 +138,7 @@ static vtb_status load(vtb_checkpoint *c, py_storage *s) {
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Of two members of one name readers take different ones: neither is taken. */
+/* Two members of one name: readers take different ones, and neither is taken here. */
 static vtb_status check_names(vtb_checkpoint *c, const archive *a) {
   zip_int64_t n = lib.zip_get_num_entries(a->zip, 0);
   vtb_map seen = {0};
@@ -156,7 +156,7 @@ static vtb_status check_names(vtb_checkpoint *c, const archive *a) {
   return status;
 }
 
-/* What the members say that the file is; its prefix if it is a checkpoint. */
+/* The kind of file that the members say it is; its prefix if it is a checkpoint. */
 static vtb_status find_pickle(vtb_checkpoint *c, archive *a) {
   static const char pickle[] = "data.pkl";
   zip_int64_t n = lib.zip_get_num_entries(a->zip, 0);
