@@ -134,8 +134,7 @@ static vtb_status jpeg_read_all(vtb_codec *c, struct jpeg_decompress_struct *j, 
 vtb_status vtb__decode_jpeg(vtb_codec *c, vtb_error *err) {
   struct jpeg_decompress_struct j = {0};
   jpeg_errors errors = {.c = c};
-  vtb_status found = vtb_library_need(&library, err);
-  if (found != VTB_OK) return found;
+  VTB_TRY(vtb_library_need(&library, err));
   j.err = lib.jpeg_std_error(&errors.base);
   errors.base.error_exit = jpeg_fail;
   errors.base.emit_message = jpeg_warn;

@@ -123,8 +123,7 @@ static vtb_status png_read_all(vtb_codec *c, png_reading *r, vtb_error *err) {
 
 vtb_status vtb__decode_png(vtb_codec *c, vtb_error *err) {
   png_reading r = {0};
-  vtb_status found = vtb_library_need(&library, err);
-  if (found != VTB_OK) return found;
+  VTB_TRY(vtb_library_need(&library, err));
   r.png = lib.png_create_read_struct_2(PNG_LIBPNG_VER_STRING, c, png_fail, png_ignore, c,
                                        png_take_memory, png_give_memory);
   r.info = r.png ? lib.png_create_info_struct(r.png) : NULL;

@@ -61,8 +61,7 @@ static bool is_whole(const vtb_codec *c) {
 
 vtb_status vtb__decode_webp(vtb_codec *c, vtb_error *err) {
   WebPDecoderConfig config;
-  vtb_status found = vtb_library_need(&library, err);
-  if (found != VTB_OK) return found;
+  VTB_TRY(vtb_library_need(&library, err));
   if (!lib.WebPInitDecoderConfigInternal(&config, WEBP_DECODER_ABI_VERSION))
     return vtb_fail(err, VTB_E_INTERNAL, "%s: libwebp is of another version than its header",
                     c->name);

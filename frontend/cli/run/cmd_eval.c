@@ -163,8 +163,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   cli_inference inf;
   vtb_error err = {0};
   vtb_dataset *d = NULL;
-  vtb_status found = find_measures(what, o);
-  if (found != VTB_OK) return found;
+  VTB_TRY(find_measures(what, o));
   vtb_status status =
       cli_load_for_inference("eval", what, &o->model,
                              o->model.compile.batch ? o->model.compile.batch : 64, &o->load, &inf);
