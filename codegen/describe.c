@@ -1,3 +1,4 @@
+/* Descriptions of programs, written from modules: see describe.h. */
 #include "codegen/describe.h"
 #include "ir/ops.h"
 

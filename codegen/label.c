@@ -1,3 +1,4 @@
+/* Names of kernels for their readers: see label.h. */
 #include "codegen/label.h"
 #include "ir/ops.h"
 #include "ir/product.h"

@@ -1,3 +1,4 @@
+/* Signals as requests to stop. */
 #include "frontend/cli/interrupt.h"
 
 #include <signal.h>

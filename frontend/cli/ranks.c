@@ -1,3 +1,4 @@
+/* The processes that a launcher begins for one command. */
 #include "frontend/cli/ranks.h"
 #include "runtime/base/launched.h"
 

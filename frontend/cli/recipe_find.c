@@ -1,3 +1,4 @@
+/* Recipes found by name. */
 #include "frontend/cli/recipe_find.h"
 #include "frontend/lang/lang.h"
 

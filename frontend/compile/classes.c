@@ -1,3 +1,4 @@
+/* The hyperparameter that says how many classes a model has. */
 #include "frontend/compile/classes.h"
 
 #include "frontend/lang/lang.h"

@@ -1,3 +1,4 @@
+/* Numbers as people read them. */
 #include "frontend/draw/number.h"
 
 #include <math.h>

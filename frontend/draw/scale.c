@@ -1,3 +1,4 @@
+/* Scales and ticks of charts. */
 #include "frontend/draw/scale.h"
 
 #include <math.h>

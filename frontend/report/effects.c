@@ -1,3 +1,4 @@
+/* Effects of a varied axis on a measure. */
 #include "frontend/report/effects.h"
 
 #include <math.h>

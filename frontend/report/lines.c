@@ -1,3 +1,4 @@
+/* Lines of a measure against a number of cells. */
 #include "frontend/report/lines.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The reader of results.json for the page's sections. */
 #include "frontend/report/results.h"
 
 #include <math.h>

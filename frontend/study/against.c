@@ -1,3 +1,4 @@
+/* Two reports, cell by cell. */
 #include "frontend/study/against.h"
 
 #include "frontend/document/document.h"

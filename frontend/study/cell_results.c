@@ -1,3 +1,4 @@
+/* One cell in the document of results. */
 #include "frontend/study/cell_results.h"
 
 #include "frontend/document/document.h"

@@ -1,3 +1,4 @@
+/* Claims of processes on steps of a report. */
 #include "frontend/study/claim.h"
 #include "runtime/base/own_file.h"
 

@@ -1,3 +1,4 @@
+/* Launchers of processes that share a report. */
 #include "frontend/study/launcher.h"
 #include "runtime/base/launched.h"
 #include "runtime/base/names.h"

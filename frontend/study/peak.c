@@ -1,3 +1,4 @@
+/* A machine's peak, and a run's part of it. */
 #include "frontend/study/peak.h"
 #include "frontend/study/json.h"
 

@@ -1,3 +1,4 @@
+/* The fastest cells, and where they take turns. */
 #include "frontend/study/ranking.h"
 #include "frontend/study/statistics.h"
 

@@ -1,3 +1,4 @@
+/* Records of steps, a file each. */
 #include "frontend/study/record.h"
 
 #include "frontend/document/document.h"

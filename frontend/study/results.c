@@ -1,3 +1,4 @@
+/* The results of a study, written. */
 #include "frontend/study/results.h"
 
 #include "frontend/document/document.h"

@@ -1,3 +1,4 @@
+/* A study's run, phase by phase. */
 #include "frontend/study/runner.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* The numbers of a cell as they are compared. */
 #include "frontend/study/scores.h"
 
 #include "runtime/base/base.h"

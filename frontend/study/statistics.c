@@ -1,3 +1,4 @@
+/* The statistics of studies. */
 #include "frontend/study/statistics.h"
 
 #include "runtime/base/base.h"

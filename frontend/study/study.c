@@ -1,3 +1,4 @@
+/* A study: its model, its axes, its cells. */
 #include "frontend/study/study.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The steps of a study in their order. */
 #include "frontend/study/work.h"
 
 #include <ftw.h>

@@ -1,3 +1,4 @@
+/* One process that does one step. */
 #include "frontend/study/worker.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* Status, memory and arenas: see base.h. */
 #include "runtime/base/base.h"
 
 #include <math.h>

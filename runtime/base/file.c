@@ -1,3 +1,4 @@
+/* Files: read, mapped, and written beside before they are renamed. */
 #include "runtime/base/base.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The launcher of this process, by its environment. */
 #include "runtime/base/launched.h"
 
 #include <stdlib.h>

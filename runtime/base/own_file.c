@@ -1,3 +1,4 @@
+/* Files of our own that are written where they stand. */
 #include "runtime/base/own_file.h"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+/* The counter-based random hash of op `random`. */
 #include "runtime/base/random.h"
 
 static uint64_t mix64(uint64_t x) {

@@ -1,3 +1,4 @@
+/* UTF-8: the one decoder of the tree. */
 #include "runtime/base/utf8.h"
 
 #include <string.h>

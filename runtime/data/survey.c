@@ -1,3 +1,4 @@
+/* The contents of a data set, by decoding all of it. */
 #include "runtime/data/survey.h"
 #include "runtime/data/dataset_internal.h"
 #include "runtime/launch/threads.h"

@@ -1,3 +1,4 @@
+/* A team of threads and its jobs. */
 #include "runtime/launch/team.h"
 
 #include <limits.h>

@@ -1,3 +1,4 @@
+/* A record of what ran when. */
 #include "runtime/launch/trace.h"
 
 #include <stdlib.h>

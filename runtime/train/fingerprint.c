@@ -1,3 +1,4 @@
+/* A data set's identity in a line. */
 #include "runtime/train/fingerprint.h"
 
 #include <string.h>

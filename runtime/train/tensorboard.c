@@ -1,3 +1,4 @@
+/* Event files of TensorBoard. */
 #include "runtime/train/tensorboard.h"
 
 #include "runtime/train/events.pb-c.h"

@@ -34,6 +34,11 @@ static void check_lines(const house_file *f, complaints *c) {
     complain(c, f->path, 0, "%d lines, more than %d; split it by what it does", n, MOST_FILE_LINES);
 }
 
+static void check_opening(const house_file *f, complaints *c) {
+  if (vtb_ends_with(f->path, ".c") && !vtb_starts_with(f->text, "/*"))
+    complain(c, f->path, 1, "a file opens with a comment that says what it is");
+}
+
 /* 0: as wide as it is. */
 static int most_columns(const char *path) {
   for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
@@ -397,6 +402,7 @@ static void check_tree(const house_tree *t, complaints *c) {
     const house_file *f = &t->files.at[i];
     check_lines(f, c);
     if (vtb_starts_with(f->path, "tests/")) continue;
+    check_opening(f, c);
     measure_functions(f, &all, c);
     check_names(f, &names, c);
     check_ends(f, c);
@@ -428,8 +434,10 @@ TEST(planted_faults_are_found) {
   vtb_strbuf_puts(&text, "\nvoid silent(void) { abort(); }\n/* \"spec\" */\n");
   vtb_strbuf_puts(&text, "const char *s = vtb_attr_str(i, \"spec\", \"\");\n");
   tree_add(&t, "ir/a.c", text.at);
+  tree_add(&t, "ir/b.c", "#include \"ir/ir.h\"\n/* Late. */\n");
   check_tree(&t, &c);
-  CHECK(c.n == 7);
+  CHECK(c.n == 8);
+  CHECK(strstr(c.text.at, "ir/b.c:1: a file opens with a comment"));
   CHECK(strstr(c.text.at, "ir/a.c:2: long_one has 93 lines"));
   CHECK(strstr(c.text.at, "ir/a.c:697: code knows the model \"vil\""));
   CHECK(strstr(c.text.at, "ir/a.c:698: 103 columns"));

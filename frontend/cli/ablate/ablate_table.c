@@ -1,3 +1,4 @@
+/* The results of a study as a table. */
 #include "frontend/cli/ablate/ablate_table.h"
 
 #include "frontend/study/scores.h"

@@ -1,3 +1,4 @@
+/* A measurement beside an earlier one: what has changed. */
 #include "frontend/cli/bench/bench_output.h"
 #include "frontend/study/json.h"
 #include "frontend/study/statistics.h"

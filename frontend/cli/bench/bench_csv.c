@@ -1,3 +1,4 @@
+/* A measurement as comma-separated values. */
 #include "frontend/cli/bench/bench_output.h"
 #include "frontend/study/json.h"
 

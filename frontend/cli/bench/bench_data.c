@@ -1,3 +1,4 @@
+/* The speed at which samples of a data set are prepared. */
 #include "frontend/cli/bench/bench_data.h"
 #include "runtime/data/survey.h"
 

@@ -1,3 +1,4 @@
+/* A machine watched while it measures: what else runs on it. */
 #include "frontend/cli/bench/bench.h"
 #include "frontend/study/worker.h"
 

@@ -1,3 +1,4 @@
+/* The end of a measurement: its files, its comparison. */
 #include "frontend/cli/bench/bench_output.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* The peak of a machine, by small programs. */
 #include "frontend/cli/bench/bench_small.h"
 #include "frontend/cli/say/progress.h"
 

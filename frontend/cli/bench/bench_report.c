@@ -1,3 +1,4 @@
+/* A measurement as a document. */
 #include "frontend/cli/bench/bench_output.h"
 
 #include <math.h>

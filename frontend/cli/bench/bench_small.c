@@ -1,3 +1,4 @@
+/* Small programs that measure a machine. */
 #include "frontend/cli/bench/bench_small.h"
 
 vtb_status bench_small_compile(const cli_model_options *options, const bench_small *s,

@@ -1,3 +1,4 @@
+/* Sweeps over options, as studies that leave no folder. */
 #include "frontend/cli/bench/bench_sweep.h"
 #include "frontend/cli/bench/bench_output.h"
 #include "frontend/cli/say/progress.h"

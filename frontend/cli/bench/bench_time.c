@@ -1,3 +1,4 @@
+/* Timed runs of a program. */
 #include "frontend/cli/bench/bench.h"
 #include "frontend/study/statistics.h"
 

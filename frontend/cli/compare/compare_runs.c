@@ -1,3 +1,4 @@
+/* Training runs read from their folders. */
 #include "frontend/cli/compare/compare_runs.h"
 #include "frontend/cli/train/run_folder.h"
 #include "frontend/study/run_log.h"

@@ -1,3 +1,4 @@
+/* Training runs side by side. */
 #include "frontend/cli/compare/compare_table.h"
 
 #include <math.h>

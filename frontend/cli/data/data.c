@@ -1,3 +1,4 @@
+/* Data sets of commands: options, and what is said about them. */
 #include "frontend/cli/data/data.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+/* A contact sheet of a data set. */
 #include "frontend/cli/data/data_sheet.h"
 #include "frontend/draw/canvas.h"
 

@@ -1,3 +1,4 @@
+/* A module in the language of graphviz. */
 #include "frontend/cli/draw/graph_dot.h"
 #include "ir/ops.h"
 #include "frontend/cli/draw/graph_fold.h"

@@ -1,3 +1,4 @@
+/* Blocks of a picture that repeat. */
 #include "frontend/cli/draw/graph_fold.h"
 #include "ir/ops.h"
 #include "frontend/cli/draw/graph_label.h"

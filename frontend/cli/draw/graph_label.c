@@ -1,3 +1,4 @@
+/* Names and contents of a picture's units. */
 #include "frontend/cli/draw/graph_label.h"
 #include "ir/ops.h"
 #include "ir/product.h"

@@ -1,3 +1,4 @@
+/* A function as units of a picture. */
 #include "frontend/cli/draw/graph_part.h"
 #include "ir/ops.h"
 #include "ir/rewrite.h"

@@ -1,3 +1,4 @@
+/* The picture of `vertebra paths`. */
 #include "frontend/cli/draw/paths_picture.h"
 
 #include "frontend/draw/canvas.h"

@@ -1,3 +1,4 @@
+/* The models that can be named. */
 #include "frontend/cli/inspect/catalogue.h"
 
 #include <ctype.h>

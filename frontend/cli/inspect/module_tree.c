@@ -1,3 +1,4 @@
+/* A model as a tree of modules. */
 #include "frontend/cli/inspect/module_tree.h"
 #include "ir/ops.h"
 

@@ -1,3 +1,4 @@
+/* The images that `run` is given. */
 #include "frontend/cli/run/run_files.h"
 
 #include <dirent.h>

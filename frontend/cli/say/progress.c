@@ -1,3 +1,4 @@
+/* Progress on stderr. */
 #include "frontend/cli/say/progress.h"
 #include "frontend/document/wrap.h"
 

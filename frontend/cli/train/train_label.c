@@ -1,3 +1,4 @@
+/* Labels of runs. */
 #include "frontend/cli/train/train_label.h"
 
 #include <string.h>

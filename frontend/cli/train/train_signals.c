@@ -1,3 +1,4 @@
+/* Requests to end a training. */
 #include "frontend/cli/train/train_signals.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+/* The reader of cases.map. */
 #include "frontend/cli/verify/case_map.h"
 
 #include "runtime/weights/pattern.h"

@@ -1,3 +1,4 @@
+/* One function of a module on named tensors, on any target. */
 #include "frontend/cli/verify/evaluate.h"
 
 #include <math.h>
