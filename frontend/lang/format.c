@@ -26,29 +26,6 @@ static bool is_contextual(int kind) {
          kind == METRIC || kind == LOWER;
 }
 
-static bool is_binary(int kind) {
-  switch (kind) {
-  case PLUS:
-  case MINUS:
-  case STAR:
-  case SLASH:
-  case PERCENT:
-  case EQ:
-  case NE:
-  case LT:
-  case LE:
-  case GT:
-  case GE:
-  case AND:
-  case OR:
-  case QUESTION:
-  case BAR:
-    return true;
-  default:
-    return false;
-  }
-}
-
 /* Fills space and may_break of the token's item; returns nothing about comments, which always have
  * a blank before. */
 static void place_token(spacing *s, int kind, vtb_item *it) {
@@ -56,7 +33,7 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
   bool word = kind == IDENT || kind == PREPARE || is_contextual(kind);
   bool keyword_use = (is_contextual(kind) && s->operand) || (kind == EACH && s->previous == ALONG);
   it->space = s->previous != 0 && !s->glued;
-  bool glued = false, operand = false, may_break = is_binary(kind) && !unary;
+  bool glued = false, operand = false, may_break = vtb__is_binary(kind) && !unary;
   switch (kind) {
   case LPAREN:
     it->space = it->space && !(s->operand || s->previous == ALONG);

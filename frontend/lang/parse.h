@@ -90,6 +90,7 @@ void vtb__check_encoding(vtb_parse *p); /* reports NUL bytes and malformed UTF-8
 bool vtb__first_on_line(const vtb_parse *p, uint32_t offset);
 int vtb__indent(const vtb_parse *p, uint32_t offset);
 bool vtb__is_declaration_word(int kind);
+bool vtb__is_binary(int kind); /* of an operator with two operands; also ? and | */
 
 /* ---- literal.c ------------------------------------------------------------------------------- */
 

@@ -12,19 +12,8 @@
 
 #include <string.h>
 
-static bool cannot_end(int kind) {
+bool vtb__is_binary(int kind) {
   switch (kind) {
-  case NEWLINE:
-  case LPAREN:
-  case LBRACKET:
-  case LBRACE:
-  case COMMA:
-  case COLON:
-  case DOT:
-  case BAR:
-  case ARROW:
-  case ASSIGN:
-  case QUESTION:
   case PLUS:
   case MINUS:
   case STAR:
@@ -36,56 +25,43 @@ static bool cannot_end(int kind) {
   case LE:
   case GT:
   case GE:
-  case ADD_ASSIGN:
-  case SUB_ASSIGN:
-  case MUL_ASSIGN:
-  case DIV_ASSIGN:
   case AND:
   case OR:
-  case NOT:
-  case ELSE:
+  case QUESTION:
+  case BAR:
     return true;
   default:
     return false;
   }
 }
 
-static bool cannot_begin(int kind) {
+/* Something of the same statement is before it and behind it. */
+static bool joins(int kind) {
   switch (kind) {
-  case VTB__YYEOF:
-  case ELSE:
   case LBRACE:
-  case RPAREN:
-  case RBRACKET:
-  case RBRACE:
   case COMMA:
   case COLON:
   case DOT:
-  case BAR:
   case ARROW:
   case ASSIGN:
-  case QUESTION:
-  case TILDE:
-  case PLUS:
-  case STAR:
-  case SLASH:
-  case PERCENT:
-  case EQ:
-  case NE:
-  case LT:
-  case LE:
-  case GT:
-  case GE:
   case ADD_ASSIGN:
   case SUB_ASSIGN:
   case MUL_ASSIGN:
   case DIV_ASSIGN:
-  case AND:
-  case OR:
+  case ELSE:
     return true;
   default:
-    return false;
+    return vtb__is_binary(kind);
   }
+}
+
+static bool cannot_end(int kind) {
+  return joins(kind) || kind == NEWLINE || kind == LPAREN || kind == LBRACKET || kind == NOT;
+}
+
+static bool cannot_begin(int kind) {
+  return (joins(kind) && kind != MINUS) || kind == VTB__YYEOF || kind == RPAREN ||
+         kind == RBRACKET || kind == RBRACE || kind == TILDE;
 }
 
 bool vtb__is_declaration_word(int kind) {
