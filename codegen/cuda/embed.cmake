@@ -11,4 +11,6 @@ foreach(file ${FILES})
   string(APPEND table "  {\"${name}\", text_${n}},\n")
   math(EXPR n "${n} + 1")
 endforeach()
-file(WRITE ${OUT} "#include \"codegen/cuda/texts.h\"\n\n${body}\nconst vtb_cuda_text_file vtb__cuda_texts[] = {\n${table}};\nconst int vtb__cuda_n_texts = ${n};\n")
+file(WRITE ${OUT} "#include \"codegen/cuda/texts.h\"\n\n${body}
+static const vtb_cuda_text_file table[] = {\n${table}};
+const vtb_cuda_text_file *const vtb__cuda_texts = table;\nconst int vtb__cuda_n_texts = ${n};\n")

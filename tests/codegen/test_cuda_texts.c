@@ -60,6 +60,25 @@ TEST(every_text_declares_what_it_uses) {
   }
 }
 
+TEST(parts_stand_in_the_body) {
+  const char *part = vtb__text_find("update.cuh");
+  vtb_arena arena;
+  vtb_error err = {0};
+  vtb__text t;
+  vtb_strbuf want = {0};
+  vtb_arena_init(&arena);
+  CHECK(vtb__text_parse("good.cu",
+                        "#include \"scans.cuh\"\nf(1);\n#include \"update.cuh\"\n"
+                        "#include \"update.cuh\"\ng(2);\n",
+                        &arena, &t, &err) == VTB_OK);
+  vtb_strbuf_printf(&want, "f(1);\n%s%sg(2);\n", part, part);
+  CHECK_STR(t.body, want.at);
+  CHECK(t.all.n == 1 && vtb_streq(t.all.at[0].name, "scans.cuh"));
+  vtb_strbuf_free(&want);
+  vtb__text_free(&t);
+  vtb_arena_free(&arena);
+}
+
 /* What is wrong with a text whose holes are filled with `number`; NULL: nothing. */
 static const char *fault(const char *source, int64_t number) {
   static vtb_error err;
@@ -174,6 +193,7 @@ TEST(a_text_becomes_a_kernel) {
 int main(int argc, char **argv) {
   (void)argc, (void)argv;
   RUN(every_text_declares_what_it_uses);
+  RUN(parts_stand_in_the_body);
   RUN(faults_are_named);
   RUN(texts_say_what_a_block_does);
   RUN(a_text_becomes_a_kernel);

@@ -9,22 +9,30 @@ enum {
   MOST_COLUMNS = 100,
   MOST_DOC_COLUMNS = 120, /* of prose; tables and code are as wide as they are */
   MOST_FILE_LINES = 650,
+  MOST_TEXT_LINES = 400, /* of a kernel */
   MOST_FUNCTION_LINES = 80,
   MOST_FUNCTION_LINES_P90 = 25
 };
 
-/* Texts that are no C: how wide their lines may be, by the first row of a file. Tables (.def) are
+/* Texts that are no C: how wide and long they may be, by the first row of a file. Tables (.def) are
  * as wide as their rows; scripts of tests hold whole commands, the page whole rules and elements.
  */
 typedef struct house_width {
   const char *begins, *ends;
-  int columns;
+  int columns, lines; /* lines: 0 for any number */
 } house_width;
 static const house_width widths[] = {
-    {"", ".cu", MOST_COLUMNS}, {"", ".cuh", MOST_COLUMNS}, {"", ".hpp", MOST_COLUMNS},
-    {"tests/", ".sh", 200},    {"tests/", ".py", 160},     {"", ".sh", 120},
-    {"", ".py", 120},          {"", ".js", 120},           {"", ".l", 120},
-    {"", ".css", 140},         {"", ".html", 140},
+    {"", ".cu", MOST_COLUMNS, MOST_TEXT_LINES},
+    {"", ".cuh", MOST_COLUMNS, MOST_TEXT_LINES},
+    {"", ".hpp", MOST_COLUMNS, MOST_FILE_LINES},
+    {"tests/", ".sh", 200, 0},
+    {"tests/", ".py", 160, 0},
+    {"", ".sh", 120, 0},
+    {"", ".py", 120, 0},
+    {"", ".js", 120, 0},
+    {"", ".l", 120, 0},
+    {"", ".css", 140, 0},
+    {"", ".html", 140, 0},
 };
 
 /* A room is a folder (or one file of it); the longest row that a path begins with is its own. A

@@ -39,22 +39,26 @@ static void check_opening(const house_file *f, complaints *c) {
     complain(c, f->path, 1, "a file opens with a comment that says what it is");
 }
 
-/* 0: as wide as it is. */
-static int most_columns(const char *path) {
+static const house_width *width_of(const char *path) {
   for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
     if (vtb_starts_with(path, widths[i].begins) && vtb_ends_with(path, widths[i].ends))
-      return widths[i].columns;
-  return 0;
+      return &widths[i];
+  return NULL;
 }
 
 /* Kernels and whatever else has a row in `widths`. */
 static void check_width(const house_file *f, complaints *c) {
   char line[MOST_LINE];
   const char *at = f->text;
-  int most = most_columns(f->path);
-  for (int n = 1; most && next_line(&at, line, sizeof line); n++)
-    if (columns(line) > most)
-      complain(c, f->path, n, "%d columns, more than %d; break the line", columns(line), most);
+  const house_width *most = width_of(f->path);
+  int n = 0;
+  if (!most) return;
+  while (next_line(&at, line, sizeof line))
+    if (n++, columns(line) > most->columns)
+      complain(c, f->path, n, "%d columns, more than %d; break the line", columns(line),
+               most->columns);
+  if (most->lines && n > most->lines)
+    complain(c, f->path, 0, "%d lines, more than %d; split it by its phases", n, most->lines);
 }
 
 /* ---- pages of docs --------------------------------------------------------------------------- */
@@ -476,9 +480,14 @@ TEST(wide_texts_are_found) {
       CHECK(c.n == (int)i + more);
     }
   CHECK(strstr(c.text.at, "a.cu:2: 101 columns, more than 100"));
+  memset(text, '\n', MOST_TEXT_LINES + 1);
+  text[MOST_TEXT_LINES + 1] = '\0';
+  check_width(&(house_file){"a.cu", text, NULL}, &c);
+  CHECK(c.n == sizeof widths / sizeof *widths + 1);
+  CHECK(strstr(c.text.at, "a.cu: 401 lines, more than 400; split it by its phases"));
   snprintf(text, sizeof text, "%*s\n", 200, "x");
   check_width(&(house_file){"ir/a.def", text, NULL}, &c);
-  CHECK(c.n == sizeof widths / sizeof *widths);
+  CHECK(c.n == sizeof widths / sizeof *widths + 1);
   vtb_strbuf_free(&c.text);
 }
 

@@ -154,12 +154,31 @@ static const char *next_line(const char *s) {
   return end ? next_line(end + 2) : s + strspn(s, "\n");
 }
 
+/* The body with the parts that its lines include in place of these. */
+static const char *with_parts(parser *p, const char *body) {
+  static const char include[] = "#include \"";
+  vtb_strbuf s = {0};
+  for (const char *at; (at = strstr(body, include)) != NULL;) {
+    const char *name = at + strlen(include), *end = name + strcspn(name, "\"\n");
+    vtb_strbuf_printf(&s, "%.*s", (int)(at - body), body);
+    vtb_strbuf_puts(&s, vtb__text_find(vtb_arena_strndup(p->arena, name, (size_t)(end - name))));
+    end += strcspn(end, "\n");
+    body = end + (*end == '\n');
+  }
+  if (!s.n) return body;
+  vtb_strbuf_puts(&s, body);
+  body = vtb_arena_strdup(p->arena, s.at);
+  vtb_strbuf_free(&s);
+  return body;
+}
+
 vtb_status vtb__text_parse(const char *file, const char *source, vtb_arena *arena, vtb__text *t,
                            vtb_error *err) {
   parser p = {.s = source, .arena = arena, .t = t, .err = err};
   *t = (vtb__text){.file = file, .body = next_line(source)};
   for (const struct statement *s; (s = next_statement(&p)) != NULL; t->body = next_line(p.s))
     if (!s->parse(&p)) return VTB_E_INTERNAL;
+  t->body = with_parts(&p, t->body);
   return VTB_OK;
 }
 

@@ -14,10 +14,11 @@
  *   #include "products.cuh"    device functions that the body calls
  *
  * They come first, each name with its meaning in a comment; the body begins with the first line
- * that is none of them. Extents, requirements and constants are expressions of holes, constants and
- * the functions `int f(int, ...) { return ...; }` of the .cuh files, in int64 (a constant that none
- * of these needs may be any expression of C++). An array of extent 0 has a name and no memory.
- * THREADS, if declared, is the block's size.
+ * that is none of them. A line #include "part.cuh" of the body stands for that file's text, a phase
+ * of a long kernel that reads the kernel's names. Extents, requirements and constants are
+ * expressions of holes, constants and the functions `int f(int, ...) { return ...; }` of the .cuh
+ * files, in int64 (a constant that none of these needs may be any expression of C++). An array of
+ * extent 0 has a name and no memory. THREADS, if declared, is the block's size.
  *
  * Ownership: names and texts live in the arena and as long as the source. Errors are texts for
  * whoever edits a kernel: parsing and checking fail with VTB_E_INTERNAL. */
