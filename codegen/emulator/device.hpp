@@ -107,7 +107,8 @@ VTB_EMU_INLINE void vtb_emu_write(bool shared, void *p, long n) {
 }
 #endif
 
-// What p[i] of a writable pointer is: a read where a value is wanted, a write where it is assigned
+// The type of p[i] of a writable pointer: a read where a value is wanted, a write where it is
+// assigned
 // to.
 template <class T> struct vtb_emu_element {
   T *at;
@@ -242,7 +243,7 @@ template <class T> struct vtb_emu_target<T *> { typedef T type; };
 
 #endif
 
-// What a kernel's parameter is made of; hopper.hpp has maps.
+// The parts of a kernel's parameter; hopper.hpp has maps.
 template <class P> struct vtb_emu_parameter {
   static P make(const vtb_emu_arg &a) {
     typedef typename vtb_emu_target<P>::type T;

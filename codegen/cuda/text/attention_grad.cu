@@ -59,7 +59,7 @@ const int outer = vtb_block() / (OUT_TILES * ROW_TILES), tid = vtb_tid(), row = 
 const int n_rows = vtb_min_int(ROWS - i0, 64);
 const bool live = row < n_rows; /* a strip of 16 rows beyond the last costs nothing */
 
-/* What a step works on. */
+/* The work of a step. */
 constexpr int STEPS = RESULT == DQ ? COLUMN_TILES
                       : KEYS       ? SHARED * COLUMN_TILES
                                    : (BY_BATCH ? 1 : BATCH) * (HEADS / BIAS_HEADS);

@@ -82,7 +82,7 @@ auto bring = [&](int tile) { /* rows of a tile, asynchronously */
         nothing);
   }
 };
-/* Of row i of a tile: its token's decay if it is the last one of it. */
+/* The decay of row i's token of a tile, if the row is the token's last one. */
 auto row_decay = [&](int tile, int i) -> float {
   const int t = tile * TOKENS + i / RANK;
   if (BY_KEY || i % RANK != RANK - 1 || i / RANK >= TOKENS || t >= N) return 1.0f;

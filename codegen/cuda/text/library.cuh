@@ -8,8 +8,8 @@
 #define VTB_NAN vtb_float(0x7fc00000u)
 
 VTB_FN float vtb_sign(float x) { return x > 0.0f ? 1.0f : x < 0.0f ? -1.0f : x * 0.0f; }
-/* What a number is multiplied by instead of being divided by b: the largest where 1 / b is larger,
- * so that 0 / b is 0. */
+/* The factor that stands for a division by b: the largest where 1 / b is larger, so that 0 / b is
+ * 0. */
 VTB_FN float vtb_inverse(float b) {
   const float r = 1.0f / b, most = vtb_float(0x7f7fffffu);
   return vtb_abs(r) > most && b != 0.0f ? (b < 0.0f ? -most : most) : r;
@@ -79,7 +79,7 @@ VTB_FN vtb_f4 operator-(vtb_f4 a) {
   vtb_f4 r = {-a.x, -a.y, -a.z, -a.w};
   return r;
 }
-/* What rows of ir/scalar_ops.def give by their formulas, and all of them for four elements. */
+/* Rows of ir/scalar_ops.def by their formulas, and all of them for four elements. */
 /* @scalar_ops */
 VTB_FN vtb_f4 vtb_select4(vtb_f4 c, vtb_f4 x, vtb_f4 y) {
   vtb_f4 r = {vtb_select(c.x, x.x, y.x), vtb_select(c.y, x.y, y.y), vtb_select(c.z, x.z, y.z),
@@ -127,7 +127,7 @@ template <class P> VTB_FN float vtb_sum_apart(P from, vtb_i64 at, vtb_i64 step, 
   for (int i = 1; i < n; i++) sum += from[i * step + at];
   return sum;
 }
-/* What memory of 16 bits would keep of it. */
+/* The number that memory of 16 bits would keep of v. */
 template <class T> VTB_FN float vtb_rounded_to(float v) {
   T kept;
   kept = v;
@@ -184,8 +184,8 @@ template <int N> VTB_FN float vtb_part_max(float v) {
   VTB_UNROLL for (int m = N / 2; m > 0; m >>= 1) v = vtb_max(v, vtb_shfl_xor(v, m));
   return v;
 }
-/* Of the four numbers of each of eight lanes, the first a multiple of eight: their mean and the sum
- * of the squares of what they are off it; all eight get both. */
+/* Mean, and sum of the squares of what they are off it, of the four numbers of each of eight lanes,
+ * the first a multiple of eight; all eight get both. */
 VTB_FN void vtb_part_of_8(vtb_f4 v, float &mean, float &squares) {
   mean = vtb_sum4(v);
   VTB_UNROLL for (int m = 4; m > 0; m >>= 1) mean += vtb_shfl_xor(mean, m);
@@ -203,7 +203,7 @@ VTB_FN void vtb_part_of_4(vtb_f4 low, vtb_f4 high, float &mean, float &squares) 
   squares = vtb_dot4(off, off) + vtb_dot4(off_high, off_high);
   VTB_UNROLL for (int m = 2; m > 0; m >>= 1) squares += vtb_shfl_xor(squares, m);
 }
-/* Of a lane's pairs x and y its four numbers: those, or with its neighbour's, of x for even lanes
+/* A lane's four numbers of its pairs x and y: those, or with its neighbour's, of x for even lanes
  * and of y for odd ones. */
 template <bool OWN> VTB_FN vtb_f4 vtb_four_of(float x0, float x1, float y0, float y1) {
   vtb_f4 four = {x0, x1, y0, y1};

@@ -1,5 +1,5 @@
-/* What several blocks of linscan_steps.cu or of an adjoint add up to, in order: TAKEN rows from
- * FIRST on of parts [PARTS, ROWS, scans, N, WIDTH], to results with COLUMNS columns and the
+/* The sum of what several blocks of linscan_steps.cu or of an adjoint make, in order: TAKEN rows
+ * from FIRST on of parts [PARTS, ROWS, scans, N, WIDTH], to results with COLUMNS columns and the
  * normalizer's. */
 #include "scans.cuh"
 hole int N, WIDTH, COLUMNS;      /* tokens; columns of parts, of the results */

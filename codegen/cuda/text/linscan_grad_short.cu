@@ -159,8 +159,8 @@ auto bring_part = [&](auto of_eight, auto of_long, auto to, int n, auto from, in
 constexpr bool K_WHOLE = K % SLAB == 0, V_WHOLE = V % SLAB == 0;
 auto bring = [&]() {
   const auto to = ring + to_slot;
-  /* What comes next: scores of keys and of values, in turns, dY for values' results, and keys
-   * again. ONE: those of values last but one. */
+  /* The next slab: scores of keys and of values, in turns, dY for values' results, and keys again.
+   * ONE: those of values last but one. */
   const bool values_first = ONE && next >= TURN,
              scores = ONE ? next < TURN || (next >= TURN + D_SLABS && next < LATER) : next < SCORED;
   /* of scores */

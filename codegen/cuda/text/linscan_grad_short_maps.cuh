@@ -1,5 +1,5 @@
 /* A part of linscan_grad_short.cu: rows times small matrices. */
-/* Of eight columns: a second factor with what bf16 leaves of it behind, and two numbers of the
+/* Eight columns: a second factor with what bf16 leaves of it behind, and two numbers of the
  * bias. */
 struct factor {
   vtb_u32 of[2];

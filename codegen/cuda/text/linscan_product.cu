@@ -114,7 +114,7 @@ auto fill_c = [&](int j0, int n) { /* what the columns hand to the rows */
 float out[TILE / 8][4];
 vtb_clear(out);
 
-/* What enters the chunk, with the term that the decays' adjoint takes of it. */
+/* The state that enters the chunk, with the term that the decays' adjoint takes of it. */
 bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 if (outside) {
   float factor = 1.0f;

@@ -101,7 +101,7 @@ vtb_bring_rows<C_EIGHT, ROWS, COLUMNS, PC, THREADS, true>(
     c_tile, N, WIDTH, c_of, c_stride, [&](int r) { return place(vtb_min_int(r, N - 1)); });
 vtb_cp_commit();
 
-/* Of a token: its decay and gain, the decays of its strip up to it, and those behind it times the
+/* A token's decay and gain, the decays of its strip up to it, and those behind it times the
  * gain. */
 {
   const int at = tid % 16, from = place(vtb_min_int(tid, N - 1));

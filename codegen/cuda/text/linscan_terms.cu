@@ -1,5 +1,5 @@
-/* What a decay d_r multiplies inside a chunk: W[t, j] = (Q K^T)[t, j] (dY V^T)[t, j] M[t, j] for j
- * < r <= t. A block owns a tile of 64 rows t and meets the tiles of columns up to its own:
+/* The factors of a decay d_r inside a chunk: W[t, j] = (Q K^T)[t, j] (dY V^T)[t, j] M[t, j] for j <
+ * r <= t. A block owns a tile of 64 rows t and meets the tiles of columns up to its own:
  *   inside[r]           sum of W over t >= r > j, both in the rows' tile
  *   row_sums[t]         sum of W over the columns of tiles before
  *   column_sums[I, j]   sum of W over the rows of tile I, tile by tile, for columns j of tiles

@@ -1,7 +1,7 @@
-/* What a decay d_r multiplies inside a chunk, as linscan_terms.cu, of factors that round to 16
- * bits: their tiles come as 16 bits through a ring, slabs of Q with K and of dY with V, and both
- * products stay in registers, where sums over rows and columns begin. A warp has 32 rows and 32
- * columns of a tile. The normalizer adds a number a row to dY V^T. */
+/* The factors of a decay d_r inside a chunk, as linscan_terms.cu, of factors that round to 16 bits:
+ * their tiles come as 16 bits through a ring, slabs of Q with K and of dY with V, and both products
+ * stay in registers, where sums over rows and columns begin. A warp has 32 rows and 32 columns of a
+ * tile. The normalizer adds a number a row to dY V^T. */
 #include "products.cuh"
 #include "scans.cuh"
 #include "tiles.cuh"

@@ -1,5 +1,5 @@
 /* A part of linscan_tiles.cu: the state that enters the chunk. */
-/* What enters the chunk, with the term that the decays' adjoint takes of it. */
+/* The state that enters the chunk, with the term that the decays' adjoint takes of it. */
 if (outside) {
   VTB_NO_UNROLL for (int x0 = 0; x0 < DEPTH; x0 += 32) {
     const int at = arrive(), ahead = x0 / 32 + STAGES - 1;

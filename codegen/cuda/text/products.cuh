@@ -28,7 +28,7 @@ VTB_FN constexpr int vtb_parts(int width) { return (width + 127) / 128; }
 VTB_FN constexpr int vtb_part_width(int width) {
   return ((width + vtb_parts(width) - 1) / vtb_parts(width) + 7) / 8 * 8;
 }
-/* Of a product's depth at a time. */
+/* The part of a product's depth that is taken at a time. */
 VTB_FN constexpr int vtb_slab(int depth) { return depth >= 64 ? 64 : (depth + 15) / 16 * 16; }
 /* Instructions of a warp for 16 of the depth of mi x ni tiles of 16 x 8: products, fragments and
  * what converts them. */

@@ -190,7 +190,7 @@ template <class P> VTB_FN float vtb_product_between(int lo, int hi, P near, P in
   return out[lo] * gaps[lo / 8 * 8 + hi / 8] * in[hi];
 }
 
-/* Of neighbouring tiles of eight columns a lane's pairs, (a, b) and (c, d): the four of the sixteen
+/* A lane's pairs of neighbouring tiles of eight columns, (a, b) and (c, d): the four of the sixteen
  * columns from 4 (lane % 4) on. */
 VTB_FN vtb_f4 vtb_four_of_sixteen(float a, float b, float c, float d) {
   const int from = (vtb_lane() & ~3) | (2 * vtb_lane() & 3);

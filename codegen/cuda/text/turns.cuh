@@ -5,8 +5,9 @@
  * cosines(row) and sines(row) are the addresses of c and s of its first pair. Tables are small and
  * read from the caches. */
 
-/* What this thread is about to turn is there: its own pieces of vtb_copy_rows, all but the last
- * LEFT of its groups. Without FOUR the elements of a pair were copied by different threads. */
+/* Waits until what this thread is about to turn is there: its own pieces of vtb_copy_rows, all but
+ * the last LEFT of its groups. Without FOUR the elements of a pair were copied by different
+ * threads. */
 template <bool FOUR, int LEFT = 0> VTB_FN void vtb_landed() {
   if constexpr (FOUR)
     vtb_cp_wait<LEFT>();

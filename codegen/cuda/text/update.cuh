@@ -10,7 +10,7 @@ template <int THREADS, class P> VTB_FN double vtb_block_sum(P lanes, double x) {
   vtb_sync();
   return lanes[0];
 }
-/* Of the parts that pieces [from, from + n) have left: number `at` of `each` a piece. */
+/* The sum of parts that pieces [from, from + n) have left: number `at` of `each` a piece. */
 template <int THREADS, class P, class Q>
 VTB_FN double vtb_sum_parts(P lanes, Q parts, int from, int n, int each, int at) {
   double sum = 0.0;
