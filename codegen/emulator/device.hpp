@@ -108,8 +108,7 @@ VTB_EMU_INLINE void vtb_emu_write(bool shared, void *p, long n) {
 #endif
 
 // The type of p[i] of a writable pointer: a read where a value is wanted, a write where it is
-// assigned
-// to.
+// assigned to.
 template <class T> struct vtb_emu_element {
   T *at;
   bool shared;

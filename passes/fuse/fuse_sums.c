@@ -198,7 +198,7 @@ static bool stays_alone(vtb__fuser *f, const rule *r, int group) {
          (r->strips ? may_be_epilogue(f, group) || is_behind_scan(f, group) : is_wanted(f, group));
 }
 
-/* What sums of a strip read may be made by its rows; else neither reads the other. */
+/* Sums of a strip may read what its rows make; else neither reads the other. */
 static bool wait(vtb__fuser *f, const rule *r, int a, int b) {
   return vtb__groups_path(&f->groups, a, b, !r->strips || f->groups.place[a] < f->groups.place[b]);
 }

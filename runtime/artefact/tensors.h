@@ -63,8 +63,8 @@ typedef struct vtb_weights {
 vtb_weights *vtb_weights_new(void);    /* NULL when out of memory */
 void vtb_weights_free(vtb_weights *w); /* NULL is fine */
 
-/* What cannot be added (no memory, a name that is there, a shape beyond counting) is remembered in
- * `error`, which saving returns: only who uses the tensor must look.
+/* A tensor that cannot be added (no memory, a name that is there, a shape beyond counting) is told
+ * in `error`, which saving returns: only who uses the tensor must look.
  *
  * Adds a zeroed tensor; NULL if it cannot be. */
 vtb_weight *vtb_weights_add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
