@@ -12,13 +12,14 @@
 #include "passes/passes.h"
 #include "passes/target.h"
 #include "runtime/launch/launch_plan.h"
+#include "runtime/vertebra.h"
 
 typedef struct vtb_codegen_options {
   /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
   const char *cpu;
-  const char *arch; /* of texts for GPUs: "compute_80", "sm_90a"; NULL: a default */
-  bool no_opt;      /* compiles in a fifth of the time, runs longer; VTB_OPTIMISE=off: always */
-  bool profile;     /* emit the kernel_begin / kernel_end calls */
+  const char *arch;        /* of texts for GPUs: "compute_80", "sm_90a"; NULL: a default */
+  bool no_opt;             /* compiles in a fifth of the time, runs longer */
+  bool profile;            /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
   bool library;            /* large products by the vendor's library instead of generated kernels */
   /* For tests: products by wgmma, clusters, indices of 64 bits wherever they can be, not where they
@@ -26,6 +27,7 @@ typedef struct vtb_codegen_options {
   bool wgmma, clusters, far;
   int64_t bucket_bytes; /* of gradients, at most unless one tensor has more; 0: 25 MB */
   vtb_gpu gpu;          /* that launches are to be fast on; without a name: the default */
+  vtb_behaviour how;    /* texts outlive the options */
 } vtb_codegen_options;
 
 /* Compiles entry `f` for this machine. On success *program is owned by the caller. */

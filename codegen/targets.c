@@ -9,8 +9,6 @@
 #include "runtime/cuda/cuda.h"
 #include "runtime/launch/launch_check.h"
 
-#include <stdlib.h>
-
 /* ---- launch plans ---------------------------------------------------------------------------- */
 
 /* Every plan is checked before it runs anywhere. */
@@ -27,17 +25,17 @@ static vtb_status checked_plan(vtb_module *m, vtb_func *f, const vtb_codegen_opt
 /* The plans that tests want: see docs/cuda.md. */
 static vtb_codegen_options as_tests_want(const vtb_codegen_options *o) {
   vtb_codegen_options with = *o;
-  with.wgmma = vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
-  with.clusters = vtb_streq(getenv("VTB_CUDA_CLUSTERS"), "1");
-  with.far = vtb_streq(getenv("VTB_CUDA_INDEX"), "64");
+  with.wgmma = o->how.wgmma == VTB_YES;
+  with.clusters = o->how.clusters == VTB_YES;
+  with.far = o->how.wide_index == VTB_YES;
   return with;
 }
 
-static vtb_status emulate_plan(vtb_launch_plan *plan, vtb_program **program, vtb_error *err) {
-  const char *checks = getenv("VTB_EMULATOR_CHECKS"), *seed = getenv("VTB_EMULATOR_SEED");
-  vtb_emulator_options o = {.unchecked = vtb_streq(checks, "0"),
-                            .reversed = vtb_streq(getenv("VTB_EMULATOR_ORDER"), "reversed"),
-                            .seed = seed ? strtoull(seed, NULL, 10) : 1};
+static vtb_status emulate_plan(vtb_launch_plan *plan, const vtb_behaviour *how,
+                               vtb_program **program, vtb_error *err) {
+  vtb_emulator_options o = {.unchecked = how->emulator_checks == VTB_NO,
+                            .reversed = how->emulator_reversed == VTB_YES,
+                            .seed = how->emulator_seed ? (uint64_t)how->emulator_seed : 1};
   vtb_status status = vtb_emulator_program(plan, &o, program, err);
   if (status != VTB_OK) vtb_launch_plan_free(plan);
   return status;
@@ -62,21 +60,21 @@ static vtb_status emulated(vtb_module *m, vtb_func *f, const vtb_codegen_options
                            vtb_program **program, vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   vtb_codegen_options with = as_tests_want(o);
-  const char *arch = getenv("VTB_EMULATOR_ARCH");
-  if (arch && *arch && !vtb_arch_find(arch))
+  const char *arch = o->how.emulator_arch;
+  if (arch && !vtb_arch_find(arch))
     return vtb_fail(err, VTB_E_USAGE, "VTB_EMULATOR_ARCH=%s: no such architecture", arch);
-  if (arch && *arch) with.arch = arch;
+  if (arch) with.arch = arch;
   vtb_status status = checked_plan(m, f, &with, &plan, err);
   if (status == VTB_OK && (status = check_wishes(plan, &with, err)) != VTB_OK)
     vtb_launch_plan_free(plan);
-  return status == VTB_OK ? emulate_plan(plan, program, err) : status;
+  return status == VTB_OK ? emulate_plan(plan, &o->how, program, err) : status;
 }
 
-static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan, vtb_program **program,
-                              vtb_error *err) {
+static vtb_status compile_for(vtb_cuda_device *device, vtb_launch_plan *plan,
+                              const vtb_behaviour *how, vtb_program **program, vtb_error *err) {
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
   vtb_cuda_image *images = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *images);
-  vtb_status status = vtb_cuda_compile_plan(plan, vtb_cuda_device_arch(device), codes, err);
+  vtb_status status = vtb_cuda_compile_plan(plan, vtb_cuda_device_arch(device), how, codes, err);
   if (status == VTB_OK) {
     for (int i = 0; i < plan->n_sources; i++)
       images[i] = (vtb_cuda_image){codes[i].data, codes[i].n_bytes};
@@ -93,22 +91,19 @@ static vtb_status on_device(vtb_module *m, vtb_func *f, const vtb_codegen_option
                             vtb_program **program, vtb_error *err) {
   vtb_cuda_device *device = NULL;
   vtb_launch_plan *plan = NULL; /* freeing none is fine */
-  VTB_TRY(vtb_cuda_device_open(&device, err));
+  VTB_TRY(vtb_cuda_device_open(&o->how, &device, err));
   vtb_codegen_options with = as_tests_want(o);
-  if (!vtb_streq(getenv("VTB_CUDA_WGMMA"), "0")) with.arch = vtb_cuda_device_arch(device);
+  if (o->how.wgmma != VTB_NO) with.arch = vtb_cuda_device_arch(device);
   vtb_status status = checked_plan(m, f, &with, &plan, err);
   if (status == VTB_OK && with.clusters) status = check_wishes(plan, &with, err);
-  if (status == VTB_OK) status = compile_for(device, plan, program, err);
+  if (status == VTB_OK) status = compile_for(device, plan, &o->how, program, err);
   if (status != VTB_OK) vtb_launch_plan_free(plan);
   if (status != VTB_OK) vtb_cuda_device_close(device);
   return status;
 }
 
-/* VTB_CUBLAS=0: no; =1: yes, or an error; else if it is installed: generated kernels do all
- * products as well. */
+/* Generated kernels do all products as well. */
 static bool cublaslt_is_there(void) {
-  const char *wish = getenv("VTB_CUBLAS");
-  if (wish && *wish) return !vtb_streq(wish, "0");
   vtb_strbuf found = {0};
   bool there = vtb_cuda_probe_cublaslt(&found);
   vtb_log("large products: %s", there ? found.at : "generated kernels");
@@ -128,22 +123,22 @@ static vtb_status print_asm(vtb_module *m, vtb_func *f, const vtb_codegen_option
   return vtb_codegen_text(m, f, o, true, out, err);
 }
 
-typedef vtb_status (*print_plan)(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                                 vtb_error *err);
+typedef vtb_status (*print_plan)(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                                 vtb_strbuf *out, vtb_error *err);
 
 static vtb_status print_with(print_plan print, vtb_module *m, vtb_func *f,
                              const vtb_codegen_options *o, vtb_strbuf *out, vtb_error *err) {
   vtb_launch_plan *plan = NULL;
   const vtb_codegen_options with = as_tests_want(o);
   vtb_status status = vtb_cuda_plan(m, f, &with, &plan, err);
-  if (status == VTB_OK) status = print(plan, o->arch, out, err);
+  if (status == VTB_OK) status = print(plan, o, out, err);
   vtb_launch_plan_free(plan);
   return status;
 }
 
-static vtb_status put_sources(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                              vtb_error *err) {
-  (void)arch, (void)err;
+static vtb_status put_sources(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                              vtb_strbuf *out, vtb_error *err) {
+  (void)o, (void)err;
   vtb_strbuf_puts(out, plan->common);
   for (int i = 0; i < plan->n_sources; i++)
     vtb_strbuf_printf(out, "%s%s", i ? "\n" : "", plan->sources[i].text);
@@ -163,22 +158,23 @@ static vtb_status audit_with(const vtb_launch_plan *plan,
   return VTB_OK;
 }
 
-static vtb_status put_audit(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                            vtb_error *err) {
-  (void)arch;
+static vtb_status put_audit(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                            vtb_strbuf *out, vtb_error *err) {
+  (void)o;
   return audit_with(plan, vtb_audit_print, out, err);
 }
 
-static vtb_status put_audit_json(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                                 vtb_error *err) {
-  (void)arch;
+static vtb_status put_audit_json(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                                 vtb_strbuf *out, vtb_error *err) {
+  (void)o;
   return audit_with(plan, vtb_audit_json, out, err);
 }
 
-static vtb_status put_ptx(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                          vtb_error *err) {
+static vtb_status put_ptx(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                          vtb_strbuf *out, vtb_error *err) {
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
-  vtb_status status = vtb_cuda_compile_plan(plan, arch ? arch : "compute_80", codes, err);
+  vtb_status status =
+      vtb_cuda_compile_plan(plan, o->arch ? o->arch : "compute_80", &o->how, codes, err);
   for (int i = 0; status == VTB_OK && i < plan->n_sources; i++) {
     vtb_strbuf_puts(out, codes[i].data);
     vtb_cuda_code_free(&codes[i]);
@@ -187,10 +183,10 @@ static vtb_status put_ptx(const vtb_launch_plan *plan, const char *arch, vtb_str
   return status;
 }
 
-static vtb_status put_resources(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                                vtb_error *err) {
+static vtb_status put_resources(const vtb_launch_plan *plan, const vtb_codegen_options *o,
+                                vtb_strbuf *out, vtb_error *err) {
   int spilling = 0;
-  vtb_status status = vtb_cuda_report(plan, arch, out, &spilling, err);
+  vtb_status status = vtb_cuda_report(plan, o->arch, &o->how, out, &spilling, err);
   if (status == VTB_OK)
     vtb_strbuf_printf(out, "%d of %d kernels spill\n", spilling, plan->n_kernels);
   return status;

@@ -18,8 +18,7 @@ typedef struct vtb_backend_text {
 
 typedef struct vtb_backend {
   const char *target; /* its name */
-  /* True if the vendor's library is to make large products where nobody says; NULL: there is
-   * none. */
+  /* True if the vendor's library is there to make large products; NULL: the target has none. */
   bool (*library)(void);
   /* Entry f, compiled and ready to run; NULL: the target has texts alone. vtb_compile_target()
    * (frontend/compile) refuses it where programs are wanted, and nobody else asks. */
@@ -33,7 +32,8 @@ typedef struct vtb_backend {
                      vtb_launch_plan **plan, vtb_error *err);
   /* A program of such a plan that needs no code beside it; takes the plan, also on failure. NULL:
    * plans run by code that was compiled of them (runtime/artefact). */
-  vtb_status (*run_plan)(vtb_launch_plan *plan, vtb_program **program, vtb_error *err);
+  vtb_status (*run_plan)(vtb_launch_plan *plan, const vtb_behaviour *how, vtb_program **program,
+                         vtb_error *err);
   /* Who answers what the kernels that code would get take (passes/cost/ask.h); NULL: nobody. The
    * options' texts outlive it. */
   vtb_asker *(*asker)(const vtb_codegen_options *o);

@@ -3,6 +3,7 @@
 #include "ir/ops.h"
 #include "ir/internal.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 
 typedef struct verifier {
@@ -187,10 +188,11 @@ bool vtb_module_verify(const vtb_module *m, vtb_error *err) {
   return call_rules(&v);
 }
 
-bool vtb_checks(void) {
 #ifdef NDEBUG
-  return vtb_streq(getenv("VTB_CHECKS"), "on");
+static atomic_bool checks;
 #else
-  return true;
+static atomic_bool checks = true;
 #endif
-}
+bool vtb_checks(void) { return atomic_load_explicit(&checks, memory_order_relaxed); }
+
+void vtb_checks_begin(void) { atomic_store(&checks, true); }

@@ -82,6 +82,7 @@ typedef struct vtb__slice {
 struct vtb_session {
   vtb_model *model;
   vtb_session_options options;
+  vtb_behaviour how;
   vtb_device device;
   pid_t process; /* that opened it */
   vtb_services *services;

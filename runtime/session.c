@@ -1,6 +1,7 @@
 /* Sessions: what one thread runs of a model. Making them, and the memory of their arrays. */
 #include "runtime/model.h"
 
+#include "runtime/behaviour.h"
 #include "runtime/launch/threads.h"
 
 #include <stdlib.h>
@@ -153,13 +154,15 @@ static vtb_status check_device(const vtb_session *s, vtb_error *err) {
 static vtb_status make(vtb_session *s, vtb_error *err) {
   const vtb_session_options *o = &s->options;
   VTB_TRY(check_options(o, err));
+  VTB_TRY(vtb_behaviour_of(o->behaviour, &s->how, err));
   VTB_TRY(choose_device(s, err));
   VTB_TRY(check_device(s, err));
   VTB_TRY(list_parts(s, err));
   s->n_tensors = s->parts[0].variant->n_tensors;
   s->buffers = calloc((size_t)s->n_tensors + 1, sizeof *s->buffers);
-  s->services = o->pool ? vtb_services_pooled(o->threads, o->pool, o->pool_user)
-                        : vtb_services_default(o->threads);
+  int threads = o->threads ? o->threads : s->how.threads;
+  s->services =
+      o->pool ? vtb_services_pooled(threads, o->pool, o->pool_user) : vtb_services_default(threads);
   if (!s->buffers || !s->services || !vtb__session_plan(s)) return vtb_no_memory(err, "a session");
   vtb__session_match(s);
   vtb__part *first = s->parts;

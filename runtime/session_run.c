@@ -177,7 +177,8 @@ static vtb_status upload(vtb_session *s, vtb__part *p, vtb_error *err) {
 static vtb_status load(vtb_session *s, vtb__part *p, vtb_error *err) {
   if (p->program) return VTB_OK;
   const vtb_session_options *o = &s->options;
-  const vtb_device_choice where = {.has_number = o->has_cuda_device,
+  const vtb_device_choice where = {.how = &s->how,
+                                   .has_number = o->has_cuda_device,
                                    .has_stream = o->has_cuda_stream,
                                    .number = o->cuda_device,
                                    .stream = o->cuda_stream};

@@ -112,6 +112,36 @@ typedef struct vtb_array {
   void *data;
 } vtb_array;
 
+/* ---- behaviour ------------------------------------------------------------------------------- */
+
+typedef enum vtb_wish { VTB_UNSAID = 0, VTB_NO = 1, VTB_YES = 2 } vtb_wish;
+
+/* How something is done, where results are the same but for rounding. docs/environment.md has a row
+ * for every field, with the variable that it is read from. Texts are the caller's. */
+typedef struct vtb_behaviour {
+  size_t size; /* sizeof(vtb_behaviour) */
+  /* ---- of runs */
+  int32_t threads; /* where no other field says; 0: every core */
+  bool has_cuda_device;
+  int32_t cuda_device; /* where no other field says */
+  vtb_wish cuda_graph, cuda_sync, cuda_ahead, cuda_pixels, cublaslt_timing;
+  /* ---- of what is compiled; wgmma NO also of runs: programs for all architectures */
+  vtb_wish wgmma, clusters, wide_index, cublas, optimise, tuning, cuda_cache;
+  int32_t cuda_cache_mb;     /* 0: 512 */
+  const char *machine;       /* where no other field says */
+  const char *fusions;       /* "all", "-NAME,-NAME" */
+  const char *emulator_arch; /* "sm_90a" */
+  vtb_wish emulator_checks, emulator_reversed;
+  int32_t emulator_seed; /* 0: 1 */
+  /* ---- of the process, from the first call with a YES on */
+  vtb_wish verbose, checks;
+  vtb_wish ranks; /* of the command */
+} vtb_behaviour;
+
+/* What the environment says, all of it, into *out, whose size is set. Texts are the environment's.
+ * VTB_E_USAGE: a variable has a value that it does not take; the sentence has those it does. */
+VTB_API VTB_MUST_USE vtb_status vtb_options_from_environment(vtb_behaviour *out, vtb_error *err);
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 typedef struct vtb_model vtb_model;
@@ -193,8 +223,8 @@ typedef struct vtb_session_options {
   size_t size; /* sizeof(vtb_session_options) */
   vtb_session_role role;
   vtb_device device; /* VTB_DEVICE_ANY: the processor if the file has code for one */
-  /* Threads of the session's own, with the one that runs it; 0: VTB_THREADS, OMP_NUM_THREADS, else
-   * every core. With `pool`: how many of the pool's threads may run at the same time. */
+  /* Threads of the session's own, with the one that runs it; 0: as `behaviour` says, else every
+   * core. With `pool`: how many of the pool's threads may run at the same time. */
   int32_t threads;
   vtb_pool pool; /* NULL: threads of the session's own */
   void *pool_user;
@@ -207,8 +237,9 @@ typedef struct vtb_session_options {
    * Without one the session has its own, and runs return when their results are there. */
   void *cuda_stream;
   bool has_cuda_stream;
-  bool has_cuda_device; /* else: the stream's device; else VTB_CUDA_DEVICE, or the first */
+  bool has_cuda_device; /* else: the stream's device, that of `behaviour`, or the first */
   int32_t cuda_device;
+  const vtb_behaviour *behaviour; /* copied; NULL: the environment's, in this version */
 } vtb_session_options;
 
 /* o NULL: all defaults. Retains the model. VTB_E_INPUT: the file has no such program, or no

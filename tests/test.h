@@ -12,6 +12,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* VTB_CHECKS=on: modules and plans are held against their rules (ir/checks.h) in tests that make
+ * any. */
+extern void vtb_checks_begin(void) __attribute__((weak));
+__attribute__((constructor)) static void test_checks_(void) {
+  const char *said = getenv("VTB_CHECKS");
+  if (vtb_checks_begin && said && strcmp(said, "on") == 0) vtb_checks_begin();
+}
+
 static int test_failures, test_count;
 static const char *test_current = "";
 

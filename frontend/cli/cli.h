@@ -158,6 +158,10 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
+/* What the environment says, for everything that the command does. VTB_E_USAGE. */
+vtb_status cli_how_begin(vtb_error *err);
+const vtb_behaviour *cli_how(void);
+
 /* Options every command with a MODEL has; CLI_MODEL_OPTS() are their rows. */
 struct cli_model_options {
   vtb_compile_options compile; /* complete after cli_model_parsed() */

@@ -1,7 +1,6 @@
 /* The command: which subcommand. */
 #include "frontend/cli/commands.h"
 #include "frontend/cli/ranks.h"
-#include "runtime/launch/threads.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -46,24 +45,6 @@ static void warn_of_ranks(const char *name) {
   if (!CLI_IS_AMONG(name, shared)) cli_ranks_warn(name);
 }
 
-/* Numbers in the environment are held to what the same numbers are as options. */
-static vtb_status check_environment(void) {
-  static const struct {
-    const char *name;
-    long most;
-  } numbers[] = {{"VTB_THREADS", VTB_MOST_THREADS}, {"VTB_CUDA_CACHE_MB", 1 << 20}};
-  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-    const char *text = getenv(numbers[i].name);
-    char *end;
-    if (!text || !*text) continue;
-    long n = strtol(text, &end, 10);
-    if (*end || n < 1 || n > numbers[i].most)
-      return cli_usage_error("", "%s=%s: a whole number from 1 to %ld is needed", numbers[i].name,
-                             text, numbers[i].most);
-  }
-  return VTB_OK;
-}
-
 static int run(int argc, char **argv) {
   if (argc < 2) {
     cli_print_commands(stderr);
@@ -73,9 +54,9 @@ static int run(int argc, char **argv) {
   if (strcmp(name, "--version") == 0) return (int)print_version();
   if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) name = "help";
   const cli_command *c = cli_command_find(name);
+  vtb_error err = {0};
+  if (cli_how_begin(&err) != VTB_OK) return (int)cli_usage_error("", "%s", err.text);
   warn_of_ranks(name);
-  vtb_status status = check_environment();
-  if (status != VTB_OK) return (int)status;
   if (c) return run_guarded(c, argc - 1, argv + 1);
   if (name[0] == '-')
     return (int)cli_usage_error(

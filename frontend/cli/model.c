@@ -1,5 +1,7 @@
 /* Commands with a MODEL: how it is compiled, and what compiling it had to say. */
 #include "frontend/cli/cli.h"
+#include "ir/checks.h"
+#include "runtime/launch/threads.h"
 
 #include <math.h>
 
@@ -15,8 +17,21 @@ void cli_define(cli_model_options *m, const char *define) {
   m->compile.n_defines = m->defines.n;
 }
 
+static vtb_behaviour how = {.size = sizeof how};
+
+vtb_status cli_how_begin(vtb_error *err) {
+  VTB_TRY(vtb_options_from_environment(&how, err));
+  vtb_set_default_threads(how.threads);
+  vtb_log_verbose(how.verbose == VTB_YES);
+  if (how.checks == VTB_YES) vtb_checks_begin();
+  return VTB_OK;
+}
+
+const vtb_behaviour *cli_how(void) { return &how; }
+
 void cli_model_parsed(cli_model_options *m) {
   m->compile.size = sizeof m->compile;
+  m->compile.behaviour = cli_how();
   m->compile.defines = m->defines.at;
   m->compile.n_defines = m->defines.n;
   m->compile.say = say;

@@ -18,7 +18,7 @@ static struct {
 
 static int launched_rank(int *n) {
   vtb_launch l;
-  bool off = vtb_streq(getenv("VTB_RANKS"), "off") || !vtb_launched(&l) || l.size == 1;
+  bool off = cli_how()->ranks == VTB_NO || !vtb_launched(&l) || l.size == 1;
   *n = off ? 1 : l.size ? l.size : 2; /* more than that is known when they have met */
   return off ? 0 : l.rank;
 }
@@ -36,7 +36,7 @@ void cli_ranks_enter(void) {
   null = open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (null >= 0) dup2(null, 1);
   if (null >= 0) close(null);
-  if (getenv("VTB_LOG")) return; /* who asks for it hears all ranks */
+  if (cli_how()->verbose == VTB_YES) return; /* who asks for it hears all ranks */
   silence.listens = memfd_create("messages", MFD_CLOEXEC);
   silence.spoken = fcntl(2, F_DUPFD_CLOEXEC, 3);
   if (silence.listens >= 0) dup2(silence.listens, 2);
@@ -104,7 +104,7 @@ typedef struct place {
 vtb_status cli_ranks_threads(vtb_ranks *r, int64_t *threads, vtb_error *err) {
   int n = vtb_ranks_count(r), me = vtb_ranks_rank(r);
   double share = 0;
-  if (n == 1 || *threads || getenv("VTB_THREADS") || getenv("OMP_NUM_THREADS")) return VTB_OK;
+  if (n == 1 || *threads || cli_how()->threads) return VTB_OK;
   place mine, *all = vtb_xcalloc((size_t)n, sizeof *all);
   memset(&mine, 0, sizeof mine);
   gethostname(mine.host, sizeof mine.host - 1);

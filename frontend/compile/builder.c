@@ -52,10 +52,12 @@ static vtb_status parse_targets(const char *text, vtb_build_targets *out, vtb_er
 
 /* ---- the builder ----------------------------------------------------------------------------- */
 
-static vtb_status check_options(const vtb_file_builder *b, vtb_error *err) {
+static vtb_status check_options(vtb_file_builder *b, vtb_error *err) {
   const vtb_target *target = vtb_target_find(b->targets.cuda ? "cuda" : "cpu");
   vtb_codegen_options code;
-  return vtb_compile_code(target, b->options, &code, err);
+  VTB_TRY(vtb_compile_code(target, b->options, &code, err));
+  b->how = code.how;
+  return VTB_OK;
 }
 
 vtb_status vtb_file_builder_open(vtb_file_builder *b, const vtb_compile_options *o, vtb_report *r) {
@@ -108,7 +110,7 @@ static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const v
   vtb_compilation lowered;
   vtb_object object;
   /* calls around kernels, which do nothing unless the services measure: a file can be profiled */
-  vtb_codegen_options code = {.cpu = vtb_cpu_level_names[level], .profile = true};
+  vtb_codegen_options code = {.cpu = vtb_cpu_level_names[level], .profile = true, .how = b->how};
   int32_t entry = (int32_t)b->objects.n;
   const vtb_target *target = vtb_target_find("cpu");
   vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
@@ -139,7 +141,7 @@ static vtb_status add_images(vtb_file_builder *b, vtb_artefact_program *p,
                              const vtb_launch_plan *plan, const char *arch) {
   vtb_error *err = &b->report->error;
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
-  vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
+  vtb_status status = vtb_cuda_compile_plan(plan, arch, &b->how, codes, err);
   if (status == VTB_OK) {
     vtb_artefact_images *m = &p->images[p->n_images++];
     *m = (vtb_artefact_images){arch, plan->n_sources,
@@ -157,10 +159,9 @@ static vtb_status add_images(vtb_file_builder *b, vtb_artefact_program *p,
 
 /* Library products only if they are asked for: the machine that runs the file may not have
  * cublasLt. */
-static bool library_products(const vtb_compile_options *o) {
-  const char *wish = getenv("VTB_CUBLAS");
+static bool library_products(const vtb_compile_options *o, const vtb_behaviour *how) {
   if (o->library != VTB_LIBRARY_AUTO) return o->library == VTB_LIBRARY_YES;
-  return wish && *wish && strcmp(wish, "0") != 0;
+  return how->cublas == VTB_YES;
 }
 
 /* For `arch` alone, or for all. */
@@ -171,9 +172,9 @@ static vtb_status make_plan(vtb_file_builder *b, const vtb_compilation *c, int64
   vtb_codegen_options code;
   vtb_error *err = &b->report->error;
   VTB_TRY(vtb_compile_code(target, &c->options, &code, err));
-  code.library = library_products(&c->options);
+  code.library = library_products(&c->options, &code.how);
   code.arch = arch;
-  code.wgmma = arch && vtb_streq(getenv("VTB_CUDA_WGMMA"), "1");
+  code.wgmma = arch && code.how.wgmma == VTB_YES;
   vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_module *m = lowered.module;
   if (status == VTB_OK) status = vtb_backend_of(target)->plan(m, m->entry, &code, plan, err);

@@ -26,6 +26,7 @@ typedef struct vtb_pending {
 typedef struct vtb_file_builder {
   vtb_build_targets targets;
   const vtb_compile_options *options;
+  vtb_behaviour how; /* that the options come to */
   vtb_report *report;
   vtb_manifest manifest;
   vtb_artefact_program *programs;

@@ -4,6 +4,8 @@
 
 #include "frontend/compile/driver.h"
 #include "frontend/compile/weights.h"
+#include "ir/checks.h"
+#include "runtime/behaviour.h"
 
 #include <string.h>
 
@@ -19,6 +21,7 @@ typedef struct call {
   vtb_onnx_summary *summary;            /* NULL: nobody asks */
   vtb_report *into, report;
   vtb_compile_options options;
+  vtb_behaviour how; /* that the options come to */
   vtb_program *program;
   vtb_weights *taken; /* that the options' weights became; NULL: they are as the model has them */
   char *text;
@@ -33,6 +36,11 @@ static vtb_status take_options(call *k, vtb_error *err) {
   if (o->batch < 0 || o->chunk < 0 || o->eval_batch < 0)
     return vtb_fail(err, VTB_E_USAGE, "batch, eval_batch and chunk are at least 0");
   if (!o->batch && k->wanted != AN_ONNX) o->batch = 1;
+  VTB_TRY(vtb_behaviour_of(o->behaviour, &k->how, err));
+  o->behaviour = &k->how;
+  if (!o->threads) o->threads = k->how.threads;
+  if (k->how.verbose == VTB_YES) vtb_log_verbose(true);
+  if (k->how.checks == VTB_YES) vtb_checks_begin();
   return VTB_OK;
 }
 

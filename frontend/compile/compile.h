@@ -24,7 +24,7 @@ extern "C" {
 
 /* Who makes large products on CUDA. */
 typedef enum vtb_vendor_library {
-  VTB_LIBRARY_AUTO, /* cublasLt where it is found, or as VTB_CUBLAS says; in files only then */
+  VTB_LIBRARY_AUTO, /* as `behaviour` says, else cublasLt where it is found; in files not */
   VTB_LIBRARY_YES,
   VTB_LIBRARY_NO /* generated kernels */
 } vtb_vendor_library;
@@ -65,7 +65,7 @@ typedef struct vtb_compile_options {
    * settings stored with them hold where `defines` has none of the name. What was decided about
    * them goes to `say`. */
   const char *weights; /* `parameters` below is the same in memory, under the model's names */
-  /* Folders where `use` and names look; NULL: VTB_MODELS, then what is installed. */
+  /* Folders where `use` and names look; NULL: those of VTB_MODELS, then what is installed. */
   const char *const *search;
   size_t n_search;
 
@@ -110,13 +110,14 @@ typedef struct vtb_compile_options {
   const struct vtb_weights *parameters;
 
   /* Mode "auto" is not decided by what `vertebra tune` measured on this machine, but by the cost
-   * model alone (VTB_TUNING=off does the same; files never are: they are equal everywhere). */
+   * model alone (`behaviour` may say the same; files never are: they are equal everywhere). */
   bool no_tuning;
   int64_t threads; /* that runs will have, as far as that decides modes; 0: the default */
 
   /* The GPU that modes, tiles and fusions are chosen for on CUDA: h200, h100, a100, b200, or a file
-   * that `vertebra bench --calibrate` wrote; NULL: VTB_MACHINE, else h200. Results do not depend on
-   * it but for the order of sums and, in formats of 16 bits, which values are rounded. */
+   * that `vertebra bench --calibrate` wrote; NULL: as `behaviour` says, else h200. Results
+   * do not depend on it but for the order of sums and, in formats of 16 bits, which values are
+   * rounded. */
   const char *machine;
 
   /* Gradients of a training step on CUDA are told in buckets of at most so many MB (10^6 bytes),
@@ -173,6 +174,9 @@ typedef struct vtb_compile_options {
   /* Files: NULL: a shared object, for vtb_model_open(). Else an object for static linking, and
    * beside it a header (of FILE.o FILE.h) that declares the model as NAME_vtb, this being NAME. */
   const char *linked;
+  /* How it is compiled, where the fields above do not say; NULL: as the environment says, in this
+   * version (vtb_options_from_environment). */
+  const vtb_behaviour *behaviour;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

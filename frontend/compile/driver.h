@@ -134,12 +134,14 @@ VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_
  * there is none. */
 VTB_MUST_USE vtb_status vtb_compile_target(const char *name, bool interpreted,
                                            const vtb_target **out, vtb_error *err);
-/* What code generation is told; whether the vendor's library is used where nobody said. */
+/* What code generation is told, with how it is done (behaviour.h), and whether the vendor's library
+ * is used where nobody said. */
 VTB_MUST_USE vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                                          vtb_codegen_options *out, vtb_error *err);
-/* A GPU's name, or a file's; NULL: VTB_MACHINE, else the default (passes/cost/gpu.h). VTB_E_USAGE,
- * with the names there are, if it is none. */
-VTB_MUST_USE vtb_status vtb_compile_gpu(const char *machine, vtb_gpu *out, vtb_error *err);
+/* A GPU's name, or a file's; NULL: as `how` says, else the default (passes/cost/gpu.h).
+ * VTB_E_USAGE, with the names there are, if it is none. */
+VTB_MUST_USE vtb_status vtb_compile_gpu(const char *machine, const vtb_behaviour *how, vtb_gpu *out,
+                                        vtb_error *err);
 /* Such a file (gpu.c); the text is for vtb_free(). */
 char *vtb_gpu_write(const vtb_gpu *g);
 /* Of the texts that a plan's sources rely on: kernels of a file are emulated only with those

@@ -128,8 +128,9 @@ static void list_gpus(vtb_strbuf *out) {
     vtb_strbuf_printf(out, "%s%s", !i ? "" : i + 1 == n ? " and " : ", ", table[i].name);
 }
 
-vtb_status vtb_compile_gpu(const char *machine, vtb_gpu *out, vtb_error *err) {
-  const char *set = getenv("VTB_MACHINE"), *wanted = machine ? machine : set && *set ? set : NULL;
+vtb_status vtb_compile_gpu(const char *machine, const vtb_behaviour *how, vtb_gpu *out,
+                           vtb_error *err) {
+  const char *wanted = machine ? machine : how->machine;
   const vtb_gpu *known = wanted ? vtb_gpu_find(wanted) : vtb_gpu_default();
   if (known) {
     *out = *known;

@@ -179,8 +179,9 @@ static vtb_status check_batch(const vtb_module *m, int64_t batch, vtb_error *err
 static void read_tuning(const vtb_compilation *c, const vtb_pass_context *context,
                         const vtb_codegen_options *code, vtb_tuning *out) {
   vtb_error damaged = {0};
-  if (code->cpu || code->arch || !vtb_tuning_wanted(&c->options)) return;
-  if (vtb_tuning_read(context->target, out, &damaged) != VTB_OK) vtb_log("%s", damaged.text);
+  if (code->cpu || code->arch || c->options.no_tuning || code->how.tuning == VTB_NO) return;
+  if (vtb_tuning_read(context->target, &code->how, out, &damaged) != VTB_OK)
+    vtb_log("%s", damaged.text);
 }
 
 static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
@@ -212,8 +213,8 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   if (context.asker) context.asker->narrow = true;
   fill_context(&c->options, &context);
   context.decisions = &lowered->decisions;
-  const char *said = context.asker ? getenv("VTB_FUSIONS") : NULL;
-  if (said && *said) checked = vtb_decisions_parse(said, &lowered->decisions, &c->report->error);
+  const char *said = context.asker ? code->how.fusions : NULL;
+  if (said) checked = vtb_decisions_parse(said, &lowered->decisions, &c->report->error);
   if (checked == VTB_OK) checked = vtb__run_passes(lowered, context, pipeline);
   vtb_asker_free(context.asker);
   context.asker = NULL;

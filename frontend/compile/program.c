@@ -1,5 +1,6 @@
 /* From a module to a program, on the target that the options name. */
 #include "frontend/compile/driver.h"
+#include "runtime/behaviour.h"
 
 /* ---- what the options say -------------------------------------------------------------------- */
 
@@ -51,12 +52,15 @@ vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options 
   const vtb_backend *backend = vtb_backend_of(target);
   *out =
       (vtb_codegen_options){.profile = o->profile, .bucket_bytes = (int64_t)(o->bucket_mb * 1e6)};
+  VTB_TRY(vtb_behaviour_of(o->behaviour, &out->how, err));
   vtb_status status = vtb_precision_find(o->precision, &out->precision, err);
   if (status == VTB_OK) status = vtb_target_knows(target, out->precision, err);
   bool device = o->machine || (backend && backend->plan);
-  if (status == VTB_OK && device) status = vtb_compile_gpu(o->machine, &out->gpu, err);
+  if (status == VTB_OK && device) status = vtb_compile_gpu(o->machine, &out->how, &out->gpu, err);
   if (status != VTB_OK || !backend || o->library == VTB_LIBRARY_NO) return status;
-  out->library = o->library == VTB_LIBRARY_YES || (backend->library && backend->library());
+  bool said = out->how.cublas != VTB_UNSAID, yes = out->how.cublas == VTB_YES;
+  out->library =
+      o->library == VTB_LIBRARY_YES || (backend->library && (said ? yes : backend->library()));
   return VTB_OK;
 }
 

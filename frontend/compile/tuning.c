@@ -18,10 +18,6 @@
 /* Raised when emitters of recurrences change what they take: older times are not read any more. */
 enum { KERNELS = 1, MOST_BYTES = 16 << 20 };
 
-bool vtb_tuning_wanted(const vtb_compile_options *o) {
-  return !o->no_tuning && !vtb_streq(getenv("VTB_TUNING"), "off");
-}
-
 int vtb_tuning_threads(const vtb_compile_options *o, const vtb_target *target) {
   const vtb_backend *backend = vtb_backend_of(target);
   if (backend && !backend->object) return 1;
@@ -44,16 +40,16 @@ static void put_model(vtb_strbuf *out) {
   if (f) fclose(f);
 }
 
-static bool describe_device(vtb_strbuf *out) {
+static bool describe_device(const vtb_behaviour *how, vtb_strbuf *out) {
   vtb_cuda_device *device = NULL;
   vtb_error none = {0};
-  if (vtb_cuda_device_open(&device, &none) != VTB_OK) return false;
+  if (vtb_cuda_device_open(how, &device, &none) != VTB_OK) return false;
   vtb_cuda_device_describe(device, out);
   vtb_cuda_device_close(device);
   return true;
 }
 
-static bool describe_processor(const vtb_target *target, char text[128]) {
+static bool describe_processor(const vtb_target *target, const vtb_behaviour *how, char text[128]) {
   const vtb_backend *backend = vtb_backend_of(target);
   vtb_strbuf name = {0};
   bool known = backend != NULL;
@@ -62,7 +58,7 @@ static bool describe_processor(const vtb_target *target, char text[128]) {
     put_model(&name);
     known = vtb_codegen_describe_host(&name, &none) == VTB_OK;
   } else if (known) {
-    known = target->needs && !backend->run_plan && describe_device(&name);
+    known = target->needs && !backend->run_plan && describe_device(how, &name);
   }
   snprintf(text, 128, "%s", vtb_strbuf_text(&name));
   for (char *c = text; *c; c++)
@@ -81,9 +77,10 @@ char *vtb_tuning_folder(void) {
   return path.at;
 }
 
-bool vtb_tuning_file(const vtb_target *target, char **path, char processor[128]) {
+bool vtb_tuning_file(const vtb_target *target, const vtb_behaviour *how, char **path,
+                     char processor[128]) {
   char name[128], hash[33];
-  if (!describe_processor(target, name)) return false;
+  if (!describe_processor(target, how, name)) return false;
   if (processor) memcpy(processor, name, sizeof name);
   if (!path) return true;
   vtb_strbuf key = {0}, file = {0};
@@ -110,13 +107,14 @@ static vtb_status read_file(const char *path, vtb_tuning *out, vtb_error *err) {
   return VTB_OK;
 }
 
-vtb_status vtb_tuning_read(const vtb_target *target, vtb_tuning *out, vtb_error *err) {
+vtb_status vtb_tuning_read(const vtb_target *target, const vtb_behaviour *how, vtb_tuning *out,
+                           vtb_error *err) {
   char *path, *folder = vtb_tuning_folder();
   bool any = access(folder, F_OK) == 0; /* else nobody need look at the processor */
   vtb_status status = VTB_OK;
   *out = (vtb_tuning){0};
   vtb_free(folder);
-  if (!any || !vtb_tuning_file(target, &path, NULL)) return VTB_OK;
+  if (!any || !vtb_tuning_file(target, how, &path, NULL)) return VTB_OK;
   status = read_file(path, out, err);
   vtb_free(path);
   return status;
@@ -148,11 +146,12 @@ static vtb_status merge_into(const char *path, const char *processor, const vtb_
   return status;
 }
 
-vtb_status vtb_tuning_store(const vtb_target *target, const vtb_tuning *rows, vtb_error *err) {
+vtb_status vtb_tuning_store(const vtb_target *target, const vtb_behaviour *how,
+                            const vtb_tuning *rows, vtb_error *err) {
   char *path, *folder, processor[128];
   vtb_status status = vtb_cache_make("tuning", &folder, err);
   if (status != VTB_OK) return status;
-  if (vtb_tuning_file(target, &path, processor)) {
+  if (vtb_tuning_file(target, how, &path, processor)) {
     int lock = lock_folder(folder);
     status = merge_into(path, processor, rows, err);
     if (lock >= 0) close(lock);

@@ -7,21 +7,20 @@
 
 #include "frontend/compile/driver.h"
 
-/* Whether options and environment let modes be decided by measurements: not with no_tuning, nor
- * with VTB_TUNING=off. */
-bool vtb_tuning_wanted(const vtb_compile_options *o);
 /* Threads that runs are expected to have; 1 on a device. */
 int vtb_tuning_threads(const vtb_compile_options *o, const vtb_target *target);
 /* The table's file of the target's processor here, and its name for readers; may be NULL. False if
  * the target has none here. path: vtb_free(). */
-bool vtb_tuning_file(const vtb_target *target, char **path, char processor[128]);
+bool vtb_tuning_file(const vtb_target *target, const vtb_behaviour *how, char **path,
+                     char processor[128]);
 /* What is on disk; nothing if there is no file. VTB_E_INPUT if it is damaged: then nothing is
  * read. */
-VTB_MUST_USE vtb_status vtb_tuning_read(const vtb_target *target, vtb_tuning *out, vtb_error *err);
+VTB_MUST_USE vtb_status vtb_tuning_read(const vtb_target *target, const vtb_behaviour *how,
+                                        vtb_tuning *out, vtb_error *err);
 /* Rows beside and instead of those on disk; a damaged file is replaced. Others may write at the
  * same time. */
-VTB_MUST_USE vtb_status vtb_tuning_store(const vtb_target *target, const vtb_tuning *rows,
-                                         vtb_error *err);
+VTB_MUST_USE vtb_status vtb_tuning_store(const vtb_target *target, const vtb_behaviour *how,
+                                         const vtb_tuning *rows, vtb_error *err);
 /* Files of any processor. */
 typedef struct vtb_tuning_entry {
   char name[40], processor[128];

@@ -144,10 +144,12 @@ static int classify(runner *r, char **images, int n) {
 }
 
 static int open_session(runner *r, vtb_model *m, vtb_error *err) {
+  vtb_behaviour how = {.size = sizeof how};
   const vtb_session_options o = {
-      .size = sizeof o, .device = r->device, .threads = (int32_t)r->threads};
+      .size = sizeof o, .device = r->device, .threads = (int32_t)r->threads, .behaviour = &how};
   vtb_array scores = {.size = sizeof scores};
-  if (vtb_session_open(m, &o, &r->session, err) != VTB_OK ||
+  if (vtb_options_from_environment(&how, err) != VTB_OK ||
+      vtb_session_open(m, &o, &r->session, err) != VTB_OK ||
       vtb_session_array(r->session, VTB_ARRAY_OUTPUT, NULL, &scores, err) != VTB_OK)
     return failed(err);
   if (scores.rank != 2 || scores.type != VTB_ARRAY_F32 || scores.dim[1] < 1) {

@@ -287,9 +287,9 @@ VTB_MUST_USE vtb_status vtb_cache_make(const char *part, char **folder, vtb_erro
 
 /* ---- time, terminal, log --------------------------------------------------------------------- */
 
-double vtb_now(void);                                /* monotonic seconds */
-bool vtb_color_enabled(FILE *f);                     /* terminal, and NO_COLOR unset */
-void vtb_log_verbose(bool on);                       /* also VTB_VERBOSE=1 */
+double vtb_now(void);            /* monotonic seconds */
+bool vtb_color_enabled(FILE *f); /* terminal, and NO_COLOR unset */
+void vtb_log_verbose(bool on);
 void vtb_log(const char *fmt, ...) VTB_PRINTF(1, 2); /* stderr, only when verbose */
 void vtb_warn(const char *text);                     /* stderr; a program's `warn` */
 

@@ -2,17 +2,11 @@
  * prints. */
 #include "runtime/base/base.h"
 
-#include <string.h>
-
-static int verbose = -1;
+static bool verbose;
 
 void vtb_log_verbose(bool on) { verbose = on; }
 
 void vtb_log(const char *fmt, ...) {
-  if (verbose < 0) {
-    const char *v = getenv("VTB_VERBOSE");
-    verbose = v && v[0] && strcmp(v, "0") != 0;
-  }
   if (!verbose) return;
   va_list ap;
   va_start(ap, fmt);

@@ -15,8 +15,7 @@ static int ptx_version(const char *arch) {
 static const vtb_artefact_images *choose(const vtb_artefact_program *p, const vtb_cuda_device *d) {
   const vtb_artefact_images *best = NULL;
   int version = 0, here = 10 * d->major + d->minor;
-  const char *wish = getenv("VTB_CUDA_WGMMA");
-  bool common = wish && strcmp(wish, "0") == 0;
+  bool common = d->how.wgmma == VTB_NO;
   for (int i = 0; i < p->n_images; i++) {
     int ptx = ptx_version(p->images[i].arch);
     if (common && p->plans[p->images[i].plan].arch) continue;

@@ -4,19 +4,20 @@
  * Errors are VTB_E_DEVICE and name the call, its error and its place; nothing falls back to the
  * CPU.
  * Ownership: a program owns its plan, its images and its device until vtb_program_free(). Threads:
- * one at a time per program. Environment: VTB_CUDA_DRIVER and VTB_CUBLASLT name library files,
- * VTB_CUDA_DEVICE a device's number (without it each process of a machine that a launcher started
- * takes the next one), VTB_CUDA_GRAPH=0 launches kernels one by one instead of as a graph.
+ * one at a time per program. Environment: VTB_CUDA_DRIVER and VTB_CUBLASLT name library files.
  */
 #ifndef VTB_RUNTIME_CUDA_H
 #define VTB_RUNTIME_CUDA_H
 
 #include "runtime/launch/launch_plan.h"
+#include "runtime/vertebra.h"
 
 typedef struct vtb_cuda_device vtb_cuda_device;
 
-/* Opens the driver and the device. */
-VTB_MUST_USE vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err);
+/* Opens the driver and the device that `how` says, else the first, or of several processes that a
+ * launcher started on this machine the next one each. how: copied; NULL: it says nothing. */
+VTB_MUST_USE vtb_status vtb_cuda_device_open(const vtb_behaviour *how, vtb_cuda_device **out,
+                                             vtb_error *err);
 void vtb_cuda_device_close(vtb_cuda_device *d); /* NULL is fine */
 /* The architecture to compile for: "sm_90a"; "compute_90" (PTX) on devices that have no cubin of
  * their own. */
@@ -37,7 +38,7 @@ VTB_MUST_USE vtb_status vtb_cuda_program(vtb_launch_plan *plan, const vtb_cuda_i
 
 /* For `vertebra doctor`: what is there and in which version, or what is missing. True if it can be
  * used. */
-bool vtb_cuda_probe_driver(vtb_strbuf *out);
+bool vtb_cuda_probe_driver(const vtb_behaviour *how, vtb_strbuf *out);
 bool vtb_cuda_probe_cublaslt(vtb_strbuf *out);
 
 #endif

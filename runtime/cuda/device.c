@@ -60,27 +60,15 @@ static long rank_here(void) {
   return -1;
 }
 
-static vtb_status wanted_device(long *ordinal, vtb_error *err) {
-  const char *text = getenv("VTB_CUDA_DEVICE");
-  char *end = NULL;
-  *ordinal = text ? strtol(text, &end, 10) : 0;
-  if (!text || !*text || (end != text && !*end)) return VTB_OK;
-  return vtb_fail(err, VTB_E_USAGE,
-                  "VTB_CUDA_DEVICE=%s: not the number of a device, which is 0, 1, ...; unset it to "
-                  "take the first",
-                  text);
-}
-
 static vtb_status find_number(vtb_cuda_device *d, const vtb_device_choice *where, vtb_error *err) {
   int count = 0;
-  long ordinal = where->number;
-  if (!where->has_number) VTB_TRY(wanted_device(&ordinal, err));
+  long ordinal = where->has_number ? where->number : d->how.cuda_device;
   VTB_TRY(VTB_CU_CALL(d, cuDeviceGetCount, (&count), err));
   if (count == 0)
     return vtb_fail(err, VTB_E_DEVICE,
                     "the CUDA driver finds no device (see CUDA_VISIBLE_DEVICES)");
-  const char *named = getenv("VTB_CUDA_DEVICE");
-  if (!where->has_number && !(named && *named) && rank_here() > 0) ordinal = rank_here() % count;
+  bool named = where->has_number || d->how.has_cuda_device;
+  if (!named && rank_here() > 0) ordinal = rank_here() % count;
   if (ordinal < 0 || ordinal >= count)
     return vtb_fail(err, VTB_E_DEVICE, "there is no CUDA device %ld: the driver finds %d", ordinal,
                     count);
@@ -155,6 +143,7 @@ vtb_status vtb__cu_open(const vtb_device_choice *where, vtb_cuda_device **out, v
   if (!where) where = &any;
   vtb_cuda_device *d = calloc(1, sizeof *d);
   if (!d) return vtb_no_memory(err, "a device");
+  if (where->how) d->how = *where->how;
   vtb_status status = vtb_library_open(&driver, &d->api, NULL, err);
   if (status == VTB_OK) status = initialise(d, err);
   if (status == VTB_OK) status = find_context(d, where, err);
@@ -170,8 +159,8 @@ vtb_status vtb__cu_open(const vtb_device_choice *where, vtb_cuda_device **out, v
   return VTB_OK;
 }
 
-vtb_status vtb_cuda_device_open(vtb_cuda_device **out, vtb_error *err) {
-  return vtb__cu_open(NULL, out, err);
+vtb_status vtb_cuda_device_open(const vtb_behaviour *how, vtb_cuda_device **out, vtb_error *err) {
+  return vtb__cu_open(&(vtb_device_choice){.how = how}, out, err);
 }
 
 void vtb_cuda_device_close(vtb_cuda_device *d) {
@@ -190,10 +179,10 @@ void vtb_cuda_device_describe(const vtb_cuda_device *d, vtb_strbuf *out) {
                     d->driver % 1000 / 10);
 }
 
-bool vtb_cuda_probe_driver(vtb_strbuf *out) {
+bool vtb_cuda_probe_driver(const vtb_behaviour *how, vtb_strbuf *out) {
   vtb_cuda_device *d = NULL;
   vtb_error err = {0};
-  bool ok = vtb_cuda_device_open(&d, &err) == VTB_OK;
+  bool ok = vtb_cuda_device_open(how, &d, &err) == VTB_OK;
   if (ok)
     vtb_cuda_device_describe(d, out);
   else

@@ -60,6 +60,7 @@ struct vtb_cuda_device {
   int shared_bytes;         /* of a block, with the opt-in */
   size_t memory_bytes;
   char name[128], arch[16];
+  vtb_behaviour how; /* of what runs on it */
 };
 
 /* One macro for every call of the driver: VTB_CU_CALL(d, cuInit, (0), err) is a status, with the
@@ -69,7 +70,7 @@ struct vtb_cuda_device {
 VTB_MUST_USE vtb_status vtb__cu_check(const vtb_cuda_device *d, vtb_cu_result result,
                                       const char *call, const char *file, int line, vtb_error *err);
 
-/* Where `where` says; NULL: as vtb_cuda_device_open(). */
+/* Where `where` says; NULL: it says nothing. */
 VTB_MUST_USE vtb_status vtb__cu_open(const vtb_device_choice *where, vtb_cuda_device **out,
                                      vtb_error *err);
 /* Around everything that uses the context: the thread's own is current again behind it. */

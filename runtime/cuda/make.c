@@ -172,11 +172,6 @@ vtb_status vtb__run_begin(vtb__run *r, bool tensors, vtb_error *err) {
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-static bool is_set(const char *variable, const char *value) {
-  const char *text = getenv(variable);
-  return text && strcmp(text, value) == 0;
-}
-
 static vtb_status describe(vtb__run *r, vtb_error *err) {
   r->program = (vtb_program){.run = vtb__run_copying,
                              .keep = vtb__run_keep,
@@ -184,12 +179,12 @@ static vtb_status describe(vtb__run *r, vtb_error *err) {
                              .owner = r,
                              .free = free_run};
   r->program.device = r->code->images ? &vtb__cuda_calls : &vtb__cuda_calls_alone;
-  bool one_by_one = r->sync || is_set("VTB_CUDA_AHEAD", "0");
+  bool one_by_one = r->sync || r->device->how.cuda_ahead == VTB_NO;
   if (!one_by_one && vtb__ahead_is_possible(r->plan)) {
     r->program.submit = vtb__ahead_submit;
     r->program.collect = vtb__ahead_collect;
     r->program.most_ahead = VTB__MOST_AHEAD;
-    r->program.pixels = vtb__pixels_tensor(r->plan) + 1;
+    if (r->device->how.cuda_pixels != VTB_NO) r->program.pixels = vtb__pixels_tensor(r->plan) + 1;
   }
   return vtb_launch_plan_describe(r->plan, &r->program, err);
 }
@@ -215,8 +210,8 @@ static vtb_status make(vtb__code *code, const vtb_cuda_image *images, vtb_cuda_d
   r->plan = code->plan;
   r->device = device;
   r->set = &r->sets[0];
-  r->no_graph = is_set("VTB_CUDA_GRAPH", "0");
-  r->sync = is_set("VTB_CUDA_SYNC", "1");
+  r->no_graph = device->how.cuda_graph == VTB_NO;
+  r->sync = device->how.cuda_sync == VTB_YES;
   for (int i = 0; i < r->plan->n_steps; i++)
     if ((size_t)r->plan->steps[i].n_args > most) most = (size_t)r->plan->steps[i].n_args;
   r->addresses = calloc(most, sizeof *r->addresses);

@@ -283,9 +283,8 @@ vtb_status vtb__products_open(vtb_cuda_device *d, const vtb_launch_plan *p, vtb_
     free(list);
     return vtb_no_memory(err, "library products");
   }
-  const char *wish = getenv("VTB_CUBLASLT_TIMING");
   *x = (vtb__products){
-      .device = d, .plan = p, .list = list, .timed = !wish || strcmp(wish, "0") != 0};
+      .device = d, .plan = p, .list = list, .timed = d->how.cublaslt_timing != VTB_NO};
   vtb_status status = vtb_library_open(&cublaslt, &x->api, NULL, err);
   if (status == VTB_OK) status = VTB_LT_CALL(x, cublasLtCreate, (&x->handle), err);
   if (status == VTB_OK)

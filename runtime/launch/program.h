@@ -100,9 +100,10 @@ typedef vtb_status (*vtb_bucket_fn)(void *user, const vtb_bucket *bucket, vtb_er
 
 /* ---- programs on a device, in memory that is there ------------------------------------------- */
 
-/* Where such a program runs. Zeros: on the device that VTB_CUDA_DEVICE names, else the first, on a
- * stream of its own. */
+/* Where such a program runs, and how. Zeros: on the first device, on a stream of its own. */
+struct vtb_behaviour;
 typedef struct vtb_device_choice {
+  const struct vtb_behaviour *how; /* copied; NULL: it says nothing */
   bool has_number, has_stream;
   int number;
   void *stream; /* the caller's: runs are queued there, and return when they are */

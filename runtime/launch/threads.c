@@ -304,17 +304,12 @@ void vtb_services_reset_times(vtb_services *s) {
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-static int positive_env(const char *name) {
-  const char *text = getenv(name);
-  if (!text) return 0;
-  char *end;
-  long v = strtol(text, &end, 10); /* OMP_NUM_THREADS may be a list: its first number counts */
-  return end != text && v > 0 && v <= VTB_MOST_THREADS ? (int)v : 0;
-}
+static atomic_int wanted_threads; /* of the process; 0: as many as there are cores */
+
+void vtb_set_default_threads(int n) { atomic_store(&wanted_threads, n); }
 
 int vtb_default_threads(void) {
-  int n = positive_env("VTB_THREADS");
-  if (!n) n = positive_env("OMP_NUM_THREADS");
+  int n = atomic_load(&wanted_threads);
   if (!n) {
     cpu_set_t set;
     CPU_ZERO(&set);

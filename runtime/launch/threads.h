@@ -16,8 +16,9 @@
 
 #define VTB_MOST_THREADS 1024
 
-/* VTB_THREADS, else OMP_NUM_THREADS, else the cores this process may use. At least 1. */
+/* As many as the process was told, else the cores it may use. At least 1. */
 int vtb_default_threads(void);
+void vtb_set_default_threads(int n); /* 0: the cores */
 
 /* n_threads 0: vtb_default_threads(); at most VTB_MOST_THREADS are made. If the system has not so
  * many threads left, n_threads of the services says how many there are. NULL when out of memory. */

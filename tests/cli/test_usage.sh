@@ -46,6 +46,9 @@ expect 0 "$VERTEBRA" help check; says "usage: vertebra check"
 for wrong in VTB_THREADS=abc VTB_THREADS=-1 VTB_THREADS=100000 VTB_THREADS=2x VTB_CUDA_CACHE_MB=-5 VTB_CUDA_CACHE_MB=0; do
   expect 2 env "$wrong" "$VERTEBRA" check vil_nano; says "$wrong: a whole number from 1 to "
 done
+expect 2 env VTB_CUBLAS=perhaps "$VERTEBRA" check vil_nano; says "VTB_CUBLAS=perhaps: 0 or 1 is needed"
+expect 2 env VTB_TUNING=none "$VERTEBRA" check vil_nano; says "VTB_TUNING=none: off or on is needed"
+expect 2 env VTB_CUDA_DEVICE=cuda:0 "$VERTEBRA" check vil_nano; says "VTB_CUDA_DEVICE=cuda:0: a whole number from 0 to "
 expect 0 env VTB_THREADS=2 VTB_CUDA_CACHE_MB= "$VERTEBRA" explain VTB1101
 # Help keeps to the columns of a terminal.
 for columns in 60 80; do

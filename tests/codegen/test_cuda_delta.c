@@ -163,7 +163,7 @@ TEST(one_launch_at_any_length) {
 static void check_resources(const vtb_launch_plan *plan, const char *arch) {
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources, sizeof *codes);
   vtb_error err = {0};
-  vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, &err);
+  vtb_status status = vtb_cuda_compile_plan(plan, arch, NULL, codes, &err);
   CHECK_MSG(status == VTB_OK, "%s", err.text);
   int n = 0;
   for (int i = 0; status == VTB_OK && i < plan->n_sources; i++)

@@ -23,9 +23,9 @@ TEST(code_for_every_architecture_is_made_once) {
   for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
     vtb_cuda_code first = {0}, second = {0};
     vtb_error err = {0};
-    CHECK_MSG(vtb_cuda_compile("", source, archs[i], &first, &err) == VTB_OK, "%s", err.text);
+    CHECK_MSG(vtb_cuda_compile("", source, archs[i], NULL, &first, &err) == VTB_OK, "%s", err.text);
     CHECK(!first.cached && cached() == i + 1);
-    CHECK(vtb_cuda_compile("", source, archs[i], &second, &err) == VTB_OK && second.cached);
+    CHECK(vtb_cuda_compile("", source, archs[i], NULL, &second, &err) == VTB_OK && second.cached);
     CHECK(second.n_bytes == first.n_bytes && memcmp(first.data, second.data, first.n_bytes) == 0);
     CHECK_STR(second.log, first.log);
     vtb_cuda_resources r;
@@ -67,7 +67,8 @@ TEST(losses_of_speed_are_errors) {
              "  VTB_UNROLL for (int i = 0; i < 32; i++) c[i * 384 + vtb_tid()] = d[i];\n"
              "}\n",
              bounds[i]);
-    vtb_status status = vtb_cuda_compile(vtb__text_find("hopper.cuh"), text, "sm_90a", &code, &err);
+    vtb_status status =
+        vtb_cuda_compile(vtb__text_find("hopper.cuh"), text, "sm_90a", NULL, &code, &err);
     CHECK_MSG((status == VTB_OK) == (i == 0), "%s", err.text);
     if (i) CHECK_MSG(strstr(err.text, "setmaxnreg"), "%s", err.text);
     vtb_cuda_code_free(&code);
@@ -82,7 +83,8 @@ TEST(clusters_compile) {
   vtb_error err = {0};
   CHECK(vtb_file_read(VTB_SOURCE_DIR "/tests/codegen/emulator_cluster_bugs.cu", 1 << 20, &text, &n,
                       &err) == VTB_OK);
-  CHECK_MSG(vtb_cuda_compile(vtb__text_find("hopper.cuh"), text, "sm_90a", &code, &err) == VTB_OK,
+  CHECK_MSG(vtb_cuda_compile(vtb__text_find("hopper.cuh"), text, "sm_90a", NULL, &code, &err) ==
+                VTB_OK,
             "%s", err.text);
   vtb_cuda_resources r;
   CHECK(vtb_cuda_resources_of(code.log, "ok_sends", &r) && r.spill_bytes == 0);
@@ -106,7 +108,7 @@ TEST(a_damaged_entry_is_made_again) {
     free(data);
   }
   vtb_cuda_code code = {0};
-  CHECK(vtb_cuda_compile("", source, "sm_80", &code, NULL) == VTB_OK && !code.cached &&
+  CHECK(vtb_cuda_compile("", source, "sm_80", NULL, &code, NULL) == VTB_OK && !code.cached &&
         code.n_bytes > 100);
   vtb_cuda_code_free(&code);
   free(list);
@@ -116,7 +118,7 @@ TEST(a_damaged_entry_is_made_again) {
 TEST(an_architecture_that_is_too_new_is_named) {
   vtb_cuda_code code = {0};
   vtb_error err = {0};
-  CHECK(vtb_cuda_compile("", source, "sm_999", &code, &err) == VTB_E_DEVICE && !code.data &&
+  CHECK(vtb_cuda_compile("", source, "sm_999", NULL, &code, &err) == VTB_E_DEVICE && !code.data &&
         !code.log);
   CHECK_MSG(strstr(err.text, "does not know --gpu-architecture=sm_999"), "%s", err.text);
 }
@@ -129,8 +131,9 @@ TEST(a_mistake_is_an_error_with_the_log_and_numbered_lines) {
   CHECK(file != NULL);
   vtb_log_verbose(false);
   stderr = file;
-  vtb_status status = vtb_cuda_compile(
-      "", "VTB_KERNEL(64, k)(VTB_OUT(float) y) {\n  y[0] = nothing;\n}\n", "sm_80", &code, &err);
+  vtb_status status =
+      vtb_cuda_compile("", "VTB_KERNEL(64, k)(VTB_OUT(float) y) {\n  y[0] = nothing;\n}\n", "sm_80",
+                       NULL, &code, &err);
   stderr = kept;
   CHECK(status == VTB_E_INTERNAL && !code.data && ftell(file) == 0);
   CHECK_MSG(strstr(err.text, "\"nothing\" is undefined"), "%s", err.text);
@@ -148,7 +151,7 @@ TEST(the_verbose_see_the_whole_source) {
   CHECK(file != NULL);
   vtb_log_verbose(true);
   stderr = file;
-  CHECK(vtb_cuda_compile("", "nonsense", "sm_80", &code, NULL) == VTB_E_INTERNAL);
+  CHECK(vtb_cuda_compile("", "nonsense", "sm_80", NULL, &code, NULL) == VTB_E_INTERNAL);
   stderr = kept;
   vtb_log_verbose(false);
   static char text[1 << 20];
@@ -162,15 +165,13 @@ TEST(the_cache_stays_within_its_bound_and_can_be_cleared) {
   vtb_cuda_code big = {.data = vtb_xcalloc(700000, 1), .n_bytes = 700000, .log = vtb_xstrdup("")};
   size_t n = 0;
   CHECK(vtb_cuda_cache_clear(&n, NULL) == VTB_OK); /* others are as old, to the second */
-  setenv("VTB_CUDA_CACHE_MB", "2", 1);
   for (int i = 0; i < 5; i++) {
     char name[16];
     const char *parts[] = {name};
     snprintf(name, sizeof name, "big %d", i);
     vtb_cuda_key key = vtb__cuda_cache_key(parts, 1);
-    vtb__cuda_cache_put(&key, &big);
+    vtb__cuda_cache_put(&key, &big, 2);
   }
-  unsetenv("VTB_CUDA_CACHE_MB");
   CHECK(cached() >= 2 && cached() <= 3);
   CHECK(vtb_cuda_cache_clear(&n, NULL) == VTB_OK && n >= 2 && cached() == 0);
   vtb_cuda_code_free(&big);

@@ -98,7 +98,7 @@ static char *compile(const char *arch) {
           "VTB_OUT(vtb_u32) y) {\n  VTB_SHARED(vtb_u64, bar, 0, 2);\n"
           "  VTB_SHARED(float, s, 1024, 4096);\n  const int t = vtb_tid();\n  %s\n}\n",
           pins[i].name, hopper ? "VTB_MAP(m), " : "", pins[i].body);
-  CHECK_MSG(vtb_cuda_compile(hopper ? vtb__text_find("hopper.cuh") : "", text.at, arch, &code,
+  CHECK_MSG(vtb_cuda_compile(hopper ? vtb__text_find("hopper.cuh") : "", text.at, arch, NULL, &code,
                              &err) == VTB_OK,
             "%s", err.text);
   char path[] = "/tmp/vertebra-sass-XXXXXX", piece[4096];

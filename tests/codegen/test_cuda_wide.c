@@ -345,7 +345,7 @@ TEST(a_device_gets_maps) {
     vtb_strbuf_printf(&module, "%s %d\n", p->kernels[i].name, p->kernels[i].n_args);
   vtb_cuda_image *images = vtb_xcalloc((size_t)p->n_sources, sizeof *images);
   for (int i = 0; i < p->n_sources; i++) images[i] = (vtb_cuda_image){module.at, module.n + 1};
-  CHECK_MSG(vtb_cuda_device_open(&d, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(vtb_cuda_device_open(NULL, &d, &err) == VTB_OK, "%s", err.text);
   CHECK_MSG(vtb_cuda_program(p, images, d, &program, &err) == VTB_OK, "%s", err.text);
   float *x[] = {numbers(150 * 200, 0), numbers(72 * 200, 1), numbers(72, 2), numbers(150 * 72, 3),
                 numbers(150 * 72, 0)};
@@ -372,7 +372,7 @@ TEST(the_device_compiler_takes_them) {
     share = tile < WIDE_TILES ? 0 : 1 + tile % 2;
     vtb_launch_plan *plan = plan_of(&shapes[tile % 2], tile % WIDE_TILES, &m);
     vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources, sizeof *codes);
-    vtb_status status = vtb_cuda_compile_plan(plan, "sm_90a", codes, &err);
+    vtb_status status = vtb_cuda_compile_plan(plan, "sm_90a", NULL, codes, &err);
     CHECK_MSG(status == VTB_OK, "tile %d: %s", tile, err.text);
     for (int i = 0; status == VTB_OK && i < plan->n_kernels; i++) {
       vtb_cuda_resources r;

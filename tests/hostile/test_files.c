@@ -309,7 +309,6 @@ static bytes sound_plan(void) {
 
 static vtb_cuda_key cached_key(const char *home) {
   vtb_cuda_key key = {"00112233445566778899aabbccddeeff"};
-  setenv("VTB_CUDA_CACHE", "1", 1);
   setenv("XDG_CACHE_HOME", home, 1);
   return key;
 }
@@ -335,7 +334,7 @@ static bytes sound_cached(void) {
   vtb_cuda_key key = cached_key(temp_path("cache"));
   vtb_cuda_code code = {.data = image, .n_bytes = sizeof image, .log = log};
   CHECK_OK(vtb_make_dirs(temp_path("cache"), err));
-  vtb__cuda_cache_put(&key, &code);
+  vtb__cuda_cache_put(&key, &code, 0);
   return hostile_sample(temp_path("cache/" CACHED));
 }
 

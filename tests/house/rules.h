@@ -58,7 +58,8 @@ static const house_room rooms[] = {
      "runtime/base runtime/launch runtime/artefact runtime/image runtime/weights runtime/data "
      "runtime/ranks",
      "optimisers, checkpoints"},
-    {"runtime/cuda", "runtime/base runtime/launch runtime/artefact", "a GPU runs a plan"},
+    {"runtime/cuda", "runtime/base runtime/launch runtime/artefact runtime/vertebra.h",
+     "a GPU runs a plan"},
     {"runtime", "runtime/base runtime/launch runtime/artefact runtime/image",
      "C API: built models"},
     {"ir", "runtime/base", "tensor IR, interpreter"},

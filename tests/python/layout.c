@@ -46,6 +46,36 @@ static void print_open_options(void) {
   FIELD(vtb_open_options, verify);
 }
 
+static void print_behaviour(void) {
+  STRUCT(vtb_behaviour);
+  FIELD(vtb_behaviour, size);
+  FIELD(vtb_behaviour, threads);
+  FIELD(vtb_behaviour, has_cuda_device);
+  FIELD(vtb_behaviour, cuda_device);
+  FIELD(vtb_behaviour, cuda_graph);
+  FIELD(vtb_behaviour, cuda_sync);
+  FIELD(vtb_behaviour, cuda_ahead);
+  FIELD(vtb_behaviour, cuda_pixels);
+  FIELD(vtb_behaviour, cublaslt_timing);
+  FIELD(vtb_behaviour, wgmma);
+  FIELD(vtb_behaviour, clusters);
+  FIELD(vtb_behaviour, wide_index);
+  FIELD(vtb_behaviour, cublas);
+  FIELD(vtb_behaviour, optimise);
+  FIELD(vtb_behaviour, tuning);
+  FIELD(vtb_behaviour, cuda_cache);
+  FIELD(vtb_behaviour, cuda_cache_mb);
+  FIELD(vtb_behaviour, machine);
+  FIELD(vtb_behaviour, fusions);
+  FIELD(vtb_behaviour, emulator_arch);
+  FIELD(vtb_behaviour, emulator_checks);
+  FIELD(vtb_behaviour, emulator_reversed);
+  FIELD(vtb_behaviour, emulator_seed);
+  FIELD(vtb_behaviour, verbose);
+  FIELD(vtb_behaviour, checks);
+  FIELD(vtb_behaviour, ranks);
+}
+
 static void print_session_options(void) {
   STRUCT(vtb_session_options);
   FIELD(vtb_session_options, size);
@@ -62,6 +92,7 @@ static void print_session_options(void) {
   FIELD(vtb_session_options, has_cuda_stream);
   FIELD(vtb_session_options, has_cuda_device);
   FIELD(vtb_session_options, cuda_device);
+  FIELD(vtb_session_options, behaviour);
 }
 
 static void print_compile_options(void) {
@@ -122,6 +153,7 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, shard);
   FIELD(vtb_compile_options, rank);
   FIELD(vtb_compile_options, linked);
+  FIELD(vtb_compile_options, behaviour);
 }
 
 static void print_text_range(void) {
@@ -157,6 +189,7 @@ int main(void) {
   print_array();
   print_program_info();
   print_open_options();
+  print_behaviour();
   print_session_options();
   print_compile_options();
   print_text_range();

@@ -52,6 +52,32 @@ def structs_lie_as_a_compiler_lays_them():
         check({f[0] for f in struct._fields_} == seen[name], f"{name} has other fields")
 
 
+def behaviour_is_a_callers():
+    image = np.random.default_rng(3).standard_normal((1, 3, 32, 32), np.float32)
+    text = "model m() {\n  input image: image[3, 32, 32]\n  output y = gelu(patches(image, kernel = 4))\n}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(folder, "m.vtb")
+        pathlib.Path(name).write_text(text)
+        quick = vertebra.create_model(name, behaviour={"optimise": False})
+        slow = vertebra.create_model(name)
+        check(np.abs(quick(image) - slow(image)).max() < 1e-5)
+        check(quick._program is not slow._program, "both behaviours are one program")
+        wrongs = {"fusion": "all"}, {"optimise": "off"}, {"threads": True}, {"fusions": 1}
+        for wrong, part in zip(wrongs, ("there are threads, cuda_device", "is a bool", "is a int", "is a str")):
+            try:
+                vertebra.create_model(name, behaviour=wrong)
+                check(False, wrong)
+            except vertebra.VertebraError as error:
+                check(part in str(error), error)
+        os.environ["VTB_CUBLAS"] = "perhaps"
+        try:
+            vertebra.create_model(name, mode="auto")
+            check(False, "a variable's value")
+        except vertebra.VertebraError as error:
+            check("VTB_CUBLAS=perhaps: 0 or 1 is needed" in str(error), error)
+        del os.environ["VTB_CUBLAS"]
+
+
 def leaky(x, keep, gain):
     s, out = np.zeros_like(x[:, 0]), []
     for t in range(x.shape[1]):
@@ -250,6 +276,7 @@ def an_input_that_wants_a_gradient_is_refused():
 
 run(
     structs_lie_as_a_compiler_lays_them,
+    behaviour_is_a_callers,
     recurrences_are_functions,
     gradients_are_functions,
     weights_of_other_tools,

@@ -101,7 +101,7 @@ static inline vtb_status model_of(vtb_launch_plan *plan, const char *module, vtb
   vtb_cuda_image image = {module, strlen(module) + 1};
   vtb_cuda_device *device = NULL;
   vtb_program *program = NULL;
-  vtb_status status = vtb_cuda_device_open(&device, err);
+  vtb_status status = vtb_cuda_device_open(NULL, &device, err);
   if (status == VTB_OK) status = vtb_cuda_program(plan, &image, device, &program, err);
   if (status == VTB_OK) return vtb__model_of_program(program, NULL, NULL, m, err);
   vtb_launch_plan_free(plan);

@@ -22,11 +22,13 @@ static void run_and_compare(vtb_session *s, float factor, const float *add) {
   for (int i = 0; i < 64; i++) CHECK(y[i] == factor * x[i] + add[i]);
 }
 
+static const vtb_behaviour *behaviour; /* of the next session; NULL: the environment's */
+
 /* The model may be given back as soon as it has a session. */
 static vtb_session *open_session(const char *path, vtb_device device) {
   vtb_model *m = NULL;
   vtb_session *s = NULL;
-  vtb_session_options o = {.size = sizeof o, .device = device};
+  vtb_session_options o = {.size = sizeof o, .device = device, .behaviour = behaviour};
   CHECK_OK(vtb_model_open(path, NULL, &m, err));
   if (m) CHECK_OK(vtb_session_open(m, &o, &s, err));
   vtb_model_release(m);
@@ -110,7 +112,12 @@ TEST(the_same_file_runs_on_a_device) {
   CHECK(runs_in_clusters(path, add));
   setenv("VTB_CUDA_WGMMA", "0", 1); /* the plan for all, by its PTX */
   CHECK(!runs_in_clusters(path, add));
+  behaviour = &(vtb_behaviour){.size = sizeof *behaviour}; /* says nothing, whatever it says */
+  CHECK(runs_in_clusters(path, add));
   unsetenv("VTB_CUDA_WGMMA");
+  behaviour = &(vtb_behaviour){.size = sizeof *behaviour, .wgmma = VTB_NO};
+  CHECK(!runs_in_clusters(path, add));
+  behaviour = NULL;
   file->program.n_images = 1; /* PTX of an older architecture serves as well */
   CHECK_OK(write_sample(file, path, err));
   CHECK(!runs_in_clusters(path, add));

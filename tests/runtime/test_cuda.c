@@ -75,11 +75,13 @@ static vtb_launch_plan *make_plan(const char *second) {
   return p;
 }
 
+static vtb_behaviour how; /* of what is made */
+
 static vtb_status make_program(const char *second, const char *image, vtb_program **program,
                                vtb_error *err) {
   vtb_cuda_image images[] = {{image, strlen(image) + 1}};
   vtb_cuda_device *device = NULL;
-  vtb_status status = vtb_cuda_device_open(&device, err);
+  vtb_status status = vtb_cuda_device_open(&how, &device, err);
   if (status != VTB_OK) return status;
   CHECK_STR(vtb_cuda_device_arch(device), "sm_90a");
   vtb_launch_plan *plan = make_plan(second);
@@ -117,9 +119,9 @@ TEST(runs_and_then_replays_a_graph) {
 TEST(the_graph_can_be_turned_off) {
   vtb_program *p = NULL;
   vtb_error err = {0};
-  setenv("VTB_CUDA_GRAPH", "0", 1);
+  how.cuda_graph = VTB_NO;
   CHECK(make_program("k_add_one", "fake", &p, &err) == VTB_OK);
-  unsetenv("VTB_CUDA_GRAPH");
+  how.cuda_graph = VTB_UNSAID;
   *graph_launches = 0;
   for (int i = 0; i < 3; i++) run_and_compare(p, (float)i);
   CHECK(*graph_launches == 0);
@@ -481,23 +483,18 @@ TEST(what_is_missing_is_named) {
         strstr(err.text, "cuModuleLoadDataEx"));
   err = (vtb_error){0};
   *devices = 0;
-  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE && strstr(err.text, "CUDA_ERROR_NO_DEVICE"));
+  CHECK(vtb_cuda_device_open(NULL, &d, &err) == VTB_E_DEVICE &&
+        strstr(err.text, "CUDA_ERROR_NO_DEVICE"));
   *devices = 1;
   err = (vtb_error){0};
-  setenv("VTB_CUDA_DEVICE", "3", 1);
-  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE &&
+  how.has_cuda_device = true;
+  how.cuda_device = 3;
+  CHECK(vtb_cuda_device_open(&how, &d, &err) == VTB_E_DEVICE &&
         strstr(err.text, "no CUDA device 3: the driver finds 1"));
-  static const char *const no_numbers[] = {"abc", "1x", "-", "cuda:0"};
-  for (int i = 0; i < 4; i++) {
-    err = (vtb_error){0};
-    setenv("VTB_CUDA_DEVICE", no_numbers[i], 1);
-    CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_USAGE && strstr(err.text, no_numbers[i]) &&
-          strstr(err.text, "unset it to take the first"));
-  }
-  unsetenv("VTB_CUDA_DEVICE");
+  how.has_cuda_device = false;
   err = (vtb_error){0};
   setenv("VTB_CUDA_DRIVER", "/no/such/file.so", 1);
-  CHECK(vtb_cuda_device_open(&d, &err) == VTB_E_DEVICE &&
+  CHECK(vtb_cuda_device_open(NULL, &d, &err) == VTB_E_DEVICE &&
         strstr(err.text, "VTB_CUDA_DRIVER=/no/such/file.so"));
   CHECK(*allocations == 0);
 }
@@ -526,7 +523,7 @@ TEST(a_broken_plan_does_not_reach_the_device) {
   vtb_cuda_device *d = NULL;
   vtb_program *p = NULL;
   vtb_cuda_image images[] = {{"fake", 5}};
-  CHECK(vtb_cuda_device_open(&d, &err) == VTB_OK);
+  CHECK(vtb_cuda_device_open(NULL, &d, &err) == VTB_OK);
   vtb_launch_plan *plan = make_plan("k_add_one");
   plan->args[2].offset = 16;
   CHECK(vtb_cuda_program(plan, images, d, &p, &err) == VTB_E_INTERNAL &&

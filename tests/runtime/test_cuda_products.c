@@ -53,9 +53,11 @@ static vtb_launch_plan *make_plan(void) {
   return p;
 }
 
+static vtb_behaviour how = {.cublaslt_timing = VTB_NO};
+
 static vtb_status make_program(vtb_program **program, vtb_error *err) {
   vtb_cuda_device *device = NULL;
-  vtb_status status = vtb_cuda_device_open(&device, err);
+  vtb_status status = vtb_cuda_device_open(&how, &device, err);
   if (status != VTB_OK) return status;
   vtb_launch_plan *plan = make_plan();
   status = vtb_cuda_program(plan, NULL, device, program, err);
@@ -122,7 +124,7 @@ TEST(the_fastest_is_kept) {
   vtb_error err = {0};
   if (system("rm -rf " VTB_BINARY_DIR "/test-lt-cache")) return;
   setenv("XDG_CACHE_HOME", VTB_BINARY_DIR "/test-lt-cache", 1);
-  unsetenv("VTB_CUBLASLT_TIMING");
+  how.cublaslt_timing = VTB_UNSAID;
   offer(3, 0, 0, 0);
   times[0] = 5, times[1] = 2, times[2] = 9;
   *products = 0;
@@ -146,7 +148,7 @@ TEST(the_fastest_is_kept) {
   CHECK(make_and_run(&err) == VTB_OK && *used == 2 && strstr(warning, "damaged, or of another"));
   warning[0] = 0;
   CHECK(make_and_run(&err) == VTB_OK && *used == 2 && !warning[0]);
-  setenv("VTB_CUBLASLT_TIMING", "0", 1);
+  how.cublaslt_timing = VTB_NO;
   CHECK(make_and_run(&err) == VTB_OK && *used == 0);
 }
 
@@ -198,7 +200,6 @@ int main(void) {
   times = dlsym(lt, "fake_lt_times");
   products = dlsym(lt, "fake_lt_products");
   *(void **)dlsym(lt, "fake_lt_clock") = dlsym(cuda, "fake_cuda_launches");
-  setenv("VTB_CUBLASLT_TIMING", "0", 1);
   services = vtb_services_default(1);
   RUN(the_first_candidate_that_can_run_is_taken);
   RUN(the_fastest_is_kept);

@@ -144,7 +144,7 @@ static vtb_program *make_program(vtb_error *err) {
   vtb_cuda_image images[] = {{"fake", sizeof "fake"}};
   vtb_cuda_device *own = NULL;
   vtb_program *p = NULL;
-  if (vtb_cuda_device_open(&own, err) != VTB_OK) return NULL;
+  if (vtb_cuda_device_open(NULL, &own, err) != VTB_OK) return NULL;
   vtb_launch_plan *plan = sample_plan();
   plan->n_gemms = 0;
   plan->n_buckets = 2;
@@ -305,17 +305,20 @@ TEST(processes_of_one_machine_take_the_next_device_each) {
   int *devices = dlsym(dlopen(VTB_FAKE_CUDA, RTLD_NOW), "fake_cuda_devices");
   *devices = 3;
   static const struct {
-    const char *rank, *wanted, *name;
-  } cases[] = {
-      {"2", NULL, "Fake 2"}, {"4", NULL, "Fake 1"}, {"2", "0", "Fake 0"}, {"x", NULL, "Fake 0"}};
+    const char *rank;
+    bool first; /* is asked for */
+    const char *name;
+  } cases[] = {{"2", false, "Fake 2"},
+               {"4", false, "Fake 1"},
+               {"2", true, "Fake 0"},
+               {"x", false, "Fake 0"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     vtb_cuda_device *d = NULL;
     setenv("OMPI_COMM_WORLD_LOCAL_RANK", cases[i].rank, 1);
-    if (cases[i].wanted) setenv("VTB_CUDA_DEVICE", cases[i].wanted, 1);
-    CHECK(vtb_cuda_device_open(&d, &err) == VTB_OK);
+    const vtb_behaviour how = {.has_cuda_device = cases[i].first};
+    CHECK(vtb_cuda_device_open(&how, &d, &err) == VTB_OK);
     if (d) CHECK_STR(d->name, cases[i].name);
     vtb_cuda_device_close(d);
-    unsetenv("VTB_CUDA_DEVICE");
   }
   unsetenv("OMPI_COMM_WORLD_LOCAL_RANK");
   *devices = 1;
@@ -351,7 +354,7 @@ int main(void) {
   trace = dlsym(cuda, "fake_cuda_trace");
   hook = dlsym(cuda, "fake_cuda_hook");
   *hook = compute;
-  CHECK_MSG(vtb_cuda_device_open(&device, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(vtb_cuda_device_open(NULL, &device, &err) == VTB_OK, "%s", err.text);
   RUN(sums_go_beside_the_stream_and_before_what_reads_them);
   RUN(failures_name_the_call_and_leave_nothing);
   RUN(errors_that_come_up_later_are_seen_and_sums_can_be_given_up);

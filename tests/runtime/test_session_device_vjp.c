@@ -31,7 +31,7 @@ static vtb_status make_gradient(vtb_model **m, vtb_error *err) {
   vtb_cuda_image image = {text, sizeof text};
   vtb_cuda_device *device = NULL;
   vtb_program *program = NULL;
-  vtb_status status = vtb_cuda_device_open(&device, err);
+  vtb_status status = vtb_cuda_device_open(NULL, &device, err);
   if (status != VTB_OK) return status;
   vtb_launch_plan *p = vtb_xcalloc(1, sizeof *p);
   p->n_tensors = p->n_args = 6;

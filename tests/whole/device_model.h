@@ -151,7 +151,7 @@ static inline vtb_status for_driver(vtb_module *m, vtb_precision precision, vtb_
   vtb_strbuf module = {0};
   vtb_status status = make_plan(m, precision, &plan, err);
   if (status == VTB_OK) status = open_launcher(plan, err);
-  if (status == VTB_OK) status = vtb_cuda_device_open(&d, err);
+  if (status == VTB_OK) status = vtb_cuda_device_open(NULL, &d, err);
   if (status != VTB_OK) return status;
   vtb_strbuf_puts(&module, "fake\n");
   for (int i = 0; i < plan->n_kernels; i++)

@@ -90,7 +90,7 @@ static void undo_open(void *t) { vtb__machine_close(t); }
 
 vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_error *err) {
   vtb_status status = vtb__llvm_need(err);
-  *t = (vtb_machine){.optimise = !o->no_opt && !vtb_streq(getenv("VTB_OPTIMISE"), "off")};
+  *t = (vtb_machine){.optimise = !o->no_opt && o->how.optimise != VTB_NO};
   vtb_defer(undo_open, t);
   if (status == VTB_OK) status = get_ready(err);
   if (status == VTB_OK) status = choose_cpu(o->cpu, t, err);

@@ -1,7 +1,7 @@
 /* The disk cache of compiled kernels: one file a key, written under a temporary name and renamed,
- * so that processes share it without locks; the oldest files go when it outgrows VTB_CUDA_CACHE_MB
- * (512). A file is a magic line, the XXH3 hash of what follows, the length of the log, the log, the
- * image; one that is not is as if it were not there. A use renews the file's time. */
+ * so that processes share it without locks; the oldest files go when it outgrows its bound. A file
+ * is a magic line, the XXH3 hash of what follows, the length of the log, the log, the image; one
+ * that is not is as if it were not there. A use renews the file's time. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <string.h>
@@ -20,11 +20,6 @@ char *vtb_cuda_cache_folder(void) {
   vtb_strbuf_printf(&s, "%s/cuda", base);
   vtb_free(base);
   return s.at;
-}
-
-static bool enabled(void) {
-  const char *e = getenv("VTB_CUDA_CACHE");
-  return !e || strcmp(e, "0") != 0;
 }
 
 vtb_cuda_key vtb__cuda_cache_key(const char *const *parts, int n) {
@@ -53,7 +48,7 @@ static char *copy_bytes(const char *from, size_t n) {
 
 bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code) {
   char *folder = NULL, *data = NULL;
-  if (!enabled() || vtb_cache_make("cuda", &folder, NULL) != VTB_OK) return false;
+  if (vtb_cache_make("cuda", &folder, NULL) != VTB_OK) return false;
   vtb_free(folder);
   char *path = path_of(key->text);
   size_t n = 0;
@@ -126,27 +121,20 @@ vtb_status vtb_cuda_cache_clear(size_t *n_removed, vtb_error *err) {
   return status;
 }
 
-static int64_t limit_bytes(void) {
-  const char *e = getenv("VTB_CUDA_CACHE_MB");
-  long mb = e ? strtol(e, NULL, 10) : 0;
-  return (int64_t)(mb > 0 ? mb : DEFAULT_MB) << 20;
-}
-
-static void keep_within_limit(void) {
+static void keep_within(int64_t most_bytes) {
   vtb_cuda_cache_entry *list = NULL;
   size_t n = 0;
   int64_t total = 0;
   if (vtb_cuda_cache_list(&list, &n, NULL) != VTB_OK) return;
   for (size_t i = 0; i < n; i++) total += list[i].bytes;
-  for (size_t i = 0; i < n && total > limit_bytes(); i++) {
+  for (size_t i = 0; i < n && total > most_bytes; i++) {
     drop(list[i].key);
     total -= list[i].bytes;
   }
   vtb_free(list);
 }
 
-void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
-  if (!enabled()) return;
+void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code, int most_mb) {
   vtb_strbuf s = {0};
   uint64_t log = strlen(code->log), hash = 0;
   char *folder = NULL, *path = path_of(key->text);
@@ -160,7 +148,7 @@ void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code) {
   vtb_error err = {0};
   if (vtb_cache_make("cuda", &folder, &err) == VTB_OK &&
       vtb_file_write_atomic(path, s.at, s.n, &err) == VTB_OK)
-    keep_within_limit();
+    keep_within((int64_t)(most_mb ? most_mb : DEFAULT_MB) << 20);
   else
     vtb_log("the cache of compiled kernels was not written: %s", err.text);
   vtb_strbuf_free(&s);

@@ -227,7 +227,7 @@ static vtb_status compile_without_spills(const char *source, const char *const *
 }
 
 vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch,
-                            vtb_cuda_code *code, vtb_error *err) {
+                            const vtb_behaviour *how, vtb_cuda_code *code, vtb_error *err) {
   *code = (vtb_cuda_code){0};
   if (!is_open())
     return vtb_fail(err, VTB_E_DEVICE, "CUDA code cannot be compiled: %s", state.why.text);
@@ -248,13 +248,12 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
   for (int i = 0; i < N_OPTIONS; i++) parts[FIRST + i] = options[i];
   vtb_cuda_key key = vtb__cuda_cache_key(parts, N_OPTIONS + FIRST);
   vtb_status status = VTB_OK;
-  if (!vtb__cuda_cache_get(&key, code)) {
+  bool cached = !how || how->cuda_cache != VTB_NO;
+  if (!cached || !vtb__cuda_cache_get(&key, code)) {
     status = compile_without_spills(text.at, options, N_OPTIONS - ptx, ptx, code, err);
     if (status == VTB_OK) status = check_speed(code->log, err);
-    if (status == VTB_OK)
-      vtb__cuda_cache_put(&key, code);
-    else
-      vtb_cuda_code_free(code);
+    if (status == VTB_OK && cached) vtb__cuda_cache_put(&key, code, how ? how->cuda_cache_mb : 0);
+    if (status != VTB_OK) vtb_cuda_code_free(code);
   }
   vtb_strbuf_free(&text);
   return status;
@@ -265,6 +264,7 @@ vtb_status vtb_cuda_compile(const char *common, const char *source, const char *
 typedef struct batch {
   const vtb_launch_plan *plan;
   const char *arch;
+  const vtb_behaviour *how;
   vtb_cuda_code *codes;
   pthread_mutex_t lock; /* of the rest */
   int next;
@@ -280,7 +280,8 @@ typedef struct one_source {
 static vtb_status compile_one(void *arg, vtb_error *err) {
   const one_source *s = arg;
   const vtb_launch_plan *p = s->b->plan;
-  return vtb_cuda_compile(p->common, p->sources[s->i].text, s->b->arch, &s->b->codes[s->i], err);
+  return vtb_cuda_compile(p->common, p->sources[s->i].text, s->b->arch, s->b->how,
+                          &s->b->codes[s->i], err);
 }
 
 /* With a guard a source: nobody may leave while other threads work on the batch. */
@@ -302,10 +303,10 @@ static void *worker(void *user) {
 }
 
 vtb_status vtb_cuda_compile_plan(const vtb_launch_plan *plan, const char *arch,
-                                 vtb_cuda_code *codes, vtb_error *err) {
+                                 const vtb_behaviour *how, vtb_cuda_code *codes, vtb_error *err) {
   enum { MOST_THREADS = 16 };
   pthread_t threads[MOST_THREADS];
-  batch b = {.plan = plan, .arch = arch, .codes = codes, .err = err};
+  batch b = {.plan = plan, .arch = arch, .how = how, .codes = codes, .err = err};
   long cores = sysconf(_SC_NPROCESSORS_ONLN);
   int n = 0, want = plan->n_sources - 1 < cores - 1 ? plan->n_sources - 1 : (int)cores - 1;
   memset(codes, 0, sizeof *codes * (size_t)plan->n_sources);

@@ -8,6 +8,7 @@
 
 #include "runtime/launch/launch_plan.h"
 
+struct vtb_behaviour;
 typedef struct vtb_cuda_code {
   char *data; /* cubin, or PTX with its final NUL */
   size_t n_bytes;
@@ -17,15 +18,17 @@ typedef struct vtb_cuda_code {
 void vtb_cuda_code_free(vtb_cuda_code *code);
 
 /* A source of a plan, behind what sources have in common, for "sm_90a": a cubin; for "compute_90":
- * PTX for that and newer cards. Through the disk cache, unless VTB_CUDA_CACHE=0. VTB_E_DEVICE if
- * there is no NVRTC; VTB_E_INTERNAL if the source is wrong, with the first error of NVRTC's log and
- * the numbered lines about it: all of both goes to vtb_log(). */
+ * PTX for that and newer cards. Through the disk cache as `how` says (NULL: nothing).
+ * VTB_E_DEVICE if there is no NVRTC; VTB_E_INTERNAL if the source is wrong, with the first error of
+ * NVRTC's log and the numbered lines about it: all of both goes to vtb_log(). */
 VTB_MUST_USE vtb_status vtb_cuda_compile(const char *common, const char *source, const char *arch,
-                                         vtb_cuda_code *code, vtb_error *err);
+                                         const struct vtb_behaviour *how, vtb_cuda_code *code,
+                                         vtb_error *err);
 /* All sources of a plan for one architecture, on all cores: codes[plan->n_sources]. None is left on
  * failure. */
 VTB_MUST_USE vtb_status vtb_cuda_compile_plan(const vtb_launch_plan *plan, const char *arch,
-                                              vtb_cuda_code *codes, vtb_error *err);
+                                              const struct vtb_behaviour *how, vtb_cuda_code *codes,
+                                              vtb_error *err);
 
 /* "NVRTC 13.0 (libnvrtc.so.13)", or why there is none; false then. */
 bool vtb_cuda_describe_nvrtc(vtb_strbuf *out);
@@ -49,7 +52,8 @@ typedef struct vtb_cuda_key {
 } vtb_cuda_key;
 vtb_cuda_key vtb__cuda_cache_key(const char *const *parts, int n);
 bool vtb__cuda_cache_get(const vtb_cuda_key *key, vtb_cuda_code *code);
-void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code); /* best effort */
+/* Best effort; the oldest files go when there are more than so many MB, 0: 512. */
+void vtb__cuda_cache_put(const vtb_cuda_key *key, const vtb_cuda_code *code, int most_mb);
 
 typedef struct vtb_cuda_cache_entry {
   char key[33];

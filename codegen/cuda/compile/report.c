@@ -37,12 +37,13 @@ static int names_width(const vtb_launch_plan *plan) {
   return (int)wide;
 }
 
-vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch, vtb_strbuf *out,
-                           int *n_spilling, vtb_error *err) {
+vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch,
+                           const struct vtb_behaviour *how, vtb_strbuf *out, int *n_spilling,
+                           vtb_error *err) {
   if (!arch) arch = "sm_90a";
   int wide = names_width(plan);
   vtb_cuda_code *codes = vtb_xcalloc((size_t)plan->n_sources + 1, sizeof *codes);
-  vtb_status status = vtb_cuda_compile_plan(plan, arch, codes, err);
+  vtb_status status = vtb_cuda_compile_plan(plan, arch, how, codes, err);
   *n_spilling = 0;
   if (status == VTB_OK)
     vtb_strbuf_printf(out, "%-*s %7s %8s %9s %7s %7s %9s %8s  %s\n", wide, "kernel", "threads",

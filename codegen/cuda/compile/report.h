@@ -8,7 +8,8 @@
 /* Compiles the plan for `arch` (NULL: sm_90a). *n_spilling: kernels that keep registers in
  * memory. */
 VTB_MUST_USE vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch,
-                                        vtb_strbuf *out, int *n_spilling, vtb_error *err);
+                                        const struct vtb_behaviour *how, vtb_strbuf *out,
+                                        int *n_spilling, vtb_error *err);
 
 /* A line a step in order, with the bytes of the tensors that it reads and writes, and their sums;
  * what is prepared is counted apart. */

@@ -161,7 +161,7 @@ vtb_status bench_calibrate(const cli_model_options *o, const char *path) {
   calibration c = {.options = o};
   const vtb_target *target;
   vtb_status status = vtb_compile_target(o->compile.target, false, &target, &c.err);
-  if (status == VTB_OK) status = vtb_compile_gpu(o->compile.machine, &c.gpu, &c.err);
+  if (status == VTB_OK) status = vtb_compile_gpu(o->compile.machine, cli_how(), &c.gpu, &c.err);
   if (status != VTB_OK) return cli_error(&c.err);
   const vtb_backend *backend = vtb_backend_of(target);
   if (!backend || !backend->plan)

@@ -9,6 +9,7 @@ vtb_status bench_small_compile(const cli_model_options *options, const bench_sma
   snprintf(dim, sizeof dim, "dim=%d", s->dim);
   snprintf(times, sizeof times, "times=%d", s->times);
   vtb_compile_options o = {.size = sizeof o,
+                           .behaviour = cli_how(),
                            .model = s->name,
                            .text = s->text,
                            .entry = s->entry,

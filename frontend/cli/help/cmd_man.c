@@ -56,13 +56,17 @@ static void put_exit_status(vtb_strbuf *out) {
 
 static void put_environment(vtb_strbuf *out) {
   static const char *const rows[][2] = {
-      {"VTB_THREADS", "threads, where --threads does not say; then OMP_NUM_THREADS"},
-      {"VTB_MODELS", "folders of models, colon-separated, before the installed ones"},
-      {"VTB_VERBOSE", "says on stderr what is read and written"},
-      {"NO_COLOR", "no colours, and no line that is redrawn"},
-      {"COLUMNS", "the width of texts, where the terminal does not say"}};
+#define GROUP(title) {NULL, title},
+#define SWITCH(name, field, no, yes, text) {name, text},
+#define NUMBER(name, field, least, most, text) {name, text},
+#define DEVICE(name, field, least, most, text) {name, text},
+#define TEXT(name, field, values, text) {name, text},
+#define FACT(name, values, text) {name, text},
+#include "runtime/environment.def"
+  };
   vtb_strbuf_puts(out, ".SH ENVIRONMENT\n");
-  for (int i = 0; i < CLI_COUNT(rows); i++) put_tagged(out, rows[i][0], NULL, rows[i][1]);
+  for (int i = 1; i < CLI_COUNT(rows) && rows[i][0]; i++) /* the first group */
+    put_tagged(out, rows[i][0], NULL, rows[i][1]);
 }
 
 static void put_option(void *page, const cli_opt *o) {

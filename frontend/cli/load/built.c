@@ -58,6 +58,7 @@ static const vtb_artefact_program *find_batch(const vtb_artefact *a, vtb_artefac
 
 static vtb_status run_plan(const vtb_artefact *a, const vtb_artefact_program *p,
                            const vtb_backend *on, vtb_program **program, vtb_error *err) {
+  const vtb_behaviour *how = cli_how();
   vtb_launch_plan *plan;
   if (vtb_artefact_manifest(a)->library != vtb_compile_library_hash())
     return vtb_fail(err, VTB_E_INPUT,
@@ -65,9 +66,8 @@ static vtb_status run_plan(const vtb_artefact *a, const vtb_artefact_program *p,
                     "this one's: they "
                     "cannot be emulated here",
                     vtb_artefact_manifest(a)->compiler);
-  VTB_TRY(vtb_artefact_read_plan(a, p, vtb_artefact_plan_for(p, getenv("VTB_EMULATOR_ARCH")), &plan,
-                                 err));
-  return on->run_plan(plan, program, err);
+  VTB_TRY(vtb_artefact_read_plan(a, p, vtb_artefact_plan_for(p, how->emulator_arch), &plan, err));
+  return on->run_plan(plan, how, program, err);
 }
 
 vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_model_options *o,
@@ -82,10 +82,11 @@ vtb_status cli_built_program(vtb_artefact *a, vtb_artefact_role role, const cli_
     return cli_error(&err);
   }
   const vtb_backend *on = vtb_backend_of(vtb_target_find(target));
+  const vtb_device_choice where = {.how = cli_how()};
   vtb_status status = p ? VTB_OK : vtb_artefact_need(a, role, &p, &err);
   if (status == VTB_OK)
     status = on && on->run_plan ? run_plan(a, p, on, program, &err)
-                                : vtb_artefact_load_program(a, p, target, program, &err);
+                                : vtb_artefact_load_on(a, p, target, &where, program, &err);
   if (status == VTB_OK) (*program)->warn = vtb_warn;
   return status == VTB_OK ? VTB_OK : cli_error(&err);
 }

@@ -31,6 +31,8 @@ static bool probe_processor(vtb_strbuf *out) {
   return ok;
 }
 
+static bool probe_driver(vtb_strbuf *out) { return vtb_cuda_probe_driver(cli_how(), out); }
+
 static bool probe_emulator(vtb_strbuf *out) {
   vtb_error err = {0};
   bool ok = vtb_emulator_available(NULL, &err);
@@ -93,7 +95,7 @@ vtb_status cli_cmd_doctor(int argc, char **argv) {
   snprintf(list[1].text, sizeof list[1].text, "%d", vtb_default_threads());
   probe_models(&list[2]);
   probe_dataset(&list[3]);
-  probe(&list[4], vtb_cuda_probe_driver);
+  probe(&list[4], probe_driver);
   probe(&list[5], vtb_cuda_describe_nvrtc);
   probe(&list[6], vtb_cuda_probe_cublaslt);
   probe(&list[7], vtb_cuda_probe_nccl);

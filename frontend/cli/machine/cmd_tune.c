@@ -119,7 +119,8 @@ static vtb_status measure_case(tuning_run *r, size_t number, vtb_error *err) {
   cli_progress_clear();
   vtb_tune_rows(c, &rows);
   vtb_tuning_merge(&r->known, &rows);
-  if (status == VTB_OK && rows.rows.n) status = vtb_tuning_store(r->tune.target, &rows, err);
+  if (status == VTB_OK && rows.rows.n)
+    status = vtb_tuning_store(r->tune.target, cli_how(), &rows, err);
   vtb_tuning_free(&rows);
   if (status != VTB_OK) return status;
   tell_case(r->told, r->cases, c);
@@ -159,14 +160,16 @@ static vtb_status tune(void *user, const cli_list *args, vtb_error *err) {
   char *path = NULL, processor[128];
   tuning_run r = {.o = o, .interrupted = cli_interrupt_wait()};
   vtb_status status = vtb_compile_target(o->model.compile.target, false, &target, err);
-  if (status == VTB_OK && !vtb_tuning_file(target, &path, processor))
+  if (status == VTB_OK && !vtb_tuning_file(target, cli_how(), &path, processor))
     status = vtb_fail(err, VTB_E_DEVICE, "no device here runs target %s as it is", target->name);
   if (status != VTB_OK) return status;
   doc *d = r.told = doc_new(doc_object(F("model", what), F("processor", (const char *)processor),
                                        F("target", target->name), F("file", path)));
   r.cases = cJSON_AddArrayToObject(d->json, "cases");
   doc_say(d, 2, "%s on %s%s", what, processor,
-          vtb_tuning_wanted(&o->model.compile) ? "" : "; auto does not read what is stored");
+          !o->model.compile.no_tuning && cli_how()->tuning != VTB_NO
+              ? ""
+              : "; auto does not read what is stored");
   cli_tell_so_far(d);
   status = measure_part(&r, what, false);
   if (status == VTB_OK && o->train && !*r.interrupted) status = measure_part(&r, what, true);

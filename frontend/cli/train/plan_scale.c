@@ -187,7 +187,7 @@ static vtb_status prepare(scale_plan *p) {
     status = measure_links(p);
   } else {
     vtb_gpu gpu;
-    status = vtb_compile_gpu(p->options->model.compile.machine, &gpu, err);
+    status = vtb_compile_gpu(p->options->model.compile.machine, cli_how(), &gpu, err);
     const vtb_links *known = status == VTB_OK ? vtb_links_find(gpu.name) : NULL;
     p->links = known ? *known : *vtb_links_find(vtb_gpu_default()->name);
     if (p->options->ranks_per_node) p->links.per_node = (double)p->options->ranks_per_node;

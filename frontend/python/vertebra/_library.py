@@ -69,6 +69,39 @@ class OpenOptions(Structure):
     _fields_ = [("size", c_size_t), ("weights", c_char_p), ("verify", c_bool)]
 
 
+class Behaviour(Structure):
+    """vtb_behaviour; a c_uint32 is a vtb_wish: 0 nothing is said, 1 no, 2 yes"""
+
+    _fields_ = [
+        ("size", c_size_t),
+        ("threads", c_int32),
+        ("has_cuda_device", c_bool),
+        ("cuda_device", c_int32),
+        ("cuda_graph", c_uint32),
+        ("cuda_sync", c_uint32),
+        ("cuda_ahead", c_uint32),
+        ("cuda_pixels", c_uint32),
+        ("cublaslt_timing", c_uint32),
+        ("wgmma", c_uint32),
+        ("clusters", c_uint32),
+        ("wide_index", c_uint32),
+        ("cublas", c_uint32),
+        ("optimise", c_uint32),
+        ("tuning", c_uint32),
+        ("cuda_cache", c_uint32),
+        ("cuda_cache_mb", c_int32),
+        ("machine", c_char_p),
+        ("fusions", c_char_p),
+        ("emulator_arch", c_char_p),
+        ("emulator_checks", c_uint32),
+        ("emulator_reversed", c_uint32),
+        ("emulator_seed", c_int32),
+        ("verbose", c_uint32),
+        ("checks", c_uint32),
+        ("ranks", c_uint32),
+    ]
+
+
 class SessionOptions(Structure):
     """vtb_session_options"""
 
@@ -87,6 +120,7 @@ class SessionOptions(Structure):
         ("has_cuda_stream", c_bool),
         ("has_cuda_device", c_bool),
         ("cuda_device", c_int32),
+        ("behaviour", POINTER(Behaviour)),
     ]
 
 
@@ -150,6 +184,7 @@ class CompileOptions(Structure):
         ("shard", c_bool),
         ("rank", c_int),
         ("linked", c_char_p),
+        ("behaviour", POINTER(Behaviour)),
     ]
 
 
@@ -193,6 +228,7 @@ STRUCTS = {
     "vtb_array": Array,
     "vtb_program_info": ProgramInfo,
     "vtb_open_options": OpenOptions,
+    "vtb_behaviour": Behaviour,
     "vtb_session_options": SessionOptions,
     "vtb_compile_options": CompileOptions,
     "vtb_text_range": TextRange,
@@ -203,6 +239,7 @@ STRUCTS = {
 _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "vtb_abi_version": (c_uint32, []),
     "vtb_version": (c_char_p, []),
+    "vtb_options_from_environment": (c_int, [POINTER(Behaviour), POINTER(Error)]),
     "vtb_compile_model": (c_int, [POINTER(CompileOptions), POINTER(c_void_p), c_void_p]),
     "vtb_compile_file": (c_int, [POINTER(CompileOptions), c_char_p, c_void_p]),
     "vtb_compile_entries": (c_int, [POINTER(CompileOptions), POINTER(c_void_p), c_void_p]),

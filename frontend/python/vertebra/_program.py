@@ -81,6 +81,23 @@ class Options:
     wrt: tuple[str, ...] = ()
     outputs: tuple[str, ...] = ()
     threads: int = 0
+    behaviour: tuple[tuple[str, Any], ...] = ()
+
+    def how(self) -> c.Behaviour:
+        """What the environment says, and over it what the caller does."""
+        how, err = c.Behaviour(size=ctypes.sizeof(c.Behaviour)), c.Error()
+        check(c.library().vtb_options_from_environment(ctypes.byref(how), ctypes.byref(err)), err)
+        kinds = {name: kind for name, kind in c.Behaviour._fields_ if name != "size" and not name.startswith("has_")}
+        for name, value in self.behaviour:
+            kind = kinds.get(name)
+            if kind is None:
+                raise VertebraError(f"behaviour has no {name}: there are {', '.join(kinds)}")
+            wanted = bool if kind is ctypes.c_uint32 else str if kind is ctypes.c_char_p else int
+            if type(value) is not wanted:
+                raise VertebraError(f"behaviour: {name} is a {wanted.__name__}, not {value!r}")
+            setattr(how, name, value + 1 if wanted is bool else value.encode() if wanted is str else value)
+            how.has_cuda_device |= name == "cuda_device"
+        return how
 
     def struct(self) -> tuple[c.CompileOptions, list[Any]]:
         """The C struct, and what must live as long as it."""
@@ -98,6 +115,8 @@ class Options:
             o.wrt, o.n_wrt = ctypes.cast(keep[2], pointer), len(self.wrt)
         if self.outputs:
             o.outputs, o.n_outputs = ctypes.cast(keep[3], pointer), len(self.outputs)
+        keep.append(self.how())
+        o.behaviour = ctypes.pointer(keep[-1])
         o.batch, o.chunk, o.part, o.threads = self.batch, self.chunk, self.part, self.threads
         return o, keep
 
@@ -166,13 +185,13 @@ class Program:
         self.tensors = [self._tensor(i) for i in range(self._info.n_arrays)]
 
     @classmethod
-    def of_file(cls, path: str, weights: str | None, threads: int = 0, target: str = "cpu") -> "Program":
-        """A file that `vertebra build` made."""
+    def of_file(cls, path: str, weights: str | None, **options: Any) -> "Program":
+        """A file that `vertebra build` made; threads, target and behaviour of its sessions."""
         handle, err = c_void_p(), c.Error()
         o = c.OpenOptions(size=ctypes.sizeof(c.OpenOptions), weights=weights.encode() if weights else None)
         check(c.library().vtb_model_open(path.encode(), ctypes.byref(o), ctypes.byref(handle), ctypes.byref(err)), err)
         program = cls.__new__(cls)
-        program._start(handle, Options(model=path, threads=threads, target=target))
+        program._start(handle, Options(model=path, **options))
         return program
 
     def _array(self, i: int) -> c.Array:
@@ -218,6 +237,7 @@ class Program:
         session, err = c_void_p(), c.Error()
         o = c.SessionOptions(size=ctypes.sizeof(c.SessionOptions), threads=self._options.threads, batch=rows)
         o.device = c.CUDA if self.on_device else c.ANY
+        o.behaviour = ctypes.pointer(self._options.how())
         if stream is not None:
             o.cuda_stream, o.has_cuda_stream = stream.handle, True
             o.has_cuda_device, o.cuda_device = stream.device is not None, stream.device or 0

@@ -216,6 +216,7 @@ def create_model(
     mode: str | None = None,
     chunk: int = 0,
     threads: int = 0,
+    behaviour: Mapping[str, bool | int | str] | None = None,
     **hyperparameters: Any,
 ) -> Model:
     """A preset ("vil_tiny"), a .vtb file, or what `vertebra build` made.
@@ -227,15 +228,17 @@ def create_model(
     Hugging Face, under the model's names or those that its rules know; without
     it initial ones. batch: how many rows
     one run of the program takes; calls may have any number. image: the size of
-    an image, 224 or (height, width). Hyperparameters are the model's:
+    an image, 224 or (height, width). behaviour: fields of docs/environment.md, over
+    what the environment says: {"fusions": "all"}. Hyperparameters are the model's:
 
     >>> vertebra.create_model("vil_tiny", depth=6, paths="quad")
     """
     path = os.fspath(weights) if weights is not None else None
+    how = tuple(sorted((behaviour or {}).items()))
     if name.endswith((".so", ".o")):
         if hyperparameters or num_classes is not None or image is not None or entry is not None:
             raise VertebraError("a built file has the settings it was built with")
-        return Model(Program.of_file(name, path, threads, target), None)
+        return Model(Program.of_file(name, path, threads=threads, target=target, behaviour=how), None)
     file, _, preset = name.rpartition(".vtb:")
     if file and entry is None:
         name, entry = file + ".vtb", preset
@@ -252,6 +255,7 @@ def create_model(
         mode=mode,
         chunk=chunk,
         threads=threads,
+        behaviour=how,
     )
     if num_classes is not None:
         options = _with_classes(options, num_classes)
