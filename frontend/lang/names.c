@@ -12,18 +12,22 @@
 
 #include <ctype.h>
 
-/* Depth of calls at which a value was named, kept in vtb_value.scratch: 0 is never. */
-static uintptr_t depth_of(const vtb_value *v) { return (uintptr_t)v->scratch; }
+/* Where the frame keeps the depth of calls at which a value was named: 0 is never. */
+static int *depth_of(vtb__eval *e, const vtb_value *v) {
+  vtb__frame *f = e->frame;
+  while (f->named.n <= (size_t)v->id) vtb_vec_put(&e->arena, &f->named, 0);
+  return &f->named.at[v->id];
+}
 
 static bool here(const vtb__eval *e, const vtb_value *v) {
   return e->frame && v->def && v->func == e->frame->func;
 }
 
 static void name_tensor(vtb__eval *e, vtb_value *v, const char *name) {
-  uintptr_t depth = (uintptr_t)e->calls + 1;
-  if (!here(e, v) || (depth_of(v) && depth_of(v) <= depth)) return;
+  int depth = e->calls + 1;
+  if (!here(e, v) || (*depth_of(e, v) && *depth_of(e, v) <= depth)) return;
   vtb_value_rename(v, name);
-  v->scratch = (void *)depth;
+  *depth_of(e, v) = depth;
 }
 
 static void name_all(vtb__eval *e, vtb__val v, const char *name) {
@@ -52,14 +56,14 @@ void vtb__name_assigned(vtb__eval *e, vtb__val v, const char *variable) {
 void vtb__name_scoped(vtb__eval *e, vtb__val v) {
   if (!e->frame || e->calls <= e->frame->calls || v.kind != VTB__TENSOR || !here(e, v.u.t.v))
     return;
-  if (depth_of(v.u.t.v) > (uintptr_t)e->calls) v.u.t.v->scratch = NULL;
+  if (*depth_of(e, v.u.t.v) > e->calls) *depth_of(e, v.u.t.v) = 0;
   name_tensor(e, v.u.t.v, vtb_scope_end(e->prefix));
 }
 
 void vtb__name_built(vtb__eval *e, vtb__val v, const char *builtin, int first_id) {
   if (v.kind == VTB__LIST || v.kind == VTB__TUPLE)
     for (size_t i = 0; i < v.u.list.n; i++) vtb__name_built(e, v.u.list.at[i], builtin, first_id);
-  if (v.kind != VTB__TENSOR || !here(e, v.u.t.v) || v.u.t.v->id < first_id || depth_of(v.u.t.v))
+  if (v.kind != VTB__TENSOR || !here(e, v.u.t.v) || v.u.t.v->id < first_id || *depth_of(e, v.u.t.v))
     return;
   vtb_value_rename(v.u.t.v, in_scope(e, builtin));
 }

@@ -209,10 +209,11 @@ typedef struct vtb__frame {
   VTB_VEC(vtb__output) outputs, taps;
   VTB_VEC(vtb__update) updates;
   VTB_VEC(vtb__measured) measures;
-  int calls;              /* e->calls inside its body, without functions in line */
-  vtb_value *seed;        /* argument for op random, NULL until needed */
-  int n_seeds;            /* calls that were given a seed of their own */
-  bool is_model;          /* input and output statements belong here */
+  int calls;          /* e->calls inside its body, without functions in line */
+  VTB_VEC(int) named; /* by a value's id, the arena's: depth of calls at which it got its name */
+  vtb_value *seed;    /* argument for op random, NULL until needed */
+  int n_seeds;        /* calls that were given a seed of their own */
+  bool is_model;      /* input and output statements belong here */
   struct vtb__step *step; /* inside a recurrence */
 } vtb__frame;
 

@@ -34,7 +34,8 @@ typedef struct effort {
   double lanes, special;
 } effort;
 
-/* As ptxas makes them: a quotient is a reciprocal and a product, scaled; erf a polynomial. */
+/* As ptxas makes them, which is CUDA's alone: a quotient is a reciprocal and a product, scaled; erf
+ * a polynomial. Other ops take what their formulas take. */
 static effort effort_of(vtb_op op) {
   static const struct {
     vtb_op op;
@@ -64,16 +65,14 @@ static effort effort_of(vtb_op op) {
 }
 
 static void add_ops(const vtb_inst *i, effort *sum) {
-  vtb_cost cost = vtb_inst_cost(i, 1);
   if (vtb_scalar_get(i->op)) {
     effort each = effort_of(i->op);
     double n = (double)vtb_type_count(&i->results[0]->type);
     sum->lanes += each.lanes * n;
     sum->special += each.special * n;
-  } else if (i->op == VTB_OP_einsum) {
-    sum->lanes += cost.flops; /* a multiply-add, and what brings its factors */
   } else {
-    sum->lanes += cost.flops;
+    /* of a product a multiply-add, and what brings its factors */
+    sum->lanes += vtb_inst_cost(i, 1).flops;
   }
 }
 
