@@ -36,7 +36,7 @@ void study_curve_read(const char *run_folder, study_curve *out) {
   run_log log;
   double last = -1;
   *out = (study_curve){.points = cJSON_CreateArray(), .score = "top1", .best = (double)NAN};
-  if (run_log_read(run_folder, &log, NULL) != VTB_OK) return;
+  if (run_log_read_rest(run_folder, &log, NULL) != VTB_OK) return;
   for (size_t i = 0; i < log.events.n; i++) {
     const cJSON *event = log.events.at[i];
     double step = run_event_number(event, "step");

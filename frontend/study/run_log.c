@@ -7,6 +7,14 @@
 enum { MOST_BYTES = 1 << 30 };
 
 vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err) {
+  VTB_TRY(run_log_read_rest(folder, out, err));
+  if (!out->broken) return VTB_OK;
+  run_log_free(out);
+  return vtb_fail(err, VTB_E_INPUT, "%s%slog.jsonl:%d: a line that is not JSON", folder,
+                  vtb_ends_with(folder, "/") ? "" : "/", out->broken);
+}
+
+vtb_status run_log_read_rest(const char *folder, run_log *out, vtb_error *err) {
   char *text = NULL,
        *path =
            vtb_need(vtb_strprintf("%s%slog.jsonl", folder, vtb_ends_with(folder, "/") ? "" : "/"));
@@ -21,14 +29,13 @@ vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err) {
     if (cJSON_IsObject(event)) {
       vtb_vec_push(&out->events, event);
     } else {
-      status = vtb_fail(err, VTB_E_INPUT, "%s:%d: a line that is not JSON", path, number);
+      if (!out->broken) out->broken = number;
       cJSON_Delete(event);
     }
   }
   out->cut = status == VTB_OK && *line;
   vtb_free(text);
   vtb_free(path);
-  if (status != VTB_OK) run_log_free(out);
   return status;
 }
 

@@ -9,11 +9,14 @@
 typedef struct run_log {
   VTB_VEC(cJSON *) events; /* all but those of single updates */
   bool cut;                /* the last line is not whole: a writer was killed */
+  int broken;              /* the first line that is no JSON; 0: none */
 } run_log;
 
 /* Of the run's folder. A last line that is cut off is left out; one before it that is no JSON is an
  * error with its line. */
 VTB_MUST_USE vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err);
+/* The same without the lines that are no JSON: `broken` says whether there are any. */
+VTB_MUST_USE vtb_status run_log_read_rest(const char *folder, run_log *out, vtb_error *err);
 void run_log_free(run_log *l);
 
 bool run_event_is(const cJSON *event, const char *kind);

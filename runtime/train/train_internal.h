@@ -212,7 +212,6 @@ VTB_MUST_USE vtb_status vtb__log_step(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_window(vtb_trainer *t, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_plan(vtb_trainer *t, int64_t step, int64_t total, vtb_error *err);
 VTB_MUST_USE vtb_status vtb__log_epoch(vtb_trainer *t, const vtb_train_event *e, vtb_error *err);
-/* The result of a run that ended within an epoch. */
 /* Logs an evaluation that is not an epoch's end. */
 VTB_MUST_USE vtb_status vtb__log_judged(vtb_trainer *t, const char *event, vtb_error *err);
 

@@ -98,6 +98,7 @@ TEST(curves_are_of_epochs_and_of_what_was_judged_within) {
       "{\"event\":\"step\",\"step\":1,\"epoch\":0,\"loss\":9}\n"
       "{\"event\":\"eval\",\"step\":5,\"epoch\":0.5,\"loss\":3,\"eval_top1\":0.4,\"seconds\":1}\n"
       "{\"event\":\"epoch\",\"step\":10,\"epoch\":1,\"loss\":2,\"eval_top1\":0.6,\"seconds\":2}\n"
+      "{\"event\":\"epo\n" /* a disk was full for a while */
       "{\"event\":\"epoch\",\"step\":20,\"epoch\":2,\"loss\":1,\"eval_top1\":0.5,\"seconds\":3}\n"
       "{\"event\":\"end\",\"step\":20,\"epoch\":2,\"loss\":1,\"eval_top1\":0.5,\"seconds\":4}\n"
       "a line that was cut");
