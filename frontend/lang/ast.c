@@ -18,7 +18,7 @@ const char *vtb__decl_kind_text(vtb_decl_kind k) {
   return text[k];
 }
 
-static vtb_decl *own(const vtb_file *f, const char *name) {
+vtb_decl *vtb__file_own(const vtb_file *f, const char *name) {
   for (size_t i = 0; i < f->decls.n; i++) {
     vtb_decl *d = f->decls.at[i];
     if (vtb_streq(d->name.text, name)) return d;
@@ -33,9 +33,9 @@ bool vtb__is_called(const vtb_decl *d) {
 }
 
 vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name) {
-  vtb_decl *d = own(file, name);
+  vtb_decl *d = vtb__file_own(file, name);
   for (size_t i = 0; !d && i < file->uses.n; i++)
-    if (file->uses.at[i].file) d = own(file->uses.at[i].file, name);
+    if (file->uses.at[i].file) d = vtb__file_own(file->uses.at[i].file, name);
   return d;
 }
 
@@ -45,7 +45,7 @@ vtb_decl *vtb__unit_lookup(const vtb_unit *u, const char *name) {
 
 vtb_decl *vtb__unit_lookup_anywhere(const vtb_unit *u, const char *name) {
   for (size_t i = 0; i < u->files.n; i++) {
-    vtb_decl *d = own(u->files.at[i], name);
+    vtb_decl *d = vtb__file_own(u->files.at[i], name);
     if (d) return d;
   }
   return NULL;

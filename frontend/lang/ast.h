@@ -323,10 +323,20 @@ typedef struct vtb_use {
   vtb_file *file; /* NULL if not found */
 } vtb_use;
 
+/* paper "2406.04303", paper NAME = "...", weights NAME = "..." */
+typedef struct vtb_note {
+  enum { VTB_NOTE_PAPER, VTB_NOTE_WEIGHTS } kind;
+  vtb_name of;          /* text NULL: of the file */
+  const vtb_decl *decl; /* the file's of that name, a model or preset; NULL: after an error */
+  const char *text;
+  vtb_span span; /* of the text */
+} vtb_note;
+
 struct vtb_file {
   const vtb_source *source;
   vtb_unit *unit;
   VTB_VEC(vtb_decl *) decls;
+  VTB_VEC(vtb_note) notes;
   VTB_VEC(vtb_use) uses;
   VTB_VEC(vtb_span) comments; /* markers included, in order */
   bool loading;               /* for finding cycles of uses */
@@ -341,6 +351,8 @@ struct vtb_unit {
   bool has_syntax_errors;
 };
 
+/* What `file` itself declares as `name`, or under that alias; NULL if nothing. */
+vtb_decl *vtb__file_own(const vtb_file *file, const char *name);
 /* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself
  * (not what those use). NULL if there is none. */
 vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name);

@@ -390,10 +390,18 @@ static void print_decl(printer *p, const vtb_decl *d) {
   put(p, ")\n");
 }
 
+static void print_note(printer *p, const vtb_note *n) {
+  put(p, n->kind == VTB_NOTE_PAPER ? "(paper " : "(weights ");
+  if (n->of.text) put(p, "%s ", n->of.text);
+  print_string(p, n->text);
+  put(p, ")\n");
+}
+
 void vtb_unit_print_ast(const vtb_unit *u, vtb_strbuf *out) {
   printer p = {.out = out, .tree = true};
   if (!u->files.n) return;
   const vtb_file *f = u->files.at[0];
   for (size_t i = 0; i < f->uses.n; i++) put(&p, "(use %s)\n", f->uses.at[i].path.text);
+  for (size_t i = 0; i < f->notes.n; i++) print_note(&p, &f->notes.at[i]);
   for (size_t i = 0; i < f->decls.n; i++) print_decl(&p, f->decls.at[i]);
 }

@@ -533,6 +533,17 @@ void vtb__add_preset(vtb_parse *p, const vtb_name *name, vtb_list *aliases, vtb_
                "a preset is a call of a model, such as vil(dim = 192)");
 }
 
+void vtb__add_note(vtb_parse *p, int kind, const vtb_name *of, const vtb_expr *text, vtb_loc loc) {
+  vtb_note note = {.kind = kind, .span = text->span};
+  if (of) note.of = *of;
+  if (text->kind == VTB_EXPR_STRING)
+    note.text = text->u.str;
+  else
+    vtb__error(p, loc, VTB_DIAG_BAD_NOTE, "%s has a plain text, without {...}",
+               kind == VTB_NOTE_PAPER ? "a paper" : "weights");
+  if (p->file && note.text) vtb_vec_push(&p->file->notes, note);
+}
+
 void vtb__add_use(vtb_parse *p, const vtb_name *path) {
   if (p->file) vtb_vec_push(&p->file->uses, ((vtb_use){*path, NULL}));
 }

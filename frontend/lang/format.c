@@ -30,7 +30,8 @@ static bool is_contextual(int kind) {
  * a blank before. */
 static void place_token(spacing *s, int kind, vtb_item *it) {
   bool unary = kind == MINUS && !s->operand;
-  bool word = kind == IDENT || kind == PREPARE || is_contextual(kind);
+  bool word =
+      kind == IDENT || kind == PREPARE || kind == PAPER || kind == WEIGHTS || is_contextual(kind);
   bool keyword_use = (is_contextual(kind) && s->operand) || (kind == EACH && s->previous == ALONG);
   it->space = s->previous != 0 && !s->glued;
   bool glued = false, operand = false, may_break = vtb__is_binary(kind) && !unary;
@@ -214,6 +215,7 @@ bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags) {
   }
   vtb__parse_end(&p);
   vtb_vec_free(&file.decls);
+  vtb_vec_free(&file.notes);
   vtb_vec_free(&file.uses);
   vtb_arena_free(&unit.arena);
   return !unit.has_syntax_errors;

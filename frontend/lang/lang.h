@@ -104,6 +104,9 @@ typedef struct vtb_decl_info {
   vtb_decl_kind kind;
   const char *name, *alias, *doc; /* doc: the comment directly above, or "" */
   vtb_span span;
+  /* Of models and presets. model: itself, or what the preset calls; paper, its number at arXiv: its
+   * own, its model's or its file's; weights: where checkpoints that fit are; NULL: not declared. */
+  const char *model, *paper, *weights;
 } vtb_decl_info;
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
 

@@ -320,14 +320,81 @@ static void check_names(loader *l, const vtb_file *f) {
   vtb_map_free(&taken);
 }
 
+/* ---- papers and weights ---------------------------------------------------------------------- */
+
+/* "2406.04303", "cs/0112017", with or without a version. */
+static bool is_arxiv(const char *s) {
+  static const char digits[] = "0123456789";
+  size_t archive = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-"), more = 0;
+  bool old = archive && s[archive] == '/';
+  if (old) s += archive + 1;
+  size_t first = strspn(s, digits);
+  s += first;
+  if (!old && *s == '.') s += 1 + (more = strspn(s + 1, digits));
+  if (old ? first != 7 : first != 4 || (more != 4 && more != 5)) return false;
+  size_t version = *s == 'v' ? strspn(s + 1, digits) : 0;
+  return !s[version ? version + 1 : 0];
+}
+
+static const vtb_note *note_of(const vtb_file *f, int kind, const vtb_decl *d, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if ((int)f->notes.at[i].kind == kind && f->notes.at[i].decl == d &&
+        (d || !f->notes.at[i].of.text))
+      return &f->notes.at[i];
+  return NULL;
+}
+
+static void check_note(loader *l, const vtb_file *f, size_t i) {
+  vtb_note *n = &f->notes.at[i];
+  const char *what = n->kind == VTB_NOTE_PAPER ? "paper" : "weights", *name = n->of.text;
+  n->decl = name ? vtb__file_own(f, name) : NULL;
+  const vtb_note *first = n->decl || !name ? note_of(f, n->kind, n->decl, i) : NULL;
+  if (name && (!n->decl || (n->decl->kind != VTB_DECL_MODEL && n->decl->kind != VTB_DECL_PRESET)))
+    vtb_diag_error(l->diags, VTB_DIAG_BAD_NOTE, n->of.span,
+                   "%s of '%s', which is no model or preset of this file", what, name);
+  else if (n->kind == VTB_NOTE_PAPER && !is_arxiv(n->text))
+    vtb_diag_error(l->diags, VTB_DIAG_BAD_NOTE, n->span,
+                   "a paper is its number at arXiv, such as \"2406.04303\"");
+  else if (first)
+    vtb_diag_error(l->diags, VTB_DIAG_BAD_NOTE, n->span, "the %s of %s%s%s is declared twice", what,
+                   name ? "'" : "", name ? name : "the file", name ? "'" : "");
+  else
+    return;
+  l->unit->has_syntax_errors = true;
+  if (first) vtb_diag_note(l->diags, first->span, "first here");
+}
+
+static const char *note_text(const vtb_file *f, int kind, const vtb_decl *d) {
+  const vtb_note *n = note_of(f, kind, d, f->notes.n);
+  return n ? n->text : NULL;
+}
+
 /* ---- units ----------------------------------------------------------------------------------- */
+
+static void add_notes(const vtb_file *f, const vtb_decl *d, vtb_decl_info *info) {
+  bool calls = d->kind == VTB_DECL_PRESET && d->value->kind == VTB_EXPR_CALL;
+  info->model = calls                       ? d->value->u.call.callee.text
+                : d->kind == VTB_DECL_MODEL ? info->name
+                                            : NULL;
+  info->weights = note_text(f, VTB_NOTE_WEIGHTS, d);
+  info->paper = note_text(f, VTB_NOTE_PAPER, d);
+  for (int depth = 0; !info->paper && d && d->kind == VTB_DECL_PRESET && depth < 32; depth++) {
+    d = d->value->kind == VTB_EXPR_CALL ? vtb__file_own(f, d->value->u.call.callee.text) : NULL;
+    info->paper = d ? note_text(f, VTB_NOTE_PAPER, d) : NULL;
+  }
+  if (!info->paper) info->paper = note_text(f, VTB_NOTE_PAPER, NULL);
+}
 
 static void collect_infos(vtb_unit *u) {
   const vtb_file *f = u->files.at[0];
   for (size_t i = 0; i < f->decls.n; i++) {
     const vtb_decl *d = f->decls.at[i];
-    vtb_decl_info info = {d->kind, d->name.text, d->n_aliases ? d->aliases[0].text : NULL, d->doc,
-                          d->name.span};
+    vtb_decl_info info = {.kind = d->kind,
+                          .name = d->name.text,
+                          .alias = d->n_aliases ? d->aliases[0].text : NULL,
+                          .doc = d->doc,
+                          .span = d->name.span};
+    if (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_PRESET) add_notes(f, d, &info);
     vtb_vec_push(&u->infos, info);
   }
 }
@@ -339,7 +406,10 @@ static vtb_unit *load(const char *name, char *text, size_t n, const vtb_search *
   loader l = {u, search ? search : vtb_search_default(), diags};
   vtb_file *root = add_file(&l, name, text, n);
   load_uses(&l, root, 0);
-  for (size_t i = 0; i < u->files.n; i++) check_names(&l, u->files.at[i]);
+  for (size_t i = 0; i < u->files.n; i++) {
+    check_names(&l, u->files.at[i]);
+    for (size_t k = 0; k < u->files.at[i]->notes.n; k++) check_note(&l, u->files.at[i], k);
+  }
   collect_infos(u);
   return u;
 }
@@ -373,6 +443,7 @@ void vtb_unit_free(vtb_unit *u) {
   if (!u) return;
   for (size_t i = 0; i < u->files.n; i++) {
     vtb_vec_free(&u->files.at[i]->decls);
+    vtb_vec_free(&u->files.at[i]->notes);
     vtb_vec_free(&u->files.at[i]->uses);
     vtb_vec_free(&u->files.at[i]->comments);
   }

@@ -180,6 +180,8 @@ void vtb__add_constant(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, 
                        vtb_loc loc);
 void vtb__add_preset(vtb_parse *p, const vtb_name *name, vtb_list *aliases, vtb_expr *value,
                      vtb_expr *prepare, vtb_loc loc);
+/* kind: of a vtb_note; of NULL: the file */
+void vtb__add_note(vtb_parse *p, int kind, const vtb_name *of, const vtb_expr *text, vtb_loc loc);
 void vtb__add_use(vtb_parse *p, const vtb_name *path);
 
 /* ---- place.c --------------------------------------------------------------------------------- */

@@ -60,7 +60,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'" FROZEN "'frozen'"
 %token <const char *> SHARE "'share'" FREEZE "'freeze'"
 %token <const char *> LOSS "'loss'" METRIC "'metric'" LOWER "'lower'"
-%token <const char *> PREPARE "'prepare'"
+%token <const char *> PREPARE "'prepare'" PAPER "'paper'" WEIGHTS "'weights'"
 
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'" LBRACE "'{'" RBRACE "'}'"
 %token COMMA "','" COLON "':'" DOT "'.'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
@@ -111,6 +111,9 @@ decl: USE dotted { vtb__add_use(p, $2); }
     | CONST name ASSIGN expr { vtb__add_constant(p, $2, NULL, $4, @$); }
     | CONST name COLON type ASSIGN expr { vtb__add_constant(p, $2, $4, $6, @$); }
     | PRESET name aliases ASSIGN expr prepare_opt { vtb__add_preset(p, $2, $3, $5, $6, @$); }
+    | PAPER STRING { vtb__add_note(p, VTB_NOTE_PAPER, NULL, $2, @$); }
+    | PAPER name ASSIGN STRING { vtb__add_note(p, VTB_NOTE_PAPER, $2, $4, @$); }
+    | WEIGHTS name ASSIGN STRING { vtb__add_note(p, VTB_NOTE_WEIGHTS, $2, $4, @$); }
     | FN name params block { vtb__add_decl(p, VTB_DECL_FN, $2, $3, NULL, &$4, @$); }
     | BLOCK name params block { vtb__add_decl(p, VTB_DECL_BLOCK, $2, $3, NULL, &$4, @$); }
     | MODEL name params block { vtb__add_decl(p, VTB_DECL_MODEL, $2, $3, NULL, &$4, @$); }
@@ -327,7 +330,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 /* ---- names ---- */
 
 name: word { $$ = vtb__name(p, $1, @1); };
-word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE;
+word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE | PAPER | WEIGHTS;
 dotted: name
       | dotted DOT name { $$ = vtb__dotted(p, $1, $3, @$); }
       ;

@@ -334,6 +334,9 @@ static void in_file(vtb_symbols *s, const vtb_file *f) {
     file->signature = vtb_arena_printf(&s->arena, "use %s", use->path.text);
     occurs(&r, file, use->path.span, false);
   }
+  for (size_t i = 0; i < f->notes.n; i++)
+    if (f->notes.at[i].decl)
+      occurs(&r, symbol_of(s, f->notes.at[i].decl), f->notes.at[i].of.span, false);
   for (size_t i = 0; i < f->decls.n; i++) {
     bool last = i + 1 == f->decls.n;
     in_decl(&r, f->decls.at[i], last ? (uint32_t)f->source->n + 1 : f->decls.at[i + 1]->span.begin);

@@ -19,7 +19,8 @@ static const char model[] = "use std.nn\n"                                      
                             "  x = patch_embed(\"stem\", image, width, 8x8)\n"              /* 10 */
                             "  y = along(rows~) { x + perceptron(x, ratio = 2) }\n"         /* 11 */
                             "  output logits = linear(\"head\", mean(y, \"tokens\"), 10)\n" /* 12 */
-                            "}\n";
+                            "}\n"                                                           /* 13 */
+                            "paper mine = \"2010.11929\"\n";                                /* 14 */
 
 static void text_is_sound(client *c, const char *text) {
   client_open(c, URI, text);
@@ -70,6 +71,10 @@ TEST(definitions_are_found_across_use) {
   const cJSON *range = cJSON_GetObjectItem(cJSON_GetObjectItem(m, "result"), "range");
   CHECK(client_range(range, "start", "line") == 3 &&
         client_range(range, "start", "character") == 28);
+  cJSON_Delete(m);
+  m = client_ask(&c, "textDocument/definition", client_at(URI, model, "paper mine", 0, 7));
+  range = cJSON_GetObjectItem(cJSON_GetObjectItem(m, "result"), "range");
+  CHECK(client_range(range, "start", "character") == 6);
   cJSON_Delete(m);
   m = client_ask(&c, "textDocument/definition", client_at(URI, model, "std.nn", 0, 5));
   CHECK(strstr(client_string(cJSON_GetObjectItem(m, "result"), "uri"), "/std/nn.vtb"));

@@ -65,7 +65,7 @@ static const doc_column columns[] = {
 };
 
 static void add_entry(doc *d, doc_table *t, const catalogue_family *family,
-                      const catalogue_entry *e) {
+                      const vtb_decl_info *e) {
   facts f = find_facts(family->path, e->name);
   vtb_arena *a = &d->arena;
   const double none = NAN;
@@ -100,7 +100,7 @@ static void tell_all(const catalogue *c) {
 static void print_names(const catalogue *c) {
   for (size_t i = 0; i < c->families.n; i++)
     for (size_t k = 0; k < c->families.at[i].entries.n; k++) {
-      const catalogue_entry *e = &c->families.at[i].entries.at[k];
+      const vtb_decl_info *e = &c->families.at[i].entries.at[k];
       puts(e->name);
       if (e->alias) puts(e->alias);
     }
@@ -131,7 +131,7 @@ static vtb_status nothing_found(const char *pattern, vtb_error *err) {
   catalogue_open(&all, NULL);
   for (size_t i = 0; i < all.families.n; i++)
     for (size_t k = 0; k < all.families.at[i].entries.n; k++) {
-      const catalogue_entry *e = &all.families.at[i].entries.at[k];
+      const vtb_decl_info *e = &all.families.at[i].entries.at[k];
       vtb_vec_push(&names, e->name);
       if (e->alias) vtb_vec_push(&names, e->alias);
     }
