@@ -61,6 +61,10 @@ expect 2 "$VERTEBRA" dump vit_nano --stage launches --estimate h200 --arch sm_9;
 expect 0 "$VERTEBRA" dump vil_nano --stage launches; says "chosen for h200"
 expect 0 "$VERTEBRA" dump vil_nano --stage launches --machine a100; says "chosen for a100"
 
+# a block of tiles that is alone on a multiprocessor has twice the warps
+expect 0 "$VERTEBRA" dump vil_tiny -D depth=1 -D num_heads=2 --batch 128 --precision bf16-all --stage cuda; says "VTB_KERNEL(256, linscan_"
+expect 0 "$VERTEBRA" dump vil_tiny -D depth=1 -D num_heads=1 --batch 128 --precision bf16-all --stage cuda; says "VTB_KERNEL(512, linscan_"
+
 # as data
 expect 0 "$VERTEBRA" dump vit_nano --stage launches --estimate h200 --batch 4 --json
 json stage launches machine h200 batch 4 plan "all architectures"

@@ -163,7 +163,9 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
  * letters. */
 void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);
 int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s); /* of each */
-int vtb__cuda_scan_tile_threads(int64_t width);           /* of a block of text/linscan_tiles.cu */
+/* Tensors as long as y that a mixer's rows are computed of, or stored to. */
+int vtb__cuda_scan_row_accesses(const vtb__cuda_scan *s);
+int vtb__cuda_scan_tile_threads(int64_t width); /* of a block of text/linscan_tiles.cu, at least */
 /* Finds the rows of a mixer's scan as they are before what multiplies them. */
 void vtb__cuda_scan_find_rows(vtb__cuda_scan *s);
 

@@ -8,8 +8,7 @@
 #include "ir/rewrite.h"
 #include "ir/scalar.h"
 
-/* Tensors as long as y that its rows are computed of, or stored to. */
-static int row_accesses(const vtb__cuda_scan *s) {
+int vtb__cuda_scan_row_accesses(const vtb__cuda_scan *s) {
   int64_t all = vtb_type_count(&s->inst->results[0]->type);
   int n = 0;
   for (int r = 0; r < s->mixer->n_results; r++)
@@ -39,7 +38,7 @@ void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s) {
   }
   vtb_cuda_fill(s->k, "row_body", "%s", rows);
   VTB_CUDA_NUMBERS(s->k, {"Z", s->normalizer}, {"ROW_LANES", threads},
-                   {"ROW_ACCESSES", row_accesses(s)});
+                   {"ROW_ACCESSES", vtb__cuda_scan_row_accesses(s)});
 }
 
 /* Rows are read as they are before what multiplies them. */

@@ -132,13 +132,54 @@ bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s) {
                         {"THREADS", vtb__cuda_scan_tile_threads(s->K)});
 }
 
+/* Twice the warps of a block where it is alone on a multiprocessor: they wait less and read more
+ * from shared memory. */
+static int threads_of(const vtb__cuda_scan *s, const vtb__scan_shape *shape, bool outside) {
+  const char *file = "linscan_tiles.cu", *type = vtb__cuda_tile_type(s->c);
+  int64_t width = shape->by_values ? s->K : s->V, depth = shape->by_values ? s->V : s->K, bytes;
+  int usual = vtb__cuda_scan_tile_threads(width);
+  double seconds[2];
+  for (int i = 0; i < 2; i++) {
+    const vtb_cuda_number numbers[] = {
+        {"N", s->N},
+        {"K", s->K},
+        {"CHUNK", s->chunk},
+        {"ROW_TILES", s->row_tiles},
+        {"DEPTH", depth},
+        {"WIDTH", width},
+        {"FACTORS", vtb__cuda_factors(s->c)},
+        {"THREADS", usual << i},
+        {"FORWARD", shape->earlier},
+        {"PAIRED", s->paired},
+        {"OUTSIDE", outside},
+        {"STATE_ACROSS", shape->by_values},
+        {"HALF", true},
+        {"SUMMED", false},
+        {"Z", s->mixer && s->normalizer},
+        {"GAIN", s->gain >= 0 && shape->earlier},
+        {"ROW_GAIN", s->gain >= 0 && !shape->earlier},
+        {"DOT", s->gain >= 0 && shape->by_values},
+        {"GROUP", vtb__cuda_scan_map_size(s)},
+        {"A_MAP", s->map[0] != NULL},
+        {"B_MAP", s->map[1] != NULL},
+        {"C_MAP", s->map[2] != NULL},
+        {"ROW_ACCESSES", s->mixer ? vtb__cuda_scan_row_accesses(s) : 0},
+    };
+    const size_t n = sizeof numbers / sizeof *numbers;
+    if (!vtb_cuda_takes(s->c, file, type, numbers, n, &bytes)) return usual;
+    seconds[i] = vtb_cuda_text_seconds(s->c, file, type, numbers, n, "BLOCKS",
+                                       (vtb_work){.blocks = (double)(s->n / (1 + s->paired))});
+  }
+  return seconds[1] < seconds[0] ? 2 * usual : usual;
+}
+
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
                                  int terms, const vtb__scan_sums *sums) {
   const vtb__scan_shape *shape = &vtb__scan_shapes[p];
   int64_t width = shape->by_values ? s->K : s->V;
   bool extra = s->normalizer && shape->by_values, outside = states.states >= 0;
   bool dot = s->gain >= 0 && p == VTB__PRODUCT_DK;
-  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", vtb__cuda_scan_tile_threads(width));
+  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", threads_of(s, shape, outside));
   vtb__fill_decay(s);
   vtb__fill_source(s, shape->a, "a");
   vtb__fill_source(s, shape->b, "b");

@@ -29,7 +29,7 @@ constexpr int PK = vtb_pitch_along(DEPTH, sizeof(T)), PV = vtb_pitch_across(WIDT
               PQ = vtb_pitch_along(DEPTH, sizeof(TQ));
 require ROWS % 16 == 0;
 cost tensor = 2 * ROWS * KEYS * (DEPTH + WIDTH);
-cost issue = ROWS / 16 * (KEYS * (DEPTH + WIDTH) / 85 + 3 * KEYS + 300) +
+cost issue = ROWS / 16 * (KEYS * (DEPTH + WIDTH) / 29 + 7 * KEYS / 4 + 5 * WIDTH / 2 + 150) +
              KEYS * (DEPTH + WIDTH) / 60;
 cost special = ROWS * KEYS;
 cost registers = WIDTH > 64 ? 168 : 128;

@@ -33,7 +33,7 @@ constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2),
 require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 256 && OWN <= 128 &&
         PARTS <= 2;
 cost tensor = TILES * STRIPS * 32 * TILE * (PARTS * DEPTH + WIDTH) / ROW_TILES / (CAUSAL ? 2 : 1);
-cost issue = TILES * (STRIPS * (TILE * (PARTS * DEPTH + WIDTH) / 72 + PARTS * (3 * TILE + 80) +
+cost issue = TILES * (STRIPS * (TILE * (PARTS * DEPTH + WIDTH) / 48 + PARTS * (3 * TILE + 80) +
                                 WIDTH / 2) / ROW_TILES + TILE * (DEPTH + WIDTH) / 64 + 80 * PARTS) /
              (CAUSAL ? 2 : 1) + 1000 * PARTS;
 cost special = TILES * STRIPS * 16 * TILE * PARTS / ROW_TILES / (CAUSAL ? 2 : 1);

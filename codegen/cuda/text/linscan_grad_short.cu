@@ -104,7 +104,7 @@ constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V *
                        (TILES * 7 / 4 + (GROUP > 8 ? GROUP * TOGETHER / 6 : 0));
 cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
 cost issue = MAPPED + WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) +
-                                         (SUMMED ? 2500 : 1500)) +
+                                         (SUMMED ? 1750 : 1000)) +
                                (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) +
              RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
 cost wavefronts = MAPPED / 8 + GROUPS * (GROUPS + 1) *

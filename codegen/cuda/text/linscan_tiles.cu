@@ -67,7 +67,7 @@ hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_bod
 hole code row_body;                  /* what they make of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
 /* twice the warps, with half of the registers each */
-constexpr bool WIDE = WIDTH > 128, WIDEST = WIDTH > 512;
+constexpr bool WIDE = WIDTH > 128, WIDEST = THREADS == 512;
 constexpr int STRIPS = WIDE && !WIDEST ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
 constexpr int TILES_ACROSS = 8 / COLUMN_WARPS; /* of scores, a warp */
 constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8,
@@ -93,8 +93,8 @@ require GROUP >= 2 && 32 % GROUP == 0;
 require !SUMMED || (FORWARD && !PAIRED && !WIDE && WIDTH % 16 == 0 && MAPS == 0 && !Z);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require !ROW_GAIN || (!FORWARD && !PAIRED && !OUTSIDE);
-require THREADS == (WIDEST ? 512 : WIDE ? 256 : 128) && DEPTH <= 768 && WIDTH <= 768 &&
-        FACTORS >= 2 && FACTORS <= 3;
+require (WIDE ? WIDEST || (THREADS == 256 && WIDTH <= 512) : THREADS == 128) && DEPTH <= 768 &&
+        WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
 require !WIDEST || !OUTSIDE;
 /* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows,
  * and that is all. */
@@ -107,14 +107,14 @@ cost tensor = 4096 * (SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) +
 /* halves of a tile's steps; two blocks a multiprocessor */
 constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224;
 /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
-cost issue = STEPS * (WIDE && !WIDEST ? 1160 + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) -
+cost issue = STEPS * (WIDE ? (WIDEST ? 3600 : 1160) + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) -
              8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) +
              (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) +
              1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) +
              ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) + (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0);
 /* four a fragment of 16 x 16, which two strips have in common */
-cost wavefronts = WIDE && !WIDEST ? STEPS * (7 * DEPTH + 3 * TILE + 616) / 2 + DEPTH +
-                  2 * (TILE + MAPS) : 0;
+cost wavefronts = WIDE ? STEPS * ((WIDEST ? 9 : 7) * DEPTH + (WIDEST ? 5 : 3) * TILE + 616) / 2 +
+                  DEPTH + 2 * (TILE + MAPS) : 0;
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
 cost registers = WIDEST || PAIR ? 128 : !WIDE ? 168 : TILE <= 320 ? 169 : 240;
 shared T a_tile[64 * PA];
