@@ -97,7 +97,16 @@ static const char *read_line(case_map *m, char *line, const char **entries) {
   return read_field(line, row);
 }
 
-/* cases.map in the case's folder, or in the one above. */
+/* That of the published models' cases: installed beside the models, else the source tree's. */
+static char *find_published(void) {
+  const vtb_search *s = vtb_search_default();
+  char *path = vtb_strprintf("%s/../cases/cases.map", s->dirs[s->n_dirs - 1]);
+  if (vtb_path_exists(path)) return path;
+  vtb_free(path);
+  return vtb_path_exists(VTB_CASES_MAP) ? vtb_xstrdup(VTB_CASES_MAP) : NULL;
+}
+
+/* cases.map in the case's folder, or in the one above, or that of the published models. */
 static char *find_map(const char *case_path) {
   const char *slash = strrchr(case_path, '/');
   int n = slash ? (int)(slash - case_path) + 1 : 0;
@@ -106,7 +115,7 @@ static char *find_map(const char *case_path) {
     if (vtb_path_exists(path)) return path;
     vtb_free(path);
   }
-  return NULL;
+  return find_published();
 }
 
 vtb_status case_map_open(case_map *m, const char *given, const char *case_path, vtb_error *err) {

@@ -29,8 +29,8 @@ typedef struct case_map {
 
 typedef VTB_VEC(vtb_override) case_overrides;
 
-/* given: the file, or NULL: cases.map beside the case or in the folder above. Freed with
- * case_map_free(), also after an error. */
+/* given: the file, or NULL: cases.map beside the case, in the folder above, or that of the cases of
+ * published models (tests/golden). Freed with case_map_free(), also after an error. */
 VTB_MUST_USE vtb_status case_map_open(case_map *m, const char *given, const char *case_path,
                                       vtb_error *err);
 void case_map_free(case_map *m);

@@ -64,8 +64,8 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   const cli_opt opts[] = {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
       {"--map", CLI_STR, &o.map, "FILE",
-       "what the cases' configs say beside hyperparameters (default: cases.map beside the case, or "
-       "in the folder above)"},
+       "what configs say in other words (default: cases.map by the case, else the published "
+       "ones')"},
       {"--modes", CLI_STR, &o.modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
       {"--target", CLI_STR, &o.target, "T",

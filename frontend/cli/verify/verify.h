@@ -12,7 +12,7 @@ typedef struct verify_options {
   bool given;           /* by --tol or --grad-tol: then nothing is added to them */
   vtb_precision precision;
   const char *model_file; /* --model: where the entry is looked for; NULL: the search folders */
-  const char *map;        /* --map: what configs say beside (case_map.h); NULL: beside the case */
+  const char *map;        /* --map: what configs say beside (case_map.h); NULL: where it is found */
   const char *target;     /* a name, or all: those that need nothing but this program */
   const char *modes;      /* "all": each of them; NULL */
   bool no_grad, nan, verbose;
