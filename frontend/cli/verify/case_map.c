@@ -126,7 +126,7 @@ vtb_status case_map_open(case_map *m, const char *given, const char *case_path, 
   if (!m->path) return VTB_OK;
   vtb_status status = vtb_file_read(m->path, 1 << 20, &bytes, &n, err);
   char *rest = status == VTB_OK ? vtb_arena_strdup(&m->arena, bytes) : NULL;
-  free(bytes);
+  vtb_free(bytes);
   const char *entries = NULL, *why = "";
   for (int line = 1; rest && status == VTB_OK; line++) {
     why = read_line(m, strsep(&rest, "\n"), &entries);
