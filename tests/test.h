@@ -8,6 +8,7 @@
 #define VTB_TEST_H
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,12 @@ extern void vtb_checks_begin(void) __attribute__((weak));
 __attribute__((constructor)) static void test_checks_(void) {
   const char *said = getenv("VTB_CHECKS");
   if (vtb_checks_begin && said && strcmp(said, "on") == 0) vtb_checks_begin();
+}
+
+/* VTB_OPTIMISE=off, which the suite says where programs run once: they are compiled quickly. */
+static inline bool test_is_quick(void) {
+  const char *said = getenv("VTB_OPTIMISE");
+  return said && strcmp(said, "off") == 0;
 }
 
 static int test_failures, test_count;

@@ -115,7 +115,7 @@ static inline void check_function(vtb_module *m, vtb_func *f, const char *what,
   vtb_status status = vtb_interpret(f, args, want, &(vtb_interp_options){.batch = 1}, &err);
   CHECK_MSG(status == VTB_OK, "%s: %s", what, err.text);
   vtb_program *p = NULL;
-  vtb_codegen_options options = {.cpu = o->cpu, .no_opt = o->no_opt};
+  vtb_codegen_options options = {.cpu = o->cpu, .no_opt = o->no_opt || test_is_quick()};
   if (status == VTB_OK) {
     status = vtb_jit(m, f, &options, &p, &err);
     CHECK_MSG(status == VTB_OK, "%s: %s", what, err.text);

@@ -61,7 +61,7 @@ static vtb_program *kernel_compile(vtb_module *m, vtb_func *f, const char *what)
   vtb_error err = {0};
   vtb_program *p = NULL;
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
-  if (vtb_jit(m, f, NULL, &p, &err) != VTB_OK) {
+  if (vtb_jit(m, f, &(vtb_codegen_options){.no_opt = test_is_quick()}, &p, &err) != VTB_OK) {
     CHECK_MSG(false, "%s: %s", what, err.text);
     return NULL;
   }

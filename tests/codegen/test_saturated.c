@@ -104,7 +104,9 @@ static vtb_program *compile(vtb_module *m, const char *target) {
   vtb_error err = {0};
   vtb_program *p = NULL;
   if (!vtb_streq(target, "cpu")) return cuda_program(m, m->entry, 1, target);
-  CHECK_MSG(vtb_jit(m, m->entry, NULL, &p, &err) == VTB_OK, "%s", err.text);
+  CHECK_MSG(vtb_jit(m, m->entry, &(vtb_codegen_options){.no_opt = test_is_quick()}, &p, &err) ==
+                VTB_OK,
+            "%s", err.text);
   return p;
 }
 

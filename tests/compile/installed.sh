@@ -99,6 +99,7 @@ if command -v rustc >/dev/null; then
   [ ! -e "$top/docs/examples/rust/target" ] || fail "built into the tree"
 fi
 
-shown=$(nm -D --defined-only "$build/libvertebra.so" | awk '{print $3}' | grep -vE '^vtb_(compile_(entries|model|file|onnx|stage)|report_[a-z]+|model_[a-z_]+|session_[a-z_]+|options_from_environment|version|abi_version)$')
+names='compile_(entries|model|file|onnx|stage)|report_[a-z]+|model_[a-z_]+|session_[a-z_]+|options_from_environment|version|abi_version'
+shown=$(nm -D --defined-only "$build/libvertebra.so" | awk '{print $3}' | grep -vE "^vtb_($names)\$")
 [ -z "$shown" ] || fail "the library shows $shown"
 exit 0

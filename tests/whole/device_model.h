@@ -77,7 +77,7 @@ static inline vtb_program *compile(const char *text, bool training, vtb_precisio
 static inline vtb_status for_cpu(vtb_module *m, vtb_precision precision, vtb_program **p,
                                  vtb_error *err) {
   (void)precision;
-  return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
+  return vtb_jit(m, m->entry, &(vtb_codegen_options){.no_opt = test_is_quick()}, p, err);
 }
 
 static inline vtb_status make_plan(vtb_module *m, vtb_precision precision, vtb_launch_plan **plan,

@@ -80,7 +80,7 @@ static inline vtb_module *updating(const char *what, const vtb_override *o, size
 typedef vtb_status (*make_fn)(vtb_module *m, vtb_program **p, vtb_error *err);
 
 static inline vtb_status for_cpu(vtb_module *m, vtb_program **p, vtb_error *err) {
-  return vtb_jit(m, m->entry, &(vtb_codegen_options){0}, p, err);
+  return vtb_jit(m, m->entry, &(vtb_codegen_options){.no_opt = test_is_quick()}, p, err);
 }
 
 static inline vtb_status for_emulator(vtb_module *m, vtb_program **p, vtb_error *err) {
