@@ -76,7 +76,7 @@ static void add_overrides(case_file *c, const cJSON *object, const char *prefix)
   }
 }
 
-/* map: a cases.map; NULL: one beside the case, if there is any. */
+/* map: a cases.map; NULL: the one that case_map_open() finds. */
 static vtb_status case_load(const char *path, const char *map, case_file *c, vtb_error *err) {
   *c = (case_file){.path = path};
   VTB_TRY(case_map_open(&c->map, map, path, err));
