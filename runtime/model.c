@@ -3,7 +3,6 @@
 #include "runtime/model.h"
 
 #include "runtime/artefact/init.h"
-#include "runtime/artefact/safetensors.h"
 #include "runtime/base/c_locale.h"
 
 #include <stdlib.h>
@@ -65,37 +64,6 @@ vtb_array vtb__array_of(const vtb_tensor_info *t, vtb_device device, const void 
   return a;
 }
 
-/* ---- parameters ------------------------------------------------------------------------------ */
-
-static vtb_program about(const vtb__variant *v) {
-  return (vtb_program){.n_tensors = v->n_tensors,
-                       .tensors = (vtb_tensor_info *)(uintptr_t)v->tensors};
-}
-
-/* Where the parameters of each program stand in `w`. */
-static vtb_status find_params(vtb_model *m, const vtb_weights *w, vtb_error *err) {
-  m->made = vtb_weights_new();
-  if (!m->made) return vtb_no_memory(err, "parameters");
-  m->has_params = true;
-  for (int i = 0; i < m->n_variants; i++) {
-    vtb__variant *v = &m->variants[i];
-    vtb_program p = about(v);
-    v->params = calloc((size_t)v->n_tensors + 1, sizeof *v->params);
-    if (!v->params) return vtb_no_memory(err, "parameters");
-    VTB_TRY(vtb_weights_view(&p, w, m->made, v->params, err));
-  }
-  return VTB_OK;
-}
-
-/* taken: the file's tensors, in memory already; NULL: they are read. */
-static vtb_status load_beside(vtb_model *m, const char *path, vtb_weights *taken, vtb_error *err) {
-  vtb_error inner = {0};
-  m->beside = taken;
-  if (!taken) VTB_TRY(vtb_safetensors_load(path, &m->beside, err));
-  vtb_status status = find_params(m, m->beside, &inner);
-  return status == VTB_OK ? status : vtb_fail(err, status, "%s: %s", path, inner.text);
-}
-
 /* ---- built files ----------------------------------------------------------------------------- */
 
 static vtb_session_role role_of(vtb_artefact_role role) {
@@ -135,8 +103,8 @@ static vtb_status open_file(vtb_model *m, const char *path, const vtb_static_mod
   if (status == VTB_OK) status = list_programs(m, err);
   if (status != VTB_OK) return status;
   const vtb_weights *w = vtb_artefact_weights(m->file);
-  if (o->weights) return load_beside(m, o->weights, NULL, err);
-  return w ? find_params(m, w, err) : VTB_OK;
+  if (o->weights) return vtb__model_weights(m, o, err);
+  return w ? vtb__model_find(m, w, err) : VTB_OK;
 }
 
 static vtb_status open_model(const char *path, const vtb_static_model *linked,
@@ -223,7 +191,13 @@ static vtb_status describe_program(vtb_model *m, const char *weights, vtb_weight
                                             .cuda = p->run != NULL},
                                   .n_tensors = p->n_tensors,
                                   .tensors = p->tensors};
-  return weights ? load_beside(m, weights, taken, err) : initialise(m, err);
+  m->beside = taken;
+  if (!weights) return initialise(m, err);
+  const vtb_open_options o = {.size = sizeof o, .weights = weights};
+  if (!taken) return vtb__model_weights(m, &o, err);
+  vtb_error inner = {0};
+  vtb_status status = vtb__model_find(m, taken, &inner);
+  return status == VTB_OK ? status : vtb_fail(err, status, "%s: %s", weights, inner.text);
 }
 
 vtb_status vtb__model_of_program(vtb_program *program, const char *weights, vtb_weights *taken,

@@ -23,7 +23,7 @@ struct vtb_model {
   vtb_artefact *file;   /* NULL: */
   vtb_program *program; /* compiled in memory */
   atomic_bool lent;     /* it works in memory of its own, and a session has it */
-  vtb_weights *beside;  /* a file of weights that was named, else NULL */
+  vtb_weights *beside;  /* weights that were named, else NULL */
   vtb_weights *made;    /* parameters that the program computes with in another type */
   bool has_params;
   vtb__variant *variants;
@@ -36,6 +36,12 @@ struct vtb_model {
  * their initialisers. taken: what that file became, the model's from now on; NULL: it is read. */
 VTB_MUST_USE vtb_status vtb__model_of_program(vtb_program *program, const char *weights,
                                               vtb_weights *taken, vtb_model **out, vtb_error *err);
+/* ---- model_weights.c */
+/* Where the parameters of each program stand in `w`, which stays. */
+VTB_MUST_USE vtb_status vtb__model_find(vtb_model *m, const vtb_weights *w, vtb_error *err);
+/* The same of the weights that the options name, whatever tool wrote them. */
+VTB_MUST_USE vtb_status vtb__model_weights(vtb_model *m, const vtb_open_options *o, vtb_error *err);
+/* ---- model.c */
 /* A program that runs the variant; the caller's to give back. */
 VTB_MUST_USE vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb_device device,
                                         const vtb_device_choice *where, vtb_program **out,

@@ -147,9 +147,17 @@ VTB_API VTB_MUST_USE vtb_status vtb_options_from_environment(vtb_behaviour *out,
 typedef struct vtb_model vtb_model;
 
 typedef struct vtb_open_options {
-  size_t size;         /* sizeof(vtb_open_options) */
-  const char *weights; /* a safetensors file; NULL: the weights in the built file */
-  bool verify;         /* as vtb_model_verify() does */
+  size_t size; /* sizeof(vtb_open_options) */
+  /* Weights of any tool (docs/weights.md): safetensors, .pth, shards, a folder of Hugging Face,
+   * under names that the built file has rules for; NULL: those in the built file. */
+  const char *weights;
+  bool verify;                      /* as vtb_model_verify() does */
+  bool allow_missing, allow_unused; /* parameters that the weights lack keep their initial values;
+                                       the weights may have tensors that the model lacks */
+  bool averages;                    /* of a checkpoint with averaged weights too, those */
+  /* Told what was decided about the weights, a line, with its end, at a time; NULL: nobody. */
+  void (*say)(void *user, const char *line);
+  void *user;
 } vtb_open_options;
 
 /* Opens a built file; o NULL: all defaults. The file's structure is checked always, its contents on

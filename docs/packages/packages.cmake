@@ -101,5 +101,5 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS "libcjson-dev, libprotobuf-c-dev")
 # `vertebra build` links by a C compiler, `vertebra graph` lays pictures out by graphviz
 set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, libgvc6")
 set(CPACK_DEBIAN_COMPILER_PACKAGE_RECOMMENDS "gcc | clang, libc6-dev, ${codecs}")
-set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "${codecs}")
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_RECOMMENDS "${codecs}, libzip4")
 include(CPack)

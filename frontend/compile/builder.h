@@ -47,7 +47,7 @@ void vtb_file_builder_free(vtb_file_builder *b);
 /* A pair of the manifest; both are copied. */
 void vtb_file_builder_meta(vtb_file_builder *b, const char *key, const char *value);
 /* The manifest names the model and how it was compiled. */
-void vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c);
+VTB_MUST_USE vtb_status vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c);
 /* What `c` compiles, at graph level, for every target. */
 VTB_MUST_USE vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
                                              const vtb_compilation *c, int64_t batch);

@@ -1,5 +1,6 @@
 /* A model compiled into a file that runs without the compiler: docs/artefact.md. */
 #include "frontend/compile/builder.h"
+#include "frontend/compile/weights.h"
 #include "ir/objective.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/prepare.h"
@@ -101,7 +102,7 @@ char *vtb_compilation_settings(const vtb_compilation *c) {
   return text;
 }
 
-void vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c) {
+vtb_status vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c) {
   const vtb_compile_options *o = b->options;
   char number[32], *settings = vtb_compilation_settings(c);
   b->manifest.model = vtb_arena_strdup(&b->arena, o->model ? o->model : "<text>");
@@ -115,6 +116,11 @@ void vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c) {
   snprintf(number, sizeof number, "%.9g", o->label_smoothing);
   if (o->training) vtb_file_builder_meta(b, "label_smoothing", number);
   cJSON_free(settings);
+  vtb_strbuf rules = {0};
+  vtb_status status = vtb_load_rules(c->unit, &rules, &b->report->error);
+  if (status == VTB_OK && rules.n) vtb_file_builder_meta(b, VTB_META_NAMES, rules.at);
+  vtb_strbuf_free(&rules);
+  return status;
 }
 
 static int64_t eval_batch(const vtb_compile_options *o) {
@@ -138,7 +144,7 @@ static vtb_status add_size(vtb_file_builder *b, vtb_artefact_role role, const ch
   if (status == VTB_OK) status = vtb_compilation_outputs(&c);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
   if (status == VTB_OK) status = vtb_compilation_part(&c);
-  if (status == VTB_OK && !b->manifest.n_programs) vtb_file_builder_describe(b, &c);
+  if (status == VTB_OK && !b->manifest.n_programs) status = vtb_file_builder_describe(b, &c);
   for (size_t i = 0; i < (o.n_batches ? o.n_batches : 1) && status == VTB_OK; i++)
     status = vtb_file_builder_add(b, role, &c, batch[i]);
   vtb_compilation_free(&c);

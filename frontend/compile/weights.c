@@ -29,8 +29,7 @@ vtb_status vtb_load_open(vtb_load *l, vtb_error *err) {
   for (char *rest = said.at, *line; status == VTB_OK && !l->quiet && (line = strsep(&rest, "\n"));)
     if (*line) vtb_load_say(l, "%s: %s\n", l->weights, line);
   vtb_strbuf_free(&said);
-  if (status == VTB_OK) vtb_load_class_names(l->file);
-  return status;
+  return status == VTB_OK ? vtb_classes_keep(l->file, err) : status;
 }
 
 void vtb_load_free(vtb_load *l) {
@@ -38,40 +37,54 @@ void vtb_load_free(vtb_load *l) {
   l->file = NULL;
 }
 
-bool vtb_load_image(const vtb_weights *w, int *height, int *width) {
-  const char *text = vtb_weights_meta(w, "defines");
-  cJSON *list = text ? cJSON_Parse(text) : NULL, *item;
-  bool found = false;
-  cJSON_ArrayForEach(item, list) {
-    const char *define = cJSON_IsString(item) ? item->valuestring : "";
-    found |= sscanf(define, "image=%dx%d", height, width) == 2;
-  }
-  cJSON_Delete(list);
-  return found;
-}
-
 /* ---- rules ----------------------------------------------------------------------------------- */
 
-/* "models/vit.names" beside "models/vit.vtb" */
-static vtb_status read_beside(const char *path, vtb_names *out, vtb_error *err) {
+/* "models/vit.names" beside "models/vit.vtb", if it is there; for vtb_free(). */
+static char *rules_beside(const char *path) {
   const char *end = vtb_ends_with(path, ".vtb") ? path + strlen(path) - 4 : NULL;
-  if (!end) return VTB_OK;
-  vtb_strbuf names = {0};
-  vtb_strbuf_printf(&names, "%.*s.names", (int)(end - path), path);
-  vtb_status status = vtb_path_exists(names.at) ? vtb_names_read(out, names.at, err) : VTB_OK;
-  vtb_strbuf_free(&names);
+  char *names = end ? vtb_need(vtb_strprintf("%.*s.names", (int)(end - path), path)) : NULL;
+  if (names && vtb_path_exists(names)) return names;
+  vtb_free(names);
+  return NULL;
+}
+
+static vtb_status read_rules(const vtb_unit *u, vtb_names *out, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  vtb_names_init(out);
+  for (size_t i = 0; u && status == VTB_OK && vtb_unit_file(u, i); i++) {
+    char *path = rules_beside(vtb_unit_file(u, i));
+    if (path) status = vtb_names_read(out, path, err);
+    vtb_free(path);
+  }
   return status;
 }
 
-vtb_status vtb_load_names(const vtb_compile_options *options, vtb_names *out, vtb_error *err) {
+vtb_status vtb_load_names(const vtb_compile_options *options, const char *rules, vtb_names *out,
+                          vtb_error *err) {
   vtb_diags quiet = {0};
-  vtb_names_init(out);
+  if (rules) {
+    vtb_names_init(out);
+    return vtb_names_parse(out, options->model, rules, err);
+  }
   vtb_unit *u = vtb__compile_unit(options, &quiet);
-  vtb_status status = VTB_OK;
-  for (size_t i = 0; u && status == VTB_OK && vtb_unit_file(u, i); i++)
-    status = read_beside(vtb_unit_file(u, i), out, err);
+  vtb_status status = read_rules(u, out, err);
   vtb_diags_free(&quiet);
   vtb_unit_free(u);
+  return status;
+}
+
+vtb_status vtb_load_rules(const vtb_unit *u, vtb_strbuf *out, vtb_error *err) {
+  vtb_names checked;
+  vtb_status status = read_rules(u, &checked, err);
+  vtb_names_free(&checked);
+  for (size_t i = 0; status == VTB_OK && vtb_unit_file(u, i); i++) {
+    char *path = rules_beside(vtb_unit_file(u, i)), *text = NULL;
+    size_t n = 0;
+    if (path) status = vtb_file_read(path, 1 << 20, &text, &n, err);
+    if (text) vtb_strbuf_puts(out, text);
+    vtb_free(text);
+    vtb_free(path);
+  }
   return status;
 }
 
@@ -107,9 +120,9 @@ static char *other_model(const vtb_compile_options *options, const vtb_load *l) 
                        entry ? entry : model, own ? own : what);
 }
 
-/* "-D classes=1000" for a file of other classes than the model's; a sentence either way. */
-static vtb_status wrong_classes(const vtb_compile_options *options, const vtb_fit_options *o,
-                                int64_t classes, vtb_error *err) {
+/* With "-D classes=1000" where the model has such a setting. */
+static vtb_status wrong_classes(const vtb_compile_options *options, int64_t classes,
+                                const vtb_error *why, vtb_error *err) {
   vtb_compilation c;
   vtb_report *quiet = vtb_need(vtb_report_new());
   vtb_compile_options with = *options;
@@ -120,9 +133,7 @@ static vtb_status wrong_classes(const vtb_compile_options *options, const vtb_fi
     *define = 0;
   vtb_compilation_free(&c);
   vtb_report_free(quiet);
-  return vtb_fail(err, VTB_E_INPUT, "%s is a classifier of %lld classes, the model of %lld%s%s",
-                  o->path, (long long)classes, (long long)o->classes, *define ? ": -D " : "",
-                  define);
+  return vtb_fail(err, why->status, "%s%s%s", why->text, *define ? ": -D " : "", define);
 }
 
 /* Tables of positions that would fit at another image size. */
@@ -156,8 +167,8 @@ static void explain(const vtb_compile_options *options, const vtb_load *l, const
   char *other = other_model(options, l);
   if (other)
     vtb_fail(err, why->status, "%s", other);
-  else if (r->file_classes)
-    wrong_classes(options, o, r->file_classes, err);
+  else if (r->file_classes && !o->new_head && !l->built)
+    wrong_classes(options, r->file_classes, why, err);
   else if (!o->height && is_resizable(o, l->file, tensors, n, 224, 224))
     vtb_fail(err, why->status, "%s; its positions are of another image size: --image SIZE",
              why->text);
@@ -170,7 +181,7 @@ static void explain(const vtb_compile_options *options, const vtb_load *l, const
 static void say_other_size(const vtb_compile_options *options, const vtb_load *l,
                            const vtb_fit_options *o) {
   int height = 0, width = 0, channels;
-  if (!vtb_load_image(l->file, &height, &width)) {
+  if (!vtb_image_said(l->file, &height, &width)) {
     vtb_compilation c = {0};
     vtb_report *quiet = vtb_need(vtb_report_new());
     vtb_compile_options with = *options;
@@ -194,7 +205,7 @@ vtb_status vtb_load_fit(const vtb_compile_options *options, const vtb_load *l,
   vtb_fit_report r;
   vtb_error inner = {0};
   vtb_fit_options with = *o;
-  vtb_status status = vtb_load_names(options, &names, err);
+  vtb_status status = vtb_load_names(options, l->rules, &names, err);
   if (status == VTB_OK && !l->built) status = vtb_load_check_config(options, l, &names, err);
   if (status != VTB_OK) {
     vtb_names_free(&names);
@@ -247,7 +258,7 @@ static bool fits_as_it_is(const vtb_compile_options *options, const vtb_load *l,
   int n = 0, channels;
   bool fits = false;
   vtb_arena_init(&arena);
-  vtb_status status = vtb_load_names(options, &names, NULL);
+  vtb_status status = vtb_load_names(options, NULL, &names, NULL);
   if (status == VTB_OK) status = vtb_compilation_load(&c, &with, NULL, quiet);
   if (status == VTB_OK) status = vtb_compilation_image_size(&c, &channels, height, width);
   if (status == VTB_OK) {

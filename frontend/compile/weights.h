@@ -11,7 +11,7 @@
 #include "frontend/compile/driver.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/prepare.h"
-#include "runtime/image/prepare.h"
+#include "runtime/weights/beside.h"
 #include "runtime/weights/fit.h"
 #include "runtime/weights/rename.h"
 
@@ -19,8 +19,10 @@
 typedef struct vtb_load {
   const char *weights; /* any file that vtb_weights_open() takes; NULL: none */
   bool allow_missing, allow_unused, averages;
-  bool quiet;        /* nothing is said of what was decided */
-  bool built;        /* the model is a built file's: its settings are what they were */
+  bool quiet; /* nothing is said of what was decided */
+  bool built; /* the model is a built file's: its settings are what they were */
+  const char
+      *rules; /* of names, that the built file brings; NULL: those beside the model's files */
   vtb_weights *file; /* after vtb_load_open() */
   /* Listeners, NULL: nobody. A line ends with its end. */
   void (*say)(void *user, const char *line);
@@ -35,14 +37,13 @@ VTB_MUST_USE vtb_status vtb_load_open(vtb_load *l, vtb_error *err);
  * were made for, and fit at that size as they are, are of it. */
 VTB_MUST_USE vtb_status vtb_load_for(const vtb_compile_options *o, vtb_load *l, vtb_error *err);
 void vtb_load_free(vtb_load *l);
-/* The size of the image that the weights were made for, as their settings say; false: they do
- * not. */
-bool vtb_load_image(const vtb_weights *w, int *height, int *width);
 
-/* Names of tensors that other tools give to those of the model, from the files beside it. The model
- * may be a built file's; what cannot be found has no rules. */
-VTB_MUST_USE vtb_status vtb_load_names(const vtb_compile_options *o, vtb_names *out,
-                                       vtb_error *err);
+/* Names of tensors that other tools give to those of the model: a built file's `rules`, else from
+ * the files beside the model; what cannot be found has none. */
+VTB_MUST_USE vtb_status vtb_load_names(const vtb_compile_options *o, const char *rules,
+                                       vtb_names *out, vtb_error *err);
+/* The text of these files, appended. VTB_E_INPUT: one of them has a fault. */
+VTB_MUST_USE vtb_status vtb_load_rules(const vtb_unit *u, vtb_strbuf *out, vtb_error *err);
 /* vtb_fit() with the model's rules; says what it decided. */
 VTB_MUST_USE vtb_status vtb_load_fit(const vtb_compile_options *o, const vtb_load *l,
                                      const vtb_fit_options *fit, const vtb_tensor_info *tensors,
@@ -67,23 +68,11 @@ VTB_MUST_USE vtb_status vtb_load_into(vtb_compile_options *o, vtb_weights **take
  * where it is another number than the model's and the options do not say; a line says so.
  * VTB_E_INPUT if the model has no such setting. */
 VTB_MUST_USE vtb_status vtb_load_config(const vtb_compile_options *o, vtb_load *l, vtb_error *err);
-/* Its names of the classes, id2label or label_names, become "classes". */
-void vtb_load_class_names(vtb_weights *w);
 /* Holds the rest of it against the model: another activation is VTB_E_INPUT, another number than
  * the options' is said. */
 VTB_MUST_USE vtb_status vtb_load_check_config(const vtb_compile_options *o, const vtb_load *l,
                                               const vtb_names *names, vtb_error *err);
 /* Says where a checkpoint is of another published model than the options'. */
 void vtb_load_say_architecture(const vtb_compile_options *o, const vtb_load *l);
-
-/* ---- preprocessing (prepare_hf.c) ------------------------------------------------------------ */
-
-/* What JSON of Hugging Face says, a preprocessor_config.json or timm's part of a config.json;
- * either may be NULL. */
-VTB_MUST_USE vtb_status vtb_prepare_hf(vtb_preparation *p, const char *preprocessor,
-                                       const char *config, vtb_error *err);
-/* What a folder of Hugging Face says of images becomes part of the weights' metadata, where built
- * files and the C API find it. channels: of the image input. */
-VTB_MUST_USE vtb_status vtb_prepare_keep(vtb_weights *w, int channels, vtb_error *err);
 
 #endif

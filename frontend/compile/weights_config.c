@@ -99,7 +99,7 @@ vtb_status vtb_load_config(const vtb_compile_options *options, vtb_load *l, vtb_
     defines = vtb_need(cJSON_CreateArray());
   }
   vtb_names names;
-  vtb_status status = vtb_load_names(options, &names, err);
+  vtb_status status = vtb_load_names(options, NULL, &names, err);
   for (size_t i = 0; status == VTB_OK && i < names.configs.n; i++) {
     const vtb_name_config *c = &names.configs.at[i];
     const cJSON *says = cJSON_GetObjectItemCaseSensitive(config, c->key);
@@ -152,47 +152,6 @@ vtb_status vtb_load_check_config(const vtb_compile_options *options, const vtb_l
   }
   cJSON_Delete(config);
   return status;
-}
-
-/* ---- classes --------------------------------------------------------------------------------- */
-
-/* {"0": "tench", "1": "goldfish"} as a list; NULL: it is no such thing, or names nothing
- * ("LABEL_0"). */
-static cJSON *list_of(const cJSON *id2label) {
-  int n = cJSON_IsObject(id2label) ? cJSON_GetArraySize(id2label) : 0;
-  const cJSON *item;
-  bool good = n > 0, named = false;
-  const char **names = vtb_xcalloc((size_t)n + 1, sizeof *names);
-  cJSON_ArrayForEach(item, id2label) {
-    char *end = NULL;
-    long at = good ? strtol(item->string, &end, 10) : -1;
-    good = at >= 0 && at < n && *item->string && !*end && cJSON_IsString(item) && !names[at];
-    if (!good) break;
-    names[at] = item->valuestring;
-    named |= !vtb_starts_with(item->valuestring, "LABEL_");
-  }
-  cJSON *list = good && named ? vtb_need(cJSON_CreateStringArray(names, n)) : NULL;
-  vtb_free(names);
-  return list;
-}
-
-static bool is_list_of_texts(const cJSON *list) {
-  const cJSON *item;
-  cJSON_ArrayForEach(item, list) if (!cJSON_IsString(item)) return false;
-  return cJSON_IsArray(list) && cJSON_GetArraySize(list) > 0;
-}
-
-void vtb_load_class_names(vtb_weights *w) {
-  cJSON *config = w && !vtb_weights_meta(w, "classes") ? config_of(w) : NULL;
-  if (!config) return;
-  const cJSON *timm = cJSON_GetObjectItemCaseSensitive(config, "label_names");
-  cJSON *list = list_of(cJSON_GetObjectItemCaseSensitive(config, "id2label"));
-  if (!list && is_list_of_texts(timm)) list = vtb_need(cJSON_Duplicate(timm, true));
-  char *text = list ? vtb_need(cJSON_PrintUnformatted(list)) : NULL;
-  if (text) vtb_weights_set_meta(w, "classes", text);
-  cJSON_free(text);
-  cJSON_Delete(list);
-  cJSON_Delete(config);
 }
 
 /* ---- architectures --------------------------------------------------------------------------- */

@@ -11,7 +11,8 @@
 #include <string.h>
 
 typedef struct runner {
-  const char *file, *weights;
+  const char *file;
+  vtb_open_options open; /* what becomes of it */
   int64_t top, threads;
   vtb_device device;
   vtb_session *session;
@@ -28,7 +29,12 @@ static const char usage[] =
     "says what the file takes and gives. A file is a program: run those of people\n"
     "you trust.\n"
     "\n"
-    "  --weights W    a safetensors file (default: the weights in FILE)\n"
+    "  --weights W    safetensors, .pth, shards or a folder of Hugging Face\n"
+    "                 (default: the weights in FILE)\n"
+    "  --allow-missing, --allow-unused\n"
+    "                 parameters that W lacks keep their initial values; W may have\n"
+    "                 tensors that the model lacks\n"
+    "  --ema-weights  where W has averaged weights too, those\n"
     "  --top K        classes to print an image (default 3)\n"
     "  --threads N    default: VTB_THREADS, OMP_NUM_THREADS, or the cores\n"
     "  --target T     cpu or cuda (default: cpu if FILE has code for it)\n"
@@ -164,11 +170,17 @@ static int open_session(runner *r, vtb_model *m, vtb_error *err) {
   return VTB_OK;
 }
 
+static void say_weights(void *user, const char *line) {
+  (void)user;
+  char text[1024];
+  snprintf(text, sizeof text, "%.*s", (int)strcspn(line, "\n"), line);
+  say(stderr, "", text);
+}
+
 static int run(runner *r, char **images, int n) {
-  const vtb_open_options o = {.size = sizeof o, .weights = r->weights, .verify = true};
   vtb_model *m = NULL;
   vtb_error err = {0};
-  if (vtb_model_open(r->file, &o, &m, &err) != VTB_OK) return failed(&err);
+  if (vtb_model_open(r->file, &r->open, &m, &err) != VTB_OK) return failed(&err);
   int status = n ? open_session(r, m, &err) : show(m, r->file);
   if (n && status == VTB_OK) status = classify(r, images, n);
   vtb_session_close(r->session);
@@ -191,19 +203,27 @@ static bool number(const char *text, int64_t most, int64_t *out) {
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {{"weights", required_argument, NULL, 'w'},
-                                          {"top", required_argument, NULL, 't'},
-                                          {"threads", required_argument, NULL, 'n'},
-                                          {"target", required_argument, NULL, 'd'},
-                                          {"version", no_argument, NULL, 'v'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {0}};
-  runner r = {.top = 3};
+  static const struct option options[] = {
+      {"weights", required_argument, NULL, 'w'}, {"allow-missing", no_argument, NULL, 'm'},
+      {"allow-unused", no_argument, NULL, 'u'},  {"ema-weights", no_argument, NULL, 'e'},
+      {"top", required_argument, NULL, 't'},     {"threads", required_argument, NULL, 'n'},
+      {"target", required_argument, NULL, 'd'},  {"version", no_argument, NULL, 'v'},
+      {"help", no_argument, NULL, 'h'},          {0}};
+  runner r = {.top = 3, .open = {.size = sizeof r.open, .verify = true, .say = say_weights}};
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
     switch (c) {
     case 'w':
-      r.weights = optarg;
+      r.open.weights = optarg;
+      break;
+    case 'm':
+      r.open.allow_missing = true;
+      break;
+    case 'u':
+      r.open.allow_unused = true;
+      break;
+    case 'e':
+      r.open.averages = true;
       break;
     case 't':
       if (!number(optarg, 1000000, &r.top)) return misused("--top is a number, not '%s'", optarg);

@@ -92,6 +92,11 @@ static vtb_status nothing_fits(const vtb_fit_report *r, const vtb_weights *w,
   return status;
 }
 
+static vtb_status other_classes(const vtb_fit_report *r, const vtb_fit_options *o, vtb_error *err) {
+  return vtb_fail(err, VTB_E_INPUT, "%s is a classifier of %lld classes, the model of %lld",
+                  o->path, (long long)r->file_classes, (long long)o->classes);
+}
+
 static void print_fault(vtb_strbuf *out, const vtb_fit_list *l, const char *what) {
   if (!l->n) return;
   vtb_strbuf_printf(out, "%s %zu %s: ", out->n ? ";" : "", l->n, what);
@@ -107,7 +112,9 @@ vtb_status vtb__fit_judge(const vtb_fit_report *r, const vtb_weights *w, const v
   bool another = 2 * r->n_loaded < r->n_wanted;
   print_fault(&s, &r->shapes, "of another shape");
   vtb_status status = vtb_strbuf_check(&s, err);
-  if (status == VTB_OK && s.n)
+  if (status == VTB_OK && s.n && r->file_classes && !o->new_head)
+    status = other_classes(r, o, err);
+  else if (status == VTB_OK && s.n)
     status = vtb_fail(err, VTB_E_INPUT, "%s %s (%d of %d tensors do),%s%s%s%s%s", o->path,
                       another ? "hardly fits the model" : "does not fit the model", r->n_loaded,
                       r->n_wanted, s.at, helpful(r, o),

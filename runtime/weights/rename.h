@@ -13,6 +13,8 @@
 
 #include "runtime/artefact/tensors.h"
 
+#define VTB_META_NAMES "names" /* the key of a built file's metadata: rules, as text */
+
 enum { VTB_RENAME_PARTS = 8 }; /* tensors that one rule joins, or splits one into */
 
 /* A config's word, beside the weights, that shapes do not show: `key` is the model's setting, or,

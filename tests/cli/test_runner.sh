@@ -22,6 +22,64 @@ expect 1 "$runner" "$work/model.so" "${images[0]}" "$work/absent.png" "${images[
 [ "$(sed -n 6p <<<"$out" | grep -c '  not classified: .*absent.png')" = 1 ] || fail "no reason: $out"
 expect 1 "$runner" "$work/model.so" "$(printf 'a\033[2Jb')"; case $out$err in *$'\033'*) fail "an escape sequence" ;; esac
 
+# Weights of any tool into a file that was built without: what the command makes of them.
+: "${CHECKPOINT:?path of the checkpoint program}"
+hf() { # GRID^2+1 CLASSES: tensors of a ViT as Hugging Face names and splits them
+  echo "vit.embeddings.cls_token 1 1 16"; echo "vit.embeddings.position_embeddings 1 $1 16"
+  echo "vit.embeddings.patch_embeddings.projection.weight 16 1 4 4"; echo "vit.embeddings.patch_embeddings.projection.bias 16"
+  local layer=vit.encoder.layer.0 part
+  for part in attention.attention.query attention.attention.key attention.attention.value attention.output.dense; do
+    echo "$layer.$part.weight 16 16"; echo "$layer.$part.bias 16"
+  done
+  echo "$layer.intermediate.dense.weight 64 16"; echo "$layer.intermediate.dense.bias 64"
+  echo "$layer.output.dense.weight 16 64"; echo "$layer.output.dense.bias 16"
+  for part in $layer.layernorm_before $layer.layernorm_after vit.layernorm; do echo "$part.weight 16"; echo "$part.bias 16"; done
+  [ -z "$2" ] || { echo "classifier.weight $2 16"; echo "classifier.bias $2"; }
+}
+mkdir "$work/folder"
+hf 5 10 > "$work/names.txt"
+for form in plain module averaged; do "$CHECKPOINT" make "$work/names.txt" "$work/$form.pth" $form || fail "no $form"; done
+"$CHECKPOINT" make "$work/names.txt" "$work/folder/model.safetensors" safetensors || fail "no folder"
+printf '{"size": 8, "image_mean": 0.25, "image_std": 0.75}' > "$work/folder/preprocessor_config.json"
+printf '{"id2label": {%s "9": "last"}}' "$(for i in 0 1 2 3 4 5 6 7 8; do printf '"%s": "name %s", ' $i $i; done)" > "$work/folder/config.json"
+vit=(vit_nano -D depth=1 -D dim=16 -D heads=2)
+expect 0 "$VERTEBRA" build "${vit[@]}" --image 8 -o "$work/vit.so"
+same() { # WEIGHTS FILE OPTIONS...: the three ways to run it
+  local weights=$1 file=$2 want told
+  shift 2
+  expect 0 "$VERTEBRA" run "${vit[@]}" --top 10 --weights "$weights" "$@" "${images[0]}"; want=$out told=$(grep -o 'loaded.*' <<<"$err")
+  expect 0 env VTB_MODELS="$work" "$VERTEBRA" run "$file" --top 10 --weights "$weights" "${images[0]}"
+  [ "$out" = "$want" ] || fail "the built file gives $out with $weights, not $want"
+  expect 0 "$runner" --top 10 --weights "$weights" "$file" "${images[0]}"
+  [ "$out" = "$want" ] || fail "vertebra-run gives $out with $weights, not $want"
+  says "$told"; says "loaded"
+}
+same "$work/plain.pth" "$work/vit.so" --image 8
+same "$work/module.pth" "$work/vit.so" --image 8
+same "$work/folder" "$work/vit.so" --image 8; says "name 3"; says "of the folder model.safetensors is read"
+expect 0 "$VERTEBRA" build "${vit[@]}" --image 16 -o "$work/vit16.so"
+hf 50 10 > "$work/large.txt"; "$CHECKPOINT" make "$work/large.txt" "$work/large.pth" plain || fail "no large"
+for program in "$VERTEBRA run" "$runner"; do
+  want=$out
+  expect 0 $program "$work/vit16.so" --weights "$work/large.pth" "${images[0]}"; says "pos_embed from 7x7 to 4x4"
+done
+[ "$out" = "$want" ] || fail "another table: $out, not $want"
+expect 0 "$VERTEBRA" check "$work/vit.so"; says "names            timm, the authors of DeiT-III, Hugging Face"
+for asked in "" --ema-weights; do # both say which are read
+  expect 0 "$VERTEBRA" run "$work/vit.so" --weights "$work/averaged.pth" $asked "${images[0]}"; want=$err
+  expect 0 "$runner" --weights "$work/averaged.pth" $asked "$work/vit.so" "${images[0]}"; [ "$err" = "$want" ] || fail "$err, not $want"
+done
+says '"model_ema"'
+both() { expect 1 "$VERTEBRA" run "$@"; says "$want"; expect 1 "$runner" "$@"; says "$want"; }
+hf 5 7 > "$work/seven.txt"; "$CHECKPOINT" make "$work/seven.txt" "$work/seven.pth" plain || fail "no seven"
+want="seven.pth is a classifier of 7 classes, the model of 10" both "$work/vit.so" --weights "$work/seven.pth" "${images[0]}"
+hf 5 '' > "$work/none.txt"; "$CHECKPOINT" make "$work/none.txt" "$work/none.pth" plain || fail "no none"
+want="2 missing: head.weight, head.bias (--allow-missing)" both "$work/vit.so" --weights "$work/none.pth" "${images[0]}"
+expect 0 "$VERTEBRA" run "$work/vit.so" --weights "$work/none.pth" --allow-missing "${images[0]}"; want=$out
+expect 0 "$runner" "$work/vit.so" --weights "$work/none.pth" --allow-missing "${images[0]}"; [ "$out" = "$want" ] || fail "another head: $out"
+want="nothing in" both "$work/model.so" --weights "$work/plain.pth" "${images[0]}"
+want="absent.pth" both "$work/model.so" --weights "$work/absent.pth" "${images[0]}"
+
 # wrong files, wrong use
 expect 1 "$runner" "$work/bare.so" "${images[0]}"; says "weights"
 expect 1 "$runner" "$weights" "${images[0]}"; says "is not a file that"

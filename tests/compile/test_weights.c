@@ -14,6 +14,7 @@ static const char net[] = "use std.nn\nuse std.conv\n"
                           "  x = linear(\"0\", pixels(image), 3)\n"
                           "  output y = linear(\"head\", mean(x, axis = \"tokens\"), classes)\n"
                           "}\n";
+static const char rules[] = "names \"torch\"\n  2.* -> head.*\nignore 1.*\n";
 static char folder[] = "/tmp/vertebra_weights_XXXXXX", model[64], names[64], built[64], onnx[64];
 
 static void write_text(const char *path, const char *text) {
@@ -85,6 +86,33 @@ TEST(a_checkpoint_goes_into_files) {
   vtb_report_free(r);
 }
 
+/* A file that was built without weights takes them when it is opened, by rules of its own. */
+TEST(a_built_file_takes_a_checkpoint) {
+  vtb_compile_options bare = options;
+  vtb_open_options with = {.size = sizeof with, .weights = CHECKPOINT};
+  vtb_model *m = NULL;
+  vtb_report *r = vtb_report_new();
+  vtb_error why = {0};
+  bare.weights = NULL;
+  CHECK_MSG(vtb_compile_file(&bare, built, r) == VTB_OK, "%s", vtb_report_error(r));
+  write_text(names, "");
+  CHECK_OK(vtb_model_open(built, &with, &m, err));
+  if (m) check_runs(m);
+  if (m) vtb_model_release(m);
+  write_text(names, rules);
+  static const char *const three = "classes=3";
+  bare.defines = &three, bare.n_defines = 1;
+  CHECK_MSG(vtb_compile_file(&bare, built, r) == VTB_OK, "%s", vtb_report_error(r));
+  m = NULL;
+  CHECK(vtb_model_open(built, &with, &m, &why) == VTB_E_INPUT && !m);
+  CHECK_MSG(strstr(why.text, "of 2 classes, the model of 3"), "%s", why.text);
+  write_text(names, "names \"torch\"\n  2.* ->\n");
+  CHECK(vtb_compile_file(&bare, built, r) == VTB_E_INPUT);
+  CHECK_MSG(strstr(vtb_report_error(r), "net.names:2"), "%s", vtb_report_error(r));
+  write_text(names, rules);
+  vtb_report_free(r);
+}
+
 TEST(what_does_not_fit_is_said) {
   static const char *const three = "classes=3";
   vtb_compile_options wrong = options;
@@ -110,9 +138,10 @@ int main(void) {
   snprintf(built, sizeof built, "%s/net.vtbm", folder);
   snprintf(onnx, sizeof onnx, "%s/net.onnx", folder);
   write_text(model, net);
-  write_text(names, "names \"torch\"\n  2.* -> head.*\nignore 1.*\n");
+  write_text(names, rules);
   RUN(a_checkpoint_is_a_models_weights);
   RUN(a_checkpoint_goes_into_files);
+  RUN(a_built_file_takes_a_checkpoint);
   RUN(what_does_not_fit_is_said);
   const char *const made[] = {model, names, built, onnx};
   for (int i = 0; i < 4; i++) unlink(made[i]);

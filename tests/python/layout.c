@@ -44,6 +44,11 @@ static void print_open_options(void) {
   FIELD(vtb_open_options, size);
   FIELD(vtb_open_options, weights);
   FIELD(vtb_open_options, verify);
+  FIELD(vtb_open_options, allow_missing);
+  FIELD(vtb_open_options, allow_unused);
+  FIELD(vtb_open_options, averages);
+  FIELD(vtb_open_options, say);
+  FIELD(vtb_open_options, user);
 }
 
 static void print_behaviour(void) {

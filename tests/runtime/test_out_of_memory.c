@@ -162,12 +162,15 @@ TEST(opening_and_running_what_is_linked_in) {
   free(linked.image);
 }
 
-/* Parameters of another type are converted, unaligned arrays copied. */
+static void nothing(void *user, const char *line) { (void)user, (void)line; }
+
+/* Parameters of another type are converted, those of another name too, unaligned arrays copied. */
+static const char *copied;
 static vtb_status with_copies(uint64_t *hash, vtb_error *err) {
   static char bytes[2][64 * 4 + 1];
   vtb_model *m = NULL;
   vtb_session *s = NULL;
-  vtb_open_options o = {.size = sizeof o, .weights = temp_path("double.safetensors")};
+  vtb_open_options o = {.size = sizeof o, .weights = copied, .allow_unused = true, .say = nothing};
   vtb_session_options one = {.size = sizeof one, .threads = 1};
   vtb_array a = {.size = sizeof a, .type = VTB_ARRAY_F32, .rank = 1, .dim = {64}};
   vtb_status status = vtb_model_open(built, &o, &m, err);
@@ -188,7 +191,15 @@ TEST(copies_of_parameters_and_arrays) {
   vtb_weights *w = vtb_weights_new();
   for (int i = 0; i < 64; i++) values[i] = i;
   vtb_weights_put(w, "w", VTB_ELEM_F64, 1, (int64_t[]){64}, values);
-  CHECK_OK(vtb_safetensors_save(temp_path("double.safetensors"), w, err));
+  copied = temp_path("double.safetensors");
+  CHECK_OK(vtb_safetensors_save(copied, w, err));
+  fail_each(with_copies, VTB_E_MEMORY);
+  vtb_weights_free(w);
+  w = vtb_weights_new();
+  vtb_weights_put(w, "net.w", VTB_ELEM_F64, 1, (int64_t[]){64}, values);
+  vtb_weights_put(w, "net.other", VTB_ELEM_F64, 1, (int64_t[]){64}, values);
+  vtb_weights_set_meta(w, "hf.config", "{\"id2label\": {\"0\": \"a\", \"1\": \"b\"}}");
+  CHECK_OK(vtb_safetensors_save(copied, w, err));
   vtb_weights_free(w);
   fail_each(with_copies, VTB_E_MEMORY);
 }

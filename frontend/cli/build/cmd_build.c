@@ -33,7 +33,7 @@ static vtb_status build_case(const char *path, const char *map, const vtb_compil
   vtb_status status = vtb_file_builder_open(&b, o, r);
   if (status == VTB_OK && o->linked) status = vtb__linked_check(output, o->linked, &r->error);
   if (status == VTB_OK) status = verify_case_model(path, map, o, r, &c, &batch);
-  if (status == VTB_OK) vtb_file_builder_describe(&b, &c);
+  if (status == VTB_OK) status = vtb_file_builder_describe(&b, &c);
   if (status == VTB_OK) status = vtb_file_builder_add(&b, VTB_ARTEFACT_INFERENCE, &c, batch);
   if (status == VTB_OK) status = vtb_file_builder_weights(&b, path, "param/");
   if (status == VTB_OK) status = vtb_file_builder_write(&b, output);

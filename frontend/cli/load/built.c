@@ -1,5 +1,6 @@
 /* See built.h. */
 #include "frontend/cli/load/built.h"
+#include "runtime/weights/rename.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -192,6 +193,19 @@ static void add_program(doc *d, cJSON *list, const vtb_artefact *a, const vtb_ar
   for (int i = 0; i < p->n_images; i++) doc_append(targets, cJSON_CreateString(p->images[i].arch));
 }
 
+/* Whose names of tensors the rules know: text is one line, and JSON all of them. */
+static void add_rules(doc *d, const char *rules) {
+  vtb_names names;
+  vtb_strbuf whose = {0};
+  vtb_names_init(&names);
+  if (vtb_names_parse(&names, "rules", rules, NULL) == VTB_OK)
+    for (size_t i = 0; i < names.sets.n; i++)
+      vtb_strbuf_printf(&whose, "%s%s", i ? ", " : "", vtb_names_label(&names, i));
+  doc_say(d, 19, "  %-16s %s", "names", whose.n ? whose.at : "rules that cannot be read");
+  vtb_names_free(&names);
+  vtb_strbuf_free(&whose);
+}
+
 void cli_built_show(const char *path, const vtb_artefact *a, bool list_params) {
   const vtb_manifest *m = vtb_artefact_manifest(a);
   doc *d = doc_new(doc_object(F("model", m->model), F("compiler", m->compiler),
@@ -203,7 +217,10 @@ void cli_built_show(const char *path, const vtb_artefact *a, bool list_params) {
           VTB_ARTEFACT_FORMAT);
   for (int i = 0; i < m->n_meta; i++) {
     doc_put(meta, F(m->meta[i].key, m->meta[i].value));
-    doc_say(d, 19, "  %-16s %s", m->meta[i].key, m->meta[i].value);
+    if (strcmp(m->meta[i].key, VTB_META_NAMES) == 0)
+      add_rules(d, m->meta[i].value);
+    else
+      doc_say(d, 19, "  %-16s %s", m->meta[i].key, m->meta[i].value);
   }
   if (m->nvrtc) doc_say(d, 19, "  %-16s %s by %s", "CUDA", m->precision, m->nvrtc);
   if (m->weights.bytes)

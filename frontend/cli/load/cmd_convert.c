@@ -103,9 +103,9 @@ static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf 
   cli_load_options load = c->load;
   load.weights = c->in;
   load.file = file;
-  vtb_load_class_names(file);
   const vtb_compile_options o = cli_compile_options(&c->options, c->model);
-  status = cli_load_open(&load, &err);
+  status = vtb_classes_keep(file, &err);
+  if (status == VTB_OK) status = cli_load_open(&load, &err);
   if (status == VTB_OK) status = vtb_load_config(&o, &load, &err);
   if (status == VTB_OK) status = cli_fit_source(c->model, &c->options, &load, out, &err);
   vtb_weights_free(file);

@@ -55,10 +55,15 @@ static vtb_status fill(cli_inference *inf, const char *what, const cli_model_opt
   }
   void **params = parameters(inf);
   vtb_fit_options o = {.classes = class_scores(p)};
-  if (m->compile.image) o.height = inf->height, o.width = inf->width;
-  if (inf->built) what = vtb_artefact_manifest(inf->built)->model;
   cli_load_options load = *l;
-  load.built = inf->built != NULL;
+  if (m->compile.image || inf->built) o.height = inf->height, o.width = inf->width;
+  if (inf->built) {
+    const vtb_manifest *file = vtb_artefact_manifest(inf->built);
+    what = file->model;
+    load.built = true;
+    load.rules = vtb_manifest_meta(file, VTB_META_NAMES);
+  }
+  if (l->file && inf->built) (void)vtb_image_said(l->file, &o.file_height, &o.file_width);
   vtb_status status = l->file ? cli_fit(what, m, &load, &o, p->tensors, p->n_tensors, params, err)
                               : vtb_weights_bind(p, inf->weights, NULL, params, NULL, NULL, err);
   vtb_free(params);

@@ -57,7 +57,7 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
                            vtb_error *err) {
   if (!t->load.file) return VTB_OK;
   const vtb_compile_options o = cli_compile_options(m, model);
-  vtb_status status = vtb_load_names(&o, &t->names, err);
+  vtb_status status = vtb_load_names(&o, t->load.rules, &t->names, err);
   t->fit = (vtb_fit_options){.path = t->load.weights,
                              .names = &t->names,
                              .allow_missing = t->load.allow_missing,
@@ -71,7 +71,7 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
   quiet.quiet = true;
   if (status == VTB_OK) status = vtb_load_config(&o, &quiet, err);
   note_settings(t, m);
-  if (!vtb_load_image(t->load.file, &t->fit.file_height, &t->fit.file_width))
+  if (!vtb_image_said(t->load.file, &t->fit.file_height, &t->fit.file_width))
     t->fit.file_height = t->fit.file_width = 0;
   config->init = t->load.file;
   config->fit = &t->fit;

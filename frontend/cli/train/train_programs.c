@@ -187,6 +187,7 @@ static void take_settings(train_options *o, train_programs *c) {
   o->model.compile.image = vtb_manifest_meta(m, "image");
   o->model.compile.batch = c->step->batch * runs_of(o);
   o->model.compile.precision = m->precision;
+  o->init.load.rules = vtb_manifest_meta(m, VTB_META_NAMES);
   c->settings = defines ? cJSON_Parse(defines) : NULL;
   cJSON *item;
   cJSON_ArrayForEach(item, c->settings) if (cJSON_IsString(item))

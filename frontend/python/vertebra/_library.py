@@ -66,7 +66,16 @@ class ProgramInfo(Structure):
 class OpenOptions(Structure):
     """vtb_open_options"""
 
-    _fields_ = [("size", c_size_t), ("weights", c_char_p), ("verify", c_bool)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("weights", c_char_p),
+        ("verify", c_bool),
+        ("allow_missing", c_bool),
+        ("allow_unused", c_bool),
+        ("averages", c_bool),
+        ("say", c_void_p),
+        ("user", c_void_p),
+    ]
 
 
 class Behaviour(Structure):
