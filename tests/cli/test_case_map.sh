@@ -58,6 +58,14 @@ good | sed 's/p -> rate/p ->/' | sed '$a -> rate = 0.25' | map; verify 5
 good | sed '/names/d' | map; verify 1; says "has no parameter old.scale"
 good | sed 's/half.vtb half/half.vtb quarter/' | map; verify 1; says "quarter"
 
+# a line that no case needs is told, of all cases together
+unused() { expect "$1" "$VERTEBRA" verify --map "$work/own/cases.map" --unused "$case"; }
+good | map; unused 1; says 'cases.map:3: no case needs: width = 3'; says 'cases.map:9: no case needs: turned = "yes" -> sign'
+says "2 of 9 lines"; silent_about ok
+good | sed '/^width = 3/d; /"yes"/d' | map; unused 0
+good | sed 's/old/other/; s/who/whom/; s/^entry/[none]\nentry/' | map; unused 1; says "names other"; says "whom"; says "entry half"
+expect 2 "$VERTEBRA" verify --unused "$case"; says "--map FILE"
+
 # and what is no line says so, with its place
 wrong() { { echo; echo "$1"; } | map; verify 1; says "cases.map:2: $2"; }
 wrong "[theirs" "[ENTRY...] is meant"

@@ -76,6 +76,20 @@ def behaviour_is_a_callers():
         except vertebra.VertebraError as error:
             check("VTB_CUBLAS=perhaps: 0 or 1 is needed" in str(error), error)
         del os.environ["VTB_CUBLAS"]
+        # a variable that changes between two calls is seen, and so is one that changes back
+        before = os.environ.get("VTB_OPTIMISE")
+        os.environ["VTB_OPTIMISE"] = "off" if before != "off" else "on"
+        check(vertebra.create_model(name)._program is not slow._program, "the variable is not seen")
+        del os.environ["VTB_OPTIMISE"]
+        if before:
+            os.environ["VTB_OPTIMISE"] = before
+        check(vertebra.create_model(name)._program is slow._program, "the variable is seen for ever")
+    fn = vertebra.function(OWN, "times", by=2.0)
+    x = np.ones((2, 3), np.float32)
+    check((fn(x) == vertebra.function(OWN, "times", by=2.0, behaviour={"optimise": False})(x)).all())
+    wrong = {"fusion": "all"}
+    raises(vertebra.VertebraError, lambda: vertebra.function(OWN, "times", behaviour=wrong), "has no fusion")
+    raises(vertebra.VertebraError, lambda: vertebra.recurrence(OWN, "leaky", behaviour=wrong), "has no fusion")
 
 
 def leaky(x, keep, gain):

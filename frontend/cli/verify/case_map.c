@@ -13,6 +13,9 @@ typedef enum row_kind { ROW_FACT, ROW_SETTING, ROW_NAMES, ROW_ENTRY } row_kind;
 /* A line. Texts are the map's. */
 typedef struct case_row {
   row_kind kind;
+  int line;
+  const char *text;
+  bool used;
   const char *entries; /* of the header above, words */
   const char *field;   /* "": of all cases. NAMES: the pattern of the file; ENTRY: the file */
   const char *value;   /* of the field; NULL: any */
@@ -76,7 +79,7 @@ static const char *read_field(char *line, case_row *row) {
 }
 
 /* What is wrong with the line, or "". */
-static const char *read_line(case_map *m, char *line, const char **entries) {
+static const char *read_line(case_map *m, int number, char *line, const char **entries) {
   char *comment = find_outside(line, "#");
   if (comment) *comment = '\0';
   line = trimmed(line);
@@ -91,6 +94,8 @@ static const char *read_line(case_map *m, char *line, const char **entries) {
   if (!*entries) return "a line before the first [ENTRY...]";
   case_row *row = VTB_NEW(&m->arena, case_row);
   row->entries = *entries;
+  row->line = number;
+  row->text = vtb_arena_strdup(&m->arena, line);
   vtb_vec_push(&m->rows, row);
   if (vtb_starts_with(line, "names ")) return read_names(line + 6, row);
   if (vtb_starts_with(line, "entry ")) return read_entry(line + 6, row);
@@ -129,7 +134,7 @@ vtb_status case_map_open(case_map *m, const char *given, const char *case_path, 
   vtb_free(bytes);
   const char *entries = NULL, *why = "";
   for (int line = 1; rest && status == VTB_OK; line++) {
-    why = read_line(m, strsep(&rest, "\n"), &entries);
+    why = read_line(m, line, strsep(&rest, "\n"), &entries);
     if (*why) status = vtb_fail(err, VTB_E_INPUT, "%s:%d: %s", m->path, line, why);
   }
   return status;
@@ -153,9 +158,9 @@ static bool is_for(const case_row *row, const char *entry) {
 }
 
 /* The next row of a kind for the entry, from *at on; NULL: none. */
-static const case_row *next_row(const case_map *m, row_kind kind, const char *entry, size_t *at) {
+static case_row *next_row(const case_map *m, row_kind kind, const char *entry, size_t *at) {
   while (*at < m->rows.n) {
-    const case_row *row = m->rows.at[(*at)++];
+    case_row *row = m->rows.at[(*at)++];
     if (row->kind == kind && is_for(row, entry)) return row;
   }
   return NULL;
@@ -163,10 +168,12 @@ static const case_row *next_row(const case_map *m, row_kind kind, const char *en
 
 static const case_row *row_of(const case_map *m, const char *entry, const vtb_override *field) {
   for (size_t i = 0; i < m->rows.n; i++) {
-    const case_row *row = m->rows.at[i];
+    case_row *row = m->rows.at[i];
     if (row->kind <= ROW_SETTING && strcmp(row->field, field->name) == 0 &&
-        (!row->value || strcmp(row->value, field->value) == 0) && is_for(row, entry))
+        (!row->value || strcmp(row->value, field->value) == 0) && is_for(row, entry)) {
+      row->used = true;
       return row;
+    }
   }
   return NULL;
 }
@@ -185,31 +192,46 @@ void case_map_fields(const case_map *m, const char *entry, case_overrides *field
     fields->at[kept++] = o;
   }
   fields->n = kept;
-  for (const case_row *row; (row = next_row(m, ROW_SETTING, entry, &at));)
-    if (!*row->field)
-      vtb_vec_push(fields,
-                   ((vtb_override){.name = row->to, .value = row->to_value, .from_config = true}));
+  for (case_row *row; (row = next_row(m, ROW_SETTING, entry, &at));) {
+    if (*row->field) continue;
+    row->used = true;
+    vtb_vec_push(fields,
+                 ((vtb_override){.name = row->to, .value = row->to_value, .from_config = true}));
+  }
 }
 
 bool case_map_name(const case_map *m, const char *entry, bool of_case, const char *name, size_t *at,
                    vtb_strbuf *out) {
   vtb_taken taken;
-  for (const case_row *row; (row = next_row(m, ROW_NAMES, entry, at));) {
+  for (case_row *row; (row = next_row(m, ROW_NAMES, entry, at));) {
     out->n = 0;
     if (vtb_pattern_match(of_case ? row->to : row->field, name, &taken) &&
         vtb_pattern_fill(of_case ? row->field : row->to, &taken, out))
-      return true;
+      return row->used = true;
   }
   return false;
 }
 
 bool case_map_entry(case_map *m, const char **entry, const char **file) {
   size_t at = 0;
-  const case_row *row = next_row(m, ROW_ENTRY, *entry, &at);
+  case_row *row = next_row(m, ROW_ENTRY, *entry, &at);
   if (!row) return false;
+  row->used = true;
   const char *slash = strrchr(m->path, '/');
   *entry = row->to;
   *file = vtb_arena_printf(&m->arena, "%.*s%s", slash ? (int)(slash - m->path) + 1 : 0, m->path,
                            row->field);
   return true;
+}
+
+void case_map_add_used(case_map *m, const case_map *other) {
+  for (size_t i = 0; i < m->rows.n && i < other->rows.n; i++)
+    m->rows.at[i]->used |= other->rows.at[i]->used;
+}
+
+int case_map_unused(const case_map *m, size_t *at, const char **text) {
+  while (*at < m->rows.n && m->rows.at[*at]->used) ++*at;
+  if (*at == m->rows.n) return 0;
+  *text = m->rows.at[*at]->text;
+  return m->rows.at[(*at)++]->line;
 }

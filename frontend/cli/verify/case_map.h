@@ -44,5 +44,9 @@ bool case_map_name(const case_map *m, const char *entry, bool of_case, const cha
                    vtb_strbuf *out);
 /* Another entry, and the file that has it; false: the map says none. */
 bool case_map_entry(case_map *m, const char **entry, const char **file);
+/* What `other`, the same file, was asked for counts as asked of this map. */
+void case_map_add_used(case_map *m, const case_map *other);
+/* The next line that nothing was asked of, from *at on, 0 at first, and its text; 0: no more. */
+int case_map_unused(const case_map *m, size_t *at, const char **text);
 
 #endif

@@ -49,6 +49,8 @@ static vtb_status verify(void *user, const cli_list *args, vtb_error *err) {
       vtb_compile_target(o->target, true, &target, &unknown) != VTB_OK)
     return cli_usage_error("verify", "%s; all is those that need nothing else", unknown.text);
   VTB_TRY(set_tolerances(o, err));
+  if (o->unused && !o->map) return cli_usage_error("verify", "--unused is asked of a --map FILE");
+  if (o->unused) return verify_map(args, o->map, err);
   if (vtb_ends_with(args->at[0], ".safetensors")) return verify_cases(args, o);
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < args->n && (status == VTB_OK || status == VTB_E_NUMBERS); i++) {
@@ -64,8 +66,10 @@ vtb_status cli_cmd_verify(int argc, char **argv) {
   const cli_opt opts[] = {
       {"--model", CLI_STR, &o.model_file, "FILE", "look for the case's entry in this .vtb file"},
       {"--map", CLI_STR, &o.map, "FILE",
-       "what configs say in other words (default: cases.map by the case, else the published "
-       "ones')"},
+       "the cases.map with what configs say in other words (default: the one in the case's folder "
+       "or above it, else that of the published models' cases)"},
+      {"--unused", CLI_FLAG, &o.unused, NULL,
+       "run nothing: tell the lines of --map FILE that no CASE needs"},
       {"--modes", CLI_STR, &o.modes, "all",
        "run each case that has a recurrence in every mode and chunk sizes 1, 7, 16, 64"},
       {"--target", CLI_STR, &o.target, "T",

@@ -16,6 +16,7 @@ typedef struct verify_options {
   const char *target;     /* a name, or all: those that need nothing but this program */
   const char *modes;      /* "all": each of them; NULL */
   bool no_grad, nan, verbose;
+  bool unused; /* --unused: the map's lines, not the cases' numbers */
 } verify_options;
 
 typedef struct verify_mode {
@@ -27,6 +28,8 @@ typedef struct verify_mode {
  * *scans: whether the entry has a recurrence, whose modes differ. */
 vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_target *target,
                        const verify_options *o, doc *d, bool *scans);
+/* Tells the lines of the map that none of the cases needs: VTB_E_INPUT if there are any. */
+VTB_MUST_USE vtb_status verify_map(const cli_list *cases, const char *map, vtb_error *err);
 /* A case as something to compile: its entry at graph level, with its gradient if the case knows
  * any; map: as in verify_options; *batch: what the case's tensors have. On failure too
  * vtb_compilation_free() frees. */

@@ -429,3 +429,39 @@ vtb_status verify_case(const char *path, const verify_mode *mode, const vtb_targ
   case_free(&c);
   return status;
 }
+
+/* ---- the map --------------------------------------------------------------------------------- */
+
+/* Asks of the map all that running the case would. */
+static vtb_status use_map(case_map *all, const char *path, const char *map, vtb_error *err) {
+  case_file c;
+  vtb_strbuf name = {0};
+  vtb_status status = case_load(path, map, &c, err);
+  for (size_t i = 0; status == VTB_OK && i < c.w->n; i++) {
+    const char *slash = strchr(c.w->at[i]->name, '/');
+    size_t at = 0;
+    while (slash && case_map_name(&c.map, c.named, false, slash + 1, &at, &name)) continue;
+  }
+  if (status == VTB_OK) case_map_add_used(all, &c.map);
+  vtb_strbuf_free(&name);
+  case_free(&c);
+  return status;
+}
+
+vtb_status verify_map(const cli_list *cases, const char *map, vtb_error *err) {
+  case_map all;
+  const char *text;
+  size_t at = 0, n = 0;
+  doc *d = doc_new(cJSON_CreateArray());
+  vtb_status status = case_map_open(&all, map, NULL, err);
+  for (size_t i = 0; i < cases->n && status == VTB_OK; i++)
+    status = use_map(&all, cases->at[i], map, err);
+  for (int line; status == VTB_OK && (line = case_map_unused(&all, &at, &text)); n++) {
+    doc_item(d->json, F("line", line), F("text", text));
+    doc_say(d, 2, "%s:%d: no case needs: %s", map, line, text);
+  }
+  if (status == VTB_OK) doc_say(d, 2, "%zu of %zu lines without a case", n, all.rows.n);
+  case_map_free(&all);
+  cli_tell(d);
+  return status == VTB_OK && n ? VTB_E_INPUT : status;
+}

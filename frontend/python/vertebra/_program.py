@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import threading
 from ctypes import c_void_p
 from dataclasses import dataclass
@@ -61,6 +62,18 @@ def check(status: int, err: c.Error) -> None:
         raise VertebraError(err.text.decode())
 
 
+def environment() -> c.Behaviour:
+    """What the environment says."""
+    how, err = c.Behaviour(size=ctypes.sizeof(c.Behaviour)), c.Error()
+    check(c.library().vtb_options_from_environment(ctypes.byref(how), ctypes.byref(err)), err)
+    return how
+
+
+def behaviour_of(given: Mapping[str, bool | int | str] | None) -> tuple[tuple[str, Any], ...]:
+    """Fields of docs/environment.md as Options has them."""
+    return tuple(sorted((given or {}).items()))
+
+
 @dataclass(frozen=True)
 class Options:
     """What is compiled, and how. Hashable: programs are cached by it."""
@@ -85,8 +98,7 @@ class Options:
 
     def how(self) -> c.Behaviour:
         """What the environment says, and over it what the caller does."""
-        how, err = c.Behaviour(size=ctypes.sizeof(c.Behaviour)), c.Error()
-        check(c.library().vtb_options_from_environment(ctypes.byref(how), ctypes.byref(err)), err)
+        how = environment()
         kinds = {name: kind for name, kind in c.Behaviour._fields_ if name != "size" and not name.startswith("has_")}
         for name, value in self.behaviour:
             kind = kinds.get(name)
@@ -318,28 +330,37 @@ class Program:
         lib.vtb_model_release(self._handle)
 
 
-_programs: dict[Options, Program] = {}
-_compiling: dict[Options, threading.Lock] = {}
+_Key = tuple[Options, tuple[Any, ...]]
+_programs: dict[_Key, Program] = {}
+_compiling: dict[_Key, threading.Lock] = {}
 _guard = threading.Lock()
 MOST_PROGRAMS = 256
 
 
+def _key(options: Options) -> _Key:
+    """By the options, and by what the environment says where they do not: a variable may change between two calls."""
+    how = environment()
+    said = tuple(getattr(how, name) for name, *_ in c.Behaviour._fields_)
+    return options, (*said, os.environ.get("VTB_MODELS"))
+
+
 def program_of(options: Options) -> Program:
     """The program of the options, compiled at the first call; the oldest of many are forgotten."""
+    key = _key(options)
     with _guard:
-        found = _programs.get(options)
+        found = _programs.get(key)
         if found is not None:
             return found
-        lock = _compiling.setdefault(options, threading.Lock())
+        lock = _compiling.setdefault(key, threading.Lock())
     with lock:
         with _guard:
-            found = _programs.get(options)
+            found = _programs.get(key)
         if found is None:
             found = Program(options)
             with _guard:
-                _programs[options] = found
+                _programs[key] = found
                 while len(_programs) > MOST_PROGRAMS:
                     del _programs[next(iter(_programs))]
         with _guard:
-            _compiling.pop(options, None)
+            _compiling.pop(key, None)
     return found

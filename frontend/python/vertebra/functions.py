@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _arrays
 from . import _library as c
-from ._program import Options, Program, entries, program_of, text_of
+from ._program import Options, Program, behaviour_of, entries, program_of, text_of
 from .errors import VertebraError
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -213,42 +213,24 @@ def _read(program: Program, name: str) -> np.ndarray:
     return np.ctypeslib.as_array(memory).reshape(tensor.shape).copy()
 
 
-def _options(
+def _make(
+    kind: str,
     source: str,
-    target: str,
-    precision: str | None,
-    mode: str | None,
-    chunk: int,
-    threads: int,
+    entry: str | None,
     hyperparameters: Mapping[str, Any],
-) -> Options:
+    behaviour: Mapping[str, bool | int | str] | None,
+    states: bool = False,
+    **how: Any,
+) -> Function:
     is_text = "\n" in source
-    return Options(
+    options = Options(
         model="<text>" if is_text else source,
         text=source if is_text else None,
         defines=tuple(f"{name}={text_of(value)}" for name, value in hyperparameters.items()),
-        target=target,
-        precision=precision,
-        mode=mode,
-        chunk=chunk,
-        threads=threads,
+        behaviour=behaviour_of(behaviour),
+        **how,
     )
-
-
-def _make(
-    kinds: Sequence[str],
-    source: str,
-    entry: str | None,
-    target: str,
-    precision: str | None,
-    mode: str | None,
-    chunk: int,
-    threads: int,
-    hyperparameters: Mapping[str, Any],
-    states: bool = False,
-) -> Function:
-    options = _options(source, target, precision, mode, chunk, threads, hyperparameters)
-    return Function(source, entry, kinds, options, states)
+    return Function(source, entry, (kind,), options, states)
 
 
 def recurrence(
@@ -260,6 +242,7 @@ def recurrence(
     mode: str | None = None,
     chunk: int = 0,
     threads: int = 0,
+    behaviour: Mapping[str, bool | int | str] | None = None,
     states: bool = False,
     **hyperparameters: Any,
 ) -> Function:
@@ -274,10 +257,12 @@ def recurrence(
     the cheapest for the length. `precision`: how products round on CUDA;
     "recurrent" has none, and is float32 whatever it says. `states`: the
     states behind the last token are results too, and the logarithm of the
-    scale they are in. Other names are the declaration's hyperparameters:
-    True, 4, 0.5, [1, 2], or text.
+    scale they are in. `behaviour`: fields of docs/environment.md, over what
+    the environment says: {"optimise": False}. Other names are the
+    declaration's hyperparameters: True, 4, 0.5, [1, 2], or text.
     """
-    return _make(("recurrence",), source, entry, target, precision, mode, chunk, threads, hyperparameters, states)
+    how = {"target": target, "precision": precision, "mode": mode, "chunk": chunk, "threads": threads}
+    return _make("recurrence", source, entry, hyperparameters, behaviour, states, **how)
 
 
 def function(
@@ -289,10 +274,12 @@ def function(
     mode: str | None = None,
     chunk: int = 0,
     threads: int = 0,
+    behaviour: Mapping[str, bool | int | str] | None = None,
     **hyperparameters: Any,
 ) -> Function:
     """A fn of a .vtb file or text as a differentiable function."""
-    return _make(("fn",), source, entry, target, precision, mode, chunk, threads, hyperparameters)
+    how = {"target": target, "precision": precision, "mode": mode, "chunk": chunk, "threads": threads}
+    return _make("fn", source, entry, hyperparameters, behaviour, **how)
 
 
 def block(
@@ -304,7 +291,9 @@ def block(
     mode: str | None = None,
     chunk: int = 0,
     threads: int = 0,
+    behaviour: Mapping[str, bool | int | str] | None = None,
     **hyperparameters: Any,
 ) -> Function:
     """A block of a .vtb file or text: a differentiable function with weights."""
-    return _make(("block",), source, entry, target, precision, mode, chunk, threads, hyperparameters)
+    how = {"target": target, "precision": precision, "mode": mode, "chunk": chunk, "threads": threads}
+    return _make("block", source, entry, hyperparameters, behaviour, **how)

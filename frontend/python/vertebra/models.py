@@ -11,7 +11,7 @@ import numpy as np
 
 from . import _arrays
 from . import _library as c
-from ._program import Options, Program, entries, program_of, text_of
+from ._program import Options, Program, behaviour_of, entries, program_of, text_of
 from .errors import CompileError, VertebraError
 from .functions import _is_torch, _numpy, _read
 
@@ -234,7 +234,7 @@ def create_model(
     >>> vertebra.create_model("vil_tiny", depth=6, paths="quad")
     """
     path = os.fspath(weights) if weights is not None else None
-    how = tuple(sorted((behaviour or {}).items()))
+    how = behaviour_of(behaviour)
     if name.endswith((".so", ".o")):
         if hyperparameters or num_classes is not None or image is not None or entry is not None:
             raise VertebraError("a built file has the settings it was built with")
