@@ -77,7 +77,7 @@ static vtb_status add_block(vtb__device_weights *w, const vtb_program *p, const 
 }
 
 /* The weights of the device that the program is on, made if there are none. */
-static vtb__device_weights *find(vtb__device_list *all, const vtb_program *p) {
+static vtb__device_weights *find_weights(vtb__device_list *all, const vtb_program *p) {
   const void *space = p->device->space(p->owner);
   vtb__device_weights *w = all->first;
   while (w && w->space != space) w = w->next;
@@ -103,7 +103,7 @@ vtb_status vtb__device_weights_use(vtb__device_list *all, const vtb_program *p,
                                    const void *const *host, uint64_t *at,
                                    vtb__device_weights **joined, vtb_error *err) {
   (void)vtb_lock_take(&all->lock);
-  vtb__device_weights *w = find(all, p);
+  vtb__device_weights *w = find_weights(all, p);
   bool joins = w && !*joined;
   if (joins) w->users++;
   vtb_status status = w ? add_block(w, p, host, err) : vtb_no_memory(err, "parameters on a device");

@@ -27,7 +27,7 @@ static const row rows[] = {
 };
 
 /* The row's field becomes what the text says; false: it does not take that. */
-static bool take(const row *r, const char *text, vtb_behaviour *out) {
+static bool take_variable(const row *r, const char *text, vtb_behaviour *out) {
   void *field = (char *)out + r->field;
   char *end;
   if (r->kind == A_TEXT) {
@@ -63,7 +63,7 @@ vtb_status vtb_options_from_environment(vtb_behaviour *out, vtb_error *err) {
   vtb_behaviour said = {.size = sizeof said, .threads = openmp_threads()};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     const char *text = getenv(rows[i].name);
-    if (text && *text && !take(&rows[i], text, &said)) return refused(&rows[i], text, err);
+    if (text && *text && !take_variable(&rows[i], text, &said)) return refused(&rows[i], text, err);
   }
   return vtb__give_struct(&said, out, sizeof said) ? VTB_OK : vtb__wrong_size("vtb_behaviour", err);
 }

@@ -59,7 +59,7 @@ static bool image_of(const vtb__variant *v, int *channels, int *height, int *wid
   return false;
 }
 
-static vtb_status tell(const vtb_open_options *o, const char *text, vtb_error *err) {
+static vtb_status tell_line(const vtb_open_options *o, const char *text, vtb_error *err) {
   char *line = o->say ? vtb_strprintf("%s: %s\n", o->weights, text) : NULL;
   if (line) o->say(o->user, line);
   free(line);
@@ -73,7 +73,7 @@ static vtb_status open_beside(vtb_model *m, const vtb_open_options *o, vtb_error
       vtb_weights_open_part(o->weights, o->averages ? "ema" : NULL, &m->beside, &said, err);
   if (status == VTB_OK) status = vtb_strbuf_check(&said, err);
   for (char *rest = said.at, *line; status == VTB_OK && (line = strsep(&rest, "\n"));)
-    if (*line) status = tell(o, line, err);
+    if (*line) status = tell_line(o, line, err);
   vtb_strbuf_free(&said);
   if (status == VTB_OK) status = vtb_classes_keep(m->beside, err);
   if (status == VTB_OK && m->n_variants && image_of(m->variants, &channels, &height, &width))
@@ -129,8 +129,8 @@ static int64_t scores(const vtb__variant *v) {
   return 0;
 }
 
-static vtb_status fill(const vtb_model *m, const vtb_open_options *o, const vtb_names *names,
-                       const wanted *k, vtb_error *err) {
+static vtb_status fit_values(const vtb_model *m, const vtb_open_options *o, const vtb_names *names,
+                             const wanted *k, vtb_error *err) {
   const vtb__variant *first = m->variants;
   int channels;
   vtb_fit_report r;
@@ -146,7 +146,7 @@ static vtb_status fill(const vtb_model *m, const vtb_open_options *o, const vtb_
   vtb_strbuf_puts(&line, "loaded ");
   if (status == VTB_OK) vtb_fit_summary(&r, &line);
   if (status == VTB_OK) status = vtb_strbuf_check(&line, err);
-  if (status == VTB_OK) status = tell(o, line.at, err);
+  if (status == VTB_OK) status = tell_line(o, line.at, err);
   vtb_strbuf_free(&line);
   vtb_fit_report_free(&r);
   return status;
@@ -161,7 +161,7 @@ static vtb_status fit(vtb_model *m, const vtb_open_options *o, vtb_error *err) {
   vtb_names_init(&names);
   vtb_status status = rules ? vtb_names_parse(&names, "the file's rules", rules, err) : VTB_OK;
   if (status == VTB_OK) status = list_wanted(m, o, &k, err);
-  if (status == VTB_OK) status = fill(m, o, &names, &k, err);
+  if (status == VTB_OK) status = fit_values(m, o, &names, &k, err);
   if (status == VTB_OK) {
     vtb_weights_free(m->beside);
     m->beside = k.values;

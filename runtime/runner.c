@@ -117,7 +117,7 @@ int64_t vtb_runner_batch(const vtb_runner *m) { return m->program->batch; }
 const vtb_services *vtb_runner_services(const vtb_runner *m) { return m->services; }
 
 /* By role and name; name NULL: the first of that role. -1 if there is none. */
-static int find(const vtb_runner *m, const char *name, vtb_io io, vtb_io other) {
+static int find_tensor(const vtb_runner *m, const char *name, vtb_io io, vtb_io other) {
   for (int i = 0; i < m->program->n_tensors; i++) {
     const vtb_tensor_info *t = &m->program->tensors[i];
     if ((t->io == io || t->io == other) && (!name || vtb_streq(t->name, name))) return i;
@@ -131,16 +131,16 @@ static void *buffer(const vtb_runner *m, int i, int64_t *count) {
 }
 
 void *vtb_runner_input(vtb_runner *m, const char *name, int64_t *count) {
-  return buffer(m, find(m, name, VTB_IO_INPUT, VTB_IO_GRAD_IN), count);
+  return buffer(m, find_tensor(m, name, VTB_IO_INPUT, VTB_IO_GRAD_IN), count);
 }
 
 const void *vtb_runner_output(const vtb_runner *m, const char *name, int64_t *count) {
-  return buffer(m, find(m, name, VTB_IO_OUTPUT, VTB_IO_GRAD_OUT), count);
+  return buffer(m, find_tensor(m, name, VTB_IO_OUTPUT, VTB_IO_GRAD_OUT), count);
 }
 
 void *vtb_runner_param(vtb_runner *m, const char *name, int64_t *count) {
   release_params(m);
-  return buffer(m, find(m, name, VTB_IO_PARAM, VTB_IO_BUFFER), count);
+  return buffer(m, find_tensor(m, name, VTB_IO_PARAM, VTB_IO_BUFFER), count);
 }
 
 vtb_status vtb_runner_run(vtb_runner *m, vtb_error *err) {

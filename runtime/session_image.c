@@ -152,8 +152,8 @@ static vtb_status set_row(vtb_session *s, const char *input, int64_t row, const 
 }
 
 /* Takes the image. */
-static vtb_status put(vtb_session *s, const char *input, int64_t row, vtb_image *im,
-                      vtb_error *err) {
+static vtb_status put_image(vtb_session *s, const char *input, int64_t row, vtb_image *im,
+                            vtb_error *err) {
   vtb_status status = vtb__session_take(s, err);
   if (status == VTB_OK) {
     status = set_row(s, input, row, im, err);
@@ -167,14 +167,14 @@ vtb_status vtb_session_load_image(vtb_session *s, const char *input, int64_t row
                                   vtb_error *err) {
   vtb_image im = {0};
   vtb_status status = vtb_image_load(path, 0, &im, err);
-  return status == VTB_OK ? put(s, input, row, &im, err) : status;
+  return status == VTB_OK ? put_image(s, input, row, &im, err) : status;
 }
 
 vtb_status vtb_session_decode_image(vtb_session *s, const char *input, int64_t row,
                                     const void *bytes, size_t n, vtb_error *err) {
   vtb_image im = {0};
   vtb_status status = vtb_image_decode("the image", bytes, n, 0, &im, err);
-  return status == VTB_OK ? put(s, input, row, &im, err) : status;
+  return status == VTB_OK ? put_image(s, input, row, &im, err) : status;
 }
 
 vtb_status vtb_session_set_image(vtb_session *s, const char *input, int64_t row,

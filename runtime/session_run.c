@@ -81,7 +81,7 @@ static vtb_status no_parameter(const vtb_session *s, const char *name, vtb_error
 }
 
 /* Where the program works for its tensor `arg`; inputs are copied there if that is elsewhere. */
-static vtb_status place(vtb_session *s, const vtb__slice *c, int arg, vtb_error *err) {
+static vtb_status place_tensor(vtb_session *s, const vtb__slice *c, int arg, vtb_error *err) {
   int i = c->part->tensor[arg];
   const vtb__variant *v = c->part->variant;
   const vtb_tensor_info *t = &v->tensors[i];
@@ -174,7 +174,7 @@ static vtb_status upload(vtb_session *s, vtb__part *p, vtb_error *err) {
   return status;
 }
 
-static vtb_status load(vtb_session *s, vtb__part *p, vtb_error *err) {
+static vtb_status load_part(vtb_session *s, vtb__part *p, vtb_error *err) {
   if (p->program) return VTB_OK;
   const vtb_session_options *o = &s->options;
   const vtb_device_choice where = {.how = &s->how,
@@ -192,7 +192,7 @@ static vtb_status load(vtb_session *s, vtb__part *p, vtb_error *err) {
 }
 
 vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err) {
-  vtb_status status = load(s, p, err);
+  vtb_status status = load_part(s, p, err);
   if (status != VTB_OK || (size_t)p->program->workspace_bytes <= s->workspace_bytes) return status;
   void *memory = vtb_aligned_alloc((size_t)p->program->workspace_bytes);
   if (!memory)
@@ -292,7 +292,8 @@ static vtb_status run_there(vtb_session *s, vtb__part *p, const vtb__slice *c, v
 static vtb_status run_part(vtb_session *s, vtb__part *p, const vtb__slice *c, vtb_error *err) {
   vtb_status status = vtb__session_ready(s, p, err);
   if (status == VTB_OK && p->program->device) return run_there(s, p, c, err);
-  for (int i = 0; status == VTB_OK && i < p->program->n_tensors; i++) status = place(s, c, i, err);
+  for (int i = 0; status == VTB_OK && i < p->program->n_tensors; i++)
+    status = place_tensor(s, c, i, err);
   if (status == VTB_OK) status = vtb__session_exchange(s, true, err);
   if (status != VTB_OK) return status;
   if (!p->kept) vtb_program_keep(p->program, 0);

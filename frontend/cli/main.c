@@ -45,7 +45,7 @@ static void warn_of_ranks(const char *name) {
   if (!CLI_IS_AMONG(name, shared)) cli_ranks_warn(name);
 }
 
-static int run(int argc, char **argv) {
+static int run_main(int argc, char **argv) {
   if (argc < 2) {
     cli_print_commands(stderr);
     return VTB_E_USAGE;
@@ -67,5 +67,5 @@ static int run(int argc, char **argv) {
 int main(int argc, char **argv) {
   signal(SIGXFSZ, SIG_IGN); /* a file that must not grow further is an error of the write */
   cli_begin(argc, argv);
-  return cli_end(run(argc, argv));
+  return cli_end(run_main(argc, argv));
 }

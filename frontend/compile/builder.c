@@ -274,8 +274,8 @@ static vtb_status write_parts(vtb_file_builder *b, vtb_artefact_writer *w, vtb_e
 }
 
 /* The code, as what the rest of the file comes behind. */
-static vtb_status begin(const vtb_file_builder *b, const char *path, vtb_artefact_writer *w,
-                        vtb_error *err) {
+static vtb_status begin_file(const vtb_file_builder *b, const char *path, vtb_artefact_writer *w,
+                             vtb_error *err) {
   const char *name = b->options->linked;
   uint64_t size_at[2], build = b->manifest.build;
   int n_objects = (int)b->objects.n;
@@ -299,7 +299,7 @@ vtb_status vtb_file_builder_write(vtb_file_builder *b, const char *path) {
   b->manifest.meta = b->meta.at;
   b->manifest.n_meta = (int32_t)b->meta.n;
   if (b->targets.cuda && vtb_cuda_describe_nvrtc(&nvrtc)) b->manifest.nvrtc = nvrtc.at;
-  vtb_status status = begin(b, path, &w, err);
+  vtb_status status = begin_file(b, path, &w, err);
   if (status == VTB_OK) status = write_parts(b, &w, err);
   if (status == VTB_OK && b->options->linked)
     status = vtb__linked_header(path, b->options->linked, err);

@@ -92,7 +92,7 @@ static vtb_status work(void *arg, vtb_error *err) {
   return status;
 }
 
-static vtb_status run(call *k) {
+static vtb_status run_call(call *k) {
   vtb_error none = {0}, *err = k->into ? &k->into->error : &none;
   *err = (vtb_error){0};
   locale_t before = vtb_c_locale_begin();
@@ -108,7 +108,7 @@ static vtb_status run(call *k) {
 vtb_status vtb__compile_loaded(const vtb_compile_options *o, vtb_program **program,
                                vtb_weights **taken, vtb_report *r) {
   call k = {.wanted = A_PROGRAM, .given = o, .into = r};
-  VTB_TRY(run(&k));
+  VTB_TRY(run_call(&k));
   *program = k.program;
   *taken = k.taken;
   return VTB_OK;
@@ -122,26 +122,26 @@ vtb_status vtb_compile(const vtb_compile_options *o, vtb_program **program, vtb_
 }
 
 vtb_status vtb_compile_file(const vtb_compile_options *o, const char *path, vtb_report *r) {
-  return run(&(call){.wanted = A_FILE, .given = o, .path = path, .into = r});
+  return run_call(&(call){.wanted = A_FILE, .given = o, .path = path, .into = r});
 }
 
 vtb_status vtb_compile_onnx(const vtb_compile_options *o, const vtb_onnx_options *x,
                             const char *path, vtb_onnx_summary *s, vtb_report *r) {
-  return run(
+  return run_call(
       &(call){.wanted = AN_ONNX, .given = o, .onnx = x, .path = path, .summary = s, .into = r});
 }
 
 vtb_status vtb_compile_stage(const vtb_compile_options *o, const char *stage, const char *processor,
                              char **text, vtb_report *r) {
   call k = {.wanted = A_TEXT, .given = o, .stage = stage, .processor = processor, .into = r};
-  vtb_status status = run(&k);
+  vtb_status status = run_call(&k);
   if (status == VTB_OK) *text = k.text;
   return status;
 }
 
 vtb_status vtb_compile_entries(const vtb_compile_options *o, char **json, vtb_report *r) {
   call k = {.wanted = ENTRIES, .given = o, .into = r};
-  vtb_status status = run(&k);
+  vtb_status status = run_call(&k);
   if (status == VTB_OK) *json = k.text;
   return status;
 }

@@ -78,7 +78,7 @@ static bool take_rates(const cJSON *list, double out[VTB_N_TENSOR_UNITS]) {
 }
 
 /* What is wrong with it; NULL: nothing. */
-static const char *take(const cJSON *in, vtb_gpu *g) {
+static const char *take_gpu(const cJSON *in, vtb_gpu *g) {
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(in, "vertebra_gpu");
   field fields[N_FIELDS];
   fields_of(g, fields);
@@ -104,7 +104,7 @@ static vtb_status read_gpu(const char *path, vtb_gpu *out, vtb_error *err) {
   vtb_status status = vtb_file_read(path, MOST_BYTES, &text, &n, err);
   if (status != VTB_OK) return status;
   cJSON *in = cJSON_ParseWithLength(text, n);
-  const char *wrong = in ? take(in, out) : NULL;
+  const char *wrong = in ? take_gpu(in, out) : NULL;
   if (!in)
     status = vtb_fail(err, VTB_E_INPUT,
                       "%s is no JSON; `vertebra bench --calibrate -o FILE` writes a GPU's numbers",

@@ -98,8 +98,8 @@ static vtb_status add_setting(overrides *v, const char *setting, bool stored, vt
   return VTB_OK;
 }
 
-static vtb_status collect(const vtb_compilation *c, const vtb_instantiate_options *more,
-                          const char *table_image, overrides *v, vtb_error *err) {
+static vtb_status collect_overrides(const vtb_compilation *c, const vtb_instantiate_options *more,
+                                    const char *table_image, overrides *v, vtb_error *err) {
   const char *image = c->options.image;
   vtb_status status = VTB_OK;
   for (size_t i = 0; more && i < more->n_overrides; i++) vtb_vec_push(&v->list, more->overrides[i]);
@@ -239,7 +239,7 @@ vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o
   for (size_t i = 0; i < o->n_defines; i++) vtb_vec_push(&c->settings, vtb_xstrdup(o->defines[i]));
   if (status == VTB_OK && (o->weights || o->parameters) && o->image)
     status = size_of_weights(c, table_image);
-  if (status == VTB_OK) status = collect(c, more, table_image, &v, &r->error);
+  if (status == VTB_OK) status = collect_overrides(c, more, table_image, &v, &r->error);
   options.overrides = v.list.at;
   options.n_overrides = v.list.n;
   if (status == VTB_OK) status = instantiate(c, &options);

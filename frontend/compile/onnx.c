@@ -34,21 +34,21 @@ typedef struct pairs {
   VTB_VEC(vtb_onnx_pair) list;
 } pairs;
 
-static void add(pairs *p, const char *key, const char *value) {
+static void add_pair(pairs *p, const char *key, const char *value) {
   if (value) vtb_vec_push(&p->list, ((vtb_onnx_pair){key, value}));
 }
 
-static void describe(pairs *p, const vtb_compilation *c, const vtb_weights *w,
-                     const char *settings) {
+static void describe_model(pairs *p, const vtb_compilation *c, const vtb_weights *w,
+                           const char *settings) {
   const char *kept = vtb_weights_meta(w, VTB_META_PREPARE);
-  add(p, "model", c->options.model ? c->options.model : "<text>");
-  add(p, "entry", c->options.entry);
-  add(p, "defines", settings);
-  add(p, "image", c->options.image);
-  add(p, VTB_META_PREPARE, kept ? kept : c->module->prepare);
-  add(p, "classes", vtb_weights_meta(w, "classes"));
-  add(p, "mean", vtb_weights_meta(w, "mean"));
-  add(p, "std", vtb_weights_meta(w, "std"));
+  add_pair(p, "model", c->options.model ? c->options.model : "<text>");
+  add_pair(p, "entry", c->options.entry);
+  add_pair(p, "defines", settings);
+  add_pair(p, "image", c->options.image);
+  add_pair(p, VTB_META_PREPARE, kept ? kept : c->module->prepare);
+  add_pair(p, "classes", vtb_weights_meta(w, "classes"));
+  add_pair(p, "mean", vtb_weights_meta(w, "mean"));
+  add_pair(p, "std", vtb_weights_meta(w, "std"));
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -67,7 +67,7 @@ static vtb_status write_file(vtb_compilation *c, const vtb_onnx_options *x, cons
   vtb_onnx_made made = {0};
   pairs meta = {0};
   char *settings = vtb_compilation_settings(c);
-  describe(&meta, c, w, settings);
+  describe_model(&meta, c, w, settings);
   const vtb_onnx_job job = {.entry = c->module->entry,
                             .weights = w,
                             .mode = mode_of(o),

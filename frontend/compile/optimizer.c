@@ -11,7 +11,7 @@ static char *trimmed(vtb_arena *a, const char *s, size_t n) {
 }
 
 /* "name = value" becomes "name=value". */
-static bool take(vtb_optimizer_choice *o, const char *s, size_t n) {
+static bool take_setting(vtb_optimizer_choice *o, const char *s, size_t n) {
   const char *eq = memchr(s, '=', n);
   if (!eq) return false;
   char *name = trimmed(&o->arena, s, (size_t)(eq - s));
@@ -28,7 +28,7 @@ vtb_status vtb_optimizer_parse(const char *text, vtb_optimizer_choice *out, vtb_
   bool good = *out->what && (!open || vtb_ends_with(text, ")"));
   while (good && *s && *s != ')') {
     size_t n = strcspn(s, ",)");
-    good = take(out, s, n);
+    good = take_setting(out, s, n);
     s += n + (s[n] == ',');
   }
   if (good) return VTB_OK;

@@ -22,8 +22,8 @@ static const char *class_of(const vtb_inst *i) {
   return i->op == VTB_OP_delta ? vtb_delta_of(i).decay->name : vtb_scan_of(i).decay->name;
 }
 
-static vtb_outline_recurrence describe(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i,
-                                       const char *path) {
+static vtb_outline_recurrence describe_recurrence(vtb_outline *o, const vtb_pass_context *c,
+                                                  const vtb_inst *i, const char *path) {
   vtb_strbuf reason = {0};
   bool fold = i->op == VTB_OP_fold;
   if (fold)
@@ -47,9 +47,9 @@ static bool same_but_place(const vtb_outline_recurrence *a, const vtb_outline_re
   return vtb_streq(a->op, b->op) && vtb_streq(a->reason, b->reason) && a->tokens == b->tokens;
 }
 
-static void add(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i,
-                const vtb_func_steps *f) {
-  vtb_outline_recurrence r = describe(o, c, i, f->path);
+static void add_inst(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i,
+                     const vtb_func_steps *f) {
+  vtb_outline_recurrence r = describe_recurrence(o, c, i, f->path);
   r.count = f->runs;
   for (size_t k = 0; k < o->recurrences.n; k++) {
     vtb_outline_recurrence *known = &o->recurrences.at[k];
@@ -68,7 +68,7 @@ static void look_at(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i
   if (i->op == VTB_OP_fold) tokens = vtb_fold_steps(i);
   if (is_scan(i) || is_attention(i)) tokens = i->operands[0]->type.dim[1].size;
   if (tokens > o->tokens) o->tokens = tokens;
-  if (recurrence) add(o, c, i, f);
+  if (recurrence) add_inst(o, c, i, f);
 }
 
 static void find_recurrences(vtb_outline *o, const vtb_pass_context *c, const vtb_steps *s) {

@@ -138,7 +138,7 @@ static vtb_text_range range_of(vtb_span s) {
 }
 
 /* The diagnostic at d[0] with the notes and the advice that follow it. */
-static vtb_diagnostic describe(vtb_arena *arena, const vtb_diag *d, size_t n) {
+static vtb_diagnostic describe_diagnostic(vtb_arena *arena, const vtb_diag *d, size_t n) {
   vtb_diagnostic_note *notes = VTB_NEW_ARRAY(arena, vtb_diagnostic_note, n);
   vtb_diagnostic out = {.is_error = d->severity == VTB_SEV_ERROR,
                         .code = d->code,
@@ -167,7 +167,7 @@ static vtb_status list(void *arg, vtb_error *err) {
   const vtb_diag *all = diags->list.at;
   for (size_t i = 0, n; i < diags->list.n; i += n) {
     for (n = 1; i + n < diags->list.n && all[i + n].severity > VTB_SEV_WARNING;) n++;
-    vtb_vec_push(&l->list, describe(&l->arena, &all[i], n));
+    vtb_vec_push(&l->list, describe_diagnostic(&l->arena, &all[i], n));
   }
   return VTB_OK;
 }

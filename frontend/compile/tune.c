@@ -151,7 +151,7 @@ typedef struct runs {
 } runs;
 
 /* Decays below one; nothing becomes denormal, which would be slow. */
-static void fill(const vtb_tune_case *c, int tensor, float *x, int64_t n) {
+static void fill_input(const vtb_tune_case *c, int tensor, float *x, int64_t n) {
   bool decay = tensor == 3;
   double scale = c->inst->op == VTB_OP_delta ? 0.1 : 1;
   for (int64_t i = 0; i < n; i++) {
@@ -176,7 +176,7 @@ static vtb_status take_buffers(runs *r, vtb_error *err) {
     int64_t n = vtb_tensor_info_count(&p->tensors[i]);
     r->buffers[i] = vtb_aligned_alloc((size_t)n * 4 + 64);
     if (!r->buffers[i]) return vtb_fail(err, VTB_E_MEMORY, "out of memory for tensors to time");
-    fill(r->of, i, r->buffers[i], n);
+    fill_input(r->of, i, r->buffers[i], n);
   }
   if (!r->workspace) return vtb_fail(err, VTB_E_MEMORY, "out of memory for a workspace");
   return VTB_OK;

@@ -50,7 +50,7 @@ void canvas_free(canvas *c) {
   vtb_free(c);
 }
 
-static cairo_status_t take(void *text, const unsigned char *bytes, unsigned n) {
+static cairo_status_t take_bytes(void *text, const unsigned char *bytes, unsigned n) {
   vtb_strbuf_write(text, (const char *)bytes, n);
   return CAIRO_STATUS_SUCCESS;
 }
@@ -67,7 +67,7 @@ static vtb_status to_png(canvas *c, const char *path, vtb_strbuf *out, vtb_error
   cairo_surface_flush(c->surface);
   cairo_status_t drawn = cairo_status(c->at);
   if (drawn == CAIRO_STATUS_SUCCESS)
-    drawn = cairo_surface_write_to_png_stream(c->surface, take, out);
+    drawn = cairo_surface_write_to_png_stream(c->surface, take_bytes, out);
   return status_of(c, drawn, path, err);
 }
 
@@ -149,9 +149,10 @@ vtb_status canvas_picture(const picture *p, const char *path, vtb_strbuf *out, v
   if (!pdf && (p->width < 1 || p->height < 1 || p->width > MOST_SIDE || p->height > MOST_SIDE))
     return vtb_fail(err, VTB_E_INPUT, "a picture of %dx%d pixels is too large for PNG; write SVG",
                     p->width, p->height);
-  canvas *c = pdf ? canvas_on(cairo_pdf_surface_create_for_stream(take, out, p->width, p->height),
-                              p->width, p->height)
-                  : canvas_new(p->width, p->height);
+  canvas *c =
+      pdf ? canvas_on(cairo_pdf_surface_create_for_stream(take_bytes, out, p->width, p->height),
+                      p->width, p->height)
+          : canvas_new(p->width, p->height);
   vtb_status status;
   draw_shapes(c, p);
   if (pdf) {

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-static void add(picture *p, shape s, const draw_point *at, size_t n, const char *text) {
+static void add_shape(picture *p, shape s, const draw_point *at, size_t n, const char *text) {
   s.at = vtb_xcalloc(n + 1, sizeof *s.at);
   s.n = n;
   if (n) memcpy(s.at, at, n * sizeof *at);
@@ -15,11 +15,12 @@ static void add(picture *p, shape s, const draw_point *at, size_t n, const char 
 }
 
 void picture_path(picture *p, const draw_point *at, size_t n, pen line) {
-  add(p, (shape){.kind = SHAPE_PATH, .edge = line}, at, n, NULL);
+  add_shape(p, (shape){.kind = SHAPE_PATH, .edge = line}, at, n, NULL);
 }
 
 void picture_area(picture *p, const draw_point *at, size_t n, draw_colour fill, pen edge) {
-  add(p, (shape){.kind = SHAPE_PATH, .closed = true, .fill = fill, .edge = edge}, at, n, NULL);
+  add_shape(p, (shape){.kind = SHAPE_PATH, .closed = true, .fill = fill, .edge = edge}, at, n,
+            NULL);
 }
 
 void picture_line(picture *p, double x, double y, double x2, double y2, pen line) {
@@ -31,21 +32,21 @@ void picture_rect(picture *p, double x, double y, double x2, double y2, draw_col
 }
 
 void picture_disc(picture *p, double x, double y, double radius, draw_colour fill, pen edge) {
-  add(p, (shape){.kind = SHAPE_DISC, .radius = radius, .fill = fill, .edge = edge},
-      &(draw_point){x, y}, 1, NULL);
+  add_shape(p, (shape){.kind = SHAPE_DISC, .radius = radius, .fill = fill, .edge = edge},
+            &(draw_point){x, y}, 1, NULL);
 }
 
 void picture_text(picture *p, double x, double y, lettering l, const char *text) {
   shape s = {.kind = SHAPE_TEXT, .letters = l, .fill = l.colour};
   if (l.haloed) s.edge = PEN(DRAW_PAPER, 3);
-  add(p, s, &(draw_point){x, y}, 1, text ? text : "");
+  add_shape(p, s, &(draw_point){x, y}, 1, text ? text : "");
 }
 
 void picture_begin(picture *p, grouping g) {
-  add(p, (shape){.kind = SHAPE_GROUP, .group = g}, NULL, 0, g.tip);
+  add_shape(p, (shape){.kind = SHAPE_GROUP, .group = g}, NULL, 0, g.tip);
 }
 
-void picture_end(picture *p) { add(p, (shape){.kind = SHAPE_END}, NULL, 0, NULL); }
+void picture_end(picture *p) { add_shape(p, (shape){.kind = SHAPE_END}, NULL, 0, NULL); }
 
 void picture_free(picture *p) {
   for (size_t i = 0; i < p->shapes.n; i++) {

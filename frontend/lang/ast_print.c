@@ -39,7 +39,7 @@ static void print_maybe(printer *p, const vtb_expr *e) {
 
 /* The form with the next argument for each %: s is text, e an expression, o one behind a blank, or
  * NULL, l a list of expressions, t a type, b statements. */
-static void put(printer *p, const char *form, ...) {
+static void put_form(printer *p, const char *form, ...) {
   va_list ap;
   va_start(ap, form);
   for (const char *c = form; *c; c++) {
@@ -94,84 +94,84 @@ static void print_float(printer *p, double f) {
 
 static void print_interp(printer *p, const vtb_expr_list *pieces) {
   if (p->tree) {
-    put(p, "(interp%l)", pieces);
+    put_form(p, "(interp%l)", pieces);
     return;
   }
-  put(p, "\"");
+  put_form(p, "\"");
   for (size_t i = 0; i < pieces->n; i++)
     if (pieces->at[i]->kind == VTB_EXPR_STRING)
       quoted(p->out, pieces->at[i]->u.str);
     else
-      put(p, "{%e}", pieces->at[i]);
-  put(p, "\"");
+      put_form(p, "{%e}", pieces->at[i]);
+  put_form(p, "\"");
 }
 
 static void print_call(printer *p, const vtb_expr *e) {
   const vtb_expr *self = e->u.call.self;
   const vtb_arg_list *args = &e->u.call.args;
-  if (self && !p->tree) put(p, "%e.", self);
-  put(p, p->tree ? "(call %s%s" : "%s%s(", self && p->tree ? "." : "", e->u.call.callee.text);
-  if (self && p->tree) put(p, " self=%e", self);
+  if (self && !p->tree) put_form(p, "%e.", self);
+  put_form(p, p->tree ? "(call %s%s" : "%s%s(", self && p->tree ? "." : "", e->u.call.callee.text);
+  if (self && p->tree) put_form(p, " self=%e", self);
   for (size_t i = 0; i < args->n; i++) {
-    put(p, p->tree ? " " : i ? ", " : "");
-    if (args->at[i]->name.text) put(p, p->tree ? "%s=" : "%s = ", args->at[i]->name.text);
+    put_form(p, p->tree ? " " : i ? ", " : "");
+    if (args->at[i]->name.text) put_form(p, p->tree ? "%s=" : "%s = ", args->at[i]->name.text);
     print_expr(p, args->at[i]->value);
   }
-  put(p, ")");
+  put_form(p, ")");
 }
 
 static void print_unary(printer *p, const vtb_expr *e) {
   const char *op = vtb__unary_text(e->u.unary.op);
   const vtb_expr *x = e->u.unary.operand;
   if (!p->tree && e->u.unary.op == VTB_UNARY_REVERSE)
-    put(p, "%e~", x);
+    put_form(p, "%e~", x);
   else
-    put(p, p->tree ? "(%s %e)" : e->u.unary.op == VTB_UNARY_NOT ? "%s %e" : "%s%e", op, x);
+    put_form(p, p->tree ? "(%s %e)" : e->u.unary.op == VTB_UNARY_NOT ? "%s %e" : "%s%e", op, x);
 }
 
 static void print_binary(printer *p, const vtb_expr *e) {
   const char *op = vtb__binary_text(e->u.binary.op);
   if (p->tree)
-    put(p, "(%s %e %e)", op, e->u.binary.left, e->u.binary.right);
+    put_form(p, "(%s %e %e)", op, e->u.binary.left, e->u.binary.right);
   else
-    put(p, "%e %s %e", e->u.binary.left, op, e->u.binary.right);
+    put_form(p, "%e %s %e", e->u.binary.left, op, e->u.binary.right);
 }
 
 static void print_member(printer *p, const vtb_expr *e) {
   const char *member = e->u.member.member.text;
   if (p->tree)
-    put(p, "(.%s %e)", member, e->u.member.base);
+    put_form(p, "(.%s %e)", member, e->u.member.base);
   else
-    put(p, "%e.%s", e->u.member.base, member);
+    put_form(p, "%e.%s", e->u.member.base, member);
 }
 
 static void print_param(printer *p, const vtb_expr *e) {
-  put(p, p->tree ? "(param %e (shape%l) %e" : "param %e", e->u.param.name, &e->u.param.dims,
-      e->u.param.init);
+  put_form(p, p->tree ? "(param %e (shape%l) %e" : "param %e", e->u.param.name, &e->u.param.dims,
+           e->u.param.init);
   if (!p->tree) return;
-  put(p, "%s%s%s)", e->u.param.no_decay ? " no_decay" : "", e->u.param.buffer ? " buffer" : "",
-      e->u.param.frozen ? " frozen" : "");
+  put_form(p, "%s%s%s)", e->u.param.no_decay ? " no_decay" : "", e->u.param.buffer ? " buffer" : "",
+           e->u.param.frozen ? " frozen" : "");
 }
 
 static void print_as(printer *p, vtb_name as) {
-  if (as.text) put(p, " as %s", as.text);
+  if (as.text) put_form(p, " as %s", as.text);
 }
 
 static void print_along(printer *p, const vtb_expr *e) {
   if (!p->tree) {
-    put(p, e->u.along.each ? "along each %e { ... }" : "along(%e) { ... }", e->u.along.path);
+    put_form(p, e->u.along.each ? "along each %e { ... }" : "along(%e) { ... }", e->u.along.path);
     return;
   }
-  put(p, e->u.along.each ? "(along-each %e" : "(along %e", e->u.along.path);
-  if (e->u.along.suffix) put(p, " suffix %e", e->u.along.suffix);
+  put_form(p, e->u.along.each ? "(along-each %e" : "(along %e", e->u.along.path);
+  if (e->u.along.suffix) put_form(p, " suffix %e", e->u.along.suffix);
   print_as(p, e->u.along.as);
-  put(p, "%b)", &e->u.along.body);
+  put_form(p, "%b)", &e->u.along.body);
 }
 
 static void print_kind(printer *p, const vtb_expr *e) {
   switch (e->kind) {
   case VTB_EXPR_ERROR:
-    put(p, "(error)");
+    put_form(p, "(error)");
     break;
   case VTB_EXPR_INT:
     vtb_strbuf_printf(p->out, "%lld", (long long)e->u.i);
@@ -180,7 +180,7 @@ static void print_kind(printer *p, const vtb_expr *e) {
     print_float(p, e->u.f);
     break;
   case VTB_EXPR_BOOL:
-    put(p, e->u.b ? "true" : "false");
+    put_form(p, e->u.b ? "true" : "false");
     break;
   case VTB_EXPR_SIZE:
     vtb_grid_print(&e->u.size, p->out);
@@ -192,13 +192,13 @@ static void print_kind(printer *p, const vtb_expr *e) {
     print_interp(p, &e->u.list);
     break;
   case VTB_EXPR_NAME:
-    put(p, "%s", e->u.name);
+    put_form(p, "%s", e->u.name);
     break;
   case VTB_EXPR_LIST:
-    put(p, p->tree ? "(list%l)" : "[%l]", &e->u.list);
+    put_form(p, p->tree ? "(list%l)" : "[%l]", &e->u.list);
     break;
   case VTB_EXPR_INDEX:
-    put(p, p->tree ? "(index %e %e)" : "%e[%e]", e->u.index.base, e->u.index.index);
+    put_form(p, p->tree ? "(index %e %e)" : "%e[%e]", e->u.index.base, e->u.index.index);
     break;
   case VTB_EXPR_MEMBER:
     print_member(p, e);
@@ -213,7 +213,8 @@ static void print_kind(printer *p, const vtb_expr *e) {
     print_binary(p, e);
     break;
   case VTB_EXPR_CONDITIONAL:
-    put(p, p->tree ? "(? %e %e %e)" : "%e ? %e : %e", e->u.cond.test, e->u.cond.yes, e->u.cond.no);
+    put_form(p, p->tree ? "(? %e %e %e)" : "%e ? %e : %e", e->u.cond.test, e->u.cond.yes,
+             e->u.cond.no);
     break;
   case VTB_EXPR_PARAM:
     print_param(p, e);
@@ -222,7 +223,7 @@ static void print_kind(printer *p, const vtb_expr *e) {
     print_along(p, e);
     break;
   case VTB_EXPR_BLOCK:
-    put(p, p->tree ? "(block%b)" : "{ ... }", &e->u.block);
+    put_form(p, p->tree ? "(block%b)" : "{ ... }", &e->u.block);
     break;
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
@@ -230,9 +231,9 @@ static void print_kind(printer *p, const vtb_expr *e) {
     if (p->tree)
       print_stmt(p, e->u.stmt);
     else
-      put(p, e->kind == VTB_EXPR_IF      ? "if ..."
-             : e->kind == VTB_EXPR_SCOPE ? "scope ..."
-                                         : "[repeat ...]");
+      put_form(p, e->kind == VTB_EXPR_IF      ? "if ..."
+                  : e->kind == VTB_EXPR_SCOPE ? "scope ..."
+                                              : "[repeat ...]");
     break;
   }
 }
@@ -251,54 +252,55 @@ void vtb__expr_print(const vtb_expr *e, vtb_strbuf *out) { print_expr(&(printer)
 static void print_type(printer *p, const vtb_type_expr *t) {
   switch (t->kind) {
   case VTB_TYPE_NAME:
-    put(p, t->has_dims ? "%s[%l ]" : "%s%l", t->name.text, &t->dims);
+    put_form(p, t->has_dims ? "%s[%l ]" : "%s%l", t->name.text, &t->dims);
     break;
   case VTB_TYPE_LIST:
-    put(p, t->elem != t ? "(list %t)" : "(list )", t->elem);
+    put_form(p, t->elem != t ? "(list %t)" : "(list )", t->elem);
     break;
   case VTB_TYPE_SHAPE:
-    put(p, "(shape%l)", &t->dims);
+    put_form(p, "(shape%l)", &t->dims);
     break;
   case VTB_TYPE_CHOICE:
-    put(p, "(one-of");
+    put_form(p, "(one-of");
     for (size_t i = 0; i < t->n_choices; i++) {
-      put(p, " %s", t->choices[i]->name.text);
+      put_form(p, " %s", t->choices[i]->name.text);
       for (size_t k = 0; k < t->choices[i]->n_aliases; k++)
-        put(p, "=%s", t->choices[i]->aliases[k].text);
+        put_form(p, "=%s", t->choices[i]->aliases[k].text);
     }
-    put(p, ")");
+    put_form(p, ")");
     break;
   }
 }
 
 static void print_assign(printer *p, const vtb_stmt *s) {
-  put(p, "(%s=", s->kind == VTB_STMT_OP_ASSIGN ? vtb__binary_text(s->u.assign.op) : "");
-  for (size_t i = 0; i < s->u.assign.n_targets; i++) put(p, " %s", s->u.assign.targets[i].text);
-  put(p, " %e)", s->u.assign.value);
+  put_form(p, "(%s=", s->kind == VTB_STMT_OP_ASSIGN ? vtb__binary_text(s->u.assign.op) : "");
+  for (size_t i = 0; i < s->u.assign.n_targets; i++)
+    put_form(p, " %s", s->u.assign.targets[i].text);
+  put_form(p, " %e)", s->u.assign.value);
 }
 
 static void print_repeat(printer *p, const vtb_stmt *s) {
-  put(p, "(repeat %e", s->u.repeat.count);
+  put_form(p, "(repeat %e", s->u.repeat.count);
   print_as(p, s->u.repeat.as);
-  if (s->u.repeat.scope) put(p, " scope %e", s->u.repeat.scope);
-  put(p, "%b)", &s->u.repeat.body);
+  if (s->u.repeat.scope) put_form(p, " scope %e", s->u.repeat.scope);
+  put_form(p, "%b)", &s->u.repeat.body);
 }
 
 static void print_if(printer *p, const vtb_stmt *s) {
-  put(p, "(if %e%b", s->u.cond.test, &s->u.cond.yes);
+  put_form(p, "(if %e%b", s->u.cond.test, &s->u.cond.yes);
   if (s->u.cond.has_else) {
     line(p);
-    put(p, "else%b", &s->u.cond.no);
+    put_form(p, "else%b", &s->u.cond.no);
   }
-  put(p, ")");
+  put_form(p, ")");
 }
 
 static void print_state(printer *p, const vtb_stmt *s) {
-  put(p, "(state");
+  put_form(p, "(state");
   for (size_t i = 0; i < s->u.state.n; i++)
-    put(p, s->u.state.at[i]->type ? " %s %t" : " %s", s->u.state.at[i]->name.text,
-        s->u.state.at[i]->type);
-  put(p, ")");
+    put_form(p, s->u.state.at[i]->type ? " %s %t" : " %s", s->u.state.at[i]->name.text,
+             s->u.state.at[i]->type);
+  put_form(p, ")");
 }
 
 static void print_stmt(printer *p, const vtb_stmt *s) {
@@ -312,23 +314,23 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     print_assign(p, s);
     break;
   case VTB_STMT_LET:
-    put(p, "(let %s %e)", s->u.let.name.text, s->u.let.value);
+    put_form(p, "(let %s %e)", s->u.let.name.text, s->u.let.value);
     break;
   case VTB_STMT_INPUT:
-    put(p, "(input %s %t)", s->u.input.name.text, s->u.input.type);
+    put_form(p, "(input %s %t)", s->u.input.name.text, s->u.input.type);
     break;
   case VTB_STMT_OUTPUT:
-    put(p, "(output %e %e)", s->u.named.name, s->u.named.value);
+    put_form(p, "(output %e %e)", s->u.named.name, s->u.named.value);
     break;
   case VTB_STMT_TAP:
-    put(p, "(tap %e %e)", s->u.named.name, s->u.named.value);
+    put_form(p, "(tap %e %e)", s->u.named.name, s->u.named.value);
     break;
   case VTB_STMT_LOSS:
-    put(p, "(loss %e%l)", s->u.measure.name, &s->u.measure.values);
+    put_form(p, "(loss %e%l)", s->u.measure.name, &s->u.measure.values);
     break;
   case VTB_STMT_METRIC:
-    put(p, s->u.measure.lower ? "(metric-lower %e%l)" : "(metric %e%l)", s->u.measure.name,
-        &s->u.measure.values);
+    put_form(p, s->u.measure.lower ? "(metric-lower %e%l)" : "(metric %e%l)", s->u.measure.name,
+             &s->u.measure.values);
     break;
   case VTB_STMT_REPEAT:
     print_repeat(p, s);
@@ -337,19 +339,19 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     print_if(p, s);
     break;
   case VTB_STMT_SCOPE:
-    put(p, "(%s%o%b)", scopes[s->u.scope.kind], s->u.scope.name, &s->u.scope.body);
+    put_form(p, "(%s%o%b)", scopes[s->u.scope.kind], s->u.scope.name, &s->u.scope.body);
     break;
   case VTB_STMT_RETURN:
-    put(p, "(return%l)", &s->u.values);
+    put_form(p, "(return%l)", &s->u.values);
     break;
   case VTB_STMT_YIELD:
-    put(p, "(yield%l)", &s->u.values);
+    put_form(p, "(yield%l)", &s->u.values);
     break;
   case VTB_STMT_STATE:
     print_state(p, s);
     break;
   case VTB_STMT_ASSERT:
-    put(p, "(assert %e%o)", s->u.check.test, s->u.check.message);
+    put_form(p, "(assert %e%o)", s->u.check.test, s->u.check.message);
     break;
   }
 }
@@ -358,7 +360,7 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
 
 static void print_aliases(printer *p, const vtb_name *aliases, size_t n) {
   for (size_t i = 0; i < n; i++) {
-    put(p, " alias ");
+    put_form(p, " alias ");
     print_string(p, aliases[i].text);
   }
 }
@@ -368,40 +370,40 @@ static void print_params(printer *p, const vtb_param_list *l) {
   for (size_t i = 0; i < l->n; i++) {
     const vtb_param *param = l->at[i];
     line(p);
-    put(p, param->fallback ? "(%s %t = %e" : "(%s %t", param->name.text, param->type,
-        param->fallback);
+    put_form(p, param->fallback ? "(%s %t = %e" : "(%s %t", param->name.text, param->type,
+             param->fallback);
     print_aliases(p, param->aliases, param->n_aliases);
-    put(p, ")");
+    put_form(p, ")");
   }
   p->indent -= 2;
 }
 
 static void print_decl(printer *p, const vtb_decl *d) {
-  put(p, "(%s %s", vtb__decl_kind_text(d->kind), d->name.text);
+  put_form(p, "(%s %s", vtb__decl_kind_text(d->kind), d->name.text);
   print_aliases(p, d->aliases, d->n_aliases);
   if (d->value) {
-    put(p, " %e%o", d->value, d->prepare);
+    put_form(p, " %e%o", d->value, d->prepare);
   } else {
     print_params(p, &d->params);
     if (d->n_results) line(p);
-    for (size_t i = 0; i < d->n_results; i++) put(p, i ? " %t" : "-> %t", d->results[i]);
+    for (size_t i = 0; i < d->n_results; i++) put_form(p, i ? " %t" : "-> %t", d->results[i]);
     print_stmts(p, &d->body);
   }
-  put(p, ")\n");
+  put_form(p, ")\n");
 }
 
 static void print_note(printer *p, const vtb_note *n) {
-  put(p, n->kind == VTB_NOTE_PAPER ? "(paper " : "(weights ");
-  if (n->of.text) put(p, "%s ", n->of.text);
+  put_form(p, n->kind == VTB_NOTE_PAPER ? "(paper " : "(weights ");
+  if (n->of.text) put_form(p, "%s ", n->of.text);
   print_string(p, n->text);
-  put(p, ")\n");
+  put_form(p, ")\n");
 }
 
 void vtb_unit_print_ast(const vtb_unit *u, vtb_strbuf *out) {
   printer p = {.out = out, .tree = true};
   if (!u->files.n) return;
   const vtb_file *f = u->files.at[0];
-  for (size_t i = 0; i < f->uses.n; i++) put(&p, "(use %s)\n", f->uses.at[i].path.text);
+  for (size_t i = 0; i < f->uses.n; i++) put_form(&p, "(use %s)\n", f->uses.at[i].path.text);
   for (size_t i = 0; i < f->notes.n; i++) print_note(&p, &f->notes.at[i]);
   for (size_t i = 0; i < f->decls.n; i++) print_decl(&p, f->decls.at[i]);
 }

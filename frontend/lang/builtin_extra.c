@@ -12,8 +12,8 @@ static vtb_value *row(vtb__eval *e, vtb_value *t, int64_t i, int64_t n, vtb_span
 }
 
 /* Where n tokens go: how many before, in the middle, behind. */
-static bool place(vtb__eval *e, vtb__args *a, const char *at, int64_t n, int64_t *head,
-                  int64_t *mid, int64_t *tail) {
+static bool place_tokens(vtb__eval *e, vtb__args *a, const char *at, int64_t n, int64_t *head,
+                         int64_t *mid, int64_t *tail) {
   *head = *mid = *tail = 0;
   int64_t want = n;
   if (strcmp(at, "head") == 0)
@@ -53,7 +53,7 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
                        "tokens to insert into %s are [1, n, %lld], not %s", vtb__describe(e, x),
                        (long long)v->type.dim[2].size, vtb__describe(e, t));
   vtb__layout l = *x.u.t.layout;
-  if (!place(e, a, where, w->type.dim[1].size, &l.head, &l.mid, &l.tail)) return VTB__ERR;
+  if (!place_tokens(e, a, where, w->type.dim[1].size, &l.head, &l.mid, &l.tail)) return VTB__ERR;
   int64_t n = vtb_grid_cells(&l.grid);
   if (after > (double)n || (after >= 0 && after != (double)(int64_t)after))
     return vtb__report(e, VTB_DIAG_TOKEN_INDEX, a->span, "%s has no place after %g of its tokens",

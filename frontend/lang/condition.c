@@ -48,7 +48,7 @@ static void close_entry(opened *o) {
 
 static bool is_usable(const vtb_unit *u) { return u && !u->has_syntax_errors && u->files.n; }
 
-static vtb_hyperparameter describe(const vtb_param *p, vtb__env *env, vtb_arena *arena) {
+static vtb_hyperparameter describe_parameter(const vtb_param *p, vtb__env *env, vtb_arena *arena) {
   const char **aliases = VTB_NEW_ARRAY(arena, const char *, p->n_aliases + 1);
   const vtb__binding *b = vtb__env_find_here(env, p->name.text);
   vtb_strbuf text = {0};
@@ -73,7 +73,7 @@ bool vtb_unit_hyperparameters(vtb_unit *u, const char *name, const vtb_instantia
   size_t count = ok ? e.entry.decl->params.n : 0;
   *list = VTB_NEW_ARRAY(arena, vtb_hyperparameter, count + 1);
   for (size_t i = 0; i < count; i++)
-    (*list)[(*n)++] = describe(e.entry.decl->params.at[i], e.env, arena);
+    (*list)[(*n)++] = describe_parameter(e.entry.decl->params.at[i], e.env, arena);
   close_entry(&e);
   return ok;
 }

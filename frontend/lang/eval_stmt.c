@@ -377,7 +377,7 @@ static void yield(vtb__eval *e, const vtb_stmt *s) {
   }
 }
 
-static void check(vtb__eval *e, const vtb_stmt *s) {
+static void check_stmt(vtb__eval *e, const vtb_stmt *s) {
   vtb__val v = vtb__expr(e, s->u.check.test);
   if (v.kind == VTB__ERROR || (v.kind == VTB__BOOL && v.u.b)) return;
   if (v.kind != VTB__BOOL) {
@@ -447,7 +447,7 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
       declare_states(e, s);
     break;
   case VTB_STMT_ASSERT:
-    check(e, s);
+    check_stmt(e, s);
     break;
   }
   return VTB__NIL;

@@ -179,7 +179,7 @@ static void match_brackets(vtb_items *items) {
   vtb_vec_free(&open);
 }
 
-static void collect(const vtb_parse *p, vtb_items *items) {
+static void collect_items(const vtb_parse *p, vtb_items *items) {
   spacing *s = vtb_xcalloc(1, sizeof *s);
   size_t c = 0;
   uint32_t previous_end = 0;
@@ -209,7 +209,7 @@ bool vtb_format(const vtb_source *source, vtb_strbuf *out, vtb_diags *diags) {
   vtb__parse_run(&p, false);
   if (!unit.has_syntax_errors) {
     vtb_items items = {0};
-    collect(&p, &items);
+    collect_items(&p, &items);
     vtb__layout_items(&items, out);
     vtb_vec_free(&items);
   }

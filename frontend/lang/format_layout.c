@@ -47,7 +47,7 @@ static void empty_line(layout *l) {
 }
 
 /* Appends an item; one that begins a line is indented by `column`. */
-static void put(layout *l, const vtb_item *it, int column) {
+static void put_item(layout *l, const vtb_item *it, int column) {
   if (!l->open) {
     l->cur.n = 0;
     for (int i = 0; i < column; i++) vtb_strbuf_putc(&l->cur, ' ');
@@ -136,12 +136,12 @@ static bool one_per_line(const layout *l, size_t open) {
 static void comment(layout *l, const vtb_item *it, int indent) {
   if (it->own_line || !l->open) {
     flush(l);
-    put(l, it, indent);
+    put_item(l, it, indent);
     flush(l);
   } else if (it->ends_line) {
     flush_with(l, it);
   } else {
-    put(l, it, indent);
+    put_item(l, it, indent);
   }
 }
 
@@ -165,7 +165,7 @@ static void list_one_per_line(layout *l, size_t open, margin m) {
     i = e;
   }
   flush(l);
-  put(l, &l->at[close], m.indent);
+  put_item(l, &l->at[close], m.indent);
 }
 
 static void list(layout *l, size_t open, size_t j, margin m) {
@@ -174,13 +174,13 @@ static void list(layout *l, size_t open, size_t j, margin m) {
   /* The bracket itself is written. */
   if (flat &&
       column(l) + width(l, open + 1, close + 1) + tail_width(l, close + 1, j) <= VTB_FORMAT_WIDTH) {
-    for (size_t k = open + 1; k <= close; k++) put(l, &l->at[k], m.wrap);
+    for (size_t k = open + 1; k <= close; k++) put_item(l, &l->at[k], m.wrap);
   } else if (one_per_line(l, open)) {
     list_one_per_line(l, open, m);
   } else {
     int wrap = column(l) <= VTB_FORMAT_WIDTH / 2 ? column(l) : m.indent + 4;
     range(l, open + 1, close, (margin){m.indent, wrap, has_commas(l, open + 1, close), m.end});
-    put(l, &l->at[close], wrap);
+    put_item(l, &l->at[close], wrap);
   }
 }
 
@@ -195,16 +195,16 @@ static bool is_empty(const layout *l, size_t open, size_t close) {
 static void block(layout *l, size_t open, size_t j, margin m) {
   size_t close = l->at[open].match;
   if (is_empty(l, open, close)) {
-    put(l, &l->at[open], m.indent);
+    put_item(l, &l->at[open], m.indent);
     vtb_item tight = l->at[close];
     tight.space = false;
-    put(l, &tight, m.indent);
+    put_item(l, &tight, m.indent);
     return;
   }
   int wide = column(l) + 1 + width(l, open, close + 1) + tail_width(l, close + 1, j);
-  put(l, &l->at[open], m.indent);
+  put_item(l, &l->at[open], m.indent);
   if (may_be_flat(l, open, close + 1) && wide <= VTB_FORMAT_WIDTH) {
-    for (size_t k = open + 1; k <= close; k++) put(l, &l->at[k], m.indent);
+    for (size_t k = open + 1; k <= close; k++) put_item(l, &l->at[k], m.indent);
     return;
   }
   size_t i = open + 1;
@@ -212,7 +212,7 @@ static void block(layout *l, size_t open, size_t j, margin m) {
     comment(l, &l->at[i], m.indent + 2);
   flush(l);
   statements(l, i, close, m.indent + 2);
-  put(l, &l->at[close], m.indent);
+  put_item(l, &l->at[close], m.indent);
 }
 
 /* Whether to end the line before item k, which follows an item that allows it. */
@@ -262,7 +262,7 @@ static void range(layout *l, size_t i, size_t j, margin m) {
       k = it->match;
       continue;
     }
-    put(l, it, indent);
+    put_item(l, it, indent);
     if (it->kind == VTB_ITEM_OPEN) {
       list(l, k, j, m);
       k = it->match;
@@ -281,7 +281,7 @@ static void statement(layout *l, size_t i, size_t e, int indent) {
   size_t last = e;
   while (last > i && l->at[last - 1].kind == VTB_ITEM_COMMENT && !l->at[last - 1].own_line) last--;
   if (may_be_flat(l, i, last) && indent + width(l, i, last) <= VTB_FORMAT_WIDTH)
-    for (size_t k = i; k < last; k++) put(l, &l->at[k], indent);
+    for (size_t k = i; k < last; k++) put_item(l, &l->at[k], indent);
   else
     range(l, i, last, (margin){indent, indent + 4, false, e});
   for (size_t k = last; k < e; k++) comment(l, &l->at[k], indent);

@@ -399,8 +399,8 @@ static void collect_infos(vtb_unit *u) {
   }
 }
 
-static vtb_unit *load(const char *name, char *text, size_t n, const vtb_search *search,
-                      vtb_diags *diags) {
+static vtb_unit *load_text(const char *name, char *text, size_t n, const vtb_search *search,
+                           vtb_diags *diags) {
   vtb_unit *u = vtb_xcalloc(1, sizeof *u);
   vtb_arena_init(&u->arena);
   loader l = {u, search ? search : vtb_search_default(), diags};
@@ -423,7 +423,7 @@ vtb_unit *vtb_unit_load(const char *path, const vtb_search *search, vtb_diags *d
     vtb_diag_error(diags, VTB_DIAG_FILE_UNREADABLE, VTB_NO_SPAN, "%s", err.text);
     return NULL;
   }
-  return load(path, text, n, search, diags);
+  return load_text(path, text, n, search, diags);
 }
 
 vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const vtb_search *search,
@@ -436,7 +436,7 @@ vtb_unit *vtb_unit_load_text(const char *name, const char *text, size_t n, const
   char *copy = vtb_xmalloc(n + 1);
   if (n) memcpy(copy, text, n);
   copy[n] = '\0';
-  return load(name, copy, n, search, diags);
+  return load_text(name, copy, n, search, diags);
 }
 
 void vtb_unit_free(vtb_unit *u) {

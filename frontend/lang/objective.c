@@ -124,7 +124,7 @@ typedef struct return_list {
   VTB_VEC(const char *) names;
 } return_list;
 
-static void add(return_list *l, vtb_value *v, const char *name) {
+static void add_return(return_list *l, vtb_value *v, const char *name) {
   vtb_vec_push(&l->values, v);
   vtb_vec_push(&l->names, name);
 }
@@ -132,14 +132,16 @@ static void add(return_list *l, vtb_value *v, const char *name) {
 static void set_returns(vtb__eval *e, bool objective) {
   vtb__frame *f = e->frame;
   return_list l = {0};
-  for (size_t i = 0; i < f->outputs.n; i++) add(&l, f->outputs.at[i].value, f->outputs.at[i].name);
+  for (size_t i = 0; i < f->outputs.n; i++)
+    add_return(&l, f->outputs.at[i].value, f->outputs.at[i].name);
   for (size_t i = 0; objective && i < f->measures.n; i++) {
     const vtb__measured *m = &f->measures.at[i];
-    add(&l, m->value, m->name);
-    if (m->by) add(&l, m->by, vtb_arena_printf(&e->arena, "%s%s", VTB_MEASURE_BY, m->name));
+    add_return(&l, m->value, m->name);
+    if (m->by) add_return(&l, m->by, vtb_arena_printf(&e->arena, "%s%s", VTB_MEASURE_BY, m->name));
   }
   for (size_t i = 0; i < f->updates.n; i++)
-    add(&l, f->updates.at[i].value,
+    add_return(
+        &l, f->updates.at[i].value,
         vtb_arena_printf(&e->arena, "updated.%s", f->weights.at[f->updates.at[i].weight].name));
   vtb_func_set_returns(f->func, l.values.at, l.names.at, (int)l.values.n);
   vtb_vec_free(&l.values);

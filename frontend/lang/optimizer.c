@@ -81,7 +81,7 @@ static bool add_hyperparameters(vtb__eval *e, const vtb_decl *d, const vtb__val 
 }
 
 /* What argument `at` became; false after a message. */
-static bool collect(vtb__eval *e, const vtb_decl *d, int at) {
+static bool collect_argument(vtb__eval *e, const vtb_decl *d, int at) {
   const vtb_func *f = e->frame->func;
   const vtb_arg_info *info = &f->arg_info[at];
   vtb_value *old = f->args[at];
@@ -115,7 +115,7 @@ void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *value
   vtb__body_value(e, &d->body);
   if (e->diags->n_errors > e->errors_before || e->stopped) return;
   for (int i = 0; i < n_vectors; i++)
-    if (i != 1 && !collect(e, d, i)) return;
+    if (i != 1 && !collect_argument(e, d, i)) return;
   if (!vtb__check_chain(e, f, "optimizer", d->name.text)) return;
   const vtb_inst *bad = vtb_rule_obstacle(f);
   if (bad)

@@ -42,7 +42,7 @@ static void append(vtb_strbuf *b, int *n, const char *text) {
 
 /* Tokens in the user's words: groups first, then what is left, joined by commas and "or". Empty if
  * too many. */
-static void describe(const vtb_parse *p, vtb_strbuf *out, const int *expected, int n) {
+static void describe_tokens(const vtb_parse *p, vtb_strbuf *out, const int *expected, int n) {
   token_set s = {0};
   for (int i = 0; i < n; i++)
     if (expected[i] >= 0 && expected[i] < 512) s.has[expected[i]] = true;
@@ -253,7 +253,7 @@ static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expe
                     vtb__first_on_line(p, loc.begin);
   if (after_line && !p->string_depth && code != VTB_DIAG_UNBALANCED)
     loc = (vtb_loc){p->before_last.loc.end, p->before_last.loc.end};
-  describe(p, &wanted, expected, n);
+  describe_tokens(p, &wanted, expected, n);
   if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION)
     vtb__error(p, loc, code, "%s inside an expression", what);
   else if (code == VTB_DIAG_BAD_TARGET)

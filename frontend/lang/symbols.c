@@ -218,7 +218,7 @@ static const vtb_lang_symbol *builtin(vtb_symbols *s, const char *name) {
   return vtb_map_get(&s->builtins, name);
 }
 
-static const vtb_lang_symbol *find(const resolver *r, const char *name) {
+static const vtb_lang_symbol *find_symbol(const resolver *r, const char *name) {
   for (const scope *at = r->scope; at; at = at->up) {
     const vtb_lang_symbol *symbol = vtb_map_get(&at->names, name);
     if (symbol) return symbol;
@@ -257,7 +257,7 @@ static void resolve_along(resolver *r, const vtb_expr *x);
 static bool resolve_expr(vtb__visitor *v, const vtb_expr *x) {
   resolver *r = (resolver *)v;
   if (x->kind == VTB_EXPR_NAME && x->span.end - x->span.begin == strlen(x->u.name))
-    occurs(r, find(r, x->u.name), x->span, false);
+    occurs(r, find_symbol(r, x->u.name), x->span, false);
   if (x->kind == VTB_EXPR_CALL) resolve_call(r, x);
   if (x->kind != VTB_EXPR_ALONG) return true;
   resolve_along(r, x);

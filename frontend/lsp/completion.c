@@ -72,7 +72,7 @@ typedef struct completion {
 } completion;
 
 /* order: lower is nearer. NULL if the label is there already. */
-static cJSON *add(completion *c, const char *label, int kind, int order, const char *detail) {
+static cJSON *add_item(completion *c, const char *label, int kind, int order, const char *detail) {
   if (vtb_map_has(&c->seen, label)) return NULL;
   vtb_map_set(&c->seen, label, c);
   cJSON *item = cJSON_CreateObject();
@@ -115,10 +115,10 @@ static void add_parameters(completion *c, uint32_t offset, const char *argument)
   for (size_t i = 0; callee && i < callee->n_parameters; i++) {
     const vtb_lang_symbol *p = callee->parameters[i];
     if (argument && strcmp(argument, p->name) == 0)
-      for (size_t k = 0; k < p->n_words; k++) add(c, p->words[k], VALUE_ITEM, 0, p->signature);
+      for (size_t k = 0; k < p->n_words; k++) add_item(c, p->words[k], VALUE_ITEM, 0, p->signature);
     if (argument) continue;
     char *label = vtb_strprintf("%s = ", p->name);
-    add(c, label, FIELD_ITEM, 1, p->signature);
+    add_item(c, label, FIELD_ITEM, 1, p->signature);
     vtb_free(label);
   }
 }
@@ -126,10 +126,10 @@ static void add_parameters(completion *c, uint32_t offset, const char *argument)
 /* Functions are called of their first argument too: x.gelu(). */
 static void add_members(completion *c, uint32_t offset) {
   const vtb_lang_symbol **list;
-  for (size_t i = 0; vtb_members[i]; i++) add(c, vtb_members[i], FIELD_ITEM, 0, NULL);
+  for (size_t i = 0; vtb_members[i]; i++) add_item(c, vtb_members[i], FIELD_ITEM, 0, NULL);
   size_t n = vtb_symbols_visible(c->d->symbols, offset, &list);
   for (size_t i = 0; i < n; i++)
-    if (list[i]->is_function) add(c, list[i]->name, METHOD_ITEM, 1, detail_of(c, list[i]));
+    if (list[i]->is_function) add_item(c, list[i]->name, METHOD_ITEM, 1, detail_of(c, list[i]));
   vtb_free(list);
 }
 
@@ -139,10 +139,10 @@ static void add_visible(completion *c, uint32_t offset) {
   for (size_t i = 0; i < n; i++) {
     bool own = list[i]->kind == VTB_SYMBOL_VARIABLE || list[i]->kind == VTB_SYMBOL_PARAMETER;
     int order = own ? 2 : list[i]->kind == VTB_SYMBOL_DECL ? 3 : 4;
-    add(c, list[i]->name, kind_of(list[i]), order, detail_of(c, list[i]));
+    add_item(c, list[i]->name, kind_of(list[i]), order, detail_of(c, list[i]));
   }
   vtb_free(list);
-  for (size_t i = 0; vtb_keyword(i); i++) add(c, vtb_keyword(i), KEYWORD_ITEM, 5, NULL);
+  for (size_t i = 0; vtb_keyword(i); i++) add_item(c, vtb_keyword(i), KEYWORD_ITEM, 5, NULL);
 }
 
 /* ---- other files ----------------------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static void add_from(completion *c, const char *path, const char *dotted) {
   char *detail = vtb_strprintf("use %s", dotted);
   for (size_t i = 0; i < n; i++) {
     if (list[i]->decl_kind == VTB_DECL_MODEL || list[i]->decl_kind == VTB_DECL_PRESET) continue;
-    cJSON *item = add(c, list[i]->name, kind_of(list[i]), 6, detail);
+    cJSON *item = add_item(c, list[i]->name, kind_of(list[i]), 6, detail);
     if (item) cJSON_AddItemToObject(item, "additionalTextEdits", use_edit(c->s, c->d, dotted));
   }
   vtb_free(detail);
@@ -207,7 +207,7 @@ static void add_files(completion *c, bool names) {
   for (size_t i = 0; i < n; i++) {
     char *dotted = dotted_name(files[i]);
     if (dotted && names)
-      add(c, dotted, MODULE_ITEM, 0, NULL);
+      add_item(c, dotted, MODULE_ITEM, 0, NULL);
     else if (dotted && vtb_starts_with(dotted, "std."))
       add_from(c, files[i], dotted);
     vtb_free(dotted);

@@ -44,7 +44,7 @@ static word_class class_of(const char *keyword) {
                                       : CONTROL;
 }
 
-static void collect(words list[N_CLASSES]) {
+static void collect_words(words list[N_CLASSES]) {
   for (size_t i = 0; vtb_keyword(i); i++)
     vtb_vec_push(&list[class_of(vtb_keyword(i))], vtb_keyword(i));
   vtb_vec_push(&list[CONTROL], "one of");
@@ -147,7 +147,7 @@ bool vtb_lsp_grammar(const char *name, vtb_strbuf *out) {
   words list[N_CLASSES] = {0};
   bool is_vim = strcmp(name, "vim") == 0;
   if (!is_vim && strcmp(name, "textmate") != 0) return false;
-  collect(list);
+  collect_words(list);
   if (is_vim)
     vim(list, out);
   else

@@ -15,14 +15,14 @@ static size_t step(const char *at, size_t n, lsp_encoding e, uint32_t *units) {
   return k;
 }
 
-static int64_t number(const cJSON *object, const char *name) {
+static int64_t number_of(const cJSON *object, const char *name) {
   const cJSON *x = cJSON_GetObjectItemCaseSensitive(object, name);
   double d = cJSON_IsNumber(x) ? x->valuedouble : 0;
   return d >= 0 && d < 4e9 ? (int64_t)d : 0;
 }
 
 uint32_t lsp_offset(lsp_text t, const cJSON *position, lsp_encoding e) {
-  int64_t line = number(position, "line"), column = number(position, "character");
+  int64_t line = number_of(position, "line"), column = number_of(position, "character");
   size_t at = 0;
   while (line > 0 && at < t.n) {
     const char *end = memchr(t.at + at, '\n', t.n - at);

@@ -38,7 +38,7 @@ static void reply(lsp_server *s, const cJSON *id, cJSON *result) {
   send(s, message);
 }
 
-static void refuse(lsp_server *s, const cJSON *id, int code, const char *text) {
+static void refuse_request(lsp_server *s, const cJSON *id, int code, const char *text) {
   cJSON *message = answer_to(id), *error = cJSON_AddObjectToObject(message, "error");
   cJSON_AddNumberToObject(error, "code", code);
   cJSON_AddStringToObject(error, "message", text);
@@ -288,7 +288,7 @@ static void run_request(lsp_server *s, const cJSON *id, lsp_request_fn request,
   vtb_error err = {0};
   w.request = request;
   if (!w.d) {
-    refuse(s, id, INVALID_PARAMS, "the text is not open");
+    refuse_request(s, id, INVALID_PARAMS, "the text is not open");
     return;
   }
   vtb_status status = vtb_guard(understand_work, &w, &err);
@@ -296,7 +296,7 @@ static void run_request(lsp_server *s, const cJSON *id, lsp_request_fn request,
   if (status == VTB_OK)
     reply(s, id, w.result);
   else
-    refuse(s, id, status == VTB_E_INPUT ? REQUEST_FAILED : INTERNAL_ERROR, err.text);
+    refuse_request(s, id, status == VTB_E_INPUT ? REQUEST_FAILED : INTERNAL_ERROR, err.text);
 }
 
 static void run_notification(lsp_server *s, const char *method, const cJSON *params) {
@@ -316,16 +316,16 @@ static void dispatch(lsp_server *s, const cJSON *message) {
   if (!method) {
     bool is_answer = cJSON_IsObject(message) && id;
     if (!is_answer)
-      refuse(s, NULL, cJSON_IsObject(message) ? INVALID_REQUEST : PARSE_ERROR,
-             "a message is an object with a method");
+      refuse_request(s, NULL, cJSON_IsObject(message) ? INVALID_REQUEST : PARSE_ERROR,
+                     "a message is an object with a method");
   } else if (!id) {
     run_notification(s, method, params);
   } else if (strcmp(method, "initialize") == 0) {
     initialize(s, id, params);
   } else if (!s->initialized) {
-    refuse(s, id, NOT_INITIALIZED, "initialize comes first");
+    refuse_request(s, id, NOT_INITIALIZED, "initialize comes first");
   } else if (s->shut_down) {
-    refuse(s, id, INVALID_REQUEST, "the server was shut down");
+    refuse_request(s, id, INVALID_REQUEST, "the server was shut down");
   } else if (strcmp(method, "shutdown") == 0) {
     s->shut_down = true;
     reply(s, id, NULL);
@@ -335,7 +335,7 @@ static void dispatch(lsp_server *s, const cJSON *message) {
         run_request(s, id, requests[i].run, params);
         return;
       }
-    refuse(s, id, METHOD_NOT_FOUND, "the server does not know this method");
+    refuse_request(s, id, METHOD_NOT_FOUND, "the server does not know this method");
   }
 }
 

@@ -13,7 +13,7 @@ size_t lsp_overlay(const lsp_server *s, vtb_overlay **out) {
   return s->documents.n;
 }
 
-static vtb_unit *load(lsp_server *s, const char *path, const lsp_document *d) {
+static vtb_unit *load_document(lsp_server *s, const char *path, const lsp_document *d) {
   vtb_overlay *overlay;
   vtb_search search = *vtb_search_default();
   search.n_overlay = lsp_overlay(s, &overlay);
@@ -35,7 +35,7 @@ void lsp_forget(lsp_document *d) {
 
 void lsp_understand(lsp_server *s, lsp_document *d) {
   if (d->symbols) return;
-  vtb_unit *u = load(s, d->path, d);
+  vtb_unit *u = load_document(s, d->path, d);
   if (!u) return;
   vtb_symbols *symbols = vtb_symbols_new(u);
   d->unit = u;
@@ -43,7 +43,7 @@ void lsp_understand(lsp_server *s, lsp_document *d) {
 }
 
 bool lsp_understand_file(lsp_server *s, const char *path, vtb_unit **unit, vtb_symbols **symbols) {
-  *unit = load(s, path, NULL);
+  *unit = load_document(s, path, NULL);
   *symbols = *unit ? vtb_symbols_new(*unit) : NULL;
   return *unit != NULL;
 }

@@ -14,7 +14,7 @@ typedef struct letters {
   int n;
 } letters;
 
-static void add(letters *l, int number) { l->at[l->n++] = number; }
+static void add_letter(letters *l, int number) { l->at[l->n++] = number; }
 
 typedef struct product {
   vtb_product of; /* its letters, with the sizes that the operands have here */
@@ -45,7 +45,7 @@ static ox_value *without_solo(ox *x, product *p, int k, ox_value *a) {
     if (vtb_product_at(&p->of, k, i)->role == VTB_LETTER_ALONE)
       axes[n++] = i;
     else
-      add(&p->in[k], p->of.of[k][i]);
+      add_letter(&p->in[k], p->of.of[k][i]);
   return vtb__ox_reduce(x, "ReduceSum", a, axes, n, false);
 }
 
@@ -54,16 +54,16 @@ static void classify(product *p) {
   for (int i = 0; i < p->of.rank[VTB_IN_RESULT]; i++) {
     int number = p->of.of[VTB_IN_RESULT][i];
     const vtb_letter *l = &p->of.letters[number];
-    add(&p->out, number);
+    add_letter(&p->out, number);
     if (l->role == VTB_LETTER_BATCH)
-      add(&p->batch, number);
+      add_letter(&p->batch, number);
     else if (l->size == VTB_DYN)
       p->free = number;
     else
-      add(l->role == VTB_LETTER_ROWS ? &p->left : &p->right, number);
+      add_letter(l->role == VTB_LETTER_ROWS ? &p->left : &p->right, number);
   }
   for (int i = 0; i < p->in[0].n; i++)
-    if (p->of.letters[p->in[0].at[i]].role == VTB_LETTER_SUM) add(&p->sum, p->in[0].at[i]);
+    if (p->of.letters[p->in[0].at[i]].role == VTB_LETTER_SUM) add_letter(&p->sum, p->in[0].at[i]);
 }
 
 /* The shape of batch letters, then two merged groups; leading axes that have no batch letters stay
@@ -82,9 +82,9 @@ static ox_value *as_matrix(ox *x, const product *p, ox_value *a, bool free, cons
 static letters joined(int free, const letters *a, const letters *b, const letters *c) {
   letters l = {{0}, 0};
   const letters *parts[] = {a, b, c};
-  if (free >= 0) add(&l, free);
+  if (free >= 0) add_letter(&l, free);
   for (int k = 0; k < 3; k++)
-    for (int i = 0; i < parts[k]->n; i++) add(&l, parts[k]->at[i]);
+    for (int i = 0; i < parts[k]->n; i++) add_letter(&l, parts[k]->at[i]);
   return l;
 }
 

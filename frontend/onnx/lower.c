@@ -46,8 +46,8 @@ static void enter(ox *x, const vtb_inst *inst, const char *scope) {
 /* ---- instructions ---------------------------------------------------------------------------- */
 
 /* Every value has the shape that the IR says it has, and what the instruction made its name. */
-static void check(ox *x, const vtb_inst *inst, const char *scope, const char *path,
-                  ox_value *const *out) {
+static void check_values(ox *x, const vtb_inst *inst, const char *scope, const char *path,
+                         ox_value *const *out) {
   for (int r = 0; r < inst->n_results; r++) {
     if (!out[r]) continue;
     ox_type want = vtb__ox_type(&inst->results[r]->type), *is = &out[r]->type;
@@ -59,7 +59,7 @@ static void check(ox *x, const vtb_inst *inst, const char *scope, const char *pa
   }
 }
 
-static void refuse(ox *x, const vtb_inst *inst) {
+static void refuse_inst(ox *x, const vtb_inst *inst) {
   const char *op = vtb_op_get(inst->op)->name;
   vtb_diag_error(x->diags, VTB_DIAG_ONNX_OP, inst->span, "'%s' has no form in ONNX", op);
 }
@@ -84,8 +84,8 @@ static void lower(ox *x, const vtb_inst *inst, const char *scope, ox_value *cons
   else if (vtb__ox_scalar_form(inst->op))
     out[0] = vtb__ox_scalar(x, inst->op, in);
   else
-    refuse(x, inst), pretend(x, inst, out);
-  check(x, inst, scope, path, out);
+    refuse_inst(x, inst), pretend(x, inst, out);
+  check_values(x, inst, scope, path, out);
 }
 
 void vtb__ox_function(ox *x, const vtb_func *f, const char *scope, ox_value *const *in,

@@ -23,7 +23,7 @@ static ox_value *gt(ox *x, ox_value *const *v) { return truth(x, "Greater", v); 
 static ox_value *ge(ox *x, ox_value *const *v) { return truth(x, "GreaterOrEqual", v); }
 static ox_value *eq(ox *x, ox_value *const *v) { return truth(x, "Equal", v); }
 
-static ox_value *choose(ox *x, ox_value *const *v) {
+static ox_value *choose_value(ox *x, ox_value *const *v) {
   return vtb__ox_where(x, vtb__ox_cast(x, v[0], OX_BOOL), v[1], v[2]);
 }
 
@@ -130,7 +130,7 @@ static const scalar_row rows[VTB_OP_COUNT] = {
     [VTB_OP_gt] = {NULL, gt, "Greater, Cast"},
     [VTB_OP_ge] = {NULL, ge, "GreaterOrEqual, Cast"},
     [VTB_OP_eq] = {NULL, eq, "Equal, Cast"},
-    [VTB_OP_select] = {NULL, choose, "Cast, Where"},
+    [VTB_OP_select] = {NULL, choose_value, "Cast, Where"},
     [VTB_OP_stop_gradient] = {NULL, itself, "nothing"},
     [VTB_OP_square] = {NULL, square, "Mul"},
     [VTB_OP_rsqrt] = {NULL, rsqrt, "Sqrt, Reciprocal"},

@@ -158,17 +158,17 @@ static void place_outside(writer *w, tensor *t, size_t n_bytes) {
   w->data_bytes = at + (int64_t)n_bytes;
 }
 
-static size_t bytes_of(const ox_value *v) {
+static size_t value_bytes(const ox_value *v) {
   return (size_t)vtb__ox_count(&v->type) * vtb__ox_elem_bytes(v->type.elem);
 }
 
 static bool is_outside(const writer *w, const ox_value *v) {
-  return w->external && bytes_of(v) >= LEAST_OUTSIDE;
+  return w->external && value_bytes(v) >= LEAST_OUTSIDE;
 }
 
 static tensor *initialiser(writer *w, const ox_value *v) {
   tensor *t = NEW(w, tensor, VTB_ONNX__TENSOR__INIT);
-  size_t n_bytes = bytes_of(v);
+  size_t n_bytes = value_bytes(v);
   t->name = text(v->name);
   t->has_data_type = 1, t->data_type = v->type.elem;
   t->n_dims = (size_t)v->type.rank;
@@ -294,8 +294,8 @@ static void put_outside(writer *w, FILE *file) {
     if (!v->used || !is_outside(w, v)) continue;
     size_t gap = (size_t)((OUTSIDE_ALIGN - at % OUTSIDE_ALIGN) % OUTSIDE_ALIGN);
     (void)fwrite(zeros, 1, gap, file);
-    (void)fwrite(v->data, 1, bytes_of(v), file);
-    at += (int64_t)(gap + bytes_of(v));
+    (void)fwrite(v->data, 1, value_bytes(v), file);
+    at += (int64_t)(gap + value_bytes(v));
   }
 }
 
@@ -306,7 +306,7 @@ static vtb_status settle(FILE *file, const char *path, vtb_error *err) {
 }
 
 /* Both files are complete on disk before either gets its name. */
-static vtb_status put(writer *w, const VtbOnnx__Model *m, const char *path, vtb_error *err) {
+static vtb_status put_files(writer *w, const VtbOnnx__Model *m, const char *path, vtb_error *err) {
   vtb_atomic_file data = {0}, file = {0};
   vtb_status status = w->data_bytes ? vtb_atomic_begin(&data, w->data_path, err) : VTB_OK;
   if (status == VTB_OK && data.file) {
@@ -329,7 +329,7 @@ static vtb_status put(writer *w, const VtbOnnx__Model *m, const char *path, vtb_
 static int64_t initialiser_bytes(const ox *x) {
   int64_t n = 0;
   for (size_t i = 0; i < x->initialisers.n; i++)
-    if (x->initialisers.at[i]->used) n += (int64_t)bytes_of(x->initialisers.at[i]);
+    if (x->initialisers.at[i]->used) n += (int64_t)value_bytes(x->initialisers.at[i]);
   return n;
 }
 
@@ -348,7 +348,7 @@ vtb_status vtb__ox_write(ox *x, const char *path, vtb_onnx_made *made, vtb_error
   if (n_bytes > most)
     status = vtb_fail(err, VTB_E_INPUT, "the graph alone has %lld bytes; a model file holds %lld",
                       (long long)n_bytes, (long long)most);
-  if (status == VTB_OK) status = put(&w, m, path, err);
+  if (status == VTB_OK) status = put_files(&w, m, path, err);
   *made = (vtb_onnx_made){.n_nodes = w.n_nodes,
                           .n_initialisers = (int64_t)m->graph->n_initializer,
                           .n_bytes = n_bytes,

@@ -33,7 +33,7 @@ static bool is_matched(const rp_report *r, rp_measure m, size_t axis, const rp_c
   return found == n;
 }
 
-static void add(fx_value *v, rp_measure m, double x) {
+static void add_value(fx_value *v, rp_measure m, double x) {
   v->low = v->n == 0 || x < v->low ? x : v->low;
   v->high = v->n == 0 || x > v->high ? x : v->high;
   v->mean += into_sum(m, x);
@@ -45,7 +45,7 @@ static int gather(const rp_report *r, rp_measure m, size_t axis, fx_axis *f) {
   for (size_t i = 0; i < r->cells.n; i++) {
     const rp_cell *c = &r->cells.at[i];
     if (!counts(c, m, axis) || (f->matched && !is_matched(r, m, axis, c))) continue;
-    add(&f->values.at[c->value[axis]], m, c->mean[m]);
+    add_value(&f->values.at[c->value[axis]], m, c->mean[m]);
     n++;
   }
   return n;

@@ -276,7 +276,7 @@ static const char *run_define(filler *f, const char *at, const scope *s) {
 }
 
 /* One brace and what it opens, up to its end; `at` is behind the brace. */
-static const char *run(filler *f, const char *at, const scope *s, bool live) {
+static const char *run_brace(filler *f, const char *at, const scope *s, bool live) {
   f->joined |= is_control(at - 1);
   if (word(&at, "#")) return strchr(at, '}') + 1;
   if (word(&at, "if")) return run_if(f, at, s, live);
@@ -297,7 +297,7 @@ static const char *block(filler *f, const char *at, const scope *s, bool live) {
     if (!*brace) return brace;
     const char *tag = brace + 1;
     if (word(&tag, "end") || word(&tag, "else")) return brace;
-    at = run(f, brace + 1, s, live);
+    at = run_brace(f, brace + 1, s, live);
   }
 }
 

@@ -45,7 +45,7 @@ static int by_place(const void *a, const void *b) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
-static void collect(scatter *s) {
+static void collect_points(scatter *s) {
   for (size_t i = 0; i < s->r->cells.n; i++) {
     const rp_cell *c = &s->r->cells.at[i];
     double spread = rp_in_unit(s->r, s->up, c->spread[s->up]);
@@ -61,7 +61,7 @@ static void collect(scatter *s) {
   for (size_t i = 0; i < s->spots.n; i++) s->spots.at[i].front = on_front(s, s->spots.at[i].cell);
 }
 
-static void place(scatter *s) {
+static void place_points(scatter *s) {
   for (size_t i = 0; i < s->spots.n; i++) {
     spot *p = &s->spots.at[i];
     const sc_scale *y = &s->chart.y;
@@ -124,7 +124,7 @@ static void draw(scatter *s) {
   ch_begin(&s->chart);
   ch_x_axis(&s->chart, rp_unit_name(s->r, s->across), NULL, 0);
   ch_y_axis(&s->chart, rp_unit_name(s->r, s->up));
-  place(s);
+  place_points(s);
   draw_front(s);
   for (int front = 0; front < 2; front++)
     for (size_t i = 0; i < s->spots.n; i++)
@@ -132,7 +132,7 @@ static void draw(scatter *s) {
   draw_labels(s);
 }
 
-static void add(scatter *s, bool scored, bool timed, cJSON *view) {
+static void add_points(scatter *s, bool scored, bool timed, cJSON *view) {
   cJSON *list = cJSON_CreateArray();
   draw(s);
   for (size_t i = 0; i < s->spots.n; i++)
@@ -153,10 +153,10 @@ void view_front(const rp_report *r, cJSON *view) {
   s.chart = ch_new(&p, WIDTH, HEIGHT);
   s.chart.x.log = true;
   s.chart.y.log = !scored;
-  collect(&s);
+  collect_points(&s);
   if (s.spots.n > 1 && (scored || s.chart.y.high > s.chart.y.low) &&
       (timed || s.chart.x.high > s.chart.x.low))
-    add(&s, scored, timed, view);
+    add_points(&s, scored, timed, view);
   vtb_vec_free(&s.spots);
   ch_free(&s.chart);
   picture_free(&p);

@@ -177,7 +177,7 @@ static void say_weights(void *user, const char *line) {
   say(stderr, "", text);
 }
 
-static int run(runner *r, char **images, int n) {
+static int run_file(runner *r, char **images, int n) {
   vtb_model *m = NULL;
   vtb_error err = {0};
   if (vtb_model_open(r->file, &r->open, &m, &err) != VTB_OK) return failed(&err);
@@ -195,7 +195,7 @@ static int run(runner *r, char **images, int n) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static bool number(const char *text, int64_t most, int64_t *out) {
+static bool read_number(const char *text, int64_t most, int64_t *out) {
   char *end;
   long long v = strtoll(text, &end, 10);
   *out = v;
@@ -226,10 +226,11 @@ int main(int argc, char **argv) {
       r.open.averages = true;
       break;
     case 't':
-      if (!number(optarg, 1000000, &r.top)) return misused("--top is a number, not '%s'", optarg);
+      if (!read_number(optarg, 1000000, &r.top))
+        return misused("--top is a number, not '%s'", optarg);
       break;
     case 'n':
-      if (!number(optarg, 1024, &r.threads))
+      if (!read_number(optarg, 1024, &r.threads))
         return misused("--threads is a number from 1 to 1024, not '%s'", optarg);
       break;
     case 'd':
@@ -247,5 +248,5 @@ int main(int argc, char **argv) {
   }
   if (optind == argc) return misused("a built FILE is needed");
   r.file = argv[optind];
-  return run(&r, argv + optind + 1, argc - optind - 1);
+  return run_file(&r, argv + optind + 1, argc - optind - 1);
 }

@@ -98,7 +98,7 @@ static void add_commands(cJSON *to, const study_work *w, int cell) {
 
 /* ---- what the compiler says ------------------------------------------------------------------ */
 
-static void copy(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
+static void copy_member(cJSON *to, const char *name, const cJSON *from, const char *its_name) {
   const cJSON *item = study_member(from, its_name);
   if (item) cJSON_AddItemToObject(to, name, cJSON_Duplicate(item, true));
 }
@@ -106,15 +106,15 @@ static void copy(cJSON *to, const char *name, const cJSON *from, const char *its
 static void add_check(cJSON *to, const cJSON *d) {
   static const char *const same[] = {"gmacs", "flops", "tokens", "img_size", "workspace_bytes"};
   cJSON *model = doc_object(K("param_count", study_number(d, "parameters")));
-  for (size_t i = 0; i < sizeof same / sizeof *same; i++) copy(model, same[i], d, same[i]);
+  for (size_t i = 0; i < sizeof same / sizeof *same; i++) copy_member(model, same[i], d, same[i]);
   doc_put(model, K("train_workspace_bytes", study_number(d, "train.workspace_bytes")),
           K("train_predicted_ms", study_number(d, "train.predicted_ms")),
           K("predicted_ms", study_number(d, "predicted_ms")));
   doc_put(to, F("model", model));
   cJSON *compiler = cJSON_AddObjectToObject(to, "compiler");
-  copy(compiler, "launches", d, "launches");
-  copy(compiler, "bytes", d, "bytes");
-  copy(compiler, "recurrences", d, "recurrences");
+  copy_member(compiler, "launches", d, "launches");
+  copy_member(compiler, "bytes", d, "bytes");
+  copy_member(compiler, "recurrences", d, "recurrences");
 }
 
 /* A picture that several cells have stands once in the document; one that would make the page slow
@@ -168,9 +168,9 @@ static void add_bench(cJSON *to, const study_work *w, int cell) {
     double ms = study_least(t.best.at, t.best.n), batch = study_number(best, "batch");
     int64_t more = (int64_t)t.best.n - w->study->rounds;
     cJSON *out = cJSON_AddObjectToObject(to, "bench");
-    copy(out, "timed", best, "timed");
-    copy(out, "batch", best, "batch");
-    copy(out, "threads", best, "threads");
+    copy_member(out, "timed", best, "timed");
+    copy_member(out, "batch", best, "batch");
+    copy_member(out, "threads", best, "threads");
     if (w->study->threads) doc_put(out, F("threads", w->study->threads));
     study_times_put(&t, out);
     doc_put(out, K("samples_per_sec", 1e3 * batch / ms), F("repeated", more > 0 ? more : 0));

@@ -29,7 +29,7 @@ const char *study_option_value(const study *s, const char *name) {
 }
 
 /* The first message of the language, with its advice. */
-static vtb_status fail(vtb_error *err, const char *what, const vtb_diags *diags) {
+static vtb_status fail_with(vtb_error *err, const char *what, const vtb_diags *diags) {
   const vtb_diag *first = NULL, *help = NULL;
   for (size_t i = 0; i < diags->list.n; i++) {
     const vtb_diag *d = &diags->list.at[i];
@@ -57,7 +57,7 @@ vtb_unit *study_model_open(study_models *m, const char *model, vtb_error *err) {
   if (u) return u;
   u = is_file(model) ? vtb_unit_load(model, NULL, &diags) : vtb_unit_find(model, NULL, &diags);
   if (!u || diags.n_errors) {
-    fail(err, "", &diags);
+    fail_with(err, "", &diags);
     vtb_unit_free(u);
     u = NULL;
   } else {
@@ -74,7 +74,7 @@ typedef struct overrides {
   vtb_arena arena;
 } overrides;
 
-static void add(overrides *o, const char *setting) {
+static void add_override(overrides *o, const char *setting) {
   const char *eq = strchr(setting, '=');
   if (!eq) return;
   vtb_override one = {.name = vtb_arena_strndup(&o->arena, setting, (size_t)(eq - setting)),
@@ -85,7 +85,7 @@ static void add(overrides *o, const char *setting) {
 static void add_image(overrides *o, const char *image) {
   const char *form = strchr(image, 'x') ? "image=%s" : "image=%sx%s";
   char *text = vtb_arena_printf(&o->arena, form, image, image);
-  add(o, text);
+  add_override(o, text);
 }
 
 static bool is_given(const char *const *more, size_t n, const char *setting) {
@@ -96,14 +96,14 @@ static bool is_given(const char *const *more, size_t n, const char *setting) {
 }
 
 /* Those of all cells, and `more`, which count more. */
-static void collect(overrides *o, const study *s, const char *const *more, size_t n) {
+static void collect_overrides(overrides *o, const study *s, const char *const *more, size_t n) {
   const char *image = study_option_value(s, "image");
   vtb_arena_init(&o->arena);
   for (size_t i = 0; i + 1 < s->options.n; i++)
     if (strcmp(s->options.at[i], "-D") == 0 && !is_given(more, n, s->options.at[i + 1]))
-      add(o, s->options.at[++i]);
+      add_override(o, s->options.at[++i]);
   if (image && !is_given(more, n, "image=")) add_image(o, image);
-  for (size_t i = 0; i < n; i++) add(o, more[i]);
+  for (size_t i = 0; i < n; i++) add_override(o, more[i]);
 }
 
 static void overrides_free(overrides *o) {
@@ -118,10 +118,10 @@ vtb_status study_model_settings(study_models *m, const char *model, const char *
   overrides o = {0};
   vtb_diags diags = {0};
   if (!u) return VTB_E_USAGE;
-  collect(&o, m->study, more, n);
+  collect_overrides(&o, m->study, more, n);
   vtb_instantiate_options options = {.overrides = o.list.at, .n_overrides = o.list.n};
   bool ok = vtb_unit_hyperparameters(u, entry_of(m, model), &options, arena, list, n_list, &diags);
-  vtb_status status = ok ? VTB_OK : fail(err, what, &diags);
+  vtb_status status = ok ? VTB_OK : fail_with(err, what, &diags);
   vtb_diags_free(&diags);
   overrides_free(&o);
   return status;
@@ -237,12 +237,12 @@ vtb_status study_condition(study_models *m, const study_cell *c, const char *con
   study_cell_settings(m->study, c, &settings);
   see(&q, m->study, &settings);
   vtb_unit *u = study_model_open(m, q.model, err);
-  collect(&o, m->study, q.defines.at, q.defines.n);
+  collect_overrides(&o, m->study, q.defines.at, q.defines.n);
   vtb_instantiate_options options = {.overrides = o.list.at, .n_overrides = o.list.n};
   vtb_status status = u ? VTB_OK : VTB_E_USAGE;
   if (u && !vtb_unit_condition(u, entry_of(m, q.model), &options, q.words.at, q.words.n,
                                without_model(&q.arena, condition), holds, &diags))
-    status = fail(err, vtb_arena_printf(&q.arena, "--where '%s'", condition), &diags);
+    status = fail_with(err, vtb_arena_printf(&q.arena, "--where '%s'", condition), &diags);
   vtb_diags_free(&diags);
   overrides_free(&o);
   seen_free(&q);

@@ -64,7 +64,7 @@ static size_t gain(const cover *c, const size_t *row, size_t i, size_t a) {
 
 /* Fills the free axes from `at` on, the best values first; false if no row that was tried is
  * allowed. */
-static bool fill(const cover *c, size_t *row, size_t at, int *tries) {
+static bool fill_row(const cover *c, size_t *row, size_t at, int *tries) {
   while (at < c->n && row[at] != FREE) at++;
   if (at == c->n) {
     ++*tries;
@@ -80,7 +80,7 @@ static bool fill(const cover *c, size_t *row, size_t at, int *tries) {
     }
     tried[best] = true;
     row[at] = best;
-    done = fill(c, row, at + 1, tries);
+    done = fill_row(c, row, at + 1, tries);
     if (!done) row[at] = FREE;
   }
   vtb_free(tried);
@@ -100,7 +100,7 @@ static void cover_pair(const cover *c, size_t i, size_t a, size_t j, size_t b, s
   for (size_t k = 0; k < c->n; k++) row[k] = FREE;
   row[i] = a;
   row[j] = b;
-  if (fill(c, row, 0, &tries)) {
+  if (fill_row(c, row, 0, &tries)) {
     mark(c, row);
     for (size_t k = 0; k < c->n; k++) vtb_vec_push(out, row[k]);
   }

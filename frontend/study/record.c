@@ -18,7 +18,7 @@ const char *study_step_name(study_step step) {
   return names[step];
 }
 
-static char *take(vtb_strbuf *s) {
+static char *take_text(vtb_strbuf *s) {
   char *text = vtb_xstrdup(vtb_strbuf_text(s));
   vtb_strbuf_free(s);
   return text;
@@ -27,7 +27,7 @@ static char *take(vtb_strbuf *s) {
 char *study_cell_folder(const char *folder, const char *id) {
   vtb_strbuf s = {0};
   vtb_strbuf_printf(&s, "%s/cells/%s", folder, id);
-  return take(&s);
+  return take_text(&s);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static int small_number(const cJSON *j, const char *name) {
   return x > -1e6 && x < 1e6 ? (int)x : 0;
 }
 
-static void fill(cJSON *j, study_record *out) {
+static void fill_record(cJSON *j, study_record *out) {
   const cJSON *word;
   *out = (study_record){.n = small_number(j, "n"),
                         .key = copy_text(j, "key"),
@@ -76,7 +76,7 @@ vtb_status study_record_read(const char *path, study_record *out, bool *found, v
   if (status != VTB_OK) return status;
   *found = true;
   cJSON *j = cJSON_ParseWithLength(text, n);
-  if (cJSON_IsObject(j) && cJSON_IsString(study_member(j, "step"))) fill(j, out);
+  if (cJSON_IsObject(j) && cJSON_IsString(study_member(j, "step"))) fill_record(j, out);
   if (!out->key || (study_record_ok(out) && !cJSON_IsObject(out->document)))
     status = vtb_fail(err, VTB_E_INPUT, "%s is no record of a step", path);
   vtb_free(text);
@@ -167,5 +167,5 @@ char *study_record_message(const study_record *r) {
   else
     last_line(r->messages ? r->messages : "", &out);
   if (!out.n) vtb_strbuf_printf(&out, "ended with status %d", r->status);
-  return take(&out);
+  return take_text(&out);
 }

@@ -57,8 +57,8 @@ static vtb_hyperparameter *settings_of(resolver *r, const char *model, const cha
   return list;
 }
 
-static const vtb_hyperparameter *find(const vtb_hyperparameter *list, size_t n, const char *name,
-                                      bool *own) {
+static const vtb_hyperparameter *find_parameter(const vtb_hyperparameter *list, size_t n,
+                                                const char *name, bool *own) {
   for (size_t i = 0; i < n; i++) {
     *own = strcmp(list[i].name, name) == 0;
     if (*own) return &list[i];
@@ -70,7 +70,7 @@ static const vtb_hyperparameter *find(const vtb_hyperparameter *list, size_t n, 
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static vtb_status refuse(resolver *r, const char *name, const char *why) {
+static vtb_status refuse_setting(resolver *r, const char *name, const char *why) {
   return vtb_fail(r->err, VTB_E_USAGE, "'%s' is not varied: %s", name, why);
 }
 
@@ -105,7 +105,7 @@ static vtb_status resolve_name(resolver *r, study_part *p) {
   const char *other = NULL;
   bool own = false, alias = false;
   if (strcmp(p->name, "seed") == 0 || strcmp(p->name, "seeds") == 0)
-    return refuse(r, p->name, "--seeds N trains each cell by the seeds 0 to N - 1");
+    return refuse_setting(r, p->name, "--seeds N trains each cell by the seeds 0 to N - 1");
   p->kind = STUDY_MODEL;
   if (strcmp(p->name, "model") == 0) return VTB_OK;
   for (size_t m = 0; m < r->names.n; m++) {
@@ -114,7 +114,7 @@ static vtb_status resolve_name(resolver *r, study_part *p) {
     vtb_error *err = r->names.n > 1 ? &(vtb_error){0} : r->err;
     const vtb_hyperparameter *list = settings_of(r, r->names.at[m], NULL, 0, "", &n, err);
     if (!list || err->text[0]) continue;
-    const vtb_hyperparameter *h = find(list, n, p->name, &is_own);
+    const vtb_hyperparameter *h = find_parameter(list, n, p->name, &is_own);
     own |= h && is_own;
     alias |= h && !is_own;
     if (h && !is_own) other = h->name;
@@ -289,7 +289,7 @@ static const char *value_with(resolver *r, const char *name, const char *define)
   vtb_error quiet = {0};
   const vtb_hyperparameter *list =
       settings_of(r, r->names.at[0], &define, define ? 1 : 0, "", &n, &quiet);
-  const vtb_hyperparameter *h = quiet.text[0] ? NULL : find(list, n, name, &own);
+  const vtb_hyperparameter *h = quiet.text[0] ? NULL : find_parameter(list, n, name, &own);
   return h ? h->value : NULL;
 }
 

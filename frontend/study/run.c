@@ -31,7 +31,7 @@ static double time_left(const study_runner *r, size_t jobs) {
   return known ? left : -1;
 }
 
-static void tell(const study_runner *r, study_event e) {
+static void tell_event(const study_runner *r, study_event e) {
   for (size_t i = 0; i < r->work->tasks.n; i++) {
     study_task_state s = study_work_state(r->work, &r->work->tasks.at[i]);
     if (r->work->tasks.at[i].step == STUDY_PATHS || s == STUDY_TASK_DROPPED) continue;
@@ -85,7 +85,8 @@ static vtb_status claim(study_runner *r, study_task *t, study_claim *c, bool *ta
 }
 
 /* begun: false where the step is another process's, or is done. */
-static vtb_status begin(study_runner *r, size_t task, size_t slot, bool *begun, vtb_error *err) {
+static vtb_status begin_step(study_runner *r, size_t task, size_t slot, bool *begun,
+                             vtb_error *err) {
   study_task *t = &r->work->tasks.at[task];
   study_slot *s = &r->slots[slot];
   *begun = false;
@@ -103,7 +104,7 @@ static vtb_status begin(study_runner *r, size_t task, size_t slot, bool *begun, 
     return status;
   }
   t->running = true;
-  tell(r, (study_event){.kind = STUDY_BEGAN, .task = t, .resumed = s->resumed});
+  tell_event(r, (study_event){.kind = STUDY_BEGAN, .task = t, .resumed = s->resumed});
   return VTB_OK;
 }
 
@@ -140,7 +141,7 @@ static vtb_status end(study_runner *r, size_t slot, study_ending *e, vtb_error *
     r->seconds[t->step] += e->seconds;
     r->ended[t->step]++;
     status = study_task_finish(r->work, t, &record, err);
-    if (status == VTB_OK) tell(r, (study_event){.kind = STUDY_ENDED, .task = t});
+    if (status == VTB_OK) tell_event(r, (study_event){.kind = STUDY_ENDED, .task = t});
   }
   study_claim_give(&s->claim);
   study_texts_free(&s->words);
@@ -170,7 +171,7 @@ static size_t free_slot(const study_runner *r) {
 }
 
 /* Fills what slots are free; *left: whether steps remain that do not run here. */
-static vtb_status fill(study_runner *r, unsigned steps, bool *left, vtb_error *err) {
+static vtb_status fill_slots(study_runner *r, unsigned steps, bool *left, vtb_error *err) {
   vtb_status status = VTB_OK;
   *left = false;
   for (size_t i = 0; i < r->work->tasks.n && status == VTB_OK; i++) {
@@ -181,14 +182,14 @@ static vtb_status fill(study_runner *r, unsigned steps, bool *left, vtb_error *e
     size_t slot = free_slot(r);
     bool begun = false;
     if (state == STUDY_TASK_READY && slot < r->n && !study_stops(r))
-      status = begin(r, i, slot, &begun, err);
+      status = begin_step(r, i, slot, &begun, err);
     *left |= !begun && !t->known;
   }
   return status;
 }
 
 /* After a wait. */
-static vtb_status collect(study_runner *r, vtb_error *err) {
+static vtb_status collect_ended(study_runner *r, vtb_error *err) {
   vtb_status status = VTB_OK;
   bool any = false;
   for (size_t i = 0; i < r->n; i++) {
@@ -207,7 +208,7 @@ static void tick(const study_runner *r) {
   const study_task *shown = NULL;
   for (size_t i = 0; i < r->n; i++)
     if (r->workers[i].pid && !shown) shown = &r->work->tasks.at[r->slots[i].task];
-  tell(r, (study_event){.kind = STUDY_TICK, .task = shown});
+  tell_event(r, (study_event){.kind = STUDY_TICK, .task = shown});
 }
 
 /* Where this process cannot go on: no worker is left behind. */
@@ -233,12 +234,12 @@ static vtb_status run_steps(study_runner *r, unsigned steps, size_t jobs, vtb_er
   memset(r->workers, 0, sizeof r->workers);
   while (status == VTB_OK) {
     bool left;
-    status = fill(r, steps, &left, err);
+    status = fill_slots(r, steps, &left, err);
     size_t running = count_running(r);
     if (!running && (!left || study_stops(r))) break;
     if (status == VTB_OK) study_workers_wait(r->workers, r->n, running ? TICK : ELSEWHERE);
     pass_on(r);
-    if (status == VTB_OK) status = collect(r, err);
+    if (status == VTB_OK) status = collect_ended(r, err);
     if (status == VTB_OK) tick(r);
   }
   if (status != VTB_OK) give_up(r);
@@ -250,11 +251,11 @@ vtb_status study_run_one(study_runner *r, size_t task, vtb_error *err) {
   r->n = 1;
   memset(r->workers, 0, sizeof r->workers[0]);
   if (study_work_state(r->work, &r->work->tasks.at[task]) != STUDY_TASK_READY) return VTB_OK;
-  vtb_status status = begin(r, task, 0, &begun, err);
+  vtb_status status = begin_step(r, task, 0, &begun, err);
   while (status == VTB_OK && r->workers[0].pid) {
     study_workers_wait(r->workers, 1, TICK);
     pass_on(r);
-    status = collect(r, err);
+    status = collect_ended(r, err);
     if (status == VTB_OK) tick(r);
   }
   if (status != VTB_OK) give_up(r);

@@ -205,8 +205,8 @@ static void free_native(void *owner) {
 }
 
 /* The best that this machine can run. */
-static vtb_status choose(const vtb_artefact *a, const vtb_artefact_program *p,
-                         const vtb_artefact_code **out, vtb_error *err) {
+static vtb_status choose_code(const vtb_artefact *a, const vtb_artefact_program *p,
+                              const vtb_artefact_code **out, vtb_error *err) {
   int here = vtb_cpu_level_here(), best = -1;
   vtb_strbuf there = VTB_CHECKED_STRBUF;
   for (int i = 0; i < p->n_codes; i++) {
@@ -254,7 +254,7 @@ static vtb_status open_library(vtb_artefact *a, vtb_error *err) {
 static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vtb_program **program,
                               vtb_error *err) {
   const vtb_artefact_code *code = NULL;
-  VTB_TRY(choose(a, p, &code, err));
+  VTB_TRY(choose_code(a, p, &code, err));
   VTB_TRY(open_library(a, err));
   if ((uint32_t)code->entry >= a->table->n)
     return vtb_fail(err, VTB_E_INPUT, "%s: its code has no entry %d", a->path, code->entry);

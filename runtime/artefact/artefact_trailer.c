@@ -12,24 +12,24 @@ static uint64_t little_endian(const unsigned char *p, int n) {
 
 /* ---- trailer --------------------------------------------------------------------------------- */
 
-static void put(unsigned char *at, uint64_t x, int n) {
+static void put_number(unsigned char *at, uint64_t x, int n) {
   for (int i = 0; i < n; i++) at[i] = (unsigned char)(x >> 8 * i);
 }
 
 void vtb__trailer_write(const vtb__trailer *t, unsigned char *out) {
   const uint64_t numbers[] = {t->code_bytes, t->manifest.offset, t->manifest.bytes, t->file_bytes};
   memset(out, 0, VTB__TRAILER_BYTES);
-  for (int i = 0; i < 4; i++) put(out + 8 * i, numbers[i], 8);
+  for (int i = 0; i < 4; i++) put_number(out + 8 * i, numbers[i], 8);
   memcpy(out + 32, t->compiler, strlen(t->compiler));
-  put(out + VTB__TRAILER_NUMBERS, t->about, 8);
-  put(out + VTB__TRAILER_HASHED, t->hash, 8);
-  put(out + 64, VTB_ARTEFACT_FORMAT, 4);
-  put(out + 68, VTB__TRAILER_BYTES, 4);
+  put_number(out + VTB__TRAILER_NUMBERS, t->about, 8);
+  put_number(out + VTB__TRAILER_HASHED, t->hash, 8);
+  put_number(out + 64, VTB_ARTEFACT_FORMAT, 4);
+  put_number(out + 68, VTB__TRAILER_BYTES, 4);
   memcpy(out + 72, VTB__TRAILER_MAGIC, 8);
 }
 
-static vtb_status check(const char *path, const unsigned char *data, size_t n,
-                        const vtb__trailer *t, vtb_error *err) {
+static vtb_status check_trailer(const char *path, const unsigned char *data, size_t n,
+                                const vtb__trailer *t, vtb_error *err) {
   if (t->file_bytes != n)
     return vtb_fail(err, VTB_E_INPUT, "%s has %zu bytes, but was built with %llu", path, n,
                     (unsigned long long)t->file_bytes);
@@ -81,5 +81,5 @@ vtb_status vtb__trailer_read(const char *path, const unsigned char *data, size_t
         "%s has format %llu; this is vertebra %s, which reads format %d: build it again%s", path,
         (unsigned long long)format, VTB_VERSION, VTB_ARTEFACT_FORMAT,
         format > VTB_ARTEFACT_FORMAT ? ", or use a newer vertebra" : "");
-  return check(path, data, n, out, err);
+  return check_trailer(path, data, n, out, err);
 }

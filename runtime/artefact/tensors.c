@@ -78,8 +78,8 @@ static bool check_new(vtb_weights *w, const char *name, vtb_elem elem, int rank,
 }
 
 /* Takes `data` if it is the store's. */
-static vtb_weight *add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
-                       const int64_t *dim, int64_t count, void *data, bool owned) {
+static vtb_weight *add_weight(vtb_weights *w, const char *name, vtb_elem elem, int rank,
+                              const int64_t *dim, int64_t count, void *data, bool owned) {
   vtb_weight *t = data || !owned ? calloc(1, sizeof *t) : NULL;
   if (t) {
     *t = (vtb_weight){.name = strdup(name), .elem = elem, .rank = rank, .count = count};
@@ -102,7 +102,7 @@ vtb_weight *vtb_weights_borrow(vtb_weights *w, const char *name, vtb_elem elem, 
                                const int64_t *dim, const void *data) {
   int64_t count;
   if (!check_new(w, name, elem, rank, dim, &count)) return NULL;
-  return add(w, name, elem, rank, dim, count, (void *)(uintptr_t)data, false);
+  return add_weight(w, name, elem, rank, dim, count, (void *)(uintptr_t)data, false);
 }
 
 vtb_weight *vtb_weights_add(vtb_weights *w, const char *name, vtb_elem elem, int rank,
@@ -112,7 +112,7 @@ vtb_weight *vtb_weights_add(vtb_weights *w, const char *name, vtb_elem elem, int
   size_t bytes = (size_t)count * vtb_elem_bytes(elem);
   void *data = vtb_aligned_alloc(bytes);
   if (data) memset(data, 0, bytes);
-  return add(w, name, elem, rank, dim, count, data, true);
+  return add_weight(w, name, elem, rank, dim, count, data, true);
 }
 
 vtb_weight *vtb_weights_put(vtb_weights *w, const char *name, vtb_elem elem, int rank,

@@ -49,7 +49,7 @@ static size_t slot_of(const guards *g, uintptr_t address) {
   return i;
 }
 
-static void put(guards *g, uintptr_t address, uint64_t number) {
+static void put_entry(guards *g, uintptr_t address, uint64_t number) {
   size_t i = slot_of(g, address);
   g->n += !g->table[i].address;
   g->table[i] = (taken){address, number};
@@ -199,7 +199,7 @@ void vtb_forget(const void *what) {
 /* Takes the block into the books, for which there is room. */
 static void *book(void *p, size_t size_bytes) {
   if (!p) vtb_out_of_memory(size_bytes);
-  if (mine) put(mine, (uintptr_t)p, mine->number++);
+  if (mine) put_entry(mine, (uintptr_t)p, mine->number++);
   return p;
 }
 
@@ -228,7 +228,7 @@ void *vtb_xrealloc(void *p, size_t count, size_t size_bytes) {
   if (!grown) vtb_out_of_memory(total);
   if (old.address) {
     take_out(mine, slot);
-    put(mine, (uintptr_t)grown, old.number);
+    put_entry(mine, (uintptr_t)grown, old.number);
   }
   return grown;
 }

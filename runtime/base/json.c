@@ -20,7 +20,7 @@ static void skip_space(reader *r) {
   while (r->at < r->end && memchr(" \t\r\n", *r->at, 4)) r->at++;
 }
 
-static bool take(reader *r, char c) {
+static bool take_char(reader *r, char c) {
   if (r->at == r->end || *r->at != c) return false;
   r->at++;
   return true;
@@ -66,7 +66,7 @@ static bool code_point(reader *r, unsigned *c) {
 static bool escape(reader *r, char **to) {
   static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
   unsigned c;
-  if (take(r, 'u')) {
+  if (take_char(r, 'u')) {
     if (!code_point(r, &c)) return false;
     *to += vtb_utf8_encode(c, *to);
     return true;
@@ -80,14 +80,14 @@ static bool escape(reader *r, char **to) {
 
 /* An escape is never shorter than what it stands for. */
 static bool string(reader *r, const char **out) {
-  if (!take(r, '"')) return false;
+  if (!take_char(r, '"')) return false;
   const char *close = r->at;
   while (close < r->end && *close != '"') close += *close == '\\' && close + 1 < r->end ? 2 : 1;
   if (close >= r->end) return false;
   char *text = allocate(r, (size_t)(close - r->at) + 1), *to = text;
   if (!text) return false;
   while (r->at < close)
-    if (take(r, '\\')) {
+    if (take_char(r, '\\')) {
       if (!escape(r, &to)) return false;
     } else if ((unsigned char)*r->at < 0x20) {
       return false;
@@ -95,7 +95,7 @@ static bool string(reader *r, const char **out) {
       *to++ = *r->at++;
     }
   *out = text;
-  return take(r, '"');
+  return take_char(r, '"');
 }
 
 /* ---- other values ---------------------------------------------------------------------------- */
@@ -106,14 +106,14 @@ static bool digits(reader *r) {
   return r->at > from;
 }
 
-static bool number(reader *r, double *out) {
+static bool read_number(reader *r, double *out) {
   char text[64];
   const char *from = r->at;
-  (void)take(r, '-');
-  if (!take(r, '0') && !digits(r)) return false;
-  if (take(r, '.') && !digits(r)) return false;
-  if (take(r, 'e') || take(r, 'E')) {
-    if (!take(r, '-')) (void)take(r, '+');
+  (void)take_char(r, '-');
+  if (!take_char(r, '0') && !digits(r)) return false;
+  if (take_char(r, '.') && !digits(r)) return false;
+  if (take_char(r, 'e') || take_char(r, 'E')) {
+    if (!take_char(r, '-')) (void)take_char(r, '+');
     if (!digits(r)) return false;
   }
   size_t n = (size_t)(r->at - from);
@@ -128,7 +128,7 @@ static bool number(reader *r, double *out) {
 static bool elements(reader *r, vtb_json *parent, char close, bool keys) {
   vtb_json **end = &parent->first;
   skip_space(r);
-  if (take(r, close)) return true;
+  if (take_char(r, close)) return true;
   do {
     vtb_json *v = allocate(r, sizeof *v);
     if (!v) return false;
@@ -136,13 +136,13 @@ static bool elements(reader *r, vtb_json *parent, char close, bool keys) {
     if (keys) {
       if (!string(r, &v->key)) return false;
       skip_space(r);
-      if (!take(r, ':')) return false;
+      if (!take_char(r, ':')) return false;
     }
     if (!value(r, v)) return false;
     *end = v;
     end = &v->next;
-  } while (take(r, ','));
-  return take(r, close);
+  } while (take_char(r, ','));
+  return take_char(r, close);
 }
 
 static bool nested(reader *r, vtb_json *v, char close, bool keys) {
@@ -155,8 +155,8 @@ static bool nested(reader *r, vtb_json *v, char close, bool keys) {
 }
 
 static bool plain(reader *r, vtb_json *v) {
-  if (take(r, '{')) return nested(r, v, '}', true);
-  if (take(r, '[')) return nested(r, v, ']', false);
+  if (take_char(r, '{')) return nested(r, v, '}', true);
+  if (take_char(r, '[')) return nested(r, v, ']', false);
   v->kind = VTB_JSON_STRING;
   if (r->at < r->end && *r->at == '"') return string(r, &v->text);
   v->kind = VTB_JSON_NULL;
@@ -165,7 +165,7 @@ static bool plain(reader *r, vtb_json *v) {
   v->number = take_word(r, "true");
   if (v->number || take_word(r, "false")) return true;
   v->kind = VTB_JSON_NUMBER;
-  return number(r, &v->number);
+  return read_number(r, &v->number);
 }
 
 static bool value(reader *r, vtb_json *v) {

@@ -112,7 +112,7 @@ static void *try_names(const vtb_library *l, int major, bool newer, search *s) {
   return NULL;
 }
 
-static void *find(const vtb_library *l, char **path, vtb_error *err) {
+static void *find_library(const vtb_library *l, char **path, vtb_error *err) {
   const char *wanted = getenv(l->environment);
   search s = {.path = path};
   if (wanted && *wanted) {
@@ -154,7 +154,7 @@ vtb_status vtb_library_open(const vtb_library *l, void *table, char **path, vtb_
     return vtb_fail(err, VTB_E_DEVICE,
                     "no %s: this program is linked statically, and such programs load no libraries",
                     l->what);
-  void *handle = find(l, &file, err);
+  void *handle = find_library(l, &file, err);
   if (!handle) return VTB_E_DEVICE;
   if (!file) {
     dlclose(handle);

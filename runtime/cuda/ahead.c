@@ -111,7 +111,7 @@ static vtb_status make_set(vtb__ahead *a, vtb_error *err) {
   return vtb__encode_maps(r, err);
 }
 
-static vtb_status fill(vtb__ahead *a, vtb_error *err) {
+static vtb_status fill_ahead(vtb__ahead *a, vtb_error *err) {
   vtb_cuda_device *d = a->run->device;
   a->place = calloc((size_t)a->run->plan->n_tensors + 1, sizeof *a->place);
   if (!a->place) return vtb_no_memory(err, "runs ahead of others");
@@ -142,7 +142,7 @@ static vtb_status open_once(vtb__run *r, vtb_error *err) {
   r->ahead = calloc(1, sizeof *r->ahead);
   if (!r->ahead) return vtb_no_memory(err, "runs ahead of others");
   r->ahead->run = r;
-  return fill(r->ahead, err);
+  return fill_ahead(r->ahead, err);
 }
 
 /* ---- runs ------------------------------------------------------------------------------------ */
@@ -158,7 +158,7 @@ static bool is_pixels(const vtb__ahead *a, int tensor) {
   return a->run->program.uses_pixels && a->run->program.pixels == tensor + 1;
 }
 
-static size_t bytes_of(const vtb__ahead *a, int tensor) {
+static size_t row_bytes(const vtb__ahead *a, int tensor) {
   const vtb_tensor_info *t = &a->run->plan->tensors[tensor];
   return is_pixels(a, tensor) ? vtb__pixels_of(t).size : vtb__tensor_bytes(t);
 }
@@ -168,7 +168,7 @@ static vtb_status bring_input(vtb__ahead *a, const slot *s, int i, vtb_error *er
   bool pixels = is_pixels(a, i);
   vtb_cu_address to = pixels ? a->pixels : r->set->tensors[i];
   vtb_status status = VTB_CU_CALL(r->device, cuMemcpyHtoDAsync_v2,
-                                  (to, in_slot(a, s, i), bytes_of(a, i), a->stream), err);
+                                  (to, in_slot(a, s, i), row_bytes(a, i), a->stream), err);
   return status == VTB_OK && pixels ? vtb__pixels_run(r, a->pixels, a->stream, err) : status;
 }
 
@@ -185,7 +185,7 @@ static vtb_status bring_inputs(vtb__ahead *a, slot *s, void *const *args, vtb_er
   vtb_status status = free_feed(a, s, err);
   if (status != VTB_OK) return status;
   for (int i = 0; i < r->plan->n_tensors; i++)
-    if (is_copied(a, i, false)) memcpy(in_slot(a, s, i), args[i], bytes_of(a, i));
+    if (is_copied(a, i, false)) memcpy(in_slot(a, s, i), args[i], row_bytes(a, i));
   if (a->submitted >= 2)
     status = VTB_CU_CALL(d, cuStreamWaitEvent,
                          (a->stream, a->answers[(a->submitted - 2) % ANSWERS].done, 0), err);

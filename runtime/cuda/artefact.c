@@ -12,7 +12,8 @@ static int ptx_version(const char *arch) {
 
 /* Cubins of the device's own architecture, else the newest PTX that it understands; the plan of one
  * architecture alone only if it is wanted. */
-static const vtb_artefact_images *choose(const vtb_artefact_program *p, const vtb_cuda_device *d) {
+static const vtb_artefact_images *choose_images(const vtb_artefact_program *p,
+                                                const vtb_cuda_device *d) {
   const vtb_artefact_images *best = NULL;
   int version = 0, here = 10 * d->major + d->minor;
   bool common = d->how.wgmma == VTB_NO;
@@ -81,7 +82,7 @@ vtb_status vtb__artefact_load_cuda(const vtb_artefact *a, const vtb_artefact_pro
     return vtb_fail(err, VTB_E_DEVICE, "%s has no code for CUDA: build it with --target cuda",
                     vtb__artefact_path(a));
   VTB_TRY(vtb__cu_open(where, &device, err));
-  const vtb_artefact_images *m = choose(p, device);
+  const vtb_artefact_images *m = choose_images(p, device);
   vtb_status status =
       m ? vtb_artefact_read_plan(a, p, m->plan, &plan, err) : nothing_suits(a, p, device, err);
   if (status == VTB_OK) status = make(a, m, plan, device, program, err);

@@ -30,9 +30,9 @@ struct vtb_cuda_group {
 
 /* VTB_NCCL_CALL(&api, ncclGetUniqueId, (&id), err) */
 #define VTB_NCCL_CALL(api, function, arguments, err)                                               \
-  check((api), (api)->function arguments, #function #arguments, __FILE__, __LINE__, (err))
-static vtb_status check(const vtb_nccl_api *api, int result, const char *call, const char *file,
-                        int line, vtb_error *err) {
+  check_nccl((api), (api)->function arguments, #function #arguments, __FILE__, __LINE__, (err))
+static vtb_status check_nccl(const vtb_nccl_api *api, int result, const char *call,
+                             const char *file, int line, vtb_error *err) {
   if (result == VTB__NCCL_SUCCESS) return VTB_OK;
   const char *text = api->ncclGetErrorString(result);
   return vtb_fail(err, VTB_E_DEVICE, "NCCL: %s (%d) in %s at %s:%d", text ? text : "unknown error",
@@ -134,7 +134,7 @@ vtb_status vtb_cuda_group_check(vtb_cuda_group *g, vtb_error *err) {
   if (g->communicator) {
     status = VTB_NCCL_CALL(&g->api, ncclCommGetAsyncError, (g->communicator, &result), err);
     if (status == VTB_OK && result != VTB__NCCL_IN_PROGRESS)
-      status = check(&g->api, result, "a sum over the devices", __FILE__, __LINE__, err);
+      status = check_nccl(&g->api, result, "a sum over the devices", __FILE__, __LINE__, err);
   }
   pthread_mutex_unlock(&g->lock);
   return status;

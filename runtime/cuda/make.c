@@ -64,7 +64,7 @@ static vtb_status load_kernel(vtb__run *r, int i, vtb_error *err) {
   return status == VTB_OK && k->cluster > 1 ? check_cluster(r, i, err) : status;
 }
 
-static vtb_status load(vtb__run *r, const vtb_cuda_image *images, vtb_error *err) {
+static vtb_status load_images(vtb__run *r, const vtb_cuda_image *images, vtb_error *err) {
   const vtb_launch_plan *p = r->plan;
   vtb_cuda_device *d = r->device;
   vtb_status status = VTB_OK;
@@ -172,7 +172,7 @@ vtb_status vtb__run_begin(vtb__run *r, bool tensors, vtb_error *err) {
 
 /* ---- making one ------------------------------------------------------------------------------ */
 
-static vtb_status describe(vtb__run *r, vtb_error *err) {
+static vtb_status describe_run(vtb__run *r, vtb_error *err) {
   r->program = (vtb_program){.run = vtb__run_copying,
                              .keep = vtb__run_keep,
                              .exchange = vtb__run_exchange,
@@ -220,7 +220,7 @@ static vtb_status make(vtb__code *code, const vtb_cuda_image *images, vtb_cuda_d
       r->addresses && r->parameters ? VTB_OK : vtb_no_memory(err, "the addresses of a program");
   if (status == VTB_OK) status = vtb__cu_enter(device, err);
   if (status == VTB_OK) {
-    status = load(r, images, err);
+    status = load_images(r, images, err);
     if (status != VTB_OK) vtb__run_free(r);
     vtb__cu_leave(device);
   } else {
@@ -244,7 +244,7 @@ vtb_status vtb__cuda_program(vtb_launch_plan *plan, const vtb_cuda_image *images
   snprintf(code->arch, sizeof code->arch, "%s", device->arch);
   if (others && images) status = copy_images(code, images, err);
   if (status == VTB_OK) status = make(code, images, device, &r, err);
-  if (status == VTB_OK && (status = describe(r, err)) == VTB_OK) {
+  if (status == VTB_OK && (status = describe_run(r, err)) == VTB_OK) {
     *program = &r->program;
     return VTB_OK;
   }

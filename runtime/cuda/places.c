@@ -25,7 +25,7 @@ static void find_alignment(vtb__run *r) {
     }
 }
 
-static vtb_status begin(vtb__run *r, vtb_error *err) {
+static vtb_status begin_run(vtb__run *r, vtb_error *err) {
   size_t n = (size_t)r->plan->n_tensors + 1;
   vtb_status status = vtb__run_begin(r, false, err);
   if (status != VTB_OK || r->align) return status;
@@ -147,7 +147,7 @@ static vtb_status is_recorded(const vtb__run *r, bool *out, vtb_error *err) {
 static vtb_status run_inside(vtb__run *r, const vtb_run_place *places, bool fixed, vtb_error *err) {
   vtb_cuda_device *d = r->device;
   bool recorded = false;
-  vtb_status status = begin(r, err);
+  vtb_status status = begin_run(r, err);
   if (status == VTB_OK) status = is_recorded(r, &recorded, err);
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++)
     status = find_address(r, i, &places[i], err);
@@ -173,8 +173,8 @@ static vtb_status run_inside(vtb__run *r, const vtb_run_place *places, bool fixe
   return VTB_OK;
 }
 
-static vtb_status run(void *owner, const vtb_run_place *places, bool fixed,
-                      const vtb_services *services, vtb_error *err) {
+static vtb_status run_places(void *owner, const vtb_run_place *places, bool fixed,
+                             const vtb_services *services, vtb_error *err) {
   vtb__run *r = owner;
   (void)services;
   VTB_TRY(vtb__cu_enter(r->device, err));
@@ -204,7 +204,7 @@ static vtb_status take_zeros(vtb_cuda_device *d, size_t n, uint64_t *at, vtb_err
   return status;
 }
 
-static vtb_status take(void *owner, size_t n, uint64_t *at, vtb_error *err) {
+static vtb_status take_memory(void *owner, size_t n, uint64_t *at, vtb_error *err) {
   vtb_cuda_device *d = ((vtb__run *)owner)->device;
   VTB_TRY(vtb__cu_enter(d, err));
   vtb_status status = take_zeros(d, n, at, err);
@@ -222,7 +222,8 @@ static void give(void *owner, uint64_t at) {
 }
 
 /* Behind the runs that are queued, for which it waits. */
-static vtb_status copy(void *owner, uint64_t at, void *host, size_t n, bool in, vtb_error *err) {
+static vtb_status copy_place(void *owner, uint64_t at, void *host, size_t n, bool in,
+                             vtb_error *err) {
   vtb_cuda_device *d = ((vtb__run *)owner)->device;
   VTB_TRY(vtb__cu_enter(d, err));
   vtb_status status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2, (at, host, n, d->stream), err)
@@ -240,7 +241,7 @@ static vtb_status wait(void *owner, vtb_error *err) {
   return status;
 }
 
-static vtb_status check(void *owner, uint64_t at, const char *what, vtb_error *err) {
+static vtb_status check_place(void *owner, uint64_t at, const char *what, vtb_error *err) {
   vtb_cuda_device *d = ((vtb__run *)owner)->device;
   int type = 0, number = d->number;
   vtb_status status = vtb__cu_enter(d, err);
@@ -260,17 +261,17 @@ static vtb_status check(void *owner, uint64_t at, const char *what, vtb_error *e
 }
 
 const vtb_device_calls vtb__cuda_calls = {.open = vtb__cuda_open,
-                                          .run = run,
+                                          .run = run_places,
                                           .space = space,
-                                          .take = take,
+                                          .take = take_memory,
                                           .give = give,
-                                          .copy = copy,
+                                          .copy = copy_place,
                                           .wait = wait,
-                                          .check = check};
-const vtb_device_calls vtb__cuda_calls_alone = {.run = run,
+                                          .check = check_place};
+const vtb_device_calls vtb__cuda_calls_alone = {.run = run_places,
                                                 .space = space,
-                                                .take = take,
+                                                .take = take_memory,
                                                 .give = give,
-                                                .copy = copy,
+                                                .copy = copy_place,
                                                 .wait = wait,
-                                                .check = check};
+                                                .check = check_place};

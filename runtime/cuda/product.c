@@ -42,8 +42,9 @@ struct vtb__products {
 
 /* VTB_LT_CALL(x, cublasLtCreate, (&h), err) */
 #define VTB_LT_CALL(x, function, arguments, err)                                                   \
-  check((x)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
-static vtb_status check(int result, const char *call, const char *file, int line, vtb_error *err) {
+  check_cublaslt((x)->api.function arguments, #function #arguments, __FILE__, __LINE__, (err))
+static vtb_status check_cublaslt(int result, const char *call, const char *file, int line,
+                                 vtb_error *err) {
   static const char *const texts[16] = {
       [1] = "not initialised",       [3] = "out of memory",  [7] = "invalid value",
       [8] = "architecture mismatch", [11] = "mapping error", [13] = "execution failed",
@@ -171,7 +172,7 @@ static void put_key(const vtb__products *x, const product *p, const vtb_launch_g
 }
 
 /* Bytes of argument `arg` at the step that has most of them. */
-static size_t bytes_of(const vtb__products *x, const product *p, int arg) {
+static size_t argument_bytes(const vtb__products *x, const product *p, int arg) {
   int64_t most = 0;
   for (int s = 0; s < x->plan->n_steps; s++) {
     const vtb_launch_step *step = &x->plan->steps[s];
@@ -189,7 +190,7 @@ static int time_candidates(vtb__products *x, product *p, const vtb_launch_gemm *
   vtb_cu_address memory = 0;
   vtb_error why = {0};
   vtb_strbuf key = VTB_CHECKED_STRBUF;
-  size_t a = bytes_of(x, p, 0), b = bytes_of(x, p, 1), c = bytes_of(x, p, 2);
+  size_t a = argument_bytes(x, p, 0), b = argument_bytes(x, p, 1), c = argument_bytes(x, p, 2);
   int best = 0;
   if (VTB_CU_CALL(d, cuMemAlloc_v2, (&memory, a + b + c), &why) != VTB_OK) return 0;
   vtb_status status = VTB_CU_CALL(d, cuMemsetD8Async, (memory, 0, a + b + c, d->stream), &why);
@@ -240,9 +241,9 @@ static vtb_status choose_algorithm(vtb__products *x, product *p, const vtb_launc
                          err);
   if (status == VTB_OK) status = take_one(x, p, g, choices, found, err);
   int destroyed = x->api.cublasLtMatmulPreferenceDestroy(preference);
-  return status != VTB_OK
-             ? status
-             : check(destroyed, "cublasLtMatmulPreferenceDestroy", __FILE__, __LINE__, err);
+  return status != VTB_OK ? status
+                          : check_cublaslt(destroyed, "cublasLtMatmulPreferenceDestroy", __FILE__,
+                                           __LINE__, err);
 }
 
 static vtb_status describe_product(vtb__products *x, product *p, const vtb_launch_gemm *g,

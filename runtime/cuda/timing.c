@@ -43,7 +43,7 @@ static bool parse(const char *text, const char *key, vtb_lt_algorithm *out) {
   return *at == 0;
 }
 
-static int find(const vtb_lt_choice *choices, int n, const vtb_lt_algorithm *a) {
+static int find_algorithm(const vtb_lt_choice *choices, int n, const vtb_lt_algorithm *a) {
   for (int i = 0; i < n; i++)
     if (memcmp(&choices[i].algorithm, a, sizeof *a) == 0) return i;
   return -1;
@@ -58,7 +58,7 @@ static int recall(const char *path, const char *key, const vtb_lt_choice *choice
   if (!vtb_path_exists(path) || vtb_file_read(path, LONGEST_FILE, &text, &bytes, NULL) != VTB_OK)
     return -1;
   bool sound = parse(text, key, &kept);
-  int at = sound ? find(choices, n, &kept) : -1;
+  int at = sound ? find_algorithm(choices, n, &kept) : -1;
   free(text);
   if (at < 0)
     snprintf(note, VTB__LT_NOTE, "%s is ignored: %s; the product is timed again", path,

@@ -34,7 +34,7 @@ static unsigned splits_of(const vtb_weights *file) {
 }
 
 /* The arrays of the split; of a file without splits all of them. */
-static vtb_status choose(const char *path, unsigned split, arrays *a, vtb_error *err) {
+static vtb_status choose_arrays(const char *path, unsigned split, arrays *a, vtb_error *err) {
   a->at = calloc(a->file->n + 1, sizeof *a->at);
   a->names = calloc(a->file->n + 1, sizeof *a->names);
   if (!a->at || !a->names) return vtb_no_memory(err, path);
@@ -101,9 +101,9 @@ static vtb_status take_labels(const arrays *a, vtb__source *d, vtb_error *err) {
   return status;
 }
 
-static vtb_status take(const char *path, unsigned split, vtb__source *d, vtb_error *err) {
+static vtb_status take_arrays(const char *path, unsigned split, vtb__source *d, vtb_error *err) {
   arrays *a = d->data;
-  vtb_status status = choose(path, split, a, err);
+  vtb_status status = choose_arrays(path, split, a, err);
   if (status == VTB_OK) status = count_samples(path, a, &d->count, err);
   return status == VTB_OK ? take_labels(a, d, err) : status;
 }
@@ -123,7 +123,7 @@ static vtb_status open_file(const char *path, unsigned split, vtb__source *d, vt
   d->data = a;
   if (!a) return vtb_no_memory(err, path);
   vtb_status status = vtb_safetensors_load(path, &a->file, err);
-  return status == VTB_OK ? take(path, split, d, err) : status;
+  return status == VTB_OK ? take_arrays(path, split, d, err) : status;
 }
 
 static const char *const npy_endings[] = {".npy", NULL};
@@ -183,7 +183,7 @@ static vtb_status open_folder(const char *path, unsigned split, vtb__source *d, 
     free(sub);
   }
   if (status == VTB_OK && no_memory) status = vtb_no_memory(err, path);
-  return status == VTB_OK ? take(path, split, d, err) : status;
+  return status == VTB_OK ? take_arrays(path, split, d, err) : status;
 }
 
 static int count_arrays(const vtb__source *d) { return ((const arrays *)d->data)->n; }

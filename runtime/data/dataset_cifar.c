@@ -111,8 +111,8 @@ static vtb_status open_cifar(const char *folder, unsigned split, vtb__source *d,
   return status == VTB_OK ? vtb__read_class_names(folder, k->names, d, err) : status;
 }
 
-static vtb_status copy(const vtb__source *d, int64_t i, int channels, vtb_image *out,
-                       vtb_error *err) {
+static vtb_status copy_record(const vtb__source *d, int64_t i, int channels, vtb_image *out,
+                              vtb_error *err) {
   const cifar *c = d->data;
   vtb_image view = {SIDE, SIDE, 3, c->pixels + (size_t)i * PIXELS};
   vtb_image made = vtb_image_convert(&view, channels ? channels : 3);
@@ -131,5 +131,5 @@ const vtb__format vtb__cifar_format = {.what = "CIFAR's binary files (data_batch
                                        .mixed = true,
                                        .find = find_cifar,
                                        .open = open_cifar,
-                                       .image = copy,
+                                       .image = copy_record,
                                        .close = close_cifar};

@@ -121,8 +121,8 @@ static char **files_of(const vtb__source *d) { return d->data; }
 
 static const char *file_of(const vtb__source *d, int64_t i) { return files_of(d)[i]; }
 
-static vtb_status load(const vtb__source *d, int64_t i, int channels, vtb_image *out,
-                       vtb_error *err) {
+static vtb_status load_file(const vtb__source *d, int64_t i, int channels, vtb_image *out,
+                            vtb_error *err) {
   return vtb_image_load(file_of(d, i), channels, out, err);
 }
 
@@ -132,6 +132,6 @@ const vtb__format vtb__folder_format = {
     .what = "one sub-folder of .png, .jpg or .webp files for each class",
     .find = find_folders,
     .open = open_folders,
-    .image = load,
+    .image = load_file,
     .file = file_of,
     .close = close_folders};

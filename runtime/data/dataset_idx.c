@@ -214,8 +214,8 @@ static vtb_status open_idx(const char *folder, unsigned split, vtb__source *d, v
   return status;
 }
 
-static vtb_status copy(const vtb__source *d, int64_t i, int channels, vtb_image *out,
-                       vtb_error *err) {
+static vtb_status copy_pixels(const vtb__source *d, int64_t i, int channels, vtb_image *out,
+                              vtb_error *err) {
   const pixels *p = d->data;
   size_t n = (size_t)p->height * (size_t)p->width * (size_t)p->channels;
   vtb_image view = {p->width, p->height, p->channels, p->pixels + (size_t)i * n};
@@ -235,5 +235,5 @@ const vtb__format vtb__idx_format = {.what = "IDX files (train-images-idx3-ubyte
                                      .mixed = true,
                                      .find = find_idx,
                                      .open = open_idx,
-                                     .image = copy,
+                                     .image = copy_pixels,
                                      .close = close_idx};

@@ -199,8 +199,8 @@ static const char *file_of(const vtb__source *d, int64_t i) {
   return ((const list *)d->data)->files.at[i];
 }
 
-static vtb_status load(const vtb__source *d, int64_t i, int channels, vtb_image *out,
-                       vtb_error *err) {
+static vtb_status load_row(const vtb__source *d, int64_t i, int channels, vtb_image *out,
+                           vtb_error *err) {
   return vtb_image_load(file_of(d, i), channels, out, err);
 }
 
@@ -215,12 +215,12 @@ const vtb__format vtb__list_file = {.is_file = true,
                                     .what = "a .csv list of files and labels",
                                     .find = find_file,
                                     .open = open_file,
-                                    .image = load,
+                                    .image = load_row,
                                     .file = file_of,
                                     .close = close_list};
 const vtb__format vtb__lists_folder = {.what = "train.csv, lists of files and labels",
                                        .find = find_lists,
                                        .open = open_split,
-                                       .image = load,
+                                       .image = load_row,
                                        .file = file_of,
                                        .close = close_list};

@@ -423,8 +423,8 @@ static vtb_status open_files(const char *path, unsigned split, vtb__source *d, v
   return status == VTB_OK ? index_all(path, d, err) : status;
 }
 
-static vtb_status load(const vtb__source *d, int64_t i, int channels, vtb_image *out,
-                       vtb_error *err) {
+static vtb_status load_member(const vtb__source *d, int64_t i, int channels, vtb_image *out,
+                              vtb_error *err) {
   const tar *t = d->data;
   const member *m = &t->at.at[i];
   int fd = open(t->shards.at[m->shard], O_RDONLY | O_CLOEXEC);
@@ -467,12 +467,12 @@ const vtb__format vtb__tar_file = {.is_file = true,
                                    .what = ".tar files of images, \"shards-{000..004}.tar\"",
                                    .find = find_files,
                                    .open = open_files,
-                                   .image = load,
+                                   .image = load_member,
                                    .file = file_of,
                                    .close = close_tar};
 const vtb__format vtb__tar_folder = {.what = ".tar files of images (train-000.tar ...)",
                                      .find = find_folder,
                                      .open = open_folder,
-                                     .image = load,
+                                     .image = load_member,
                                      .file = file_of,
                                      .close = close_tar};

@@ -170,8 +170,8 @@ static vtb_status fill_array(const vtb_loader *l, const vtb_feed *f, const sampl
   return status;
 }
 
-static vtb_status fill(const vtb_loader *l, const vtb_feed *f, sample *s, void *at, int64_t row,
-                       vtb_error *err) {
+static vtb_status fill_row(const vtb_loader *l, const vtb_feed *f, sample *s, void *at, int64_t row,
+                           vtb_error *err) {
   void *out = row_at(l, f, at, row);
   switch (f->kind) {
   case VTB_FEED_IMAGE:
@@ -216,7 +216,7 @@ static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row,
     if (s.padding)
       pad(l, f, at->at[i], row);
     else
-      status = fill(l, f, &s, at->at[i], row, err);
+      status = fill_row(l, f, &s, at->at[i], row, err);
   }
   vtb_image_free(&s.image);
   vtb_image_free(&s.mask);
@@ -279,7 +279,7 @@ static void feed_pair(vtb_loader *l) {
   l->o.n_feeds = 2;
 }
 
-static size_t bytes_of(const vtb_loader *l, const vtb_feed *f) {
+static size_t feed_bytes(const vtb_loader *l, const vtb_feed *f) {
   return is_pixels(l, f) ? pixels_of(l, f).size : (size_t)(f->count * l->o.batch) * sizeof(float);
 }
 
@@ -299,7 +299,7 @@ static vtb_status allocate_slot(const vtb_loader *l, slot *s, vtb_error *err) {
   bool enough = s->at && s->samples;
   for (int i = 0; i < l->o.n_feeds && enough; i++) {
     const vtb_feed *f = &l->o.feeds[i];
-    s->at[i] = vtb_aligned_alloc(bytes_of(l, f));
+    s->at[i] = vtb_aligned_alloc(feed_bytes(l, f));
     enough = s->at[i] != NULL;
     if (enough) fill_values(l, f, s->at[i]);
     if (f->kind == VTB_FEED_IMAGE && !s->batch.images) s->batch.images = s->at[i];

@@ -26,7 +26,7 @@ typedef struct survey {
 } survey;
 
 /* Not of the sample: memory, or a library that reads its format, is missing. */
-static void fail(survey *s, const vtb_error *why) {
+static void fail_survey(survey *s, const vtb_error *why) {
   if (!atomic_exchange(&s->failed, true)) s->error = *why;
   atomic_store(&s->stop, 1);
 }
@@ -43,7 +43,7 @@ static vtb_sample_facts facts_of(survey *s, int64_t i) {
     f.hash = vtb_hash_bytes(vtb_hash_bytes(VTB_HASH_INIT, size, sizeof size), im.pixels,
                             (size_t)im.width * (size_t)im.height * (size_t)im.channels);
   } else if (why.status != VTB_E_INPUT) {
-    fail(s, &why);
+    fail_survey(s, &why);
   } else if (vtb_dataset_skip(d, i, &why, &enough) != VTB_OK) {
     /* more than a training would do without: the caller counts them */
   }

@@ -35,7 +35,7 @@ static const struct {
               {0, "\xff\x0a", 2, "a JPEG XL"}, {0, "%PDF", 4, "a PDF"},
               {0, "<svg", 4, "an SVG"},        {0, "\x93NUMPY", 6, "a NumPy"}};
 
-static vtb_status refuse(const vtb_codec *c, vtb_error *err) {
+static vtb_status refuse_format(const vtb_codec *c, vtb_error *err) {
   if (!c->n) return vtb_fail(err, VTB_E_INPUT, "%s: the file is empty", c->name);
   for (size_t i = 0; i < sizeof others / sizeof *others; i++)
     if (c->n >= others[i].at + others[i].n &&
@@ -53,7 +53,7 @@ static vtb_status decode(vtb_codec *c, vtb_error *err) {
     return vtb__decode_jpeg(c, err);
   if (c->n >= 16 && memcmp(c->data, "RIFF", 4) == 0 && memcmp(c->data + 8, "WEBP", 4) == 0)
     return vtb__decode_webp(c, err);
-  return refuse(c, err);
+  return refuse_format(c, err);
 }
 
 /* Right side up, and in the channels that are wanted. */

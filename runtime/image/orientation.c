@@ -5,7 +5,7 @@
 
 enum { TAG_ORIENTATION = 0x0112, TYPE_SHORT = 3, ENTRY_BYTES = 12 };
 
-static unsigned number(const unsigned char *p, int bytes, bool big) {
+static unsigned read_number(const unsigned char *p, int bytes, bool big) {
   unsigned v = 0;
   for (int i = 0; i < bytes; i++) v |= (unsigned)p[i] << 8 * (big ? bytes - 1 - i : i);
   return v;
@@ -16,14 +16,14 @@ int vtb__exif_orientation(const unsigned char *data, size_t n) {
   if (n < 8) return 0;
   bool big = memcmp(data, "MM\0*", 4) == 0;
   if (!big && memcmp(data, "II*\0", 4) != 0) return 0;
-  size_t at = number(data + 4, 4, big);
+  size_t at = read_number(data + 4, 4, big);
   if (at > n || n - at < 2) return 0;
-  unsigned entries = number(data + at, 2, big);
+  unsigned entries = read_number(data + at, 2, big);
   const unsigned char *p = data + at + 2, *end = data + n;
   for (; entries > 0 && end - p >= ENTRY_BYTES; entries--, p += ENTRY_BYTES) {
-    if (number(p, 2, big) != TAG_ORIENTATION) continue;
-    unsigned v = number(p + 8, 2, big);
-    return number(p + 2, 2, big) == TYPE_SHORT && v >= 1 && v <= 8 ? (int)v : 0;
+    if (read_number(p, 2, big) != TAG_ORIENTATION) continue;
+    unsigned v = read_number(p + 8, 2, big);
+    return read_number(p + 2, 2, big) == TYPE_SHORT && v >= 1 && v <= 8 ? (int)v : 0;
   }
   return 0;
 }

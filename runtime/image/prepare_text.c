@@ -70,7 +70,7 @@ static vtb_status read_field(reading *r, const vtb_json *v) {
   return VTB_OK;
 }
 
-static vtb_status check(const reading *r) {
+static vtb_status check_reading(const reading *r) {
   vtb_error inner = {0};
   vtb_status status = vtb_preparation_check(&r->p, &inner);
   return status == VTB_OK ? VTB_OK : vtb_fail(r->err, status, "%s: %s", r->from, inner.text);
@@ -80,7 +80,7 @@ static vtb_status read_object(reading *r, const vtb_json *object) {
   vtb_status status = VTB_OK;
   for (const vtb_json *v = object->first; v && status == VTB_OK; v = v->next)
     status = read_field(r, v);
-  return status == VTB_OK ? check(r) : status;
+  return status == VTB_OK ? check_reading(r) : status;
 }
 
 vtb_status vtb_preparation_read(vtb_preparation *p, const char *text, const char *from,
@@ -133,7 +133,7 @@ vtb_status vtb_preparation_read_meta(vtb_preparation *p, const char *prepare, co
   if (mean) status = read_moments(&r, "mean", mean, r.p.mean), r.p.given |= VTB_PREPARE_MEAN;
   if (std && status == VTB_OK)
     status = read_moments(&r, "std", std, r.p.std), r.p.given |= VTB_PREPARE_STD;
-  if (status == VTB_OK) status = check(&r);
+  if (status == VTB_OK) status = check_reading(&r);
   if (status == VTB_OK) *p = r.p;
   return status;
 }

@@ -130,7 +130,7 @@ void *vtb__kernel_memory(size_t n) {
 
 void vtb__kernel_memory_free(void *memory) { (void)memory; }
 
-static bool take(int i) {
+static bool take_kernels(int i) {
   return !atomic_load_explicit(&slots[i].taken, memory_order_relaxed) &&
          !atomic_exchange_explicit(&slots[i].taken, true, memory_order_acquire);
 }
@@ -139,7 +139,7 @@ static void give(int i) { atomic_store_explicit(&slots[i].taken, false, memory_o
 
 /* The one that this thread had last is warm. */
 static bool take_memory(void) {
-  while (!take(my_slot))
+  while (!take_kernels(my_slot))
     if (++my_slot == SLOTS) my_slot = 0, sched_yield();
   if (slots[my_slot].memory) return true;
   void *memory = mmap(NULL, VTB_BLAS_ROOM, PROT_READ | PROT_WRITE,
@@ -151,7 +151,7 @@ static bool take_memory(void) {
 
 static void give_all_back(void) {
   for (int i = 0; i < SLOTS; i++) {
-    if (!take(i)) continue;
+    if (!take_kernels(i)) continue;
     if (slots[i].memory) munmap(slots[i].memory, VTB_BLAS_ROOM);
     slots[i].memory = NULL;
     give(i);

@@ -16,7 +16,7 @@ void vtb__wire_require(vtb_wire *w, bool condition) {
 }
 
 /* The next n bytes of what is read; NULL if there are not so many. */
-static const unsigned char *take(vtb_wire *w, uint64_t n) {
+static const unsigned char *take_bytes(vtb_wire *w, uint64_t n) {
   if (w->bad || n > (uint64_t)(w->end - w->at)) {
     w->bad = true;
     return NULL;
@@ -34,24 +34,26 @@ static void *taken(vtb_wire *w, void *p) {
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static uint64_t number(vtb_wire *w, uint64_t x, int n) {
+static uint64_t wire_number(vtb_wire *w, uint64_t x, int n) {
   if (w->out) {
     for (int i = 0; i < n; i++) vtb_strbuf_putc(w->out, (char)(x >> 8 * i));
     return x;
   }
-  const unsigned char *at = take(w, (uint64_t)n);
+  const unsigned char *at = take_bytes(w, (uint64_t)n);
   x = 0;
   for (int i = 0; at && i < n; i++) x |= (uint64_t)at[i] << 8 * i;
   return x;
 }
 
-void vtb__wire_u8(vtb_wire *w, uint8_t *x) { *x = (uint8_t)number(w, *x, 1); }
-void vtb__wire_i32(vtb_wire *w, int32_t *x) { *x = (int32_t)(uint32_t)number(w, (uint32_t)*x, 4); }
-void vtb__wire_i64(vtb_wire *w, int64_t *x) { *x = (int64_t)number(w, (uint64_t)*x, 8); }
-void vtb__wire_u64(vtb_wire *w, uint64_t *x) { *x = number(w, *x, 8); }
+void vtb__wire_u8(vtb_wire *w, uint8_t *x) { *x = (uint8_t)wire_number(w, *x, 1); }
+void vtb__wire_i32(vtb_wire *w, int32_t *x) {
+  *x = (int32_t)(uint32_t)wire_number(w, (uint32_t)*x, 4);
+}
+void vtb__wire_i64(vtb_wire *w, int64_t *x) { *x = (int64_t)wire_number(w, (uint64_t)*x, 8); }
+void vtb__wire_u64(vtb_wire *w, uint64_t *x) { *x = wire_number(w, *x, 8); }
 
 void vtb__wire_bool(vtb_wire *w, bool *x) {
-  uint64_t y = number(w, *x, 1);
+  uint64_t y = wire_number(w, *x, 1);
   vtb__wire_require(w, y <= 1);
   *x = y == 1;
 }
@@ -59,7 +61,7 @@ void vtb__wire_bool(vtb_wire *w, bool *x) {
 static void wire_f64(vtb_wire *w, double *x) {
   uint64_t bits;
   memcpy(&bits, x, sizeof bits);
-  bits = number(w, bits, 8);
+  bits = wire_number(w, bits, 8);
   memcpy(x, &bits, sizeof bits);
 }
 
@@ -74,7 +76,7 @@ void vtb__wire_text(vtb_wire *w, const char **x) {
   }
   *x = NULL;
   vtb__wire_require(w, n >= -1);
-  const unsigned char *at = n >= 0 ? take(w, (uint64_t)n) : NULL;
+  const unsigned char *at = n >= 0 ? take_bytes(w, (uint64_t)n) : NULL;
   if (!at) return;
   vtb__wire_require(w, memchr(at, 0, (size_t)n) == NULL);
   char *text = taken(w, vtb_arena_try(w->arena, (size_t)n + 1, 1));
@@ -87,7 +89,7 @@ void vtb__wire_bytes(vtb_wire *w, int64_t *n, unsigned char **x) {
     if (*n) vtb_strbuf_write(w->out, (const char *)*x, (size_t)*n);
     return;
   }
-  const unsigned char *at = *n > 0 ? take(w, (uint64_t)*n) : NULL;
+  const unsigned char *at = *n > 0 ? take_bytes(w, (uint64_t)*n) : NULL;
   vtb__wire_require(w, *n >= 0);
   *x = at ? taken(w, vtb_arena_try(w->arena, (size_t)*n, 1)) : NULL;
   if (*x)

@@ -32,7 +32,7 @@ typedef struct communicator {
 /* ---- errors ---------------------------------------------------------------------------------- */
 
 /* The first one counts; the caller sees it at his next call. */
-static void fail(communicator *c, vtb_status status, const char *why) {
+static void fail_sums(communicator *c, vtb_status status, const char *why) {
   vtb_ranks *r = c->r;
   pthread_mutex_lock(&r->lock);
   if (r->status == VTB_OK) {
@@ -55,7 +55,7 @@ static void fail_with(communicator *c, vtb_status status, const char *text) {
   vtb__watch_name(&c->r->watch, c->r->rank, name, sizeof name);
   snprintf(why, sizeof why, "%s: %.*s", name, (int)(sizeof why - sizeof name - 2), text);
   tell_failure(c, status, why);
-  fail(c, status, why);
+  fail_sums(c, status, why);
 }
 
 static void fail_here(communicator *c, vtb_status status) {
@@ -163,7 +163,7 @@ static void look_around(communicator *c, vtb__rank_state *s) {
   if (*f.warn && r->options.warn) r->options.warn(r->options.user, f.warn);
   if (!f.failed) return;
   if (!f.by_other) tell_failure(c, f.status, f.why);
-  fail(c, f.status, f.why);
+  fail_sums(c, f.status, f.why);
   s->failed = true;
 }
 
@@ -287,7 +287,7 @@ static void *communicate(void *arg) {
   if (status == VTB_OK) {
     serve(&c);
   } else {
-    fail(&c, status, err.text);
+    fail_sums(&c, status, err.text);
     end_opening(&c);
   }
   bool orderly = status == VTB_OK && vtb__watch_all_left(&r->watch, c.link, false);

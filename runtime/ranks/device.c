@@ -25,7 +25,7 @@ static vtb_status failed(vtb_ranks *r, const vtb_error *own, vtb_error *err) {
   return status;
 }
 
-static vtb_status begin(const vtb_ranks_device *d, const vtb_bucket *b, vtb_error *err) {
+static vtb_status begin_bucket(const vtb_ranks_device *d, const vtb_bucket *b, vtb_error *err) {
   size_t n = (size_t)b->bytes / sizeof(float);
   vtb_error own = {0};
   if (!d->group) return vtb_ranks_sum_begin(d->ranks, (float *)(uintptr_t)b->at, (int64_t)n, err);
@@ -36,7 +36,7 @@ static vtb_status begin(const vtb_ranks_device *d, const vtb_bucket *b, vtb_erro
 /* Behind the last bucket comes what reads the gradients. */
 static vtb_status on_bucket(void *user, const vtb_bucket *b, vtb_error *err) {
   const vtb_ranks_device *d = user;
-  vtb_status status = begin(d, b, err);
+  vtb_status status = begin_bucket(d, b, err);
   if (status != VTB_OK || (!b->inside && b->index + 1 < d->program->n_buckets)) return status;
   return d->group ? vtb_cuda_group_sum_wait(d->group, b->stream, err)
                   : vtb_ranks_sum_wait(d->ranks, err);
@@ -50,7 +50,7 @@ static void watch(void *user, bool failed, vtb_error *err) {
   d->given_up = true;
 }
 
-static vtb_status join(vtb_ranks_device *d, vtb_cuda_device *device, vtb_error *err) {
+static vtb_status join_group(vtb_ranks_device *d, vtb_cuda_device *device, vtb_error *err) {
   vtb_ranks *r = d->ranks;
   vtb_cuda_group_id id = {{0}};
   vtb_error own = {0};
@@ -80,7 +80,7 @@ vtb_status vtb_ranks_attach(vtb_ranks *r, vtb_program *p, vtb_ranks_device **out
   vtb_ranks_device *d = calloc(1, sizeof *d);
   if (!d) return vtb_no_memory(err, "sums of a device");
   *d = (vtb_ranks_device){.ranks = r, .program = p};
-  if (device) status = join(d, device, err);
+  if (device) status = join_group(d, device, err);
   if (status != VTB_OK) {
     free(d);
     return status;

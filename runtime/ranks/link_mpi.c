@@ -59,7 +59,7 @@ typedef struct mpi_link {
 } mpi_link;
 
 /* The ranks that a message of this link can be lost on are named by whoever asks. */
-static bool check(mpi_link *m, int result, const char *call, int other) {
+static bool check_mpi(mpi_link *m, int result, const char *call, int other) {
   if (result == 0) return true;
   char text[ERROR_TEXT] = "";
   int n = 0;
@@ -74,7 +74,7 @@ static bool check(mpi_link *m, int result, const char *call, int other) {
 static bool send(vtb__link *l, int to, int tag, const void *at, int64_t bytes, void **request) {
   mpi_link *m = (mpi_link *)l;
   const mpi_api *a = &m->api;
-  return check(
+  return check_mpi(
       m, a->MPI_Isend(at, (int)bytes, a->ompi_mpi_byte, to, tag, a->ompi_mpi_comm_world, request),
       "MPI_Isend", to);
 }
@@ -82,7 +82,7 @@ static bool send(vtb__link *l, int to, int tag, const void *at, int64_t bytes, v
 static bool receive(vtb__link *l, int from, int tag, void *at, int64_t bytes, void **request) {
   mpi_link *m = (mpi_link *)l;
   const mpi_api *a = &m->api;
-  return check(
+  return check_mpi(
       m, a->MPI_Irecv(at, (int)bytes, a->ompi_mpi_byte, from, tag, a->ompi_mpi_comm_world, request),
       "MPI_Irecv", from);
 }
@@ -90,22 +90,22 @@ static bool receive(vtb__link *l, int from, int tag, void *at, int64_t bytes, vo
 static int test(vtb__link *l, int n, void **requests) {
   mpi_link *m = (mpi_link *)l;
   int all = 0;
-  if (!check(m, m->api.MPI_Testall(n, requests, &all, NULL), "MPI_Testall", -1)) return -1;
+  if (!check_mpi(m, m->api.MPI_Testall(n, requests, &all, NULL), "MPI_Testall", -1)) return -1;
   return all != 0;
 }
 
-static int take(vtb__link *l, int tag, void *at, int64_t bytes) {
+static int take_message(vtb__link *l, int tag, void *at, int64_t bytes) {
   mpi_link *m = (mpi_link *)l;
   const mpi_api *a = &m->api;
   mpi_status s = {0};
   int there = 0;
-  if (!check(m, a->MPI_Iprobe(ANY_SOURCE, tag, a->ompi_mpi_comm_world, &there, &s), "MPI_Iprobe",
-             -1))
+  if (!check_mpi(m, a->MPI_Iprobe(ANY_SOURCE, tag, a->ompi_mpi_comm_world, &there, &s),
+                 "MPI_Iprobe", -1))
     return -2;
   if (!there) return -1;
   int result =
       a->MPI_Recv(at, (int)bytes, a->ompi_mpi_byte, s.source, tag, a->ompi_mpi_comm_world, NULL);
-  return check(m, result, "MPI_Recv", s.source) ? s.source : -2;
+  return check_mpi(m, result, "MPI_Recv", s.source) ? s.source : -2;
 }
 
 /* Behind an error the others may not be there to finalize, which waits for them. */
@@ -118,7 +118,7 @@ static void close_link(vtb__link *l, bool orderly) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* "Open MPI v4.1.4, package: ..., ident: ..." */
-static void describe(const mpi_api *a, char out[VERSION_TEXT]) {
+static void describe_mpi(const mpi_api *a, char out[VERSION_TEXT]) {
   char text[8192] = ""; /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
   int n = 0;
   (void)a->MPI_Get_library_version(text, &n);
@@ -152,16 +152,16 @@ static vtb_status open_library(mpi_api *api, char **path, vtb_error *err) {
   return vtb_fail(err, status, "%s", own.text);
 }
 
-static vtb_status begin(mpi_link *m, int launched, vtb_error *err) {
+static vtb_status begin_mpi(mpi_link *m, int launched, vtb_error *err) {
   const mpi_api *a = &m->api;
   int before = 0, provided = 0;
   if (a->MPI_Initialized(&before) != 0 || before)
     return vtb_fail(err, VTB_E_USAGE, "this process has begun MPI already, for something else");
-  if (!check(m, a->MPI_Init_thread(NULL, NULL, FUNNELED, &provided), "MPI_Init_thread", -1))
+  if (!check_mpi(m, a->MPI_Init_thread(NULL, NULL, FUNNELED, &provided), "MPI_Init_thread", -1))
     return vtb_fail(err, VTB_E_DEVICE, "%s", m->link.error);
   (void)a->MPI_Comm_set_errhandler(a->ompi_mpi_comm_world, a->ompi_mpi_errors_return);
-  if (!check(m, a->MPI_Comm_rank(a->ompi_mpi_comm_world, &m->link.rank), "MPI_Comm_rank", -1) ||
-      !check(m, a->MPI_Comm_size(a->ompi_mpi_comm_world, &m->link.n), "MPI_Comm_size", -1))
+  if (!check_mpi(m, a->MPI_Comm_rank(a->ompi_mpi_comm_world, &m->link.rank), "MPI_Comm_rank", -1) ||
+      !check_mpi(m, a->MPI_Comm_size(a->ompi_mpi_comm_world, &m->link.n), "MPI_Comm_size", -1))
     return vtb_fail(err, VTB_E_DEVICE, "%s", m->link.error);
   if (provided < FUNNELED || (launched && launched != m->link.n)) {
     int n = m->link.n;
@@ -183,7 +183,7 @@ vtb__link *vtb__link_open_mpi(void *arg, vtb_error *err) {
     return NULL;
   }
   vtb_status status = open_library(&m->api, NULL, err);
-  if (status == VTB_OK) status = begin(m, *(const int *)arg, err);
+  if (status == VTB_OK) status = begin_mpi(m, *(const int *)arg, err);
   if (status != VTB_OK) {
     free(m);
     return NULL;
@@ -193,7 +193,7 @@ vtb__link *vtb__link_open_mpi(void *arg, vtb_error *err) {
   m->link.send = send;
   m->link.receive = receive;
   m->link.test = test;
-  m->link.take = take;
+  m->link.take = take_message;
   m->link.close = close_link;
   return &m->link;
 }
@@ -206,7 +206,7 @@ bool vtb_ranks_probe_mpi(vtb_strbuf *out) {
     vtb_strbuf_puts(out, err.text);
     return false;
   }
-  describe(&api, version);
+  describe_mpi(&api, version);
   vtb_strbuf_printf(out, "%s (%s)", version, path);
   free(path);
   return true;

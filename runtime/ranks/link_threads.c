@@ -26,7 +26,7 @@ typedef struct thread_link {
 } thread_link;
 
 /* The lists hold a few dozen messages. */
-static message *find(vtb__hall *h, bool is_receive, int from, int to, int tag) {
+static message *find_message(vtb__hall *h, bool is_receive, int from, int to, int tag) {
   message *m = h->waiting;
   while (m && !(m->is_receive == is_receive && (from < 0 || m->from == from) && m->to == to &&
                 m->tag == tag))
@@ -48,7 +48,7 @@ static void enlist(vtb__hall *h, message *m) {
   m->listed = true;
 }
 
-static void copy(const message *from, const message *to) {
+static void copy_message(const message *from, const message *to) {
   memcpy(to->at, from->at, (size_t)(from->bytes < to->bytes ? from->bytes : to->bytes));
 }
 
@@ -62,9 +62,9 @@ static bool post(thread_link *t, message m, void **request) {
   *mine = m;
   t->own = mine;
   pthread_mutex_lock(&t->hall->lock);
-  message *other = find(t->hall, !m.is_receive, m.from, m.to, m.tag);
+  message *other = find_message(t->hall, !m.is_receive, m.from, m.to, m.tag);
   if (other) {
-    copy(m.is_receive ? other : mine, m.is_receive ? mine : other);
+    copy_message(m.is_receive ? other : mine, m.is_receive ? mine : other);
     unlist(t->hall, other);
     mine->done = other->done = true;
   } else {
@@ -109,14 +109,14 @@ static int test(vtb__link *l, int n, void **requests) {
   return all;
 }
 
-static int take(vtb__link *l, int tag, void *at, int64_t bytes) {
+static int take_message(vtb__link *l, int tag, void *at, int64_t bytes) {
   thread_link *t = (thread_link *)l;
   const message mine = {.at = at, .bytes = bytes};
   int from = -1;
   pthread_mutex_lock(&t->hall->lock);
-  message *m = find(t->hall, false, -1, l->rank, tag);
+  message *m = find_message(t->hall, false, -1, l->rank, tag);
   if (m) {
-    copy(m, &mine);
+    copy_message(m, &mine);
     unlist(t->hall, m);
     m->done = true;
     from = m->from;
@@ -170,7 +170,7 @@ vtb__link *vtb__hall_join(void *arg, vtb_error *err) {
                         .send = send,
                         .receive = receive,
                         .test = test,
-                        .take = take,
+                        .take = take_message,
                         .close = close_link};
   return &t->link;
 }

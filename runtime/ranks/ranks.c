@@ -45,7 +45,7 @@ static vtb_status status_of(const vtb_ranks *r, vtb_error *err) {
 }
 
 /* Takes the job. */
-static vtb_status begin(vtb_ranks *r, vtb__job *j, vtb_error *err) {
+static vtb_status begin_job(vtb_ranks *r, vtb__job *j, vtb_error *err) {
   pthread_mutex_lock(&r->lock);
   vtb_status status = status_of(r, err);
   if (status == VTB_OK) {
@@ -112,7 +112,7 @@ static vtb__job *open_bucket(vtb_ranks *r, int root) {
 static vtb_status send_bucket(vtb_ranks *r, int root, vtb_error *err) {
   vtb__job **at = bucket_of(r, root), *j = *at;
   *at = NULL;
-  return j ? begin(r, j, err) : VTB_OK;
+  return j ? begin_job(r, j, err) : VTB_OK;
 }
 
 static vtb_status send_buckets(vtb_ranks *r, vtb_error *err) {
@@ -126,7 +126,7 @@ static void drop_buckets(vtb_ranks *r) {
   free(r->buckets);
 }
 
-static vtb_status fill(vtb_ranks *r, int root, char *at, int64_t bytes, vtb_error *err) {
+static vtb_status fill_from_root(vtb_ranks *r, int root, char *at, int64_t bytes, vtb_error *err) {
   vtb_status status = VTB_OK;
   while (bytes > 0 && status == VTB_OK) {
     vtb__job *j = open_bucket(r, root);
@@ -150,14 +150,16 @@ static vtb_status failed_before(vtb_ranks *r, vtb_error *err) {
 vtb_status vtb_ranks_sum_begin(vtb_ranks *r, float *at, int64_t n, vtb_error *err) {
   if (is_alone(r)) return VTB_OK;
   vtb_status status = failed_before(r, err);
-  return status == VTB_OK ? fill(r, -1, (char *)at, n * (int64_t)sizeof *at, err) : status;
+  return status == VTB_OK ? fill_from_root(r, -1, (char *)at, n * (int64_t)sizeof *at, err)
+                          : status;
 }
 
 vtb_status vtb_ranks_share_begin(vtb_ranks *r, int root, float *at, int64_t n, vtb_error *err) {
   if (is_alone(r)) return VTB_OK;
   vtb_status status = bad_root(r, root, err);
   if (status == VTB_OK) status = failed_before(r, err);
-  return status == VTB_OK ? fill(r, root, (char *)at, n * (int64_t)sizeof *at, err) : status;
+  return status == VTB_OK ? fill_from_root(r, root, (char *)at, n * (int64_t)sizeof *at, err)
+                          : status;
 }
 
 vtb_status vtb_ranks_sum_wait(vtb_ranks *r, vtb_error *err) {
@@ -182,7 +184,7 @@ static vtb_status exchange(vtb_ranks *r, vtb__job what, char *at, int64_t bytes,
     j->bytes = part;
     if (j->all) j->all += done;
     done += part;
-    status = begin(r, j, err);
+    status = begin_job(r, j, err);
   }
   return status == VTB_OK ? wait_for_all(r, err) : status;
 }

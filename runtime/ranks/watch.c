@@ -155,8 +155,8 @@ static void say(const vtb__watch *w, const vtb__link *l, vtb__finding *f, int ab
   snprintf(f->warn, sizeof f->warn, what, name, seconds);
 }
 
-static void fail(const vtb__watch *w, vtb__finding *f, int about, const char *what,
-                 double seconds) {
+static void fail_watch(const vtb__watch *w, vtb__finding *f, int about, const char *what,
+                       double seconds) {
   char name[128];
   if (f->failed) return;
   f->failed = true;
@@ -171,7 +171,7 @@ static void judge_silence(vtb__watch *w, const vtb__link *l, int q, const vtb__r
   double silent = p->asked > 0 ? state->now - p->asked : 0, patience = w->patience_seconds;
   if (state->stop && patience > stop_seconds) patience = stop_seconds;
   if (silent >= patience) {
-    fail(w, f, q, "%s has not answered for %.3g seconds", silent);
+    fail_watch(w, f, q, "%s has not answered for %.3g seconds", silent);
   } else if (silent >= w->name_seconds && !p->silent) {
     p->silent = true;
     say(w, l, f, q, "%s has not answered for %.3g seconds; the others wait for it", silent);
@@ -195,7 +195,7 @@ static void judge_place(vtb__watch *w, const vtb__link *l, int q, const vtb__ran
 static void judge_leaving(vtb__watch *w, const vtb__rank_state *state, double standing,
                           vtb__finding *f, int q) {
   if (w->peers[q].bye && !state->closing && standing > w->name_seconds)
-    fail(w, f, q, "%s has left, and others have waited for it for %.3g seconds", standing);
+    fail_watch(w, f, q, "%s has left, and others have waited for it for %.3g seconds", standing);
 }
 
 static bool ask(vtb__watch *w, vtb__link *l, int q, const vtb__rank_state *state) {
@@ -214,7 +214,8 @@ static bool tick(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, doub
   for (int q = 0; q < l->n && good && !f->failed; q++) {
     vtb__peer *p = &w->peers[q];
     if (q == l->rank) continue;
-    if (!p->bye && p->ended) fail(w, f, q, "%s is gone: it was killed, or ended without a word", 0);
+    if (!p->bye && p->ended)
+      fail_watch(w, f, q, "%s is gone: it was killed, or ended without a word", 0);
     p->ended = has_ended(p); /* what it sent before is heard first */
     if (!state->waiting) p->asked = 0, p->behind = false;
     if (!state->waiting || f->failed) continue;
@@ -225,7 +226,7 @@ static bool tick(vtb__watch *w, vtb__link *l, const vtb__rank_state *state, doub
     good = ask(w, l, q, state);
   }
   if (state->stop > 1 && state->waiting && !f->failed)
-    fail(w, f, l->rank, "%s was asked to end while it waited for the others", 0);
+    fail_watch(w, f, l->rank, "%s was asked to end while it waited for the others", 0);
   return good;
 }
 

@@ -97,7 +97,7 @@ static void free_evaluation(evaluation *e) {
   for (int i = 0; i < MOST_UNDER_WAY; i++) free(e->batches[i].labels);
 }
 
-static vtb_status begin(evaluation *e, const vtb_batch *batch, vtb_error *err) {
+static vtb_status begin_batch(evaluation *e, const vtb_batch *batch, vtb_error *err) {
   vtb_bound *b = e->bound;
   const vtb_program *p = b->program;
   under_way *u = &e->batches[(e->first + e->n) % MOST_UNDER_WAY];
@@ -132,7 +132,7 @@ static void count(evaluation *e, const under_way *u) {
 
 /* Counts all that is under way but the newest `leave`; after an error none is left, and what comes
  * behind it counts for nothing. */
-static vtb_status take(evaluation *e, int leave, vtb_error *err) {
+static vtb_status take_results(evaluation *e, int leave, vtb_error *err) {
   const vtb_program *p = e->bound->program;
   vtb_status first = VTB_OK;
   for (; e->n > leave; e->n--, e->first = (e->first + 1) % MOST_UNDER_WAY) {
@@ -154,11 +154,11 @@ static vtb_status run_batches(evaluation *e, vtb_loader *loader, vtb_error *err)
     const vtb_batch *batch = NULL;
     vtb_status status = vtb_loader_next(loader, &batch, err);
     if (status == VTB_OK && batch && !batch->n) continue; /* the last ones are others' */
-    if (status == VTB_OK && batch) status = begin(e, batch, err);
+    if (status == VTB_OK && batch) status = begin_batch(e, batch, err);
     bool over = status != VTB_OK || !batch || (o->stop && *o->stop);
     bool full = e->n >= e->most;
-    vtb_status taken = over   ? take(e, 0, status == VTB_OK ? err : &later)
-                       : full ? take(e, e->most > 1, err)
+    vtb_status taken = over   ? take_results(e, 0, status == VTB_OK ? err : &later)
+                       : full ? take_results(e, e->most > 1, err)
                               : VTB_OK;
     if (status != VTB_OK || taken != VTB_OK) return status != VTB_OK ? status : taken;
     e->tally->stopped = over && batch && (e->n_ranks > 1 || e->done < e->total);

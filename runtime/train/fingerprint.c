@@ -115,8 +115,8 @@ static bool same_word(const char *a, size_t n, const char *b, size_t m) {
 
 /* Words of `a` that `b` has with another value or lacks; only_missing: `a` is what is now, and what
  * `b` lacks is told. */
-static void tell(const char *a, const char *b, bool only_missing, const char *now, char *out,
-                 size_t size) {
+static void tell_differences(const char *a, const char *b, bool only_missing, const char *now,
+                             char *out, size_t size) {
   for (const char *at = a; *at; at += strcspn(at, " "), at += *at == ' ') {
     const char *other = "";
     size_t n = strcspn(at, " "), m = word_like(b, at, &other), used = strlen(out);
@@ -134,8 +134,8 @@ static void tell(const char *a, const char *b, bool only_missing, const char *no
 }
 
 void vtb_tell_others(const char *a, const char *b, const char *where, char *out, size_t size) {
-  tell(a, b, false, where, out, size);
-  tell(b, a, true, where, out, size);
+  tell_differences(a, b, false, where, out, size);
+  tell_differences(b, a, true, where, out, size);
 }
 
 void vtb_tell_differences(const char *then, const char *now, char *out, size_t size) {

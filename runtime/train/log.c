@@ -137,7 +137,7 @@ void vtb_run_log_close(vtb_run_log *l) {
 }
 
 /* Takes the line. A file that could not take all of it has none of it. */
-static vtb_status put(FILE *f, const char *path, vtb_strbuf *line, vtb_error *err) {
+static vtb_status put_line(FILE *f, const char *path, vtb_strbuf *line, vtb_error *err) {
   vtb_status status = vtb_strbuf_check(line, err);
   off_t end = lseek(fileno(f), 0, SEEK_END);
   if (status == VTB_OK && (fwrite(line->at, 1, line->n, f) != line->n || fflush(f) != 0)) {
@@ -159,7 +159,7 @@ vtb_status vtb_run_log_event(vtb_run_log *l, const char *event, int64_t step,
   vtb_strbuf line = VTB_CHECKED_STRBUF;
   vtb_json_line(&line, all, n + 2);
   free(all);
-  return put(l->json, l->json_path, &line, err);
+  return put_line(l->json, l->json_path, &line, err);
 }
 
 vtb_status vtb_run_log_row(vtb_run_log *l, int64_t step, const vtb_log_field *fields, size_t n,
@@ -180,7 +180,7 @@ vtb_status vtb_run_log_row(vtb_run_log *l, int64_t step, const vtb_log_field *fi
     csv_value(&line, &fields[i]);
   }
   vtb_strbuf_putc(&line, '\n');
-  vtb_status status = put(l->csv, l->csv_path, &line, err);
+  vtb_status status = put_line(l->csv, l->csv_path, &line, err);
   l->csv_empty = !has_head && status != VTB_OK;
   return status;
 }

@@ -35,7 +35,7 @@ static double wall_time(void) {
 }
 
 /* A record is written by one call. */
-static vtb_status put(vtb_board *b, VtbBoard__Event *e, vtb_error *err) {
+static vtb_status put_event(vtb_board *b, VtbBoard__Event *e, vtb_error *err) {
   e->wall_time = wall_time();
   size_t n = vtb_board__event__get_packed_size(e);
   unsigned char *record = malloc(n + 16);
@@ -49,18 +49,18 @@ static vtb_status put(vtb_board *b, VtbBoard__Event *e, vtb_error *err) {
   return good ? VTB_OK : vtb_file_fail(err, "write", b->path);
 }
 
-static vtb_status begin(vtb_board *b, int64_t after_step, vtb_error *err) {
+static vtb_status begin_board(vtb_board *b, int64_t after_step, vtb_error *err) {
   VtbBoard__Event e = VTB_BOARD__EVENT__INIT;
   e.what_case = VTB_BOARD__EVENT__WHAT_FILE_VERSION;
   e.file_version = "brain.Event:2";
-  vtb_status status = put(b, &e, err);
+  vtb_status status = put_event(b, &e, err);
   if (status != VTB_OK || after_step < 0) return status;
   VtbBoard__SessionLog log = VTB_BOARD__SESSION_LOG__INIT;
   log.status = 1;
   e.step = after_step + 1;
   e.what_case = VTB_BOARD__EVENT__WHAT_SESSION_LOG;
   e.session_log = &log;
-  return put(b, &e, err);
+  return put_event(b, &e, err);
 }
 
 vtb_status vtb_board_open(const char *folder, int64_t after_step, vtb_board **out, vtb_error *err) {
@@ -74,7 +74,7 @@ vtb_status vtb_board_open(const char *folder, int64_t after_step, vtb_board **ou
     status = vtb_no_memory(err, folder);
   else if (!(b->file = fopen(b->path, "abx")))
     status = vtb_file_fail(err, "write", b->path);
-  if (status == VTB_OK) status = begin(b, after_step, err);
+  if (status == VTB_OK) status = begin_board(b, after_step, err);
   if (status == VTB_OK)
     *out = b;
   else
@@ -106,7 +106,7 @@ vtb_status vtb_board_put(vtb_board *b, int64_t step, const vtb_board_value *valu
   e.step = step;
   e.what_case = VTB_BOARD__EVENT__WHAT_SUMMARY;
   e.summary = &summary;
-  if (status == VTB_OK && summary.n_value) status = put(b, &e, err);
+  if (status == VTB_OK && summary.n_value) status = put_event(b, &e, err);
   free(at);
   free(list);
   return status;

@@ -182,7 +182,7 @@ static vtb_status get_scale(const vtb_trainer *t, const vtb_weights *w, vtb_trai
   return status;
 }
 
-static vtb_status take(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
+static vtb_status take_checkpoint(vtb_trainer *t, const vtb_weights *w, vtb_error *err) {
   vtb_train_state s = {0};
   VTB_TRY(vtb__identity_check(t, w, err));
   VTB_TRY(get_state(w, &s, err));
@@ -204,7 +204,7 @@ vtb_status vtb__checkpoint_load(vtb_trainer *t, const char *path, vtb_error *err
   vtb_weights *w = NULL;
   VTB_TRY(vtb_safetensors_load(path, &w, err));
   vtb_error inner = {0};
-  vtb_status status = take(t, w, &inner);
+  vtb_status status = take_checkpoint(t, w, &inner);
   if (status != VTB_OK) vtb_fail(err, status, "%s: %s", path, inner.text);
   vtb_weights_free(w);
   return status;

@@ -110,7 +110,7 @@ static vtb_train_event epoch_event(const vtb_trainer *t) {
 }
 
 /* The event and the row; the sums of the next epoch begin. */
-static vtb_status tell(vtb_trainer *t, vtb_error *err) {
+static vtb_status tell_epoch(vtb_trainer *t, vtb_error *err) {
   bool measured = vtb__is_measured(&t->bound);
   vtb_train_event e = epoch_event(t);
   e.best_top1 = t->state.best_top1;
@@ -136,7 +136,7 @@ vtb_status vtb__epoch_settle(vtb_trainer *t, vtb_error *err) {
     status = keep_best(t, &r, err);
   }
   t->changed = true;
-  return status == VTB_OK ? tell(t, err) : status;
+  return status == VTB_OK ? tell_epoch(t, err) : status;
 }
 
 /* ---- within an epoch ------------------------------------------------------------------------- */

@@ -115,7 +115,7 @@ static vtb_status replan(vtb_trainer *t, vtb_error *err) {
   return vtb__log_plan(t, t->state.step, t->fit_total, err);
 }
 
-static vtb_status tell(vtb_trainer *t, int64_t n, int64_t correct, vtb_error *err) {
+static vtb_status tell_update(vtb_trainer *t, int64_t n, int64_t correct, vtb_error *err) {
   vtb_status status = vtb__begin(t, err);
   if (status == VTB_OK) status = replan(t, err);
   if (status != VTB_OK) return status;
@@ -131,8 +131,8 @@ static vtb_status tell(vtb_trainer *t, int64_t n, int64_t correct, vtb_error *er
 }
 
 /* *seconds: each update's share of the time since the last results, once it is known. */
-static vtb_status take(vtb_trainer *t, const vtb_issued *u, int others, int all, double *seconds,
-                       vtb_error *err) {
+static vtb_status take_updates(vtb_trainer *t, const vtb_issued *u, int others, int all,
+                               double *seconds, vtb_error *err) {
   const vtb_program *p = t->bound.program;
   int64_t n = t->part.n + u->n, correct = 0;
   bool logged = (t->state.step + 1) % t->config.log_steps == 0;
@@ -153,7 +153,7 @@ static vtb_status take(vtb_trainer *t, const vtb_issued *u, int others, int all,
     return status;
   }
   account(t, n, correct);
-  return tell(t, n, correct, err);
+  return tell_update(t, n, correct, err);
 }
 
 vtb_status vtb__settle(vtb_trainer *t, int leave, vtb_error *err) {
@@ -163,8 +163,8 @@ vtb_status vtb__settle(vtb_trainer *t, int leave, vtb_error *err) {
   for (; done < end; done++) {
     vtb_error later = {0};
     t->following = end - done - 1;
-    vtb_status status =
-        take(t, &t->issued[done], n - done - 1, end, &seconds, first == VTB_OK ? err : &later);
+    vtb_status status = take_updates(t, &t->issued[done], n - done - 1, end, &seconds,
+                                     first == VTB_OK ? err : &later);
     if (status == VTB_OK) continue;
     if (first == VTB_OK) first = status;
     end = n; /* what has begun changes the weights, so it counts */

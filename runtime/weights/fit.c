@@ -167,7 +167,7 @@ static char *keep(const fitter *f, const char *text) {
   return copy;
 }
 
-static vtb_status choose(const fitter *f, reading *best) {
+static vtb_status choose_reading(const fitter *f, reading *best) {
   vtb_map prefixes = {0};
   vtb_status status = consider_sets(f, "", best);
   if (status == VTB_OK && best->n_fit < f->report->n_wanted) status = find_prefixes(f, &prefixes);
@@ -274,7 +274,7 @@ static vtb_status make_report(const fitter *f, const reading *r) {
 
 /* ---- filling --------------------------------------------------------------------------------- */
 
-static vtb_status fill(const fitter *f, const reading *r) {
+static vtb_status fill_buffers(const fitter *f, const reading *r) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < f->n && status == VTB_OK; i++) {
     const found *at = &r->of[i];
@@ -296,10 +296,10 @@ vtb_status vtb_fit(const vtb_tensor_info *tensors, int n, const vtb_weights *w,
   *r = (vtb_fit_report){.prefix = ""};
   vtb_arena_init(&r->arena);
   for (int i = 0; i < n; i++) r->n_wanted += is_wanted(&f, i);
-  vtb_status status = choose(&f, &best);
+  vtb_status status = choose_reading(&f, &best);
   if (status == VTB_OK) status = make_report(&f, &best);
   if (status == VTB_OK) status = vtb__fit_judge(r, w, o, err);
-  if (status == VTB_OK && buffers) status = fill(&f, &best);
+  if (status == VTB_OK && buffers) status = fill_buffers(&f, &best);
   reading_free(&best);
   return status;
 }

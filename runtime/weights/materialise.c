@@ -67,7 +67,7 @@ static void copy_strided(const py_tensor *t, const unsigned char *from, unsigned
 
 /* ---- one tensor ------------------------------------------------------------------------------ */
 
-static vtb_status check(vtb_checkpoint *c, const char *name, const py_tensor *t) {
+static vtb_status check_tensor(vtb_checkpoint *c, const char *name, const py_tensor *t) {
   if (!t->dtype || t->dtype->elem < 0 || !t->storage)
     return vtb_fail(c->err, VTB_E_INPUT,
                     "%s: tensor %s has elements of type %s, which are not read", c->path, name,
@@ -111,7 +111,7 @@ static vtb_status add_copy(vtb_checkpoint *c, const char *name, const py_tensor 
   return VTB_OK;
 }
 
-static vtb_status add(vtb_checkpoint *c, const char *name, const py_tensor *t) {
+static vtb_status add_tensor(vtb_checkpoint *c, const char *name, const py_tensor *t) {
   py_storage *s = t->storage;
   if (!count(t)) {
     (void)vtb_weights_add(c->w, name, (vtb_elem)t->dtype->elem, t->rank, t->dim);
@@ -139,10 +139,10 @@ vtb_status vtb__checkpoint_add(vtb_checkpoint *c, const vtb_named *at, size_t n)
   if (!names) return c->err->status;
   for (size_t i = 0; i < n && status == VTB_OK; i++) {
     status = take_name(c, at[i].name, &names[i]);
-    if (status == VTB_OK) status = check(c, names[i], at[i].tensor);
+    if (status == VTB_OK) status = check_tensor(c, names[i], at[i].tensor);
     if (status == VTB_OK && count(at[i].tensor) && !at[i].tensor->storage->data) want(at[i].tensor);
   }
-  for (size_t i = 0; i < n && status == VTB_OK; i++) status = add(c, names[i], at[i].tensor);
+  for (size_t i = 0; i < n && status == VTB_OK; i++) status = add_tensor(c, names[i], at[i].tensor);
   if (status == VTB_OK && c->w->error.text[0])
     status = vtb_fail(c->err, c->w->error.status, "%s: %s", c->path, c->w->error.text);
   return status;

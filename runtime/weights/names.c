@@ -32,7 +32,7 @@ static vtb_status fault(const reader *r, const char *what) {
   return vtb_fail(r->err, VTB_E_INPUT, "%s:%d: %s", r->file, r->line, what);
 }
 
-static char *copy(reader *r, const char *text, size_t n) {
+static char *copy_text(reader *r, const char *text, size_t n) {
   char *to = vtb_arena_try(&r->names->arena, n + 1, 1);
   if (to) memcpy(to, text, n);
   return to;
@@ -54,7 +54,7 @@ static bool is_word(const char *word, size_t n, const char *text) {
 static vtb_status take_pattern(reader *r, const char *word, size_t n, const char **out) {
   const char *why = vtb_pattern_fault(word, n);
   if (*why) return fault(r, why);
-  *out = copy(r, word, n);
+  *out = copy_text(r, word, n);
   return *out ? VTB_OK : vtb_no_memory(r->err, r->file);
 }
 
@@ -146,7 +146,7 @@ static vtb_status begin_set(reader *r, const char *line) {
   if (n < 3 || line[0] != '"' || line[n - 1] != '"' || memchr(line + 1, '"', n - 2))
     return fault(r, "expected names \"whose\"");
   r->set = vtb_arena_try(&r->names->arena, 1, sizeof *r->set);
-  if (!r->set || !(r->set->label = copy(r, line + 1, n - 2)) ||
+  if (!r->set || !(r->set->label = copy_text(r, line + 1, n - 2)) ||
       !vtb_vec_try_push(&r->names->sets, r->set))
     return vtb_no_memory(r->err, r->file);
   r->set->file = r->file;
@@ -172,7 +172,7 @@ static vtb_status read_config(reader *r, const char *line) {
   bool setting = is_word(word[1], n[1], "->");
   if (!n[2] || n[3] || (!setting && !is_word(word[1], n[1], "=")))
     return fault(r, "config takes KEY -> SETTING or KEY = VALUE");
-  const char *key = copy(r, word[0], n[0]), *to = copy(r, word[2], n[2]);
+  const char *key = copy_text(r, word[0], n[0]), *to = copy_text(r, word[2], n[2]);
   vtb_name_config c = {.key = key, .setting = setting ? to : NULL, .value = setting ? NULL : to};
   return key && to && vtb_vec_try_push(&r->names->configs, c) ? VTB_OK
                                                               : vtb_no_memory(r->err, r->file);
@@ -219,7 +219,7 @@ static vtb_status read_lines(reader *r, char *text) {
 vtb_status vtb_names_parse(vtb_names *n, const char *name, const char *text, vtb_error *err) {
   reader r = {.names = n, .err = err};
   char *own = strdup(text);
-  r.file = copy(&r, name, strlen(name));
+  r.file = copy_text(&r, name, strlen(name));
   vtb_status status = own && r.file ? read_lines(&r, own) : vtb_no_memory(err, name);
   free(own);
   return status;

@@ -13,7 +13,7 @@ enum { MOST_STACK = 1 << 20, MOST_MEMO = 1 << 22 };
 static bool truncated(py_machine *m) { return vtb_py_refuse(m, "the file ends inside a pickle"); }
 
 /* The next n bytes; NULL, with the error set, if there are fewer. */
-static const unsigned char *take(py_machine *m, uint64_t n) {
+static const unsigned char *take_bytes(py_machine *m, uint64_t n) {
   const unsigned char *p = m->at;
   if (n > (uint64_t)(m->end - m->at)) {
     truncated(m);
@@ -25,7 +25,7 @@ static const unsigned char *take(py_machine *m, uint64_t n) {
 
 /* A little-endian number of so many bytes. */
 static bool take_size(py_machine *m, int bytes, uint64_t *out) {
-  const unsigned char *p = take(m, (uint64_t)bytes);
+  const unsigned char *p = take_bytes(m, (uint64_t)bytes);
   *out = 0;
   for (int i = bytes - 1; p && i >= 0; i--) *out = *out << 8 | p[i];
   return p != NULL;
@@ -103,7 +103,7 @@ static bool push_float(py_machine *m, double x) {
 
 /* n bytes that follow */
 static bool push_bytes(py_machine *m, py_kind kind, uint64_t n) {
-  const unsigned char *p = take(m, n);
+  const unsigned char *p = take_bytes(m, n);
   py_value *v = p ? vtb_py_new(m, kind) : NULL;
   if (!v) return false;
   v->text.at = (const char *)p;
@@ -136,7 +136,7 @@ static bool op_binint(py_machine *m) {
 /* Two's complement of any length; what 64 bits cannot hold stays bytes. */
 static bool long_of(py_machine *m, uint64_t n) {
   if (n > 8) return push_bytes(m, PY_LONG, n);
-  const unsigned char *p = take(m, n);
+  const unsigned char *p = take_bytes(m, n);
   if (!p) return false;
   uint64_t x = n && p[n - 1] & 0x80 ? ~UINT64_C(0) : 0;
   for (uint64_t i = n; i-- > 0;) x = x << 8 | p[i];
@@ -152,7 +152,7 @@ static bool op_long4(py_machine *m) {
 }
 
 static bool op_binfloat(py_machine *m) {
-  const unsigned char *p = take(m, 8);
+  const unsigned char *p = take_bytes(m, 8);
   uint64_t bits = 0;
   double x;
   for (int i = 0; p && i < 8; i++) bits = bits << 8 | p[i];
@@ -310,7 +310,7 @@ static bool op_dup(py_machine *m) { return push(m, top(m)); }
 
 /* Numbers of the memo are given out one after the other, so that none is beyond the pickle's own
  * length. */
-static bool put(py_machine *m, uint64_t i) {
+static bool put_memo(py_machine *m, uint64_t i) {
   py_value *v = top(m);
   if (!v) return false;
   if (i >= MOST_MEMO || i > (uint64_t)(m->at - m->begin))
@@ -339,17 +339,17 @@ static bool take_place(py_machine *m, uint64_t *i) {
 
 static bool op_put(py_machine *m) {
   uint64_t i;
-  return take_place(m, &i) && put(m, i);
+  return take_place(m, &i) && put_memo(m, i);
 }
 static bool op_binput(py_machine *m) {
   uint64_t i;
-  return take_size(m, 1, &i) && put(m, i);
+  return take_size(m, 1, &i) && put_memo(m, i);
 }
 static bool op_long_binput(py_machine *m) {
   uint64_t i;
-  return take_size(m, 4, &i) && put(m, i);
+  return take_size(m, 4, &i) && put_memo(m, i);
 }
-static bool op_memoize(py_machine *m) { return put(m, m->memo.n); }
+static bool op_memoize(py_machine *m) { return put_memo(m, m->memo.n); }
 static bool op_get(py_machine *m) {
   uint64_t i;
   return take_place(m, &i) && get(m, i);
@@ -528,7 +528,7 @@ void vtb_py_end(py_machine *m) {
 }
 
 static bool step(py_machine *m) {
-  const unsigned char *p = take(m, 1);
+  const unsigned char *p = take_bytes(m, 1);
   if (!p) return false;
   if (!opcodes[*p]) return vtb_py_refuse(m, "0x%02x is no opcode", *p);
   return opcodes[*p](m);

@@ -17,7 +17,7 @@ static const py_value *argument(const py_value *args, size_t i) {
 /* ---- what stands for results ----------------------------------------------------------------- */
 
 /* The items of the first argument, if there is one, in a new value of the kind. */
-static py_value *collect(py_machine *m, const py_value *args, py_kind kind) {
+static py_value *collect_items(py_machine *m, const py_value *args, py_kind kind) {
   py_value *v = vtb_py_new(m, kind);
   const py_value *from = argument(args, 0);
   bool items = from && (from->kind == PY_LIST || from->kind == PY_TUPLE || from->kind == PY_SET);
@@ -28,15 +28,15 @@ static py_value *collect(py_machine *m, const py_value *args, py_kind kind) {
 
 static py_value *a_list(py_machine *m, const py_value *callee, const py_value *args) {
   (void)callee;
-  return collect(m, args, PY_LIST);
+  return collect_items(m, args, PY_LIST);
 }
 static py_value *a_tuple(py_machine *m, const py_value *callee, const py_value *args) {
   (void)callee;
-  return collect(m, args, PY_TUPLE);
+  return collect_items(m, args, PY_TUPLE);
 }
 static py_value *a_set(py_machine *m, const py_value *callee, const py_value *args) {
   (void)callee;
-  return collect(m, args, PY_SET);
+  return collect_items(m, args, PY_SET);
 }
 
 /* A dict of a list of pairs, as OrderedDict writes itself in old pickles, or of a dict. */
@@ -257,7 +257,7 @@ static bool acts(const char *name) {
   return false;
 }
 
-static const py_known *find(const char *name) {
+static const py_known *find_known(const char *name) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     size_t n = strlen(known[i].name);
     bool all = known[i].name[n - 1] == '*';
@@ -319,7 +319,7 @@ py_value *vtb_py_global(py_machine *m, const char *module, size_t n_module, cons
   if (vtb_starts_with(full, "torch.")) last = strrchr(full, '.') + 1;
   const py_dtype *type =
       strlen("torch.") == (size_t)(last - full) ? vtb_py_dtype_of_torch(last) : NULL;
-  const py_known *row = find(full);
+  const py_known *row = find_known(full);
   if (!row && last > full && vtb_py_dtype_of_storage(last)) row = &storage_class;
   if (!row && !type) {
     refuse_name(m, full);

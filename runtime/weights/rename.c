@@ -74,8 +74,8 @@ static vtb_status leave(renamer *r, const vtb_weight *w) {
 }
 
 /* Puts `w` into its place as part `k` of the rule's tensors. */
-static vtb_status place(renamer *r, const vtb_name_rule *rule, int k, const char *name, int part,
-                        const vtb_weight *w) {
+static vtb_status place_part(renamer *r, const vtb_name_rule *rule, int k, const char *name,
+                             int part, const vtb_weight *w) {
   vtb_renamed *t = result(r, name);
   if (!t) return vtb_no_memory(r->err, name);
   if (t->from[k] || (t->n_from && t->n_from != (rule ? rule->n_from : 1))) return leave(r, w);
@@ -100,14 +100,14 @@ static vtb_status rename_one(renamer *r, const char *name, const vtb_weight *w) 
   vtb_taken taken;
   int k;
   const vtb_name_rule *rule = find_rule(r, name, &k, &taken);
-  if (!rule) return place(r, NULL, 0, name, 0, w);
+  if (!rule) return place_part(r, NULL, 0, name, 0, w);
   vtb_status status = VTB_OK;
   vtb_strbuf to = VTB_CHECKED_STRBUF;
   for (int part = 0; part < rule->n_to && status == VTB_OK; part++) {
     to.n = 0;
     vtb_pattern_fill(rule->to[part], &taken, &to);
     status = vtb_strbuf_check(&to, r->err);
-    if (status == VTB_OK) status = place(r, rule, k, vtb_strbuf_text(&to), part, w);
+    if (status == VTB_OK) status = place_part(r, rule, k, vtb_strbuf_text(&to), part, w);
   }
   vtb_strbuf_free(&to);
   return status;

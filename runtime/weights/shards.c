@@ -41,7 +41,7 @@ static vtb_status open_shard(shards *s, const char *file, vtb_weights **out) {
   return VTB_OK;
 }
 
-static vtb_status take(shards *s, const vtb_json *entry) {
+static vtb_status take_entry(shards *s, const vtb_json *entry) {
   vtb_weights *from = NULL;
   if (entry->kind != VTB_JSON_STRING)
     return vtb_fail(s->err, VTB_E_INPUT, "%s: the file of tensor %.200s is no text", s->path,
@@ -68,7 +68,8 @@ static vtb_status read_map(shards *s, const vtb_json *map) {
   if (!map || map->kind != VTB_JSON_OBJECT || !map->first)
     return vtb_fail(s->err, VTB_E_INPUT, "%s is JSON, but no index of weights (no \"weight_map\")",
                     s->path);
-  for (const vtb_json *entry = map->first; entry; entry = entry->next) VTB_TRY(take(s, entry));
+  for (const vtb_json *entry = map->first; entry; entry = entry->next)
+    VTB_TRY(take_entry(s, entry));
   count_others(s);
   vtb__say(s->said, "%zu tensors of %zu files", s->w->n, s->files.n);
   return VTB_OK;

@@ -22,7 +22,7 @@ static vtb_status damaged(vtb_checkpoint *c, const char *what) {
 }
 
 /* The elements of one storage, where the stream stands. */
-static vtb_status place(vtb_checkpoint *c, const py_value *key) {
+static vtb_status place_storage(vtb_checkpoint *c, const py_value *key) {
   py_machine *m = &c->machine;
   int64_t n, bytes;
   bool text = key->kind == PY_TEXT || key->kind == PY_BYTES;
@@ -47,7 +47,7 @@ static vtb_status place_all(vtb_checkpoint *c) {
   if (status != VTB_OK) return status;
   if (keys->kind != PY_LIST) return damaged(c, "it has no list of storages");
   for (size_t i = 0; i < keys->items.n && status == VTB_OK; i++)
-    status = place(c, keys->items.at[i]);
+    status = place_storage(c, keys->items.at[i]);
   return status;
 }
 

@@ -118,7 +118,7 @@ static void give_back_pages(vtb_checkpoint *c, archive *a, uint64_t n) {
   a->mapped = 0;
 }
 
-static vtb_status load(vtb_checkpoint *c, py_storage *s) {
+static vtb_status load_member(vtb_checkpoint *c, py_storage *s) {
   char name[128];
   zip_stat_t st;
   unsigned char *data = NULL;
@@ -209,7 +209,7 @@ static vtb_status read_archive(vtb_checkpoint *c, archive *a) {
     return vtb_fail(c->err, VTB_E_INPUT, "%s: data.pkl is too large for a file of weights",
                     c->path);
   c->source = a;
-  c->load = load;
+  c->load = load_member;
   VTB_TRY(read_kept(c, &st, 0, st.size, &data));
   vtb_py_begin(&c->machine, c->path, data, (size_t)st.size, &c->arena, c->err);
   c->machine.torch = true;

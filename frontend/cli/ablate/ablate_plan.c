@@ -306,7 +306,7 @@ static void say_totals(const plan *p, doc *d, int runs, int excluded, int imposs
   vtb_strbuf_free(&line);
 }
 
-static void tell(const plan *p) {
+static void tell_plan(const plan *p) {
   int runs = 0, excluded = 0, impossible = 0;
   double total = total_seconds(p, &runs, &excluded, &impossible);
   vtb_strbuf text = {0};
@@ -329,7 +329,7 @@ vtb_status ablate_plan(const study *s, const char *folder, vtb_error *err) {
   if (status == VTB_OK && s->seeds) read_recipe(&p);
   if (status == VTB_OK && s->seeds) count_samples(&p);
   if (status == VTB_OK) status = check_all(&p, err);
-  if (status == VTB_OK) tell(&p);
+  if (status == VTB_OK) tell_plan(&p);
   for (size_t i = 0; i < p.cells.n; i++) {
     cJSON_Delete(p.check[i]);
     vtb_free(p.message[i]);

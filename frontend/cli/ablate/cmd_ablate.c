@@ -24,7 +24,7 @@ static int add_rows(cli_opt *rows, int n, ablate_command *c) {
   return n;
 }
 
-static vtb_status run(void *user, const cli_list *rest, vtb_error *err) {
+static vtb_status run_ablate(void *user, const cli_list *rest, vtb_error *err) {
   ablate_command *c = user;
   if (c->list) return ablate_list();
   if (rest->n != 1)
@@ -89,7 +89,7 @@ vtb_status cli_cmd_ablate(int argc, char **argv) {
   vtb_status status = cli_run(&(cli_call){.command = "ablate",
                                           .opts = rows,
                                           .n_opts = add_rows(rows, n, &c),
-                                          .run = run,
+                                          .run = run_ablate,
                                           .options = &c},
                               argc, argv);
   vtb_free((void *)c.option);

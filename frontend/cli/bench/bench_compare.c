@@ -18,7 +18,7 @@ typedef struct entry {
 } entry;
 typedef VTB_VEC(entry) entries;
 
-static void put(entry *e, const char *name, const char *value) {
+static void put_setting(entry *e, const char *name, const char *value) {
   const char *open = strchr(value, '(');
   if (study_member(e->is, name) || !*value) return;
   if (strcmp(name, "mode") == 0 && open) { /* chunkwise(16) */
@@ -35,10 +35,10 @@ static void put(entry *e, const char *name, const char *value) {
 static void put_from(entry *e, const cJSON *j, const char *name) {
   const cJSON *v = study_member(j, name);
   char text[32];
-  if (cJSON_IsString(v)) put(e, name, v->valuestring);
+  if (cJSON_IsString(v)) put_setting(e, name, v->valuestring);
   if (!cJSON_IsNumber(v)) return;
   snprintf(text, sizeof text, "%.15g", v->valuedouble);
-  put(e, name, text);
+  put_setting(e, name, text);
 }
 
 /* Of `bench`, or of a study, whose cells have what is measured in a part of their own. */
@@ -55,7 +55,7 @@ static void add_entry(const cJSON *cell, const cJSON *of_study, const cJSON *pea
   e.is = cJSON_CreateObject();
   cJSON_ArrayForEach(setting, study_member(cell, "settings")) {
     if (cJSON_IsString(setting) && setting->string && strcmp(setting->string, "image") != 0)
-      put(&e, setting->string, setting->valuestring);
+      put_setting(&e, setting->string, setting->valuestring);
   }
   put_from(&e, of_study ? of_study : cell, "model");
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) put_from(&e, bench, names[i]);

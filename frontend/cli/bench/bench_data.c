@@ -78,7 +78,7 @@ static vtb_status measure_all(const vtb_dataset *d, int height, int width, int w
   return status;
 }
 
-static void tell(const vtb_dataset *data, int height, int width, const measured *m, int n) {
+static void tell_loading(const vtb_dataset *data, int height, int width, const measured *m, int n) {
   doc *d = doc_new(cJSON_CreateObject());
   cJSON *list = cJSON_AddArrayToObject(d->json, "rates");
   doc_say(d, 4, "%s, %s: %lld images, as %d x %d pixels", vtb_dataset_name(data),
@@ -118,7 +118,7 @@ vtb_status bench_data(const cli_data_options *o, const char *image, double secon
   if (status == VTB_OK) status = vtb_dataset_open(o->path, &with, &d, &err);
   int workers = o->workers > 0 ? (int)o->workers : vtb_default_threads();
   if (status == VTB_OK) status = measure_all(d, height, width, workers, seconds / 4, m, &n, &err);
-  if (status == VTB_OK) tell(d, height, width, m, n);
+  if (status == VTB_OK) tell_loading(d, height, width, m, n);
   cli_data_say_damaged(d);
   vtb_dataset_free(d);
   return status == VTB_OK ? VTB_OK : cli_error(&err);

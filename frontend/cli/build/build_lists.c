@@ -9,7 +9,7 @@ static int falling(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-static void add(build_lists *l, int64_t batch) {
+static void add_batch(build_lists *l, int64_t batch) {
   for (size_t i = 0; i < l->batches.n; i++)
     if (l->batches.at[i] == batch) return;
   vtb_vec_push(&l->batches, batch);
@@ -31,10 +31,10 @@ static bool parse_batches(build_lists *l, bool alone) {
   p += *p == '=';
   for (;; p++) {
     if (!read_batch(&p, &n)) return false;
-    add(l, n);
+    add_batch(l, n);
     if (*p != ',') break;
   }
-  for (int64_t power = 1; !exact && power < n; power *= 2) add(l, power);
+  for (int64_t power = 1; !exact && power < n; power *= 2) add_batch(l, power);
   qsort(l->batches.at, l->batches.n, sizeof *l->batches.at, falling);
   return !*p;
 }

@@ -129,7 +129,7 @@ static vtb_status check_options(const char *what, build_options *b) {
   return check_output(b->output);
 }
 
-static vtb_status run(void *user, const cli_list *args, vtb_error *err) {
+static vtb_status run_build(void *user, const cli_list *args, vtb_error *err) {
   build_options *o = user;
   vtb_compile_options *c = &o->model.compile;
   const char *what = args->at[0];
@@ -179,6 +179,6 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--batch", CLI_STR, &o.lists.batch, "N,...",
        "images at a time: 16 is programs for 1, 2, 4, 8 and 16, =16 for 16 alone, 1,16 for these"},
       CLI_MACHINE_OPTS(o.model)};
-  return CLI_RUN("build", opts, .one = "one MODEL is needed", .run = run, .options = &o,
+  return CLI_RUN("build", opts, .one = "one MODEL is needed", .run = run_build, .options = &o,
                  .model = &o.model);
 }

@@ -34,7 +34,7 @@ static vtb_status open_weights(const char *what, export_options *e, vtb_weights 
   return cli_fit_source(what, &e->model, &e->load, out, err);
 }
 
-static void tell(const export_options *e, const char *path, const vtb_onnx_summary *s) {
+static void tell_export(const export_options *e, const char *path, const vtb_onnx_summary *s) {
   char a[32], b[32], c[32];
   int64_t batch = e->model.compile.batch;
   doc *d =
@@ -68,7 +68,7 @@ static vtb_status export_model(void *user, const cli_list *args, vtb_error *err)
   cli_progress_note("exporting %s", what);
   status = vtb_compile_onnx(&o, &e->onnx, output, &made, e->model.report);
   cli_report(&e->model, status);
-  if (status == VTB_OK) tell(e, output, &made);
+  if (status == VTB_OK) tell_export(e, output, &made);
   vtb_free(output);
   vtb_weights_free(weights);
   vtb_load_free(&e->load);

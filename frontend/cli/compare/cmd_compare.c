@@ -36,7 +36,7 @@ static vtb_status draw(const compare_runs *c, bool by_epoch, const char *title, 
 }
 
 /* Not one of them can be compared: why the first cannot. */
-static vtb_status refuse(const compare_runs *c, vtb_error *err) {
+static vtb_status refuse_runs(const compare_runs *c, vtb_error *err) {
   if (!c->at.n) return vtb_fail(err, VTB_E_INPUT, "the report holds no trainings");
   return vtb_fail(err, VTB_E_INPUT, "%s", c->at.at[0].problem);
 }
@@ -50,7 +50,7 @@ static vtb_status compare(void *user, const cli_list *folders, vtb_error *err) {
   const compare_options *o = user;
   compare_runs c;
   compare_read(&c, folders, o->by_epoch, o->by_run);
-  vtb_status status = c.groups.n ? VTB_OK : refuse(&c, err);
+  vtb_status status = c.groups.n ? VTB_OK : refuse_runs(&c, err);
   if (status == VTB_OK && o->out) status = draw(&c, o->by_epoch, o->title, o->out, err);
   if (status == VTB_OK && (o->markdown || !cli_columns(stdout)))
     cli_tell_markdown(compare_document(&c, true));

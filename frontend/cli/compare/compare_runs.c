@@ -30,15 +30,16 @@ void compare_free(compare_runs *c) {
 
 /* ---- logs ------------------------------------------------------------------------------------ */
 
-static double number(const cJSON *event, const char *name) {
+static double event_number(const cJSON *event, const char *name) {
   double v = run_event_number(event, name);
   return isnan(v) ? 0 : v;
 }
 
 static void add_event(compare_run *r, const cJSON *event, bool by_epoch) {
-  r->epochs = number(event, "epoch"), r->steps = number(event, "step"),
-  r->loss = number(event, "loss");
-  r->seconds = number(event, "seconds"), r->images_per_second = number(event, "images_per_second");
+  r->epochs = event_number(event, "epoch"), r->steps = event_number(event, "step"),
+  r->loss = event_number(event, "loss");
+  r->seconds = event_number(event, "seconds"),
+  r->images_per_second = event_number(event, "images_per_second");
   run_score score = run_event_score(event);
   if (isnan(score.value)) return;
   if (run_event_text(event, "score") && !r->score) r->score = vtb_xstrdup(score.name);
@@ -202,7 +203,7 @@ bool compare_differs(const compare_runs *c, const char *name, const char *value)
 }
 
 /* "paths quad, lr 0.002, flip": what of the model differs, then the rest. */
-static char *describe(const compare_runs *c, const compare_run *r, bool seed) {
+static char *describe_run(const compare_runs *c, const compare_run *r, bool seed) {
   vtb_strbuf s = {0};
   for (int define = 1; define >= 0; define--)
     for (size_t i = 0; i < r->settings.n; i++) {
@@ -242,8 +243,8 @@ static void name_runs(compare_runs *c) {
   }
   for (size_t i = 0; i < c->at.n; i++) {
     compare_run *r = &c->at.at[i];
-    r->seedless = r->label ? vtb_xstrdup(r->label) : describe(c, r, false);
-    if (!r->label) r->label = describe(c, r, true);
+    r->seedless = r->label ? vtb_xstrdup(r->label) : describe_run(c, r, false);
+    if (!r->label) r->label = describe_run(c, r, true);
   }
 }
 

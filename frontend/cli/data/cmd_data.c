@@ -206,8 +206,8 @@ static void say_twins(doc *d, const part *parts, const twins *t) {
             doc_visible(d, name_of(parts, t->first[i][1], b, sizeof b)));
 }
 
-static void tell(const char *path, const vtb_layout *l, const part *parts, int n,
-                 const data_command *o, const twins *t) {
+static void tell_data(const char *path, const vtb_layout *l, const part *parts, int n,
+                      const data_command *o, const twins *t) {
   vtb_strbuf splits = {0};
   bool val = false, train = !l->n_splits;
   doc *d = doc_new(doc_object(F("path", path), F("layout", l->what)));
@@ -279,7 +279,7 @@ static vtb_status data_command_run(void *user, const cli_list *args, vtb_error *
     status = look(path, l.n_splits ? l.split[k] : all[0], o, stop, &parts[k], err);
   if (status == VTB_OK) {
     twins t = find_twins(parts, n);
-    tell(path, &l, parts, n, o, &t);
+    tell_data(path, &l, parts, n, o, &t);
     if (o->sheet) status = data_sheet_save(parts[0].d, o->sheet, err);
     if (status == VTB_OK) status = judge(parts, n, err);
   }

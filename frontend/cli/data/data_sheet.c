@@ -7,7 +7,7 @@
 enum { CELL = 88, GAP = 8, COLUMNS = 8, MOST_ROWS = 24, NAMES = 150, TEXT = 10 };
 
 /* Numbers of at most COLUMNS samples of the class, evenly spread; class -1: of all. */
-static int choose(const vtb_dataset *d, int class, int64_t *samples) {
+static int choose_samples(const vtb_dataset *d, int class, int64_t *samples) {
   int64_t n = vtb_dataset_count(d), of_class = 0, seen = 0;
   for (int64_t i = 0; i < n; i++) of_class += class < 0 || vtb_dataset_label(d, i) == class;
   int want = of_class < COLUMNS ? (int)of_class : COLUMNS, have = 0;
@@ -50,7 +50,7 @@ static void draw_name(canvas *c, const char *name, double y) {
 
 static void draw_row(canvas *c, const vtb_dataset *d, int class, const char *name, double y) {
   int64_t samples[COLUMNS];
-  int n = choose(d, class, samples);
+  int n = choose_samples(d, class, samples);
   draw_name(c, name, y + (CELL + TEXT) / 2.0);
   for (int i = 0; i < n; i++) draw_sample(c, d, samples[i], NAMES + i * (CELL + GAP), y);
 }

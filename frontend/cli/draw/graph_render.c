@@ -20,20 +20,22 @@ typedef struct graphviz {
 
 enum { SILENT = 3 };
 
-static void *find(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
+static void *find_symbol(void *library, const char *name) {
+  return library ? dlsym(library, name) : NULL;
+}
 
 static bool open_library(graphviz *g) {
   g->graphs = dlopen("libcgraph.so.6", RTLD_NOW | RTLD_GLOBAL);
   g->layouts = dlopen("libgvc.so.6", RTLD_NOW | RTLD_GLOBAL);
-  *(void **)&g->context = find(g->layouts, "gvContext");
-  *(void **)&g->layout = find(g->layouts, "gvLayout");
-  *(void **)&g->render = find(g->layouts, "gvRenderData");
-  *(void **)&g->free_data = find(g->layouts, "gvFreeRenderData");
-  *(void **)&g->free_layout = find(g->layouts, "gvFreeLayout");
-  *(void **)&g->free_context = find(g->layouts, "gvFreeContext");
-  *(void **)&g->read = find(g->graphs, "agmemread");
-  *(void **)&g->close = find(g->graphs, "agclose");
-  *(void **)&g->complain = find(g->graphs, "agseterr");
+  *(void **)&g->context = find_symbol(g->layouts, "gvContext");
+  *(void **)&g->layout = find_symbol(g->layouts, "gvLayout");
+  *(void **)&g->render = find_symbol(g->layouts, "gvRenderData");
+  *(void **)&g->free_data = find_symbol(g->layouts, "gvFreeRenderData");
+  *(void **)&g->free_layout = find_symbol(g->layouts, "gvFreeLayout");
+  *(void **)&g->free_context = find_symbol(g->layouts, "gvFreeContext");
+  *(void **)&g->read = find_symbol(g->graphs, "agmemread");
+  *(void **)&g->close = find_symbol(g->graphs, "agclose");
+  *(void **)&g->complain = find_symbol(g->graphs, "agseterr");
   return g->context && g->layout && g->render && g->free_data && g->free_layout &&
          g->free_context && g->read && g->close && g->complain;
 }

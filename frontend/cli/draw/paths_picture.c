@@ -68,7 +68,7 @@ static void cell_place(const board *b, int64_t cell, int64_t *column, int64_t *r
 
 /* Centre of a storage position; true if it is an extra token. Those stand left of the row they come
  * before, or right of the last row. */
-static bool place(const panel *a, int64_t position, double *x, double *y) {
+static bool place_position(const panel *a, int64_t position, double *x, double *y) {
   const vtb_path *p = a->path;
   int64_t grid = vtb_grid_cells(&p->grid), i = position - p->head, row = 0, column = 0;
   double at;
@@ -101,7 +101,7 @@ static void draw_cell(const panel *a, double x, double y, draw_colour colour) {
 static void draw_cells(const panel *a) {
   double x, y;
   for (int64_t i = 0; i < a->path->n; i++) {
-    bool extra = place(a, i, &x, &y);
+    bool extra = place_position(a, i, &x, &y);
     draw_cell(a, x, y, extra ? extra_fill : cell_fill);
   }
 }
@@ -133,7 +133,7 @@ static draw_colour window_colour(const vtb_windows *w, int64_t cell) {
 static void draw_windows(const panel *a, const vtb_windows *w) {
   double x, y;
   for (int64_t i = 0; i < a->path->n; i++) {
-    place(a, i, &x, &y);
+    place_position(a, i, &x, &y);
     draw_cell(a, x, y, window_colour(w, i));
   }
 }
@@ -176,8 +176,8 @@ static void draw_path(const panel *a) {
   vtb_path_indices(a->path, perm);
   for (int pass = 0; pass < 2; pass++) { /* jumps beneath, steps above */
     for (int64_t t = 0; t + 1 < n; t++) {
-      place(a, perm[t], &at[0], &at[1]);
-      place(a, perm[t + 1], &next[0], &next[1]);
+      place_position(a, perm[t], &at[0], &at[1]);
+      place_position(a, perm[t + 1], &next[0], &next[1]);
       bool jump = fmax(fabs(next[0] - at[0]), fabs(next[1] - at[1])) > 1.75 * a->cell &&
                   !through_time(a->path, perm[t], perm[t + 1]);
       if (jump == (pass == 0))
@@ -185,9 +185,9 @@ static void draw_path(const panel *a) {
     }
   }
   double mark = fmax(a->cell * 0.24, 2.5);
-  place(a, perm[n - 1], &at[0], &at[1]);
+  place_position(a, perm[n - 1], &at[0], &at[1]);
   picture_rect(a->p, at[0] - mark, at[1] - mark, at[0] + mark, at[1] + mark, end_fill);
-  place(a, perm[0], &at[0], &at[1]);
+  place_position(a, perm[0], &at[0], &at[1]);
   picture_disc(a->p, at[0], at[1], mark * 1.2, start_fill, (pen){0});
   vtb_free(perm);
 }

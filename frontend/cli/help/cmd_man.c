@@ -4,7 +4,7 @@
 #include <ctype.h>
 
 /* Text with what roff would read as its own escaped. */
-static void put(vtb_strbuf *out, const char *text) {
+static void put_roff(vtb_strbuf *out, const char *text) {
   if (*text == '.' || *text == '\'') vtb_strbuf_puts(out, "\\&");
   for (; *text; text++) {
     if (*text == '\\')
@@ -17,17 +17,17 @@ static void put(vtb_strbuf *out, const char *text) {
 }
 
 static void put_line(vtb_strbuf *out, const char *text) {
-  put(out, text);
+  put_roff(out, text);
   vtb_strbuf_putc(out, '\n');
 }
 
 static void put_tagged(vtb_strbuf *out, const char *tag, const char *argument, const char *text) {
   vtb_strbuf_puts(out, ".TP\n\\fB");
-  put(out, tag);
+  put_roff(out, tag);
   vtb_strbuf_puts(out, "\\fR");
   if (argument) {
     vtb_strbuf_puts(out, " \\fI");
-    put(out, argument);
+    put_roff(out, argument);
     vtb_strbuf_puts(out, "\\fR");
   }
   vtb_strbuf_putc(out, '\n');

@@ -27,7 +27,7 @@ static void print_recurrence(const vtb_pass_context *context, const vtb_inst *i,
 }
 
 /* The types of its operands, or how a recurrence is computed. */
-static void describe(const vtb_pass_context *context, const vtb_inst *i, vtb_strbuf *text) {
+static void describe_inst(const vtb_pass_context *context, const vtb_inst *i, vtb_strbuf *text) {
   bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
   if (recurrence) print_recurrence(context, i, text);
   for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
@@ -47,7 +47,7 @@ typedef struct listing {
 static void add_op(listing *l, const vtb_inst *i) {
   vtb_strbuf text = {0};
   char place[256];
-  describe(l->c->context, i, &text);
+  describe_inst(l->c->context, i, &text);
   doc_row(l->d, l->table, V(vtb_label_of(i, "", &l->d->arena)), V(vtb_op_get(i->op)->name),
           V(text.at), V(vtb_span_text(i->span, place, sizeof place)));
   vtb_strbuf_free(&text);

@@ -140,7 +140,7 @@ static vtb_status check_presets(vtb_unit *unit) {
 }
 
 /* Every model of a file, if none is asked for. */
-static vtb_status check(const char *what, const check_options *o) {
+static vtb_status check_model(const char *what, const check_options *o) {
   cli_list names = {0};
   vtb_unit *unit = NULL;
   vtb_status worst = VTB_OK;
@@ -176,7 +176,7 @@ static vtb_status check_all(void *user, const cli_list *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < args->n && status == VTB_OK; i++)
     status = cli_is_built(args->at[i]) ? check_built(args->at[i], &o->model, o->list_params)
-                                       : check(args->at[i], o);
+                                       : check_model(args->at[i], o);
   return status;
 }
 

@@ -140,7 +140,7 @@ static void say_limits(doc *d, const vtb_outline *o) {
   vtb_strbuf_free(&text);
 }
 
-static void tell(const vtb_outline *o, double batch) {
+static void tell_estimate(const vtb_outline *o, double batch) {
   const vtb_estimate *e = &o->estimate;
   doc *d = doc_new(doc_object(F("stage", "launches"), F("machine", o->gpu.name),
                               F("plan", plan_of(o)), F("batch", batch), F("launches", e->launches),
@@ -169,7 +169,7 @@ vtb_status cli_dump_estimate(const vtb_compile_options *o, const char *arch,
     status = cli_usage_error("dump", "target %s launches nothing that --estimate could predict",
                              wanted.target);
   else if (status == VTB_OK)
-    tell(&outline, batch);
+    tell_estimate(&outline, batch);
   vtb_outline_free(&outline);
   vtb_compilation_free(&c);
   return status;

@@ -34,7 +34,7 @@ static void enter(builder *b, node_list *path, const char *scope) {
   }
 }
 
-static double bytes_of(const vtb_inst *i) {
+static double result_bytes(const vtb_inst *i) {
   double sum = 0;
   for (int r = 0; r < i->n_results; r++) sum += (double)vtb_type_bytes(&i->results[r]->type);
   return sum;
@@ -52,7 +52,7 @@ static void add_instruction(const node_list *path, const vtb_inst *i) {
     n->flops += flops;
     n->layer_macs += macs.layers;
     n->mixer_macs += macs.mixers;
-    n->bytes += is_layer(i) ? bytes_of(i) : 0;
+    n->bytes += is_layer(i) ? result_bytes(i) : 0;
     if (i->n_results) n->output = &i->results[0]->type;
   }
   module_node *own = path->at[path->n - 1];

@@ -77,7 +77,7 @@ typedef struct conversion {
 } conversion;
 
 /* What the model is, so that nobody need say it again: the options, and what IN says besides. */
-static void describe(const conversion *c, vtb_weights *w) {
+static void describe_model(const conversion *c, vtb_weights *w) {
   const char *text = vtb_weights_meta(w, "defines");
   cJSON *stored = text ? cJSON_Parse(text) : NULL, *item;
   cli_list defines = {0};
@@ -109,7 +109,7 @@ static vtb_status open_input(const conversion *c, vtb_weights **out, vtb_strbuf 
   if (status == VTB_OK) status = vtb_load_config(&o, &load, &err);
   if (status == VTB_OK) status = cli_fit_source(c->model, &c->options, &load, out, &err);
   vtb_weights_free(file);
-  if (status == VTB_OK) describe(c, *out);
+  if (status == VTB_OK) describe_model(c, *out);
   return err.text[0] ? cli_error(&err) : status;
 }
 
@@ -124,7 +124,7 @@ static void report(const conversion *c, const vtb_weights *w, int64_t changed,
   cli_tell(d);
 }
 
-static vtb_status run(void *user, const cli_list *files, vtb_error *err) {
+static vtb_status run_convert(void *user, const cli_list *files, vtb_error *err) {
   static const vtb_elem types[] = {VTB_ELEM_F32, VTB_ELEM_F16, VTB_ELEM_BF16};
   conversion *c = user;
   if (files->n != 2) return cli_usage_error("convert", "IN and OUT are needed");
@@ -166,5 +166,5 @@ vtb_status cli_cmd_convert(int argc, char **argv) {
                            "IN may have tensors that the model lacks"},
                           {"--dtype", CLI_CHOICE, &c.type, "f32|f16|bf16",
                            "floating-point tensors as f32, f16 or bf16"}};
-  return CLI_RUN("convert", opts, .run = run, .options = &c, .model = &c.options);
+  return CLI_RUN("convert", opts, .run = run_convert, .options = &c, .model = &c.options);
 }

@@ -55,7 +55,7 @@ static void add_meta(const vtb_weights *w, doc *d) {
   }
 }
 
-static vtb_status tell(void *part, const cli_list *files, vtb_error *err) {
+static vtb_status tell_weights(void *part, const cli_list *files, vtb_error *err) {
   (void)err;
   vtb_weights *w = NULL;
   vtb_strbuf said = {0};
@@ -75,6 +75,6 @@ static vtb_status tell(void *part, const cli_list *files, vtb_error *err) {
 vtb_status cli_cmd_weights(int argc, char **argv) {
   cli_part_options part = {0};
   const cli_opt opts[] = {CLI_PART_OPTS(part)};
-  return CLI_RUN("weights", opts, .one = "one FILE or folder is needed", .run = tell,
+  return CLI_RUN("weights", opts, .one = "one FILE or folder is needed", .run = tell_weights,
                  .options = &part);
 }

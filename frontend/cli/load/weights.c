@@ -45,8 +45,8 @@ static void **parameters(const cli_inference *inf) {
 }
 
 /* Parameters from the weights file, else from the built file, else from their initialisers. */
-static vtb_status fill(cli_inference *inf, const char *what, const cli_model_options *m,
-                       const cli_load_options *l, vtb_error *err) {
+static vtb_status fill_parameters(cli_inference *inf, const char *what, const cli_model_options *m,
+                                  const cli_load_options *l, vtb_error *err) {
   vtb_program *p = inf->program;
   inf->weights = l->file ? l->file : inf->built ? vtb_artefact_weights(inf->built) : NULL;
   if (!inf->weights || l->file) {
@@ -98,7 +98,7 @@ vtb_status cli_load_for_inference(const char *command, const char *what, const c
   if (status == VTB_OK && cli_program_image_size(out->program, &out->channels, &out->height,
                                                  &out->width, NULL) != VTB_OK)
     out->channels = 0;
-  if (status == VTB_OK) status = fill(out, what, o, l, &err);
+  if (status == VTB_OK) status = fill_parameters(out, what, o, l, &err);
   if (status == VTB_OK) return VTB_OK;
   cli_inference_free(out);
   return cli_error(&err);

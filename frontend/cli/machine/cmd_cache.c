@@ -73,7 +73,7 @@ static vtb_status clear(void) {
   return VTB_OK;
 }
 
-static vtb_status run(void *none, const cli_list *what, vtb_error *err) {
+static vtb_status run_cache(void *none, const cli_list *what, vtb_error *err) {
   (void)none, (void)err;
   if (what->n == 1 && strcmp(what->at[0], "ls") == 0) return list();
   if (what->n == 1 && strcmp(what->at[0], "clear") == 0) return clear();
@@ -81,5 +81,5 @@ static vtb_status run(void *none, const cli_list *what, vtb_error *err) {
 }
 
 vtb_status cli_cmd_cache(int argc, char **argv) {
-  return cli_run(&(cli_call){.command = "cache", .run = run}, argc, argv);
+  return cli_run(&(cli_call){.command = "cache", .run = run_cache}, argc, argv);
 }

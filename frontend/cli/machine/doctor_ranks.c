@@ -176,7 +176,7 @@ static void add_sums(const visit *v, doc *d) {
   }
 }
 
-static void tell(const visit *v, const char *mpi) {
+static void tell_ranks(const visit *v, const char *mpi) {
   doc *d = doc_new(doc_object(F("mpi", mpi), F("n_ranks", v->n), F("latency_seconds", v->latency)));
   if (v->n > 1)
     doc_say(d, 2, "%d ranks talk to each other, by %s", v->n, mpi);
@@ -219,7 +219,7 @@ vtb_status cli_doctor_ranks(void) {
   if (status == VTB_OK && v.rank == 0) {
     vtb_strbuf mpi = {0};
     (void)vtb_ranks_probe_mpi(&mpi);
-    tell(&v, vtb_strbuf_text(&mpi));
+    tell_ranks(&v, vtb_strbuf_text(&mpi));
     vtb_strbuf_free(&mpi);
   }
   if (status != VTB_OK) {

@@ -127,8 +127,8 @@ static int scores_of(const vtb_program *p) {
 }
 
 /* What came of it: the results, or why there are none. */
-static vtb_status tell(const char *what, const vtb_dataset *d, const vtb_eval_result *r,
-                       const char *label, vtb_error *err) {
+static vtb_status tell_evaluation(const char *what, const vtb_dataset *d, const vtb_eval_result *r,
+                                  const char *label, vtb_error *err) {
   if (r->stopped) return cli_interrupt_say(r->n, vtb_dataset_count(d), "images");
   if (!isfinite(r->loss)) {
     vtb_fail(err, VTB_E_NUMBERS,
@@ -199,7 +199,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
   if (status == VTB_OK && o->write_images && !vtb_ranks_rank(o->ranks))
     status = write_images(d, o->write_images, &err);
   if (status == VTB_OK)
-    status = tell(what, d, &r, cli_inference_meta(&inf, "label"), &err);
+    status = tell_evaluation(what, d, &r, cli_inference_meta(&inf, "label"), &err);
   else
     cli_error(&err);
   if (status == VTB_OK) cli_data_say_damaged(d);

@@ -32,7 +32,7 @@ static vtb_status unknown(const vtb_program *p, const char *name, vtb_error *err
 }
 
 /* The array of the name, or the file's only one. */
-static vtb_status load(cli_inputs *in, const char *name, const char *path, vtb_error *err) {
+static vtb_status load_array(cli_inputs *in, const char *name, const char *path, vtb_error *err) {
   if (vtb_ends_with(path, ".npy")) return vtb_npy_load(path, name, in->arrays, err);
   vtb_weights *file = NULL;
   vtb_status status = vtb_safetensors_load(path, &file, err);
@@ -65,14 +65,15 @@ static vtb_status check_shape(const vtb_tensor_info *t, const vtb_weight *w, vtb
   return VTB_E_INPUT;
 }
 
-static vtb_status take(cli_inputs *in, const vtb_program *p, const char *given, vtb_error *err) {
+static vtb_status take_input(cli_inputs *in, const vtb_program *p, const char *given,
+                             vtb_error *err) {
   const char *eq = strchr(given, '=');
   if (!eq || eq == given || !eq[1])
     return vtb_fail(err, VTB_E_USAGE, "--input is NAME=FILE, not '%s'", given);
   char *name = vtb_xstrdup(given);
   name[eq - given] = '\0';
   const vtb_tensor_info *t = find_input(p, name);
-  vtb_status status = t ? load(in, name, eq + 1, err) : unknown(p, name, err);
+  vtb_status status = t ? load_array(in, name, eq + 1, err) : unknown(p, name, err);
   if (status == VTB_OK) status = check_shape(t, vtb_weights_find(in->arrays, name), err);
   vtb_free(name);
   return status;
@@ -113,7 +114,8 @@ vtb_status cli_inputs_open(cli_inputs *in, const vtb_program *p, const cli_list 
                            vtb_error *err) {
   *in = (cli_inputs){.arrays = vtb_need(vtb_weights_new()), .image = -1};
   vtb_status status = VTB_OK;
-  for (size_t i = 0; i < given->n && status == VTB_OK; i++) status = take(in, p, given->at[i], err);
+  for (size_t i = 0; i < given->n && status == VTB_OK; i++)
+    status = take_input(in, p, given->at[i], err);
   for (int i = 0; i < p->n_tensors && in->image < 0; i++)
     if (is_image(&p->tensors[i]) && !vtb_weights_find(in->arrays, p->tensors[i].name))
       in->image = i;

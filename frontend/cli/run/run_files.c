@@ -9,7 +9,7 @@
 #define LIST_BYTES ((size_t)64 << 20)
 #define IMAGE_BYTES ((size_t)1 << 30)
 
-static vtb_status add(run_files *f, const char *path, bool from_list, vtb_error *err);
+static vtb_status add_image(run_files *f, const char *path, bool from_list, vtb_error *err);
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
@@ -76,7 +76,7 @@ static vtb_status add_lines(run_files *f, const char *name, char *text, size_t n
   while (status == VTB_OK && (line = strsep(&rest, "\n")) != NULL) {
     size_t end = strlen(line);
     while (end && (line[end - 1] == '\r' || line[end - 1] == ' ')) line[--end] = 0;
-    if (end) status = add(f, vtb_arena_strdup(&f->arena, line), true, err);
+    if (end) status = add_image(f, vtb_arena_strdup(&f->arena, line), true, err);
   }
   return status;
 }
@@ -115,7 +115,7 @@ static vtb_status add_standard_input(run_files *f, vtb_error *err) {
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* from_list: a list names no further lists. */
-static vtb_status add(run_files *f, const char *path, bool from_list, vtb_error *err) {
+static vtb_status add_image(run_files *f, const char *path, bool from_list, vtb_error *err) {
   if (vtb_path_is_dir(path)) return add_folder(f, path, err);
   if (!from_list && vtb_streq(path, "-")) return add_standard_input(f, err);
   if (!from_list && path[0] == '@' && !vtb_path_exists(path)) return add_list(f, path + 1, err);
@@ -128,7 +128,7 @@ vtb_status run_files_open(run_files *f, const cli_list *arguments, vtb_error *er
   vtb_arena_init(&f->arena);
   vtb_status status = VTB_OK;
   for (size_t i = 0; i < arguments->n && status == VTB_OK; i++)
-    status = add(f, arguments->at[i], false, err);
+    status = add_image(f, arguments->at[i], false, err);
   return status;
 }
 

@@ -21,7 +21,7 @@ bool cli_json(void) { return output.json; }
 
 /* ---- documents ------------------------------------------------------------------------------- */
 
-static void collect(cJSON **list, cJSON *item) {
+static void collect_item(cJSON **list, cJSON *item) {
   if (!*list) *list = cJSON_CreateArray();
   cJSON_AddItemToArray(*list, item);
 }
@@ -32,7 +32,7 @@ static void write_json(cJSON *json) {
   cJSON_free(text);
 }
 
-void cli_print_json(cJSON *json) { collect(&output.documents, json); }
+void cli_print_json(cJSON *json) { collect_item(&output.documents, json); }
 
 static void print(vtb_strbuf *text) {
   cli_progress_clear();
@@ -122,7 +122,7 @@ static cJSON *add_error(const char *code, const char *message) {
   cJSON *e = cJSON_CreateObject();
   cJSON_AddStringToObject(e, "code", code);
   add_text(e, "message", message);
-  collect(&output.errors, e);
+  collect_item(&output.errors, e);
   return e;
 }
 

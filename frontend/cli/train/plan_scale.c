@@ -294,7 +294,7 @@ static void add_points(const scale_plan *p, doc *d, const char *name, const poin
   }
 }
 
-static void tell(const scale_plan *p, const scale_report *r) {
+static void tell_scale(const scale_plan *p, const scale_report *r) {
   doc *d = doc_new(doc_object(F("machine", p->machine), F("links", p->links.what),
                               F("batch_per_rank", p->per_rank), F("ms_alone", r->ms),
                               F("gradient_bytes", r->gradients), F("buckets", r->buckets)));
@@ -327,7 +327,7 @@ vtb_status plan_scale(const char *what, const train_options *o, const char *coun
   if (status == VTB_OK) status = bend(&p, &r.bends, &r.bent);
   if (status == VTB_OK) status = hold_all(&p, &r.shared);
   if (status == VTB_OK) summarise(&p, &r);
-  if (status == VTB_OK) tell(&p, &r);
+  if (status == VTB_OK) tell_scale(&p, &r);
   for (int i = 0; i < p.n_steps; i++) free_step(&p.steps[i].step);
   vtb_vec_free(&r.held);
   vtb_vec_free(&r.shared);

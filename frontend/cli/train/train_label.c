@@ -19,7 +19,7 @@ static bool is_silent(const char *name) {
 typedef VTB_VEC(char *) word_list;
 
 /* A word "name value", in the place of an earlier one of that name. */
-static void put(word_list *words, char *word) {
+static void put_word(word_list *words, char *word) {
   size_t n = strcspn(word, " ");
   for (size_t i = 0; i < words->n; i++) {
     char *old = words->at[i];
@@ -47,7 +47,7 @@ static void put_before(word_list *words, const char *label) {
   for (const char *at = label; at && *at;) {
     const char *end = strstr(at, ", ");
     size_t n = end ? (size_t)(end - at) : strlen(at);
-    put(words, vtb_strprintf("%.*s", (int)n, at));
+    put_word(words, vtb_strprintf("%.*s", (int)n, at));
     at += n + (end ? 2 : 0);
   }
 }
@@ -65,7 +65,7 @@ static void put_options(word_list *words, const cli_opt *opts, int n, int argc, 
     size_t name = strlen(o->name);
     const char *value = NULL;
     if (o->kind != CLI_FLAG) value = arg[name] ? arg + name + is_long : argv[++i];
-    if (!is_silent(o->name)) put(words, word_of(o, value));
+    if (!is_silent(o->name)) put_word(words, word_of(o, value));
   }
 }
 

@@ -33,7 +33,7 @@ static bool is_of_command_line(const char *name) {
   return CLI_IS_AMONG(name, names);
 }
 
-static const cli_opt *find(const reader *r, const char *name) {
+static const cli_opt *find_option(const reader *r, const char *name) {
   return is_of_command_line(name) ? NULL : cli_find_option(r->opts, r->n_opts, name);
 }
 
@@ -52,7 +52,7 @@ static vtb_status unknown(const reader *r, const char *name, int line, int colum
   return VTB_E_INPUT;
 }
 
-static vtb_status put(reader *r, const cli_opt *o, const char *value, int line, int column) {
+static vtb_status put_option(reader *r, const cli_opt *o, const char *value, int line, int column) {
   if (o->kind != CLI_FLAG) {
     push(r, o->name);
     push(r, value);
@@ -85,7 +85,7 @@ static vtb_status read_line(reader *r, char *line, int number) {
   vtb_strbuf name = {0};
   vtb_strbuf_printf(&name, "%s%.*s", line[0] == '-' ? "" : "--",
                     (int)(eq ? strcspn(line, " \t=") : n), line);
-  const cli_opt *o = find(r, name.at);
+  const cli_opt *o = find_option(r, name.at);
   const char *value = eq ? eq + 1 + strspn(eq + 1, " \t") : NULL;
   vtb_status status = VTB_OK;
   if (!o)
@@ -94,7 +94,7 @@ static vtb_status read_line(reader *r, char *line, int number) {
     status = vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: no value for '%s'", r->path, number, column,
                       name.at + 2);
   else
-    status = put(r, o, value ? value : "true", number, column);
+    status = put_option(r, o, value ? value : "true", number, column);
   vtb_strbuf_free(&name);
   return status;
 }
@@ -160,7 +160,7 @@ static vtb_status read_list(reader *r, const cli_opt *o, struct fy_node *list,
   study_yaml_place(key, &line, &column);
   for (struct fy_node *item; status == VTB_OK && (item = fy_node_sequence_iterate(list, &at));) {
     char *text = study_yaml_scalar(study_yaml_behind(item));
-    status = text ? put(r, o, text, line, column) : wrong_value(r, o, key);
+    status = text ? put_option(r, o, text, line, column) : wrong_value(r, o, key);
     vtb_free(text);
   }
   return status;
@@ -179,7 +179,7 @@ static vtb_status read_value(reader *r, const cli_opt *o, struct fy_node *key,
   if (!text)
     status = wrong_value(r, o, key);
   else if (!study_yaml_is_null(value, text))
-    status = put(r, o, text, line, column);
+    status = put_option(r, o, text, line, column);
   vtb_free(text);
   return status;
 }
@@ -222,7 +222,7 @@ static vtb_status read_pair(reader *r, struct fy_node_pair *pair, int depth) {
   study_yaml_place(key, &line, &column);
   vtb_strbuf option = {0};
   if (name) vtb_strbuf_printf(&option, "%s%s", strcmp(name, "D") == 0 ? "-" : "--", name);
-  const cli_opt *o = name ? find(r, name[0] == '-' ? name : option.at) : NULL;
+  const cli_opt *o = name ? find_option(r, name[0] == '-' ? name : option.at) : NULL;
   if (!name) {
     status = vtb_fail(r->err, VTB_E_INPUT, "%s:%d:%d: a name is not text", r->path, line, column);
   } else if (strcmp(name, "<<") == 0) {

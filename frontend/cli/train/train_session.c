@@ -156,7 +156,7 @@ static vtb_status describe_model(void *user, vtb_weights *w, vtb_error *err) {
   return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
 }
 
-static vtb_status describe(void *user, vtb_weights *w, vtb_error *err) {
+static vtb_status describe_weights(void *user, vtb_weights *w, vtb_error *err) {
   const session *s = user;
   cli_describe_weights(w, s->options->train.train_set, &s->options->train.eval_transform);
   return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
@@ -179,7 +179,7 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->n_plan = s->plan.n;
   t->on_event = on_event;
   t->on_begin = on_begin;
-  t->describe = describe;
+  t->describe = describe_weights;
   t->describe_model = describe_model;
   t->user = s;
   t->stop = &train_signal;

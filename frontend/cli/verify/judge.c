@@ -56,7 +56,7 @@ static double *noise_of(const cli_noise *n, int64_t count) {
   return x;
 }
 
-static void add(squares *s, const tensors *t, int64_t i) {
+static void add_square(squares *s, const tensors *t, int64_t i) {
   double e = t->got[i] == t->want[i] ? 0 : t->got[i] - t->want[i];
   s->error += e * e;
   s->want += t->want[i] * t->want[i];
@@ -76,7 +76,7 @@ static double slice_bound(const squares *s, const squares *whole, double share, 
 static void judge_slices(const tensors *t, int64_t n, int64_t inner, const char *what,
                          const squares *whole, const cli_bounds *b, cli_judgement *j) {
   squares *parts = vtb_xcalloc((size_t)n + 1, sizeof *parts);
-  for (int64_t i = 0; i < t->n; i++) add(&parts[i / inner % n], t, i);
+  for (int64_t i = 0; i < t->n; i++) add_square(&parts[i / inner % n], t, i);
   double worst = 1;
   for (int64_t p = 0; p < n; p++) {
     double size = (double)t->n / (double)n;
@@ -149,7 +149,7 @@ cli_judgement cli_judge(const vtb_weight *got, const vtb_weight *want, const cli
   squares whole = {0};
   double largest = 0;
   for (int64_t i = 0; i < t.n; i++) {
-    add(&whole, &t, i);
+    add_square(&whole, &t, i);
     if (t.noise) largest = fmax(largest, fabs(t.noise[i]));
   }
   j.bound += (CLI_NOISE * largest + b->least) / j.d.scale;
