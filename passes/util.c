@@ -82,6 +82,13 @@ vtb_type vtb__type_without(const vtb_type *t, int at) {
   return r;
 }
 
+vtb_type vtb__type_behind(const vtb_type *t, int lead, const vtb_dim *dims, int rank) {
+  vtb_type r = *t;
+  r.rank = lead + rank;
+  for (int a = 0; a < rank; a++) r.dim[lead + a] = dims[a];
+  return r;
+}
+
 vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank) {
   vtb_type t = {.dtype = x->dtype, .rank = rank};
   for (int a = 0; a < rank; a++) t.dim[a].size = 1;
@@ -120,6 +127,12 @@ bool vtb__splat(const vtb_value *v, double *value) {
 bool vtb__is_constant(const vtb_value *v, double value) {
   double x;
   return vtb__splat(v, &x) && x == value;
+}
+
+bool vtb__same_axes(const vtb_type *x, const vtb_type *y, int n) {
+  bool same = x->rank >= n && y->rank >= n;
+  for (int a = 0; a < n && same; a++) same = x->dim[a].size == y->dim[a].size;
+  return same;
 }
 
 bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y) {

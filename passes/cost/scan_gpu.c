@@ -19,22 +19,23 @@ enum {
 };
 
 /* Numbers of two parts meet three times; fp32 is made of tf32. */
-static void add_product(vtb_work *w, vtb_precision p, double flops) {
+static void add_product(vtb_work *w, int64_t p, double flops) {
   bool tf32 = p == VTB_PRECISION_FP32 || p == VTB_PRECISION_TF32;
   bool whole = p == VTB_PRECISION_TF32 || p == VTB_PRECISION_BF16_ALL;
   w->tensor[tf32 ? VTB_TENSOR_WARP_TF32 : VTB_TENSOR_WARP_16] += whole ? flops : 3 * flops;
   w->issue += (whole ? 1 : 3) * (tf32 ? 2 : 1) * MMA_ISSUE * flops / MMA_FLOPS;
 }
 
-double vtb_gpu_scan_seconds(const vtb_gpu *g, const vtb_gpu_scan *s, int64_t chunk) {
-  bool chunked = chunk > 0 && (double)chunk < s->tokens;
-  double length = chunked ? (double)chunk : s->tokens, n_chunks = ceil(s->tokens / length);
-  double tiles = ceil(length / TILE), scans = s->batch * s->heads, k = s->keys, v = s->values;
+double vtb_gpu_scan_seconds(const vtb_gpu *g, const vtb_tuning_key *s, bool grad, int64_t chunk) {
+  bool chunked = chunk > 0 && chunk < s->tokens;
+  double tokens = (double)s->tokens, length = chunked ? (double)chunk : tokens;
+  double n_chunks = ceil(tokens / length), tiles = ceil(length / TILE);
+  double scans = (double)(s->batch * s->heads), k = (double)s->K, v = (double)s->V;
   double rows = n_chunks * tiles, pairs = rows * (tiles + 1) / 2;
   double element = s->precision == VTB_PRECISION_BF16_ALL ? 2 : 4;
-  double sequences = scans * s->tokens * element * (k + v),
+  double sequences = scans * tokens * element * (k + v),
          states = scans * n_chunks * k * v * element;
-  double products = s->grad ? 4 : 1, directions = s->grad ? 2 : 1;
+  double products = grad ? 4 : 1, directions = grad ? 2 : 1;
   /* of one product: its three factors and its result, about; the states that enter */
   vtb_work product = {.blocks = scans * rows * ceil(v / 128),
                       .threads = 128,

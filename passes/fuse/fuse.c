@@ -52,59 +52,38 @@ static bool used_outside(vtb__fuser *f, int group, int except) {
 }
 
 static bool broadcasts_into(const vtb_type *small, const vtb_type *big) {
-  if (small->rank > big->rank) return false;
-  for (int a = 0; a < small->rank; a++) {
-    int64_t s = small->dim[a].size;
-    if (s != 1 && s != big->dim[big->rank - small->rank + a].size) return false;
-  }
-  return true;
+  vtb_type joined;
+  return vtb_type_broadcast(small, big, &joined) && vtb_type_equal(&joined, big);
 }
 
 /* Same leading axes, last axis of `column` 1. */
 static bool is_row_column(const vtb_type *column, const vtb_type *row) {
-  if (column->rank != row->rank || row->rank == 0 || column->dim[row->rank - 1].size != 1)
-    return false;
-  for (int a = 0; a + 1 < row->rank; a++)
-    if (column->dim[a].size != row->dim[a].size) return false;
-  return true;
+  int last = row->rank - 1;
+  return last >= 0 && column->rank == row->rank && column->dim[last].size == 1 &&
+         vtb__same_axes(column, row, last);
 }
 
 /* Producer group p and consumer group c may share a loop nest, leaving strips aside; *kind
  * and *shape describe the result. */
 static bool share_a_nest(vtb__fuser *f, int p, int c, vtb_kernel_kind *kind, vtb_type *shape) {
   vtb__fuse_node *np = &f->nodes[p], *nc = &f->nodes[c];
-  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > VTB__GROUP_MOST) return false;
-  if (nc->kind == VTB_KERNEL_COL) {
-    if (np->kind != VTB_KERNEL_LOOP || used_outside(f, p, c)) return false;
-    if (!broadcasts_into(&np->shape, &nc->shape)) return false;
-    *kind = VTB_KERNEL_COL;
-    *shape = nc->shape;
-    return true;
-  }
-  bool row = np->kind == VTB_KERNEL_ROW || nc->kind == VTB_KERNEL_ROW;
-  if (row && (np->has_leaf || nc->has_leaf)) return false;
-  *kind = row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP;
-  if (vtb_type_count(&np->shape) == 0 || vtb_type_count(&nc->shape) == 0) return false;
   vtb_type a = np->shape, b = nc->shape;
   a.dtype = b.dtype = VTB_F32;
-  if (vtb_type_equal(&a, &b)) {
-    *shape = nc->shape;
-    return true;
-  }
-  if (row && is_row_column(&a, &b)) {
-    *shape = b;
-    return true;
-  }
+  *shape = nc->shape;
+  if (np->kind == VTB_KERNEL_COL || np->ops + nc->ops > VTB__GROUP_MOST) return false;
+  bool row = np->kind == VTB_KERNEL_ROW || nc->kind == VTB_KERNEL_ROW;
+  *kind = nc->kind == VTB_KERNEL_COL ? VTB_KERNEL_COL : row ? VTB_KERNEL_ROW : VTB_KERNEL_LOOP;
+  if (nc->kind == VTB_KERNEL_COL)
+    return np->kind == VTB_KERNEL_LOOP && !used_outside(f, p, c) && broadcasts_into(&a, &b);
+  if (row && (np->has_leaf || nc->has_leaf)) return false;
+  if (vtb_type_count(&a) == 0 || vtb_type_count(&b) == 0) return false;
+  if (vtb_type_equal(&a, &b) || (row && is_row_column(&a, &b))) return true;
   if (row && is_row_column(&b, &a)) {
     *shape = a;
     return true;
   }
-  if (np->kind == VTB_KERNEL_LOOP && !np->has_leaf && broadcasts_into(&a, &b) &&
-      !used_outside(f, p, c)) {
-    *shape = b;
-    return true;
-  }
-  return false;
+  return np->kind == VTB_KERNEL_LOOP && !np->has_leaf && broadcasts_into(&a, &b) &&
+         !used_outside(f, p, c);
 }
 
 /* A group with strips has the rows of the whole. */
@@ -156,16 +135,11 @@ static vtb__fuse_node node_new(vtb_inst *i) {
 static void analyse(vtb__fuser *f) {
   vtb_func *func = f->func;
   f->nodes = VTB_SCRATCH(func, vtb__fuse_node, vtb_func_number(func));
-  f->node_of = VTB_SCRATCH(func, int, func->n_values);
   f->returned = VTB_SCRATCH(func, bool, func->n_values);
   f->reads = VTB_SCRATCH(func, int, func->n_values);
-  for (int v = 0; v < func->n_values; v++) f->node_of[v] = -1;
   for (int r = 0; r < func->n_returns; r++) f->returned[func->returns[r]->id] = true;
-  for (vtb_inst *i = func->first; i; i = i->next) {
-    f->nodes[i->order] = node_new(i);
-    for (int r = 0; r < i->n_results; r++) f->node_of[i->results[r]->id] = i->order;
-  }
-  vtb__groups_init(&f->groups, func, f->node_of);
+  for (vtb_inst *i = func->first; i; i = i->next) f->nodes[i->order] = node_new(i);
+  vtb__groups_init(&f->groups, func);
 }
 
 /* ---- groups ---------------------------------------------------------------------------------- */
@@ -178,10 +152,8 @@ static bool merge_producers(vtb__fuser *f, bool columns) {
     if (f->nodes[g].kind == VTB_KERNEL_NONE || columns != (f->nodes[g].kind == VTB_KERNEL_COL))
       continue;
     vtb_inst *inst = f->nodes[i].inst;
-    for (int o = 0; o < inst->n_operands; o++) {
-      int p = f->node_of[inst->operands[o]->id];
-      if (p >= 0) grown |= try_merge(f, p, i);
-    }
+    for (int o = 0; o < inst->n_operands; o++)
+      if (inst->operands[o]->def) grown |= try_merge(f, inst->operands[o]->def->order, i);
   }
   return grown;
 }
@@ -238,7 +210,7 @@ static void rewrite_group(vtb__fuser *f, int group, vtb_map *kernels) {
 /* All that the group reads is in its place. */
 static bool is_ready(vtb__fuser *f, int group, const bool *placed) {
   VTB__EACH_READ(f, group, i, v) {
-    int made = f->node_of[(*v)->id], other = made < 0 ? group : vtb__fuse_find(f, made);
+    int other = (*v)->def ? vtb__fuse_find(f, (*v)->def->order) : group;
     if (other != group && !placed[other]) return false;
   }
   return true;
@@ -279,12 +251,6 @@ static void keep_reduced_axes(vtb_func *func) {
   }
 }
 
-static void drop_unused_splats(vtb_func *func) {
-  VTB__EACH_INST(func, i, next) {
-    if (i->op == VTB_OP_constant && !vtb_is_read(i->results[0])) vtb_inst_unlink(i);
-  }
-}
-
 /* Sums of parts are all that is not a kernel now. */
 static void fuse_totals(vtb__fuser *f, vtb_map *kernels) {
   *f = (vtb__fuser){.func = f->func};
@@ -312,7 +278,7 @@ void vtb__change_fuse(vtb_pass_context *c) {
     form_groups(&f);
     rewrite(&f, &kernels);
     if (f.totals) fuse_totals(&f, &kernels);
-    drop_unused_splats(func);
+    vtb__dce_func(func); /* splats that kernels have */
   }
   vtb_map_free(&kernels);
 }

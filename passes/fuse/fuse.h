@@ -19,7 +19,6 @@ typedef struct vtb__fuser {
   vtb_func *func;
   vtb__groups groups;
   vtb__fuse_node *nodes; /* what a group is stands in the node that names it */
-  int *node_of;          /* value id -> node index, or -1 for arguments */
   bool *returned;        /* by value id */
   int *reads, reads_now; /* by value id: read by the column sums that siblings are looked for */
   bool memory_bound;     /* passes/target.h */

@@ -11,22 +11,7 @@ int vtb__group_of(vtb__groups *g, int i) {
   return i;
 }
 
-static void list_users(vtb__groups *g, const vtb_func *f, const int *node_of) {
-  int *start = g->user_start = VTB_SCRATCH(g, int, g->n + 1);
-  for (vtb_inst *i = f->first; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++)
-      if (node_of[i->operands[o]->id] >= 0) start[node_of[i->operands[o]->id] + 2]++;
-  for (int k = 2; k <= g->n + 1; k++) start[k] += start[k - 1];
-  g->users = VTB_SCRATCH(g, int, start[g->n + 1]);
-  /* filling moves each start one node on */
-  for (vtb_inst *i = f->first; i; i = i->next)
-    for (int o = 0; o < i->n_operands; o++) {
-      int p = node_of[i->operands[o]->id];
-      if (p >= 0) g->users[start[p + 1]++] = i->order;
-    }
-}
-
-void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of) {
+void vtb__groups_init(vtb__groups *g, vtb_func *f) {
   *g = (vtb__groups){.module = f->module, .n = vtb_func_number(f)};
   int **tables[] = {&g->parent, &g->first, &g->last, &g->next, &g->place, &g->at, &g->mark};
   for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
@@ -35,7 +20,10 @@ void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of) {
     g->parent[i] = g->first[i] = g->last[i] = g->place[i] = g->at[i] = i;
     g->next[i] = -1;
   }
-  list_users(g, f, node_of);
+  g->users = VTB_SCRATCH(g, vtb__node_list, g->n);
+  for (vtb_inst *i = f->first; i; i = i->next)
+    for (int o = 0; o < i->n_operands; o++)
+      if (i->operands[o]->def) vtb__put(g, &g->users[i->operands[o]->def->order], i->order);
 }
 
 /* Marks the groups that `from` leads to, as far as they stand before `to`; true as soon as one of

@@ -9,21 +9,21 @@
 
 #include "ir/ir.h"
 
+typedef VTB_VEC(int) vtb__node_list;
+
 typedef struct vtb__groups { /* in its scratch memory */
   vtb_module *module;
-  int n;      /* nodes */
-  int *users; /* of node i: users[user_start[i]] up to users[user_start[i + 1]], one an operand */
-  int *user_start;
+  int n;                    /* nodes */
+  vtb__node_list *users;    /* of a node, one an operand */
   int *parent;              /* towards the node that names the group */
   int *first, *last, *next; /* nodes of a group, -1 ends; unordered until vtb__groups_sort() */
   int *place, *at;          /* place of a group; group at a place, or -1 */
   int *mark, mark_now;      /* groups found by the last search */
-  VTB_VEC(int) stack;
+  vtb__node_list stack;
 } vtb__groups;
 
-/* Every instruction alone. Numbers the function; node_of gives the node that makes a value by its
- * id, -1 for arguments. */
-void vtb__groups_init(vtb__groups *g, vtb_func *f, const int *node_of);
+/* Every instruction alone. Numbers the function. */
+void vtb__groups_init(vtb__groups *g, vtb_func *f);
 int vtb__group_of(vtb__groups *g, int node);
 
 /* True if a path leads from one of the two groups to the other, in either direction, through a
@@ -40,6 +40,6 @@ void vtb__groups_sort(vtb__groups *g);
 /* The nodes of a group; the nodes that read node `i`. */
 #define VTB__EACH_NODE(g, group, i) for (int i = (g)->first[group]; i >= 0; i = (g)->next[i])
 #define VTB__EACH_USER(g, i, u)                                                                    \
-  for (int *u = (g)->users + (g)->user_start[i]; u < (g)->users + (g)->user_start[(i) + 1]; u++)
+  for (int *u = (g)->users[i].at; u < (g)->users[i].at + (g)->users[i].n; u++)
 
 #endif

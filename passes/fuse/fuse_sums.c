@@ -67,10 +67,10 @@ static int strip_of(vtb__fuser *f, int group) {
 static bool may_be_epilogue(vtb__fuser *f, int group) {
   if (f->nodes[group].kind != VTB_KERNEL_LOOP) return false;
   VTB__EACH_READ(f, group, i, v) {
-    int p = f->node_of[(*v)->id];
-    if (p < 0 || f->nodes[p].inst->op != VTB_OP_einsum) continue;
+    const vtb_inst *made = (*v)->def;
+    if (!made || made->op != VTB_OP_einsum) continue;
     bool alone = !f->returned[(*v)->id];
-    VTB__EACH_USER(&f->groups, p, u) alone &= vtb__fuse_find(f, *u) == group;
+    VTB__EACH_USER(&f->groups, made->order, u) alone &= vtb__fuse_find(f, *u) == group;
     if (alone) return true;
   }
   return false;
@@ -84,7 +84,7 @@ static bool is_behind_scan(vtb__fuser *f, int group) {
     if (!made || !made->n_results) continue;
     if (made->op == VTB_OP_linscan_grad && vtb_scan_takes_body(made)) return true;
     /* or of a loop that does */
-    int other = vtb__fuse_find(f, f->node_of[made->results[0]->id]);
+    int other = vtb__fuse_find(f, made->order);
     if (other != group && f->nodes[other].kind == VTB_KERNEL_LOOP && is_behind_scan(f, other))
       return true;
   }
@@ -141,19 +141,17 @@ static const rule rules[] = {
 
 static bool is_of(const vtb__fuse_node *n, unsigned kinds) { return kinds >> n->kind & 1; }
 
-typedef VTB_VEC(int) vtb__fuse_list;
-
 /* Groups that make other parts of what the instruction is a part of, of few numbers each. */
-static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out) {
+static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__node_list *out) {
   int g = vtb__fuse_find(f, inst->order);
   VTB__EACH_USER(&f->groups, inst->order, u) {
     const vtb_inst *whole = f->nodes[*u].inst;
     if (whole->op != VTB_OP_concat || vtb_type_count(&whole->results[0]->type) > MOST_PARTS)
       continue;
     for (int o = 0; o < whole->n_operands; o++) {
-      int part = f->node_of[whole->operands[o]->id];
-      if (part >= 0 && vtb__fuse_find(f, part) != g)
-        vtb__put(f->func, out, vtb__fuse_find(f, part));
+      const vtb_inst *part = whole->operands[o]->def;
+      if (part && vtb__fuse_find(f, part->order) != g)
+        vtb__put(f->func, out, vtb__fuse_find(f, part->order));
     }
   }
 }
@@ -162,7 +160,7 @@ static void list_parts(vtb__fuser *f, const vtb_inst *inst, vtb__fuse_list *out)
  * launch for next to nothing: the samples that blocks drop), each as often as there are such
  * values, and those that make what is put beside few numbers of its own, each a launch; the group
  * itself and those that are no kernels are left out. */
-static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__fuse_list *out) {
+static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__node_list *out) {
   int64_t most = vtb_type_count(&f->nodes[group].shape);
   f->reads_now++;
   out->n = 0;
@@ -177,9 +175,8 @@ static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__fuse_l
         continue;
       if (f->reads[v->id] == f->reads_now) continue;
       f->reads[v->id] = f->reads_now;
-      int made = f->node_of[v->id];
       size_t first = out->n;
-      if (made >= 0) vtb__put(f->func, out, vtb__fuse_find(f, made));
+      if (v->def) vtb__put(f->func, out, vtb__fuse_find(f, v->def->order));
       for (vtb_inst **k = vtb__readers(v); *k; k++) {
         int g = vtb__fuse_find(f, (*k)->order);
         bool known = false;
@@ -215,14 +212,14 @@ static bool fits(vtb__fuser *f, const rule *r, int a, int b) {
          (!strip || !y->strip || strip == y->strip) && !stays_alone(f, r, b) && !wait(f, r, a, b);
 }
 
-static void list_all(vtb__fuser *f, vtb__fuse_list *out) {
+static void list_all(vtb__fuser *f, vtb__node_list *out) {
   out->n = 0;
   for (int i = 0; i < f->groups.n; i++)
     if (vtb__fuse_find(f, i) == i) vtb__put(f->func, out, i);
 }
 
 /* The group that may join a and has most in common with it, the first of these; -1: none. */
-static int partner_of(vtb__fuser *f, const rule *r, int a, vtb__fuse_list *list) {
+static int partner_of(vtb__fuser *f, const rule *r, int a, vtb__node_list *list) {
   int best = -1, most = 0;
   if (r->anywhere)
     list_all(f, list);
@@ -248,7 +245,7 @@ static void put_beside(vtb__fuser *f, const rule *r, int a, int b) {
 
 bool vtb__fuse_beside(vtb__fuser *f, vtb__fuse_rule which) {
   const rule *r = &rules[which];
-  vtb__fuse_list list = {0};
+  vtb__node_list list = {0};
   bool any = false;
   for (int i = 0; i < f->groups.n; i++) {
     if (vtb__fuse_find(f, i) != i || !is_of(&f->nodes[i], r->one) || stays_alone(f, r, i)) continue;

@@ -54,10 +54,14 @@ bool vtb__group_reads_alone(const vtb__group *g, const vtb_inst *i) {
   return true;
 }
 
+vtb_inst *vtb__group_maker(const vtb__group *g, const vtb_value *v) {
+  vtb_inst *def = vtb_behind_reshapes(v)->def;
+  return def && vtb__group_has(g, def) ? def : NULL;
+}
+
 bool vtb__group_needs(const vtb__group *g, const vtb_inst *i) {
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++)
-      if (vtb_behind_reshapes(g->at[m]->operands[o])->def == i) return true;
+  VTB__EACH_MEMBER_READ(g, m, v)
+  if (vtb_behind_reshapes(*v)->def == i) return true;
   return false;
 }
 
@@ -115,11 +119,10 @@ static const vtb_value *source_of(const vtb__group *g, const vtb_value *v) {
 
 bool vtb__group_is_whole(const vtb__group *g) {
   dependents d = find_dependents(g);
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++) {
-      const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
-      if (def && !vtb__group_has(g, def) && depends(&d, def)) return false;
-    }
+  VTB__EACH_MEMBER_READ(g, m, v) {
+    const vtb_inst *def = source_of(g, *v)->def;
+    if (def && !vtb__group_has(g, def) && depends(&d, def)) return false;
+  }
   return true;
 }
 
@@ -127,11 +130,10 @@ bool vtb__group_is_whole(const vtb__group *g) {
 static vtb_inst *place_of(const vtb__group *g) {
   const vtb_inst *last = NULL;
   if (g->loop) return member_at(g, true);
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++) {
-      const vtb_inst *def = source_of(g, g->at[m]->operands[o])->def;
-      if (def && !vtb__group_has(g, def) && (!last || def->order > last->order)) last = def;
-    }
+  VTB__EACH_MEMBER_READ(g, m, v) {
+    const vtb_inst *def = source_of(g, *v)->def;
+    if (def && !vtb__group_has(g, def) && (!last || def->order > last->order)) last = def;
+  }
   return last ? last->next : g->func->first;
 }
 
@@ -332,13 +334,12 @@ static int list_others(const vtb__group *all, const vtb__group *g, const vtb_ins
 /* The kernel right before the group that makes something it reads: that lies in L2. NULL: none. */
 static const vtb_inst *maker_before(const vtb__group *g) {
   const vtb_inst *first = member_at(g, false), *last = NULL;
-  for (int m = 0; m < g->n; m++)
-    for (int o = 0; o < g->at[m]->n_operands; o++) {
-      const vtb_inst *def = vtb_behind_reshapes(g->at[m]->operands[o])->def;
-      if (def && def->order < first->order && !vtb_is_free(def->op) && def->op != VTB_OP_call &&
-          (!last || def->order > last->order))
-        last = def;
-    }
+  VTB__EACH_MEMBER_READ(g, m, v) {
+    const vtb_inst *def = vtb_behind_reshapes(*v)->def;
+    if (def && def->order < first->order && !vtb_is_free(def->op) && def->op != VTB_OP_call &&
+        (!last || def->order > last->order))
+      last = def;
+  }
   return last;
 }
 

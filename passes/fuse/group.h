@@ -33,6 +33,12 @@ typedef struct vtb__group {
   bool loop;    /* of the pass `fuse`: in the order of the function, numbers are made inside */
 } vtb__group;
 
+/* Each value *v that the members m read, as often as they do. */
+#define VTB__EACH_MEMBER_READ(g, m, v)                                                             \
+  for (int m = 0; m < (g)->n; m++)                                                                 \
+    for (vtb_value **v = (g)->at[m]->operands; v < (g)->at[m]->operands + (g)->at[m]->n_operands;  \
+         v++)
+
 vtb__group vtb__group_round(vtb_func *f, vtb_inst *anchor);
 bool vtb__group_has(const vtb__group *g, const vtb_inst *i);
 bool vtb__group_add(vtb__group *g, vtb_inst *i); /* false: there is no room */
@@ -43,6 +49,8 @@ int vtb__group_ops(const vtb_inst *i);
 bool vtb__group_is_read(const vtb__group *g, const vtb_value *v);
 /* True if the group is all that reads results of i. */
 bool vtb__group_reads_alone(const vtb__group *g, const vtb_inst *i);
+/* The member that makes v, or what v is a reshape of; NULL: none does. */
+vtb_inst *vtb__group_maker(const vtb__group *g, const vtb_value *v);
 /* True if a member reads results of i, through reshapes. */
 bool vtb__group_needs(const vtb__group *g, const vtb_inst *i);
 bool vtb__group_is_whole(const vtb__group *g);

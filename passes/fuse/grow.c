@@ -22,12 +22,15 @@ enum { PLAIN = 0, ALONE = 1, VIEWS = 2, FACTORS = 4, SHARED = 8, WHOLE = 16, RUL
 typedef enum stage { EVERYWHERE, OPS, CHANNELS, PRODUCTS, SCANS } stage;
 static const char *const stages[] = {"everywhere", "ops", "channels", "products", "scans"};
 
+/* Where words look, those that are first left out first. */
+typedef enum side { BEFORE, BESIDE, BEHIND, N_SIDES } side;
+
 typedef struct fusion {
   const char *name;
   stage stage;
   vtb_kernel_kind kind;
   vtb__anchor anchor;
-  vtb__word before[MOST_WORDS], behind[MOST_WORDS], beside[MOST_WORDS];
+  vtb__word words[N_SIDES][MOST_WORDS];
   unsigned flags;
 } fusion;
 
@@ -42,106 +45,80 @@ static const fusion rows[] = {
    .stage = STAGE,                                                                                 \
    .kind = VTB_KERNEL_##KIND,                                                                      \
    .anchor = vtb__anchor_##anchored,                                                               \
-   .before = before_words,                                                                         \
-   .behind = behind_words,                                                                         \
-   .beside = beside_words,                                                                         \
+   .words = {[BEFORE] = before_words, [BEHIND] = behind_words, [BESIDE] = beside_words},           \
    .flags = set},
 #include "ir/kernels.def"
 #undef VTB_FUSION
 };
 enum { N_FUSIONS = sizeof rows / sizeof *rows };
 
-/* A group under way; how many of the row's words it may use. */
+/* A group under way; how many of the row's words it may use, the first of each side. */
 typedef struct growth {
   vtb__group g;
   const fusion *row;
-  int before, behind, beside;
+  int words[N_SIDES];
 } growth;
 
 /* ---- taking ---------------------------------------------------------------------------------- */
 
-/* The first n words are asked. */
-static bool take(growth *w, const vtb__word *words, int n_words, vtb_inst *i, const vtb_value *at,
-                 const vtb_inst *member) {
-  for (int n = 0; n < n_words; n++) {
+static bool take(growth *w, side on, vtb_inst *i, const vtb_value *at, const vtb_inst *member) {
+  for (int n = 0; n < w->words[on]; n++) {
     vtb__group before = w->g;
-    if (words[n](&w->g, i, at, member) && vtb__group_is_whole(&w->g)) return true;
+    if (w->row->words[on][n](&w->g, i, at, member) && vtb__group_is_whole(&w->g)) return true;
     w->g = before;
   }
   return false;
 }
 
 /* Readers of v, and of reshapes of it; what the group needs stands before it. */
-static bool take_readers(growth *w, const vtb__word *words, int n_words, const vtb_value *v,
-                         const vtb_inst *member) {
+static bool take_readers(growth *w, side on, const vtb_value *v, const vtb_inst *member) {
   bool took = false;
   for (vtb_inst **r = vtb__readers(v); *r && !took; r++) {
     vtb_inst *i = *r;
     if (vtb__group_has(&w->g, i)) continue;
-    took = i->op == VTB_OP_reshape
-               ? take_readers(w, words, n_words, i->results[0], member)
-               : !vtb__group_needs(&w->g, i) && take(w, words, n_words, i, v, member);
+    took = i->op == VTB_OP_reshape ? take_readers(w, on, i->results[0], member)
+                                   : !vtb__group_needs(&w->g, i) && take(w, on, i, v, member);
   }
   return took;
 }
 
-static bool grow_behind(growth *w) {
-  for (int m = 0; m < w->g.n && w->behind; m++)
-    for (int r = 0; r < w->g.at[m]->n_results; r++)
-      if (take_readers(w, w->row->behind, w->behind, w->g.at[m]->results[r], w->g.at[m]))
-        return true;
-  return false;
+/* What makes v, which a member reads, or else what reads it. */
+static bool take_around(growth *w, side on, const vtb_value *v, const vtb_inst *member) {
+  vtb_value *base = vtb_behind_reshapes(v);
+  if (vtb__group_maker(&w->g, v)) return false;
+  if (on == BESIDE) return take_readers(w, on, base, member);
+  return base->def && take(w, on, base->def, v, member);
 }
 
-static bool grow_before(growth *w) {
-  for (int m = 0; m < w->g.n && w->before; m++)
-    for (int o = 0; o < w->g.at[m]->n_operands; o++) {
-      const vtb_value *v = w->g.at[m]->operands[o];
-      vtb_inst *def = vtb_behind_reshapes(v)->def;
-      if (def && !vtb__group_has(&w->g, def) &&
-          take(w, w->row->before, w->before, def, v, w->g.at[m]))
-        return true;
-    }
-  return false;
-}
-
-static bool grow_beside(growth *w) {
-  for (int m = 0; m < w->g.n && w->beside; m++)
-    for (int o = 0; o < w->g.at[m]->n_operands; o++) {
-      const vtb_value *v = vtb_behind_reshapes(w->g.at[m]->operands[o]);
-      if (!(v->def && vtb__group_has(&w->g, v->def)) &&
-          take_readers(w, w->row->beside, w->beside, v, w->g.at[m]))
-        return true;
-    }
+static bool grow_by(growth *w, side on) {
+  for (int m = 0; m < w->g.n && w->words[on]; m++) {
+    const vtb_inst *member = w->g.at[m];
+    for (int r = 0; r < member->n_results && on == BEHIND; r++)
+      if (take_readers(w, on, member->results[r], member)) return true;
+    for (int o = 0; o < member->n_operands && on != BEHIND; o++)
+      if (take_around(w, on, member->operands[o], member)) return true;
+  }
   return false;
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-static int count(const vtb__word *words) {
-  int n = 0;
-  while (n < MOST_WORDS && words[n]) n++;
-  return n;
-}
-
 /* The group round i without the last `without` words: those before it go first, those behind it
  * last. */
 static growth grow(vtb_func *f, const fusion *row, vtb_inst *i, int without) {
   growth w = {.g = vtb__group_round(f, i), .row = row};
-  int *const words[] = {&w.before, &w.beside, &w.behind};
-  w.before = count(row->before);
-  w.behind = count(row->behind);
-  w.beside = count(row->beside);
-  for (int n = 0; n < 3; n++) {
-    int less = without < *words[n] ? without : *words[n];
-    *words[n] -= less;
+  for (int s = 0; s < N_SIDES; s++) {
+    int *n = &w.words[s];
+    while (*n < MOST_WORDS && row->words[s][*n]) ++*n;
+    int less = without < *n ? without : *n;
+    *n -= less;
     without -= less;
   }
   w.g.views = row->flags & VIEWS;
   w.g.factors = row->flags & FACTORS;
   w.g.shared = row->flags & SHARED;
   w.g.whole = row->flags & WHOLE;
-  while (grow_behind(&w) || grow_before(&w) || grow_beside(&w)) continue;
+  while (grow_by(&w, BEHIND) || grow_by(&w, BEFORE) || grow_by(&w, BESIDE)) continue;
   return w;
 }
 
@@ -173,7 +150,7 @@ static vtb_inst *join_with_back(vtb_pass_context *c, vtb_decision *d, vtb__group
  * what some of the words bring. */
 static vtb_inst *visit(vtb_pass_context *c, vtb_func *f, const fusion *row, vtb_inst *i) {
   growth all = grow(f, row, i, 0), best = all;
-  int words = all.before + all.behind + all.beside, size = all.g.n;
+  int words = all.words[BEFORE] + all.words[BESIDE] + all.words[BEHIND], size = all.g.n;
   if (size == 1 && !(row->flags & ALONE)) return NULL;
   if (row->flags & RULE) return vtb__group_join(&all.g, row->kind);
   vtb_decision d = {.fusion = row->name};

@@ -77,9 +77,7 @@ static bool has_factor(const vtb_inst *i, const vtb_inst *conv, bool *made) {
   bool reads = vtb_behind_reshapes(conv->operands[0]) == vtb_behind_reshapes(i->operands[0]);
   if (!(*made || reads) || conv->order > i->order) return false;
   const vtb_type *x = &i->operands[0]->type, *y = &conv->results[0]->type;
-  for (int a = 0; a < 3; a++)
-    if (y->rank != 3 || x->dim[a].size != y->dim[a].size) return false;
-  return true;
+  return y->rank == 3 && vtb__same_axes(x, y, 3);
 }
 
 static void collect(vtb_inst *i, chain *c) {

@@ -74,22 +74,16 @@ static vtb_inst *convolution_of(const vtb__group *g) {
   return NULL;
 }
 
-static bool makes(const vtb_inst *i, const vtb_value *v) {
-  return vtb_behind_reshapes(v)->def == i;
-}
-
 /* Adds a share if the group has the convolution that it reads around, and what else adds up with
  * it, and if something else reads what the group makes of the channels. */
 static bool take_share(vtb__group *g, vtb_inst *i) {
   const vtb_inst *conv = convolution_of(g);
-  bool shares = false, made = false, adds = i->n_operands < 3, read = false;
+  bool shares = false, adds = i->n_operands < 3 || vtb__group_maker(g, i->operands[2]),
+       read = false;
   if (!conv || conv->op != VTB_OP_dwconv) return false;
-  for (int m = 0; m < g->n; m++) {
-    shares |= vtb_is_share(g->at[m]);
-    made |= makes(g->at[m], i->operands[0]);
-    adds |= i->n_operands == 3 && makes(g->at[m], i->operands[2]);
-  }
-  made |= vtb_behind_reshapes(i->operands[0]) == vtb_behind_reshapes(conv->operands[0]);
+  for (int m = 0; m < g->n; m++) shares |= vtb_is_share(g->at[m]);
+  bool made = vtb__group_maker(g, i->operands[0]) ||
+              vtb_behind_reshapes(i->operands[0]) == vtb_behind_reshapes(conv->operands[0]);
   if (!made || !adds || shares != (i->n_operands == 3) || !vtb__group_add(g, i)) return false;
   for (int m = 0; m < g->n; m++)
     for (int r = 0; r < g->at[m]->n_results && !vtb_is_share(g->at[m]); r++)
@@ -104,10 +98,9 @@ static bool takes(vtb__group *g, vtb_inst *i) {
   if (!same_elements(&g->anchor->results[0]->type, &i->results[0]->type)) return false;
   if (conv && is_convolution(i)) return false;
   for (int o = 0; conv && o < conv->n_operands; o++)
-    if (makes(i, conv->operands[o])) return false;
-  for (int m = 0; m < g->n && is_convolution(i); m++)
-    for (int o = 0; o < i->n_operands; o++)
-      if (makes(g->at[m], i->operands[o])) return false;
+    if (vtb_behind_reshapes(conv->operands[o])->def == i) return false;
+  for (int o = 0; o < i->n_operands && is_convolution(i); o++)
+    if (vtb__group_maker(g, i->operands[o])) return false;
   if (is_convolution(i)) g->anchor = i; /* its kernel computes the others where it has its sum */
   return vtb__group_add(g, i);
 }

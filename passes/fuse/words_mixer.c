@@ -40,16 +40,9 @@ static bool is_parallel(const vtb_inst *scan) {
 
 /* ---- rows behind ----------------------------------------------------------------------------- */
 
-static bool has_dims(const vtb_type *t, const vtb_type *of, int n) {
-  if (t->rank < n) return false;
-  for (int a = 0; a < n; a++)
-    if (t->dim[a].size != of->dim[a].size) return false;
-  return true;
-}
-
 /* [B, N, h, V], or a number a token and head: [B, N, h] or [B, N, h, 1]. */
 static bool is_row_shape(const vtb_type *t, const vtb_type *y) {
-  if (!has_dims(t, y, 3) || t->rank > 4) return false;
+  if (!vtb__same_axes(t, y, 3) || t->rank > 4) return false;
   return t->rank == 3 || t->dim[3].size == 1 || t->dim[3].size == y->dim[3].size;
 }
 
@@ -59,7 +52,7 @@ static bool is_of_row(const vtb_inst *x, const vtb_type *y) {
     return true;
   case VTB_CLASS_REDUCE:
     return vtb_reduces_last(x) && x->operands[0]->type.rank == 4 &&
-           has_dims(&x->operands[0]->type, y, 4) && !vtb_attr_find(x, "parts");
+           vtb__same_axes(&x->operands[0]->type, y, 4) && !vtb_attr_find(x, "parts");
   default:
     if (x->op == VTB_OP_constant) return vtb_attr_find(x, "data") == NULL;
     return x->op == VTB_OP_broadcast ||
@@ -242,14 +235,12 @@ static bool is_read_well(const vtb__group *g, const vtb_inst *gates, int r, cons
   const vtb_value *v = gates->results[r];
   bool maximum = gates->callee->returns[r]->def->op == VTB_OP_maxplus;
   if (vtb__group_is_read(g, v)) return false;
-  for (int m = 0; m < g->n; m++) {
+  VTB__EACH_MEMBER_READ(g, m, by) {
     const vtb_inst *i = g->at[m];
-    for (int o = 0; o < i->n_operands; o++) {
-      if (vtb_behind_reshapes(i->operands[o]) != v) continue;
-      bool decay = i == scan && o == 3 && i->operands[o] == v;
-      bool gain = scan->operands[1]->def == i && is_gain_loop(i);
-      if (maximum ? i == scan || gain : !decay && !gain) return false;
-    }
+    if (vtb_behind_reshapes(*by) != v) continue;
+    bool decay = i == scan && by == scan->operands + 3 && *by == v;
+    bool gain = scan->operands[1]->def == i && is_gain_loop(i);
+    if (maximum ? i == scan || gain : !decay && !gain) return false;
   }
   return true;
 }

@@ -27,10 +27,8 @@ static bool are_one_cell(const vtb_inst *a, const vtb_inst *b) {
 }
 
 VTB__WORD(direction) {
-  for (int o = 0; o < i->n_operands; o++) {
-    const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
-    if (def && vtb__group_has(g, def)) return false;
-  }
+  for (int o = 0; o < i->n_operands; o++)
+    if (vtb__group_maker(g, i->operands[o])) return false;
   return are_one_cell(g->anchor, i) && vtb__group_add(g, i);
 }
 
@@ -68,10 +66,8 @@ static bool is_at_token(const vtb_value *v) {
 }
 
 static bool reads_tokens(const vtb__group *g, const vtb_inst *i) {
-  for (int o = 0; o < i->n_operands; o++) {
-    const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
-    if (def && vtb__group_has(g, def) && !is_at_token(i->operands[o])) return false;
-  }
+  for (int o = 0; o < i->n_operands; o++)
+    if (vtb__group_maker(g, i->operands[o]) && !is_at_token(i->operands[o])) return false;
   return true;
 }
 
@@ -104,8 +100,8 @@ static bool are_alike(const vtb_inst *x, const vtb_inst *y) {
 /* i reads what a scan of the group makes. */
 static bool reads_scan(const vtb__group *g, const vtb_inst *i) {
   for (int o = 0; o < i->n_operands; o++) {
-    const vtb_inst *def = vtb_behind_reshapes(i->operands[o])->def;
-    if (def && vtb__group_has(g, def) && (is_scan(def) || reads_scan(g, def))) return true;
+    const vtb_inst *maker = vtb__group_maker(g, i->operands[o]);
+    if (maker && (is_scan(maker) || reads_scan(g, maker))) return true;
   }
   return false;
 }
@@ -144,9 +140,8 @@ static bool reads_likewise(const vtb__group *g, const vtb_inst *i) {
   for (int o = 0; o < i->n_operands; o++) {
     const vtb_value *v = vtb_behind_reshapes(i->operands[o]);
     bool read = vtb_type_count(&v->type) * 8 <= count_of(g);
-    for (int m = 0; m < g->n && !read; m++)
-      for (int n = 0; n < g->at[m]->n_operands; n++)
-        read |= vtb_behind_reshapes(g->at[m]->operands[n]) == v;
+    VTB__EACH_MEMBER_READ(g, m, by)
+    read |= vtb_behind_reshapes(*by) == v;
     if (!read) return false;
   }
   return true;

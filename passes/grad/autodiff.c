@@ -125,27 +125,20 @@ static void copy_args(vtb__gradient *g, const vtb__ad_func *fi, const bool *acti
   }
 }
 
-/* A fold with its states before each step as further results. */
-static vtb_inst *copy_keeping(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands) {
-  vtb_attr *attrs = VTB_SCRATCH(g->ad, vtb_attr, inst->n_attrs);
-  memcpy(attrs, inst->attrs, (size_t)inst->n_attrs * sizeof *attrs);
-  attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
-  vtb_inst *copy = vtb_build_call(&g->b, inst->op, inst->callee, operands, inst->n_operands, attrs,
-                                  inst->n_attrs + 1);
-  for (int r = 0; r < inst->n_results; r++)
-    vtb_value_rename(copy->results[r], inst->results[r]->name);
-  return copy;
-}
-
-/* A call that a gradient passes through calls the forward half, which has further results. */
+/* A call that a gradient passes through calls the forward half, which has further results; so has a
+ * fold, its states before each step. */
 static vtb_inst *copy_inst(vtb__gradient *g, const vtb_inst *inst, vtb_value *const *operands,
                            bool active) {
   vtb__ad_func *callee = inst->op == VTB_OP_call && active ? ad_find(g->ad, inst->callee) : NULL;
+  bool keeps = inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0);
   g->b.span = inst->span;
-  if (inst->op == VTB_OP_fold && active && !vtb_attr_int(inst, "keep", 0))
-    return copy_keeping(g, inst, operands);
-  if (!callee || callee->fwd == inst->callee) return vtb_inst_clone(&g->b, inst, operands);
-  vtb_inst *copy = vtb_b_call(&g->b, callee->fwd, operands, inst->n_operands);
+  if (!keeps && (!callee || callee->fwd == inst->callee))
+    return vtb_inst_clone(&g->b, inst, operands);
+  vtb_attr *attrs = VTB_SCRATCH(g->ad, vtb_attr, inst->n_attrs);
+  for (int i = 0; i < inst->n_attrs; i++) attrs[i] = inst->attrs[i];
+  attrs[inst->n_attrs] = VTB_A_INT("keep", 1);
+  vtb_inst *copy = vtb_build_call(&g->b, inst->op, callee ? callee->fwd : inst->callee, operands,
+                                  inst->n_operands, attrs, inst->n_attrs + keeps);
   for (int r = 0; r < inst->n_results; r++)
     vtb_value_rename(copy->results[r], inst->results[r]->name);
   return copy;

@@ -28,23 +28,21 @@ int vtb__dce_func(vtb_func *f) {
   return removed;
 }
 
-/* The calls of one function: where they are, and what they use of it. */
-typedef struct signature { /* scratch of the function */
+/* A function whose signature may change: what calls it, and what they use of it. */
+typedef struct signature {
   vtb_func *func;
-  VTB_VEC(vtb_inst *) calls;
+  vtb_inst **calls;
   bool *used; /* by return */
-  bool fixed; /* some use is not a plain call */
 } signature;
 
-static void note_calls(vtb_func *f) {
-  for (vtb_inst *inst = f->first; inst; inst = inst->next) {
-    signature *s = inst->callee ? inst->callee->scratch : NULL;
-    if (!s) continue;
-    if (inst->op != VTB_OP_call) s->fixed = true;
-    vtb__put(f, &s->calls, inst);
-    for (int i = 0; i < inst->n_results && i < s->func->n_returns; i++)
-      s->used[i] |= vtb_is_read(inst->results[i]);
+/* False if some use is not a plain call. */
+static bool find_signature(vtb_func *f, signature *s) {
+  *s = (signature){f, vtb__calls_of(f), VTB_SCRATCH(f, bool, f->n_returns)};
+  for (vtb_inst **c = s->calls; *c; c++) {
+    if ((*c)->op != VTB_OP_call) return false;
+    for (int i = 0; i < f->n_returns; i++) s->used[i] |= vtb_is_read((*c)->results[i]);
   }
+  return f->kind == VTB_FUNC_PLAIN && f != f->module->entry;
 }
 
 static int returned_arg(const vtb_func *f, int i) {
@@ -63,10 +61,8 @@ static bool bypass_returns(signature *s) {
   for (int i = 0; i < s->func->n_returns; i++) {
     int arg = returned_arg(s->func, i), same = same_return(s->func, i);
     if (!s->used[i] || (arg < 0 && same < 0)) continue;
-    for (size_t c = 0; c < s->calls.n; c++) {
-      vtb_inst *call = s->calls.at[c];
-      vtb_replace_all(call->results[i], arg >= 0 ? call->operands[arg] : call->results[same]);
-    }
+    for (vtb_inst **c = s->calls; *c; c++)
+      vtb_replace_all((*c)->results[i], arg >= 0 ? (*c)->operands[arg] : (*c)->results[same]);
     if (arg < 0) s->used[same] = true;
     s->used[i] = false;
     changed = true;
@@ -96,35 +92,12 @@ static bool shrink(signature *s) {
     if (!keep[i]) vtb_func_remove_arg(f, i);
   if (!changed && n_args == old_args) return false;
   vtb_value **operands = VTB_SCRATCH(f, vtb_value *, n_args);
-  for (size_t c = 0; c < s->calls.n; c++) {
-    vtb_inst *call = s->calls.at[c];
+  for (vtb_inst **c = s->calls; *c; c++) {
     for (int i = 0, to = 0; i < old_args; i++)
-      if (keep[i]) operands[to++] = call->operands[i];
-    vtb__replace_call(call, f, operands, n_args, changed ? return_map : NULL);
+      if (keep[i]) operands[to++] = (*c)->operands[i];
+    vtb__replace_call(*c, f, operands, n_args, changed ? return_map : NULL);
   }
   return true;
-}
-
-/* One round over the inner functions, callers first, so that an unused result is unused all the way
- * down in one round. */
-static bool shrink_functions(vtb_module *m) {
-  vtb_func **all = vtb__callees_first(m, m->entry);
-  size_t n = 0;
-  for (; all[n]; n++) {
-    signature *s = all[n]->scratch = VTB_NEW(&m->scratch, signature);
-    *s = (signature){.func = all[n], .used = VTB_SCRATCH(m->entry, bool, all[n]->n_returns)};
-    s->fixed = all[n] == m->entry || all[n]->kind != VTB_FUNC_PLAIN;
-  }
-  bool changed = false;
-  while (n-- > 0) {
-    signature *s = all[n]->scratch;
-    vtb__dce_func(s->func);
-    if (!s->fixed) changed |= bypass_returns(s);
-    if (!s->fixed) changed |= shrink(s);
-    /* after its own shrinking, so that dead uses of its results are not counted */
-    note_calls(s->func);
-  }
-  return changed;
 }
 
 static void remove_unreached(vtb_module *m) {
@@ -137,10 +110,28 @@ static void remove_unreached(vtb_module *m) {
   }
 }
 
+/* One round over the inner functions, callers first, so that an unused result is unused all the way
+ * down in one round. */
+static bool shrink_functions(vtb_module *m) {
+  vtb_func **all = vtb__callees_first(m, m->entry);
+  size_t n = 0;
+  bool changed = false;
+  while (all[n]) n++;
+  while (n-- > 0) {
+    signature s;
+    vtb__dce_func(all[n]);
+    if (!find_signature(all[n], &s)) continue;
+    changed |= bypass_returns(&s);
+    changed |= shrink(&s);
+  }
+  return changed;
+}
+
 void vtb__change_dce(vtb_pass_context *c) {
   vtb_module *m = c->module;
   for (vtb_func *f = m->first; f; f = f->next) vtb__dce_func(f);
   if (!m->entry) return;
-  while (shrink_functions(m)) continue;
+  do remove_unreached(m);
+  while (shrink_functions(m));
   remove_unreached(m);
 }

@@ -31,13 +31,10 @@ static bool is_candidate(const vtb_inst *e, int *axis) {
 }
 
 static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
-  const vtb_type *x = &first->operands[1]->type, *y = &e->operands[1]->type;
-  if (first->operands[0] != e->operands[0] || x->rank != y->rank || x->dtype != y->dtype)
-    return false;
-  if (!vtb_einsum_alike(first, e)) return false;
-  for (int a = 0; a < x->rank; a++)
-    if (a != axis && x->dim[a].size != y->dim[a].size) return false;
-  return vtb_made_before(e->operands[1], first);
+  vtb_type x = vtb__type_without(&first->operands[1]->type, axis),
+           y = vtb__type_without(&e->operands[1]->type, axis);
+  return first->operands[0] == e->operands[0] && vtb_type_equal(&x, &y) &&
+         vtb_einsum_alike(first, e) && vtb_made_before(e->operands[1], first);
 }
 
 static void join(vtb_inst **group, int n, int axis) {

@@ -78,16 +78,19 @@ static vtb_value *join_constants(vtb_builder *b, vtb_inst *inst, vtb_value *x, d
   return NULL;
 }
 
-static vtb_value *simplify_add(vtb_builder *b, vtb_inst *inst) {
+/* Sums and products, of operands in any order. */
+static vtb_value *simplify_commuting(vtb_builder *b, vtb_inst *inst) {
   vtb_type *t = &inst->results[0]->type;
+  bool sum = inst->op == VTB_OP_add;
   for (int side = 0; side < 2; side++) {
     vtb_value *x = inst->operands[side], *y = inst->operands[1 - side], *z;
     double c;
     if (vtb__splat(y, &c)) {
-      if (c == 0) return vtb_b_stretched(b, x, t);
+      if (c == (sum ? 0 : 1)) return vtb_b_stretched(b, x, t);
+      if (!sum && c == -1 && vtb_type_equal(&x->type, t)) return vtb_b_unary(b, VTB_OP_neg, x);
       if (x->type.dtype == VTB_F32 && (z = join_constants(b, inst, x, c))) return z;
     }
-    if ((z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_sub, x, z);
+    if (sum && (z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_sub, x, z);
   }
   return NULL;
 }
@@ -98,19 +101,6 @@ static vtb_value *simplify_sub(vtb_builder *b, vtb_inst *inst) {
   if (vtb__is_constant(x, 0) && vtb_type_equal(&y->type, &inst->results[0]->type))
     return vtb_b_unary(b, VTB_OP_neg, y);
   if ((z = under(y, VTB_OP_neg))) return vtb_b_binary(b, VTB_OP_add, x, z);
-  return NULL;
-}
-
-static vtb_value *simplify_mul(vtb_builder *b, vtb_inst *inst) {
-  vtb_type *t = &inst->results[0]->type;
-  for (int side = 0; side < 2; side++) {
-    vtb_value *x = inst->operands[side], *z;
-    double c;
-    if (!vtb__splat(inst->operands[1 - side], &c)) continue;
-    if (c == 1) return vtb_b_stretched(b, x, t);
-    if (c == -1 && vtb_type_equal(&x->type, t)) return vtb_b_unary(b, VTB_OP_neg, x);
-    if (x->type.dtype == VTB_F32 && (z = join_constants(b, inst, x, c))) return z;
-  }
   return NULL;
 }
 
@@ -172,11 +162,10 @@ static vtb_value *simplify_elementwise(vtb_builder *b, vtb_inst *inst) {
   if (v) return v;
   switch (inst->op) {
   case VTB_OP_add:
-    return simplify_add(b, inst);
+  case VTB_OP_mul:
+    return simplify_commuting(b, inst);
   case VTB_OP_sub:
     return simplify_sub(b, inst);
-  case VTB_OP_mul:
-    return simplify_mul(b, inst);
   case VTB_OP_div:
     return simplify_div(b, inst);
   case VTB_OP_pow:

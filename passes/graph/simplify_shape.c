@@ -20,7 +20,6 @@ static vtb_value *moved_splat(vtb_builder *b, vtb_inst *inst) {
 static vtb_value *simplify_spread(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
   const vtb_type *t = &inst->results[0]->type;
-  if (vtb_type_equal(&x->type, t)) return x;
   vtb_inst *d = made_by(x, inst->op);
   if (!d) return moved_splat(b, inst);
   x = d->operands[0];
@@ -71,7 +70,6 @@ static vtb_value *slice_of_concat(vtb_builder *b, const vtb_slice *r, vtb_inst *
 static vtb_value *simplify_slice(vtb_builder *b, vtb_inst *inst) {
   vtb_value *x = inst->operands[0];
   vtb_slice r = vtb_slice_of(inst);
-  if (vtb_type_equal(&x->type, &inst->results[0]->type)) return x;
   vtb_inst *d = made_by(x, VTB_OP_concat);
   if (d) return slice_of_concat(b, &r, d);
   d = made_by(x, VTB_OP_slice);
@@ -112,11 +110,6 @@ static vtb_value *simplify_concat(vtb_builder *b, vtb_inst *inst) {
     }
   }
   return changed ? vtb_b_concat(b, parts.at, (int)parts.n, axis) : NULL;
-}
-
-static vtb_value *simplify_pad(vtb_inst *inst) {
-  return vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type) ? inst->operands[0]
-                                                                           : NULL;
 }
 
 /* Sums of equal numbers, and the maximum of them. */
@@ -181,6 +174,9 @@ static vtb_value *simplify_permute(vtb_builder *b, vtb_inst *inst) {
 }
 
 vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst) {
+  bool in_order = vtb_is_view(inst->op) ? inst->op != VTB_OP_transpose : inst->op == VTB_OP_pad;
+  if (in_order && vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type))
+    return inst->operands[0];
   switch (inst->op) {
   case VTB_OP_reshape:
   case VTB_OP_broadcast:
@@ -191,8 +187,6 @@ vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst) {
     return simplify_slice(b, inst);
   case VTB_OP_concat:
     return simplify_concat(b, inst);
-  case VTB_OP_pad:
-    return simplify_pad(inst);
   case VTB_OP_reduce_sum:
   case VTB_OP_reduce_max:
     return simplify_reduce(b, inst);

@@ -35,10 +35,9 @@ static bool reduces_rows(const vtb_inst *i) {
 /* `split` is `whole` with its last axis cut in two, or with one before it that is 1 long. */
 static bool splits(const vtb_type *split, const vtb_type *whole) {
   int last = whole->rank - 1;
-  if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype)
+  if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype ||
+      !vtb__same_axes(split, whole, last))
     return false;
-  for (int a = 0; a < last; a++)
-    if (split->dim[a].size != whole->dim[a].size) return false;
   return split->dim[last].size * split->dim[last + 1].size == whole->dim[last].size &&
          split->dim[last + 1].size > 1;
 }

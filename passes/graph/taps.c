@@ -9,8 +9,6 @@
  */
 #include "passes/passes_internal.h"
 
-#include <string.h>
-
 typedef struct tapped {
   const char *name;
   vtb_value *value;
@@ -22,25 +20,12 @@ static void drop_tap(vtb_inst *inst) {
   vtb_inst_unlink(inst);
 }
 
-/* The names that `callee` returns beyond its own outputs; they stand at the end of its returns. */
-static int extra_returns(const vtb_func *callee) {
-  int n = 0;
-  while (n < callee->n_returns) {
-    const char *name =
-        callee->return_names ? callee->return_names[callee->n_returns - 1 - n] : NULL;
-    if (!name || !vtb_starts_with(name, "tap:")) break;
-    n++;
-  }
-  return n;
-}
-
-static void collect_call(vtb_inst *inst, taps *out) {
-  int extra = extra_returns(inst->callee);
-  if (!extra || inst->n_results == inst->callee->n_returns) return; /* already returned outward */
-  vtb_func *f = inst->callee;
-  vtb_inst *call = vtb__replace_call(inst, f, inst->operands, inst->n_operands, NULL);
-  for (int i = f->n_returns - extra; i < f->n_returns; i++)
-    vtb__put(f, out, ((tapped){f->return_names[i], call->results[i]}));
+/* What the callee returns beyond the call's results, its taps. */
+static void collect_call(vtb_inst *call, taps *out) {
+  const vtb_func *f = call->callee;
+  for (int r = call->n_results; r < f->n_returns; r++)
+    vtb__put(f, out,
+             ((tapped){f->return_names[r], vtb_inst_add_result(call, &f->returns[r]->type)}));
 }
 
 static void collect(vtb_func *f, taps *out) {

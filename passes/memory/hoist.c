@@ -22,8 +22,16 @@ static bool is_work(const vtb_inst *i) {
          vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
 }
 
+/* Of an argument it is true where every call gives something ready: callers are marked before. */
 static void mark(const vtb_func *f) {
-  bool *ready = ready_in(f);
+  bool *ready = ready_in(f), entry = f == f->module->entry;
+  vtb_inst **calls = vtb__calls_of(f);
+  for (int a = 0; a < f->n_args; a++) {
+    bool all = entry ? vtb__is_parameter(f->args[a]) : *calls != NULL;
+    for (vtb_inst **c = calls; *c && all && !entry; c++)
+      all = (*c)->op == VTB_OP_call && ready_in((*c)->func)[(*c)->operands[a]->id];
+    ready[f->args[a]->id] = all;
+  }
   for (const vtb_inst *i = f->first; i; i = i->next) {
     bool all = vtb_is_free(i->op) || is_work(i);
     for (int o = 0; o < i->n_operands; o++) all &= ready[i->operands[o]->id];
@@ -31,33 +39,12 @@ static void mark(const vtb_func *f) {
   }
 }
 
-/* Arguments of f that every call gives something ready; false if nothing is new. */
-static bool mark_arguments(vtb_func *f) {
-  bool *ready = ready_in(f), changed = false;
-  vtb_inst **calls = vtb__calls_of(f);
-  for (int a = 0; a < f->n_args; a++) {
-    bool all = *calls;
-    for (vtb_inst **c = calls; *c && all; c++)
-      all = (*c)->op == VTB_OP_call && ready_in((*c)->func)[(*c)->operands[a]->id];
-    changed |= all && !ready[f->args[a]->id];
-    ready[f->args[a]->id] |= all;
-  }
-  return changed;
-}
-
 static void find_ready(vtb_module *m) {
-  for (vtb_func *f = m->first; f; f = f->next) {
-    bool *ready = f->scratch = VTB_SCRATCH(f, bool, f->n_values);
-    for (int a = 0; f == m->entry && a < f->n_args; a++)
-      ready[f->args[a]->id] = vtb__is_parameter(f->args[a]);
-  }
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (vtb_func *f = m->first; f; f = f->next)
-      if (f->kind == VTB_FUNC_PLAIN) mark(f);
-    for (vtb_func *f = m->first; f; f = f->next)
-      if (f->kind == VTB_FUNC_PLAIN && f != m->entry) changed |= mark_arguments(f);
-  }
+  vtb_func **all = vtb__callees_first(m, m->entry), **end = all;
+  for (vtb_func *f = m->first; f; f = f->next) f->scratch = VTB_SCRATCH(f, bool, f->n_values);
+  while (*end) end++;
+  while (end-- > all)
+    if ((*end)->kind == VTB_FUNC_PLAIN) mark(*end);
 }
 
 static bool is_among(const vtb_value *v, vtb_value *const *only, int n) {

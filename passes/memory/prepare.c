@@ -24,16 +24,20 @@ static bool is_concat(const vtb_inst *i) {
   return i->op == VTB_OP_concat;
 }
 
-/* Values that are read by a concatenation which is not ready itself, returned, or views that lead
- * there. */
-static void mark_bound(const vtb_func *f, const bool *ready, bool *bound) {
-  for (int r = 0; r < f->n_returns; r++) bound[f->returns[r]->id] = true;
+/* Marks values that are read by a concatenation which is not ready itself, and views that lead to
+ * marked ones; true if there are more now. */
+static bool mark_bound(const vtb_func *f, const bool *ready, bool *bound) {
+  bool more = false;
   for (const vtb_inst *i = f->last; i; i = i->prev) {
     bool leads = is_concat(i) && !ready[i->results[0]->id];
     for (int r = 0; r < i->n_results; r++)
       leads |= bound[i->results[r]->id] && vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE;
-    for (int o = 0; leads && o < i->n_operands; o++) bound[i->operands[o]->id] = true;
+    for (int o = 0; leads && o < i->n_operands; o++) {
+      more |= !bound[i->operands[o]->id];
+      bound[i->operands[o]->id] = true;
+    }
   }
+  return more;
 }
 
 static bool is_ready(const vtb_inst *i, const bool *ready, const bool *bound) {
@@ -58,15 +62,9 @@ static void prepare(vtb_func *entry, bool marked) {
   bool *bound = VTB_SCRATCH(entry, bool, entry->n_values);
   /* what is returned is bound, and what then waits is no reason for others not to */
   for (int r = 0; r < entry->n_returns; r++) bound[entry->returns[r]->id] = true;
-  for (int now = -1, before = -2; now != before;) { /* fewer are, until no part is of another's */
-    before = now;
-    mark_ready(entry, bound, ready);
-    mark_bound(entry, ready, bound);
-    now = 0;
-    for (int v = 0; v < entry->n_values; v++) now += ready[v];
-  }
-  mark_ready(entry, bound, ready);
-  vtb_inst *behind = entry->first; /* the first that is not */
+  do mark_ready(entry, bound, ready);
+  while (mark_bound(entry, ready, bound)); /* fewer are ready, until no part is of another's */
+  vtb_inst *behind = entry->first;         /* the first that is not */
   VTB__EACH_INST(entry, i, next) {
     if (!i->n_results || !ready[i->results[0]->id]) continue;
     if (i->op != VTB_OP_constant && marked) vtb_attr_set(i, VTB_A_INT("prepared", 1));

@@ -1,8 +1,6 @@
 /* Batched values of a recurrence: their axes, and what is done with those alone. */
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
 /* The axes of r->batch, r->tokens, r->heads that `lead` stands for, then dims. */
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank) {
   vtb_type t = {.dtype = VTB_F32};
@@ -21,17 +19,14 @@ vtb_type vtb__ones_behind(const vtb_type *t, int lead) {
 
 /* The leading axes of x as they are (the head axis may be missing its size), then dims. */
 vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
-  vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
-  memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
-  for (int a = 0; a < rank; a++) t.dim[t.rank++] = dims[a];
+  vtb_type t = vtb__type_behind(&x.v->type, x.lead, dims, rank);
   return vtb_b_shaped(&r->b, x.v, &t);
 }
 
 /* Step axes of size 1 in front, up to `rank`. */
 vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x, int rank) {
   if (x.rank >= rank) return x;
-  vtb_type step = {.rank = x.rank};
-  memcpy(step.dim, x.v->type.dim + x.lead, (size_t)x.rank * sizeof *step.dim);
+  vtb_type step = vtb__type_behind(&x.v->type, 0, x.v->type.dim + x.lead, x.rank);
   step = vtb__type_among_ones(&step, NULL, rank);
   x.v = vtb__rec_reshape(r, x, step.dim, rank);
   x.rank = rank;
@@ -42,12 +37,10 @@ vtb__lifted vtb__rec_number(vtb__rec *r, double c) {
   return (vtb__lifted){.v = vtb_b_constant(&r->b, c)};
 }
 
-static int larger(int a, int b) { return a > b ? a : b; }
-
 vtb__lifted vtb__rec_binary(vtb__rec *r, vtb_op op, vtb__lifted x, vtb__lifted y) {
-  int rank = larger(x.rank, y.rank);
+  int rank = vtb__larger(x.rank, y.rank);
   x = vtb__rec_to_rank(r, x, rank), y = vtb__rec_to_rank(r, y, rank);
-  return (vtb__lifted){vtb_b_binary(&r->b, op, x.v, y.v), larger(x.lead, y.lead), rank, 0};
+  return (vtb__lifted){vtb_b_binary(&r->b, op, x.v, y.v), vtb__larger(x.lead, y.lead), rank, 0};
 }
 
 vtb_value *vtb__rec_full(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {

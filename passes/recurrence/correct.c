@@ -8,16 +8,18 @@
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
+static bool is_sum(const vtb_inst *inst) {
+  return inst->op == VTB_OP_einsum || inst->op == VTB_OP_reduce_sum;
+}
+
 /* The update sums over the state on its way: else there is nothing to correct. */
 static bool sums_state(vtb__rec *r, int state) {
   bool *needed = VTB_SCRATCH(r->step, bool, r->step->n_values), sums = false;
   needed[r->states[state].now->id] = true;
-  for (const vtb_inst *inst = r->step->last; inst; inst = inst->prev)
-    for (int i = 0; needed[inst->results[0]->id] && i < inst->n_operands; i++) {
-      needed[inst->operands[i]->id] = true;
-      sums |= (inst->op == VTB_OP_einsum || inst->op == VTB_OP_reduce_sum) &&
-              !vtb__rec_given(r, state, inst->operands[i]);
-    }
+  vtb_add_sources(NULL, r->step->last, needed);
+  for (const vtb_inst *inst = r->step->first; inst; inst = inst->next)
+    for (int i = 0; is_sum(inst) && needed[inst->results[0]->id] && i < inst->n_operands; i++)
+      sums |= !vtb__rec_given(r, state, inst->operands[i]);
   return sums;
 }
 
@@ -52,22 +54,13 @@ static bool gains_are_bounded(vtb__finder *d, const vtb__form *x) {
 
 /* ---- rewriting ------------------------------------------------------------------------------- */
 
-static vtb__factor on_state(vtb_value *v, int axis) {
-  vtb__factor f = {.v = v, .sign = 1};
-  for (int a = 0; a < v->type.rank; a++) f.axis[a] = v->type.dim[a].size == 1 ? -1 : axis;
-  return f;
-}
-
 /* key w^T as a term on the state's axes. */
 static vtb__term row_term(vtb__finder *d, const vtb__row *row, vtb_value *line) {
   vtb__term t = {.coef = row->key.coef};
-  for (int i = 0; i < row->key.n; i++) {
-    vtb__factor f = row->key.at[i];
-    for (int a = 0; a < f.v->type.rank; a++)
-      if (f.axis[a] >= 0) f.axis[a] = d->key;
-    vtb__term_push(d->r, &t, f);
-  }
-  vtb__term_push(d->r, &t, on_state(line, d->value));
+  vtb__factor by = vtb__factor_of(line, line->type.rank);
+  for (int i = 0; i < row->key.n; i++)
+    vtb__term_push(d->r, &t, vtb__factor_on(&row->key.at[i], d->key));
+  vtb__term_push(d->r, &t, vtb__factor_on(&by, d->value));
   return t;
 }
 
@@ -130,8 +123,7 @@ static void rewrite_reads(vtb__finder *d) {
   vtb_inst *last = d->r->step->last;
   for (vtb_inst *inst = d->r->step->first; inst; inst = inst == last ? NULL : inst->next) {
     vtb_value *v = inst->results[0];
-    bool sums = inst->op == VTB_OP_einsum || inst->op == VTB_OP_reduce_sum;
-    if (!sums || after[v->id] || vtb__rec_given(d->r, d->state, v)) continue;
+    if (!is_sum(inst) || after[v->id] || vtb__rec_given(d->r, d->state, v)) continue;
     bool second = vtb__rec_given(d->r, d->state, inst->operands[0]);
     const vtb__form *x = vtb__form_of(d, inst->operands[second]);
     if (!x || !x->matrix || !x->n_rows) continue;

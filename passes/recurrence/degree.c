@@ -13,8 +13,6 @@
  */
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
 /* The largest exponent that float32 takes. */
 #define LARGEST_EXPONENT 88.0
 
@@ -183,40 +181,41 @@ vtb__lifted vtb__rec_log(vtb__rec *r, vtb__lifted x) {
   return m.v ? vtb__rec_binary(r, VTB_OP_add, x, m) : x;
 }
 
-/* Ops whose result has the degrees of their operands, each so many times. */
-static const struct powers {
-  vtb_op op;
+/* What ops take: degrees as they are, of which the result has x's and y's so many times; one degree
+ * for all operands, which is the result's, or for what is chosen, or for what is compared. */
+enum { TRUE_VALUES, AS_THEY_ARE, ONE, ONE_CHOSEN, ONE_COMPARED };
+static const struct {
+  int takes;
   double x, y;
-} powers[] = {{VTB_OP_neg, 1, 0},          {VTB_OP_abs, 1, 0},    {VTB_OP_relu, 1, 0},
-              {VTB_OP_sign, 0, 0},         {VTB_OP_sqrt, 0.5, 0}, {VTB_OP_rsqrt, -0.5, 0},
-              {VTB_OP_square, 2, 0},       {VTB_OP_mul, 1, 1},    {VTB_OP_div, 1, -1},
-              {VTB_OP_stop_gradient, 1, 0}};
+} rules[VTB_OP_COUNT] = {[VTB_OP_neg] = {AS_THEY_ARE, 1, 0},
+                         [VTB_OP_abs] = {AS_THEY_ARE, 1, 0},
+                         [VTB_OP_relu] = {AS_THEY_ARE, 1, 0},
+                         [VTB_OP_sign] = {AS_THEY_ARE, 0, 0},
+                         [VTB_OP_sqrt] = {AS_THEY_ARE, 0.5, 0},
+                         [VTB_OP_rsqrt] = {AS_THEY_ARE, -0.5, 0},
+                         [VTB_OP_square] = {AS_THEY_ARE, 2, 0},
+                         [VTB_OP_stop_gradient] = {AS_THEY_ARE, 1, 0},
+                         [VTB_OP_mul] = {AS_THEY_ARE, 1, 1},
+                         [VTB_OP_div] = {AS_THEY_ARE, 1, -1},
+                         [VTB_OP_add] = {ONE},
+                         [VTB_OP_sub] = {ONE},
+                         [VTB_OP_max] = {ONE},
+                         [VTB_OP_min] = {ONE},
+                         [VTB_OP_select] = {ONE_CHOSEN},
+                         [VTB_OP_gt] = {ONE_COMPARED},
+                         [VTB_OP_ge] = {ONE_COMPARED},
+                         [VTB_OP_eq] = {ONE_COMPARED}};
 
 const double *vtb__rec_settle(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x) {
-  double power;
-  for (size_t i = 0; i < sizeof powers / sizeof *powers; i++)
-    if (powers[i].op == inst->op)
-      return combined(r, times(r, x[0].degree, powers[i].x), powers[i].y,
-                      inst->n_operands > 1 ? x[1].degree : NULL);
-  switch (inst->op) {
-  case VTB_OP_add:
-  case VTB_OP_sub:
-  case VTB_OP_max:
-  case VTB_OP_min:
-    return vtb__rec_same_degree(r, x, 0, 2);
-  case VTB_OP_gt:
-  case VTB_OP_ge:
-  case VTB_OP_eq:
-    vtb__rec_same_degree(r, x, 0, 2);
-    return NULL;
-  case VTB_OP_select:
-    return vtb__rec_same_degree(r, x, 1, 3);
-  case VTB_OP_pow:
-    if (vtb__splat(inst->operands[1], &power)) return times(r, x[0].degree, power);
-    break;
-  default:
-    break;
+  int takes = rules[inst->op].takes, n = inst->n_operands;
+  double power = rules[inst->op].x;
+  if (inst->op == VTB_OP_pow && vtb__splat(inst->operands[1], &power)) takes = AS_THEY_ARE, n = 1;
+  if (takes == AS_THEY_ARE)
+    return combined(r, times(r, x[0].degree, power), rules[inst->op].y, n > 1 ? x[1].degree : NULL);
+  if (takes != TRUE_VALUES) {
+    const double *one = vtb__rec_same_degree(r, x, takes == ONE_CHOSEN, n);
+    return takes == ONE_COMPARED ? NULL : one;
   }
-  for (int i = 0; i < inst->n_operands; i++) x[i] = vtb__rec_true_value(r, x[i]);
+  for (int i = 0; i < n; i++) x[i] = vtb__rec_true_value(r, x[i]);
   return NULL;
 }

@@ -19,13 +19,17 @@
 
 /* ---- operands and axes ----------------------------------------------------------------------- */
 
-static vtb__form *operand_form(vtb__finder *d, vtb_value *v, const vtb_value *user) {
-  const vtb__form *x = vtb__form_of(d, v);
+/* Where an axis of an operand is in the result; -1: nowhere. */
+static int moved(const vtb_inst *inst, int operand, int axis) {
+  int to = axis < 0 ? -1 : vtb_axis_after(inst, operand, axis);
+  return to < 0 ? -1 : to;
+}
+
+static vtb__form *moved_form(vtb__finder *d, vtb_inst *inst, int operand) {
+  const vtb__form *x = vtb__form_of(d, inst->operands[operand]);
   if (!x) return NULL;
   vtb__form *y = vtb__form_copy(d, x);
-  int shift = user->type.rank - v->type.rank;
-  if (y->key >= 0) y->key += shift;
-  if (y->value >= 0) y->value += shift;
+  y->key = moved(inst, operand, x->key), y->value = moved(inst, operand, x->value);
   return y;
 }
 
@@ -39,9 +43,10 @@ static vtb__term term_of(vtb__finder *d, vtb_value *v, int sign, const int *axis
   return t;
 }
 
-static vtb__form *scaled(vtb__finder *d, vtb_inst *inst, vtb_value *x, vtb_value *by, int sign) {
+static vtb__form *scaled(vtb__finder *d, vtb_inst *inst, int operand, int sign) {
   int axis[VTB_MAX_RANK];
-  vtb__form *form = operand_form(d, x, inst->results[0]);
+  vtb_value *by = inst->operands[1 - operand];
+  vtb__form *form = moved_form(d, inst, operand);
   if (!form) return NULL;
   vtb__frame_axes(by, inst->results[0]->type.rank, axis);
   vtb__term t = term_of(d, by, sign, axis);
@@ -50,24 +55,25 @@ static vtb__form *scaled(vtb__finder *d, vtb_inst *inst, vtb_value *x, vtb_value
 
 /* ---- sums, products, selections -------------------------------------------------------------- */
 
-/* form += coef * v, v an operand of inst. */
-static bool add_operand(vtb__finder *d, vtb__form *form, vtb_inst *inst, vtb_value *v,
+/* form += by * operand. */
+static bool add_operand(vtb__finder *d, vtb__form *form, vtb_inst *inst, int operand,
                         const vtb__term *by) {
   int axis[VTB_MAX_RANK];
+  vtb_value *v = inst->operands[operand];
   if (is_free(d, v)) {
     vtb__frame_axes(v, inst->results[0]->type.rank, axis);
     return vtb__form_add_free(d, form, v, by, axis, inst);
   }
-  vtb__form *other = operand_form(d, v, inst->results[0]);
+  vtb__form *other = moved_form(d, inst, operand);
   return other && vtb__form_scale(d, other, by, inst) && vtb__form_add(d, form, other, inst);
 }
 
 /* sum of by[i] * operands[first + i]; the first that reads the state gives the sum its axes. */
 static vtb__form *sum(vtb__finder *d, vtb_inst *inst, int first, const vtb__term *by) {
   int lead = is_free(d, inst->operands[first]) ? 1 : 0;
-  vtb__form *form = operand_form(d, inst->operands[first + lead], inst->results[0]);
+  vtb__form *form = moved_form(d, inst, first + lead);
   bool good = form && vtb__form_scale(d, form, &by[lead], inst) &&
-              add_operand(d, form, inst, inst->operands[first + 1 - lead], &by[1 - lead]);
+              add_operand(d, form, inst, first + 1 - lead, &by[1 - lead]);
   return good ? form : NULL;
 }
 
@@ -92,20 +98,6 @@ static vtb__form *selection(vtb__finder *d, vtb_inst *inst) {
 
 /* ---- moves ----------------------------------------------------------------------------------- */
 
-/* Where an axis of an operand is in the result; -1: nowhere. */
-static int moved(const vtb_inst *inst, int operand, int axis) {
-  int to = axis < 0 ? -1 : vtb_axis_after(inst, operand, axis);
-  return to < 0 ? -1 : to;
-}
-
-static vtb__form *moved_form(vtb__finder *d, vtb_inst *inst, int operand) {
-  const vtb__form *x = vtb__form_of(d, inst->operands[operand]);
-  if (!x) return NULL;
-  vtb__form *y = vtb__form_copy(d, x);
-  y->key = moved(inst, operand, x->key), y->value = moved(inst, operand, x->value);
-  return y;
-}
-
 static vtb__form *reshaped(vtb__finder *d, vtb_inst *inst) {
   vtb__form *y = moved_form(d, inst, 0);
   if (y && !vtb__unit_reshape(&inst->operands[0]->type, &inst->results[0]->type))
@@ -115,7 +107,7 @@ static vtb__form *reshaped(vtb__finder *d, vtb_inst *inst) {
 
 static vtb__form *broadcasted(vtb__finder *d, vtb_inst *inst) {
   const vtb_value *x = inst->operands[0], *y = inst->results[0];
-  vtb__form *form = operand_form(d, inst->operands[0], y);
+  vtb__form *form = moved_form(d, inst, 0);
   int shift = y->type.rank - x->type.rank;
   for (int a = 0; form && a < y->type.rank; a++) {
     int64_t before = a < shift ? 1 : x->type.dim[a - shift].size;
@@ -183,8 +175,7 @@ static vtb__form *of_product(vtb__finder *d, vtb_inst *inst) {
   bool first = !is_free(d, inst->operands[0]), second = !is_free(d, inst->operands[1]);
   if (second && inst->op == VTB_OP_div) return vtb__form_fail(d, inst, "divides by the state");
   if (first && second) return vtb__form_fail(d, inst, "multiplies the state by itself");
-  return scaled(d, inst, inst->operands[second], inst->operands[!second],
-                inst->op == VTB_OP_div ? -1 : 1);
+  return scaled(d, inst, second, inst->op == VTB_OP_div ? -1 : 1);
 }
 
 static vtb__form *of_inst(vtb__finder *d, vtb_inst *inst) {
@@ -195,7 +186,7 @@ static vtb__form *of_inst(vtb__finder *d, vtb_inst *inst) {
   case VTB_OP_sub:
     return difference(d, inst);
   case VTB_OP_neg:
-    x = operand_form(d, inst->operands[0], inst->results[0]);
+    x = moved_form(d, inst, 0);
     return x && vtb__form_scale(d, x, &minus, inst) ? x : NULL;
   case VTB_OP_mul:
   case VTB_OP_div:
@@ -207,13 +198,12 @@ static vtb__form *of_inst(vtb__finder *d, vtb_inst *inst) {
   case VTB_OP_broadcast:
     return broadcasted(d, inst);
   case VTB_OP_transpose:
+  case VTB_OP_tap:
     return moved_form(d, inst, 0);
   case VTB_OP_reduce_sum:
     return summed(d, inst);
   case VTB_OP_einsum:
     return einsum(d, inst);
-  case VTB_OP_tap:
-    return operand_form(d, inst->operands[0], inst->results[0]);
   case VTB_OP_state_scale:
     return vtb__form_fail(d, inst, "reads the running scale of the states");
   default:

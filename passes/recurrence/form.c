@@ -77,29 +77,60 @@ static bool given(vtb__rec *r, const expansion *e, const vtb_value *v) {
   return is;
 }
 
-static bool expand_product(vtb__rec *r, vtb_inst *inst, int reads, const vtb__term *by, int sign,
-                           expansion *e) {
-  vtb_value *other = inst->operands[1 - reads];
-  int axis[VTB_MAX_RANK];
-  vtb__frame_axes(other, inst->results[0]->type.rank, axis);
+static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, expansion *e);
+
+/* by * operand o of the instruction that makes v. */
+static bool expand_operand(vtb__rec *r, const vtb_value *v, int o, const vtb__term *by,
+                           const int *axis, expansion *e) {
+  int inner[VTB_MAX_RANK];
+  vtb__rec_operand_axes(v->def, o, axis, inner);
+  return expand(r, v->def->operands[o], by, inner, e);
+}
+
+/* A product, or quotient, of what reads the state and what is given. */
+static bool expand_product(vtb__rec *r, const vtb_value *v, int reads, const vtb__term *by,
+                           const int *axis, expansion *e) {
+  int inner[VTB_MAX_RANK];
+  vtb__rec_operand_axes(v->def, 1 - reads, axis, inner);
   vtb__term t = vtb__term_copy(r, by);
-  vtb__rec_multiply(r, &t, other, sign, axis);
-  return vtb__rec_expand(r, inst->operands[reads], &t, e);
+  vtb__rec_multiply(r, &t, v->def->operands[1 - reads], v->def->op == VTB_OP_div ? -1 : 1, inner);
+  return expand_operand(r, v, reads, &t, axis, e);
+}
+
+/* Both are given, and a gain is inside: the terms of the first times those of the second. */
+static bool expand_given_product(vtb__rec *r, const vtb_value *v, const vtb__term *by,
+                                 const int *axis, expansion *e) {
+  expansion left = {.states = {e->states[0]}, .n = 1};
+  bool good = expand_operand(r, v, 0, by, axis, &left);
+  for (size_t i = 0; i < left.rest.n && good; i++) {
+    if (v->def->op == VTB_OP_mul) {
+      good = expand_operand(r, v, 1, &left.rest.at[i], axis, e);
+    } else {
+      int inner[VTB_MAX_RANK];
+      vtb__rec_operand_axes(v->def, 1, axis, inner);
+      vtb__rec_multiply(r, &left.rest.at[i], v->def->operands[1], -1, inner);
+      vtb__put(r->step, &e->rest, left.rest.at[i]);
+    }
+  }
+  return good;
 }
 
 /* A branch of select(cond, x, y): the other branch's zero as a factor of one and zero. */
-static bool expand_branch(vtb__rec *r, vtb_inst *inst, int branch, const vtb__term *by,
-                          expansion *e) {
+static bool expand_branch(vtb__rec *r, vtb_value *v, int branch, const vtb__term *by,
+                          const int *axis, expansion *e) {
+  const vtb_inst *inst = v->def;
   vtb_builder b = {.module = r->step->module, .func = r->step, .span = inst->span};
   vtb_value *one = vtb_b_constant(&b, 1), *zero = vtb_b_constant(&b, 0);
   vtb_value *mask =
       vtb_b_select(&b, inst->operands[0], branch == 1 ? one : zero, branch == 1 ? zero : one);
   vtb__term t = vtb__term_copy(r, by);
-  vtb__term_push(r, &t, vtb__factor_of(mask, inst->results[0]->type.rank));
-  return vtb__rec_expand(r, inst->operands[branch], &t, e);
+  vtb__term_push(r, &t, vtb__factor_of(mask, v->type.rank));
+  return expand_operand(r, v, branch, &t, axis, e);
 }
 
-static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expansion *e) {
+static bool expand_inst(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis,
+                        expansion *e) {
+  vtb_inst *inst = v->def;
   bool first = inst->n_operands > 0 && !given(r, e, inst->operands[0]);
   bool second = inst->n_operands > 1 && !given(r, e, inst->operands[1]);
   vtb__term minus = vtb__term_copy(r, by);
@@ -107,23 +138,24 @@ static bool expand_inst(vtb__rec *r, vtb_inst *inst, const vtb__term *by, expans
   switch (inst->op) {
   case VTB_OP_add:
   case VTB_OP_sub:
-    return vtb__rec_expand(r, inst->operands[0], by, e) &&
-           vtb__rec_expand(r, inst->operands[1], inst->op == VTB_OP_sub ? &minus : by, e);
+    return expand_operand(r, v, 0, by, axis, e) &&
+           expand_operand(r, v, 1, inst->op == VTB_OP_sub ? &minus : by, axis, e);
   case VTB_OP_neg:
-    return vtb__rec_expand(r, inst->operands[0], &minus, e);
+    return expand_operand(r, v, 0, &minus, axis, e);
   case VTB_OP_mul:
-    if (first && second) return nonlinear(r, inst, e->states[0], "multiplies two states");
-    return expand_product(r, inst, first ? 0 : 1, by, 1, e);
   case VTB_OP_div:
-    if (second) return nonlinear(r, inst, e->states[0], "divides by a state");
-    return expand_product(r, inst, 0, by, -1, e);
+    if (second && inst->op == VTB_OP_div)
+      return nonlinear(r, inst, e->states[0], "divides by a state");
+    if (first && second) return nonlinear(r, inst, e->states[0], "multiplies two states");
+    if (!first && !second) return expand_given_product(r, v, by, axis, e);
+    return expand_product(r, v, second, by, axis, e);
   case VTB_OP_select:
     if (first) return nonlinear(r, inst, e->states[0], "decides by a state");
-    return expand_branch(r, inst, 1, by, e) && expand_branch(r, inst, 2, by, e);
+    return expand_branch(r, v, 1, by, axis, e) && expand_branch(r, v, 2, by, axis, e);
   case VTB_OP_reshape:
   case VTB_OP_broadcast:
-    if (vtb_type_equal(&inst->operands[0]->type, &inst->results[0]->type))
-      return vtb__rec_expand(r, inst->operands[0], by, e);
+    if (!first || vtb_type_equal(&inst->operands[0]->type, &v->type))
+      return expand_operand(r, v, 0, by, axis, e);
     return not_diagonal(r, inst, e->states[0], "moves the state's elements");
   case VTB_OP_square:
     return nonlinear(r, inst, e->states[0], "multiplies two states");
@@ -163,56 +195,9 @@ static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
   return hides_gain(r, d->operands[0], in_sum) || hides_gain(r, d->operands[1], in_sum);
 }
 
-static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, bool apart,
-                     terms *out);
-
-static void add_free_product(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis,
-                             terms *out) {
-  const vtb_inst *d = v->def;
-  int first[VTB_MAX_RANK], second[VTB_MAX_RANK];
-  terms left = {0};
-  vtb__rec_align(v, axis, d->operands[0], first);
-  vtb__rec_align(v, axis, d->operands[1], second);
-  add_free(r, d->operands[0], by, first, true, &left);
-  for (size_t i = 0; i < left.n; i++) {
-    if (d->op == VTB_OP_mul) {
-      add_free(r, d->operands[1], &left.at[i], second, true, out);
-    } else {
-      vtb__rec_multiply(r, &left.at[i], d->operands[1], -1, second);
-      vtb__put(r->step, out, left.at[i]);
-    }
-  }
-}
-
-/* Appends the terms of by * v; sums are taken apart only where gains are inside and are to be told
+/* Sums that no state enters are taken apart only where gains are inside and are to be told
  * apart. */
-static void add_free(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, bool apart,
-                     terms *out) {
-  vtb__term t = vtb__term_copy(r, by);
-  int inner[VTB_MAX_RANK];
-  if (!apart || !hides_gain(r, v, false)) {
-    vtb__rec_multiply(r, &t, v, 1, axis);
-    vtb__put(r->step, out, t);
-    return;
-  }
-  const vtb_inst *d = v->def;
-  if (d->op == VTB_OP_mul || d->op == VTB_OP_div) {
-    add_free_product(r, v, by, axis, out);
-    return;
-  }
-  if (d->op == VTB_OP_reshape)
-    vtb__rec_through_reshape(v, axis, d->operands[0], inner);
-  else
-    vtb__rec_align(v, axis, d->operands[0], inner);
-  if (d->op == VTB_OP_neg) t.coef = -t.coef;
-  add_free(r, d->operands[0], &t, inner, true, out);
-  if (!is_sum(d)) return;
-  if (d->op == VTB_OP_sub) t.coef = -t.coef;
-  vtb__rec_align(v, axis, d->operands[1], inner);
-  add_free(r, d->operands[1], &t, inner, true, out);
-}
-
-bool vtb__rec_expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *e) {
+static bool expand(vtb__rec *r, vtb_value *v, const vtb__term *by, const int *axis, expansion *e) {
   bool pair = e->n > 1;
   vtb__state *s = &r->states[e->states[0]];
   if (pair && e->factors[0].n + e->factors[1].n + e->rest.n > VTB__MAX_PAIR_TERMS) return false;
@@ -223,9 +208,10 @@ bool vtb__rec_expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *
     return true;
   }
   if (given(r, e, v)) {
-    int axis[VTB_MAX_RANK];
-    vtb__frame_axes(v, s->type->rank, axis);
-    add_free(r, v, by, axis, !pair, &e->rest);
+    if (!pair && hides_gain(r, v, false)) return expand_inst(r, v, by, axis, e);
+    vtb__term t = vtb__term_copy(r, by);
+    vtb__rec_multiply(r, &t, v, 1, axis);
+    vtb__put(r->step, &e->rest, t);
     return true;
   }
   if (!v->def)
@@ -237,7 +223,13 @@ bool vtb__rec_expand(vtb__rec *r, vtb_value *v, const vtb__term *by, expansion *
    * elements. */
   if (!vtb_type_equal(&v->type, s->type))
     return not_diagonal(r, v->def, e->states[0], "does not have the state's shape");
-  return expand_inst(r, v->def, by, e);
+  return expand_inst(r, v, by, axis, e);
+}
+
+bool vtb__rec_expand(vtb__rec *r, int state, expansion *e) {
+  vtb_value *now = r->states[state].now;
+  vtb__factor whole = vtb__factor_of(now, r->states[state].type->rank);
+  return expand(r, now, &(vtb__term){.coef = 1}, whole.axis, e);
 }
 
 /* ---- sums of several terms ------------------------------------------------------------------- */
@@ -300,9 +292,8 @@ bool vtb__rec_normal_form(vtb__rec *r) {
   for (int i = 0; i < r->n_states; i++) {
     vtb__state *s = &r->states[i];
     expansion e = {.states = {i}, .n = 1};
-    vtb__term one = {.coef = 1};
     if (s->delta) continue;
-    if (vtb__rec_expand(r, s->now, &one, &e)) {
+    if (vtb__rec_expand(r, i, &e)) {
       s->a = e.factors[0].n ? join(r, &e.factors[0], s->type->rank) : (vtb__term){.coef = 0};
       s->n_u = join_all(r, &e.rest, s->type->rank, &s->u);
     } else {

@@ -22,14 +22,8 @@ typedef struct gains {
   unsigned axes; /* of the state, that gains or the decay vary over */
 } gains;
 
-static unsigned axes_of(const vtb__term *t) {
-  unsigned axes = 0;
-  for (int i = 0; i < t->n; i++) axes |= vtb__factor_axes(&t->at[i]);
-  return axes;
-}
-
 static gains gains_of(vtb__rec *r, const vtb__state *s) {
-  gains g = {.bounded = true, .axes = s->a.coef == 0 ? 0 : axes_of(&s->a)};
+  gains g = {.bounded = true, .axes = s->a.coef == 0 ? 0 : vtb__term_axes(&s->a)};
   for (int k = 0; k < s->n_u; k++) {
     const vtb__term *u = &s->u[k];
     for (int i = 0; i < u->n && u->coef != 0; i++) {

@@ -6,10 +6,6 @@
 #include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
-static int larger(int a, int b) { return a > b ? a : b; }
-
 /* A factor on the output frame: its axes that are not of size 1 at their places, ones elsewhere. */
 static vtb__lifted place_factor(vtb__rec *r, const vtb__factor *f, const int *to, int rank) {
   vtb__lifted x = vtb__rec_lift(r, f->v);
@@ -76,7 +72,7 @@ static vtb__lifted lift_elementwise(vtb__rec *r, const vtb_inst *inst, vtb__lift
   for (int i = 0; i < inst->n_operands; i++) {
     x[i] = vtb__rec_to_rank(r, x[i], rank);
     v[i] = x[i].v;
-    lead = larger(lead, x[i].lead);
+    lead = vtb__larger(lead, x[i].lead);
   }
   name_after(r, inst);
   vtb_inst *made = vtb_build(&r->b, inst->op, v, inst->n_operands, inst->attrs, inst->n_attrs);
@@ -96,7 +92,7 @@ static vtb__lifted lift_concat(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
   int lead = 0, n = inst->n_operands;
   vtb_value **v = VTB_SCRATCH(r->step, vtb_value *, n);
   const double *degree = vtb__rec_same_degree(r, x, 0, n);
-  for (int i = 0; i < n; i++) lead = larger(lead, x[i].lead);
+  for (int i = 0; i < n; i++) lead = vtb__larger(lead, x[i].lead);
   for (int i = 0; i < n; i++) v[i] = with_lead(r, x[i], lead).v;
   name_after(r, inst);
   vtb_value *joined = vtb_b_with_axes(&r->b, inst, v, 0, lead);
@@ -108,7 +104,7 @@ static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
   char leading[4];
   vtb_product p = vtb_product_of(inst);
   vtb_unused_letters(&p, "bnhzyxwutsrqpomljigfedcakv", 3, leading);
-  int lead[VTB_LETTER_PLACES] = {x[0].lead, x[1].lead, larger(x[0].lead, x[1].lead)};
+  int lead[VTB_LETTER_PLACES] = {x[0].lead, x[1].lead, vtb__larger(x[0].lead, x[1].lead)};
   vtb_spec batched = {0};
   for (int place = 0; place < VTB_LETTER_PLACES; place++) {
     for (int l = 3 - lead[place]; l < 3; l++) vtb_spec_put(&batched, place, leading[l]);
@@ -123,9 +119,7 @@ static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
 static vtb__lifted lift_broadcast(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
   const vtb_type *want = &inst->results[0]->type;
   x = vtb__rec_to_rank(r, x, want->rank);
-  vtb_type t = {.dtype = x.v->type.dtype, .rank = x.lead};
-  memcpy(t.dim, x.v->type.dim, (size_t)x.lead * sizeof *t.dim);
-  for (int a = 0; a < want->rank; a++) t.dim[t.rank++] = want->dim[a];
+  vtb_type t = vtb__type_behind(&x.v->type, x.lead, want->dim, want->rank);
   x.v = vtb_b_broadcast(&r->b, x.v, &t);
   return x;
 }

@@ -142,11 +142,9 @@ static bool describe(vtb__rec *r, vtb__expansion *re, vtb__expansion *im, vtb__p
 
 static bool try_pair(vtb__rec *r, int i, int j, vtb__pair *out) {
   vtb__expansion re = {.states = {i, j}, .n = 2}, im = re;
-  vtb__term one = {.coef = 1};
   r->expansions = 0;
-  return vtb_type_equal(r->states[i].type, r->states[j].type) &&
-         vtb__rec_expand(r, r->states[i].now, &one, &re) &&
-         vtb__rec_expand(r, r->states[j].now, &one, &im) && describe(r, &re, &im, out);
+  return vtb_type_equal(r->states[i].type, r->states[j].type) && vtb__rec_expand(r, i, &re) &&
+         vtb__rec_expand(r, j, &im) && describe(r, &re, &im, out);
 }
 
 bool vtb__rec_find_pair(vtb__rec *r, vtb__pair *out) {

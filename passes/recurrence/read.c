@@ -8,7 +8,7 @@
  * decays like a matrix state, is fed by the same key and is read by the same queries becomes its
  * normalizer.
  */
-#include "ir/product.h"
+#include "ir/axes.h"
 #include "passes/recurrence/recurrence.h"
 
 /* ---- contractions ---------------------------------------------------------------------------- */
@@ -23,26 +23,19 @@ static bool take_state(vtb__rec *r, vtb__read *read, const vtb_value *v) {
 }
 
 /* v as a product of factors and one state that has v's shape. */
-static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v, const vtb_type *frame) {
-  int axis[VTB_MAX_RANK];
-  if (take_state(r, read, v)) return vtb_type_equal(&v->type, frame);
-  if (vtb__rec_is_stateless(r, v)) {
-    vtb__frame_axes(v, frame->rank, axis);
-    vtb__rec_multiply(r, &read->factors, v, 1, axis);
-    return true;
+static bool collect(vtb__rec *r, vtb__read *read, vtb_value *v) {
+  vtb__term all = {.coef = 1};
+  vtb__factor whole = vtb__factor_of(v, v->type.rank);
+  vtb__rec_multiply(r, &all, v, 1, whole.axis);
+  read->factors.coef = all.coef;
+  for (int i = 0; i < all.n; i++) {
+    vtb__factor *f = &all.at[i];
+    if (vtb__rec_is_stateless(r, f->v))
+      vtb__term_push(r, &read->factors, *f);
+    else if (f->sign < 0 || !vtb_type_equal(&f->v->type, &v->type) || !take_state(r, read, f->v))
+      return false;
   }
-  vtb_inst *d = v->def;
-  if (!d || vtb__rec_new_state(r, v) >= 0) return false;
-  if (d->op == VTB_OP_neg) {
-    read->factors.coef = -read->factors.coef;
-    return collect(r, read, d->operands[0], frame);
-  }
-  if (d->op == VTB_OP_mul)
-    return collect(r, read, d->operands[0], frame) && collect(r, read, d->operands[1], frame);
-  if (d->op != VTB_OP_div || !vtb__rec_is_stateless(r, d->operands[1])) return false;
-  vtb__frame_axes(d->operands[1], frame->rank, axis);
-  vtb__rec_multiply(r, &read->factors, d->operands[1], -1, axis);
-  return collect(r, read, d->operands[0], frame);
+  return read->state >= 0;
 }
 
 /* True if no factor joins the two axes of a matrix, and the key axis can be `key`. */
@@ -58,7 +51,7 @@ static bool match_reduce(vtb__rec *r, vtb__read *read) {
   vtb_value *x = read->inst->operands[0];
   int n;
   const int64_t *axes = vtb_attr_ints(read->inst, "axes", &n);
-  if (x->type.rank > 2 || n < 1 || !collect(r, read, x, &x->type) || read->state < 0) return false;
+  if (x->type.rank > 2 || n < 1 || !collect(r, read, x)) return false;
   read->sum_value = n == 2;
   read->key = n == 2 ? -1 : (int)axes[0];
   return separable(&read->factors);
@@ -67,23 +60,19 @@ static bool match_reduce(vtb__rec *r, vtb__read *read) {
 static bool match_einsum(vtb__rec *r, vtb__read *read) {
   int holder = vtb__rec_is_stateless(r, read->inst->operands[0]) ? 1 : 0;
   vtb_value *x = read->inst->operands[holder], *y = read->inst->operands[1 - holder];
-  if (x->type.rank > 2 || !vtb__rec_is_stateless(r, y) || !collect(r, read, x, &x->type) ||
-      read->state < 0)
+  if (x->type.rank > 2 || y->type.rank > 1 || !vtb__rec_is_stateless(r, y) || !collect(r, read, x))
     return false;
-  vtb_product p = vtb_product_of(read->inst);
-  int axis[VTB_MAX_RANK], kept = p.rank[VTB_IN_RESULT];
+  int axis[VTB_MAX_RANK], kept = read->inst->results[0]->type.rank;
   for (int a = 0; a < y->type.rank; a++) {
-    int at = vtb_product_at(&p, 1 - holder, a)->at[holder];
-    if (at < 0) return false;
-    axis[a] = y->type.dim[a].size == 1 ? -1 : at;
+    axis[a] = vtb_axis_beside(read->inst, 1 - holder, a, holder);
+    if (axis[a] < 0) return false;
+    if (y->type.dim[a].size == 1) axis[a] = -1;
   }
-  if (y->type.rank > 1) return false;
   vtb__rec_multiply(r, &read->factors, y, 1, axis);
   if (kept == x->type.rank) return false;
   read->sum_value = x->type.rank == 2 && kept == 0;
-  read->key = read->sum_value ? -1 : 0;
-  if (x->type.rank == 2 && kept == 1)
-    read->key = vtb_product_at(&p, VTB_IN_RESULT, 0)->at[holder] == 0 ? 1 : 0;
+  bool first = vtb_axis_after(read->inst, holder, 0) == VTB_AXIS_GONE;
+  read->key = read->sum_value ? -1 : first ? 0 : 1;
   return separable(&read->factors);
 }
 

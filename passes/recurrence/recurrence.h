@@ -142,6 +142,9 @@ void vtb__rec_emit_fold(vtb__rec *r);
 void vtb__frame_axes(const vtb_value *v, int rank, int *axis);
 vtb__factor vtb__factor_of(vtb_value *v, int rank);
 unsigned vtb__factor_axes(const vtb__factor *f); /* bit set of frame axes it varies over */
+unsigned vtb__term_axes(const vtb__term *t);
+/* The same with all that it varies over on one frame axis. */
+vtb__factor vtb__factor_on(const vtb__factor *f, int axis);
 vtb__term vtb__term_copy(vtb__rec *r, const vtb__term *t);
 void vtb__term_push(vtb__rec *r, vtb__term *t, vtb__factor f);
 bool vtb__term_take(vtb__term *t, const vtb__factor *f); /* away from it; false: it has none */
@@ -171,11 +174,8 @@ uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v);
 bool vtb__rec_normal_form(vtb__rec *r); /* false: diagnostics were given */
 /* Multiplies `t` by v^sign, taken apart as far as products, quotients and reshapes by ones go. */
 void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const int *axis);
-/* Axis maps of an operand from those of its user: aligned at the last axis; through a reshape of
- * axes of size 1. */
-void vtb__rec_align(const vtb_value *user, const int *axis, const vtb_value *operand, int *out);
-void vtb__rec_through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
-                              int *out);
+/* Axis maps of operand o, of which all axes are in the result, from those of that. */
+void vtb__rec_operand_axes(const vtb_inst *user, int o, const int *axis, int *out);
 bool vtb__is_gain(vtb__rec *r, const vtb__factor *f);
 /* "`C * C`", from the source if there is one. */
 const char *vtb__rec_text(vtb__rec *r, const vtb_inst *inst);
@@ -190,9 +190,9 @@ typedef struct vtb__expansion {
   int states[2], n; /* how many */
   vtb__terms factors[2], rest;
 } vtb__expansion;
-/* Adds by * v, as far as sums, products with what no state enters and selections by such a
- * condition go. False: it is no such polynomial; diagnostics were given. */
-bool vtb__rec_expand(vtb__rec *r, vtb_value *v, const vtb__term *by, vtb__expansion *e);
+/* Adds what the state becomes, as far as sums, products with what no state enters and selections by
+ * such a condition go. False: it is no such polynomial; diagnostics were given. */
+bool vtb__rec_expand(vtb__rec *r, int state, vtb__expansion *e);
 bool vtb__reads_scale(const vtb_func *step);
 void vtb__rec_find_reach(vtb__rec *r);
 
@@ -276,6 +276,7 @@ vtb__lifted vtb__rec_log(vtb__rec *r, vtb__lifted x);
 
 /* ---- batched.c: axes of batched values -------------------------------------------- */
 
+static inline int vtb__larger(int a, int b) { return a > b ? a : b; }
 /* With `lead` axes before dims as in vtb__lifted, or 2: B, heads. */
 vtb_type vtb__rec_type(const vtb__rec *r, int lead, const vtb_dim *dims, int rank);
 /* Axes of size 1 from `lead` on. */

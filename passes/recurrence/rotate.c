@@ -20,8 +20,6 @@
 #include "ir/axes.h"
 #include "passes/recurrence/recurrence.h"
 
-#include <string.h>
-
 #define TURN 6.283185307179586476925 /* 2 pi */
 
 typedef struct doubled {
@@ -39,7 +37,8 @@ typedef struct turner {
   vtb_builder b;   /* in the new step */
   vtb_value **map; /* by id of the old step's values */
   int n_map;
-  vtb_value *t_old, *t_new, *c, *s, *c_old, *s_old;
+  /* after the step, before it */
+  vtb_value *whole[2], *c[2], *s[2];
   VTB_VEC(doubled) doubled;
 } turner;
 
@@ -133,12 +132,11 @@ static vtb_value *product_twice(turner *t, const vtb__term *x, vtb_value *v) {
 static void make_update(turner *t) {
   vtb_value *x = t->p.x_re ? to_rank(t, turned(t, t->p.x_re), t->frame.rank) : NULL,
             *y = t->p.x_im ? to_rank(t, turned(t, t->p.x_im), t->frame.rank) : NULL;
-  vtb_value *u = joined(t, sum(t, mul(t, t->c, x), mul(t, t->s, y), 1),
-                        sum(t, mul(t, t->c, y), mul(t, t->s, x), -1));
+  vtb_value *u = joined(t, sum(t, mul(t, t->c[0], x), mul(t, t->s[0], y), 1),
+                        sum(t, mul(t, t->c[0], y), mul(t, t->s[0], x), -1));
   if (u) u = product_twice(t, &t->p.common, u);
-  t->t_new = sum(t, mul(t, product_twice(t, &t->p.rho, NULL), t->t_old), u, 1);
-  const vtb_type *whole = &t->t_old->type;
-  t->t_new = vtb_b_stretched(&t->b, t->t_new, whole);
+  t->whole[0] = sum(t, mul(t, product_twice(t, &t->p.rho, NULL), t->whole[1]), u, 1);
+  t->whole[0] = vtb_b_stretched(&t->b, t->whole[0], &t->whole[1]->type);
 }
 
 /* re (which = 0) or im from T, whose halves lie along an axis. */
@@ -150,8 +148,7 @@ static vtb_value *turn_back(turner *t, vtb_value *whole, int axis, int which, vt
 }
 
 static vtb_value *whole_state(turner *t, bool old, int which) {
-  vtb_value *v = turn_back(t, old ? t->t_old : t->t_new, t->axis, which, old ? t->c_old : t->c,
-                           old ? t->s_old : t->s);
+  vtb_value *v = turn_back(t, t->whole[old], t->axis, which, t->c[old], t->s[old]);
   const vtb_type *want = t->r->states[t->p.re].type;
   return vtb_b_shaped(&t->b, v, want);
 }
@@ -232,10 +229,10 @@ static vtb_value *turn_queries(turner *t, vtb_value *v) {
   const vtb_inst *d = v->def;
   if (d->op == VTB_OP_neg || d->op == VTB_OP_mul || d->op == VTB_OP_div || !contract(t, v, &x))
     return NULL;
-  vtb_value *c = x.old ? t->c_old : t->c, *s = x.old ? t->s_old : t->s;
+  vtb_value *c = t->c[x.old], *s = t->s[x.old];
   vtb_value *q = joined(t, sum(t, mul(t, x.q[0], c), mul(t, x.q[1], s), 1),
                         sum(t, mul(t, x.q[1], c), mul(t, x.q[0], s), -1));
-  vtb_value *y = mul(t, x.old ? t->t_old : t->t_new, q);
+  vtb_value *y = mul(t, t->whole[x.old], q);
   y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){t->axis}, 1, false);
   return vtb_b_shaped(&t->b, y, &v->type);
 }
@@ -248,10 +245,9 @@ static vtb_value *turn_values(turner *t, vtb_value *v) {
   if (read.key >= 0 && read.key != key) return NULL;
   vtb__term q = vtb__term_within(t->r, &read.factors, 1u << key),
             post = vtb__term_beyond(t->r, &read.factors, 1u << key);
-  vtb_value *y = mul(t, product_once(t, &q), read.old ? t->t_old : t->t_new);
+  vtb_value *y = mul(t, product_once(t, &q), t->whole[read.old]);
   y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){key}, 1, true);
-  y = turn_back(t, y, t->axis, which_of(t, read.state), read.old ? t->c_old : t->c,
-                read.old ? t->s_old : t->s);
+  y = turn_back(t, y, t->axis, which_of(t, read.state), t->c[read.old], t->s[read.old]);
   if (post.n) y = mul(t, y, product_once(t, &post));
   if (read.sum_value) y = vtb_b_reduce(&t->b, VTB_OP_reduce_sum, y, (int64_t[]){t->axis}, 1, true);
   return vtb_b_shaped(&t->b, y, &v->type);
@@ -310,9 +306,8 @@ static vtb_value *as_input(vtb__rec *r, vtb_value *v, const vtb_type *step) {
   vtb_type all = vtb__rec_type(r, 3, step->dim, step->rank);
   v = vtb_b_stretched(&r->b, v, &all);
   const vtb_type *like = &r->inst->operands[r->n_inits]->type;
-  vtb_type t = {.dtype = VTB_F32, .rank = 2 + r->n_heads};
-  memcpy(t.dim, like->dim, (size_t)t.rank * sizeof *t.dim);
-  for (int a = 0; a < step->rank; a++) t.dim[t.rank++] = step->dim[a];
+  vtb_type t = vtb__type_behind(like, 2 + r->n_heads, step->dim, step->rank);
+  t.dtype = VTB_F32;
   return vtb_b_shaped(&r->b, v, &t);
 }
 
@@ -321,7 +316,7 @@ static vtb_value *all_angles(vtb__rec *r, vtb__lifted x, const vtb_type *step) {
   if (x.lead == 3) return vtb__rec_full(r, x, step->dim, step->rank);
   vtb_type t = VTB__F32({.size = 1}, {.size = 1}, {.size = 1});
   if (x.lead == 1) t.dim[2] = x.v->type.dim[0];
-  for (int a = 0; a < step->rank; a++) t.dim[t.rank++] = step->dim[a];
+  t = vtb__type_behind(&t, 3, step->dim, step->rank);
   vtb_value *v = vtb_b_reshape(&r->b, x.v, &t);
   t.dim[1] = r->tokens;
   return vtb_b_broadcast(&r->b, v, &t);
@@ -403,11 +398,11 @@ static void make_args(turner *t) {
     bool merged = i == first_of(t);
     vtb_value *v = vtb_func_add_arg(f, arg->name, merged ? whole : arg->type);
     if (merged)
-      t->t_old = v;
+      t->whole[1] = v;
     else
       t->map[arg->id] = v;
   }
-  vtb_value **turns[N_TURNS] = {&t->c, &t->s, &t->c_old, &t->s_old};
+  vtb_value **turns[N_TURNS] = {&t->c[0], &t->s[0], &t->c[1], &t->s[1]};
   for (int i = 0; i < N_TURNS; i++) *turns[i] = vtb_func_add_arg(f, names[i], turn_type(t));
   for (int i = r->n_states + r->n_seqs; i < r->step->n_args; i++)
     t->map[r->step->args[i]->id] =
@@ -422,7 +417,7 @@ static void make_step(turner *t) {
   vtb_value **returns = VTB_SCRATCH(r->step, vtb_value *, r->step->n_returns);
   for (int i = 0; i < r->step->n_returns; i++) {
     if (i == second_of(t)) continue;
-    returns[n++] = i == first_of(t) ? t->t_new : turned(t, r->step->returns[i]);
+    returns[n++] = i == first_of(t) ? t->whole[0] : turned(t, r->step->returns[i]);
   }
   vtb_func_set_returns(t->b.func, returns, NULL, n);
 }

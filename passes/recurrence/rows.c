@@ -116,13 +116,6 @@ typedef struct parts {
   bool joint; /* a factor varies over several axes */
 } parts;
 
-static vtb__factor on_axis(const vtb__factor *f, int to) {
-  vtb__factor moved = *f;
-  for (int a = 0; a < f->v->type.rank; a++)
-    if (f->axis[a] >= 0) moved.axis[a] = to;
-  return moved;
-}
-
 /* A line has no key axis: what varies along another axis than its own is one. */
 static parts part(vtb__finder *d, const vtb__form *x, const vtb__term *t) {
   parts p = {.number = {.coef = t->coef}, .value = {.coef = 1}, .key = {.coef = 1}, .other = -1};
@@ -133,14 +126,14 @@ static parts part(vtb__finder *d, const vtb__form *x, const vtb__term *t) {
     if (!axes) {
       vtb__term_push(d->r, &p.number, *f);
     } else if (x->value >= 0 && axes == 1u << x->value) {
-      vtb__term_push(d->r, &p.value, on_axis(f, 0));
+      vtb__term_push(d->r, &p.value, vtb__factor_on(f, 0));
     } else if (axes & (axes - 1)) {
       p.joint = true;
     } else {
       int axis = __builtin_ctz(axes);
       p.joint |= p.other >= 0 && p.other != axis;
       p.other = axis;
-      vtb__term_push(d->r, &p.key, on_axis(f, 0));
+      vtb__term_push(d->r, &p.key, vtb__factor_on(f, 0));
     }
   }
   p.joint |= x->matrix && p.other >= 0 && p.other != x->key;
@@ -195,7 +188,7 @@ static bool add_product(vtb__finder *d, vtb__form *x, const vtb__term *t, const 
       vtb__term rest = {.coef = o && f.v->def->op == VTB_OP_sub ? -t->coef : t->coef};
       for (int i = 0; i < t->n; i++)
         if (i != sum) vtb__term_push(d->r, &rest, t->at[i]);
-      vtb__rec_align(f.v, f.axis, f.v->def->operands[o], axis);
+      vtb__rec_operand_axes(f.v->def, o, f.axis, axis);
       if (!vtb__form_add_free(d, x, f.v->def->operands[o], &rest, axis, inst)) return false;
     }
     return true;

@@ -103,27 +103,20 @@ static bool counts(const vtb__rec *r, int state, int scale) {
   return s->scale == scale && (s->leader < 0 || !r->scales.at[scale].rank);
 }
 
-/* The largest of all terms' log gains. */
-static vtb_value *largest_gain(vtb__rec *r, int scale) {
+/* The largest log gain of all terms, or log decay of all states; equal ones count once. */
+static vtb_value *largest(vtb__rec *r, int scale, bool gain) {
   vtb__terms seen = {0};
-  vtb_value *i = NULL;
-  for (int j = 0; j < r->n_states; j++)
-    for (int k = 0; k < r->states[j].n_u && counts(r, j, scale); k++) {
-      const vtb__term *u = &r->states[j].u[k];
-      if (u->coef != 0 && add_new(r, &seen, vtb__term_part(r, u, VTB__A_GAIN, 0, true)))
-        i = larger(r, i, log_of_gain(r, &r->states[j], u));
+  vtb_value *all = NULL;
+  for (int j = 0; j < r->n_states; j++) {
+    const vtb__state *s = &r->states[j];
+    for (int k = 0; k < (gain ? s->n_u : 1) && counts(r, j, scale); k++) {
+      const vtb__term *t = gain ? &s->u[k] : &s->a;
+      if (gain && t->coef == 0) continue;
+      if (add_new(r, &seen, gain ? vtb__term_part(r, t, VTB__A_GAIN, 0, true) : *t))
+        all = larger(r, all, gain ? log_of_gain(r, s, t) : log_of_decay(r, s));
     }
-  return i;
-}
-
-/* The largest of all states' log decays. */
-static vtb_value *largest_decay(vtb__rec *r, int scale) {
-  vtb__terms seen = {0};
-  vtb_value *g = NULL;
-  for (int j = 0; j < r->n_states; j++)
-    if (counts(r, j, scale) && add_new(r, &seen, r->states[j].a))
-      g = larger(r, g, log_of_decay(r, &r->states[j]));
-  return g;
+  }
+  return all;
 }
 
 static vtb_value *initial_scale(vtb__rec *r, const vtb__scale *k) {
@@ -134,7 +127,7 @@ static vtb_value *initial_scale(vtb__rec *r, const vtb__scale *k) {
 }
 
 static void emit_one(vtb__rec *r, int scale) {
-  vtb_value *i = largest_gain(r, scale), *g = largest_decay(r, scale);
+  vtb_value *i = largest(r, scale, true), *g = largest(r, scale, false);
   vtb__scale *k = &r->scales.at[scale];
   k->g = g;
   k->init = initial_scale(r, k);

@@ -79,8 +79,7 @@ static vtb_value *scaled_decay(vtb__rec *r, const vtb__state *s, const char **kl
 vtb_value *vtb__rec_decay(vtb__rec *r, const vtb__state *s, const char **klass, vtb_value **rates) {
   *klass = "scalar", *rates = NULL;
   if (s->scale >= 0) return scaled_decay(r, s, klass);
-  unsigned axes = 0;
-  for (int i = 0; i < s->a.n; i++) axes |= vtb__factor_axes(&s->a.at[i]);
+  unsigned axes = vtb__term_axes(&s->a);
   int rank = axes ? s->type->rank : 0;
   vtb__lifted a = vtb__rec_product(r, &s->a, ~0u, NULL, rank);
   if (!axes && a.lead < 3) {
@@ -260,10 +259,8 @@ static const vtb__scan *scan_for(vtb__rec *r, int state, const vtb__term *q, int
     if (s->scans.at[i].old == old && vtb__terms_match(&s->scans.at[i].q, s->key, q, q_key))
       return &s->scans.at[i];
   vtb__term named = vtb__term_copy(r, q);
-  if (q_key != s->key) /* the same factors on the matrix's frame */
-    for (int i = 0; i < named.n; i++)
-      for (int a = 0; a < named.at[i].v->type.rank; a++)
-        if (named.at[i].axis[a] >= 0) named.at[i].axis[a] = s->key;
+  for (int i = 0; i < named.n && q_key != s->key; i++) /* on the matrix's frame */
+    named.at[i] = vtb__factor_on(&named.at[i], s->key);
   r->b.name_hint = "q";
   vtb_value *v = vtb__rec_side(r, q, ~0u, &s->type->dim[s->key]);
   return emit_scan(r, state, v, &(vtb__scan){.q = named, .old = old});

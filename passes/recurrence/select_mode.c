@@ -41,37 +41,22 @@ typedef struct choice {
   int64_t chunk;
 } choice;
 
-typedef struct sizes {
-  double b, t, h, r, k, v;
-} sizes;
-
-static sizes sizes_of(const vtb_inst *inst) {
-  if (inst->op == VTB_OP_delta) {
-    vtb_delta d = vtb_delta_of(inst);
-    return (sizes){(double)d.n_batch, (double)d.n_tokens, (double)d.n_heads,
-                   (double)d.rank,    (double)d.K,        (double)d.V};
-  }
-  const vtb_dim *q = inst->operands[0]->type.dim, *v = inst->operands[2]->type.dim;
-  return (sizes){(double)q[0].size, (double)q[1].size, (double)q[2].size, 1,
-                 (double)q[3].size, (double)v[3].size};
-}
-
-static double products(const vtb_scan_costs *c, const sizes *s, double n) {
-  return (s->k + s->v) * (c->own + c->pair * n / 2);
+static double products(const vtb_scan_costs *c, const vtb_tuning_key *s, double n) {
+  return (double)(s->K + s->V) * (c->own + c->pair * n / 2);
 }
 
 /* Tokens of a chunk where nobody says. */
-static int64_t chunk_of(const vtb_scan_costs *c, const sizes *s) {
+static int64_t chunk_of(const vtb_scan_costs *c, const vtb_tuning_key *s) {
   if (c->chunk) return c->chunk;
   int64_t chunk = LEAST_CHUNK;
-  double best = sqrt(2 * c->turn * s->k * s->v / ((s->k + s->v) * c->pair));
+  double best = sqrt(2 * c->turn * (double)(s->K * s->V) / ((double)(s->K + s->V) * c->pair));
   while (chunk < MOST_CHUNK && (double)chunk * sqrt(2) < best) chunk *= 2;
   return chunk;
 }
 
-static double chunkwise(const vtb_scan_costs *c, const sizes *s) {
-  double l = (double)chunk_of(c, s), state = s->k * s->v;
-  return products(c, s, l * s->r) + c->state * state + c->turn * state / (l * s->r);
+static double chunkwise(const vtb_scan_costs *c, const vtb_tuning_key *s) {
+  double rows = (double)(chunk_of(c, s) * s->rank), state = (double)(s->K * s->V);
+  return products(c, s, rows) + c->state * state + c->turn * state / rows;
 }
 
 static const vtb_scan_costs *costs_of(const vtb_costs *c, const vtb_inst *inst,
@@ -90,6 +75,11 @@ static const vtb_target *target_of(const vtb_pass_context *c) {
   return c->target ? c->target : vtb_target_find("cpu");
 }
 
+/* Sizes, and what was measured of them. */
+static vtb_tuning_key key_of(const vtb_pass_context *c, const vtb_inst *inst) {
+  return vtb_tuning_key_of(inst, target_of(c), c->precision, c->threads ? c->threads : 1);
+}
+
 /* ---- on a GPU -------------------------------------------------------------------------------- */
 
 static bool by_launches(const vtb_target *t, const vtb_inst *inst) {
@@ -98,23 +88,23 @@ static bool by_launches(const vtb_target *t, const vtb_inst *inst) {
 }
 
 static double seconds_of(const vtb_pass_context *c, const vtb_inst *inst, int64_t chunk) {
-  sizes s = sizes_of(inst);
-  vtb_gpu_scan scan = {s.b, s.t, s.h, s.k, s.v, inst->op == VTB_OP_linscan_grad, c->precision};
-  return vtb_gpu_scan_seconds(vtb_gpu_or_default(&c->gpu), &scan, chunk);
+  vtb_tuning_key s = key_of(c, inst);
+  bool grad = inst->op == VTB_OP_linscan_grad;
+  return vtb_gpu_scan_seconds(vtb_gpu_or_default(&c->gpu), &s, grad, chunk);
 }
 
 static int64_t best_chunk(const vtb_pass_context *c, const vtb_inst *inst) {
   static const int64_t chunks[] = {64, 128, 256};
   int64_t best = chunks[0];
-  for (int i = 1; i < 3 && (double)chunks[i] < sizes_of(inst).t; i++)
+  for (int i = 1; i < 3 && chunks[i] < key_of(c, inst).tokens; i++)
     if (seconds_of(c, inst, chunks[i]) < seconds_of(c, inst, best)) best = chunks[i];
   return best;
 }
 
 static choice of_least_time(const vtb_pass_context *c, const vtb_inst *inst) {
   int64_t chunk = best_chunk(c, inst);
-  sizes s = sizes_of(inst);
-  bool chunks = (double)chunk < s.t && seconds_of(c, inst, chunk) < seconds_of(c, inst, 0);
+  bool chunks =
+      chunk < key_of(c, inst).tokens && seconds_of(c, inst, chunk) < seconds_of(c, inst, 0);
   return chunks ? (choice){"chunkwise", chunk} : (choice){"parallel", 0};
 }
 
@@ -122,11 +112,11 @@ static choice of_least_time(const vtb_pass_context *c, const vtb_inst *inst) {
 static choice modelled(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_target *target = target_of(context);
   const vtb_scan_costs *c = costs_of(&target->costs, inst, decay_of(inst)->form);
-  sizes s = sizes_of(inst);
+  vtb_tuning_key s = key_of(context, inst);
   if (by_launches(target, inst)) return of_least_time(context, inst);
   double chunks = chunkwise(c, &s);
-  double parallel = c->chunks ? INFINITY : products(c, &s, s.t * s.r);
-  double steps = c->step > 0 ? c->step * s.k * s.v : INFINITY;
+  double parallel = c->chunks ? INFINITY : products(c, &s, (double)(s.tokens * s.rank));
+  double steps = c->step > 0 ? c->step * (double)(s.K * s.V) : INFINITY;
   if (steps < chunks && steps <= parallel) return (choice){"recurrent", 0};
   return parallel < chunks ? (choice){"parallel", 0} : (choice){"chunkwise", chunk_of(c, &s)};
 }
@@ -149,8 +139,7 @@ static void prefer(choice model, double seconds, vtb_tuned *best) {
 static bool was_measured(const vtb_pass_context *c, const vtb_inst *inst, vtb_tuned *best) {
   if (!c->tuning) return false;
   choice model = modelled(c, inst);
-  vtb_tuning_key key =
-      vtb_tuning_key_of(inst, target_of(c), c->precision, c->threads ? c->threads : 1);
+  vtb_tuning_key key = key_of(c, inst);
   if (!vtb_tuning_best(c->tuning, &key, best)) return false;
   prefer(model, vtb_tuning_seconds(c->tuning, &key, model.mode, model.chunk), best);
   return true;
@@ -166,7 +155,7 @@ static choice automatic(const vtb_pass_context *context, const vtb_inst *inst) {
 /* The chunk of mode chunkwise without a number. */
 static int64_t default_chunk(const vtb_pass_context *context, const vtb_inst *inst) {
   const vtb_costs *costs = &target_of(context)->costs;
-  sizes s = sizes_of(inst);
+  vtb_tuning_key s = key_of(context, inst);
   if (by_launches(target_of(context), inst)) return best_chunk(context, inst);
   return chunk_of(costs_of(costs, inst, decay_of(inst)->form), &s);
 }
@@ -188,14 +177,14 @@ static void decide(const vtb_pass_context *c, vtb_inst *inst) {
 }
 
 /* From how many tokens chunks are cheaper than one piece; 0: from the first, or never one piece. */
-static int64_t first_chunked(const vtb_target *target, const vtb_inst *inst) {
-  const vtb_scan_costs *c = costs_of(&target->costs, inst, decay_of(inst)->form);
-  sizes s = sizes_of(inst);
+static int64_t first_chunked(const vtb_pass_context *context, const vtb_inst *inst) {
+  const vtb_scan_costs *c = costs_of(&target_of(context)->costs, inst, decay_of(inst)->form);
+  vtb_tuning_key s = key_of(context, inst);
   int64_t below = 0, at = (int64_t)1 << 40;
   while (!c->chunks && at - below > 1) {
     int64_t t = below + (at - below) / 2;
-    s.t = (double)t;
-    bool chunked = chunkwise(c, &s) <= products(c, &s, s.t * s.r);
+    s.tokens = t;
+    bool chunked = chunkwise(c, &s) <= products(c, &s, (double)(t * s.rank));
     *(chunked ? &at : &below) = t;
   }
   return c->chunks ? 0 : at;
@@ -207,7 +196,7 @@ static void put_mode(const char *mode, int64_t chunk, vtb_strbuf *out) {
 }
 
 /* ": measured 0.213 ms against 0.251 of chunkwise(64), between 196 and 400 tokens" */
-static void put_measured(const vtb_tuned *best, const sizes *s, vtb_strbuf *out) {
+static void put_measured(const vtb_tuned *best, const vtb_tuning_key *s, vtb_strbuf *out) {
   vtb_strbuf_printf(out, ": measured %.3g ms", 1e3 * best->seconds);
   if (best->other) {
     vtb_strbuf_printf(out, " against %.3g of ", 1e3 * best->other_seconds);
@@ -216,10 +205,9 @@ static void put_measured(const vtb_tuned *best, const sizes *s, vtb_strbuf *out)
   if (best->below != best->above)
     vtb_strbuf_printf(out, ", between %lld and %lld tokens", (long long)best->below,
                       (long long)best->above);
-  else if (best->below != (int64_t)s->t)
+  else if (best->below != s->tokens)
     vtb_strbuf_printf(out, ", with %lld tokens", (long long)best->below);
-  if (best->batch != (int64_t)s->b)
-    vtb_strbuf_printf(out, ", at batch %lld", (long long)best->batch);
+  if (best->batch != s->batch) vtb_strbuf_printf(out, ", at batch %lld", (long long)best->batch);
 }
 
 /* ": 0.031 ms predicted on h200, 0.04 of chunkwise(64)" */
@@ -234,12 +222,13 @@ static void put_predicted(const vtb_pass_context *c, const vtb_inst *inst, const
 }
 
 /* Why the formulas chose the mode. */
-static void put_price(const vtb_target *target, const vtb_inst *inst, const char *mode,
+static void put_price(const vtb_pass_context *c, const vtb_inst *inst, const char *mode,
                       vtb_strbuf *out) {
-  int64_t from = first_chunked(target, inst);
-  sizes s = sizes_of(inst);
+  int64_t from = first_chunked(c, inst);
+  vtb_tuning_key s = key_of(c, inst);
   if (vtb_streq(mode, "recurrent"))
-    vtb_strbuf_printf(out, ": steps of a state %.0fx%.0f are cheaper than products", s.k, s.v);
+    vtb_strbuf_printf(out, ": steps of a state %lldx%lld are cheaper than products", (long long)s.K,
+                      (long long)s.V);
   else if (vtb_streq(mode, "parallel"))
     vtb_strbuf_printf(out, ": cheaper than chunks below %lld tokens", (long long)from);
   else if (from > 0)
@@ -252,10 +241,11 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   choice own = automatic(c, inst);
   int64_t chunk = vtb_attr_int(inst, "chunk", 0);
-  sizes s = sizes_of(inst);
+  vtb_tuning_key s = key_of(c, inst);
   vtb_tuned best;
   if (inst->op == VTB_OP_delta)
-    vtb_strbuf_printf(out, "%.0f correction%s a token, ", s.r, s.r == 1 ? "" : "s");
+    vtb_strbuf_printf(out, "%lld correction%s a token, ", (long long)s.rank,
+                      s.rank == 1 ? "" : "s");
   vtb_strbuf_printf(out, "%s decay, ", decay_of(inst)->name);
   put_mode(mode, chunk, out);
   if (!vtb_streq(mode, own.mode) || chunk != own.chunk)
@@ -264,12 +254,12 @@ void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf
     vtb_strbuf_puts(out, ": products cannot take such decays together");
   else if (was_measured(c, inst, &best))
     put_measured(&best, &s, out);
-  else if (by_launches(target_of(c), inst) && sizes_of(inst).t <= 64)
+  else if (by_launches(target_of(c), inst) && s.tokens <= 64)
     vtb_strbuf_puts(out, ": all tokens are one chunk");
   else if (by_launches(target_of(c), inst))
     put_predicted(c, inst, mode, out);
   else
-    put_price(target_of(c), inst, mode, out);
+    put_price(c, inst, mode, out);
 }
 
 static vtb_status unknown_mode(const char *mode, vtb_error *err) {

@@ -2,7 +2,6 @@
  * form.c and the files after it.
  */
 #include "ir/axes.h"
-#include "ir/product.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <string.h>
@@ -43,6 +42,19 @@ unsigned vtb__factor_axes(const vtb__factor *f) {
   return axes;
 }
 
+unsigned vtb__term_axes(const vtb__term *t) {
+  unsigned axes = 0;
+  for (int i = 0; i < t->n; i++) axes |= vtb__factor_axes(&t->at[i]);
+  return axes;
+}
+
+vtb__factor vtb__factor_on(const vtb__factor *f, int axis) {
+  vtb__factor moved = *f;
+  for (int a = 0; a < f->v->type.rank; a++)
+    if (f->axis[a] >= 0) moved.axis[a] = axis;
+  return moved;
+}
+
 uint64_t vtb__rec_deps(vtb__rec *r, const vtb_value *v) {
   uint64_t d = *vtb__by_id(r->step, &r->deps, v->id);
   if (d) return d;
@@ -66,68 +78,42 @@ bool vtb__rec_is_stateless(vtb__rec *r, const vtb_value *v) {
   return !(vtb__rec_deps(r, v) & (VTB__DEP_STATES | VTB__DEP_SCALE));
 }
 
-/* Axis maps of an operand that is aligned at the last axis with its user. */
-void vtb__rec_align(const vtb_value *user, const int *axis, const vtb_value *operand, int *out) {
-  int shift = user->type.rank - operand->type.rank;
-  for (int a = 0; a < operand->type.rank; a++)
-    out[a] = operand->type.dim[a].size == 1 ? -1 : axis[a + shift];
+void vtb__rec_operand_axes(const vtb_inst *user, int o, const int *axis, int *out) {
+  const vtb_type *t = &user->operands[o]->type;
+  for (int a = 0; a < t->rank; a++)
+    out[a] = t->dim[a].size == 1 ? -1 : axis[vtb_axis_after(user, o, a)];
 }
 
-/* Axis maps through a reshape that only adds or drops axes of size 1. */
-void vtb__rec_through_reshape(const vtb_value *user, const int *axis, const vtb_value *operand,
-                              int *out) {
-  for (int a = 0; a < operand->type.rank; a++)
-    out[a] = operand->type.dim[a].size == 1
-                 ? -1
-                 : axis[vtb_axis_reshaped(&operand->type, &user->type, a)];
-}
-
-/* Axis maps of an operand of an einsum whose letters, in order, are all in the result; false
- * otherwise. */
-static bool through_letters(const vtb_product *p, int operand, const int *axis, int *to) {
-  int last = -1;
-  for (int a = 0; a < p->rank[operand]; a++) {
-    const vtb_letter *l = vtb_product_at(p, operand, a);
-    if (l->at[VTB_IN_RESULT] < last || l->at[VTB_IN_RESULT] < 0) return false;
-    last = l->at[VTB_IN_RESULT];
-    to[a] = l->size == 1 ? -1 : axis[last];
-  }
-  return true;
-}
-
-/* An einsum that sums over nothing is a product. */
-static bool multiply_outer(vtb__rec *r, vtb__term *t, const vtb_inst *inst, int sign,
-                           const int *axis) {
-  vtb_product p = vtb_product_of(inst);
-  int x[VTB_MAX_RANK], y[VTB_MAX_RANK];
-  if (!through_letters(&p, 0, axis, x) || !through_letters(&p, 1, axis, y)) return false;
-  vtb__rec_multiply(r, t, inst->operands[0], sign, x);
-  vtb__rec_multiply(r, t, inst->operands[1], sign, y);
-  return true;
+/* An einsum that sums over nothing is a product, where it has the axes of either factor in their
+ * order. */
+static bool is_outer(const vtb_inst *d) {
+  bool outer = d->op == VTB_OP_einsum;
+  for (int o = 0; o < 2 && outer; o++)
+    for (int a = 0, last = 0; a < d->operands[o]->type.rank && outer; a++) {
+      int to = vtb_axis_after(d, o, a);
+      outer = to >= last;
+      last = to;
+    }
+  return outer;
 }
 
 void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const int *axis) {
   const vtb_inst *d = v->def;
-  int inner[VTB_MAX_RANK];
   double c;
   if (vtb__rec_new_state(r, v) >= 0 || t->n >= MAX_FACTORS || r->budget-- <= 0)
     d = NULL; /* taken as it is */
   if (vtb__splat(v, &c) && (sign > 0 || c != 0)) {
     t->coef = sign > 0 ? t->coef * c : t->coef / c;
-  } else if (d && (d->op == VTB_OP_mul || d->op == VTB_OP_div)) {
-    for (int i = 0; i < 2; i++) {
-      vtb__rec_align(v, axis, d->operands[i], inner);
-      vtb__rec_multiply(r, t, d->operands[i], d->op == VTB_OP_div && i == 1 ? -sign : sign, inner);
-    }
-  } else if (d && (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast)) {
+  } else if (d &&
+             (d->op == VTB_OP_mul || d->op == VTB_OP_div || d->op == VTB_OP_neg ||
+              d->op == VTB_OP_broadcast || is_outer(d) ||
+              (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))) {
     if (d->op == VTB_OP_neg) t->coef = -t->coef;
-    vtb__rec_align(v, axis, d->operands[0], inner);
-    vtb__rec_multiply(r, t, d->operands[0], sign, inner);
-  } else if (d && d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)) {
-    vtb__rec_through_reshape(v, axis, d->operands[0], inner);
-    vtb__rec_multiply(r, t, d->operands[0], sign, inner);
-  } else if (d && d->op == VTB_OP_einsum && multiply_outer(r, t, d, sign, axis)) {
-    return;
+    for (int o = 0; o < d->n_operands; o++) {
+      int inner[VTB_MAX_RANK], by = d->op == VTB_OP_div && o == 1 ? -sign : sign;
+      vtb__rec_operand_axes(d, o, axis, inner);
+      vtb__rec_multiply(r, t, d->operands[o], by, inner);
+    }
   } else {
     vtb__factor f = {.v = v, .sign = sign};
     memcpy(f.axis, axis, (size_t)v->type.rank * sizeof *axis);

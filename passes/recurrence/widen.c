@@ -134,20 +134,10 @@ vtb_value *vtb__widen_value(vtb__widen *w, vtb_value *v) {
 
 /* The one operand that varies, if the op is linear in it; NULL else. */
 static vtb_value *linear_operand(const vtb_inst *inst, const bool *varies) {
-  switch (inst->op) {
-  case VTB_OP_reshape:
-  case VTB_OP_transpose:
-  case VTB_OP_broadcast:
-  case VTB_OP_slice:
-  case VTB_OP_pad:
-  case VTB_OP_neg:
-    return inst->operands[0];
-  case VTB_OP_mul:
-    if (varies[inst->operands[0]->id] && varies[inst->operands[1]->id]) return NULL;
-    return inst->operands[varies[inst->operands[0]->id] ? 0 : 1];
-  default:
-    return NULL;
-  }
+  vtb_value *const *x = inst->operands;
+  if (vtb_is_view(inst->op) || inst->op == VTB_OP_pad || inst->op == VTB_OP_neg) return x[0];
+  if (inst->op != VTB_OP_mul || (varies[x[0]->id] && varies[x[1]->id])) return NULL;
+  return x[varies[x[0]->id] ? 0 : 1];
 }
 
 static bool is_sum(const vtb_inst *inst) {

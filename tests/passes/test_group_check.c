@@ -27,11 +27,7 @@ static void make_groups(void) {
                "  %d = add %b, %c : f32[4]\n"
                "  return %d\n}\n");
   vtb_func_number(m->entry);
-  int *node_of = vtb_xcalloc((size_t)m->entry->n_values + 1, sizeof *node_of);
-  for (int v = 0; v < m->entry->n_values; v++) node_of[v] = -1;
-  for (vtb_inst *i = m->entry->first; i; i = i->next) node_of[i->results[0]->id] = i->order;
-  vtb__groups_init(&groups, m->entry, node_of);
-  vtb_free(node_of);
+  vtb__groups_init(&groups, m->entry);
   CHECK(!vtb__groups_path(&groups, 0, 1, false));
   vtb__groups_join(&groups, 0, 1);
   err = (vtb_error){0};

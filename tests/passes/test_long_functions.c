@@ -61,10 +61,8 @@ TEST(groups_answer_as_a_search_of_everything) {
   for (int round = 0; round < 50; round++) {
     vtb_module *m = vtb_module_new("m");
     vtb_func *f = random_function(m);
-    int node_of[N + 1] = {-1};
     vtb__groups g;
-    for (int k = 1; k <= N; k++) node_of[k] = k - 1; /* values are made in order */
-    vtb__groups_init(&g, f, node_of);
+    vtb__groups_init(&g, f);
     for (int k = 0; k < 60; k++) {
       int a = vtb__group_of(&g, below(N)), b = vtb__group_of(&g, below(N));
       bool direct = below(2);
