@@ -138,8 +138,9 @@ typedef struct vtb_behaviour {
   vtb_wish ranks; /* of the command */
 } vtb_behaviour;
 
-/* What the environment says, all of it, into *out, whose size is set. Texts are the environment's.
- * VTB_E_USAGE: a variable has a value that it does not take; the sentence has those it does. */
+/* Behaviour as the environment says it, all of it, into *out, whose size is set. Texts are the
+ * environment's. VTB_E_USAGE: a variable has a value that it does not take; the sentence has those
+ * it does. */
 VTB_API VTB_MUST_USE vtb_status vtb_options_from_environment(vtb_behaviour *out, vtb_error *err);
 
 /* ---- models ---------------------------------------------------------------------------------- */

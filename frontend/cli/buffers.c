@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What an update has beside its parameters is its optimiser's. */
+/* A tensor that an update has beside its parameters is its optimiser's. */
 static bool is_of_update(const vtb_program *p, const vtb_tensor_info *t) {
   return vtb_optim_is_inside(p) &&
          (t->io == VTB_IO_STATE || t->io == VTB_IO_UPDATE || vtb_starts_with(t->name, "update."));

@@ -77,17 +77,17 @@ typedef struct cli_call {
 } cli_call;
 /* Parses the words, runs the command and frees the lists that the options hold. */
 vtb_status cli_run(const cli_call *c, int argc, char **argv);
-/* Of a function that has argc and argv. */
+/* The call of a function that has argc and argv. */
 #define CLI_RUN(name, rows, ...)                                                                   \
   cli_run(&(cli_call){.command = name, .opts = rows, .n_opts = CLI_COUNT(rows), __VA_ARGS__},      \
           argc, argv)
 
-/* Whether an array of texts has this one. */
+/* True if an array of texts has this one. */
 bool cli_is_among(const char *text, const char *const *list, size_t n);
 #define CLI_IS_AMONG(text, list) cli_is_among(text, list, sizeof(list) / sizeof *(list))
 /* NULL: there is none of that name. */
 const cli_opt *cli_find_option(const cli_opt *opts, int n, const char *name);
-/* What follows are calls of cli_parse() that show the visitor the rows and parse nothing; NULL:
+/* The calls that follow are of cli_parse() that show the visitor the rows and parse nothing; NULL:
  * calls that parse. For cli_describe(). */
 typedef void (*cli_option_visitor)(void *user, const cli_opt *o);
 void cli_visit_options(cli_option_visitor visit, void *user);
@@ -109,10 +109,10 @@ vtb_status cli_error(const vtb_error *err);
 vtb_status cli_usage_error(const char *command, const char *fmt, ...) VTB_PRINTF(2, 3);
 vtb_status cli_diagnostics(vtb_diags *diags); /* prints and takes them; VTB_E_INPUT */
 void cli_add_diagnostics(vtb_report *r);      /* errors of the report become part of the document */
-/* What the command tells: on the terminal at once or, with --json, when it ends. Takes it over. */
+/* Tells a document: on the terminal at once or, with --json, when it ends. Takes it over. */
 void cli_tell(doc *d);
 void cli_tell_markdown(doc *d);
-/* Of a document that is not complete, what people read up to now; the rest follows. */
+/* Tells, of a document that is not complete, what people read up to now; the rest follows. */
 void cli_tell_so_far(doc *d);
 /* The command's document, which is written when it ends; takes it over. */
 void cli_print_json(cJSON *json);
@@ -158,7 +158,7 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
-/* What the environment says, for everything that the command does. VTB_E_USAGE. */
+/* Reads the environment, for everything that the command does. VTB_E_USAGE. */
 vtb_status cli_how_begin(vtb_error *err);
 const vtb_behaviour *cli_how(void);
 

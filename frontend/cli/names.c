@@ -8,7 +8,7 @@ static const char *base_of(const char *path) {
   return slash ? slash + 1 : path;
 }
 
-/* Of the name's own ending; its length where it has none. */
+/* The place of the name's own ending; its length where it has none. */
 static int stem_length(const char *path) {
   const char *base = base_of(path), *dot = strrchr(base, '.');
   return (int)(dot && dot != base ? (size_t)(dot - path) : strlen(path));

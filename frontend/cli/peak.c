@@ -1,4 +1,4 @@
-/* What the process has taken at most. */
+/* The most memory that the process has taken. */
 #include "frontend/cli/cli.h"
 
 #include <string.h>

@@ -13,10 +13,10 @@ typedef struct recipe_entry {
 } recipe_entry;
 typedef VTB_VEC(recipe_entry) recipe_list;
 
-/* Of the folders `below` beside the models ("recipes"), all .yaml files, by folder and name; of one
- * name the first. */
+/* Recipes of the folders `below` beside the models ("recipes"), all .yaml files, by folder and
+ * name; of one name the first. */
 void recipe_files(const char *below, recipe_list *out);
-/* Those of the search folders, by folder and name; of one name the first. */
+/* Recipes of the search folders, by folder and name; of one name the first. */
 void recipe_all(recipe_list *out);
 void recipe_list_free(recipe_list *l);
 

@@ -1,4 +1,4 @@
-/* What ran when, as events of a Chrome trace (chrome://tracing, ui.perfetto.dev). */
+/* A record of what ran when, as events of a Chrome trace (chrome://tracing, ui.perfetto.dev). */
 #ifndef VTB_CLI_TRACE_JSON_H
 #define VTB_CLI_TRACE_JSON_H
 

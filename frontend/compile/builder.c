@@ -136,7 +136,7 @@ static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const v
 
 /* ---- CUDA ------------------------------------------------------------------------------------ */
 
-/* Of the program's newest plan. */
+/* Images of the program's newest plan. */
 static vtb_status add_images(vtb_file_builder *b, vtb_artefact_program *p,
                              const vtb_launch_plan *plan, const char *arch) {
   vtb_error *err = &b->report->error;
@@ -253,7 +253,8 @@ vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* Of everything that runs: code that is loaded for a manifest of another build is refused. */
+/* A number of everything that runs: code that is loaded for a manifest of another build is
+ * refused. */
 static uint64_t build_number(const vtb_file_builder *b) {
   uint64_t h = vtb_hash_str(VTB_HASH_INIT, VTB_VERSION);
   for (size_t i = 0; i < b->objects.n; i++)

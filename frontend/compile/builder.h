@@ -48,15 +48,15 @@ void vtb_file_builder_free(vtb_file_builder *b);
 void vtb_file_builder_meta(vtb_file_builder *b, const char *key, const char *value);
 /* The manifest names the model and how it was compiled. */
 VTB_MUST_USE vtb_status vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation *c);
-/* What `c` compiles, at graph level, for every target. */
+/* Adds what `c` compiles, at graph level, for every target. */
 VTB_MUST_USE vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
                                              const vtb_compilation *c, int64_t batch);
 /* The first program's parameters from a safetensors file, where each is called `prefix` and its
  * name. */
 VTB_MUST_USE vtb_status vtb_file_builder_weights(vtb_file_builder *b, const char *path,
                                                  const char *prefix);
-/* What can be said of an object's name and header before anything is compiled: VTB_E_USAGE, also if
- * a header of somebody else's would be written over (linked.c). */
+/* Checks what can be said of an object's name and header before anything is compiled: VTB_E_USAGE,
+ * also if a header of somebody else's would be written over (linked.c). */
 VTB_MUST_USE vtb_status vtb__linked_check(const char *path, const char *name, vtb_error *err);
 /* The header beside the object. */
 VTB_MUST_USE vtb_status vtb__linked_header(const char *path, const char *name, vtb_error *err);

@@ -29,7 +29,7 @@ typedef enum vtb_vendor_library {
   VTB_LIBRARY_NO /* generated kernels */
 } vtb_vendor_library;
 
-/* What a program computes of an entry. */
+/* The part of an entry that a program computes. */
 typedef enum vtb_compile_part {
   VTB_PART_VALUE,    /* its outputs */
   VTB_PART_GRADIENT, /* inputs, parameters, "d:<output>" -> outputs, "d:<input or parameter>" */
@@ -98,7 +98,7 @@ typedef struct vtb_compile_options {
   void (*say)(void *user, const char *text); /* NULL: nobody listens */
   void *user;
 
-  /* Of a model that declares losses or metrics: the program gives these instead of its outputs,
+  /* For a model that declares losses or metrics: the program gives these instead of its outputs,
    * runtime/train/train.h. Not with `training`. */
   bool evaluation;
 
@@ -139,7 +139,7 @@ typedef struct vtb_compile_options {
   const char *const *wrt;
   size_t n_wrt;
 
-  /* What files of these paths hold, whether there are any or not; for `use`, and names. */
+  /* The contents of files of these paths, whether there are any or not; for `use`, and names. */
   const vtb_compile_overlay *overlay;
   size_t n_overlay;
 
@@ -204,7 +204,7 @@ typedef struct vtb_diagnostic {
   const char *help; /* what to do; NULL if there is no advice */
 } vtb_diagnostic;
 
-/* What calls had to say. It may serve several calls: a warning that it has is not taken again. */
+/* The words of calls. It may serve several calls: a warning that it has is not taken again. */
 typedef struct vtb_report vtb_report;
 VTB_API vtb_report *vtb_report_new(void);    /* NULL when out of memory */
 VTB_API void vtb_report_free(vtb_report *r); /* NULL is fine */
@@ -212,8 +212,8 @@ VTB_API void vtb_report_free(vtb_report *r); /* NULL is fine */
 VTB_API size_t vtb_report_diagnostics(vtb_report *r, const vtb_diagnostic **out);
 /* Why the last call failed, as one sentence; "" if it did not. */
 VTB_API const char *vtb_report_error(const vtb_report *r);
-/* What was added since the last call of this function, with source lines and carets, as the
- * command line prints it; "" if nothing was. For free(); NULL when out of memory. */
+/* The text of what was added since the last call of this function, with source lines and carets, as
+ * the command line prints it; "" if nothing was. For free(); NULL when out of memory. */
 VTB_API char *vtb_report_text(vtb_report *r, bool color);
 
 /* ---- compiling; r may be NULL ---------------------------------------------------------------- */
@@ -234,7 +234,7 @@ typedef struct vtb_onnx_options {
   bool half;     /* parameters are stored as f16 and cast to f32 where they are read */
   bool external; /* numbers in PATH.data; files beyond 2 GB always have them there */
 } vtb_onnx_options;
-/* What it came to hold. */
+/* The file's contents in numbers. */
 typedef struct vtb_onnx_summary {
   int64_t n_nodes, n_initialisers;
   int64_t n_bytes, n_data_bytes; /* of the file, and of the one beside it; 0: there is none */
@@ -246,10 +246,10 @@ typedef struct vtb_onnx_summary {
 VTB_API VTB_MUST_USE vtb_status vtb_compile_onnx(const vtb_compile_options *o,
                                                  const vtb_onnx_options *x, const char *path,
                                                  vtb_onnx_summary *s, vtb_report *r);
-/* What a source declares, as JSON: a list of {"kind": "recurrence", "name", "doc", "signature",
- * "parameters": [{"name", "text", "tensor", "required", "choices"}]}, in its order; a preset has
- * its model's parameters, a recurrence "results", how many it yields. Of the file that `model`
- * names; it is not evaluated. *json is for free(). */
+/* The declarations of a source as JSON: a list of {"kind": "recurrence", "name", "doc",
+ * "signature", "parameters": [{"name", "text", "tensor", "required", "choices"}]}, in its order; a
+ * preset has its model's parameters, a recurrence "results", how many it yields. Of the file that
+ * `model` names; it is not evaluated. *json is for free(). */
 VTB_API VTB_MUST_USE vtb_status vtb_compile_entries(const vtb_compile_options *o, char **json,
                                                     vtb_report *r);
 /* The text of a stage: ast, ir, graph, grad, fused, plan, decisions, llvm, asm, cuda, launches,

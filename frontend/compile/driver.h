@@ -64,7 +64,7 @@ typedef struct vtb_compilation {
 VTB_MUST_USE vtb_status vtb_compilation_load(vtb_compilation *c, const vtb_compile_options *o,
                                              const vtb_instantiate_options *more, vtb_report *r);
 void vtb_compilation_free(vtb_compilation *c);
-/* Of its one f32 input of rank 4. VTB_E_INPUT if there is none. */
+/* The size of its one f32 input of rank 4. VTB_E_INPUT if there is none. */
 VTB_MUST_USE vtb_status vtb_compilation_image_size(const vtb_compilation *c, int *channels,
                                                    int *height, int *width);
 /* Runs a pipeline over the module. */
@@ -77,7 +77,7 @@ VTB_MUST_USE vtb_status vtb_compilation_graph(vtb_compilation *c);
 VTB_MUST_USE vtb_status vtb_compilation_bind(vtb_compilation *c, int64_t batch);
 /* The training step becomes what is compiled, with the update of the options' optimiser. */
 VTB_MUST_USE vtb_status vtb_compilation_train(vtb_compilation *c);
-/* What measures the model becomes what is compiled; VTB_E_INPUT if it declares nothing. */
+/* The measures of the model become what is compiled; VTB_E_INPUT if it declares nothing. */
 VTB_MUST_USE vtb_status vtb_compilation_evaluation(vtb_compilation *c);
 /* Warnings of what a training step would leave untrained; of a compilation whose options say
  * evaluation, at graph level. */
@@ -104,7 +104,7 @@ VTB_MUST_USE vtb_status vtb_compilation_half(vtb_compilation *c, bool backward, 
                                              int n_outs, const int *wrt, int n_wrt);
 /* The part of the options becomes what is compiled (part.c). */
 VTB_MUST_USE vtb_status vtb_compilation_part(vtb_compilation *c);
-/* Of what is loaded only the options' outputs stay. */
+/* Outputs: of what is loaded only the options' outputs stay. */
 VTB_MUST_USE vtb_status vtb_compilation_outputs(vtb_compilation *c);
 /* Shapes of the options as bindings; the list is for vtb_vec_free(), names are in the arena. */
 typedef VTB_VEC(vtb_shape_binding) vtb_shape_bindings;
@@ -122,7 +122,7 @@ VTB_MUST_USE vtb_status vtb_compilation_lower(const vtb_compilation *c, const vt
 VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vtb_target *target,
                                               const vtb_codegen_options *code, int64_t batch,
                                               vtb_compilation *lowered);
-/* Of the options' target; the module stays as it is. */
+/* A program for the options' target; the module stays as it is. */
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);
 
@@ -134,8 +134,8 @@ VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_
  * there is none. */
 VTB_MUST_USE vtb_status vtb_compile_target(const char *name, bool interpreted,
                                            const vtb_target **out, vtb_error *err);
-/* What code generation is told, with how it is done (behaviour.h), and whether the vendor's library
- * is used where nobody said. */
+/* The options of code generation, with how it is done (behaviour.h), and whether the vendor's
+ * library is used where nobody said. */
 VTB_MUST_USE vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                                          vtb_codegen_options *out, vtb_error *err);
 /* A GPU's name, or a file's; NULL: as `how` says, else the default (passes/cost/gpu.h).
@@ -144,7 +144,7 @@ VTB_MUST_USE vtb_status vtb_compile_gpu(const char *machine, const vtb_behaviour
                                         vtb_error *err);
 /* Such a file (gpu.c); the text is for vtb_free(). */
 char *vtb_gpu_write(const vtb_gpu *g);
-/* Of the texts that a plan's sources rely on: kernels of a file are emulated only with those
+/* A hash of the texts that a plan's sources rely on: kernels of a file are emulated only with those
  * they were built with. */
 uint64_t vtb_compile_library_hash(void);
 

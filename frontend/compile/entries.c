@@ -1,4 +1,4 @@
-/* What a source declares, as JSON. */
+/* The declarations of a source as JSON. */
 #include "frontend/compile/driver.h"
 #include "frontend/lang/symbols.h"
 

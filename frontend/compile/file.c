@@ -42,7 +42,7 @@ static void take_weights(vtb_file_builder *b, const vtb_weights *file, const cha
   }
 }
 
-/* What the weights say of images holds over what the model says. */
+/* Preprocessing: what the weights say of images holds over what the model says. */
 static vtb_status merge_preparations(vtb_file_builder *b, const vtb_weights *file, const char *path,
                                      vtb_error *err) {
   const vtb_artefact_program *about = &b->programs[0];
@@ -200,7 +200,7 @@ static vtb_status add_step(vtb_file_builder *b) {
   return status;
 }
 
-/* What measures a model that declares losses and metrics. */
+/* The program that measures a model that declares losses and metrics. */
 static vtb_status add_evaluation(vtb_file_builder *b) {
   vtb_compile_options o = *b->options;
   vtb_compilation c;

@@ -69,7 +69,7 @@ static bool take_number(const cJSON *item, bool zero, double *out) {
   return *out > 0 || (zero && *out == 0);
 }
 
-/* Of tensor rates the large operations' may be 0: there are none. */
+/* Tensor rates, of which the large operations' may be 0: there are none. */
 static bool take_rates(const cJSON *list, double out[VTB_N_TENSOR_UNITS]) {
   if (!cJSON_IsArray(list) || cJSON_GetArraySize(list) != VTB_N_TENSOR_UNITS) return false;
   for (int u = 0; u < VTB_N_TENSOR_UNITS; u++)
@@ -77,7 +77,7 @@ static bool take_rates(const cJSON *list, double out[VTB_N_TENSOR_UNITS]) {
   return true;
 }
 
-/* What is wrong with it; NULL: nothing. */
+/* The fault of a description; NULL: nothing. */
 static const char *take_gpu(const cJSON *in, vtb_gpu *g) {
   const cJSON *version = cJSON_GetObjectItemCaseSensitive(in, "vertebra_gpu");
   field fields[N_FIELDS];

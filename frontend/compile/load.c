@@ -27,7 +27,8 @@ static bool is_given(const vtb_compile_options *o, const char *setting) {
   return false;
 }
 
-/* Those stored with the weights that the options do not replace; and the entry that they are of. */
+/* Settings stored with the weights that the options do not replace; and the entry that they are
+ * of. */
 static vtb_status stored_settings(vtb_compilation *c) {
   const vtb_compile_options *o = &c->options;
   vtb_weights *own = NULL;

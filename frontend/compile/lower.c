@@ -54,7 +54,7 @@ static bool keeps_starts(const vtb_compilation *c) {
   return memory_is_the_limit(c) && c->options.precision && vtb_streq(c->options.precision, all);
 }
 
-/* What the target wants done before autodiff. */
+/* The passes that a target wants before autodiff. */
 static vtb_status prepare_graph(vtb_compilation *c) {
   const vtb_target *target = target_of(c);
   return target && target->graph ? vtb_compilation_run(c, target->graph) : VTB_OK;

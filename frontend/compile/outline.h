@@ -22,7 +22,7 @@ typedef struct vtb_outline {
   int64_t workspace_bytes;
   int64_t tokens; /* of the attention or recurrence that has most; 0: there is none */
   vtb_estimate estimate;
-  /* Of targets with plans: the GPU that the estimate is for, and what each launch is expected to
+  /* For targets with plans: the GPU that the estimate is for, and what each launch is expected to
    * take; their texts are the plan's. Else NULL and none. */
   vtb_gpu gpu;
   vtb_launch_plan *plan;
@@ -31,8 +31,8 @@ typedef struct vtb_outline {
   vtb_arena arena; /* of the texts */
 } vtb_outline;
 
-/* Of what the compilation is at, on the options' target and threads, at a batch. Free it after
- * failures too. */
+/* The outline of what the compilation is at, on the options' target and threads, at a batch. Free
+ * it after failures too. */
 VTB_MUST_USE vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, const char *arch,
                                          vtb_outline *out);
 void vtb_outline_free(vtb_outline *o);

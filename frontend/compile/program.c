@@ -4,7 +4,7 @@
 
 /* ---- what the options say -------------------------------------------------------------------- */
 
-/* Whether the target is one that can be meant: of any kind, or that programs are made for. */
+/* True if the target is one that can be meant: of any kind, or that programs are made for. */
 static bool can_be(const vtb_target *t, bool interpreted) {
   return interpreted || (vtb_backend_of(t) && vtb_target_runs(t));
 }

@@ -1,4 +1,4 @@
-/* What a compilation had to say: diagnostics collected, shown as text, and as plain data. */
+/* The words of a compilation: diagnostics collected, shown as text, and as plain data. */
 #include "frontend/compile/driver.h"
 
 #include <string.h>

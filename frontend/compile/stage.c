@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What must have been done before a stage's text can be written. */
+/* The work that must be done before a stage's text can be written. */
 typedef enum level { PARSED, LOADED, GRAPH, DIFFERENTIATED, LOWERED } level;
 
 /* A row of stages.def. */

@@ -36,8 +36,8 @@ static void add_chunk(vtb_tune_case *c, int64_t chunk) {
   add_form(c, "chunkwise", chunk);
 }
 
-/* What the cost model takes, equal parts of the tokens, so that no chunk is nearly empty, then
- * powers of two and thrice such. */
+/* Chunks to measure: what the cost model takes, equal parts of the tokens, so that no chunk is
+ * nearly empty, then powers of two and thrice such. */
 static void add_forms(vtb_tune_case *c) {
   add_form(c, "parallel", 0);
   add_form(c, "recurrent", 0);

@@ -13,8 +13,8 @@ int vtb_tuning_threads(const vtb_compile_options *o, const vtb_target *target);
  * the target has none here. path: vtb_free(). */
 bool vtb_tuning_file(const vtb_target *target, const vtb_behaviour *how, char **path,
                      char processor[128]);
-/* What is on disk; nothing if there is no file. VTB_E_INPUT if it is damaged: then nothing is
- * read. */
+/* The measurements on disk; nothing if there is no file. VTB_E_INPUT if it is damaged: then nothing
+ * is read. */
 VTB_MUST_USE vtb_status vtb_tuning_read(const vtb_target *target, const vtb_behaviour *how,
                                         vtb_tuning *out, vtb_error *err);
 /* Rows beside and instead of those on disk; a damaged file is replaced. Others may write at the

@@ -247,7 +247,7 @@ static vtb_tensor_info *tensors_of(const vtb_func *f, vtb_arena *arena, int *n) 
   return out;
 }
 
-/* Whether the weights are those of the model at the size of the options' image. */
+/* True if the weights are those of the model at the size of the options' image. */
 static bool fits_as_it_is(const vtb_compile_options *options, const vtb_load *l, int *height,
                           int *width) {
   vtb_compilation c = {0};

@@ -1,5 +1,5 @@
-/* What stands beside weights in the files of other tools and their tensors do not show: weights.h.
- */
+/* Settings that stand beside weights in the files of other tools and their tensors do not show:
+ * weights.h. */
 #include "frontend/compile/weights.h"
 
 #include <cjson/cJSON.h>
@@ -167,7 +167,8 @@ static void model_of_args(const char *args, char *name, size_t size) {
   }
 }
 
-/* What the checkpoint's own tool calls its model: timm's config.json, its training, DeiT's. */
+/* The name that the checkpoint's own tool gives its model: timm's config.json, its training,
+ * DeiT's. */
 static void architecture_of(const vtb_weights *w, char *name, size_t size) {
   cJSON *config = config_of(w);
   const char *timm = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(config, "architecture")),

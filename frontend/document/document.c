@@ -54,7 +54,7 @@ doc_table *doc_add_table(doc *d, cJSON *list, const doc_column *columns, int n) 
   return t;
 }
 
-/* What people read; NULL: nothing. */
+/* The text that people read; NULL: nothing. */
 static const char *shown(doc *d, const doc_column *c, const doc_value *v) {
   char number[64];
   double scale = c->scale != 0 ? c->scale : 1;

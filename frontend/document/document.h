@@ -135,11 +135,11 @@ doc_table *doc_add_table(doc *d, cJSON *list, const doc_column *columns, int n);
 /* One value a column. Returns the row's object, borrowed; NULL without a list. */
 cJSON *doc_add_row(doc *d, doc_table *t, const doc_value *values);
 #define doc_row(d, t, ...) doc_add_row(d, t, (const doc_value[]){__VA_ARGS__, {DOC_END}})
-/* Whether people read the column: it has a heading, and something stands in it. */
+/* True if people read the column: it has a heading, and something stands in it. */
 bool doc_is_shown(const doc_table *t, int column);
 /* A row for people alone that is a sentence. */
 void doc_sentence_row(doc *d, doc_table *t, const char *fmt, ...) VTB_PRINTF(3, 4);
-/* Of the last row: people do not read it; in place of the values from a column on they read a
+/* Changes the last row: people do not read it; in place of the values from a column on they read a
  * text. */
 void doc_hide_row(doc_table *t);
 void doc_end_row(doc *d, doc_table *t, int column, const char *fmt, ...) VTB_PRINTF(4, 5);

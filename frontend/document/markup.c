@@ -52,7 +52,7 @@ static void put_cell(const char *text, vtb_strbuf *out) {
   vtb_strbuf_puts(out, " |");
 }
 
-/* What people read in a row, or else among the headings and what divides them from the rows. */
+/* The text of a column in a row, or else among the headings and what divides them from the rows. */
 static const char *text_of(const doc_table *t, int line, int column) {
   const doc_column *c = &t->columns[column];
   if (line < 0) return line == -2 ? c->heading : "---";

@@ -117,7 +117,7 @@ static double advance(cairo_t *at, const char *text, size_t n) {
   return extents.x_advance;
 }
 
-/* What is around it first. */
+/* A text, its halo first. */
 static void draw_text(canvas *c, const shape *s) {
   static const double before[] = {[ANCHOR_START] = 0, [ANCHOR_MIDDLE] = 0.5, [ANCHOR_END] = 1};
   vtb_strbuf visible = {0};

@@ -23,7 +23,7 @@ typedef struct chart {
   VTB_VEC(ch_box) taken; /* by marks and names */
 } chart;
 
-/* What stands for a series: numbers from 0, taken modulo what there is. */
+/* The sign that stands for a series: numbers from 0, taken modulo what there is. */
 typedef struct ch_sign {
   int colour, shape, dash;
 } ch_sign;

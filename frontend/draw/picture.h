@@ -31,7 +31,7 @@ typedef struct draw_point {
   double x, y;
 } draw_point;
 
-/* What belongs together in a page, which shows the tip. */
+/* Shapes that belong together in a page, which shows the tip. */
 typedef struct grouping {
   const char *tip, *name; /* NULL: nothing; the class "mark" */
   int cell;               /* below 0: of none */
@@ -71,7 +71,7 @@ void picture_begin(picture *p, grouping g);
 void picture_end(picture *p);
 void picture_free(picture *p);
 
-/* Of a page: as an element of HTML and of XML. */
+/* The picture in a page: as an element of HTML and of XML. */
 void picture_svg(const picture *p, vtb_strbuf *out);
 /* As what the name ends with. Replaces `path` atomically. */
 VTB_MUST_USE vtb_status picture_write(const picture *p, const char *path, vtb_error *err);

@@ -176,7 +176,7 @@ typedef enum vtb_stmt_kind {
   VTB_STMT_ASSERT     /* u.check */
 } vtb_stmt_kind;
 
-/* What holds for the params in braces. */
+/* Scopes: what holds for the params in braces. */
 typedef enum vtb_scope_kind {
   VTB_SCOPE_NAMED,  /* scope "a": names begin with "a." */
   VTB_SCOPE_SHARED, /* share "a": the same, and each evaluation means the same params */
@@ -309,10 +309,10 @@ struct vtb_decl {
 };
 const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
-/* Whether its name is called: fn, block, recurrence. */
+/* True for what is called by its name: fn, block, recurrence. */
 bool vtb__is_called(const vtb_decl *d);
 
-/* What to write where others index a tensor. */
+/* Advice, for where others index a tensor. */
 #define VTB__INSTEAD_OF_INDEX                                                                      \
   "first(x), last(x) and token(x, i) give one token, split(x, n) parts of the last axis"
 
@@ -351,7 +351,7 @@ struct vtb_unit {
   bool has_syntax_errors;
 };
 
-/* What `file` itself declares as `name`, or under that alias; NULL if nothing. */
+/* The declaration of `name`, or of that alias, in `file` itself; NULL if nothing. */
 vtb_decl *vtb__file_own(const vtb_file *file, const char *name);
 /* The declaration `name` (or alias) means in `file`: its own, else one of the files it uses itself
  * (not what those use). NULL if there is none. */

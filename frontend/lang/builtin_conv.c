@@ -121,7 +121,7 @@ static vtb__val b_patches(vtb__eval *e, vtb__args *a) {
                      vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .grid = w.out}));
 }
 
-/* Whether a tap of a patch lies on the image. */
+/* True if a tap of a patch lies on the image. */
 static bool on_image(const window *w, int64_t patch, int64_t tap) {
   int64_t out[VTB_GRID_AXES];
   vtb_grid_sides(&w->out, out);

@@ -126,7 +126,7 @@ vtb_value *vtb__without_extra(vtb__eval *e, vtb__val x, vtb_span span) {
 
 /* ---- the grid by itself, and back ------------------------------------------------------------ */
 
-/* Whether storage position s of p's layout holds an extra token; *cell: which of the grid's it is
+/* True if storage position s of p's layout holds an extra token; *cell: which of the grid's it is
  * otherwise. */
 static bool is_extra(const vtb_path *p, int64_t s, int64_t *cell) {
   *cell = s - p->head;
@@ -205,7 +205,7 @@ static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
   return g ? vtb__tensor(vtb__without_extra(e, x, a->span), g) : VTB__ERR;
 }
 
-/* Of x and of what is to replace its patches: tokens of one grid in one order, of one type. */
+/* x and what is to replace its patches are tokens of one grid in one order, of one type. */
 static bool replaces(vtb__eval *e, vtb__args *a, const vtb__layout *grid, vtb__val x, vtb__val y) {
   const vtb_type *tx = &x.u.t.v->type, *ty = &y.u.t.v->type;
   bool fits = vtb__layout_equal(grid, y.u.t.layout) && tx->rank == ty->rank;

@@ -369,8 +369,8 @@ static vtb__val b_size_on(vtb__eval *e, vtb__args *a) {
   return (vtb__val){.kind = VTB__SIZE, .u.size = vtb_grid_of(rank, side)};
 }
 
-/* What place p of an axis of windows was: of the grid's inside, of its beginning, padding. Places
- * of a window that are not alike were not neighbours. */
+/* The kind of place p of an axis of windows: the grid's inside, its beginning, padding. Places of a
+ * window that are not alike were not neighbours. */
 static int64_t region(int64_t p, int64_t side, int64_t padded, int64_t shift) {
   return (p + shift) % padded >= side ? 2 : p + shift >= padded;
 }

@@ -1,4 +1,4 @@
-/* What the hyperparameters of an entry are under its overrides, and whether conditions hold of
+/* Hyperparameters of an entry as they are under its overrides, and whether conditions hold of
  * them. */
 #include "frontend/lang/entry.h"
 

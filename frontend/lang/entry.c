@@ -145,7 +145,7 @@ static vtb__val setting_value(vtb__eval *e, const vtb__entry *n, const vtb__sett
   return v;
 }
 
-/* What weights say of a hyperparameter that the command line sets too. */
+/* A hyperparameter that weights say and the command line sets too. */
 static bool is_replaced(const vtb__entry *n, const vtb__setting *s, int index) {
   for (size_t i = 0; s->o->stored && i < n->n_settings; i++)
     if (!n->settings[i].o->stored && vtb__param_index(n->decl, n->settings[i].o->name) == index)

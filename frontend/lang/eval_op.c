@@ -130,7 +130,7 @@ static bool fit(vtb__eval *e, const vtb__val *a, vtb_value **x, vtb__val b, vtb_
   return broadcasts(e, *a, b, *x, *y, span);
 }
 
-/* What the first operand gains from a later one, those before that gain in a second round. */
+/* Axes that the first operand gains from a later one, those before that gain in a second round. */
 static bool fit_all(vtb__eval *e, const vtb__val *a, vtb_value **x, int n, vtb_type *named,
                     vtb_span span) {
   for (int round = 0; round < (n > 2 ? 2 : 1); round++)

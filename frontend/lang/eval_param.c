@@ -107,8 +107,8 @@ static const char *init_counts(vtb__eval *e, const init_rule *r) {
                           : vtb_arena_printf(&e->arena, "%d to %d", r->min, r->max);
 }
 
-/* What runtime/artefact/init.c asks of the numbers, said where the initialiser stands; NULL: all is
- * well. */
+/* The rules of runtime/artefact/init.c for the numbers, said where the initialiser stands; NULL:
+ * all is well. */
 static const char *init_wants(const char *name, const vtb__val *args, size_t n) {
   double at[3] = {0};
   for (size_t i = 0; i < n && i < 3; i++) at[i] = vtb__val_number(args[i]);
@@ -236,7 +236,7 @@ static vtb_value *another_use(vtb__eval *e, vtb__weight *old, const vtb__weight 
   return old->arg;
 }
 
-/* Whether a pattern of the options freezes the param of that name; names inside a block's function
+/* True if a pattern of the options freezes the param of that name; names inside a block's function
  * are not official yet. */
 static bool freezes(const vtb__eval *e, const char *name) {
   for (size_t i = 0; i < e->options->n_freeze && e->frame->is_model; i++)

@@ -275,7 +275,7 @@ static vtb__val scoped(vtb__eval *e, const vtb_expr *name, const vtb_stmt_list *
   return v;
 }
 
-/* What is known when compiling; false after an error. */
+/* A condition that is known when compiling; false after an error. */
 static bool condition(vtb__eval *e, const vtb_expr *test, bool *holds) {
   vtb__val v = vtb__expr(e, test);
   *holds = v.kind == VTB__BOOL && v.u.b;

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* What decides blanks, carried from token to token; indexed by bracket depth. */
+/* The state that decides blanks, carried from token to token; indexed by bracket depth. */
 typedef struct spacing {
   int previous; /* token kind, 0 at the beginning */
   bool operand; /* the previous token ends an operand */

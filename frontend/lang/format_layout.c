@@ -64,7 +64,7 @@ static bool is_magic_comma(const layout *l, size_t i) {
   return l->at[i].kind == VTB_ITEM_COMMA && l->at[i + 1].kind == VTB_ITEM_CLOSE;
 }
 
-/* Whether items [i, j) may stand on one line. */
+/* True if items [i, j) may stand on one line. */
 static bool may_be_flat(const layout *l, size_t i, size_t j) {
   for (size_t k = i; k < j; k++) {
     const vtb_item *it = &l->at[k];
@@ -91,8 +91,8 @@ static size_t past(const layout *l, size_t i) {
   return (kind == VTB_ITEM_OPEN || kind == VTB_ITEM_BRACE ? l->at[i].match : i) + 1;
 }
 
-/* What sticks to items ending before i: up to the next place where a line may end, exclusive of a
- * block's inside. */
+/* The items that stick to those ending before i: up to the next place where a line may end,
+ * exclusive of a block's inside. */
 static int tail_width(const layout *l, size_t i, size_t j) {
   int n = 0;
   for (; i < j; i++) {
@@ -215,7 +215,7 @@ static void block(layout *l, size_t open, size_t j, margin m) {
   put_item(l, &l->at[close], m.indent);
 }
 
-/* Whether to end the line before item k, which follows an item that allows it. */
+/* True if the line ends before item k, which follows an item that allows it. */
 static bool wrap_before(const layout *l, size_t i, size_t k, size_t j, margin m) {
   bool after_comma = l->at[k - 1].kind == VTB_ITEM_COMMA;
   size_t e = k, head = k;

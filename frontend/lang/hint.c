@@ -1,4 +1,4 @@
-/* What messages suggest for axes that are not there and shapes that do not fit. A shape is
+/* Suggestions of messages for axes that are not there and shapes that do not fit. A shape is
  * suggested only if it has been tried. */
 #include "frontend/lang/value.h"
 
@@ -50,7 +50,8 @@ static bool grouped(const vtb_type *v, int64_t n, vtb_type *out) {
   return true;
 }
 
-/* What makes the operand `side` of type v fit `other`; false if nothing that is known does. */
+/* The call that makes the operand `side` of type v fit `other`; false if nothing that is known
+ * does. */
 static bool hint_operand(vtb__eval *e, const char *side, const vtb_type *v, const vtb_type *other) {
   vtb_type t;
   for (int i = 0; i < 2 && other->rank == v->rank + 1 && v->rank > 2; i++) {

@@ -83,7 +83,7 @@ static void check_fact(vtb__eval *e, const vtb__entry *n, vtb__setting *s, vtb__
   e->batch = batch;
 }
 
-/* What is left over must be a fact or a let of the entry. */
+/* A let that is left over must be a fact or a let of the entry. */
 static void check_lets(vtb__eval *e, vtb__entry *n, vtb__env *lets) {
   e->file = n->decl->file;
   for (size_t i = 0; i < n->n_settings; i++) {

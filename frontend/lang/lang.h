@@ -90,7 +90,7 @@ typedef struct vtb_instantiate_options {
 vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                             vtb_diags *diags);
 
-/* What a unit declares, for help, completion and `check`. */
+/* Declarations of a unit, for help, completion and `check`. */
 typedef enum vtb_decl_kind {
   VTB_DECL_MODEL,
   VTB_DECL_PRESET,
@@ -104,8 +104,9 @@ typedef struct vtb_decl_info {
   vtb_decl_kind kind;
   const char *name, *alias, *doc; /* doc: the comment directly above, or "" */
   vtb_span span;
-  /* Of models and presets. model: itself, or what the preset calls; paper, its number at arXiv: its
-   * own, its model's or its file's; weights: where checkpoints that fit are; NULL: not declared. */
+  /* For models and presets. model: itself, or what the preset calls; paper, its number at arXiv:
+   * its own, its model's or its file's; weights: where checkpoints that fit are; NULL: not
+   * declared. */
   const char *model, *paper, *weights;
 } vtb_decl_info;
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
@@ -128,7 +129,7 @@ typedef struct vtb_hyperparameter {
 bool vtb_unit_hyperparameters(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                               vtb_arena *arena, vtb_hyperparameter **list, size_t *n,
                               vtb_diags *diags);
-/* Whether `text`, an expression of the language, holds of an entry: it sees the hyperparameters
+/* True if `text`, an expression of the language, holds of an entry: it sees the hyperparameters
  * under all their names, the constants of the model's file, and words with their values, which are
  * numbers, sizes, true or false, or else strings; one that is `optional` gives way to a
  * hyperparameter of its name. False after errors. */

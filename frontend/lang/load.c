@@ -537,7 +537,7 @@ static bool declares(const vtb_file *f, const char *name) {
   return d && d->file == f;
 }
 
-/* Whether the file at `path` declares it. */
+/* True if the file at `path` declares it. */
 static bool file_declares(const char *path, const char *name) {
   if (!text_mentions(path, name)) return false;
   vtb_diags quiet = {0};

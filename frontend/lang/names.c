@@ -1,5 +1,5 @@
-/* What values are called in dumps: after the statement that assigns them, else after the scope or
- * the builtin that made them, else after the op (the builder's choice).
+/* Names of values in dumps: after the statement that assigns them, else after the scope or the
+ * builtin that made them, else after the op (the builder's choice).
  *
  *   q = headwise("q_proj", x, 4)      %q_proj.group = reshape %x
  *                                     %q_proj.einsum = einsum %q_proj.group, %q_proj.weight

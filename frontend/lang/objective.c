@@ -1,5 +1,5 @@
-/* What a model is trained for and measured by: `loss` and `metric` statements, and the returns of
- * the entry (ir/objective.h).
+/* The objective that a model is trained for and measured by: `loss` and `metric` statements, and
+ * the returns of the entry (ir/objective.h).
  *
  *   loss ce = cross_entropy(logits, labels)       a value a sample, [B, ...], or one number
  *   metric iou = intersection, total              a sum and what it is divided by

@@ -80,7 +80,7 @@ static bool add_hyperparameters(vtb__eval *e, const vtb_decl *d, const vtb__val 
   return ok;
 }
 
-/* What argument `at` became; false after a message. */
+/* The role of argument `at`; false after a message. */
 static bool collect_argument(vtb__eval *e, const vtb_decl *d, int at) {
   const vtb_func *f = e->frame->func;
   const vtb_arg_info *info = &f->arg_info[at];

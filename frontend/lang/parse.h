@@ -1,5 +1,5 @@
-/* What lexer, grammar and error recovery share while one text is parsed. Nodes go to the unit's
- * arena.
+/* The state that lexer, grammar and error recovery share while one text is parsed. Nodes go to the
+ * unit's arena.
  *
  * Tokens pass flex (lexer.l), then vtb__next_token() (token.c), which decides which line ends end a
  * statement and hands out the tokens that recovery put in front, then the grammar (parser.y).
@@ -86,7 +86,7 @@ vtb__significant_token(vtb_parse *p); /* with line ends that count, without reco
 void vtb__scanner_free(void *scanner);
 void vtb__check_encoding(vtb_parse *p); /* reports NUL bytes and malformed UTF-8, one each */
 
-/* Whether only blanks stand before the offset on its line; the blanks its line begins with. */
+/* True if only blanks stand before the offset on its line; the blanks its line begins with. */
 bool vtb__first_on_line(const vtb_parse *p, uint32_t offset);
 int vtb__indent(const vtb_parse *p, uint32_t offset);
 bool vtb__is_declaration_word(int kind);

@@ -166,7 +166,7 @@ static bool is_word(const vtb_parse *p, vtb_loc loc) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/* What was most likely meant, by the token that does not fit and the one before it. */
+/* The slip that was most likely made, by the token that does not fit and the one before it. */
 static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
   int found = p->last.kind, before = p->before_last.kind;
   const char *help = NULL;

@@ -10,7 +10,7 @@ static const vtb_decl *last_of(const vtb_file *root, vtb_decl_kind kind) {
   return found;
 }
 
-/* What vtb_instantiate would take; presets are followed to their model. */
+/* The model that vtb_instantiate() would take; presets are followed to their model. */
 static const vtb_decl *model_of(const vtb_unit *u, const char *name) {
   const vtb_file *root = u->files.at[0];
   const vtb_decl *d = name ? vtb__unit_lookup(u, name) : last_of(root, VTB_DECL_MODEL);

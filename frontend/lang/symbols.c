@@ -1,4 +1,4 @@
-/* What the names in a unit's files mean.
+/* The meaning of names in a unit's files.
  *
  * A body has one flat set of variables, that of an `along` a set of its own, which sees those
  * around it (env.c). So names are resolved in two walks over each body: the first declares what
@@ -264,7 +264,7 @@ static bool resolve_expr(vtb__visitor *v, const vtb_expr *x) {
   return false;
 }
 
-/* What a body declares, then what its names mean. */
+/* A body: its declarations, then the meaning of its names. */
 static void in_body(resolver *r, const vtb_stmt_list *body) {
   vtb__visitor resolving = r->visitor;
   r->visitor = (vtb__visitor){.expr = declare_expr, .stmt = declare_stmt};

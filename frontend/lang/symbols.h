@@ -1,4 +1,4 @@
-/* What the names in a unit's files mean: for editors. Nothing is evaluated, and files with syntax
+/* The meaning of names in a unit's files: for editors. Nothing is evaluated, and files with syntax
  * errors are taken as far as they were understood.
  *
  * Ownership: symbols point into their unit, which must outlive them. One thread at a time. */
@@ -45,12 +45,12 @@ typedef struct vtb_symbols vtb_symbols;
 vtb_symbols *vtb_symbols_new(vtb_unit *u);
 void vtb_symbols_free(vtb_symbols *s); /* NULL is fine */
 
-/* Of all files, by file and place. */
+/* Occurrences in all files, by file and place. */
 size_t vtb_symbols_occurrences(const vtb_symbols *s, const vtb_occurrence **out);
 /* At a byte of the root file, or directly behind a name; NULL: no name with a meaning is there. */
 const vtb_occurrence *vtb_symbols_at(const vtb_symbols *s, uint32_t offset);
-/* What may be written at a byte of the root file: variables and parameters of the body around it,
- * declarations of the file and those it uses, builtins. *out is for vtb_free(). */
+/* Names that may be written at a byte of the root file: variables and parameters of the body around
+ * it, declarations of the file and those it uses, builtins. *out is for vtb_free(). */
 size_t vtb_symbols_visible(const vtb_symbols *s, uint32_t offset, const vtb_lang_symbol ***out);
 /* The innermost call around a byte of the root file whose callee has a meaning: the callee; NULL:
  * none. */
@@ -60,7 +60,7 @@ size_t vtb_symbols_decls(const vtb_symbols *s, const vtb_lang_symbol ***out);
 
 /* The words that the grammar knows: the i-th, NULL behind the last. */
 const char *vtb_keyword(size_t i);
-/* What may stand behind a dot, of tensors, sizes and orders: eval.c's; NULL ends. */
+/* Words that may stand behind a dot, of tensors, sizes and orders: eval.c's; NULL ends. */
 extern const char *const vtb_members[];
 /* Builtin functions, or the other names with a meaning of their own. *out is for vtb_free(). */
 size_t vtb_builtins(bool functions, const char ***out);

@@ -2,7 +2,7 @@
  * name. */
 #include "frontend/lang/value.h"
 
-/* What other frameworks call it, and how the same is said here. */
+/* Names of other frameworks, and how the same is said here. */
 static const struct {
   const char *word, *help;
 } habits[] = {

@@ -1,6 +1,6 @@
-/* What was written and has no effect: variables and parameters of a declaration that nothing reads,
- * params of the model that reach no output. Warnings, for the file that was asked for, once it has
- * no errors. And builtins that a declaration hides.
+/* Text without effect: variables and parameters of a declaration that nothing reads, params of the
+ * model that reach no output. Warnings, for the file that was asked for, once it has no errors. And
+ * builtins that a declaration hides.
  *
  * Names are looked for in the text, not in what was evaluated: a variable that only another value
  * of a hyperparameter needs is used. A name that begins with _ is never asked about, and no
@@ -44,7 +44,7 @@ static void check_assignment(vtb__eval *e, const names *n, const vtb_stmt *s) {
                    first.text);
 }
 
-/* What commands and configs set is read by them. */
+/* Parameters that commands and configs set is read by them. */
 static bool has_meaning(const vtb_decl *d, const vtb_param *p) {
   return d->kind == VTB_DECL_MODEL &&
          (strcmp(p->name.text, "image") == 0 || strcmp(p->name.text, "table_image") == 0);
@@ -125,8 +125,8 @@ void vtb__warn_unreached(vtb__eval *e) {
 
 /* ---- hidden builtins ------------------------------------------------------------------------- */
 
-/* What a file declares is found before the builtin of its name, in that file and in those that use
- * it; the others, the standard library among them, go on meaning the builtin. */
+/* A declaration of a file is found before the builtin of its name, in that file and in those that
+ * use it; the others, the standard library among them, go on meaning the builtin. */
 static bool hides_builtin(const vtb_decl *d) {
   if (d->kind == VTB_DECL_CONST) return vtb__is_word(d->name.text);
   return vtb__is_called(d) && (vtb__is_word(d->name.text) || vtb__builtin_find(d->name.text));

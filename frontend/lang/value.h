@@ -1,5 +1,5 @@
-/* What evaluation of the tree works with: compile-time values, the layout of token tensors,
- * environments, and the evaluator's state. Inside frontend/lang only.
+/* The state that evaluation of the tree works with: compile-time values, the layout of token
+ * tensors, environments, and the evaluator's state. Inside frontend/lang only.
  *
  * Values are small and copied. What they point to lives in the evaluator's arena, IR values in the
  * module's. VTB__ERROR stands for a value whose message has been given; whatever uses it stays
@@ -248,7 +248,7 @@ typedef struct vtb__instance {
 
 typedef struct vtb__eval vtb__eval;
 
-/* What the ground of the evaluator asks of its roof: expressions hold calls, calls run statements,
+/* Calls of the evaluator's ground into its roof: expressions hold calls, calls run statements,
  * statements hold expressions. Called by the functions of the same names below; `sorted` is
  * vtb__path_by_list. */
 typedef struct vtb__evaluator {
@@ -412,7 +412,7 @@ vtb__val vtb__eval_param(vtb__eval *e, const vtb_expr *x);
  * after an error. like.arg: the block's argument that it is for, or NULL; like.made: what asks for
  * it, the param or the call of the block it belongs to. */
 vtb_value *vtb__weight_get(vtb__eval *e, vtb__weight like, const vtb_type *type);
-/* Whether the options freeze all params of the scope that is being evaluated: what is called there
+/* True if the options freeze all params of the scope that is being evaluated: what is called there
  * needs no gradients of them. */
 bool vtb__freezes_scope(const vtb__eval *e);
 /* The i32 scalar that op random hashes; fresh: one of its own, for a call. */
@@ -565,7 +565,7 @@ bool vtb__sides(vtb__eval *e, vtb__args *a, const char *name, const vtb_grid *si
 /* builtin_tokens.c */
 /* Argument x, tokens; NULL after a message. */
 vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x);
-/* Whether x is [B, N, C] of a complete grid and nothing else, in storage order if asked for. */
+/* True if x is [B, N, C] of a complete grid and nothing else, in storage order if asked for. */
 bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage);
 /* Tokens of a complete grid as [B, C, grid...]; NULL after a message. */
 vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x);

@@ -1,6 +1,6 @@
-/* What may be written at a place: after `use` files, inside a call its parameters and their
- * choices, elsewhere every name that is seen there, words of the grammar, and declarations of
- * std files that are not used yet, with the line that uses them. */
+/* Names that may be written at a place: after `use` files, inside a call its parameters and their
+ * choices, elsewhere every name that is seen there, words of the grammar, and declarations of std
+ * files that are not used yet, with the line that uses them. */
 #include "frontend/lsp/server.h"
 
 #include <ctype.h>

@@ -64,14 +64,14 @@ static bool complete(const vtb_lang_symbol *d) {
   return d->decl_kind == VTB_DECL_MODEL;
 }
 
-/* Of the same model as an earlier one. */
+/* True if an earlier one is of the same model. */
 static bool repeats(const vtb_lang_symbol *const *list, size_t i) {
   for (size_t k = 0; k < i; k++)
     if (complete(list[k]) && list[k]->parameters == list[i]->parameters) return true;
   return false;
 }
 
-/* Those to evaluate, each model's first before any second. */
+/* The entries to evaluate, each model's first before any second. */
 static size_t entries_of(const vtb_symbols *symbols, const vtb_lang_symbol ***out) {
   const vtb_lang_symbol **all;
   size_t n = vtb_symbols_decls(symbols, &all), n_entries = 0;

@@ -1,4 +1,4 @@
-/* What a name is: how it is declared, and what it came to be when the model was evaluated. */
+/* Hovering over a name: how it is declared, and what it came to be when the model was evaluated. */
 #include "frontend/lsp/server.h"
 
 /* The name that the text before the place gave its value last: what was evaluated is known of

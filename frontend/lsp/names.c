@@ -58,7 +58,7 @@ static bool same_symbol(const vtb_lang_symbol *a, const vtb_lang_symbol *b) {
   return a->at.begin == b->at.begin && same_path(a->at.source->path, b->at.source->path);
 }
 
-/* Of the symbol in the root file of `symbols`. */
+/* Places of the symbol in the root file of `symbols`. */
 static void places_in(const lsp_server *s, const vtb_symbols *symbols, const char *path,
                       const vtb_lang_symbol *wanted, places *out) {
   const vtb_occurrence *list;
@@ -82,7 +82,8 @@ static void free_places(places *list) {
   vtb_vec_free(list);
 }
 
-/* Of a name that other files may use; the texts of the folders that are open, and `d`. */
+/* Places of a name in other files that may use it; the texts of the folders that are open, and
+ * `d`. */
 static void places_elsewhere(lsp_server *s, const lsp_document *d, const vtb_lang_symbol *wanted,
                              places *out) {
   size_t n;
@@ -159,7 +160,7 @@ static bool is_open(const lsp_server *s, const char *path) {
   return inside;
 }
 
-/* What is there and may be renamed; NULL, and why not. */
+/* The name that is there and may be renamed; NULL, and why not. */
 static const vtb_occurrence *renamable(lsp_server *s, lsp_document *d, const cJSON *params,
                                        vtb_error *err) {
   const vtb_occurrence *o = name_at(s, d, params);

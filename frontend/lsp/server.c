@@ -73,7 +73,7 @@ static lsp_document *find_document(lsp_server *s, const char *uri) {
   return NULL;
 }
 
-/* What one text says changes what others mean that use it. */
+/* Forgets every text: what one says changes what others mean that use it. */
 static void forget_all(lsp_server *s) {
   for (size_t i = 0; i < s->documents.n; i++) {
     lsp_forget(s->documents.at[i]);

@@ -1,4 +1,4 @@
-/* What the parts of the server share. Inside frontend/lsp only. */
+/* The state that the parts of the server share. Inside frontend/lsp only. */
 #ifndef VTB_LSP_SERVER_H
 #define VTB_LSP_SERVER_H
 
@@ -53,10 +53,10 @@ typedef struct lsp_document {
   char *uri, *path, *text;
   size_t n;
   int64_t version;
-  /* Of the text as it is: */
+  /* Results of the text as it is: */
   vtb_unit *unit;
   vtb_symbols *symbols;
-  /* Of the text when it was evaluated last: */
+  /* Results of the text when it was evaluated last: */
   VTB_VEC(lsp_fact *) facts;
   vtb_map fact_at; /* path:begin -> fact */
   bool evaluated;  /* the text has not changed since */
@@ -84,7 +84,7 @@ bool lsp_understand_file(lsp_server *s, const char *path, vtb_unit **unit, vtb_s
 /* evaluate.c: facts, and diagnostics, which are sent. */
 void lsp_evaluate(lsp_server *s, lsp_document *d);
 void lsp_clear_facts(lsp_document *d);
-/* What is known of the place from this document or another that was evaluated; NULL. */
+/* The fact about a place from this document or another that was evaluated; NULL. */
 const lsp_fact *lsp_fact_at(const lsp_server *s, const char *path, uint32_t begin);
 
 /* ---- requests: the result, or NULL and what to say ------------------------------------------- */

@@ -18,7 +18,7 @@ static ox_value *shared(ox *x, const vtb_attention *a, ox_value *v) {
   return OX_RESHAPE(x, v, d[0], d[1], 1, d[2], d[3]);
 }
 
-/* Of a bias with heads of its own, scores [B, h, N, M] plus it; head i has bias i mod a. */
+/* Adds a bias with heads of its own: scores [B, h, N, M] plus it; head i has bias i mod a. */
 static ox_value *add_bias(ox *x, const vtb_attention *a, ox_value *s, ox_value *bias) {
   int64_t batch = s->type.dim[0], n = a->n_queries, m = a->n_keys, h = a->n_heads,
           own = a->bias_heads;

@@ -4,7 +4,7 @@
 #include "ir/convolution.h"
 #include "ir/product.h"
 
-/* What Conv must be told; axes of the grid alone, the outermost first. */
+/* The attributes of Conv; axes of the grid alone, the outermost first. */
 typedef struct conv {
   int rank;
   int64_t kernel[VTB_GRID_AXES], stride[VTB_GRID_AXES], pads[2 * VTB_GRID_AXES];

@@ -89,7 +89,7 @@ static vtb_status arguments(ox *x, const vtb_func *f, ox_value **in, vtb_error *
   return status;
 }
 
-/* What a training step makes of a buffer is no output of a run. */
+/* An update, what a training step makes of a buffer, is no output of a run. */
 static bool is_update(const vtb_func *f, const char *name) {
   const char prefix[] = "updated.";
   if (!name || !vtb_starts_with(name, prefix)) return false;

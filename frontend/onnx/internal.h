@@ -136,7 +136,7 @@ ox_rule vtb__ox_constant, vtb__ox_iota, vtb__ox_op_cast, vtb__ox_op_reduce, vtb_
     vtb__ox_permute, vtb__ox_op_shift;                  /* move.c */
 ox_rule vtb__ox_einsum;                                 /* einsum.c */
 ox_rule vtb__ox_im2col, vtb__ox_col2im, vtb__ox_dwconv; /* convolution.c */
-/* Of an einsum of patches: the Conv that both are; false if they are none. */
+/* The Conv of an einsum of patches that both are; false if they are none. */
 bool vtb__ox_conv_of_einsum(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out);
 ox_rule vtb__ox_attention;                   /* attention.c */
 ox_rule vtb__ox_maxplus, vtb__ox_prefix_sum; /* scan_sums.c */

@@ -47,7 +47,7 @@ static ox_value *decay_matrix(ox *x, ox_value *d) {
   return vtb__ox_gather(x, vtb__ox_reshape(x, w, t.rank, t.dim), axis, skew(x, n));
 }
 
-/* Of M: the product of all decays up to t, and of those behind j. */
+/* The decays of M: the product of all decays up to t, and of those behind j. */
 static ox_value *entering(ox *x, ox_value *m, ox_value *d) {
   int axis = d->type.rank - 1;
   ox_value *first = vtb__ox_squeeze(x, vtb__ox_slice(x, m, axis + 1, 0, 1, 1), axis + 1);
@@ -277,7 +277,7 @@ static void by_states(const ox_form *f, ox_value **out) {
 
 enum { MOST_PARALLEL = 512 }; /* tokens: the matrix of pairs is small beside the rest */
 
-/* What was asked for, else what the source says, else what suits. */
+/* The mode that was asked for, else what the source says, else what suits. */
 static vtb_onnx_mode mode_of(const ox *x, const vtb_scan *s, const char *written) {
   vtb_decay_form form = s->decay->form;
   if (x->job->mode != VTB_ONNX_AUTO) return x->job->mode;

@@ -1,4 +1,4 @@
-/* What the forms of a linear recurrence share: linscan.c, steps.c. */
+/* The parts that forms of a linear recurrence share: linscan.c, steps.c. */
 #ifndef VTB_ONNX_LINSCAN_H
 #define VTB_ONNX_LINSCAN_H
 

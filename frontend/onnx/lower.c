@@ -25,8 +25,8 @@ const char *vtb_onnx_form(vtb_op op) {
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* What stands in front of a call's values: parameters show it, whose names here end in the
- * callee's; else the result's name. */
+/* The scope in front of a call's values: parameters show it, whose names here end in the callee's;
+ * else the result's name. */
 static const char *scope_of(ox *x, const vtb_inst *call, ox_value *const *in, const char *scope) {
   for (int i = 0; i < call->n_operands; i++) {
     const char *inner = call->callee->arg_info[i].official, *outer = in[i]->name;

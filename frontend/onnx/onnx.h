@@ -38,7 +38,7 @@ typedef struct vtb_onnx_job {
   size_t n_meta;
 } vtb_onnx_job;
 
-/* What a file came to hold. */
+/* The contents of a file in numbers. */
 typedef struct vtb_onnx_made {
   int64_t n_nodes, n_initialisers; /* nodes of bodies of loops count once */
   int64_t n_bytes;                 /* of the model file */
@@ -51,7 +51,7 @@ typedef struct vtb_onnx_made {
 VTB_MUST_USE vtb_status vtb_onnx_write(const vtb_onnx_job *job, const char *path,
                                        vtb_onnx_made *made, vtb_diags *diags, vtb_error *err);
 
-/* What an op becomes, in words: "MatMul; Transpose and Reshape where axes ask for it". NULL: it has
+/* The form of an op in words: "MatMul; Transpose and Reshape where axes ask for it". NULL: it has
  * no form. */
 const char *vtb_onnx_form(vtb_op op);
 

@@ -91,7 +91,7 @@ static ox_value *leaky_relu(ox *x, ox_value *const *v) {
   return kinked(x, v[0], B("Mul", v[1], v[0]));
 }
 
-/* Of (y, x): the angle of the smaller side over the larger, and what quarter it lies in. */
+/* The angle of (y, x): that of the smaller side over the larger, and what quarter it lies in. */
 static ox_value *atan2_row(ox *x, ox_value *const *v) {
   const double pi = 3.14159265358979323846;
   ox_value *ay = U("Abs", v[0]), *ax = U("Abs", v[1]), *zero = N(0);

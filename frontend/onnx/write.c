@@ -13,7 +13,7 @@ typedef VtbOnnx__Attribute attribute;
 typedef VtbOnnx__ValueInfo info;
 typedef VtbOnnx__Tensor tensor;
 
-/* Of a message with everything else in it; numbers of fewer bytes are never outside. */
+/* The largest message with everything else in it; numbers of fewer bytes are never outside. */
 #define MOST_INSIDE (INT64_C(2047) << 20)
 enum { LEAST_OUTSIDE = 1024, OUTSIDE_ALIGN = 4096 };
 
@@ -281,7 +281,7 @@ typedef struct sink {
   FILE *file;
 } sink;
 
-/* What goes wrong shows in ferror() when the file is closed. */
+/* Appends to the file: what goes wrong shows in ferror() when the file is closed. */
 static void append(ProtobufCBuffer *b, size_t n, const uint8_t *bytes) {
   if (n) (void)fwrite(bytes, 1, n, ((sink *)b)->file);
 }

@@ -19,7 +19,7 @@ static bool counts(const rp_cell *c, rp_measure m, size_t axis) {
   return c->value[axis] >= 0 && counts_as(m, c->mean[m]);
 }
 
-/* Whether the cells that differ from this one in the axis alone have all of its values. */
+/* True if the cells that differ from this one in the axis alone have all of its values. */
 static bool is_matched(const rp_report *r, rp_measure m, size_t axis, const rp_cell *c) {
   size_t n = r->axes.at[axis].values.n, found = 0;
   bool *seen = vtb_xcalloc(n + 1, sizeof *seen);

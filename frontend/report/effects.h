@@ -1,5 +1,5 @@
-/* What a varied axis does to a measure: for each of its values the mean over the other axes, the
- * geometric one of times and speeds, and the range. Only sets of cells that differ in this axis
+/* The effect of a varied axis on a measure: for each of its values the mean over the other axes,
+ * the geometric one of times and speeds, and the range. Only sets of cells that differ in this axis
  * alone and have all of its values count, so that no mean is over other cells than its neighbour's;
  * where there is no such set all cells do, and `matched` is false. */
 #ifndef VTB_REPORT_EFFECTS_H

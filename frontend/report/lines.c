@@ -17,7 +17,7 @@ static bool moves_x(const rp_report *r, ln_across across, size_t axis) {
                              : strcmp(name, "chunk") == 0 || strcmp(name, "mode") == 0;
 }
 
-/* Whether two values are one but for x: "chunkwise(16)" and "chunkwise(64)" share a line across
+/* True if two values are one but for x: "chunkwise(16)" and "chunkwise(64)" share a line across
  * chunks, "parallel" has none. */
 static bool same_word(const rp_axis *a, int i, int k) {
   if (i < 0 || k < 0) return i == k;
@@ -47,7 +47,7 @@ bool ln_is_auto(const rp_report *r, const rp_cell *c) {
   return false;
 }
 
-/* What its cells share: values of the axes that vary and do not move x. */
+/* The label of a line: values of the axes that vary and do not move x. */
 static char *label_of(const rp_report *r, const bool *moves, const rp_cell *c) {
   vtb_strbuf s = {0};
   for (size_t i = 0; i < r->axes.n; i++) {
@@ -176,7 +176,7 @@ static bool same_sizes(const rp_report *r, const ln_lines *lines, ln_across acro
   return true;
 }
 
-/* Whether the one is told to be better than the other at a place up to x. */
+/* True if the one is told to be better than the other at a place up to x. */
 static bool ever_beats(const rp_report *r, ln_across across, rp_measure m, const ln_line *one,
                        const ln_line *other, double x) {
   for (size_t i = 0; i < one->cells.n; i++) {

@@ -1,4 +1,4 @@
-/* What each measure is called, how it is written, and when one cell is better than another. */
+/* Measures: how each is called and written, and when one cell is better than another. */
 #include "frontend/draw/number.h"
 #include "frontend/report/results.h"
 #include "frontend/study/statistics.h"
@@ -92,7 +92,8 @@ static rp_measure chosen_by(const rp_report *r, rp_measure m) {
   return m == RP_TEST && rp_has(r, RP_VAL) ? RP_VAL : m;
 }
 
-/* What takes other numbers of tokens is no rival in time and memory, unless it scores better. */
+/* True if two are rivals: what takes other numbers of tokens is none in time and memory, unless it
+ * scores better. */
 static bool rivals(const rp_report *r, const rp_cell *a, const rp_cell *b) {
   if (!a || rp_quality(r) != RP_MEASURES) return true;
   for (size_t i = 0; i < r->axes.n; i++)

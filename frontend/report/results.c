@@ -93,7 +93,7 @@ static rp_status status_of(const char *text) {
   return RP_PENDING;
 }
 
-/* What the cell has for an axis; of an axis of several names, "a,b", their values as "x:y". NULL:
+/* The value of a cell for an axis; of an axis of several names, "a,b", their values as "x:y". NULL:
  * nothing. */
 static const char *setting(rp_report *r, const cJSON *settings, const char *axis) {
   vtb_strbuf s = {0};

@@ -76,15 +76,15 @@ double rp_in_unit(const rp_report *r, rp_measure m, double x);
 rp_measure rp_quality(const rp_report *r);
 rp_measure rp_speed(const rp_report *r);
 
-/* Whether a is better than b by more than chance, as frontend/study/statistics.h has it. False
+/* True if a is better than b by more than chance, as frontend/study/statistics.h has it. False
  * where no spread is known. */
 bool rp_beats(const rp_report *r, rp_measure m, const rp_cell *a, const rp_cell *b);
-/* Of a cell's score, on average. NAN: not known, as of RP_MEASURES. */
+/* The spread of a cell's score, on average. NAN: not known, as of RP_MEASURES. */
 double rp_usual_spread(const rp_report *r, rp_measure m);
 /* The best cell; NULL if none has the measure. Scores are chosen on val. Of a study that only times
  * several sizes, the best one of the size of `like`, if that is not NULL. */
 const rp_cell *rp_best(const rp_report *r, rp_measure m, const rp_cell *like);
-/* Whether it beats every other. */
+/* True if it beats every other. */
 bool rp_clear_winner(const rp_report *r, rp_measure m, const rp_cell *best);
 
 #endif

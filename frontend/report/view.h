@@ -1,6 +1,6 @@
-/* What the page's template is filled from: the document itself as "doc", and beside it what its
- * numbers say, in words and pictures. Each part adds itself to the tree, or nothing where the
- * results have nothing for it. */
+/* The tree that the page's template is filled from: the document itself as "doc", and beside it
+ * what its numbers say, in words and pictures. Each part adds itself to the tree, or nothing where
+ * the results have nothing for it. */
 #ifndef VTB_REPORT_VIEW_H
 #define VTB_REPORT_VIEW_H
 
@@ -35,7 +35,7 @@ cJSON *view_cell(const rp_cell *c); /* its number and label */
 /* The picture, which is freed, as an element of the page of this class; `what` is told to those who
  * do not see it, NULL: it is hidden from them. */
 doc_value view_picture(picture *p, const char *class_name, const char *what);
-/* What is said of lines across numbers: "first", the label of the best, "time" or memory, "level",
+/* The words about lines across numbers: "first", the label of the best, "time" or memory, "level",
  * "shares", and "moves" to others. */
 cJSON *view_lines(const rp_report *r, ln_across across, rp_measure m, const ln_lines *lines,
                   const ln_crossings *found, size_t first);

@@ -90,7 +90,8 @@ static void add_measure(const rp_report *r, rp_measure m, const fx_axis *f, cJSO
 
 /* ---- two axes -------------------------------------------------------------------------------- */
 
-/* Of the column or the row alone where its axis is one of sizes, which are no rivals in speed. */
+/* The scale of shades: of the column or the row alone where its axis is one of sizes, which are no
+ * rivals in speed. */
 static sc_scale shades(const rp_report *r, rp_measure m, size_t a, int a_value, size_t b,
                        int b_value) {
   sc_scale s = {.from = 0, .to = 1};

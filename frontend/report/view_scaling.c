@@ -153,7 +153,7 @@ static const rp_cell *cell_at(const scaling *s, const ln_line *l, double x) {
   return NULL;
 }
 
-/* Whether two cells are compared: those of a column, but across chunks those of a line. */
+/* True if two cells are compared: those of a column, but across chunks those of a line. */
 static bool compared(const scaling *s, size_t line, double x, size_t other, const rp_cell *d) {
   if (s->across == LN_CHUNK) return line == other;
   return !s->lines.at[other].chooses && ln_x(d, s->across) == x;

@@ -18,7 +18,7 @@ static const study_record *record_of(const study_work *w, int cell, int step, in
 
 /* ---- status, commands ------------------------------------------------------------------------ */
 
-/* Of the first step that failed; NULL: none. Pictures are no part of it. */
+/* The first step that failed; NULL: none. Pictures are no part of it. */
 static const study_task *failed_task(const study_work *w, int cell) {
   for (size_t i = 0; i < w->tasks.n; i++) {
     const study_task *t = &w->tasks.at[i];

@@ -1,4 +1,4 @@
-/* What the document of results says of one cell. */
+/* One cell in the document of results. */
 #ifndef VTB_STUDY_CELL_RESULTS_H
 #define VTB_STUDY_CELL_RESULTS_H
 

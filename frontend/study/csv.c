@@ -11,7 +11,7 @@ static void put_number(vtb_strbuf *out, double x, int digits) {
   if (isfinite(x)) vtb_strbuf_printf(out, "%.*f", digits, x);
 }
 
-/* What a timing is of: of a training step it stands in the columns of training. */
+/* The timing of a cell: of a training step it stands in the columns of training. */
 static const cJSON *timing_of(const cJSON *cell, bool training) {
   const cJSON *bench = study_member(cell, "bench");
   bool step = strchr(study_text_of(bench, "timed"), ',') != NULL;
@@ -58,7 +58,7 @@ static const cJSON *part_of(const cJSON *cell, const column *c) {
   return part;
 }
 
-/* Of a score that is no accuracy the columns have its name, and its own scale. */
+/* Columns of a score that is no accuracy have its name, and its own scale. */
 static void put_column(vtb_strbuf *out, const cJSON *cell, const column *c, bool top1) {
   const cJSON *part = part_of(cell, c), *value = study_member(part, c->field);
   bool own = strstr(c->name, "top1") && !top1;

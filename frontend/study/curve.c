@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* Whether it was evaluated. */
+/* True if it was evaluated. */
 static bool add_point(const cJSON *line, study_curve *c) {
   cJSON *point = cJSON_CreateObject();
   run_score score = run_event_score(line);

@@ -1,5 +1,5 @@
-/* What the numbers of a study say: which cell is best and which cannot be told from it, by accuracy
- * and by speed, and what each axis does on its own. */
+/* Findings in the numbers of a study: which cell is best and which cannot be told from it, by
+ * accuracy and by speed, and what each axis does on its own. */
 #include "frontend/document/document.h"
 #include "frontend/study/results.h"
 #include "frontend/study/scores.h"
@@ -54,7 +54,8 @@ static void rank(cJSON *cells, const char *part, double (*value)(const cJSON *),
 
 static double mean_score(const cJSON *cell) { return study_score_of(cell).mean; }
 
-/* What the cell has for the axis; an axis of several names is found by its values in order. */
+/* True if the cell has the value for the axis; an axis of several names is found by its values in
+ * order. */
 static bool has_value(const cJSON *cell, const char *axis, const char *value) {
   const cJSON *settings = study_member(cell, "settings");
   size_t n = strcspn(axis, ",");

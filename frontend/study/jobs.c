@@ -6,7 +6,7 @@
 /* Up to so many operations an image one thread a training is faster than all threads for one: its
  * kernels are too small to be divided. */
 static const double small_flops = 1e8;
-/* Of trainings whose study names none. */
+/* The batch of trainings whose study names none. */
 static const double usual_batch = 64;
 
 /* The largest of the cells: of operations, and of bytes that a training holds (weights, gradients,

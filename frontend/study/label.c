@@ -66,7 +66,8 @@ static bool needs_name(const study *s, size_t axis, const char *value, const cha
   return false;
 }
 
-/* Of one-at-a-time what is not the baseline's; else what cells differ in. */
+/* The values that a label shows: of one-at-a-time what is not the baseline's; else what cells
+ * differ in. */
 static bool is_shown(const study *s, const study_axis *a, const char *value) {
   if (s->arrangement == STUDY_ONE_AT_A_TIME) return strcmp(a->values.at[a->base], value) != 0;
   return a->values.n > 1;

@@ -1,4 +1,4 @@
-/* What cells are called: the names of their folders, and their labels in legends. */
+/* Names of cells: the names of their folders, and their labels in legends. */
 #ifndef VTB_STUDY_LABEL_H
 #define VTB_STUDY_LABEL_H
 

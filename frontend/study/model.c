@@ -95,7 +95,7 @@ static bool is_given(const char *const *more, size_t n, const char *setting) {
   return false;
 }
 
-/* Those of all cells, and `more`, which count more. */
+/* Settings of all cells, and `more`, which count more. */
 static void collect_overrides(overrides *o, const study *s, const char *const *more, size_t n) {
   const char *image = study_option_value(s, "image");
   vtb_arena_init(&o->arena);
@@ -189,7 +189,7 @@ static const char *without_model(vtb_arena *arena, const char *condition) {
   return text;
 }
 
-/* What a condition sees of a cell. */
+/* The cell as a condition sees it. */
 typedef struct seen {
   const char *model;
   words words;

@@ -20,7 +20,7 @@ VTB_MUST_USE vtb_status study_model_settings(study_models *m, const char *model,
                                              const char *const *more, size_t n, const char *what,
                                              vtb_arena *arena, vtb_hyperparameter **list,
                                              size_t *n_list, vtb_error *err);
-/* Whether the condition holds of a cell. */
+/* True if the condition holds of a cell. */
 VTB_MUST_USE vtb_status study_condition(study_models *m, const study_cell *c, const char *condition,
                                         bool *holds, vtb_error *err);
 

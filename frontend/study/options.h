@@ -13,7 +13,7 @@ enum {
   STUDY_EVERYWHERE = STUDY_IN_CHECK | STUDY_IN_TRAIN | STUDY_IN_EVAL | STUDY_IN_BENCH
 };
 
-/* What the value of an option has to be. */
+/* The kinds of values of options. */
 typedef enum study_value_kind {
   STUDY_VALUE_TEXT,
   STUDY_VALUE_FLAG,  /* true or false */

@@ -51,7 +51,7 @@ static const char *value_of(const study_ranking *r, size_t cell, int axis) {
   return r->cells->at[cell].value.at[axis];
 }
 
-/* Whether two cells have the same settings but for two axes (-1: none). */
+/* True if two cells have the same settings but for two axes (-1: none). */
 static bool same_but(const study_ranking *r, size_t a, size_t b, int one, int other) {
   for (int i = 0; i < (int)r->study->axes.n; i++)
     if (i != one && i != other && strcmp(value_of(r, a, i), value_of(r, b, i)) != 0) return false;
@@ -83,7 +83,7 @@ bool study_is_best(const study_ranking *r, size_t cell) {
   return r->compared >= 0 && is_measured(r, cell) && r->best[cell] == cell;
 }
 
-/* Of measured cells: by more than the margin. */
+/* True for measured cells: by more than the margin. */
 static bool is_faster(const study_ranking *r, size_t a, size_t b) {
   return r->ms[a] < r->ms[b] && study_times_differ(r->ms[a], r->ms[b], r->margin);
 }
@@ -102,8 +102,8 @@ static double number_of(const study_ranking *r, size_t cell) {
   return *end == 'x' ? sqrt(a * strtod(end + 1, NULL)) : a;
 }
 
-/* What is compared in `one`, at the number of `place`; both are alike otherwise. n of cells if that
- * was not measured. */
+/* The cell that is compared in `one`, at the number of `place`; both are alike otherwise. n of
+ * cells if that was not measured. */
 static size_t moved(const study_ranking *r, size_t one, size_t place) {
   for (size_t i = 0; i < r->cells->n; i++)
     if (is_measured(r, i) && same_but(r, i, one, r->along, -1) &&
@@ -112,7 +112,7 @@ static size_t moved(const study_ranking *r, size_t one, size_t place) {
   return r->cells->n;
 }
 
-/* Whether `cell` is clearly faster than what is compared in `other` is at the same number. */
+/* True if `cell` is clearly faster than what is compared in `other` is at the same number. */
 static bool wins(const study_ranking *r, size_t cell, size_t other) {
   size_t rival = moved(r, other, cell);
   return rival == r->cells->n || is_faster(r, cell, rival);

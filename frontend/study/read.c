@@ -197,7 +197,7 @@ static vtb_status read_vary(reader *r, struct fy_node *node) {
 
 /* ---- options of steps ------------------------------------------------------------------------ */
 
-/* Of a name that is no option of these steps and none of `more`. */
+/* Refuses a name that is no option of these steps and none of `more`. */
 static vtb_status unknown(reader *r, struct fy_node *key, const char *name, int steps,
                           const char *const *more, int n_more) {
   VTB_VEC(const char *) names = {0};

@@ -34,7 +34,7 @@ VTB_MUST_USE vtb_status study_record_read(const char *path, study_record *out, b
 VTB_MUST_USE vtb_status study_record_write(const char *path, const study_record *r, vtb_error *err);
 void study_record_free(study_record *r);
 
-/* Whether the step did what it should. */
+/* True if the step did what it should. */
 bool study_record_ok(const study_record *r);
 /* Why it did not: the error of its document, or what ended it. To be freed. */
 char *study_record_message(const study_record *r);

@@ -1,5 +1,5 @@
-/* What names and values of axes mean for the models of a study: which are hyperparameters and which
- * options, whether each value can be used at all, and which is the baseline's. */
+/* The meaning of names and values of axes for the models of a study: which are hyperparameters and
+ * which options, whether each value can be used at all, and which is the baseline's. */
 #include "frontend/study/model.h"
 #include "frontend/study/options.h"
 #include "frontend/study/split.h"
@@ -134,7 +134,7 @@ static vtb_status resolve_name(resolver *r, study_part *p) {
   return VTB_OK;
 }
 
-/* What is measured takes the option. */
+/* A step that is measured takes the option. */
 static vtb_status check_use(resolver *r, const study_part *p) {
   const study *s = r->s;
   const study_option *o = p->kind == STUDY_OPTION ? study_option_find(p->name) : NULL;

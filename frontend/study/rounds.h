@@ -6,7 +6,7 @@
 #include "frontend/study/json.h"
 #include "runtime/base/base.h"
 
-/* Of one cell; the largest of what is known, NAN: nothing is. */
+/* Times of one cell; the largest of what is known, NAN: nothing is. */
 typedef struct study_times {
   VTB_VEC(double) best, median; /* ms, one a round */
   double percent, peak, others; /* of the peak; bytes; cores that other programs used */

@@ -264,7 +264,7 @@ vtb_status study_run_one(study_runner *r, size_t task, vtb_error *err) {
 
 /* ---- the study ------------------------------------------------------------------------------- */
 
-/* What was there before: stale records, failures. */
+/* Tells what was there before: stale records, failures. */
 static void greet(const study_runner *r, int failed) {
   const study_work *w = r->work;
   if (w->damaged && !r->options->launch.rank)
@@ -291,7 +291,7 @@ static void plan_rounds(study_work *w) {
   }
 }
 
-/* Those of the first phase are loaded before. */
+/* Loads the records of later phases; those of the first are there. */
 static vtb_status load_rest(study_runner *r, vtb_error *err) {
   vtb_status status = study_work_load(r->work, STUDY_PATHS, err);
   if (status == VTB_OK) status = study_work_load(r->work, STUDY_TRAIN, err);

@@ -12,8 +12,8 @@ typedef struct run_log {
   int broken;              /* the first line that is no JSON; 0: none */
 } run_log;
 
-/* Of the run's folder. A last line that is cut off is left out; one before it that is no JSON is an
- * error with its line. */
+/* Reads the log of the run's folder. A last line that is cut off is left out; one before it that is
+ * no JSON is an error with its line. */
 VTB_MUST_USE vtb_status run_log_read(const char *folder, run_log *out, vtb_error *err);
 /* The same without the lines that are no JSON: `broken` says whether there are any. */
 VTB_MUST_USE vtb_status run_log_read_rest(const char *folder, run_log *out, vtb_error *err);
@@ -22,7 +22,7 @@ void run_log_free(run_log *l);
 bool run_event_is(const cJSON *event, const char *kind);
 double run_event_number(const cJSON *event, const char *name);    /* NaN: none, or null */
 const char *run_event_text(const cJSON *event, const char *name); /* NULL: none */
-/* What an evaluation came to, by what its run is compared: "top1" unless the model says. */
+/* The score of an evaluation, by what its run is compared: "top1" unless the model says. */
 typedef struct run_score {
   const char *name; /* borrowed of the event */
   bool lower;       /* is better */

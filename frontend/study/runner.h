@@ -1,4 +1,4 @@
-/* What study_run() and its phases share. */
+/* The state that study_run() and its phases share. */
 #ifndef VTB_STUDY_RUNNER_H
 #define VTB_STUDY_RUNNER_H
 

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What a process's place in memory does to a time, with nothing else on the machine. */
+/* The change that a process's place in memory makes to a time, with nothing else on the machine. */
 static const double least_margin = 0.02;
 
 double study_mean(const double *x, size_t n) {
@@ -87,7 +87,7 @@ double study_t(double degrees, double chance) {
   return high;
 }
 
-/* Of the mean. */
+/* The variance of the mean. */
 static double variance_of(const study_score *s) {
   double n = (double)s->seeds;
   if (s->seeds > 1) return s->deviation * s->deviation / n;

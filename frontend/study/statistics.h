@@ -14,8 +14,8 @@ double study_least(const double *x, size_t n);
 /* (median - least) / least of the times of rounds: how far a usual round is from the best one. */
 double study_time_spread(const double *best, size_t n);
 
-/* What Student's t exceeds, to either side, with this chance: 12.7 for one degree of freedom and
- * 0.05, 1.96 for many. */
+/* The number that Student's t exceeds, to either side, with this chance: 12.7 for one degree of
+ * freedom and 0.05, 1.96 for many. */
 double study_t(double degrees, double chance);
 
 /* The mean of a score over seeds, as it is compared. */
@@ -24,7 +24,7 @@ typedef struct study_score {
   size_t seeds;
   double images; /* that each seed was evaluated on; 0: the score is no proportion */
 } study_score;
-/* Whether two means differ by more than chance: Welch's t test at 5 %. Where a cell has one seed,
+/* True if two means differ by more than chance: Welch's t test at 5 %. Where a cell has one seed,
  * its variance is taken as that of a proportion over the images of the evaluation, which is less
  * than what another seed would change; where there is none, every difference counts as chance. */
 bool study_scores_differ(const study_score *a, const study_score *b);
@@ -36,7 +36,7 @@ bool study_scores_differ(const study_score *a, const study_score *b);
  * margin, which is never below 2 %. NAN: too little was repeated to know. */
 double study_margin(const double *ms, size_t cells, size_t rounds);
 
-/* Whether two times are further apart than the margin; false where that is not known. */
+/* True if two times are further apart than the margin; false where that is not known. */
 bool study_times_differ(double a_ms, double b_ms, double margin);
 
 #endif

@@ -56,7 +56,7 @@ void study_settings_free(study_settings *settings) {
   vtb_vec_free(settings);
 }
 
-/* Whether the words at i set what option and name say. */
+/* True if the words at i set what option and name say. */
 static bool sets(const study_texts *words, size_t i, const char *option, const char *name) {
   if (strcmp(words->at[i], option) != 0) return false;
   size_t n = name ? strlen(name) : 0;

@@ -19,7 +19,7 @@
 
 typedef VTB_VEC(char *) study_texts; /* each owned */
 
-/* What the name of an axis stands for. */
+/* The kinds of things that an axis' name stands for. */
 typedef enum study_axis_kind {
   STUDY_HYPERPARAMETER, /* -D name=value */
   STUDY_OPTION,         /* --name value: mode, chunk, image, batch, lr, ... */
@@ -93,7 +93,8 @@ study study_defaults(void);
 void study_free(study *s);
 void study_axis_free(study_axis *a);
 void study_axes_free(study *s);
-/* What follows from what was asked for: nothing trained has no seeds, something is measured. */
+/* Adds what follows from what was asked for: nothing trained has no seeds, something is
+ * measured. */
 void study_complete(study *s);
 void study_cell_free(study_cell *c);
 void study_cells_free(study_cells *cells);
@@ -106,8 +107,8 @@ void study_texts_free(study_texts *t);
 VTB_MUST_USE vtb_status study_vary(study *s, const char *text, vtb_error *err);
 /* A value of an axis by its parts, appended to *out. */
 void study_axis_value(const study_axis *a, const char *value, study_texts *out);
-/* What names and values mean for the model; bases of axes. Appends sentences about what was decided
- * to *notes. VTB_E_USAGE if a name or a value can be used by no cell. */
+/* Finds what names and values mean for the model; bases of axes. Appends sentences about what was
+ * decided to *notes. VTB_E_USAGE if a name or a value can be used by no cell. */
 VTB_MUST_USE vtb_status study_resolve(study *s, study_texts *notes, vtb_error *err);
 /* The cells, those that `where` excludes among them: of the grid and one-at-a-time. Other designs
  * are made of cells for which it holds. A condition that cannot be asked of a cell, since its model
@@ -131,7 +132,7 @@ void study_settings_free(study_settings *settings);
  * reached from where the command runs. Appended to *out. s->threads is given if it is not 0. */
 void study_words(const study *s, const study_cell *c, study_step step, int n, const char *folder,
                  study_texts *out);
-/* Of STUDY_TRAIN, where the run's folder holds what a training has left: it goes on. */
+/* The words of STUDY_TRAIN where the run's folder holds what a training has left: it goes on. */
 void study_words_resume(const study *s, const study_cell *c, int n, const char *folder,
                         study_texts *out);
 /* "folder/cells/ID/train-N" */

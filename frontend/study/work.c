@@ -65,7 +65,7 @@ study_task *study_work_find(const study_work *w, int cell, int step, int n) {
   return number ? &w->tasks.at[number - 1] : NULL;
 }
 
-/* What a step builds on; NULL: nothing. */
+/* The step that another builds on; NULL: nothing. */
 static const study_task *before(const study_work *w, const study_task *t) {
   switch (t->step) {
   case STUDY_PATHS:
@@ -110,7 +110,7 @@ char *study_task_path(const study_work *w, const study_task *t, const char *endi
   return s.at;
 }
 
-/* Those of the check of a model that is not trained, with a picture instead. */
+/* Words of a picture: those of the check of a model that is not trained. */
 static void paths_words(const study_work *w, study s, const study_task *t, study_texts *out) {
   s.seeds = 0;
   s.bench_train = false;
@@ -257,7 +257,7 @@ void study_task_forget(study_work *w, study_task *t) {
   t->known = false;
 }
 
-/* What writers that were killed have left; young ones may be another process's. */
+/* Removes what writers that were killed have left; young ones may be another process's. */
 void study_work_tidy(const study_work *w) {
   static const char *const patterns[] = {"/*.tmp-*", "/cells/*/*.tmp-*"};
   enum { YOUNG = 60 };

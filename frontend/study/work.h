@@ -59,9 +59,9 @@ char *study_task_key(const study_work *w, const study_task *t);
 
 /* Reads the record that a task may have, of those that are not known. */
 VTB_MUST_USE vtb_status study_task_load(study_work *w, study_task *t, vtb_error *err);
-/* Of every task of the step. */
+/* Loads the records of every task of the step. */
 VTB_MUST_USE vtb_status study_work_load(study_work *w, int step, vtb_error *err);
-/* Whether a training of the same key was interrupted and can go on. */
+/* True if a training of the same key was interrupted and can go on. */
 bool study_task_can_resume(const study_work *w, const study_task *t);
 /* Before a step begins: takes away what stale ones left, and notes the key of a training. */
 VTB_MUST_USE vtb_status study_task_prepare(const study_work *w, const study_task *t, bool resume,

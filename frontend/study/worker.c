@@ -107,7 +107,7 @@ vtb_status study_worker_start(study_worker *w, const study_texts *words, vtb_err
 
 /* ---- ending ---------------------------------------------------------------------------------- */
 
-/* What a file in memory holds, or its last `most` bytes. */
+/* The text of a file in memory, or its last `most` bytes. */
 static char *read_end(int fd, off_t most) {
   off_t size = lseek(fd, 0, SEEK_END), from = size > most ? size - most : 0;
   char *text = vtb_xcalloc((size_t)(size - from) + 1, 1);

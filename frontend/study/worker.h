@@ -28,7 +28,7 @@ typedef struct study_ending {
  * terminal does not reach it. */
 VTB_MUST_USE vtb_status study_worker_start(study_worker *w, const study_texts *words,
                                            vtb_error *err);
-/* Whether it has ended; then *out, whose texts are the caller's, and the worker is over. */
+/* True if it has ended; then *out, whose texts are the caller's, and the worker is over. */
 bool study_worker_ended(study_worker *w, study_ending *out);
 /* Until one of them may have ended, or so many milliseconds, or a signal. */
 void study_workers_wait(const study_worker *w, size_t n, int milliseconds);

@@ -39,7 +39,7 @@ bool study_yaml_is_null(struct fy_node *node, const char *text) {
   return plain && (!*text || strcmp(text, "null") == 0 || strcmp(text, "~") == 0);
 }
 
-/* Of what it complains about, the first. */
+/* Tells the first of its complaints. */
 static vtb_status tell_syntax(const char *path, struct fy_diag *diag, vtb_error *err) {
   void *at = NULL;
   struct fy_diag_error *e = diag ? fy_diag_errors_iterate(diag, &at) : NULL;
@@ -48,7 +48,8 @@ static vtb_status tell_syntax(const char *path, struct fy_diag *diag, vtb_error 
                   e->column > 0 ? e->column : 1, e->msg);
 }
 
-/* What is collected is told as ours; of some files it would print besides. */
+/* A listener that says nothing: what is collected is told as ours; of some files it would print
+ * besides. */
 static void say_nothing(struct fy_diag *diag, void *user, const char *text, size_t n) {
   (void)diag, (void)user, (void)text, (void)n;
 }

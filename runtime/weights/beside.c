@@ -1,4 +1,4 @@
-/* What stands beside tensors: beside.h.
+/* Metadata beside tensors: beside.h.
  *
  * Preprocessing as folders of Hugging Face describe it is preprocessor_config.json of transformers,
  * or "pretrained_cfg" in timm's config.json. Its resizing is one of ours: an edge "shortest_edge"

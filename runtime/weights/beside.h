@@ -1,14 +1,14 @@
-/* What stands beside tensors, in their metadata: settings that trainings of this project leave
- * there, and of folders of Hugging Face config.json and preprocessor_config.json, which
- * vtb_weights_open() leaves as "hf.config" and "hf.preprocessor". */
+/* Metadata beside tensors: settings that trainings of this project leave there, and of folders of
+ * Hugging Face config.json and preprocessor_config.json, which vtb_weights_open() leaves as
+ * "hf.config" and "hf.preprocessor". */
 #ifndef VTB_WEIGHTS_BESIDE_H
 #define VTB_WEIGHTS_BESIDE_H
 
 #include "runtime/artefact/tensors.h"
 #include "runtime/image/prepare.h"
 
-/* What such texts say of images, a preprocessor_config.json or timm's part of a config.json; either
- * may be NULL. Both are UTF-8. */
+/* Preprocessing as such texts say it, a preprocessor_config.json or timm's part of a config.json;
+ * either may be NULL. Both are UTF-8. */
 VTB_MUST_USE vtb_status vtb_prepare_hf(vtb_preparation *p, const char *preprocessor,
                                        const char *config, vtb_error *err);
 /* The same becomes the weights' "prepare", where built files and the C API find it. channels: of

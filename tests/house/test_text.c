@@ -39,6 +39,17 @@ static void check_opening(const house_file *f, complaints *c) {
     complain(c, f->path, 1, "a file opens with a comment that says what it is");
 }
 
+/* "What it is" and "Of the file" do not say of what a comment speaks. */
+static void check_beginnings(const house_file *f, complaints *c) {
+  static const char *const empty[] = {"/* Of ", "/* What ", "/* Whether ", "/* Those "};
+  char line[MOST_LINE];
+  const char *at = f->text;
+  for (int n = 1; next_line(&at, line, sizeof line); n++)
+    for (size_t i = 0; i < sizeof empty / sizeof *empty; i++)
+      if (vtb_starts_with(line, empty[i]))
+        complain(c, f->path, n, "a comment names the thing first, not \"%s\"", empty[i] + 3);
+}
+
 static const house_width *width_of(const char *path) {
   for (size_t i = 0; i < sizeof widths / sizeof *widths; i++)
     if (vtb_starts_with(path, widths[i].begins) && vtb_ends_with(path, widths[i].ends))
@@ -407,6 +418,8 @@ static void check_tree(const house_tree *t, complaints *c) {
     check_lines(f, c);
     if (vtb_starts_with(f->path, "tests/")) continue;
     check_opening(f, c);
+    if (!vtb_starts_with(f->path, "passes/") && !vtb_starts_with(f->path, "codegen/"))
+      check_beginnings(f, c);
     measure_functions(f, &all, c);
     check_names(f, &names, c);
     check_ends(f, c);
@@ -438,9 +451,10 @@ TEST(planted_faults_are_found) {
   vtb_strbuf_puts(&text, "\nvoid silent(void) { abort(); }\n/* \"spec\" */\n");
   vtb_strbuf_puts(&text, "const char *s = vtb_attr_str(i, \"spec\", \"\");\n");
   tree_add(&t, "ir/a.c", text.at);
-  tree_add(&t, "ir/b.c", "#include \"ir/ir.h\"\n/* Late. */\n");
+  tree_add(&t, "ir/b.c", "#include \"ir/ir.h\"\n/* Whether late. */\n");
   check_tree(&t, &c);
-  CHECK(c.n == 8);
+  CHECK(c.n == 9);
+  CHECK(strstr(c.text.at, "ir/b.c:2: a comment names the thing first, not \"Whether \""));
   CHECK(strstr(c.text.at, "ir/b.c:1: a file opens with a comment"));
   CHECK(strstr(c.text.at, "ir/a.c:2: long_one has 93 lines"));
   CHECK(strstr(c.text.at, "ir/a.c:697: code knows the model \"vil\""));

@@ -116,7 +116,7 @@ static double training_number(const plan *p, const study_texts *words, const cha
   return study_number(p->recipe, name);
 }
 
-/* What the check says of a training step. */
+/* The check's words on a training step. */
 static const cJSON *training_of(const plan *p, size_t i) {
   return cJSON_GetObjectItemCaseSensitive(p->check[i], "train");
 }
@@ -149,7 +149,7 @@ static double training_seconds(const plan *p, size_t i) {
   return updates * step * larger;
 }
 
-/* Of one timing: whole runs of the batch, at least these to warm up and to be timed. */
+/* Seconds of one timing: whole runs of the batch, at least these to warm up and to be timed. */
 static double bench_seconds(const plan *p, size_t i) {
   enum { LEAST_RUNS = 4 };
   const cJSON *of = p->s->bench_train ? training_of(p, i) : p->check[i];
@@ -157,7 +157,7 @@ static double bench_seconds(const plan *p, size_t i) {
   return least > p->s->seconds ? least : p->s->seconds;
 }
 
-/* Of all that is done for the cell; NAN: not known. */
+/* Seconds of all that is done for the cell; NAN: not known. */
 static double cell_seconds(const plan *p, size_t i) {
   const study *s = p->s;
   double seconds = start_seconds;

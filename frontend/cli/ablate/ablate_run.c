@@ -47,7 +47,7 @@ static void show(const session *s, const study_event *e) {
   cli_progress_show(&l, e->total ? (double)e->done / e->total : -1);
 }
 
-/* What a step came to: "top1 0.8812", "1.03 ms". */
+/* The result of a step: "top1 0.8812", "1.03 ms". */
 static void put_result(cli_line *l, const study_task *t) {
   static const struct {
     int step;

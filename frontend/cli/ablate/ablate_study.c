@@ -72,7 +72,7 @@ static char *new_folder(const char *name) {
 
 /* ---- options over what the file says --------------------------------------------------------- */
 
-/* What the command line has replaced of a file: "seeds, lr". */
+/* Names that the command line has replaced of a file: "seeds, lr". */
 static void replaced(vtb_strbuf *list, const char *name) {
   vtb_strbuf_printf(list, "%s%s", list->n ? ", " : "", name);
 }

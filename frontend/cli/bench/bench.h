@@ -1,4 +1,4 @@
-/* What `vertebra bench` measures: runs of a program, its kernels, and the machine's own peak. */
+/* Measurements of `vertebra bench`: runs of a program, its kernels, and the machine's own peak. */
 #ifndef VTB_CLI_BENCH_H
 #define VTB_CLI_BENCH_H
 
@@ -26,7 +26,7 @@ typedef struct bench_options {
   const char *csv, *compare, *trace; /* files; NULL: not wanted */
 } bench_options;
 
-/* What a run is: "forward, backward, update". */
+/* The parts of a run: "forward, backward, update". */
 const char *bench_what_is_timed(const bench_options *o);
 
 /* ---- bench_time.c: runs and kernels ---------------------------------------------------------- */
@@ -39,7 +39,7 @@ typedef struct bench_timing {
 /* How far times are from the best: the median of the rounds' bests or, of one round, of its runs,
  * beyond the best of all, as a part of that. */
 double bench_spread(const bench_timing *rounds, size_t n);
-/* Of all runs of the rounds: the best, the median of their medians. */
+/* The timing of all runs of the rounds: the best, the median of their medians. */
 bench_timing bench_join(const bench_timing *rounds, size_t n);
 
 /* Two runs that warm up, then `runs` of them or, if that is 0, at least 5 and as many as `seconds`
@@ -62,8 +62,9 @@ VTB_MUST_USE vtb_status bench_profile(const vtb_program *p, void **buffers, void
 /* ---- bench_peak.c: what the machine reaches -------------------------------------------------- */
 
 enum { BENCH_PRODUCTS = 2, BENCH_COPIES = 4 }; /* sizes of each */
-/* Of kernels that this compiler makes: a large product of matrices, and a copy. What a copy reaches
- * depends on whether its bytes stay in a cache, so that it is measured at several sizes. */
+/* The peak of kernels that this compiler makes: a large product of matrices, and a copy. What a
+ * copy reaches depends on whether its bytes stay in a cache, so that it is measured at several
+ * sizes. */
 typedef struct bench_peak {
   const char *target, *precision;
   int threads;
@@ -95,14 +96,14 @@ bool bench_watch_is_busy(const bench_watch *w, int threads);
 
 /* ---- bench_report.c -------------------------------------------------------------------------- */
 
-/* What is known of the model itself. */
+/* Facts about the model itself. */
 typedef struct bench_facts {
   const char *model;
   int64_t params;
   double macs; /* of an image, in the papers' count; 0: not known, of built files */
 } bench_facts;
 
-/* What was measured of a program. */
+/* The result of measuring a program. */
 typedef struct bench_result {
   bench_facts facts;
   const vtb_program *program;

@@ -65,7 +65,7 @@ static vtb_status time_of(calibration *c, bench_small s, double *seconds, int *l
   return status;
 }
 
-/* Of memory: one read and one write of every number, more than caches hold. */
+/* The bandwidth of memory: one read and one write of every number, more than caches hold. */
 static vtb_status measure_copy(calibration *c) {
   int side = c->sizes->side, launches;
   double seconds = 1;
@@ -77,7 +77,7 @@ static vtb_status measure_copy(calibration *c) {
   return status;
 }
 
-/* What a tiny launch more takes: `launch` and `latency` in the same ratio as before. */
+/* The cost of a tiny launch more: `launch` and `latency` in the same ratio as before. */
 static vtb_status measure_launch(calibration *c) {
   double few = 1, many = 1, each = c->gpu.launch + c->gpu.latency;
   int n_few, n_many;
@@ -108,8 +108,8 @@ static vtb_status measure_product(calibration *c, const char *precision, vtb_ven
   return status;
 }
 
-/* Of a multiprocessor and clock: `each` instructions of a lane, or special functions, a number and
- * step. */
+/* Rates of a multiprocessor and clock: `each` instructions of a lane, or special functions, a
+ * number and step. */
 static vtb_status measure_steps(calibration *c, const char *entry, int times, double lanes,
                                 double *out) {
   int side = c->sizes->side / 2, launches;
@@ -139,7 +139,7 @@ static vtb_status measure(calibration *c) {
   return status;
 }
 
-/* What was measured, beside what was assumed. */
+/* The measured numbers beside the assumed ones. */
 static void print(const vtb_gpu *now, const vtb_gpu *before, const char *path) {
   const struct {
     const char *what;

@@ -41,7 +41,7 @@ static void put_from(entry *e, const cJSON *j, const char *name) {
   put_setting(e, name, text);
 }
 
-/* Of `bench`, or of a study, whose cells have what is measured in a part of their own. */
+/* A cell of `bench`, or of a study, whose cells have what is measured in a part of their own. */
 static void add_entry(const cJSON *cell, const cJSON *of_study, const cJSON *peak, entries *out) {
   static const char *const names[] = {"timed", "target", "precision", "mode",
                                       "chunk", "batch",  "threads",   "img_size"};
@@ -128,7 +128,7 @@ static void put_label(const entries *all, const entry *e, vtb_strbuf *out) {
     vtb_strbuf_puts(out, study_member(e->is, "model")->valuestring);
 }
 
-/* Of the machine: now over then, NAN where one of them was not measured. */
+/* The machine's peak, now over then, NAN where one of them was not measured. */
 static double peak_ratio(const entry *was, const entry *is, const char *name) {
   return study_number(is->peak, name) / study_number(was->peak, name);
 }

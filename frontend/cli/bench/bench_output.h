@@ -1,4 +1,4 @@
-/* What becomes of a measurement besides the screen: a file of comma-separated values, and what has
+/* The ways of a measurement besides the screen: a file of comma-separated values, and what has
  * changed since an earlier one. A document is that of `bench --json`: one cell, or `cells`. */
 #ifndef VTB_CLI_BENCH_OUTPUT_H
 #define VTB_CLI_BENCH_OUTPUT_H

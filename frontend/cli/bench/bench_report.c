@@ -15,8 +15,8 @@ static double buffer_bytes(const vtb_program *p, bool params) {
   return sum;
 }
 
-/* Of the peak, in percent: of a kernel's launches, or of a whole run, whose kernels run one after
- * another. */
+/* The share of the peak, in percent: of a kernel's launches, or of a whole run, whose kernels run
+ * one after another. */
 static double kernel_percent(const bench_result *r, const bench_row *row) {
   const vtb_kernel_info *k = row->info;
   return 100 * k->launches * study_peak_seconds(&r->peak->rates, k->flops, k->bytes) / row->seconds;
@@ -31,7 +31,7 @@ static double percent(const bench_result *r) {
   return 100 * seconds / r->timing.best;
 }
 
-/* What was measured. */
+/* The settings of a measurement. */
 static void add_setting(cJSON *out, const bench_result *r) {
   const vtb_compile_options *o = &r->options->model.compile;
   vtb_error none = {0};

@@ -179,7 +179,7 @@ static vtb_status make_study(bench_sweep *s, const char *model, vtb_error *err) 
 
 /* ---- cells ----------------------------------------------------------------------------------- */
 
-/* What the study's words leave out. */
+/* The words of a cell, with what the study's leave out. */
 static void words_of(const bench_sweep *s, const study_cell *cell, study_texts *out) {
   const bench_options *o = s->options;
   study_words(&s->study, cell, STUDY_BENCH, 0, "", out);
@@ -248,7 +248,7 @@ static vtb_status measure(bench_sweep *s, size_t i, vtb_error *err) {
   return status;
 }
 
-/* What is planned is a "round", what follows is measured "again". */
+/* Progress: what is planned is a "round", what follows is measured "again". */
 static void show(const bench_sweep *s, int64_t round, size_t done, size_t i) {
   cli_line l = {0};
   size_t n = s->cells.n;

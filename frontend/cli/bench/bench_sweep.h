@@ -27,7 +27,7 @@ typedef struct bench_sweep {
   size_t repeated;       /* cells that had further rounds */
 } bench_sweep;
 
-/* Whether an option is a list, or something is varied. */
+/* True if an option is a list, or something is varied. */
 bool bench_is_sweep(const bench_options *o);
 /* Lists are taken for single values. Usage errors are printed. */
 VTB_MUST_USE int bench_take_values(bench_options *o);
@@ -38,7 +38,7 @@ VTB_MUST_USE vtb_status bench_sweep_run(const char *model, const bench_options *
 
 /* When all is measured. */
 void bench_sweep_judge(bench_sweep *s);
-/* What it tells; failures are said on stderr where a terminal shows it. */
+/* The document of a sweep; failures are said on stderr where a terminal shows it. */
 doc *bench_sweep_document(const bench_sweep *s);
 
 #endif

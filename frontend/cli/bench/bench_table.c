@@ -1,4 +1,4 @@
-/* What a sweep found: the best of each group, crossovers, a table. */
+/* The findings of a sweep: the best of each group, crossovers, a table. */
 #include "frontend/cli/bench/bench_sweep.h"
 #include "frontend/study/scores.h"
 
@@ -14,7 +14,7 @@ static bool is_measured(const bench_cell *c) { return c->document && !c->status;
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-/* Of about three figures. */
+/* Decimals for about three figures. */
 static int decimals(double ms) { return ms < 0.1 ? 5 : ms < 1 ? 4 : ms < 10 ? 3 : 2; }
 
 static const char *write_ms(double ms, char *buf, size_t size) {
@@ -129,7 +129,7 @@ static void add_notes(const bench_sweep *s, doc *d) {
 
 /* ---- for programs ---------------------------------------------------------------------------- */
 
-/* What failed, as the document would say it. */
+/* A failure as the document says it. */
 static cJSON *failed_json(const bench_sweep *s, const bench_cell *c) {
   cJSON *out = doc_object(F("model", s->study.model));
   for (size_t k = 0; k < c->settings.n; k++) {

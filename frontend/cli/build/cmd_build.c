@@ -51,7 +51,7 @@ static char *default_output(const char *what) {
   return s.at;
 }
 
-/* What was written can be read. */
+/* Shows the written file as it reads back. */
 static vtb_status show(const char *path) {
   vtb_artefact *a;
   vtb_error err = {0};
@@ -90,7 +90,7 @@ static vtb_status build(const char *what, build_options *b, vtb_error *err) {
   return status;
 }
 
-/* What C knows a static model by: --name, else the file's as far as C has such names. */
+/* The name by which C knows a static model: --name, else the file's as far as C has such names. */
 static void find_name(build_options *b) {
   if (!b->output || !vtb_ends_with(b->output, ".o")) return;
   const char *slash = strrchr(b->output, '/'), *base = slash ? slash + 1 : b->output;
@@ -109,7 +109,7 @@ static vtb_status check_output(const char *path) {
   return cli_check_name("build", "-o", path, ".so|.o");
 }
 
-/* What is wrong can be said before anything is compiled. */
+/* Refuses what can be refused before anything is compiled. */
 static vtb_status check_options(const char *what, build_options *b) {
   vtb_compile_options *o = &b->model.compile;
   if (!o->training && (o->label_smoothing > 0 || o->eval_batch || o->average || b->optimizer))

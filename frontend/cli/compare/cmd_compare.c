@@ -3,7 +3,7 @@
 #include "frontend/cli/compare/compare_table.h"
 #include "frontend/draw/plot.h"
 
-/* What tells the run from the others; its name where nothing does. */
+/* The words that tell the run from the others; its name where nothing does. */
 static const char *legend_of(const compare_runs *c, size_t i) {
   const compare_run *r = &c->at.at[i];
   if (!*r->label) return r->name;

@@ -100,7 +100,7 @@ static void take_setting(compare_run *r, const char *name, const char *value) {
     vtb_vec_push(&r->settings, ((compare_setting){vtb_xstrdup(name), vtb_xstrdup(value), false}));
 }
 
-/* What the run tells of itself: the model's name, and the images it is evaluated on. */
+/* Takes what the run tells of itself: the model's name, and the images it is evaluated on. */
 static void take_own(compare_run *r, const char *line) {
   const char *samples = strstr(line, "samples=");
   if (vtb_starts_with(line, "  name: ") && !r->model) r->model = plain(line + 8);

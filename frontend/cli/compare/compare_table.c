@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a group's runs the mean. */
+/* The mean of a group's runs. */
 static double mean_of(const compare_runs *c, const compare_group *g, size_t offset) {
   double sum = 0;
   for (size_t i = 0; i < g->runs.n; i++)
@@ -72,7 +72,7 @@ static bool is_declared(const compare_runs *c) {
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* What fits a terminal, the most important first. */
+/* Columns of a terminal, the most important first. */
 static const doc_column of_terminal[] = {
     {.heading = "run", .width = -3, .most = 30},
     {.heading = "top-1", .width = -5},

@@ -252,7 +252,7 @@ static vtb_status look(const char *path, const char *split, const data_command *
   return status;
 }
 
-/* Whether a training would stop at what is damaged. */
+/* True if a training would stop at what is damaged. */
 static vtb_status judge(const part *parts, int n, vtb_error *err) {
   for (int k = 0; k < n; k++) {
     vtb_error why = {.status = VTB_E_INPUT};

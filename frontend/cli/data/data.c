@@ -23,7 +23,7 @@ vtb_dataset_options cli_data_for(const cli_data_options *o) {
                                .skip_damaged = o->skip_damaged};
 }
 
-/* Of many lines the first ones. */
+/* Says notes, of many lines the first ones. */
 static void say_notes(const vtb_dataset *d) {
   enum { MOST = 8 };
   const char *at = vtb_dataset_notes(d);

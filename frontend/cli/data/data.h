@@ -29,11 +29,11 @@ typedef struct cli_data_options {
 /* Before many images are decoded: their memory is kept from one to the next. */
 void cli_data_keep_memory(void);
 vtb_dataset_options cli_data_for(const cli_data_options *o);
-/* What training takes, and looks at after each epoch: *val is NULL where there is nothing to look
- * at. What was decided is said on stderr, and so are errors. */
+/* The data that training takes, and looks at after each epoch: *val is NULL where there is nothing
+ * to look at. What was decided is said on stderr, and so are errors. */
 VTB_MUST_USE vtb_status cli_data_open_training(const cli_data_options *o, vtb_dataset **train,
                                                vtb_dataset **val);
-/* What `eval` is about: o->split, or what vtb_dataset_open_judge() finds. */
+/* The data that `eval` is about: o->split, or what vtb_dataset_open_judge() finds. */
 VTB_MUST_USE vtb_status cli_data_open_judge(const cli_data_options *o, const char *trained_on,
                                             vtb_dataset **out);
 /* The data's labels as the classes that the weights name: by name, whatever their order. Where one

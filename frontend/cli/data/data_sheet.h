@@ -4,7 +4,7 @@
 
 #include "frontend/cli/cli.h"
 
-/* Of at most 24 classes, at even distances; damaged samples are crossed out. */
+/* A sheet of at most 24 classes, at even distances; damaged samples are crossed out. */
 VTB_MUST_USE vtb_status data_sheet_save(const vtb_dataset *d, const char *path, vtb_error *err);
 
 #endif

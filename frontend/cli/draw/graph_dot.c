@@ -236,7 +236,7 @@ static int place_of(const drawing *d, int unit) {
   return -1;
 }
 
-/* What leads back is the repeat itself. */
+/* Edges; what leads back is the repeat itself. */
 static void put_edges(const drawing *d) {
   size_t n = d->part->units.n;
   bool *drawn = vtb_xcalloc(n * n + 1, sizeof *drawn), *told = vtb_xcalloc(n + 1, sizeof *told);

@@ -59,7 +59,7 @@ typedef struct finder {
   char **key; /* by place in the order */
 } finder;
 
-/* Whether something goes from the units [a, a + n) to [b, b + n). */
+/* True if something goes from the units [a, a + n) to [b, b + n). */
 static bool leads(const finder *f, int a, int b, int n) {
   for (size_t k = 0; k < f->part->edges.n; k++) {
     const graph_edge *e = &f->part->edges.at[k];

@@ -1,4 +1,4 @@
-/* What repeats in a picture: blocks that are the same but for their weights and directions. */
+/* Repeats in a picture: blocks that are the same but for their weights and directions. */
 #ifndef VTB_CLI_GRAPH_FOLD_H
 #define VTB_CLI_GRAPH_FOLD_H
 

@@ -1,4 +1,4 @@
-/* What units of a picture are called and what stands in them. */
+/* Names of a picture's units and what stands in them. */
 #ifndef VTB_CLI_GRAPH_LABEL_H
 #define VTB_CLI_GRAPH_LABEL_H
 
@@ -9,8 +9,8 @@ void graph_lines_free(graph_lines *l);
 
 /* The module that a unit stands in, "layer.proj_up"; "": none of its own. */
 void graph_scope(const graph_unit *u, vtb_strbuf *out);
-/* What a unit is called: its module, without the first `within` bytes of its name; of what stands
- * in that itself the value that it gives; of a block its name. */
+/* The name of a unit: its module, without the first `within` bytes of its name; of what stands in
+ * that itself the value that it gives; of a block its name. */
 void graph_title(const graph_unit *u, size_t within, vtb_strbuf *out);
 /* "linear 64 -> 256", "conv 4x4 / 4, 1 -> 64", "outnorm: normalise", ...: what it does. */
 void graph_describe(const graph_unit *u, graph_lines *out);

@@ -34,7 +34,8 @@ static graph_kind kind_of_op(vtb_op op) {
   return vtb_op_get(op)->klass == VTB_CLASS_SHAPE ? GRAPH_MOVE : GRAPH_POINTWISE;
 }
 
-/* Of a kernel what it does besides looking at things: sums and arithmetic, or copies. */
+/* The kind of a kernel is what it does besides looking at things: sums and arithmetic, or
+ * copies. */
 static graph_kind kind_of(const vtb_inst *i) {
   if (i->op == VTB_OP_call) return GRAPH_BLOCK;
   if (i->op != VTB_OP_fused && i->op != VTB_OP_fold) return kind_of_op(i->op);
@@ -161,7 +162,7 @@ static bool same_scope(const graph_unit *a, const graph_unit *b) {
          vtb_streq(a->main->span.scope, b->main->span.scope);
 }
 
-/* Whether unit `from` may become part of the later `to`: no other way leads from the one to the
+/* True if unit `from` may become part of the later `to`: no other way leads from the one to the
  * other. */
 static bool may_join(const graph_part *p, int from, int to) {
   bool *seen = vtb_xcalloc(p->units.n, sizeof *seen), may = true;

@@ -42,7 +42,7 @@ typedef struct graph_part {
   VTB_VEC(graph_edge) edges; /* one a pair */
 } graph_part;
 
-/* Of a function in any stage from `ir` to `fused`. */
+/* Reads a function in any stage from `ir` to `fused`. */
 void graph_part_read(graph_part *p, const vtb_func *f);
 void graph_part_free(graph_part *p);
 

@@ -285,7 +285,7 @@ static int title_of(picture *p, const traversal_group *g, double x, double y, do
   return lines;
 }
 
-/* Of a group's grids side by side, as many as the picture may be wide. */
+/* The width of a group's grids side by side, as many as the picture may be wide. */
 static double group_width(const traversal_group *g) {
   double row = 0, most = 0;
   for (size_t k = 0; k < g->orders.n; k++) {

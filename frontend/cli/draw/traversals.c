@@ -83,7 +83,7 @@ static bool is_scan(vtb_op op) {
   return op == VTB_OP_linscan || op == VTB_OP_recurrence || op == VTB_OP_fold || op == VTB_OP_delta;
 }
 
-/* Of a scan or of an attention in windows. */
+/* Adds the order of a scan or of an attention in windows. */
 static void add_order(traversal_group *g, const vtb_inst *inst) {
   traversal t;
   if (is_scan(inst->op))

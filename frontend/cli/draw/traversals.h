@@ -27,7 +27,7 @@ typedef struct traversals {
   VTB_VEC(traversal_group) groups;
 } traversals;
 
-/* Of the module's entry, after path folding. Free with traversals_free(). */
+/* Finds those of the module's entry, after path folding. Free with traversals_free(). */
 void traversals_find(const vtb_module *m, traversals *out);
 void traversals_free(traversals *t);
 /* "blocks.{0, 2, ..., 10}" for blocks.0, blocks.2 ... and so on. */

@@ -35,7 +35,7 @@ static bool takes_file(const cli_opt *o) {
   return o->metavar && (CLI_IS_AMONG(o->metavar, metavars) || strstr(o->metavar, "FILE"));
 }
 
-/* What stands in a command's usage: names of presets, words ("ls|clear"), files. */
+/* Words of a command's usage: names of presets, words ("ls|clear"), files. */
 static bool takes_models(const cli_command *c) {
   return strstr(c->usage, "MODEL") || strstr(c->usage, "PATTERN");
 }

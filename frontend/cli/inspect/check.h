@@ -1,4 +1,4 @@
-/* What the files of `vertebra check` share. */
+/* The state that files of `vertebra check` share. */
 #ifndef VTB_CLI_CHECK_H
 #define VTB_CLI_CHECK_H
 
@@ -20,7 +20,7 @@ typedef struct check_facts {
   vtb_outline training; /* of a step, with its update */
 } check_facts;
 
-/* Of the parameters, trained or not. */
+/* True of the parameters, trained or not. */
 bool check_is_param(const vtb_arg_info *info);
 /* Its layers, with what repeats said once: for people. */
 void check_add_structure(const check_facts *c, doc *d);

@@ -1,4 +1,4 @@
-/* What `vertebra check` tells: docs/commands.md has its members. */
+/* The document of `vertebra check`: docs/commands.md has its members. */
 #include "frontend/cli/inspect/check.h"
 #include "ir/objective.h"
 
@@ -49,7 +49,8 @@ static void say_io(doc *d, const vtb_module *m) {
     say_type(d, "output", f->return_names[r] ? f->return_names[r] : "", &f->returns[r]->type, "");
 }
 
-/* What the model is trained for and measured by, and the inputs that only this reads. */
+/* The objective that the model is trained for and measured by, and the inputs that only this
+ * reads. */
 static void say_objective(doc *d, const vtb_func *model, const vtb_func *f) {
   for (int a = 0; a < f->n_args; a++) {
     bool known = f->arg_info[a].role != VTB_ROLE_INPUT;
@@ -100,7 +101,7 @@ static void add_counts(doc *d, const check_facts *c) {
           F("target", c->target->name), F("batch", c->batch), F("threads", c->threads));
 }
 
-/* What a run is on the target, and what it may take. */
+/* The outline of a run on the target, and what it may take. */
 static void add_outline(doc *d, cJSON *out, const check_facts *c, const char *title,
                         const vtb_outline *o) {
   char threads[24] = "";

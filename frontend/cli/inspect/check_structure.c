@@ -36,7 +36,7 @@ static void describe_inst(const vtb_pass_context *context, const vtb_inst *i, vt
   }
 }
 
-/* What is printed, and where. */
+/* A listing: what is printed, and where. */
 typedef struct listing {
   const check_facts *c;
   doc *d;

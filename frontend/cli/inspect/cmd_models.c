@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What has to be compiled to be known. */
+/* Facts for which a model has to be compiled. */
 typedef struct facts {
   bool known;
   int64_t parameters;

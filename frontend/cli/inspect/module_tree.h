@@ -16,7 +16,8 @@ typedef struct module_node {
   struct module_node *first, *last, *next; /* the modules in it, in order of use */
 } module_node;
 
-/* Of an entry function in which the forms of recurrences are chosen. Everything is the arena's. */
+/* The tree of an entry function in which the forms of recurrences are chosen. Everything is the
+ * arena's. */
 module_node *module_tree(const vtb_func *entry, vtb_arena *arena);
 
 #endif

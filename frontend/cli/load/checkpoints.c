@@ -1,4 +1,4 @@
-/* What the commands that look at checkpoints share. */
+/* Shared by the commands that look at checkpoints. */
 #include "frontend/cli/load/checkpoints.h"
 
 #include "runtime/weights/open.h"

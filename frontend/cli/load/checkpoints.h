@@ -19,8 +19,8 @@ typedef struct cli_part_options {
 /* `said` gets the lines of what was decided. Errors are printed. */
 VTB_MUST_USE vtb_status cli_checkpoint_open(const char *path, const cli_part_options *o,
                                             vtb_weights **out, vtb_strbuf *said);
-/* What it holds, and the lines of `said`: "FILE: 152 tensors, 5,717,416 numbers, 22.9 MB: 150 F32,
- * 2 I64". */
+/* Tells what it holds, and the lines of `said`: "FILE: 152 tensors, 5,717,416 numbers, 22.9 MB: 150
+ * F32, 2 I64". */
 void cli_checkpoint_tell(const char *path, const vtb_weights *w, const vtb_strbuf *said, doc *d);
 
 #endif

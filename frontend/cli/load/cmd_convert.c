@@ -20,7 +20,7 @@ static void put_rounded(const float *from, int64_t n, vtb_elem to, void *out) {
     half[i] = to == VTB_ELEM_F16 ? vtb_f32_to_f16(from[i]) : vtb_f32_to_bf16(from[i]);
 }
 
-/* Of finite numbers those that the type has no finite number for. */
+/* Counts the finite numbers that the type has no finite number for. */
 static int64_t count_lost(const float *from, int64_t n, vtb_elem to) {
   int64_t lost = 0;
   for (int64_t i = 0; i < n; i++)
@@ -76,7 +76,8 @@ typedef struct conversion {
   cli_load_options load; /* what of the model or the file may be missing */
 } conversion;
 
-/* What the model is, so that nobody need say it again: the options, and what IN says besides. */
+/* Metadata: what the model is, so that nobody need say it again: the options, and what IN says
+ * besides. */
 static void describe_model(const conversion *c, vtb_weights *w) {
   const char *text = vtb_weights_meta(w, "defines");
   cJSON *stored = text ? cJSON_Parse(text) : NULL, *item;

@@ -22,8 +22,8 @@ typedef vtb_load cli_load_options; /* CLI_LOAD_OPTS() are the rows */
 #define CLI_WEIGHTS_HELP                                                                           \
   "the model's parameters: safetensors, .pth, shards or a folder of Hugging Face"
 
-/* Those of frontend/compile/weights.h for a command: what is said goes to stderr, and with --json a
- * fit is "fit" of the document or of its error. `what` is the MODEL. */
+/* The calls of frontend/compile/weights.h for a command: what is said goes to stderr, and with
+ * --json a fit is "fit" of the document or of its error. `what` is the MODEL. */
 VTB_MUST_USE vtb_status cli_load_open(cli_load_options *l, vtb_error *err);
 VTB_MUST_USE vtb_status cli_load_for(const char *what, const cli_model_options *m,
                                      cli_load_options *l, vtb_error *err);
@@ -53,7 +53,7 @@ void cli_inference_free(cli_inference *inf);
 VTB_MUST_USE vtb_status cli_load_for_inference(const char *command, const char *what,
                                                const cli_model_options *o, int64_t batch,
                                                cli_load_options *l, cli_inference *out);
-/* What the weights file, or the built file, says under that key; NULL. */
+/* Metadata of the weights file, or the built file, under that key; NULL. */
 const char *cli_inference_meta(const cli_inference *inf, const char *key);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */
 char **cli_weights_classes(const cli_inference *inf, int *n);

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* What `vertebra tune` stored. */
+/* Measurements that `vertebra tune` stored. */
 static vtb_status list_tuning(doc *d) {
   vtb_tuning_entry *entries = NULL;
   size_t n = 0;

@@ -35,7 +35,7 @@ static void put_form(const char *mode, int64_t chunk, vtb_strbuf *out) {
   if (chunk) vtb_strbuf_printf(out, "(%lld)", (long long)chunk);
 }
 
-/* What the cost model chose. */
+/* The form that the cost model chose. */
 static const vtb_tune_form *modelled(const vtb_tune_case *c) {
   const char *mode = vtb_attr_str(c->inst, "mode", "auto");
   int64_t chunk = vtb_attr_int(c->inst, "chunk", 0);

@@ -13,7 +13,7 @@ static const double seconds_a_size = 0.5;
 static const int64_t sizes[] = {4 << 10, 256 << 10, 4 << 20, 64 << 20};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-/* What a rank says of itself. */
+/* A rank as it describes itself. */
 typedef struct member {
   char host[64], version[32];
   int32_t process, threads;
@@ -120,7 +120,7 @@ static vtb_status meet(visit *v, vtb_error *err) {
 
 /* ---- what is said ---------------------------------------------------------------------------- */
 
-/* Of a sum: the bytes that are summed up, by its time. */
+/* The rate of a sum: the bytes that are summed up, by its time. */
 static double rate(int64_t bytes, double seconds) {
   return seconds > 0 ? (double)bytes / seconds / 1e9 : 0;
 }

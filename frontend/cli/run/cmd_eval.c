@@ -90,7 +90,7 @@ static vtb_status write_images(const vtb_dataset *d, const char *folder, vtb_err
   return status;
 }
 
-/* Whether the model, or the file built of it, has losses or metrics of its own. */
+/* Finds whether the model, or the file built of it, has losses or metrics of its own. */
 static vtb_status find_measures(const char *what, eval_options *o) {
   if (cli_is_built(what)) {
     vtb_artefact *a;
@@ -126,7 +126,7 @@ static int scores_of(const vtb_program *p) {
   return 0;
 }
 
-/* What came of it: the results, or why there are none. */
+/* The outcome: the results, or why there are none. */
 static vtb_status tell_evaluation(const char *what, const vtb_dataset *d, const vtb_eval_result *r,
                                   const char *label, vtb_error *err) {
   if (r->stopped) return cli_interrupt_say(r->n, vtb_dataset_count(d), "images");
@@ -140,7 +140,7 @@ static vtb_status tell_evaluation(const char *what, const vtb_dataset *d, const 
   return VTB_OK;
 }
 
-/* What must be the same on all ranks: each reads the weights and the data. */
+/* Compares what must be the same on all ranks: each reads the weights and the data. */
 static vtb_status compare(const cli_inference *inf, const eval_options *o, const vtb_dataset *d,
                           void *const *params, vtb_error *err) {
   char data[VTB_FINGERPRINT] = "", values[40];

@@ -47,7 +47,7 @@ static void report_bad(const runner *r, const char *file, const char *why) {
   doc_say(r->told, 4, "  not classified: %s", doc_visible(r->told, why));
 }
 
-/* Of scores that are not finite: not of the model, where it was given such numbers. */
+/* Reports scores that are not finite: not of the model, where it was given such numbers. */
 static void report_not_finite(runner *r, const char *file, int64_t row) {
   const char *input = cli_inputs_not_finite(&r->inputs, r->inf.model, row);
   char why[160] = "its scores are not finite";

@@ -1,4 +1,4 @@
-/* What `run` fills inputs with beside images: arrays from files. */
+/* Inputs of `run` beside images: arrays from files. */
 #ifndef VTB_CLI_INPUTS_H
 #define VTB_CLI_INPUTS_H
 

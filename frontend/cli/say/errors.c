@@ -1,4 +1,5 @@
-/* What leaves the command: errors for people on stderr and, with --json, one document on stdout. */
+/* The words that leave the command: errors for people on stderr and, with --json, one document on
+ * stdout. */
 #include "frontend/cli/cli.h"
 #include "runtime/base/utf8.h"
 

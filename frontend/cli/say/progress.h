@@ -22,7 +22,7 @@ typedef struct cli_line {
 void cli_line_add(cli_line *l, const char *fmt, ...) VTB_PRINTF(2, 3);
 /* "45 s", "1:23", "2:01:15"; "?" below 0. */
 const char *cli_duration(double seconds, char *buf, size_t size);
-/* Whether lines can be redrawn. */
+/* True if lines can be redrawn. */
 bool cli_progress_live(void);
 /* The same, and the last line is a tenth of a second old: what is drawn more often costs time. */
 bool cli_progress_due(void);
@@ -33,7 +33,7 @@ void cli_progress_note(const char *fmt, ...) VTB_PRINTF(1, 2);
 /* A line that stays. */
 void cli_progress_print(const cli_line *l);
 
-/* Of so many images, since `start` (vtb_now()): for evaluation and inference. */
+/* Progress through so many images, since `start` (vtb_now()): for evaluation and inference. */
 void cli_progress_images(const char *what, int64_t done, int64_t total, double start);
 
 /* An on_event of a training. */

@@ -11,7 +11,7 @@ enum { PLAN_MOST_TOGETHER = 64 };
  * step is the median of a few. */
 VTB_MUST_USE vtb_status plan_rehearse(const vtb_program *p, int threads, int together,
                                       plan_step *out, vtb_error *err);
-/* What sums between so many ranks on this machine reach: measured between threads. */
+/* Rates that sums between so many ranks on this machine reach: measured between threads. */
 VTB_MUST_USE vtb_status plan_measure_links(int ranks, int threads, vtb_links *out, vtb_error *err);
 
 #endif

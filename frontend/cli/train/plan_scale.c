@@ -124,7 +124,7 @@ static vtb_status rehearsed(scale_plan *p, int64_t batch, int together, plan_ste
   return status;
 }
 
-/* Of a rank among so many; the plan's. */
+/* The step of a rank among so many; the plan's. */
 static vtb_status step_of(scale_plan *p, int64_t batch, double ranks,
                           const vtb_scaling_step **out) {
   int together = p->measured ? (int)fmin(ranks, p->links.per_node) : 0;
@@ -217,7 +217,7 @@ static bool is_crowded(const scale_plan *p, double ranks) {
   return p->measured && fmin(ranks, p->links.per_node) * threads_of(p) > vtb_default_threads();
 }
 
-/* What costs most: waiting, or that fewer images at a time take longer each, as do images on cores
+/* The largest cost: waiting, or that fewer images at a time take longer each, as do images on cores
  * that others compute on. */
 static const char *costs_most(const scale_plan *p, const vtb_scaling_point *at) {
   double waits = at->exposed + at->slowed + at->spread;
@@ -229,7 +229,7 @@ static const char *costs_most(const scale_plan *p, const vtb_scaling_point *at) 
   return vtb_scaling_limit_names[at->limit];
 }
 
-/* Those of the counts that the batch can be shared out to. */
+/* The counts that the batch can be shared out to. */
 static vtb_status hold_all(scale_plan *p, points *out) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < p->n_counts && status == VTB_OK; i++) {

@@ -21,8 +21,8 @@ VTB_MUST_USE vtb_status train_init_open(train_init *t, vtb_error *err);
 VTB_MUST_USE vtb_status train_init_plan(train_init *t, const char *model,
                                         const cli_model_options *m, int classes, int height,
                                         int width, vtb_train_config *config, vtb_error *err);
-/* What was taken, and with what other settings it was made, a line each on stderr; of what does not
- * fit, for --json alone. */
+/* Says what was taken, and with what other settings it was made, a line each on stderr; of what
+ * does not fit, for --json alone. */
 void train_init_say(const train_init *t, bool fits);
 void train_init_free(train_init *t);
 

@@ -31,7 +31,7 @@ static void put_word(word_list *words, char *word) {
   vtb_vec_push(words, word);
 }
 
-/* Of a file its name. */
+/* The word of an option: of a file its name. */
 static char *word_of(const cli_opt *o, const char *value) {
   if (o->kind == CLI_FLAG) return vtb_xstrdup(o->name + 2);
   if (strcmp(o->name, "-D") == 0) {

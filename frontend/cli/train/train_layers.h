@@ -26,7 +26,7 @@ typedef struct train_layers {
 /* Reads the options into what the compiler and the trainer take; both borrow of `l`. */
 VTB_MUST_USE vtb_status train_layers_plan(train_layers *l, cli_model_options *m,
                                           vtb_train_config *config, vtb_error *err);
-/* Of the model as it is compiled: every pattern of --freeze has found something; says how much,
+/* Checks the model as it is compiled: every pattern of --freeze has found something; says how much,
  * unless quiet. */
 VTB_MUST_USE vtb_status train_layers_check(const train_layers *l, const vtb_func *entry, bool quiet,
                                            vtb_error *err);

@@ -86,7 +86,7 @@ void train_save_curve(const run_folder *f, bool measured, const char *watched) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* What the model declares: its names with the values that the event has. */
+/* Measures that the model declares: its names with the values that the event has. */
 static vtb_measured_list recall_measures(const cJSON *e, const vtb_measured_list *declared,
                                          const char *prefix) {
   vtb_measured_list l = *declared;
@@ -126,8 +126,8 @@ static void add_measures(cJSON *j, const char *name, const vtb_measured_list *l,
   for (int i = 0; object && i < l->n; i++) doc_put(object, F(l->at[i].name, l->at[i].value));
 }
 
-/* Of the whole run, also before it was resumed: a point an epoch, the best of them, and the loss of
- * each fiftieth of the run. */
+/* The curve of the whole run, also before it was resumed: a point an epoch, the best of them, and
+ * the loss of each fiftieth of the run. */
 static void add_history(cJSON *j, const run_folder *f) {
   run_log log;
   run_score score = {.name = "top1"};

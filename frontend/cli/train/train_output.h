@@ -1,4 +1,4 @@
-/* What a training tells when it is over: the results, and the curve. */
+/* The words of a training that is over: the results, and the curve. */
 #ifndef VTB_CLI_TRAIN_OUTPUT_H
 #define VTB_CLI_TRAIN_OUTPUT_H
 

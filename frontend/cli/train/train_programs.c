@@ -40,7 +40,7 @@ static vtb_compile_options options_for(const char *what, const train_options *o,
   return with;
 }
 
-/* Whether the model can be built with that setting. */
+/* True if the model can be built with that setting. */
 static bool takes(const char *what, train_options *o, const char *define) {
   vtb_report *quiet = vtb_need(vtb_report_new());
   vtb_compilation c;
@@ -177,8 +177,8 @@ static vtb_status compile_both(const char *what, train_options *o, int classes, 
 
 /* ---- built files instead of a model ---------------------------------------------------------- */
 
-/* What was decided when the file was built: settings as if they were the user's, so that a run of
- * the file and one of its model write the same. */
+/* Takes what was decided when the file was built: settings as if they were the user's, so that a
+ * run of the file and one of its model write the same. */
 static void take_settings(train_options *o, train_programs *c) {
   const vtb_manifest *m = vtb_artefact_manifest(c->file);
   const char *smoothing = vtb_manifest_meta(m, "label_smoothing"),

@@ -42,7 +42,7 @@ typedef struct train_options {
   bool quiet;
 } train_options;
 
-/* Of training that is predicted or looked at (plan_scale.h, train_trace.h). */
+/* Options of training that is predicted or looked at (plan_scale.h, train_trace.h). */
 #define TRAIN_FORESIGHT_OPTS(o)                                                                    \
   {"--plan-scale", CLI_STR, &(o).plan_scale, "N,N,...",                                            \
    "train nothing: predict steps on so many ranks, 8,64,512 (docs/scaling_model.md)"},             \

@@ -27,7 +27,7 @@ static void push(reader *r, const char *word) { vtb_vec_push(&r->words->list, vt
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* What a recipe cannot say: it belongs to one run. */
+/* An option that a recipe cannot say: it belongs to one run. */
 static bool is_of_command_line(const char *name) {
   static const char *const names[] = {"--recipe", "--resume", "--again", "--overwrite"};
   return CLI_IS_AMONG(name, names);
@@ -186,7 +186,7 @@ static vtb_status read_value(reader *r, const cli_opt *o, struct fy_node *key,
 
 static vtb_status read_mapping(reader *r, struct fy_node *map, int depth);
 
-/* What << names: a mapping, or a list of mappings, of which the first one counts most. */
+/* The value of <<: a mapping, or a list of mappings, of which the first one counts most. */
 static vtb_status read_merged(reader *r, struct fy_node *value, int depth, int line, int column) {
   const char *wrong = NULL;
   if (depth >= MOST_DEPTH || r->merges++ >= MOST_MERGES)
@@ -239,7 +239,7 @@ static vtb_status read_pair(reader *r, struct fy_node_pair *pair, int depth) {
   return status;
 }
 
-/* What is taken in first stands below what the mapping says itself. */
+/* A mapping; what is taken in first stands below what the mapping says itself. */
 static vtb_status read_mapping(reader *r, struct fy_node *map, int depth) {
   vtb_status status = VTB_OK;
   for (int merged = 1; merged >= 0 && status == VTB_OK; merged--) {

@@ -11,7 +11,7 @@
 
 #include "frontend/cli/cli.h"
 
-/* Of a command line; each owned. */
+/* Words of a command line; each owned. */
 typedef struct train_words {
   VTB_VEC(char *) list;
   char *model; /* NULL: the recipe names none */

@@ -1,5 +1,5 @@
-/* What a run stores of itself, so that it can be continued and repeated: run.yaml, a recipe with
- * every option, and the text of the model. */
+/* The record that a run stores of itself, so that it can be continued and repeated: run.yaml, a
+ * recipe with every option, and the text of the model. */
 #ifndef VTB_CLI_TRAIN_RECORD_H
 #define VTB_CLI_TRAIN_RECORD_H
 

@@ -46,7 +46,7 @@ static double update_seconds(const vtb_train_config *t, double seconds, vtb_erro
   return each * (double)(t->accumulate > 1 ? t->accumulate : 1);
 }
 
-/* What rank 0 has planned. */
+/* Takes over what rank 0 has planned. */
 static vtb_status agree(vtb_train_config *t, vtb_error *err) {
   int64_t plan[] = {t->epochs, t->schedule.total, t->schedule.warmup};
   vtb_status status = vtb_ranks_broadcast(t->ranks, 0, plan, sizeof plan, err);
@@ -76,7 +76,7 @@ static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *
   return agree(t, err);
 }
 
-/* What a training refers to, and the files it writes. */
+/* A session: what a training refers to, and the files it writes. */
 typedef struct session {
   train_options *options;
   const char *model;
@@ -138,7 +138,7 @@ static vtb_status on_begin(void *user, vtb_error *err) {
   return status;
 }
 
-/* What --image said is stored with the other settings. */
+/* Settings for the weights: what --image said is stored with the other settings. */
 static vtb_status describe_model(void *user, vtb_weights *w, vtb_error *err) {
   session *s = user;
   const train_options *o = s->options;
@@ -162,7 +162,7 @@ static vtb_status describe_weights(void *user, vtb_weights *w, vtb_error *err) {
   return w->error.text[0] ? vtb_fail(err, w->error.status, "%s", w->error.text) : VTB_OK;
 }
 
-/* What the user cannot say: the session's part of the configuration. */
+/* Options that the user cannot say: the session's part of the configuration. */
 static void refer_to(session *s, vtb_train_config *t) {
   t->step = s->programs.step;
   t->eval = s->programs.eval;
@@ -221,7 +221,7 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
   return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
 }
 
-/* Of an update of several runs. */
+/* A note on statistics of an update of several runs. */
 static void say_statistics(const train_options *o) {
   const vtb_program *p = o->train.step;
   bool has = false;

@@ -13,7 +13,7 @@ VTB_MUST_USE vtb_services *train_trace_services(const vtb_program *step, int thr
 /* From now on; every rank calls it at the same time. */
 VTB_MUST_USE vtb_status train_trace_begin(train_trace *t, vtb_services *s, vtb_ranks *r,
                                           vtb_error *err);
-/* What there was, of all ranks, as a Chrome trace; every rank calls it, rank 0 writes. */
+/* Writes what there was, of all ranks, as a Chrome trace; every rank calls it, rank 0 writes. */
 VTB_MUST_USE vtb_status train_trace_end(train_trace *t, vtb_services *s, const char *model,
                                         const char *path, vtb_error *err);
 void train_trace_free(train_trace *t); /* NULL is fine */

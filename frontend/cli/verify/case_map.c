@@ -78,7 +78,7 @@ static const char *read_field(char *line, case_row *row) {
   return *row->field || row->to_value ? "" : "-> HYPERPARAMETER = VALUE is meant";
 }
 
-/* What is wrong with the line, or "". */
+/* The fault of a line, or "". */
 static const char *read_line(case_map *m, int number, char *line, const char **entries) {
   char *comment = find_outside(line, "#");
   if (comment) *comment = '\0';

@@ -35,16 +35,16 @@ VTB_MUST_USE vtb_status case_map_open(case_map *m, const char *given, const char
                                       vtb_error *err);
 void case_map_free(case_map *m);
 
-/* What a config's fields mean to the entry. Names and values that the map replaces are its own; it
- * must outlive them. */
+/* The meaning of a config's fields to the entry. Names and values that the map replaces are its
+ * own; it must outlive them. */
 void case_map_fields(const case_map *m, const char *entry, case_overrides *fields);
-/* What the entry's `name` may be called in a case (of_case), or the other way round: the next of
+/* Names that the entry's `name` may have in a case (of_case), or the other way round: the next of
  * the rules from *at on, 0 at first; false: there is no other. */
 bool case_map_name(const case_map *m, const char *entry, bool of_case, const char *name, size_t *at,
                    vtb_strbuf *out);
 /* Another entry, and the file that has it; false: the map says none. */
 bool case_map_entry(case_map *m, const char **entry, const char **file);
-/* What `other`, the same file, was asked for counts as asked of this map. */
+/* Uses of `other`, the same file, count as asked of this map. */
 void case_map_add_used(case_map *m, const case_map *other);
 /* The next line that nothing was asked of, from *at on, 0 at first, and its text; 0: no more. */
 int case_map_unused(const case_map *m, size_t *at, const char **text);

@@ -30,7 +30,7 @@ static vtb_status verify_cases(const cli_list *cases, const verify_options *o) {
   return worst;
 }
 
-/* What was not asked for follows from the precision. */
+/* Tolerances that were not asked for follow from the precision. */
 static vtb_status set_tolerances(verify_options *o, vtb_error *err) {
   VTB_TRY(vtb_precision_find(o->model.compile.precision, &o->precision, err));
   o->given = o->tol >= 0 || o->grad_tol >= 0;

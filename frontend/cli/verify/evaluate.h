@@ -8,12 +8,12 @@
 
 #include "frontend/cli/cli.h"
 
-/* Of argument a; valid until `buf` changes. */
+/* The key of argument a; valid until `buf` changes. */
 const char *cli_arg_key(const vtb_func *f, int a, vtb_strbuf *buf);
 /* The value of VTB_DYN that the argument tensors imply; 1 if nothing is dynamic. */
 int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args);
-/* What `c` compiles, at graph level. Buffers are poisoned with NaN before compiled code runs.
- * *results is the caller's. What is wrong is in the report. */
+/* Evaluates what `c` compiles, at graph level. Buffers are poisoned with NaN before compiled code
+ * runs. *results is the caller's. What is wrong is in the report. */
 VTB_MUST_USE vtb_status cli_evaluate(const vtb_compilation *c, const vtb_target *target,
                                      int threads, const vtb_weights *args, vtb_weights **results);
 

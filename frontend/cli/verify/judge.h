@@ -1,4 +1,4 @@
-/* Whether a tensor is what it should be: what `vertebra verify` accepts.
+/* Judging tensors: what `vertebra verify` accepts.
  *
  * The largest error alone does not see a gradient of zeros where the bound is wide, nor a lost row
  * of a large tensor. So four things are held:
@@ -33,7 +33,7 @@ cli_difference cli_compare(const vtb_weight *got, const vtb_weight *want);
 #define CLI_NORM 0.8
 #define CLI_NOISE 4.0
 
-/* Of one tensor, between two runs of the interpreter. Zeroed: there is none. */
+/* The noise of one tensor, between two runs of the interpreter. Zeroed: there is none. */
 typedef struct cli_noise {
   const vtb_weight *rounded, *exact;
   bool bends; /* direction and norm are free where the rounded tensor has lost its own */

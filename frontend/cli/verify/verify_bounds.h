@@ -1,4 +1,4 @@
-/* What a run of `vertebra verify` may be off by, and what is said of it. */
+/* Bounds of what a run of `vertebra verify` may be off by, and what is said of it. */
 #ifndef VTB_CLI_VERIFY_BOUNDS_H
 #define VTB_CLI_VERIFY_BOUNDS_H
 
@@ -30,8 +30,8 @@ typedef struct verify_judged {
   cli_judgement j;
 } verify_judged;
 
-/* Of one result by name. What is larger than the bounds but not than CLI_NOISE times what the
- * interpreter is off by in the digits of this precision is ill-conditioned, not wrong. */
+/* The bound of one result by name. What is larger than the bounds but not than CLI_NOISE times what
+ * the interpreter is off by in the digits of this precision is ill-conditioned, not wrong. */
 VTB_MUST_USE vtb_status verify_judge(verify_noise *n, const char *name, const vtb_weight *got,
                                      const vtb_weight *want, double tol, double least,
                                      verify_judged *out);

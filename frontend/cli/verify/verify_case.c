@@ -163,8 +163,7 @@ static vtb_status add_gradient(case_file *c, vtb_compilation *model) {
   return status;
 }
 
-/* What a tensor of the case is called among the results; NULL if it is not something that comes
- * out. */
+/* The name of a case's tensor among the results; NULL if it is not something that comes out. */
 static const char *result_name(const char *tensor, vtb_strbuf *buf) {
   buf->n = 0;
   if (vtb_starts_with(tensor, "output/")) return tensor + 7;

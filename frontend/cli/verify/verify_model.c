@@ -179,7 +179,7 @@ static bool any_not_finite(const vtb_weights *w, const char **name) {
   return false;
 }
 
-/* Of the outputs or the gradients of a run: the result that is nearest to its bound, or farthest
+/* The worst of a run's outputs or gradients: the result that is nearest to its bound, or farthest
  * beyond it. */
 typedef struct nearest {
   verify_judged v;
@@ -201,7 +201,7 @@ static double largest_gradient(const vtb_weights *w) {
   return largest;
 }
 
-/* Whether a is said rather than b: its verdict is graver, or as grave and nearer to its bound. */
+/* True if a is said rather than b: its verdict is graver, or as grave and nearer to its bound. */
 static bool is_worse(const verify_judged *a, const nearest *b) {
   if (!b->name || a->verdict != b->v.verdict) return !b->name || a->verdict > b->v.verdict;
   return !(a->j.d.relative / a->j.bound <= b->v.j.d.relative / b->v.j.bound);
