@@ -72,6 +72,52 @@ static void check_width(const house_file *f, complaints *c) {
     complain(c, f->path, 0, "%d lines, more than %d; split it by its phases", n, most->lines);
 }
 
+/* ---- pragmas in kernels ---------------------------------------------------------------------- */
+
+/* The word that ends before code[n]. */
+static bool ends_with(const char *code, size_t n, const char *word) {
+  size_t length = strlen(word);
+  return n >= length && strncmp(code + n - length, word, length) == 0 &&
+         (n == length || !(isalnum((unsigned char)code[n - length - 1])));
+}
+
+static size_t before_blanks(const char *code, size_t n) {
+  while (n > 0 && isspace((unsigned char)code[n - 1])) n--;
+  return n;
+}
+
+/* Where the parenthesis opens that closes before code[n]. */
+static size_t opening(const char *code, size_t n) {
+  int depth = 0;
+  while (n > 0) {
+    n--;
+    depth += (code[n] == ')') - (code[n] == '(');
+    if (depth == 0) break;
+  }
+  return n;
+}
+
+/* NVRTC 13 takes an unrolled loop that is the whole of an `if constexpr` for two statements, and
+ * leaves out the one behind it with it where the condition is false: braces. */
+static void check_pragmas(const house_file *f, complaints *c) {
+  const char *dot = strrchr(f->path, '.');
+  if (!dot || (!vtb_streq(dot, ".cu") && !vtb_streq(dot, ".cuh"))) return;
+  const char *at = f->code;
+  while ((at = strstr(at, "UNROLL")) != NULL) {
+    size_t n = (size_t)(at - f->code);
+    int line = 1;
+    for (const char *p = f->code; p < at; p++) line += *p == '\n';
+    at += strlen("UNROLL");
+    n -= ends_with(f->code, n, "VTB_NO_") ? strlen("VTB_NO_") : strlen("VTB_");
+    n = before_blanks(f->code, n);
+    bool closed = n > 0 && f->code[n - 1] == ')';
+    if (closed) n = before_blanks(f->code, opening(f->code, n));
+    if (closed ? ends_with(f->code, n, "if") || ends_with(f->code, n, "constexpr")
+               : ends_with(f->code, n, "else"))
+      complain(c, f->path, line, "a pragma begins the statement of an if; put it in braces");
+  }
+}
+
 /* ---- pages of docs --------------------------------------------------------------------------- */
 
 /* Prose; not tables, nor code between ``` or behind four blanks. */
@@ -427,7 +473,10 @@ static void check_tree(const house_tree *t, complaints *c) {
     check_words(f, c);
     check_numbers(f, c);
   }
-  for (size_t i = 0; i < t->texts.n; i++) check_width(&t->texts.at[i], c);
+  for (size_t i = 0; i < t->texts.n; i++) {
+    check_width(&t->texts.at[i], c);
+    check_pragmas(&t->texts.at[i], c);
+  }
   check_p90(&all, c);
   vtb_vec_free(&all);
   vtb_map_free(&names);
@@ -541,6 +590,24 @@ TEST(numbers_of_kernels_are_found) {
   tree_free(&t);
 }
 
+TEST(bare_pragmas_are_found) {
+  static const char text[] = "if constexpr (A || (B)) VTB_UNROLL for (;;) x();\n"
+                             "for (;;) VTB_UNROLL for (;;) { VTB_UNROLL for (;;) x(); }\n"
+                             "if (a) { /* all */\n  VTB_UNROLL for (;;) x();\n} else\n"
+                             "  VTB_NO_UNROLL for (;;) y();\n"
+                             "if (a) /* few */\n  VTB_NO_UNROLL for (;;) y();\n";
+  house_tree t = {0};
+  complaints c = {0};
+  tree_add(&t, "codegen/cuda/text/a.cu", text);
+  for (size_t i = 0; i < t.texts.n; i++) check_pragmas(&t.texts.at[i], &c);
+  CHECK(t.texts.n == 1 && c.n == 3);
+  CHECK(strstr(c.text.at, "a.cu:1: a pragma begins"));
+  CHECK(strstr(c.text.at, "a.cu:6: a pragma begins"));
+  CHECK(strstr(c.text.at, "a.cu:8: a pragma begins"));
+  vtb_strbuf_free(&c.text);
+  tree_free(&t);
+}
+
 TEST(the_tree_keeps_the_rules) {
   house_tree t = {0};
   complaints c = {0};
@@ -561,6 +628,7 @@ int main(void) {
   RUN(wide_texts_are_found);
   RUN(names_of_two_types_are_found);
   RUN(numbers_of_kernels_are_found);
+  RUN(bare_pragmas_are_found);
   RUN(the_tree_keeps_the_rules);
   return test_done();
 }

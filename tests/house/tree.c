@@ -56,13 +56,16 @@ static char *code_of(const char *text) {
   return code;
 }
 
-void tree_add(house_tree *t, const char *path, const char *text) {
-  house_file f = {vtb_xstrdup(path), vtb_xstrdup(text), code_of(text)};
-  vtb_vec_push(&t->files, f);
-}
-
 static bool is_c(const char *name) {
   return vtb_ends_with(name, ".c") || vtb_ends_with(name, ".h");
+}
+
+void tree_add(house_tree *t, const char *path, const char *text) {
+  house_file f = {vtb_xstrdup(path), vtb_xstrdup(text), code_of(text)};
+  if (is_c(path))
+    vtb_vec_push(&t->files, f);
+  else
+    vtb_vec_push(&t->texts, f);
 }
 
 static bool is_text(const char *name) {
@@ -83,10 +86,7 @@ static void read_file(house_tree *t, const char *top, const char *path) {
     fprintf(stderr, "%s\n", err.text);
     exit(1);
   }
-  if (is_c(path))
-    tree_add(t, path, text);
-  else
-    vtb_vec_push(&t->texts, ((house_file){vtb_xstrdup(path), vtb_xstrdup(text), NULL}));
+  tree_add(t, path, text);
   free(text);
   vtb_strbuf_free(&full);
 }

@@ -14,7 +14,7 @@ typedef struct house_file {
 typedef struct house_tree {
   VTB_VEC(house_file) files; /* .c and .h */
   VTB_VEC(house_file)
-  texts; /* of the rooms: tables, grammars, kernels, Python, the page; no code */
+  texts; /* of the rooms: tables, grammars, kernels, Python, the page */
 } house_tree;
 
 /* The files of the rooms and of the tests; generated ones are not among them. */

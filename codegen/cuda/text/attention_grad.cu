@@ -128,11 +128,12 @@ for (int step = 0; step < STEPS; step++) {
     sums[tid] = i < N ? lse_of(i) : VTB_INF;
     deltas[tid] = RESULT != DV && i < N ? delta[((vtb_i64)b * N + i) * HEADS + head] : 0.0f;
   }
-  if constexpr (BIAS && RESULT == DBIAS) /* read along its rows */
+  if constexpr (BIAS && RESULT == DBIAS) { /* read along its rows */
     VTB_NO_UNROLL for (int e = tid; e < 64 * 64; e += THREADS) {
       const int i = i0 + e / 64, j = j0 + e % 64;
       biases[e / 64 * PP + e % 64] = i < N && j < M ? bias_at(i, j) : 0.0f;
     }
+  }
   vtb_sync();
   vtb_each(s, [&](int r, int c, float &v) {
     const int query = KEYS ? c : row + r, i = KEYS ? j0 + c : i0 + row + r,
@@ -151,10 +152,11 @@ for (int step = 0; step < STEPS; step++) {
         out[t][e] += s[t][e] * (g[t][e] - deltas[row + vtb_lane() / 4 + 8 * (e / 2)]);
     vtb_sync();
   } else {
-    if constexpr (RESULT != DV)
+    if constexpr (RESULT != DV) {
       VTB_UNROLL for (int t = 0; t < 8; t++) VTB_UNROLL for (int e = 0; e < 4; e++)
           s[t][e] *= g[t][e] - deltas[KEYS ? 8 * t + 2 * (vtb_lane() % 4) + e % 2
                                            : row + vtb_lane() / 4 + 8 * (e / 2)];
+    }
     vtb_copy_rows<FOUR, 64, TILE, PC, THREADS>(
         c_tile, n_columns, vtb_min_int(WIDTH - o0, TILE), -1,
         [&](int r) {

@@ -139,10 +139,12 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
   auto score = [&](int k0) {
     return [=, &s](int r, int k) -> float { return s[k0 / 8 + k / 8][2 * (r / 8) + k % 2]; };
   };
-  if constexpr (KEYS) VTB_UNROLL for (int k = 0; k < TILE; k += 16)
+  if constexpr (KEYS) {
+    VTB_UNROLL for (int k = 0; k < TILE; k += 16)
       vtb_step_16<HALF, 1>(
           out_second, 0, score(k),
           vtb_columns<false, PV>(ring, part * OWN_SECOND, at + TILE * PK + k * PV));
+  }
   VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
     vtb_step_16<HALF, 1>(g, k, vtb_rows<true, PV>(other, row),
                          vtb_columns<true, PV>(ring, 0, at + TILE * PK));

@@ -87,13 +87,14 @@ VTB_UNROLL for (int from = 0; from < SUMS; from += CHUNK) {
     if (from + i < SUMS)
       sums_of[i * THREADS + vtb_tid()] = sums[(from + i) / SIDE][(from + i) % SIDE];
   add_lanes(vtb_min_int(CHUNK, SUMS - from));
-  if (works && lane == 0)
+  if (works && lane == 0) {
     VTB_UNROLL for (int i = 0; i < CHUNK; i++)
       if (from + i < SUMS) {
         const int m = (from + i) / SIDE, n = n0 + (from + i) % SIDE;
         const float sum = sums_of[i * THREADS + vtb_tid()];
         ${store}
       }
+  }
   vtb_sync();
 }
 if constexpr (BIAS) {

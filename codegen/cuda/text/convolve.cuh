@@ -89,17 +89,19 @@ VTB_FN void vtb_add_lanes(V (&sums)[SUMS], P chunk, int lane, bool works, Put pu
     vtb_sync();
     for (int left = THREADS / ALONG; left > 1; left = (left + 1) / 2) {
       const int half = (left + 1) / 2;
-      if (lane + half < left)
+      if (lane + half < left) {
         VTB_UNROLL for (int i = 0; i < CHUNK; i++)
           if (from + i < SUMS) {
             const V more = chunk[i * THREADS + vtb_tid() + half * ALONG];
             chunk[i * THREADS + vtb_tid()] = chunk[i * THREADS + vtb_tid()] + more;
           }
+      }
       vtb_sync();
     }
-    if (works && lane == 0)
+    if (works && lane == 0) {
       VTB_UNROLL for (int i = 0; i < CHUNK; i++)
         if (from + i < SUMS) put(from + i, chunk[i * THREADS + vtb_tid()]);
+    }
     vtb_sync();
   }
 }

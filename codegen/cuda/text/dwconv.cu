@@ -104,11 +104,14 @@ if (thread < ITEMS) {
   auto take = [&](auto &w) {
     if constexpr (PER == 4 && W_FLAT)
       vtb_take_taps<ROWS, KW, TURNED>(w, w_in + ch * TAPS);
-    else
+    else {
       VTB_UNROLL for (int a = 0; a < ROWS; a++)
         VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
+    }
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
-      if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
+      if (!is_row(a)) {
+        VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
+      }
   };
   vtb_convolve<ROWS, KW, IN_REGISTERS, STRIP, STRIP * STRIPS == GW, ALONE, value>(
       vtb_min_int(STRIP, GW - x0), LEFT, is_row, load, weight, take,

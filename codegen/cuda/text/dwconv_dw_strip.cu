@@ -76,9 +76,10 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
           sums[a * KW + e] = sums[a * KW + e] + dy * window[a][(c + e) % KW];
       }
       if (BIAS && first == OWN_ROW) sums[SUMS - 1] = sums[SUMS - 1] + dy;
-      if constexpr (TOGETHER == 1)
+      if constexpr (TOGETHER == 1) {
         VTB_UNROLL for (int a = 0; a < EACH; a++)
           VTB_UNROLL for (int e = 0; e + 1 < KW; e++) window[a][e] = window[a][e + 1];
+      }
     }
 }
 vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {

@@ -44,10 +44,11 @@ VTB_UNROLL for (int a = 0; a < ROWS; a++) VTB_UNROLL for (int e = 0; e < KW; e++
 auto take = [&](auto &to) {
   if constexpr (PER == 4 && W_FLAT)
     vtb_take_taps<ROWS, KW, true>(to, w_in + ch * TAPS);
-  else
+  else {
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
       VTB_UNROLL for (int e = 0; e < KW; e++)
         to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
+  }
 };
 if (works) take(w);
 if constexpr (EXTRA > 0) {
@@ -104,9 +105,10 @@ for (int item = SHARE * share + lane; works && item < end; item += LANES) {
       if constexpr (BIAS)
         sums[SUMS - 1] = sums[SUMS - 1] + window[FRONT * KH + TOP][(c + LEFT) % KW];
       store(pos, sum);
-      if constexpr (TOGETHER == 1)
+      if constexpr (TOGETHER == 1) {
         VTB_UNROLL for (int a = 0; a < ROWS; a++)
           VTB_UNROLL for (int e = 0; e + 1 < KW; e++) window[a][e] = window[a][e + 1];
+      }
     }
 }
 vtb_add_lanes<CHUNK, THREADS, ALONG>(sums, chunk, lane, works, [&](int i, value sum) {

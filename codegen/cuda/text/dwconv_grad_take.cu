@@ -58,10 +58,11 @@ VTB_UNROLL for (int a = 0; a < KH; a++) VTB_UNROLL for (int e = 0; e < KW; e++) 
 auto take = [&](auto &to) {
   if constexpr (PER == 4 && W_FLAT)
     vtb_take_taps<KH, KW, true>(to, w_in + ch * TAPS);
-  else
+  else {
     VTB_UNROLL for (int a = 0; a < KH; a++)
       VTB_UNROLL for (int e = 0; e < KW; e++)
         to[a][e] = vtb_read_apart<value>(w_in, ${w_at}, W_STEP);
+  }
 };
 if (works) take(w);
 if constexpr (EXTRA > 0) {
@@ -78,10 +79,11 @@ if constexpr (EXTRA > 0) {
 }
 VTB_NO_UNROLL for (int first = begin; first < end; first += LANES) {
   const int to = vtb_min_int(vtb_min_int(first + LANES, end) + KH - 1 - TOP, ALL);
-  if (works)
+  if (works) {
     VTB_NO_UNROLL for (int row = (first == begin ? begin - TOP : first + KH - 1 - TOP) + lane;
                        row < to; row += LANES)
       if (row >= 0) make(row);
+  }
   vtb_sync();
   const int item = first + lane, y = item % GH, b = item / GH;
   if (works && item < end) {

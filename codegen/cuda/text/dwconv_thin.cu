@@ -132,11 +132,14 @@ if (THREADS * PER == WIDTH || tid * PER < WIDTH) {
   auto take = [&](auto &w) {
     if constexpr (PER == 4 && W_FLAT)
       vtb_take_taps<ROWS, KW, false>(w, w_in + ch * TAPS);
-    else
+    else {
       VTB_UNROLL for (int a = 0; a < ROWS; a++)
         VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = weight(a, e);
+    }
     VTB_UNROLL for (int a = 0; a < ROWS; a++)
-      if (!is_row(a)) VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
+      if (!is_row(a)) {
+        VTB_UNROLL for (int e = 0; e < KW; e++) w[a][e] = value{};
+      }
   };
   auto store = [&](int c, value sum, value centre) {
     const int b = sample_of(c);

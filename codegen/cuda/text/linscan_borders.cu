@@ -179,9 +179,10 @@ VTB_NO_UNROLL for (int step = 0; step < ROW_TILES; step++) {
   const float all = all_of[step % 2];
   VTB_UNROLL for (int i = 0; i < STRIPS * PART / 8; i++)
     VTB_UNROLL for (int f = 0; f < 4; f++) state[i][f] *= all;
-  if (NORMALIZED)
+  if (NORMALIZED) {
     VTB_UNROLL for (int s = 0; s < STRIPS; s++)
       VTB_UNROLL for (int f = 0; f < 4; f++) n_state[s][f] *= all;
+  }
   VTB_UNROLL for (int k = 0; k < 64; k += 16) {
     constexpr bool FP16 = FACTORS == VTB_FP16;
     constexpr int TILES = PART / 8;

@@ -197,10 +197,11 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     VTB_UNROLL for (int k = 0; k < STEPS; k++) {
       const int first = k / SPAN * SPAN;
       float y[2][4];
-      if (k == first)
+      if (k == first) {
         VTB_UNROLL for (int s = 0; s < SPAN; s++)
           VTB_UNROLL for (int i = 0; i < 4; i++)
             rows[s][i] = x[vtb_min_int(first + s, STEPS - 1)][i];
+      }
       VTB_UNROLL for (int i = 0; i < 2; i++) {
         y[i][0] = y[i][2] = ab_add[16 * k + 8 * i + c_lane];
         y[i][1] = y[i][3] = ab_add[16 * k + 8 * i + c_lane + 1];
@@ -216,9 +217,10 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
         x[k][2 * i + 1] = vtb_pack<HALF>(y[i][2], y[i][3]);
       }
     }
-    if constexpr (B_MAP)
+    if constexpr (B_MAP) {
       VTB_UNROLL for (int i = 0; i < 2; i++)
         side[i] = vtb_shfl(dot[2 * i] + dot[2 * i + 1], lane & ~3) + both;
+    }
   }
   float out[2 * PAIRS][4], zs[2] = {0.0f, 0.0f};
   vtb_clear(out);
@@ -287,9 +289,11 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
          v = c > r ? 0.0f : v * mask[r * PD + c];
          w = c + 1 > r ? 0.0f : w * mask[r * PD + c + 1];
        });
-  if constexpr (Z) VTB_UNROLL for (int i = 0; i < 2; i++) {
-    zs[i] = vtb_quad_sum(zs[i]);
-    if (lane % 4 == 0) z_row_of[quad + 8 * i] = zs[i];
+  if constexpr (Z) {
+    VTB_UNROLL for (int i = 0; i < 2; i++) {
+      zs[i] = vtb_quad_sum(zs[i]);
+      if (lane % 4 == 0) z_row_of[quad + 8 * i] = zs[i];
+    }
   }
   vtb_sync_warp();
   vtb_u32 sums[SPAN][4];
@@ -298,12 +302,13 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
     VTB_UNROLL for (int i = 0; i < 2; i++)
       VTB_UNROLL for (int e = 0; e < 4; e++) y[i][e] = out[2 * k + i][e];
     if constexpr (C_MAP) {
-      if (k % SPAN == 0)
+      if (k % SPAN == 0) {
         VTB_UNROLL for (int s = 0; s < SPAN; s++)
           VTB_UNROLL for (int i = 0; i < 4; i++) {
             const int e = i % 2 * 2, at = vtb_min_int(2 * (k + s) + i / 2, 2 * PAIRS - 1);
             sums[s][i] = vtb_pack<HALF>(out[at][e], out[at][e + 1]);
           }
+      }
       VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++)
           y[i][e] = Z ? c_add[16 * k + 8 * i + c_lane + e % 2] * zs[e / 2] : 0.0f;
       times_map(y, sums, k, load_c);

@@ -16,9 +16,9 @@ constexpr int EIGHTS = GROUP > 8 ? 2 : 1; /* of columns of rows, for eight of th
 auto make_half = [&](vtb_u32(&w)[2], int t, int s, int i, auto fill) {
   float m[EIGHTS][2];
   fill(16 * t + 8 * i + quad, 16 * (t / SPAN * SPAN + s) + (GROUP > 8 ? 0 : 8 * i) + c_lane, m);
-  if constexpr (GROUP > 8)
+  if constexpr (GROUP > 8) {
     VTB_UNROLL for (int j = 0; j < EIGHTS; j++) w[j] = vtb_pack<HALF>(m[j][0], m[j][1]);
-  else
+  } else
     vtb_two_parts<HALF>(w, m[0][0], m[0][1]);
 };
 auto put_quads = [&](auto maps, int tiles, auto fill) {
@@ -82,9 +82,10 @@ if constexpr (MAP) {
         across[i] = both;
         vtb_u32 parts[2];
         vtb_two_parts<HALF>(parts, dot, other);
-        if (i % 2 == 0)
+        if (i % 2 == 0) {
           VTB_UNROLL for (int p = 0; p < 2; p++)
             dots[i / 16 * 16 + p * 8 + i % 8 / 2 * 2 + i / 8 % 2] = vtb_float(parts[p]);
+        }
       }
     }
   }
@@ -119,9 +120,10 @@ auto times_map = [&](float (&y)[2][4], const vtb_u32(&x)[SPAN][4], int k, auto l
     VTB_UNROLL for (int i = 0; i < 2; i++) {
       if constexpr (GROUP > 8)
         vtb_mma_16<HALF>(y[i], x[s], w[i]);
-      else
+      else {
         VTB_UNROLL for (int p = 0; p < PARTS; p++)
           vtb_mma_8<HALF>(y[i], x[0][2 * i], x[0][2 * i + 1], w[i][p]);
+      }
     }
   }
 };
@@ -138,7 +140,8 @@ auto load_ab = [&](vtb_u32(&w)[2][2], int k, int s) { load_quad(w, ab_maps, k, s
 auto load_c = [&](vtb_u32(&w)[2][2], int k, int s) {
   if constexpr (C_KEPT)
     load_quad(w, c_maps, k, s);
-  else
+  else {
     VTB_UNROLL for (int i = 0; i < 2; i++) make_half(w[i], k, s, i, fill_c);
+  }
 };
 float both = 0.0f; /* of both biases */

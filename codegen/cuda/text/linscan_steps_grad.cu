@@ -127,9 +127,10 @@ auto start_of = [&](int segment, int j) -> vtb_i64 {
 };
 
 for (int segment = 0; segment < SEGMENTS; segment++) {
-  if (real)
+  if (real) {
     VTB_UNROLL for (int j = 0; j < KR; j++)
       if (key0 + j < K) starts[start_of(segment, j)] = state[j];
+  }
   if (segment == SEGMENTS - 1) break;
   load(segment, false);
   VTB_NO_UNROLL for (int i = 0; i < SEGMENT; i++) advance(i);

@@ -359,7 +359,9 @@ if constexpr (Z) {
 if constexpr (Z && !BODY) {
   if (tid < n_rows) {
     float value = sums[tid];
-    if (!HALF) VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];
+    if (!HALF) {
+      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) value += sums[w * 64 + tid];
+    }
     const vtb_i64 pos = row_at[tid];
     ${put_z}
   }

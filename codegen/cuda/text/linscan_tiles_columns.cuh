@@ -41,9 +41,11 @@ auto meet = [&](int step, auto on_diagonal) {
     if (!diagonal) row_factor[i] = own[t] * between;
     if (EXTRA && FORWARD) extras[i] = row_side[t];
   }
-  if constexpr (!diagonal) VTB_UNROLL for (int i = 0; i < 2 * TILES_ACROSS; i++) {
-    const int c = cur + column + i / 2 * 8 + 2 * (lane % 4) + i % 2;
-    column_factor[i] = EARLIER ? after[c] : through[c];
+  if constexpr (!diagonal) {
+    VTB_UNROLL for (int i = 0; i < 2 * TILES_ACROSS; i++) {
+      const int c = cur + column + i / 2 * 8 + 2 * (lane % 4) + i % 2;
+      column_factor[i] = EARLIER ? after[c] : through[c];
+    }
   }
   vtb_each_pair<STRIPS>(s, [&](int r, int j, float &v, float &w) {
     const int t = row + r, c = column + j, at = r / 16 * 2 + r / 8 % 2;

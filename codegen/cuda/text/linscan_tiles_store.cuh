@@ -5,7 +5,9 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   });
   vtb_sync();
   if constexpr (Z && COLUMN_WARPS > 1) { /* whole from here on */
-    if (tid < 64) VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) sums[tid] += sums[w * 64 + tid];
+    if (tid < 64) {
+      VTB_UNROLL for (int w = 1; w < COLUMN_WARPS; w++) sums[tid] += sums[w * 64 + tid];
+    }
     vtb_sync();
   }
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;

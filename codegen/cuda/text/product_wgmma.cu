@@ -114,34 +114,36 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
           if constexpr (SHARE_A && A_ALONG)
             vtb_tma_load_to(BOTH, a_tile + (stage * BM + rank * BM / 2) * STEP, a, full + stage, k0,
                             m0 + rank * BM / 2, a_at);
-          else if constexpr (SHARE_A)
+          else if constexpr (SHARE_A) {
             VTB_UNROLL for (int i = 0; i < BM; i += 64)
               vtb_tma_load_to(BOTH, a_tile + (stage * BM + i + rank * 32) * STEP, a, full + stage,
                               m0 + i, k0 + rank * 32, a_at);
-          else if (A_ALONG)
+          } else if (A_ALONG)
             vtb_tma_load(a_tile + stage * BM * STEP, a, full + stage, k0, m0, a_at);
-          else
+          else {
             VTB_UNROLL for (int i = 0; i < BM; i += 64)
               vtb_tma_load(a_tile + (stage * BM + i) * STEP, a, full + stage, m0 + i, k0, a_at);
+          }
           if constexpr (SHARE_B && SPREAD)
             vtb_tma_load_to(BOTH, b_tile + (stage * BN + rank * BN / 2) * STEP, b, full + stage, k0,
                             2 * rank, 0, n0 / 16);
           else if constexpr (SHARE_B && B_ALONG)
             vtb_tma_load_to(BOTH, b_tile + (stage * BN + rank * BN / 2) * STEP, b, full + stage, k0,
                             n0 + rank * BN / 2, b_at);
-          else if constexpr (SHARE_B)
+          else if constexpr (SHARE_B) {
             VTB_UNROLL for (int i = 0; i < BN; i += 64)
               vtb_tma_load_to(BOTH, b_tile + (stage * BN + i + rank * 32) * STEP, b, full + stage,
                               n0 + i, k0 + rank * 32, b_at);
-          else if constexpr (SPREAD)
+          } else if constexpr (SPREAD) {
             VTB_UNROLL for (int h = 0; h < 2; h++)
               vtb_tma_load(b_tile + (stage * BN + h * BN / 2) * STEP, b, full + stage, k0, 2 * h, 0,
                            n0 / 16);
-          else if (B_ALONG)
+          } else if (B_ALONG)
             vtb_tma_load(b_tile + stage * BN * STEP, b, full + stage, k0, n0, b_at);
-          else
+          else {
             VTB_UNROLL for (int i = 0; i < BN; i += 64)
               vtb_tma_load(b_tile + (stage * BN + i) * STEP, b, full + stage, n0 + i, k0, b_at);
+          }
           next_stage();
         }
       }
@@ -259,29 +261,31 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
               }
             }
         }
-        if constexpr (PARTED && WHOLE) VTB_UNROLL for (int half = 0; half < 2; half++) {
-          constexpr int FOURS = N / 16;
-          const int m = m_of + 8 * half, n = 0;
-          auto four = [&](int j) -> vtb_f4 {
-            constexpr int APART = SPREAD ? BN / 4 : 4;
-            const int i = (SPREAD ? 4 * j : 8 * j) + 2 * half;
-            return {d[i], d[i + 1], d[i + APART], d[i + APART + 1]};
-          };
-          vtb_f4 sum = {0, 0, 0, 0}, squares = {0, 0, 0, 0};
-          VTB_UNROLL for (int j = 0; j < FOURS; j++) sum = sum + four(j);
-          float part_mean = vtb_sum4(sum);
-          VTB_UNROLL for (int mask = 2; mask > 0; mask >>= 1)
-            part_mean += vtb_shfl_xor(part_mean, mask);
-          part_mean *= 1.0f / N;
-          VTB_UNROLL for (int j = 0; j < FOURS; j++) {
-            const vtb_f4 off = four(j) - part_mean;
-            squares = squares + off * off;
-          }
-          float part_squares = vtb_sum4(squares);
-          VTB_UNROLL for (int mask = 2; mask > 0; mask >>= 1)
-            part_squares += vtb_shfl_xor(part_squares, mask);
-          if ((!EDGES || m < M) && t == 0) {
-            ${store_part}
+        if constexpr (PARTED && WHOLE) {
+          VTB_UNROLL for (int half = 0; half < 2; half++) {
+            constexpr int FOURS = N / 16;
+            const int m = m_of + 8 * half, n = 0;
+            auto four = [&](int j) -> vtb_f4 {
+              constexpr int APART = SPREAD ? BN / 4 : 4;
+              const int i = (SPREAD ? 4 * j : 8 * j) + 2 * half;
+              return {d[i], d[i + 1], d[i + APART], d[i + APART + 1]};
+            };
+            vtb_f4 sum = {0, 0, 0, 0}, squares = {0, 0, 0, 0};
+            VTB_UNROLL for (int j = 0; j < FOURS; j++) sum = sum + four(j);
+            float part_mean = vtb_sum4(sum);
+            VTB_UNROLL for (int mask = 2; mask > 0; mask >>= 1)
+              part_mean += vtb_shfl_xor(part_mean, mask);
+            part_mean *= 1.0f / N;
+            VTB_UNROLL for (int j = 0; j < FOURS; j++) {
+              const vtb_f4 off = four(j) - part_mean;
+              squares = squares + off * off;
+            }
+            float part_squares = vtb_sum4(squares);
+            VTB_UNROLL for (int mask = 2; mask > 0; mask >>= 1)
+              part_squares += vtb_shfl_xor(part_squares, mask);
+            if ((!EDGES || m < M) && t == 0) {
+              ${store_part}
+            }
           }
         }
       } else {

@@ -135,8 +135,9 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
       const int row = 16 * s + vtb_lane() / 4, column = x0 + vtb_lane() % 4 * 2;
       VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
         float y[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-        if constexpr (!DOTTED)
+        if constexpr (!DOTTED) {
           VTB_UNROLL for (int e = 0; e < 4; e++) y[e] = adds[i][e % 2] * times(row + e / 2 * 8);
+        }
         if constexpr (NEAR > 1) {
           VTB_UNROLL for (int k = 0; k < SPAN; k++) {
             const vtb_u32 w[2] = {factors[i][2 * k][0], factors[i][2 * k + 1][0]};
