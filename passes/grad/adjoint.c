@@ -31,12 +31,7 @@ static void append(vtb__gradient *g, vtb_value *v, vtb__gradient_part part) {
   if (!n->active) return;
   vtb_check(!n->resolved, "contribution to %%%s of @%s after its adjoint was used", v->name,
             v->func->name);
-  vtb__gradient_part *p = vtb_arena_memdup(&g->ad->module->scratch, &part, sizeof part);
-  if (n->last_part)
-    n->last_part->next = p;
-  else
-    n->first_part = p;
-  n->last_part = p;
+  vtb__put(g->ad, &n->parts, part);
 }
 
 void vtb__contribute(vtb__gradient *g, vtb_value *v, vtb_value *d) {
@@ -99,13 +94,11 @@ static vtb_value *join_pieces(vtb_builder *b, const vtb__gradient_part *at, int 
 /* The sum of the parts that are slices along `axis`, as a whole tensor. */
 static vtb_value *sum_slices(vtb__gradient *g, const vtb_value *v, const vtb__node *node,
                              int axis) {
+  vtb__gradient_part *at = VTB_SCRATCH(&g->b, vtb__gradient_part, node->parts.n);
   int n = 0;
-  for (vtb__gradient_part *p = node->first_part; p; p = p->next) n += p->axis == axis;
+  for (size_t p = 0; p < node->parts.n; p++)
+    if (node->parts.at[p].axis == axis) at[n++] = node->parts.at[p];
   if (n == 0) return NULL;
-  vtb__gradient_part *at = VTB_SCRATCH(&g->b, vtb__gradient_part, n);
-  n = 0;
-  for (vtb__gradient_part *p = node->first_part; p; p = p->next)
-    if (p->axis == axis) at[n++] = *p;
   sort_by_start(at, n);
   n = merge_equal(&g->b, at, n);
   int64_t size = v->type.dim[axis].size;
@@ -131,13 +124,15 @@ vtb_value *vtb__adjoint(vtb__gradient *g, vtb_value *v) {
   if (node->resolved) return node->adjoint;
   node->resolved = true;
   vtb_value *total = NULL;
-  for (vtb__gradient_part *p = node->first_part; p; p = p->next)
-    if (p->axis < 0) total = vtb__joined(&g->b, VTB_OP_add, total, p->value);
+  for (size_t p = 0; p < node->parts.n; p++)
+    if (node->parts.at[p].axis < 0)
+      total = vtb__joined(&g->b, VTB_OP_add, total, node->parts.at[p].value);
   for (int axis = 0; axis < v->type.rank; axis++)
     total = vtb__joined(&g->b, VTB_OP_add, total, sum_slices(g, v, node, axis));
   node->adjoint = total;
-  for (vtb__gradient_part *p = node->first_part; p; p = p->next)
-    if (p->value != total) name_adjoint(g, p->value, node, v, "_part");
+  for (size_t p = 0; p < node->parts.n; p++)
+    if (node->parts.at[p].value != total)
+      name_adjoint(g, node->parts.at[p].value, node, v, "_part");
   name_adjoint(g, total, node, v, "");
   return total;
 }

@@ -45,14 +45,13 @@ typedef struct vtb__gradient_part {
   vtb_value *value;
   int axis;
   int64_t start, limit;
-  struct vtb__gradient_part *next;
 } vtb__gradient_part;
 
 typedef struct vtb__node {
   bool active; /* depends on a wanted arg, and a live return depends on it */
   bool resolved;
   vtb_value *adjoint;
-  vtb__gradient_part *first_part, *last_part;
+  VTB_VEC(vtb__gradient_part) parts;
 } vtb__node;
 
 /* A joint function being built. */

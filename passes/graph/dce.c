@@ -49,18 +49,12 @@ static int returned_arg(const vtb_func *f, int i) {
   return f->returns[i]->def ? -1 : f->returns[i]->index;
 }
 
-static int same_return(const vtb_func *f, int i) {
-  for (int j = 0; j < i; j++)
-    if (f->returns[j] == f->returns[i]) return j;
-  return -1;
-}
-
 /* Results that the caller already has. */
 static bool bypass_returns(signature *s) {
   bool changed = false;
   for (int i = 0; i < s->func->n_returns; i++) {
-    int arg = returned_arg(s->func, i), same = same_return(s->func, i);
-    if (!s->used[i] || (arg < 0 && same < 0)) continue;
+    int arg = returned_arg(s->func, i), same = vtb_return_of(s->func->returns[i]);
+    if (!s->used[i] || (arg < 0 && same == i)) continue;
     for (vtb_inst **c = s->calls; *c; c++)
       vtb_replace_all((*c)->results[i], arg >= 0 ? (*c)->operands[arg] : (*c)->results[same]);
     if (arg < 0) s->used[same] = true;

@@ -15,13 +15,13 @@
  */
 #include "passes/passes_internal.h"
 
+#include "ir/axes.h"
 #include "ir/product.h"
 
 /* The axis of the other operand that operand `which` is summed along `axis` with; -1: none. */
 static int other_axis_of(const vtb_inst *e, int which, int axis) {
-  vtb_product p = vtb_product_of(e);
-  const vtb_letter *l = vtb_product_at(&p, which, axis);
-  return l->role == VTB_LETTER_SUM ? l->at[1 - which] : -1;
+  bool summed = vtb_axis_after(e, which, axis) == VTB_AXIS_GONE;
+  return summed ? vtb_axis_beside(e, which, axis, 1 - which) : -1;
 }
 
 static bool fits(const vtb_inst *e, const vtb_inst *concat, int axis) {

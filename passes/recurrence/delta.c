@@ -14,7 +14,6 @@
  * source  Yang et al. 2024, arXiv 2406.06484; several rows: Siems et al. 2025, arXiv 2502.10297
  */
 #include "ir/axes.h"
-#include "ir/product.h"
 #include "passes/recurrence/delta.h"
 
 /* ---- operands and axes ----------------------------------------------------------------------- */
@@ -113,7 +112,7 @@ static vtb__form *broadcasted(vtb__finder *d, vtb_inst *inst) {
     int64_t before = a < shift ? 1 : x->type.dim[a - shift].size;
     if (before == y->type.dim[a].size) continue;
     if (form->matrix) return vtb__form_fail(d, inst, "repeats the state");
-    vtb__form_spread(d, form, a);
+    vtb__form_spread(form, a);
   }
   return form;
 }
@@ -153,15 +152,13 @@ static vtb__form *einsum(vtb__finder *d, vtb_inst *inst) {
   if (!is_free(d, other)) return vtb__form_fail(d, inst, "multiplies the state by itself");
   const vtb__form *x = vtb__form_of(d, inst->operands[holder]);
   if (!x) return NULL;
-  vtb_product p = vtb_product_of(inst);
   if (x->value >= 0 && moved(inst, holder, x->value) < 0)
     return vtb__form_fail(d, inst, vtb__reads_both_ways);
   if (!x->matrix || moved(inst, holder, x->key) >= 0) return outer_product(d, inst, holder);
-  const vtb_letter *key = vtb_product_at(&p, holder, x->key);
-  for (int a = 0; a < p.rank[1 - holder]; a++)
-    if (other->type.dim[a].size != 1 && vtb_product_at(&p, 1 - holder, a) != key)
+  for (int a = 0; a < other->type.rank; a++)
+    if (other->type.dim[a].size != 1 && vtb_axis_beside(inst, 1 - holder, a, holder) != x->key)
       return vtb__form_fail(d, inst, "reads the state by a matrix");
-  bool by_ones = key->at[1 - holder] < 0;
+  bool by_ones = vtb_axis_beside(inst, holder, x->key, 1 - holder) < 0;
   vtb__form *line = vtb__form_contract(d, x, by_ones ? NULL : other, moved(inst, holder, x->value));
   int none[VTB_MAX_RANK] = {-1, -1, -1, -1, -1, -1, -1, -1};
   vtb__term number = {.coef = 1};

@@ -53,7 +53,7 @@ bool vtb__form_scale(vtb__finder *d, vtb__form *x, const vtb__term *t, const vtb
 /* The line that x, a vector along the key or nothing (NULL), reads of a matrix. */
 vtb__form *vtb__form_contract(vtb__finder *d, const vtb__form *m, vtb_value *x, int value);
 /* A line as a matrix, under a key of ones, whose key is `axis`. */
-void vtb__form_spread(vtb__finder *d, vtb__form *x, int axis);
+void vtb__form_spread(vtb__form *x, int axis);
 
 /* A reason that another key axis may not have. */
 extern const char vtb__reads_both_ways[];

@@ -84,11 +84,10 @@ static bool add_row(vtb__finder *d, vtb__form *x, const vtb__row *row, const vtb
   return true;
 }
 
-void vtb__form_spread(vtb__finder *d, vtb__form *x, int axis) {
+void vtb__form_spread(vtb__form *x, int axis) {
   if (x->matrix) return;
   x->rows[x->n_rows++] = (vtb__row){.key = {.coef = 1}, .c = x->c, .b = x->b};
   x->matrix = true, x->key = axis, x->c = x->b = NULL;
-  (void)d;
 }
 
 bool vtb__form_add(vtb__finder *d, vtb__form *x, const vtb__form *y, const vtb_inst *inst) {
@@ -99,8 +98,8 @@ bool vtb__form_add(vtb__finder *d, vtb__form *x, const vtb__form *y, const vtb_i
     return true;
   }
   vtb__form *other = vtb__form_copy(d, y);
-  vtb__form_spread(d, x, y->key);
-  vtb__form_spread(d, other, x->key);
+  vtb__form_spread(x, y->key);
+  vtb__form_spread(other, x->key);
   x->a = plus(d, x->a, other->a);
   bool good = true;
   for (int i = 0; i < other->n_rows && good; i++) good = add_row(d, x, &other->rows[i], inst);
@@ -153,7 +152,7 @@ bool vtb__form_scale(vtb__finder *d, vtb__form *x, const vtb__term *t, const vtb
   if (!x->matrix) {
     scale_line(d, number, &x->c, &x->b);
     if (p.other < 0) return true;
-    vtb__form_spread(d, x, p.other);
+    vtb__form_spread(x, p.other);
     x->rows[0].key = p.key;
     return true;
   }
@@ -200,7 +199,7 @@ static bool add_product(vtb__finder *d, vtb__form *x, const vtb__term *t, const 
     x->c = plus(d, x->c, line);
     return true;
   }
-  vtb__form_spread(d, x, p.other);
+  vtb__form_spread(x, p.other);
   return add_row(d, x, &(vtb__row){.key = p.key, .c = line}, inst);
 }
 

@@ -138,11 +138,25 @@ TEST(equal_folds_share_their_adjoint) {
   vtb_module_free(m);
 }
 
+/* What folds a step gives it all its arguments, read or not. */
+TEST(a_step_keeps_its_arguments) {
+  vtb_module *m = parse_ir("entry func @f(%x: f32[B, 3, 4], %w: f32[4]) -> (f32[B, 4]) {\n"
+                           "  %z = constant {value = 0} : f32[B, 4]\n"
+                           "  %a = fold @s(%z, %x, %w) {states = 1, seqs = 1} : f32[B, 4]\n"
+                           "  return %a\n}\n"
+                           "func @s(%s: f32[B, 4], %x: f32[B, 1, 4], %w: f32[4]) -> (f32[B, 4]) {\n"
+                           "  %r = reshape %x {shape = [-1, 4]} : f32[B, 4]\n"
+                           "  %t = add %s, %r : f32[B, 4]\n  return %t\n}\n");
+  CHECK(m && run_passes(m, "dce") && vtb_module_find(m, "s")->n_args == 3);
+  vtb_module_free(m);
+}
+
 int main(void) {
   RUN(they_run_step_after_step);
   RUN(their_gradients_match_differences);
   RUN(a_form_they_do_not_have_is_refused);
   RUN(a_linear_one_stays_a_scan);
   RUN(equal_folds_share_their_adjoint);
+  RUN(a_step_keeps_its_arguments);
   return test_done();
 }

@@ -281,6 +281,23 @@ TEST(parameters_decay_by_heads) {
              "value", 1, 3);
 }
 
+/* A sum of quotients by the state is no contraction of it. */
+TEST(a_state_that_divides_is_read_whole) {
+  vtb_module *m = check_text(
+      "entry func @f(%u: f32[B, N=8, K=3], %v: f32[B, N=8, V=2], %g: f32[B, N=8]) "
+      "-> (f32[B, N=8, V=2]) {\n"
+      "%y, %S, %m = recurrence @s(%u, %v, %g) {states = 1, inits = 0, seqs = 3} : "
+      "f32[B, N=8, V=2], f32[B, K=3, V=2], f32[B]\nreturn %y\n}\n"
+      "step @s(%S: f32[3, 2], %u: f32[3], %v: f32[2], %g: f32[]) -> (f32[3, 2], f32[2]) {\n"
+      "%d = sigmoid %g : f32[]\n%a = mul %S, %d : f32[3, 2]\n"
+      "%k = sigmoid %u : f32[3]\n%w = sigmoid %v : f32[2]\n"
+      "%o = einsum %k, %w {spec = \"k,v->kv\"} : f32[3, 2]\n%S2 = add %a, %o : f32[3, 2]\n"
+      "%c = reshape %u {shape = [3, 1]} : f32[3, 1]\n%q = div %c, %S2 : f32[3, 2]\n"
+      "%y = reduce_sum %q {axes = [0]} : f32[2]\nreturn %S2, %y\n}\n",
+      1e-9);
+  if (m) vtb_module_free(m);
+}
+
 TEST(a_selected_reset_is_a_decay) {
   vtb_module *m = check_text(
       "entry func @f(%u: f32[B, N=8, X=3], %r: f32[B, N=8]) -> (f32[B, N=8, X=3]) {\n"
@@ -599,6 +616,7 @@ int main(void) {
   RUN(matrix_and_normalizer_are_one_scan);
   RUN(selective_scan_has_steps_and_rates);
   RUN(parameters_decay_by_heads);
+  RUN(a_state_that_divides_is_read_whole);
   RUN(a_selected_reset_is_a_decay);
   RUN(readouts_of_any_degree_are_true_values);
   RUN(no_gain_no_scale);
