@@ -133,6 +133,13 @@ bool vtb_blocks_of(const vtb_inst *inst, vtb_blocks *out) {
   return true;
 }
 
+int64_t vtb_blocks_joined(int64_t size) {
+  static const int sizes[] = {2, 4, 8, 16, 32, 48};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes && size > 0; i++)
+    if (sizes[i] % size == 0 && (size == 1 || sizes[i] > 8 || sizes[i] == size)) return sizes[i];
+  return 0;
+}
+
 bool vtb_is_blocks_gradient(const vtb_inst *inst) {
   if (inst->op != VTB_OP_einsum) return false;
   vtb_product p = vtb_product_of(inst);

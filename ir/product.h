@@ -63,6 +63,9 @@ typedef struct vtb_blocks {
   int64_t groups, inner, outer;     /* sizes */
   int at_group, at_inner, at_outer; /* axes of the matrices */
 } vtb_blocks;
+/* The size of the matrix that so many blocks side by side make, zeros elsewhere, as tensor cores
+ * have them: 2, 4, 8, or the first 16, 32 or 48 columns that blocks end in; 0: none. */
+int64_t vtb_blocks_joined(int64_t size);
 /* False: the instruction is none, and *out is as it was. */
 bool vtb_blocks_of(const vtb_inst *inst, vtb_blocks *out);
 /* "bngo,bngi->goi": the gradient of such matrices, of the adjoint of what they made, [..., groups,

@@ -112,8 +112,8 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
                             const int *map);
 
 /* A product of small matrices, "bngi,goi->bngo" or with the matrix turned round, of a size that
- * divides 32, to which a bias at most is added, that kernels of recurrences can make of rows
- * (passes/fuse/words_mixer.c). */
+ * vtb_blocks_joined takes, to which a bias at most is added, that kernels of recurrences can make
+ * of rows (passes/fuse/words_mixer.c). */
 bool vtb__is_small_map(const vtb_inst *i);
 
 /* A parameter, or a buffer: the same in every run of an entry until somebody changes it. */

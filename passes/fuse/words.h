@@ -74,7 +74,7 @@ vtb_value *vtb__operand_of(const vtb_inst *i, const vtb_inst *op, int o);
 /* True of products by small matrices, a group of channels each, which nothing reads but a scan
  * whose kernel multiplies its rows by them. */
 bool vtb__mixer_takes(const vtb_inst *einsum);
-/* "bngi,goi->bngo" or with the matrix turned round, of a size that divides 32. */
+/* "bngi,goi->bngo" or with the matrix turned round, of a size that vtb_blocks_joined takes. */
 bool vtb__is_small_product(const vtb_inst *i);
 /* words_mixer_back.c: adjoints of rows that small matrices of the group made go through these to
  * those of what they read, and to sums for the matrices: the group of a scan's adjoint gets what

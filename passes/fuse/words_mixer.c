@@ -146,10 +146,9 @@ VTB__WORD(gain_adjoint) {
 static int64_t small_map_size(const vtb_inst *i) { return i->operands[1]->type.dim[1].size; }
 
 bool vtb__is_small_product(const vtb_inst *i) {
-  enum { LARGEST = 32 };
   vtb_blocks b;
   return vtb_blocks_of(i, &b) && i->operands[0]->type.rank == 4 && b.inner == b.outer &&
-         b.inner >= 1 && LARGEST % b.inner == 0 && b.at_group == 0;
+         vtb_blocks_joined(b.inner) && b.at_group == 0;
 }
 
 bool vtb__is_small_map(const vtb_inst *i) {

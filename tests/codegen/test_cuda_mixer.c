@@ -68,6 +68,13 @@ static const mixer_case cases[] = {
      true},
     {SCALAR, "parallel", NULL, 0, 1, 20, 1, 140, 132, true, true, false, false, true, 1, true,
      false},
+    {SCALAR, "parallel", NULL, 0, 1, 50, 2, 96, 48, true, true, true, false, true, 3, false, true},
+    {SCALAR, "parallel", "cols~@11x9", 0, 1, 99, 2, 24, 60, true, true, false, false, true, 12,
+     true, false},
+    {SCALAR, "parallel", "rows~@5x7", 0, 1, 35, 2, 66, 30, true, true, false, false, true, 6, true,
+     true},
+    {SCALAR, "parallel", NULL, 0, 1, 70, 1, 144, 240, true, true, false, false, true, 24, true,
+     false},
 };
 
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {

@@ -44,6 +44,10 @@ static const grad_case cases[] = {
     {SCALAR, NULL, 2, 33, 1, 96, 64, false, false, 5, 5, APART, 32},
     {SCALAR, "cols~@5x7", 2, 35, 2, 24, 40, true, false, 7, 7, BEGUN, 1},
     {SCALAR, NULL, 2, 33, 1, 24, 16, true, false, 7, 6, APART, 1},
+    /* a slab of 48, and of 32 of which 24 are used */
+    {SCALAR, "cols~@5x7", 2, 35, 2, 60, 96, true, false, 7, 7, BEGUN, 3},
+    {SCALAR, NULL, 1, 196, 1, 72, 48, true, false, 7, 7, SHARED, 6},
+    {SCALAR, NULL, 2, 50, 1, 36, 84, true, true, 7, 6, APART, 12},
     /* one triangle, in one pass and in two */
     {SCALAR, "rows~@211", 1, 211, 1, 40, 24, true, true, 7, 7, BEGUN, 4},
     {CONSTANT, NULL, 1, 225, 1, 24, 16, false, true, 5, 4, APART, 2},

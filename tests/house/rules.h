@@ -181,7 +181,6 @@ static const house_number numbers[] = {
     {"passes/fuse/split_thin.c", "MOST_*", "shares are cut before there is a kernel"},
     {"passes/fuse/split_thin.c", "LEAST_CHANNELS", "likewise"},
     {"passes/fuse/words_local.c", "BLOCK", "which matrices are a thread's, and which a mixer's"},
-    {"passes/fuse/words_mixer.c", "LARGEST", "likewise; autodiff asks, too"},
 };
 
 /* Names of models that texts for people may hold, as examples. */

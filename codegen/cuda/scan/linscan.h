@@ -11,6 +11,7 @@
 #define VTB_CODEGEN_CUDA_LINSCAN_H
 
 #include "codegen/cuda/cuda.h"
+#include "ir/product.h"
 #include "ir/recurrence.h"
 
 enum { VTB__SCAN_DIRS = 8 };
@@ -161,8 +162,10 @@ void vtb__cuda_scan_short(vtb__cuda_scan *s);
 void vtb__cuda_scan_fill_mixer(vtb__cuda_scan *s);
 /* Holes of matrices before q, k and v, or of none: <name>_matrix, <name>_bias, flags; three
  * letters. */
-void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names);
+void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names, int64_t group);
 int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s); /* of each */
+#define VTB__SCAN_MAP_NUMBERS(s)                                                                   \
+  {"GROUP", vtb_blocks_joined(vtb__cuda_scan_map_size(s))}, { "BLOCK", vtb__cuda_scan_map_size(s) }
 /* Tensors as long as y that a mixer's rows are computed of, or stored to. */
 int vtb__cuda_scan_row_accesses(const vtb__cuda_scan *s);
 int vtb__cuda_scan_tile_threads(int64_t width); /* of a block of text/linscan_tiles.cu, at least */

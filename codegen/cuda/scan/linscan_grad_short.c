@@ -10,21 +10,35 @@
 
 typedef struct shape {
   int64_t tiles, groups, warps, slab, stages;
-  bool one; /* triangle, in which dS follows P */
+  int64_t taken, group; /* columns of a slab that matrices end in; of a matrix that these make */
+  bool one;             /* triangle, in which dS follows P */
 } shape;
 
 static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most; }
 
+/* Where matrices make rows there is room for their adjoints, too: a group that is asked about may
+ * grow to these. */
 static bool takes(const vtb__cuda_scan *s, bool decays, const shape *p) {
   int64_t bytes;
+  bool folds = s->gain >= 0;
   return VTB_CUDA_TAKES(
       s->c, "linscan_grad_short.cu", vtb__cuda_tile_type(s->c), &bytes, {"N", s->N}, {"K", s->K},
-      {"V", s->V}, {"SLAB", p->slab}, {"STAGES", p->stages}, {"ONE", p->one},
+      {"V", s->V}, {"SLAB", p->slab}, {"TAKEN", p->taken}, {"STAGES", p->stages}, {"ONE", p->one},
       {"THREADS", 32 * p->warps}, {"FACTORS", vtb__cuda_factors(s->c)}, {"GAIN", s->gain >= 0},
-      {"DECAYS", decays}, {"Q_FOLD", s->back[0].rows != NULL}, {"K_FOLD", s->back[1].rows != NULL},
-      {"V_FOLD", s->back[2].rows != NULL}, {"JOINT", s->joint}, {"Q_MAP", s->map[0] != NULL},
-      {"K_MAP", s->map[1] != NULL}, {"V_MAP", s->map[2] != NULL},
-      {"GROUP", vtb__cuda_scan_map_size(s)});
+      {"DECAYS", decays}, {"Q_FOLD", folds && s->map[0]}, {"K_FOLD", folds && s->map[1]},
+      {"V_FOLD", folds && s->map[2]}, {"JOINT", s->joint}, {"Q_MAP", s->map[0] != NULL},
+      {"K_MAP", s->map[1] != NULL}, {"V_MAP", s->map[2] != NULL}, {"GROUP", p->group},
+      {"BLOCK", vtb__cuda_scan_map_size(s)});
+}
+
+/* Matrices of a size that is no power of two end where a piece of eight channels does. */
+static void take_columns(const vtb__cuda_scan *s, shape *p) {
+  int64_t size = vtb__cuda_scan_map_size(s), whole = size;
+  p->taken = p->slab, p->group = vtb_blocks_joined(size);
+  if (p->group <= 8 || p->group == size || p->slab % p->group == 0) return;
+  while (whole % 8 != 0) whole += size;
+  p->taken = p->slab / whole * whole;
+  if (p->taken < p->slab) p->group = p->slab;
 }
 
 static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {
@@ -43,6 +57,8 @@ static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {
     p->slab = at_most(choices[i % n].slab, depth), p->stages = choices[i % n].stages;
     p->one = i >= n;
     if (maps != (p->slab == 48) && p->slab >= 48) continue;
+    take_columns(s, p);
+    if (!p->taken) continue;
     if (takes(s, decays, p)) return true;
   }
   return false;
@@ -67,14 +83,13 @@ static void fill_sums(vtb__cuda_scan *s, int o) {
   static const char *const of[] = {"q", "k", "v"};
   vtb_arena *arena = &s->c->arena;
   const char *name = vtb_arena_printf(arena, "%s_weights", of[o]), *code = "";
-  bool diagonal = s->map[o] && s->map[o]->operands[1]->type.dim[1].size == 1;
-  const char *group = diagonal ? "(2 * g + o)" : "g", *row = diagonal ? "0" : "o";
+  bool pairs = vtb__cuda_scan_map_size(s) % 2 == 0;
   if (s->back[o].weights) {
-    const char *at = vtb_cuda_offset(
-        s->c, s->weights[o], (const char *const[]){"b", group, row, diagonal ? "0" : "i", NULL});
+    const char *at =
+        vtb_cuda_offset(s->c, s->weights[o], (const char *const[]){"b", "g", "o", "i", NULL});
     vtb_cuda_out(s->k, s->weights[o], name);
-    code = diagonal ? vtb_arena_printf(arena, "%s[%s] = o == 0 ? first : second;", name, at)
-                    : vtb_arena_printf(arena, "vtb_store2(%s, %s, first, second);", name, at);
+    code = pairs ? vtb_arena_printf(arena, "vtb_store2(%s, %s, first, second);", name, at)
+                 : vtb_arena_printf(arena, "%s[%s] = first;", name, at);
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "put_%s", name), "%s", code);
   name = vtb_arena_printf(arena, "%s_sums", of[o]), code = "";
@@ -82,7 +97,7 @@ static void fill_sums(vtb__cuda_scan *s, int o) {
     vtb_cuda_out(s->k, s->bias[o], name);
     code = vtb_arena_printf(
         arena, "%s[%s] = value;", name,
-        vtb_cuda_offset(s->c, s->bias[o], (const char *const[]){"b", group, row, NULL}));
+        vtb_cuda_offset(s->c, s->bias[o], (const char *const[]){"b", "g", "o", NULL}));
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "put_%s_bias", of[o]), "%s", code);
 }
@@ -151,12 +166,12 @@ void vtb__cuda_scan_short_grad(vtb__cuda_scan *s, bool decays, int part) {
                 s->gain >= 0 ? vtb__cuda_scan_at(s, s->gain, NULL) : "");
   vtb_cuda_fill(s->k, "put_gain", s->gain >= 0 ? "dgain[%s] = value;" : "",
                 s->gain >= 0 ? vtb__cuda_scan_at(s, s->dgain, NULL) : "");
-  vtb__cuda_scan_fill_maps(s, "qkv");
+  vtb__cuda_scan_fill_maps(s, "qkv", p.group);
   fill_folds(s);
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"FACTORS", vtb__cuda_factors(s->c)}, {"DECAYS", decays},
                    {"PART", part >= 0}, {"GAIN", s->gain >= 0}, {"SLAB", p.slab},
-                   {"STAGES", p.stages}, {"ONE", p.one});
+                   {"TAKEN", p.taken}, {"STAGES", p.stages}, {"ONE", p.one});
   vtb__scan_launch(s, s->n);
 }
 

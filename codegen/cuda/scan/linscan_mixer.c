@@ -61,10 +61,17 @@ void vtb__cuda_scan_find_rows(vtb__cuda_scan *s) {
   s->dir_at[0] = s->at;
 }
 
-/* Numbers a column are the diagonals of matrices of 2 x 2. */
-static bool is_diagonal(const vtb_inst *map) { return map->operands[1]->type.dim[1].size == 1; }
+/* What row c of so many rows lies at, of [groups, rows, ...]: mostly they follow each other. */
+static const char *row_at(vtb__cuda_scan *s, int at, int64_t rows, const char *i) {
+  const int64_t *stride = vtb_cuda_tensor_of(s->c, at)->stride;
+  bool dense = stride[0] == rows * stride[1];
+  const char *group = vtb_arena_printf(&s->c->arena, "(c / %lld)", (long long)rows);
+  const char *row = vtb_arena_printf(&s->c->arena, "(c %% %lld)", (long long)rows);
+  return vtb_cuda_offset(s->c, at,
+                         (const char *const[]){dense ? "0" : group, dense ? "c" : row, i});
+}
 
-/* Element i of row e of the matrix of group g, and its bias at e. */
+/* Element i of row c of the matrices, and the bias there. */
 static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
   vtb_arena *arena = &s->c->arena;
   const vtb_inst *map = s->map[o];
@@ -77,22 +84,12 @@ static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
     int at = map->operands[1]->index;
     last = vtb_blocks_of(map, &blocks) && blocks.at_inner == 2;
     vtb_cuda_in(s->k, at, w);
-    matrix =
-        is_diagonal(map)
-            ? vtb_arena_printf(
-                  arena, "(e == i ? %s[%s] : 0.0f)", w,
-                  vtb_cuda_offset(s->c, at, (const char *const[]){"(2 * g + e)", "0", "0"}))
-            : vtb_arena_printf(arena, "%s[%s]", w,
-                               vtb_cuda_offset(s->c, at, (const char *const[]){"g", "e", "i"}));
+    matrix = vtb_arena_printf(arena, "%s[%s]", w, row_at(s, at, vtb__cuda_scan_map_size(s), "i"));
   }
   if (map && map->n_operands == 3) {
     int at = map->operands[2]->index;
     vtb_cuda_in(s->k, at, add);
-    bool single = is_diagonal(map);
-    bias = vtb_arena_printf(
-        arena, "%s[%s]", add,
-        vtb_cuda_offset(s->c, at,
-                        (const char *const[]){single ? "(2 * g + e)" : "g", single ? "0" : "e"}));
+    bias = vtb_arena_printf(arena, "%s[%s]", add, row_at(s, at, vtb__cuda_scan_map_size(s), NULL));
   }
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_matrix", name), "%s", matrix);
   vtb_cuda_fill(s->k, vtb_arena_printf(arena, "%s_bias", name), "%s", bias);
@@ -103,14 +100,14 @@ static void fill_map(vtb__cuda_scan *s, int o, const char *name, char flag) {
 int64_t vtb__cuda_scan_map_size(const vtb__cuda_scan *s) {
   int64_t size = 4; /* of nothing */
   for (int o = 0; o < 3; o++)
-    if (s->map[o]) size = is_diagonal(s->map[o]) ? 2 : s->map[o]->operands[1]->type.dim[1].size;
+    if (s->map[o]) size = s->map[o]->operands[1]->type.dim[1].size;
   return size;
 }
 
-void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names) {
+void vtb__cuda_scan_fill_maps(vtb__cuda_scan *s, const char *names, int64_t group) {
   for (int o = 0; o < 3; o++) {
     const char name[] = {names[o], '\0'};
     fill_map(s, o, vtb_arena_printf(&s->c->arena, "%s", name), (char)(names[o] - 'a' + 'A'));
   }
-  VTB_CUDA_NUMBERS(s->k, {"GROUP", vtb__cuda_scan_map_size(s)});
+  VTB_CUDA_NUMBERS(s->k, {"GROUP", group}, {"BLOCK", vtb__cuda_scan_map_size(s)});
 }

@@ -20,7 +20,7 @@ bool vtb__cuda_scan_is_short(const vtb__cuda_scan *s) {
                         {"DEPTH", s->K}, {"WIDTH", s->V}, {"FACTORS", vtb__cuda_factors(s->c)},
                         {"THREADS", threads_of(s)}, {"SAME", s->at.q == s->at.k},
                         {"A_MAP", s->map[0] != NULL}, {"B_MAP", s->map[1] != NULL},
-                        {"C_MAP", s->map[2] != NULL}, {"GROUP", vtb__cuda_scan_map_size(s)},
+                        {"C_MAP", s->map[2] != NULL}, VTB__SCAN_MAP_NUMBERS(s),
                         {"GATED", s->gates != NULL}) &&
          (s->gates || (double)bytes <= vtb_gpu_block_shared(vtb_cuda_gpu(s->c), 2));
 }
@@ -50,7 +50,9 @@ void vtb__cuda_scan_short(vtb__cuda_scan *s) {
   vtb__fill_source(s, VTB__ROW_K, "b");
   vtb__fill_source(s, VTB__ROW_V, "c");
   vtb__cuda_scan_fill_mixer(s);
-  vtb__cuda_scan_fill_maps(s, "abc");
+  int64_t size = vtb__cuda_scan_map_size(s);
+  vtb__cuda_scan_fill_maps(s, "abc", vtb_blocks_joined(size));
+  if (vtb_blocks_joined(size) > 8 && vtb_blocks_joined(size) != size) vtb_cuda_pair(s->k);
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"DEPTH", s->K}, {"WIDTH", s->V}, {"FACTORS", vtb__cuda_factors(s->c)},
                    {"A_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_Q)},

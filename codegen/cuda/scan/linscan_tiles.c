@@ -126,9 +126,9 @@ bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s) {
                         {"SUMMED", true}, {"FORWARD", shape->earlier}, {"PAIRED", s->paired},
                         {"OUTSIDE", s->n_chunks > 1 || s->init || s->dlast},
                         {"STATE_ACROSS", shape->by_values}, {"HALF", true}, {"Z", false},
-                        {"GAIN", s->gain >= 0}, {"ROW_GAIN", false},
-                        {"GROUP", vtb__cuda_scan_map_size(s)}, {"A_MAP", false}, {"B_MAP", false},
-                        {"C_MAP", false}, {"FACTORS", vtb__cuda_factors(s->c)},
+                        {"GAIN", s->gain >= 0}, {"ROW_GAIN", false}, VTB__SCAN_MAP_NUMBERS(s),
+                        {"A_MAP", false}, {"B_MAP", false}, {"C_MAP", false},
+                        {"FACTORS", vtb__cuda_factors(s->c)},
                         {"THREADS", vtb__cuda_scan_tile_threads(s->K)});
 }
 
@@ -159,7 +159,7 @@ static int threads_of(const vtb__cuda_scan *s, const vtb__scan_shape *shape, boo
         {"GAIN", s->gain >= 0 && shape->earlier},
         {"ROW_GAIN", s->gain >= 0 && !shape->earlier},
         {"DOT", s->gain >= 0 && shape->by_values},
-        {"GROUP", vtb__cuda_scan_map_size(s)},
+        VTB__SCAN_MAP_NUMBERS(s),
         {"A_MAP", s->map[0] != NULL},
         {"B_MAP", s->map[1] != NULL},
         {"C_MAP", s->map[2] != NULL},
@@ -192,7 +192,7 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   fill_gain(s, shape, dot);
   vtb_cuda_fill(s->k, "extra", extra ? "dz[%s]" : "0.0f",
                 extra ? vtb__cuda_scan_at(s, s->at.dz, NULL) : "");
-  vtb__cuda_scan_fill_maps(s, "abc");
+  vtb__cuda_scan_fill_maps(s, "abc", vtb_blocks_joined(vtb__cuda_scan_map_size(s)));
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"DEPTH", shape->by_values ? s->V : s->K}, {"WIDTH", width},
                    {"FACTORS", vtb__cuda_factors(s->c)},

@@ -143,6 +143,11 @@ template <class T> VTB_FN T *vtb_settled(T *p) {
   asm("" : "+l"(p));
   return p;
 }
+/* n, which what is made of is made again each time instead of kept in registers. */
+VTB_FN int vtb_settled(int n) {
+  asm volatile("" : "+r"(n));
+  return n;
+}
 
 /* Two neighbours: 8-byte accesses (4 of 16 bits). */
 struct __align__(8) vtb_two {

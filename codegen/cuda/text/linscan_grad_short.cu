@@ -18,6 +18,7 @@
 #include "tiles.cuh"
 hole int N, K, V;                /* tokens; widths of keys and values */
 hole int SLAB, STAGES;           /* channels at a time; places of the ring */
+hole int TAKEN;                  /* of a slab's that are used: where matrices end, before SLAB */
 hole bool ONE;                   /* P and dS have one place */
 hole int FACTORS, THREADS;
 hole int DIRS, HEADS;            /* directions of the launch; heads */
@@ -29,9 +30,9 @@ hole bool GAIN;                  /* keys are multiplied by a number a token: sco
                                   * rows */
 /* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns; LAST_SUMMED: the
  * matrix's last axis is summed. */
-hole int GROUP;
+hole int GROUP, BLOCK; /* of blocks of BLOCK along the diagonal, zeros elsewhere */
 hole bool Q_MAP, K_MAP, V_MAP, Q_LAST_SUMMED, K_LAST_SUMMED, V_LAST_SUMMED;
-/* element i of row e of group g; e of group g */
+/* element i of row c, of all blocks; of row c */
 hole expr q_matrix, k_matrix, v_matrix, q_bias, k_bias, v_bias;
 hole bool Q_FOLD, K_FOLD, V_FOLD; /* dq, dk and dv are those of rows before the matrices */
 hole bool JOINT, ADDEND;         /* queries and keys are made of the same rows, whose adjoint is dq;
@@ -39,9 +40,9 @@ hole bool JOINT, ADDEND;         /* queries and keys are made of the same rows, 
 hole bool ADD_EIGHT;
 hole expr add_from;              /* address of its row at pos */
 hole int add_stride;
-/* store first and second at i and i + 1 of row o of group g */
+/* store first and, of even BLOCK, second at i and i + 1 of row o of block g */
 hole code put_q_weights, put_k_weights, put_v_weights;
-hole code put_q_bias, put_k_bias, put_v_bias; /* value at o of group g */
+hole code put_q_bias, put_k_bias, put_v_bias; /* value at o of block g */
 hole bool DECAYS, PART;          /* decays' adjoints are asked for; of all tokens together, for
                                   * part[scan] */
 hole expr place;                 /* of step t */
@@ -61,10 +62,11 @@ constexpr int TILES = (N + 15) / 16, ROWS = 16 * TILES, GROUPS = (TILES + 1) / 2
               TRIANGLE = TILES * (TILES + 1) / 2;
 constexpr int PIECES = vtb_triangle_pieces(GROUPS), PASSES = (32 * PIECES + THREADS - 1) / THREADS;
 constexpr bool QK_FOLD = Q_FOLD || K_FOLD, FOLD = QK_FOLD || V_FOLD;
-constexpr int HALVES = V > SLAB && !V_FOLD ? 2 : 1, D_SLAB = HALVES * SLAB; /* slabs of dY alone */
+constexpr int HALVES = V > SLAB && !V_FOLD ? 2 : 1, D_SLAB = HALVES * SLAB, /* slabs of dY alone */
+              D_TAKEN = V_FOLD ? TAKEN : D_SLAB;
 constexpr int PA = vtb_pitch_along(SLAB, 2), PD = vtb_pitch_along(D_SLAB, 2);
-constexpr int K_SLABS = (K + SLAB - 1) / SLAB, V_SLABS = (V + SLAB - 1) / SLAB,
-              D_SLABS = (V + D_SLAB - 1) / D_SLAB;
+constexpr int K_SLABS = (K + TAKEN - 1) / TAKEN, V_SLABS = (V + TAKEN - 1) / TAKEN,
+              D_SLABS = (V + D_TAKEN - 1) / D_TAKEN;
 /* all rows are in the ring */
 constexpr bool SUMMED = DECAYS || GAIN,
                RESIDENT = !ONE && K_SLABS == 1 && V_SLABS == 1 && PASSES == 1 && !SUMMED;
@@ -89,25 +91,39 @@ constexpr int OTHER = ROWS * PA,
 constexpr int SPAN = vtb_map_span(GROUP), NEAR = GROUP > 8 ? 2 * SPAN : 1;
 /* columns that are multiplied at a time; warps of these */
 constexpr int UNIT = GROUP > 8 ? 16 * SPAN : 8, TOGETHER = vtb_max_int(WARPS / (SLAB / UNIT), 1);
-/* sixteen columns; warps of them */
-constexpr int PAIRS = SLAB / 16, PER = vtb_max_int(WARPS / PAIRS, 1);
+/* sixteen columns; warps of them: the others make sums for matrices */
+constexpr int PAIRS = SLAB / 16, PER = vtb_max_int(WARPS / (2 * PAIRS), 1);
 require !FOLD || (GAIN && WARPS >= 2 * GROUPS && (!Q_FOLD || DQ_FOUR) &&
                   (!K_FOLD || JOINT || DK_FOUR) && (!V_FOLD || DV_FOUR));
 require !JOINT || (Q_FOLD && K_FOLD);
-require GROUP >= 2 && 32 % GROUP == 0 && (SLAB % GROUP == 0 || !(Q_MAP || K_MAP || V_MAP)) &&
-        (!(Q_MAP || K_MAP) || K % GROUP == 0) && (!V_MAP || V % GROUP == 0);
-require N <= 256 && SLAB % 16 == 0 && STAGES >= 2 && THREADS >= ROWS && WARPS >= GROUPS &&
-        FACTORS >= 2 && FACTORS <= 3;
+require GROUP >= 2 && (32 % GROUP == 0 || GROUP == 48) &&
+        (TAKEN == SLAB ? GROUP % BLOCK == 0 && (SLAB % GROUP == 0 || !(Q_MAP || K_MAP || V_MAP))
+                       : GROUP == SLAB && TAKEN % BLOCK == 0 && TAKEN < SLAB && TAKEN > 0) &&
+        (!(Q_MAP || K_MAP) || K % BLOCK == 0) && (!V_MAP || V % BLOCK == 0);
+require N <= 256 && SLAB % 16 == 0 && TAKEN % 8 == 0 && STAGES >= 2 && THREADS >= ROWS &&
+        WARPS >= GROUPS && FACTORS >= 2 && FACTORS <= 3;
 constexpr int RESULTS = 2 * K_SLABS + HALVES * D_SLABS; /* pieces of SLAB channels of them */
-/* 28 for a tile of 16 x 16; a warp's large matrices */
-constexpr int MAPPED = ((Q_MAP + K_MAP) * K * (PASSES + !RESIDENT) + V_MAP * V * PASSES) *
-                       (TILES * 7 / 4 + (GROUP > 8 ? GROUP * TOGETHER / 6 : 0));
+constexpr int JOINED = GROUP > 8 && BLOCK != GROUP;
+/* eights by eights of a slab's matrices that are no zeros */
+constexpr int EIGHTS = GROUP <= 8 ? SLAB / 8
+                                  : (JOINED ? (BLOCK <= 12 ? TAKEN * 7 / 24 : TAKEN / 8 * 3)
+                                            : SLAB / 8 * NEAR);
+/* what warps make of a matrix first, and for 16 tokens; on the way back, of two eights */
+constexpr int SET_UP = GROUP <= 8 ? 31 : (JOINED ? 22 * EIGHTS : 20 + 6 * NEAR * NEAR),
+              TIMES = GROUP <= 8 ? 20 : 4 + 12 * (JOINED ? TAKEN / 8 : NEAR),
+              SET_UP_BACK = GROUP <= 8 ? 42 : (JOINED ? 40 * NEAR : 10 + 18 * NEAR);
+constexpr int MAPPED =
+    ((Q_MAP + K_MAP) * K_SLABS * (PASSES + !RESIDENT) + V_MAP * V_SLABS * PASSES) * (SLAB / UNIT) *
+    (vtb_min_int(TOGETHER, TILES) * SET_UP + TILES * TIMES);
+constexpr int BACKS = V_FOLD * V_SLABS + (Q_FOLD + K_FOLD - JOINT) * K_SLABS,
+              FOLDED = BACKS * (PAIRS * TILES * 57 + EIGHTS * (60 + 13 * TILES)) +
+                       (BACKS + JOINT * K_SLABS) * PAIRS * PER * SET_UP_BACK;
 cost tensor = GROUPS * (GROUPS + 1) * 1024 * SLAB * (K_SLABS + V_SLABS + RESULTS);
-cost issue = MAPPED + WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) +
+cost issue = MAPPED + FOLDED + WARPS * (PASSES * ((K_SLABS + V_SLABS) * (90 + 7 * SLAB / 2) +
                                          (SUMMED ? 1750 : 1000)) +
                                (RESIDENT ? 0 : K_SLABS + D_SLABS) * 110 + 400) +
              RESULTS * GROUPS * (60 + 4 * SLAB + (GROUPS + 1) * (2 + SLAB / 2));
-cost wavefronts = MAPPED / 8 + GROUPS * (GROUPS + 1) *
+cost wavefronts = (MAPPED + FOLDED) / 8 + GROUPS * (GROUPS + 1) *
                   (SLAB / 16 * (K_SLABS + V_SLABS) * 6 + (8 + SLAB / 4) * RESULTS) +
                   ROWS * SLAB / 64 * (2 * (K_SLABS + V_SLABS) + RESULTS);
 cost flight = (STAGES - 1) * 2 * ROWS * SLAB * sizeof(T);
@@ -156,7 +172,8 @@ auto bring_part = [&](auto of_eight, auto of_long, auto to, int n, auto from, in
     vtb_bring_rows<false, ROWS, SLAB, PITCH, THREADS>(to, N, n, from, stride,
                                                       [&](int r) { return order_of[r]; });
 };
-constexpr bool K_WHOLE = K % SLAB == 0, V_WHOLE = V % SLAB == 0;
+constexpr bool K_WHOLE = TAKEN == SLAB && K % SLAB == 0, V_WHOLE = TAKEN == SLAB && V % SLAB == 0;
+auto whole_of = [](bool whole, int left) -> int { return whole ? SLAB : vtb_min_int(left, TAKEN); };
 auto bring = [&]() {
   const auto to = ring + to_slot;
   /* The next slab: scores of keys and of values, in turns, dY for values' results, and keys again.
@@ -169,25 +186,21 @@ auto bring = [&]() {
           : next % TURN;
   const int result = values_first ? next - TURN : next - SCORED; /* of values' */
   if (scores ? slab < K_SLABS : next >= LATER && next < ALL) {
-    const int x0 = (scores ? slab : next - LATER) * SLAB;
-    bring_part(vtb_flag<Q_EIGHT>(), vtb_flag<false>(), to, K_WHOLE ? SLAB : K - x0, q_of + x0,
-               q_stride);
+    const int x0 = (scores ? slab : next - LATER) * TAKEN, n = whole_of(K_WHOLE, K - x0);
+    bring_part(vtb_flag<Q_EIGHT>(), vtb_flag<false>(), to, n, q_of + x0, q_stride);
     if constexpr (!JOINT) {
-      bring_part(vtb_flag<K_EIGHT>(), vtb_flag<false>(), to + OTHER, K_WHOLE ? SLAB : K - x0,
-                 k_of + x0, k_stride);
+      bring_part(vtb_flag<K_EIGHT>(), vtb_flag<false>(), to + OTHER, n, k_of + x0, k_stride);
     } else if (ADDEND && !scores) {
       /* again: they cost registers */
       const int b = vtb_block() / (DIRS * HEADS), h = vtb_block() / DIRS % HEADS;
       const auto add_of = ${add_from};
-      bring_part(vtb_flag<ADD_EIGHT>(), vtb_flag<false>(), to + OTHER, K_WHOLE ? SLAB : K - x0,
-                 add_of + x0, add_stride);
+      bring_part(vtb_flag<ADD_EIGHT>(), vtb_flag<false>(), to + OTHER, n, add_of + x0,
+                 add_stride);
     }
   } else if (scores || (V_FOLD && next < LATER)) {
-    const int x0 = (scores ? slab - K_SLABS : result) * SLAB;
-    bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<false>(), to, V_WHOLE ? SLAB : V - x0, dy_of + x0,
-               dy_stride);
-    bring_part(vtb_flag<V_EIGHT>(), vtb_flag<false>(), to + OTHER, V_WHOLE ? SLAB : V - x0,
-               v_of + x0, v_stride);
+    const int x0 = (scores ? slab - K_SLABS : result) * TAKEN, n = whole_of(V_WHOLE, V - x0);
+    bring_part(vtb_flag<DY_EIGHT>(), vtb_flag<false>(), to, n, dy_of + x0, dy_stride);
+    bring_part(vtb_flag<V_EIGHT>(), vtb_flag<false>(), to + OTHER, n, v_of + x0, v_stride);
   } else if (next < LATER && !RESIDENT) {
     VTB_UNROLL for (int half = 0; half < HALVES; half++) {
       const int x0 = result * D_SLAB + half * SLAB;
@@ -274,7 +287,7 @@ auto keep = [&](int group, auto to) {
   }
 };
 VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
-  const int at = RESIDENT ? 0 : arrive(), x0 = slab * SLAB;
+  const int at = RESIDENT ? 0 : arrive(), x0 = slab * TAKEN, end = vtb_min_int(K, x0 + TAKEN);
   const auto q_rows = Q_FOLD ? back_rows : ring + at,
              k_rows = K_FOLD ? back_rows + OTHER : ring + at + OTHER;
   if constexpr (!RESIDENT) map_rows(ring + at, q_rows, k_rows, slab);
@@ -282,12 +295,12 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
     if (unit < GROUPS) {
       take(vtb_flag<false>(), vtb_flag<false>(), ds_tiles, unit, k_rows);
       if constexpr (!Q_FOLD)
-        store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit, x0, K, put_dq,
+        store(vtb_flag<DQ_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit, x0, end, put_dq,
               [&](vtb_i64 pos, int x, float value) { ${put_dq} });
     } else {
       take(vtb_flag<true>(), vtb_flag<false>(), ds_tiles, unit - GROUPS, q_rows);
       if constexpr (!K_FOLD)
-        store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit - GROUPS, x0, K,
+        store(vtb_flag<DK_FOUR>(), vtb_flag<K_WHOLE>(), vtb_flag<false>(), unit - GROUPS, x0, end,
               put_dk, [&](vtb_i64 pos, int x, float value) { ${put_dk} });
     }
   }
@@ -297,17 +310,17 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
     if (Q_FOLD && unit < GROUPS) keep(unit, back_rows);
     if (K_FOLD && unit >= GROUPS && unit < 2 * GROUPS) keep(unit - GROUPS, back_rows + OTHER);
     vtb_sync();
-    auto queries = [&](int x, int y) {
-      return factor_of(vtb_flag<!Q_LAST_SUMMED>(), vtb_int<K>(), x, y, q_row, no_add);
+    auto queries = [&](int at, int x, int y) {
+      return factor_of(vtb_flag<!Q_LAST_SUMMED>(), vtb_int<K>(), at, x, y, q_row, no_add);
     };
-    auto keys = [&](int x, int y) {
-      return factor_of(vtb_flag<!K_LAST_SUMMED>(), vtb_int<K>(), x, y, k_row, no_add);
+    auto keys = [&](int at, int x, int y) {
+      return factor_of(vtb_flag<!K_LAST_SUMMED>(), vtb_int<K>(), at, x, y, k_row, no_add);
     };
     if constexpr (JOINT) {
       const auto begun = ring + at + OTHER;
       back(
-          vtb_flag<true>(), back_rows, x0, K,
-          [&](int m, int x, int y) { return m ? keys(x, y) : queries(x, y); },
+          vtb_flag<true>(), back_rows, x0, end,
+          [&](int m, int at, int x, int y) { return m ? keys(at, x, y) : queries(at, x, y); },
           [&](vtb_f4 four, int at) -> vtb_f4 {
             if constexpr (ADDEND)
               return four + vtb_load4(begun, at);
@@ -316,7 +329,7 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
           },
           put_dq);
       weigh(
-          vtb_flag<true>(), back_rows, ring + at, x0, K,
+          vtb_flag<true>(), back_rows, ring + at, x0, end, K,
           [&](int m, int g, int o, int i, float first, float second) {
             m ? weights_of_k(g, o, i, first, second) : weights_of_q(g, o, i, first, second);
           },
@@ -326,10 +339,10 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
     } else {
       if constexpr (Q_FOLD) {
         back(
-            vtb_flag<false>(), back_rows, x0, K, [&](int, int x, int y) { return queries(x, y); },
-            as_is, put_dq);
+            vtb_flag<false>(), back_rows, x0, end,
+            [&](int, int at, int x, int y) { return queries(at, x, y); }, as_is, put_dq);
         weigh(
-            vtb_flag<false>(), back_rows, ring + at, x0, K,
+            vtb_flag<false>(), back_rows, ring + at, x0, end, K,
             [&](int, int g, int o, int i, float first, float second) {
               weights_of_q(g, o, i, first, second);
             },
@@ -337,10 +350,10 @@ VTB_NO_UNROLL for (int slab = 0; slab < K_SLABS; slab++) {
       }
       if constexpr (K_FOLD) {
         back(
-            vtb_flag<false>(), back_rows + OTHER, x0, K,
-            [&](int, int x, int y) { return keys(x, y); }, as_is, put_dk);
+            vtb_flag<false>(), back_rows + OTHER, x0, end,
+            [&](int, int at, int x, int y) { return keys(at, x, y); }, as_is, put_dk);
         weigh(
-            vtb_flag<false>(), back_rows + OTHER, ring + at + OTHER, x0, K,
+            vtb_flag<false>(), back_rows + OTHER, ring + at + OTHER, x0, end, K,
             [&](int, int g, int o, int i, float first, float second) {
               weights_of_k(g, o, i, first, second);
             },

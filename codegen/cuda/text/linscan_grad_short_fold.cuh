@@ -1,16 +1,21 @@
 /* A part of linscan_grad_short.cu: adjoints through small matrices, and theirs. */
 /* Adjoints of rows before the matrices, and the matrices' own, of a slab in `from` (and, TWO,
  * `from` + OTHER, of the same rows). */
-auto back = [&](auto of_two, auto from, int x0, int width, auto factor_at, auto more, auto put) {
+auto back = [&](auto of_two, auto from, int x0, int end, auto factor_at, auto more, auto put) {
   constexpr bool TWO = decltype(of_two)::value;
   VTB_NO_UNROLL for (int pair = vtb_warp() / PER; pair < PAIRS; pair += WARPS / PER) {
     const int first = 16 * (pair / SPAN * SPAN); /* columns that these are made of */
     factor f[TWO ? 2 : 1][2][NEAR];
+    settle_lane();
     VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++)
       VTB_UNROLL for (int i = 0; i < 2; i++)
-        VTB_UNROLL for (int j = 0; j < NEAR; j++)
-          f[m][i][j] = factor_at(m, x0 + 16 * pair + 8 * i,
-                                 x0 + (GROUP > 8 ? first + 8 * j : 16 * pair + 8 * i));
+        VTB_UNROLL for (int j = 0; j < NEAR; j++) {
+          f[m][i][j].of[0] = f[m][i][j].of[1] = 0;
+          if (!meet_eights(pair % SPAN * 16 + 8 * i, 8 * j)) continue;
+          f[m][i][j] = GROUP > 8
+                           ? factor_at(m, x0 + first, pair % SPAN * 16 + 8 * i, 8 * j)
+                           : factor_at(m, x0 + 16 * pair, 8 * i, 8 * i);
+        }
     const int x = 16 * pair + vtb_four_column();
     VTB_NO_UNROLL for (int r = vtb_warp() % PER * 16; r < ROWS; r += PER * 16) {
       float y[2][4];
@@ -45,18 +50,19 @@ auto back = [&](auto of_two, auto from, int x0, int width, auto factor_at, auto 
       VTB_UNROLL for (int e = 0; e < 4; e += 2) {
         const int t = r + lane / 4 + 4 * e;
         const vtb_f4 four = vtb_four_of_eights(y[0][e], y[0][e + 1], y[1][e], y[1][e + 1]);
-        if (t < N && x0 + x < width) put(order_of[t], x0 + x, more(four, t * PA + x));
+        if (t < N && x0 + x < end) put(order_of[t], x0 + x, more(four, t * PA + x));
       }
     }
   }
 };
-auto weigh = [&](auto of_two, auto from, auto rows, int x0, int width, auto put_weights,
-                 auto put_bias) {
+auto weigh = [&](auto of_two, auto from, auto rows, int x0, int end, int width,
+                 auto put_weights, auto put_bias) {
   constexpr bool TWO = decltype(of_two)::value;
   VTB_NO_UNROLL for (int unit = WARPS - 1 - vtb_warp(); unit < SLAB / 8 * NEAR; unit += WARPS) {
     /* eights of both factors */
     const int x = unit / NEAR * 8, other = GROUP > 8 ? x / UNIT * UNIT + unit % NEAR * 8 : x;
-    if (x0 + x >= width) break;
+    if (x0 + x >= end) break;
+    if (!meet_eights(x % UNIT, other % UNIT)) continue;
     const auto d_of =
         from + ((lane % 8 + lane / 16 * 8) * PA + (TWO ? lane / 8 % 2 * OTHER : 0) + x);
     const auto x_of = rows + (lane % 16 * PA + other);
@@ -74,12 +80,18 @@ auto weigh = [&](auto of_two, auto from, auto rows, int x0, int width, auto put_
       }
     }
     const int to = x0 + x + lane / 4, of = x0 + other + 2 * (lane % 4),
-              g = group_of(width) + to / GROUP;
-    if (to >= width) continue;
+              g = columns_of(width) / BLOCK + to / BLOCK;
+    if (to >= end) continue;
     VTB_UNROLL for (int m = 0; m < (TWO ? 2 : 1); m++) {
-      if (to / GROUP == of / GROUP)
-        put_weights(m, g, to % GROUP, of % GROUP, sum[2 * m], sum[2 * m + 1]);
-      if (lane % 4 == 0 && unit % NEAR == 0) put_bias(m, g, to % GROUP, bias[2 * m]);
+      if constexpr (BLOCK % 2 == 0) {
+        if (to / BLOCK == of / BLOCK)
+          put_weights(m, g, to % BLOCK, of % BLOCK, sum[2 * m], sum[2 * m + 1]);
+      } else {
+        VTB_UNROLL for (int e = 0; e < 2; e++)
+          if (to / BLOCK == (of + e) / BLOCK)
+            put_weights(m, g, to % BLOCK, (of + e) % BLOCK, sum[2 * m + e], 0.0f);
+      }
+      if (lane % 4 == 0 && other == x) put_bias(m, g, to % BLOCK, bias[2 * m]);
     }
   }
 };

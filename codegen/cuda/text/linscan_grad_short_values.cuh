@@ -4,7 +4,8 @@ auto give_values = [&]() {
     const int at = RESIDENT ? STAGE : arrive();
     if constexpr (V_FOLD) { /* a strip of 16 tokens a warp */
       float sum[SLAB / 8][4];
-      const int x0 = slab * SLAB, first = vtb_min_int(vtb_warp(), TILES - 1);
+      const int x0 = slab * TAKEN, end = vtb_min_int(V, x0 + TAKEN),
+                first = vtb_min_int(vtb_warp(), TILES - 1);
       const auto lane_of = ring + (at + vtb_lane_across<PA, SLAB>());
       const auto tile = p_tiles + ((lane / 8 % 2 * 2 + lane / 16) * 64 + lane % 8 * 8);
       vtb_clear(sum);
@@ -29,13 +30,13 @@ auto give_values = [&]() {
       }
       vtb_sync();
       back(
-          vtb_flag<false>(), ring + at, x0, V,
-          [&](int, int x, int y) {
-            return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), x, y, v_row, no_add);
+          vtb_flag<false>(), ring + at, x0, end,
+          [&](int, int at, int x, int y) {
+            return factor_of(vtb_flag<!V_LAST_SUMMED>(), vtb_int<V>(), at, x, y, v_row, no_add);
           },
           as_is, put_dv);
       weigh(
-          vtb_flag<false>(), ring + at, ring + at + OTHER, x0, V,
+          vtb_flag<false>(), ring + at, ring + at + OTHER, x0, end, V,
           [&](int, int g, int o, int i, float first, float second) {
             weights_of_v(g, o, i, first, second);
           },

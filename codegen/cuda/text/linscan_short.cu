@@ -33,9 +33,9 @@ hole code weigh;                 /* of t, pos, gate_t, entry_t, m and before: st
 /* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's and B's, turned
  * round, by one that is made of both, B's bias being a number a row; C's in the result, their bias
  * times z. LAST_SUMMED: the matrix's last axis is. */
-hole int GROUP;
+hole int GROUP, BLOCK; /* of blocks of BLOCK along the diagonal, zeros elsewhere */
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
-/* element i of row e of group g; e of group g */
+/* element i of row c, of all blocks; of row c */
 hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias;
 hole int ROW_LANES;              /* of a warp that share a row */
 hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_body */
@@ -53,21 +53,25 @@ constexpr bool MAP = A_MAP || B_MAP, HALF = FACTORS == VTB_FP16;
 constexpr int PARTS = vtb_map_parts(FACTORS == 3, GROUP), SPAN = vtb_map_span(GROUP);
 /* larger ones of the result are read again by each strip */
 constexpr bool C_KEPT = C_MAP && GROUP <= 8;
+/* of those of smaller ones joined the eights that are no zeros are kept, three for eight columns */
+constexpr bool JOINED = GROUP > 8 && BLOCK < GROUP;
 /* of a lane that has numbers; for 16 columns */
 constexpr int WORDS = GROUP > 8 ? 4 : 2 * PARTS,
-              QUADS = WORDS * (GROUP > 8 ? 32 * SPAN : 4 * GROUP);
+              QUADS = JOINED ? 2 * 3 * 32 : WORDS * (GROUP > 8 ? 32 * SPAN : 4 * GROUP);
 constexpr int BEFORE = STRIPS * (STRIPS - 1) / 2; /* steps before the rows' own strip */
 require THREADS == 32 * ((STRIPS + 1) / 2) && N <= 256 && DEPTH <= 192 && WIDTH <= 192 &&
         FACTORS >= 2 && FACTORS <= 3;
-require GROUP >= 2 && 32 % GROUP == 0 && (!MAP || DEPTH % GROUP == 0) &&
-        (!C_MAP || WIDTH % GROUP == 0);
+require GROUP >= 2 && (32 % GROUP == 0 || GROUP == 48) && GROUP % BLOCK == 0 &&
+        (!JOINED || BLOCK <= 24) && (!MAP || DEPTH % BLOCK == 0) && (!C_MAP || WIDTH % BLOCK == 0);
 cost tensor = 512 * (BEFORE + STRIPS) * (DEPTHS + COLUMNS) +
               4096 * STRIPS * (MAP * STEPS * (PARTS + B_MAP) + C_MAP * PAIRS * PARTS);
 cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) +
-             (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * GROUP * (GROUP + 8)) : 0) +
+             (MAP || C_MAP ? vtb_max_int(600, MAP * STEPS * (JOINED ? 5 * (48 + 23 * BLOCK)
+                                                                    : GROUP * (GROUP + 8)))
+                           : 0) +
              BEFORE * (39 + 3 * (STEPS + PAIRS)) +
-             STRIPS * (250 + STEPS * (MAP ? 27 : 3) +
-                       PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : SPAN * 24) : 26)) +
+             STRIPS * (250 + STEPS * (MAP ? 27 + JOINED * 8 : 3) +
+                       PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : JOINED ? 62 : SPAN * 24) : 26)) +
              ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
 cost registers = vtb_max_int(128, 56 + 4 * STEPS + 8 * PAIRS);
@@ -297,6 +301,7 @@ VTB_NO_UNROLL for (int turn = 0; turn < 2; turn++) {
   }
   vtb_sync_warp();
   vtb_u32 sums[SPAN][4];
+  if constexpr (JOINED) map_lane = vtb_settled(lane); /* else addresses would be kept */
   VTB_UNROLL for (int k = 0; k < PAIRS; k++) {
     float y[2][4];
     VTB_UNROLL for (int i = 0; i < 2; i++)

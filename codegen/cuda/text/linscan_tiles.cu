@@ -57,9 +57,9 @@ hole code put_gain;              /* stores value, that adjoint, at pos */
 /* Rows are first multiplied by matrices of GROUP x GROUP, a group of columns: A's in its tile; B's
  * turned round, in A's tile too, their bias being extra; C's in the result, their bias times z.
  * LAST_SUMMED: the matrix's last axis is. */
-hole int GROUP;
+hole int GROUP, BLOCK; /* blocks of BLOCK along the diagonal, zeros elsewhere */
 hole bool A_MAP, B_MAP, C_MAP, A_LAST_SUMMED, B_LAST_SUMMED, C_LAST_SUMMED;
-/* element i of row e of group g; e of group g */
+/* element i of row c; e of group g */
 hole expr a_matrix, b_matrix, c_matrix, a_bias, b_bias, c_bias;
 hole bool BODY;                  /* rows of the result go through code instead */
 hole int ROW_LANES;              /* of a warp that share a row */
@@ -89,7 +89,7 @@ constexpr bool CROSSING = SUMMED && CHUNK_TILES > 1;
 constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
 require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 &&
                       WIDTH % GROUP == 0);
-require GROUP >= 2 && 32 % GROUP == 0;
+require GROUP >= 2 && (32 % GROUP == 0 || GROUP == 48) && GROUP % BLOCK == 0;
 require !SUMMED || (FORWARD && !PAIRED && !WIDE && WIDTH % 16 == 0 && MAPS == 0 && !Z);
 require !GAIN || (FORWARD && !PAIRED && !OUTSIDE);
 require !ROW_GAIN || (!FORWARD && !PAIRED && !OUTSIDE);

@@ -1,20 +1,19 @@
 /* A part of linscan_tiles.cu: rows times small matrices. */
 if constexpr (A_MAP || B_MAP) {
-  const int g0 = h * (DEPTH / GROUP);
-  auto a_row = [&](int group, int e, int i) -> float {
-    const int g = g0 + group;
+  auto a_row = [&](int x, int i) -> float {
+    const int c = h * DEPTH + x;
     return ${a_matrix};
   };
-  auto b_row = [&](int group, int e, int i) -> float {
-    const int g = g0 + group;
+  auto b_row = [&](int x, int i) -> float {
+    const int c = h * DEPTH + x;
     return ${b_matrix};
   };
   auto a_add = [&](int x) -> float {
-    const int g = g0 + x / GROUP, e = x % GROUP;
+    const int c = h * DEPTH + x;
     return ${a_bias};
   };
   auto b_add = [&](int x) -> float {
-    const int g = g0 + x / GROUP, e = x % GROUP;
+    const int c = h * DEPTH + x;
     return ${b_bias};
   };
   vtb_cp_wait<STAGES - 2>();
@@ -24,11 +23,11 @@ if constexpr (A_MAP || B_MAP) {
   vtb_clear(parts_of);
   auto once = [](int) { return 1.0f; };
   if constexpr (A_MAP)
-    vtb_map_groups<GROUP, A_LAST_SUMMED, FP16, false, DEPTH, DEPTHS, PA, THREADS>(
+    vtb_map_groups<GROUP, BLOCK, A_LAST_SUMMED, FP16, false, DEPTH, DEPTHS, PA, THREADS>(
         a_tile, n_rows, a_row, a_add, once, parts_of);
   if constexpr (B_MAP) {
     vtb_sync();
-    vtb_map_groups<GROUP, !B_LAST_SUMMED, FP16, true, DEPTH, DEPTHS, PA, THREADS>(
+    vtb_map_groups<GROUP, BLOCK, !B_LAST_SUMMED, FP16, true, DEPTH, DEPTHS, PA, THREADS>(
         a_tile, n_rows, b_row, b_add, once, parts_of);
     VTB_UNROLL for (int i = 0; i < 8; i++)
       if (lane % 4 == 0) dots[vtb_warp() * 64 + 8 * i + lane / 4] = parts_of[i / 2][i % 2 * 2];

@@ -12,19 +12,18 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
   }
   constexpr int BY = FOUR ? 4 : 1, PIECES = WIDTH / BY;
   if constexpr (C_MAP) {
-    const int g0 = h * (WIDTH / GROUP);
-    auto c_row = [&](int group, int e, int i) -> float {
-      const int g = g0 + group;
+    auto c_row = [&](int x, int i) -> float {
+      const int c = h * WIDTH + x;
       return ${c_matrix};
     };
     auto c_add = [&](int x) -> float {
-      const int g = g0 + x / GROUP, e = x % GROUP;
+      const int c = h * WIDTH + x;
       return ${c_bias};
     };
     auto z_of = [&](int r) { return Z ? sums[r] : 0.0f; };
     float none[4][4];
-    vtb_map_groups<GROUP, C_LAST_SUMMED, FACTORS == VTB_FP16, false, WIDTH, TILE, PO, THREADS>(
-        done, n_rows, c_row, c_add, z_of, none);
+    vtb_map_groups<GROUP, BLOCK, C_LAST_SUMMED, FACTORS == VTB_FP16, false, WIDTH, TILE, PO,
+                   THREADS>(done, n_rows, c_row, c_add, z_of, none);
     vtb_sync();
   }
   if constexpr (BODY) {

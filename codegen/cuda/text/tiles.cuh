@@ -81,26 +81,33 @@ VTB_FN constexpr int vtb_map_set_up(int group) { return 2 + (group > 8 ? group :
 /* sixteens of columns that one has */
 VTB_FN constexpr int vtb_map_span(int group) { return group > 16 ? group / 16 : 1; }
 
-/* Two elements of a block-diagonal matrix of G x G, as a lane holds a second factor of eight
- * columns from n0 on, of a depth of eight from k0 on: element (e, i) of group g is matrix(g, e, i);
- * ALONG: what lies along i is summed. Zeros from WIDTH on, if that is not 0. */
-template <int G, bool ALONG, bool HALF, int WIDTH, class W>
-VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int n0, int k0, W matrix) {
-  const int n = n0 + vtb_lane() / 4, k = k0 + vtb_lane() % 4 * 2, g = n / G;
-  float first = 0.0f, second = 0.0f;
-  if (g == k / G && (WIDTH == 0 || n < WIDTH)) {
-    first = ALONG ? matrix(g, n % G, k % G) : matrix(g, k % G, n % G);
-    second = ALONG ? matrix(g, n % G, k % G + 1) : matrix(g, k % G + 1, n % G);
+/* Matrices of BLOCK x BLOCK along a diagonal have elements in columns [n, n + n_size), rows [k, k +
+ * k_size). */
+VTB_FN constexpr bool vtb_map_meets(int block, int n, int n_size, int k, int k_size) {
+  return n / block * block < k + k_size && k / block * block < n + n_size;
+}
+
+/* Two elements of such a matrix of blocks, as a lane holds a second factor of eight columns from n0
+ * on, of a depth of eight from k0 on: element i of row c, of all of them, is matrix(c, i); ALONG:
+ * what lies along i is summed. Zeros from `end` on. */
+template <int BLOCK, bool ALONG, bool HALF, class W>
+VTB_FN void vtb_group_factor(vtb_u32 (&to)[2], int lane, int n0, int k0, int end, W matrix) {
+  const int n = n0 + lane / 4;
+  float two[2] = {0.0f, 0.0f};
+  VTB_UNROLL for (int i = 0; i < 2; i++) {
+    const int k = k0 + lane % 4 * 2 + i;
+    if (n / BLOCK == k / BLOCK && n < end)
+      two[i] = ALONG ? matrix(n, k % BLOCK) : matrix(k, n % BLOCK);
   }
-  vtb_two_parts<HALF>(to, first, second);
+  vtb_two_parts<HALF>(to, two[0], two[1]);
 }
 
 /* Groups of G columns of n_rows of the 64 rows of a tile times such a matrix, plus bias(column) *
  * times(row). DOTTED: the bias is not added; what the rows' products with it are is, as a first
  * factor's lanes have rows, twice, added to dots. COLUMNS are the tile's, zeros beyond the first
  * WIDTH, which end in a group; a warp has some of them. Between two vtb_sync(). */
-template <int G, bool ALONG, bool HALF, bool DOTTED, int WIDTH, int COLUMNS, int PITCH, int THREADS,
-          class P, class W, class B, class M>
+template <int G, int BLOCK, bool ALONG, bool HALF, bool DOTTED, int WIDTH, int COLUMNS, int PITCH,
+          int THREADS, class P, class W, class B, class M>
 VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float (&dots)[4][4]) {
   constexpr int PARTS = vtb_map_parts(HALF, G), SPAN = vtb_map_span(G),
                 EDGE = WIDTH % (16 * SPAN) == 0 ? 0 : WIDTH;
@@ -111,8 +118,13 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
     float adds[2 * SPAN][2];
     VTB_UNROLL for (int i = 0; i < 2 * SPAN; i++) {
       VTB_UNROLL for (int j = 0; j < NEAR; j++)
-        vtb_group_factor<G, ALONG, HALF, EDGE>(factors[i][j], x0 + 8 * i,
-                                               x0 + 8 * (NEAR > 1 ? j : i), matrix);
+        if (NEAR == 1 || vtb_map_meets(BLOCK, 8 * i, 8, 8 * j, 8))
+          vtb_group_factor<BLOCK, ALONG, HALF>(
+              factors[i][j], vtb_lane(), 8 * i, 8 * (NEAR > 1 ? j : i),
+              EDGE == 0 ? 16 * SPAN : EDGE - x0,
+              [&](int c, int e) { return matrix(x0 + c, e); });
+        else
+          factors[i][j][0] = factors[i][j][1] = 0;
       VTB_UNROLL for (int e = 0; e < 2; e++) {
         const int x = x0 + 8 * i + vtb_lane() % 4 * 2 + e;
         adds[i][e] = EDGE == 0 || x < EDGE ? bias(x) : 0.0f;
@@ -140,6 +152,7 @@ VTB_FN void vtb_map_groups(P tile, int n_rows, W matrix, B bias, M times, float 
         }
         if constexpr (NEAR > 1) {
           VTB_UNROLL for (int k = 0; k < SPAN; k++) {
+            if (!vtb_map_meets(BLOCK, 8 * i, 8, 16 * k, 16)) continue;
             const vtb_u32 w[2] = {factors[i][2 * k][0], factors[i][2 * k + 1][0]};
             vtb_mma_16<HALF>(y, x[k], w);
           }

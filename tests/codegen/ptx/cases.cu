@@ -69,7 +69,7 @@ CASE(32, 1, bits, vectors) {
   vtb_store2(yb, 2 * t + 512, p.y, p.z);
   vtb_store2(yh, 2 * t + 512, p.y, p.z);
   const auto settled = vtb_settled(y + 1024);
-  settled[t] = vtb_bits(p.w);
+  settled[vtb_settled(t)] = vtb_bits(p.w);
 }
 
 // ---- copies to shared memory --------------------------------------------------------------------
