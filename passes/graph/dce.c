@@ -45,19 +45,16 @@ static bool find_signature(vtb_func *f, signature *s) {
   return f->kind == VTB_FUNC_PLAIN && f != f->module->entry;
 }
 
-static int returned_arg(const vtb_func *f, int i) {
-  return f->returns[i]->def ? -1 : f->returns[i]->index;
-}
-
 /* Results that the caller already has. */
 static bool bypass_returns(signature *s) {
   bool changed = false;
   for (int i = 0; i < s->func->n_returns; i++) {
-    int arg = returned_arg(s->func, i), same = vtb_return_of(s->func->returns[i]);
-    if (!s->used[i] || (arg < 0 && same == i)) continue;
+    const vtb_value *v = s->func->returns[i];
+    int same = vtb_return_of(v);
+    if (!s->used[i] || (v->def && same == i)) continue;
     for (vtb_inst **c = s->calls; *c; c++)
-      vtb_replace_all((*c)->results[i], arg >= 0 ? (*c)->operands[arg] : (*c)->results[same]);
-    if (arg < 0) s->used[same] = true;
+      vtb_replace_all((*c)->results[i], v->def ? (*c)->results[same] : (*c)->operands[v->index]);
+    if (v->def) s->used[same] = true;
     s->used[i] = false;
     changed = true;
   }
