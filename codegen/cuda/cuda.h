@@ -88,8 +88,9 @@ void vtb_cuda_include(vtb_cuda_kernel *k, const char *file);
  * (compile/text.h). What is not filled exactly once, with what it is declared as, is a bug; a
  * bool is the number 0 or 1. */
 vtb_cuda_kernel *vtb_cuda_begin_text(vtb_cuda *c, const char *kind, const char *file, int threads);
-/* Two of its blocks are to run on a multiprocessor: no more registers than that allows. */
-void vtb_cuda_pair(vtb_cuda_kernel *k);
+/* So many of its blocks, 2 or 3, are to run on a multiprocessor: no more registers than that
+ * allows. */
+void vtb_cuda_together(vtb_cuda_kernel *k, int blocks);
 /* So many blocks, neighbours in the grid, run together (text/hopper.cuh). */
 void vtb_cuda_cluster(vtb_cuda_kernel *k, int blocks);
 typedef struct vtb_cuda_number {

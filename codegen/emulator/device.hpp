@@ -17,6 +17,7 @@ typedef unsigned long long vtb_u64;
 #define VTB_KERNEL(threads, name) extern "C" void name
 #define VTB_KERNEL_ROOMY(threads, name) extern "C" void name
 #define VTB_KERNEL_PAIRED(threads, name) extern "C" void name
+#define VTB_KERNEL_TRIPLE(threads, name) extern "C" void name
 #define VTB_UNROLL
 #define VTB_NO_UNROLL
 #define VTB_EMU_HERE const char *file = __builtin_FILE(), int line = __builtin_LINE()

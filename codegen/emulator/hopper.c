@@ -188,7 +188,9 @@ void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, v
 
 void vtb__emu_async_fence(vtb_emu_thread *t) {
   vtb__emu_worker *w = vtb__emu_fiber_of(t)->worker;
-  vtb__emu_hopper_of(w)->fence_time[vtb__emu_fiber_of(t)->id] = ++w->clock;
+  unsigned *times = vtb__emu_hopper_of(w)->fence_time[vtb__emu_fiber_of(t)->id];
+  times[1] = times[0];
+  times[0] = ++w->clock;
 }
 
 /* ---- copies ---------------------------------------------------------------------------------- */

@@ -64,8 +64,9 @@ struct vtb__emu_hopper {
   /* when each warp read a cell last, from the first mbarrier on: n_warps a cell */
   unsigned *read_time;
   size_t n_read_times;
-  unsigned (*seen)[VTB__EMU_SLOTS];          /* one a thread */
-  unsigned fence_time[VTB__EMU_MAX_THREADS]; /* of the last vtb_async_fence */
+  unsigned (*seen)[VTB__EMU_SLOTS]; /* one a thread */
+  /* of the last two vtb_async_fence: the last may be one of a thread that is a barrier ahead */
+  unsigned fence_time[VTB__EMU_MAX_THREADS][2];
   vtb__emu_mbar *bars;
   int n_bars;
   vtb__emu_part parts[VTB__EMU_CLUSTER][VTB__EMU_PARTS];

@@ -235,9 +235,10 @@ void vtb__emu_async_give(vtb__emu_worker *w, void *p, long n, unsigned writer) {
 static void check_fence(vtb__emu_fiber *f, const vtb__emu_cell *c, const void *p,
                         const void *frame) {
   if (c->writer >= VTB__EMU_COPIER) return;
-  unsigned fence = vtb__emu_hopper_of(f->worker)->fence_time[c->writer];
+  const unsigned *fences = vtb__emu_hopper_of(f->worker)->fence_time[c->writer];
   char who[64], byte[64];
-  if (c->write_time < fence && ordered(f, fence - 1, c->writer)) return;
+  for (int i = 0; i < 2; i++)
+    if (c->write_time < fences[i] && ordered(f, fences[i] - 1, c->writer)) return;
   vtb__emu_fail_at(&f->t, frame,
                    "the async proxy reads what %s stored without vtb_async_fence(): %s",
                    vtb__emu_name(f, c->writer, who), vtb__emu_byte(f, p, byte));

@@ -65,6 +65,12 @@ expect 0 "$VERTEBRA" dump vil_nano --stage launches --machine a100; says "chosen
 expect 0 "$VERTEBRA" dump vil_tiny -D depth=1 -D num_heads=2 --batch 128 --precision bf16-all --stage cuda; says "VTB_KERNEL(256, linscan_"
 expect 0 "$VERTEBRA" dump vil_tiny -D depth=1 -D num_heads=1 --batch 128 --precision bf16-all --stage cuda; says "VTB_KERNEL(512, linscan_"
 
+# tiles of a scan go by wgmma where there is some, three blocks a multiprocessor
+expect 0 "$VERTEBRA" dump vil_tiny -D depth=1 -D image=288x288 --batch 128 --precision bf16-all --stage cuda --arch sm_90a
+says "VTB_KERNEL_TRIPLE(128, linscan_" "typedef vtb_by_wgmma PRODUCTS"
+expect 0 "$VERTEBRA" dump vil_tiny -D depth=1 -D image=288x288 --batch 128 --precision bf16-all --stage cuda
+says "VTB_KERNEL(128, linscan_" "typedef vtb_no_wgmma PRODUCTS"
+
 # as data
 expect 0 "$VERTEBRA" dump vit_nano --stage launches --estimate h200 --batch 4 --json
 json stage launches machine h200 batch 4 plan "all architectures"

@@ -23,6 +23,7 @@ static inline vtb_program *cuda_program(vtb_module *m, vtb_func *f, uint64_t see
   vtb_program *p = NULL;
   CHECK_MSG(vtb_module_verify(m, &err), "%s: %s", what, err.text);
   const vtb_codegen_options code = {.arch = cuda_check_arch,
+                                    .wgmma = cuda_check_arch != NULL,
                                     .far = seed == 2 && vtb_streq(getenv("VTB_CUDA_INDEX"), "64")};
   vtb_status status = cuda_plan(m, f, &code, &plan, &err);
   const vtb_arch *arch = cuda_check_arch ? vtb_arch_find(cuda_check_arch) : NULL;

@@ -69,6 +69,13 @@ static const scan_case halves[] = {
     {SCALAR, "chunkwise", NULL, 150, 1, 210, 1, 48, 24, true, true, false, false, false},
 };
 
+/* Widths of both that are panels of wgmma, in whole and in part. */
+static const scan_case grouped[] = {
+    {SCALAR, "parallel", "rows~@13x20", 0, 1, 260, 1, 24, 72, true, false, false, false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 67, 1, 200, 136, false, false, false, false, true},
+    {SCALAR, "chunkwise", NULL, 70, 1, 150, 1, 40, 104, true, true, true, false, false},
+};
+
 /* Rows and results of 16 bits: copies of 16 bytes, rows stored whole. */
 static const scan_case stored[] = {
     {SCALAR, "parallel", "cols@5x14", 0, 2, 70, 2, 16, 24, true, false, false, false, false},
@@ -302,7 +309,6 @@ TEST(short_adjoint_on_hopper) {
   check_halves("bf16", shorts_of_hopper, COUNT(shorts_of_hopper), true, 4e-2);
   cuda_check_arch = NULL;
 }
-TEST(fp16_forward) { check_halves("fp16", stored, COUNT(stored), false, 1e-3); }
 static void check_stored(bool grad, double tol) {
   factors = "bf16";
   narrow = true;
@@ -310,6 +316,14 @@ static void check_stored(bool grad, double tol) {
   factors = NULL;
   narrow = false;
 }
+/* By groups of four warps, as far as they take it. */
+TEST(halves_on_hopper) {
+  cuda_check_arch = "sm_90a";
+  check_halves("fp16", grouped, COUNT(grouped), false, 1e-3);
+  check_halves("bf16", grouped, COUNT(grouped), true, 4e-2);
+  cuda_check_arch = NULL;
+}
+TEST(fp16_forward) { check_halves("fp16", stored, COUNT(stored), false, 1e-3); }
 TEST(stored_forward) { check_stored(false, 1e-2); }
 TEST(stored_adjoint) { check_stored(true, 2e-2); }
 TEST(half_directions) {
@@ -330,6 +344,7 @@ int main(int argc, char **argv) {
   if (!only || *only == 'i') RUN(halves_adjoint);
   if (!only || *only == 'b') RUN(short_adjoint);
   if (!only || *only == 'b') RUN(short_adjoint_on_hopper);
+  if (!only || *only == 'k') RUN(halves_on_hopper);
   if (!only || *only == 'j') RUN(fp16_forward);
   if (!only || *only == 'l') RUN(half_directions);
   if (!only || *only == 'n') RUN(stored_forward);

@@ -77,6 +77,13 @@ static const mixer_case cases[] = {
      false},
 };
 
+/* By groups of four warps, on sm_90a. */
+static const mixer_case grouped[] = {
+    {SCALAR, "parallel", "rows~@13x20", 0, 1, 260, 1, 24, 40, true, true, true, false, true, 4,
+     false, false},
+    {SCALAR, "parallel", NULL, 0, 1, 66, 1, 32, 208, true, true, false, true, true, 8, true, false},
+};
+
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
 }
@@ -199,32 +206,39 @@ static void store_narrow(cuda_cases *c, vtb_inst *mixer) {
   }
 }
 
-TEST(rows_are_computed_where_they_are) {
-  enum { N = sizeof cases / sizeof *cases };
+static void check_mixers(const mixer_case *all, int n) {
   cuda_cases c;
   cuda_begin(&c);
-  for (c.n_cases = 0; c.n_cases < N; c.n_cases++) add(&c, &cases[c.n_cases]);
+  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) add(&c, &all[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
   cuda_passes(c.m, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima+mixers},dce");
   int kernels = 0, others = 0;
   for (vtb_inst *i = c.f->first; i; i = i->next) {
     bool mixer = vtb_kernel_kind_of(i) == VTB_KERNEL_MIXER;
-    if (mixer && cases[kernels].narrow) store_narrow(&c, i);
+    if (mixer && all[kernels].narrow) store_narrow(&c, i);
     kernels += mixer;
     others += vtb_kernel_kind_of(i) == VTB_KERNEL_ROW || vtb_kernel_kind_of(i) == VTB_KERNEL_LOOP ||
               i->op == VTB_OP_linscan || i->op == VTB_OP_einsum ||
               vtb_kernel_kind_of(i) == VTB_KERNEL_SCAN;
   }
-  CHECK_MSG(kernels == N && others == 0, "%d mixers, %d others", kernels, others);
+  CHECK_MSG(kernels == n && others == 0, "%d mixers, %d others", kernels, others);
   /* factors of 8 bits, which interpreter and kernel round at places of their own */
   cuda_check(c.m, c.f, c.args, 1.5e-2, "mixers");
   for (int i = 0; i < c.f->n_args; i++) vtb_tensor_free(&c.args[i]);
   vtb_module_free(c.m);
 }
 
+TEST(rows_are_computed_where_they_are) { check_mixers(cases, sizeof cases / sizeof *cases); }
+TEST(rows_are_computed_by_groups_of_warps) {
+  cuda_check_arch = "sm_90a";
+  check_mixers(grouped, sizeof grouped / sizeof *grouped);
+  cuda_check_arch = NULL;
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(rows_are_computed_where_they_are);
+  RUN(rows_are_computed_by_groups_of_warps);
   return test_done();
 }

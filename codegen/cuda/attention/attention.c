@@ -252,7 +252,7 @@ static void attend_short(vtb_cuda *c, const operands *o) {
   vtb_cuda_fill(k, "T", "%s", tile_type(c, o, false));
   vtb_cuda_fill(k, "TQ", "%s", s.queries);
   if (rounds_to_half(c) && a->width <= SHORT_WIDTH && a->value_width <= SHORT_WIDTH)
-    vtb_cuda_pair(k);
+    vtb_cuda_together(k, 2);
   VTB_CUDA_NUMBERS(k, {"ROWS", s.rows}, {"Y_FOUR", vtb_cuda_rows_of_four(c, o->a.result[0])});
   vtb_cuda_launch(k, a->n_batch * a->n_heads * vtb_cuda_value(k, "ROW_BLOCKS"));
 }

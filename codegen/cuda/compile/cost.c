@@ -85,28 +85,30 @@ static double access_lanes(const vtb_cuda_ref *r) {
   return fours * (bytes < 4 ? 10 : 6);
 }
 
-/* Ops of the unit's instruction that the kernel itself makes. */
-static effort ops_of(const vtb_cuda_kernel *k) {
-  const vtb_inst *inst = k->c->unit.inst;
+/* Ops of the unit's instruction that a kernel itself makes, of a text or without. */
+static effort ops_of(const vtb_cuda *c, bool text) {
+  const vtb_inst *inst = c->unit.inst;
   effort sum = {0};
-  /* adds what the kernel before has made */
-  bool total = vtb_streq(k->kind, "total") || vtb_streq(k->kind, "dwconv_add");
-  if (!inst || k->c->unit.copies || total) return sum;
+  if (!inst || c->unit.copies) return sum;
   if (inst->op != VTB_OP_fused) {
-    if (!k->of.file) add_ops(inst, &sum);
+    if (!text) add_ops(inst, &sum);
     return sum;
   }
   /* small products of a local kernel's body are no text's own */
   const bool local = vtb_kernel_kind_of(inst) == VTB_KERNEL_LOCAL;
   for (const vtb_inst *i = inst->callee->first; i; i = i->next)
-    if (!k->of.file || vtb_scalar_get(i->op) ||
-        (local && i->op == VTB_OP_einsum && !vtb_is_share(i)))
+    if (!text || vtb_scalar_get(i->op) || (local && i->op == VTB_OP_einsum && !vtb_is_share(i)))
       add_ops(i, &sum);
   return sum;
 }
 
+/* It adds what the kernel before has made. */
+static bool is_total(const vtb_cuda_kernel *k) {
+  return vtb_streq(k->kind, "total") || vtb_streq(k->kind, "dwconv_add");
+}
+
 static void add_derived(vtb_cuda_kernel *k, double blocks) {
-  effort sum = ops_of(k);
+  effort sum = is_total(k) ? (effort){0} : ops_of(k->c, k->of.file != NULL);
   double lanes = THREAD_START * blocks * k->threads;
   for (size_t p = 0; p < k->params.n; p++) lanes += access_lanes(&k->params.at[p].ref);
   vtb_cuda_spend(k, &(vtb_work){.issue = (lanes + sum.lanes) / 32, .special = sum.special});
@@ -129,6 +131,18 @@ static vtb_factors factors_of(vtb_cuda *c, vtb__text *t) {
   return (vtb_factors)vtb__text_value(t, "FACTORS", &err);
 }
 
+static bool takes_body(const vtb_cuda *c, const vtb__text *t) {
+  return (vtb__text_has(t, "row_body") || vtb__text_has(t, "put_y")) && c->unit.inst &&
+         c->unit.inst->op == VTB_OP_fused;
+}
+
+static void add_epilogue(const vtb_cuda *c, vtb_work *w) {
+  effort sum = ops_of(c, true);
+  w->issue += sum.lanes / 32;
+  w->special += sum.special;
+  if (w->after > 0) w->after += sum.lanes / 32;
+}
+
 bool vtb__cuda_add_declared(vtb_cuda *c, vtb__text *t, vtb_work *w) {
   vtb__text_costs of;
   vtb_error err = {0};
@@ -144,20 +158,15 @@ bool vtb__cuda_add_declared(vtb_cuda *c, vtb__text *t, vtb_work *w) {
   w->phases = of.phases != 0;
   if (of.tensor) add_tensor(w, factors_of(c, t), false, w->blocks * (double)of.tensor);
   if (of.wide) add_tensor(w, factors_of(c, t), true, w->blocks * (double)of.wide);
+  if (of.any && takes_body(c, t)) add_epilogue(c, w);
   return of.any;
 }
 
 static bool add_declared(vtb_cuda_kernel *k, double blocks) {
   vtb_work w = {.blocks = blocks};
   if (!vtb__cuda_add_declared(k->c, &k->of, &w)) return false;
-  bool takes_body = vtb__text_has(&k->of, "row_body") || vtb__text_has(&k->of, "put_y");
-  bool body = takes_body && k->c->unit.inst->op == VTB_OP_fused;
-  if (body || vtb__text_has(&k->of, "store")) { /* an epilogue */
-    effort sum = ops_of(k);
-    w.issue += sum.lanes / 32;
-    w.special += sum.special;
-    if (w.after > 0) w.after += sum.lanes / 32;
-  }
+  if (!takes_body(k->c, &k->of) && vtb__text_has(&k->of, "store") && !is_total(k))
+    add_epilogue(k->c, &w);
   vtb_cuda_spend(k, &w);
   return true;
 }

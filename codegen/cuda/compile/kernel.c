@@ -220,7 +220,7 @@ void vtb_cuda_include(vtb_cuda_kernel *k, const char *file) {
   vtb_map_set(&k->c->includes, file, (void *)(uintptr_t)vtb__text_find(file));
 }
 
-void vtb_cuda_pair(vtb_cuda_kernel *k) { k->paired = true; }
+void vtb_cuda_together(vtb_cuda_kernel *k, int blocks) { k->together = blocks; }
 void vtb_cuda_cluster(vtb_cuda_kernel *k, int blocks) { k->cluster = blocks; }
 
 /* ---- from a text ----------------------------------------------------------------------------- */

@@ -172,17 +172,17 @@ static int spills_in(const char *log) {
 }
 
 char *vtb__cuda_give_room(const char *text, const char *log) {
-  static const char plain[] = "VTB_KERNEL", paired[] = "VTB_KERNEL_PAIRED";
+  static const char plain[] = "VTB_KERNEL";
   enum { TWO_WORDS = 16 }; /* stored and loaded */
   vtb_strbuf out = {0};
   bool changed = false;
   for (const char *at; (at = strstr(text, plain));) {
     char name[128];
     vtb_cuda_resources r;
-    bool pair = strncmp(at, paired, strlen(paired)) == 0;
-    size_t n = pair ? strlen(paired) : strlen(plain);
-    bool spills = sscanf(at + n, "(%*d, %127[^)])", name) == 1 &&
-                  vtb_cuda_resources_of(log, name, &r) && r.spill_bytes > (pair ? TWO_WORDS : 0);
+    size_t n = strcspn(at, "(");
+    bool few = n > strlen(plain), roomy = vtb_starts_with(at, "VTB_KERNEL_ROOMY");
+    bool spills = !roomy && sscanf(at + n, "(%*d, %127[^)])", name) == 1 &&
+                  vtb_cuda_resources_of(log, name, &r) && r.spill_bytes > (few ? TWO_WORDS : 0);
     vtb_strbuf_write(&out, text, (size_t)(at - text));
     if (spills)
       vtb_strbuf_puts(&out, "VTB_KERNEL_ROOMY");

@@ -162,9 +162,10 @@ static void put_kernel(const vtb_cuda_kernel *k, const char *name, vtb_strbuf *o
   if (k->cluster > 1) snprintf(clusters, sizeof clusters, "; clusters of %d blocks", k->cluster);
   vtb_strbuf_printf(out, "%s/* %s: %s%s%s%s */\n%s(%d, %s)", out->n ? "\n" : "", k->label, k->ops,
                     k->origin[0] ? ": " : "", k->origin, clusters,
-                    k->arch     ? "VTB_KERNEL_ROOMY"
-                    : k->paired ? "VTB_KERNEL_PAIRED"
-                                : "VTB_KERNEL",
+                    k->together == 3   ? "VTB_KERNEL_TRIPLE"
+                    : k->together == 2 ? "VTB_KERNEL_PAIRED"
+                    : k->arch          ? "VTB_KERNEL_ROOMY"
+                                       : "VTB_KERNEL",
                     k->threads, name);
   vtb_strbuf_puts(out, k->text);
 }

@@ -82,7 +82,7 @@ struct vtb_cuda_kernel {
   const char *text;  /* arguments and body */
   int number, n_args, launches;
   int arch, cluster; /* as in vtb_launch_kernel */
-  bool paired;
+  int together;
   const char *ops;
   char origin[160];
   double flops;

@@ -58,9 +58,9 @@ static bool is_half(const vtb__cuda_scan *s) {
          VTB_CUDA_TAKES(s->c, "linscan_tiles.cu", vtb__cuda_tile_type(s->c), &bytes,
                         {"DEPTH", widest}, {"WIDTH", widest}, {"FACTORS", vtb__cuda_factors(s->c)},
                         {"OUTSIDE", outside}, {"STATE_ACROSS", true}, {"HALF", true},
-                        {"FORWARD", false}, {"PAIRED", false}, {"GAIN", false}, {"B_MAP", false},
-                        {"SUMMED", false}, {"ROW_GAIN", false},
-                        {"THREADS", vtb__cuda_scan_tile_threads(widest)});
+                        {"FORWARD", false}, {"PAIRED", false}, {"GAIN", false}, {"A_MAP", false},
+                        {"B_MAP", false}, {"C_MAP", false}, {"SUMMED", false}, {"ROW_GAIN", false},
+                        {"WGMMA", false}, {"THREADS", vtb__cuda_scan_tile_threads(widest)});
 }
 
 vtb__cuda_scan vtb__cuda_scan_make(vtb_cuda *c, const vtb_inst *inst) {

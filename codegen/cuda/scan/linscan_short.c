@@ -52,7 +52,7 @@ void vtb__cuda_scan_short(vtb__cuda_scan *s) {
   vtb__cuda_scan_fill_mixer(s);
   int64_t size = vtb__cuda_scan_map_size(s);
   vtb__cuda_scan_fill_maps(s, "abc", vtb_blocks_joined(size));
-  if (vtb_blocks_joined(size) > 8 && vtb_blocks_joined(size) != size) vtb_cuda_pair(s->k);
+  if (vtb_blocks_joined(size) > 8 && vtb_blocks_joined(size) != size) vtb_cuda_together(s->k, 2);
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"DEPTH", s->K}, {"WIDTH", s->V}, {"FACTORS", vtb__cuda_factors(s->c)},
                    {"A_EIGHT", vtb__cuda_row_eight(s, VTB__ROW_Q)},

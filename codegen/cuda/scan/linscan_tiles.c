@@ -3,6 +3,9 @@
  * vectors in floats; products by text/linscan_tiles.cu, whose blocks own whole rows of their
  * results. */
 #include "codegen/cuda/scan/linscan.h"
+
+#include <math.h>
+
 #include "codegen/cuda/cost.h"
 #include "codegen/cuda/plan/program.h"
 
@@ -128,18 +131,27 @@ bool vtb__cuda_scan_sums_dq(vtb__cuda_scan *s) {
                         {"STATE_ACROSS", shape->by_values}, {"HALF", true}, {"Z", false},
                         {"GAIN", s->gain >= 0}, {"ROW_GAIN", false}, VTB__SCAN_MAP_NUMBERS(s),
                         {"A_MAP", false}, {"B_MAP", false}, {"C_MAP", false},
-                        {"FACTORS", vtb__cuda_factors(s->c)},
+                        {"FACTORS", vtb__cuda_factors(s->c)}, {"WGMMA", false},
                         {"THREADS", vtb__cuda_scan_tile_threads(s->K)});
 }
 
-/* Twice the warps of a block where it is alone on a multiprocessor: they wait less and read more
- * from shared memory. */
-static int threads_of(const vtb__cuda_scan *s, const vtb__scan_shape *shape, bool outside) {
+/* Who makes a block's products: the usual warps; twice as many, where a block is alone on a
+ * multiprocessor: they wait less and read more from shared memory; a group of four on sm_90a,
+ * whose factors no warp reads. The quickest, by what the text says. */
+typedef struct workers {
+  int threads;
+  bool wgmma;
+} workers;
+
+static workers workers_of(const vtb__cuda_scan *s, const vtb__scan_shape *shape, bool outside,
+                          bool summed) {
   const char *file = "linscan_tiles.cu", *type = vtb__cuda_tile_type(s->c);
   int64_t width = shape->by_values ? s->K : s->V, depth = shape->by_values ? s->V : s->K, bytes;
   int usual = vtb__cuda_scan_tile_threads(width);
-  double seconds[2];
-  for (int i = 0; i < 2; i++) {
+  const workers all[] = {{usual, false}, {2 * usual, false}, {128, true}};
+  workers best = all[0];
+  double least = HUGE_VAL;
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
     const vtb_cuda_number numbers[] = {
         {"N", s->N},
         {"K", s->K},
@@ -148,13 +160,16 @@ static int threads_of(const vtb__cuda_scan *s, const vtb__scan_shape *shape, boo
         {"DEPTH", depth},
         {"WIDTH", width},
         {"FACTORS", vtb__cuda_factors(s->c)},
-        {"THREADS", usual << i},
+        {"THREADS", all[i].threads},
+        {"WGMMA", all[i].wgmma},
         {"FORWARD", shape->earlier},
         {"PAIRED", s->paired},
         {"OUTSIDE", outside},
         {"STATE_ACROSS", shape->by_values},
         {"HALF", true},
-        {"SUMMED", false},
+        {"BODY", s->mixer != NULL},
+        {"EXTRA", (s->normalizer && shape->by_values) || (s->map[1] && s->map[1]->n_operands == 3)},
+        {"SUMMED", summed},
         {"Z", s->mixer && s->normalizer},
         {"GAIN", s->gain >= 0 && shape->earlier},
         {"ROW_GAIN", s->gain >= 0 && !shape->earlier},
@@ -166,11 +181,16 @@ static int threads_of(const vtb__cuda_scan *s, const vtb__scan_shape *shape, boo
         {"ROW_ACCESSES", s->mixer ? vtb__cuda_scan_row_accesses(s) : 0},
     };
     const size_t n = sizeof numbers / sizeof *numbers;
-    if (!vtb_cuda_takes(s->c, file, type, numbers, n, &bytes)) return usual;
-    seconds[i] = vtb_cuda_text_seconds(s->c, file, type, numbers, n, "BLOCKS",
-                                       (vtb_work){.blocks = (double)(s->n / (1 + s->paired))});
+    if (all[i].wgmma && !vtb_cuda_is_hopper(s->c)) continue;
+    if (!vtb_cuda_takes(s->c, file, type, numbers, n, &bytes)) continue;
+    double seconds = vtb_cuda_text_seconds(s->c, file, type, numbers, n, "BLOCKS",
+                                           (vtb_work){.blocks = (double)(s->n / (1 + s->paired))});
+    if (all[i].wgmma && vtb_cuda_wants_wgmma(s->c)) seconds = 0;
+    if (seconds >= least) continue;
+    best = all[i];
+    least = seconds;
   }
-  return seconds[1] < seconds[0] ? 2 * usual : usual;
+  return best;
 }
 
 void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__scan_states states,
@@ -179,7 +199,10 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   int64_t width = shape->by_values ? s->K : s->V;
   bool extra = s->normalizer && shape->by_values, outside = states.states >= 0;
   bool dot = s->gain >= 0 && p == VTB__PRODUCT_DK;
-  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", threads_of(s, shape, outside));
+  workers by = workers_of(s, shape, outside, sums != NULL);
+  vtb__scan_begin(s, shape->kind, "linscan_tiles.cu", by.threads);
+  if (by.wgmma) vtb_cuda_include(s->k, "hopper.cuh"), vtb_cuda_include(s->k, "wgmma.cuh");
+  vtb_cuda_fill(s->k, "products", by.wgmma ? "vtb_by_wgmma" : "vtb_no_wgmma");
   vtb__fill_decay(s);
   vtb__fill_source(s, shape->a, "a");
   vtb__fill_source(s, shape->b, "b");
@@ -195,14 +218,15 @@ void vtb__cuda_scan_half_product(vtb__cuda_scan *s, vtb__scan_product p, vtb__sc
   vtb__cuda_scan_fill_maps(s, "abc", vtb_blocks_joined(vtb__cuda_scan_map_size(s)));
   vtb_cuda_fill(s->k, "T", "%s", vtb__cuda_tile_type(s->c));
   VTB_CUDA_NUMBERS(s->k, {"DEPTH", shape->by_values ? s->V : s->K}, {"WIDTH", width},
-                   {"FACTORS", vtb__cuda_factors(s->c)},
+                   {"FACTORS", vtb__cuda_factors(s->c)}, {"WGMMA", by.wgmma},
                    {"A_EIGHT", vtb__cuda_row_eight(s, shape->a)},
                    {"B_EIGHT", vtb__cuda_row_eight(s, shape->b)},
                    {"C_EIGHT", vtb__cuda_row_eight(s, shape->c)}, {"FORWARD", shape->earlier},
                    {"OUTSIDE", outside}, {"ALWAYS", shape->earlier ? s->init : s->dlast},
                    {"STATE_ACROSS", shape->by_values}, {"NORMALIZED", s->normalizer && outside},
                    {"EXTRA", extra || (s->map[1] && s->map[1]->n_operands == 3)});
-  if (vtb_cuda_value(s->k, "PAIR") && width % 64 != 0) /* else ptxas keeps to that by itself */
-    vtb_cuda_pair(s->k);
+  int together = (int)vtb_cuda_value(s->k, "TOGETHER");
+  if (together > 1 && (by.wgmma || width % 64 != 0)) /* else ptxas keeps to that by itself */
+    vtb_cuda_together(s->k, together);
   vtb__scan_launch(s, s->paired ? s->n / 2 : s->n);
 }

@@ -29,6 +29,9 @@ typedef unsigned long long vtb_u64;
 /* For kernels that two blocks of a multiprocessor are to run. */
 #define VTB_KERNEL_PAIRED(threads, name)                                                           \
   extern "C" __global__ void __launch_bounds__(threads, 2) name
+/* For kernels that three are to. */
+#define VTB_KERNEL_TRIPLE(threads, name)                                                           \
+  extern "C" __global__ void __launch_bounds__(threads, 3) name
 #define VTB_IN(T) const T *__restrict__
 #define VTB_OUT(T) T *__restrict__
 #define VTB_PTR(T) T *

@@ -15,6 +15,9 @@
  * what decays multiply, whose sums linscan_decay.cu reads: as linscan_terms_tiles.cu leaves them,
  * of products that are made here anyway.
  *
+ * WGMMA: both products of a tile are a group's of four warps, on sm_90a; B and C come whole, into
+ * panels of 32 columns (wgmma.cuh), and no warp reads them.
+ *
  * PAIRED: two directions along a path, forth and back, with the same rows. The way back is the
  * second form in the order of the way forth, its decays moved by one: from t on, token j >= t
  * arrives with those of t ... j - 1. */
@@ -29,6 +32,8 @@ hole int FACTORS, THREADS;
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
 hole type T;                     /* of tiles */
+hole bool WGMMA;
+hole expr products;              /* type: vtb_by_wgmma, else vtb_no_wgmma */
 hole bool A_EIGHT, B_EIGHT, C_EIGHT; /* rows can be copied eight elements at a time */
 hole bool HALF, FOUR;            /* result is as wide as T; it can be stored four elements at a
                                   * time */
@@ -67,24 +72,27 @@ hole int ROW_ACCESSES;           /* to tensors as long as the result, by row_bod
 hole code row_body;                  /* what they make of the row at pos: done_row[x], z_row[0] */
 hole code put_z;                 /* stores value at pos */
 /* twice the warps, with half of the registers each */
-constexpr bool WIDE = WIDTH > 128, WIDEST = THREADS == 512;
+constexpr bool WIDE = WIDTH > 128 && !WGMMA, WIDEST = THREADS == 512;
 constexpr int STRIPS = WIDE && !WIDEST ? 2 : 1, COLUMN_WARPS = WIDE ? 4 : 1, SIDES = PAIRED ? 2 : 1;
 constexpr int TILES_ACROSS = 8 / COLUMN_WARPS; /* of scores, a warp */
-constexpr int WARP_WIDTH = (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8,
+constexpr int WARP_WIDTH = WGMMA ? vtb_wgmma_columns(WIDTH)
+                                 : (WIDTH + 8 * COLUMN_WARPS - 1) / (8 * COLUMN_WARPS) * 8,
               TILE = WARP_WIDTH * COLUMN_WARPS;
-constexpr int SLABS = (DEPTH + 127) / 128, SLAB = ((DEPTH + SLABS - 1) / SLABS + 15) / 16 * 16,
-              DEPTHS = SLABS * SLAB;
+constexpr int SLABS = WGMMA ? 1 : (DEPTH + 127) / 128, STEP = WGMMA ? 32 : 16,
+              SLAB = ((DEPTH + SLABS - 1) / SLABS + STEP - 1) / STEP * STEP, DEPTHS = SLABS * SLAB;
 constexpr int CHUNK_TILES = (CHUNK + 63) / 64, BLOCKS = ROW_TILES,
               N_CHUNKS = (N + CHUNK - 1) / CHUNK;
-constexpr int PA = vtb_pitch_along(DEPTHS, 2), PB = vtb_pitch_along(SLAB, 2),
+constexpr int PA = WGMMA && !(A_MAP || B_MAP) ? DEPTHS : vtb_pitch_along(DEPTHS, 2),
+              PB = vtb_pitch_along(SLAB, 2),
               PC = vtb_pitch_across(TILE);
 constexpr int PS = vtb_pitch_along(32, 2), PP = vtb_pitch_along(64, 2), PO = vtb_pitch_across(TILE);
-constexpr int C_ROWS = WIDEST ? 16 : 32; /* of a slab of C */
+constexpr int C_ROWS = WGMMA ? 64 : WIDEST ? 16 : 32; /* of a slab of C */
 constexpr int STATE_SLAB = !OUTSIDE ? 0 : STATE_ACROSS ? TILE * PS : 32 * PC;
-constexpr int STAGE = vtb_max_int(vtb_max_int(64 * PB, C_ROWS * PC), STATE_SLAB);
-/* 163 KiB a block is what sm_80 has */
-constexpr int STAGES = SUMMED || 64 * PA + 3 * STAGE > 73000 ? 2 : 3;
-constexpr int PQ = vtb_pitch_along(WIDTH, 2);
+constexpr int STAGE = WGMMA ? 64 * vtb_max_int(SLAB, TILE)
+                            : vtb_max_int(vtb_max_int(64 * PB, C_ROWS * PC), STATE_SLAB);
+/* 163 KiB a block is what sm_80 has; two of sm_90a's */
+constexpr int STAGES = SUMMED || 64 * PA + 3 * STAGE > (WGMMA ? 52000 : 73000) ? 2 : 3;
+constexpr int PQ = WGMMA ? (WIDTH + 31) / 32 * 32 : vtb_pitch_along(WIDTH, 2);
 constexpr bool CROSSING = SUMMED && CHUNK_TILES > 1;
 constexpr int MAPS = (A_MAP ? DEPTH : 0) + (B_MAP ? DEPTH : 0) + (C_MAP ? WIDTH : 0); /* columns */
 require MAPS == 0 || (FORWARD && !PAIRED && !OUTSIDE && HALF && DEPTH % GROUP == 0 &&
@@ -96,27 +104,49 @@ require !ROW_GAIN || (!FORWARD && !PAIRED && !OUTSIDE);
 require (WIDE ? WIDEST || (THREADS == 256 && WIDTH <= 512) : THREADS == 128) && DEPTH <= 768 &&
         WIDTH <= 768 && FACTORS >= 2 && FACTORS <= 3;
 require !WIDEST || !OUTSIDE;
+require !WGMMA || (THREADS == 128 && DEPTH <= 256 && WIDTH <= 256);
 /* Strips of the last tile that have no rows, in each tile that they would meet: they bring rows,
  * and that is all. */
 constexpr int IDLE = (63 - (N - 1) % 64) / (16 * STRIPS) * STRIPS *
                      (FORWARD && !PAIRED ? ((N - 1) % CHUNK + 64) / 64 : 1);
-cost tensor = 4096 * (SIDES * (CHUNK_TILES + 1) * (DEPTH + TILE) +
-                      (SUMMED ? (CHUNK_TILES + 1) * TILE : 0)) -
-              2048 * SIDES * IDLE * (DEPTH + TILE) / ROW_TILES +
-              (OUTSIDE ? 128 * DEPTH * TILE : 0) + 2048 * vtb_map_span(GROUP) * MAPS;
-/* halves of a tile's steps; two blocks a multiprocessor */
-constexpr int STEPS = SIDES * (CHUNK_TILES + 1), PAIR = WIDE && !WIDEST && TILE <= 224;
+constexpr int PRODUCT = 4096 * (CHUNK_TILES + 1) * (SIDES * (DEPTHS + TILE) + SUMMED * TILE) +
+                        (OUTSIDE ? 128 * DEPTH * TILE : 0);
+cost tensor = (WGMMA ? 0 : PRODUCT - 2048 * SIDES * IDLE * (DEPTHS + TILE) / ROW_TILES) +
+              2048 * vtb_map_span(GROUP) * MAPS;
+cost wide = WGMMA ? PRODUCT : 0;
+/* halves of a tile's steps; blocks a multiprocessor */
+constexpr int STEPS = SIDES * (CHUNK_TILES + 1),
+              TOGETHER = WGMMA ? (vtb_max_int(DEPTHS, TILE) <= 128 ? 3 : 2)
+                               : (WIDE && !WIDEST && TILE <= 224 ? 2 : 1);
+/* of the warps, for half of a step; of what is left when tensor cores have ended */
+constexpr int SIDE = !EXTRA || FORWARD ? 0 : WGMMA ? 250 : 400,
+              HALF_STEP = WGMMA    ? 410 + 7 * (DEPTHS + TILE) / 8 + SIDE + Z * 55
+                          : WIDEST ? 3600 + 2 * (DEPTH + TILE)
+                          : WIDE   ? 1160 + 2 * (DEPTH + TILE)
+                                   : 490 + 9 * (DEPTH + TILE) / 4 + SIDE,
+              WEIGHED = !SUMMED ? 0 : WGMMA ? 5 * TILE / 8 + 540 : 4 * TILE + 500;
 /* maps: 28 for 16 columns of a strip; rows: ten for four elements, beside row_body's ops */
-cost issue = STEPS * (WIDE ? (WIDEST ? 3600 : 1160) + 2 * (DEPTH + TILE) : 4 * (DEPTH + TILE)) -
-             8 * SIDES * IDLE * (DEPTH + TILE) / (5 * ROW_TILES) +
-             (SUMMED ? STEPS * (4 * TILE + 500) + 2500 : 0) + (OUTSIDE ? DEPTH * TILE / 8 : 0) +
-             1500 + MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) +
-             ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) + (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0);
-/* four a fragment of 16 x 16, which two strips have in common */
-cost wavefronts = WIDE ? STEPS * ((WIDEST ? 9 : 7) * DEPTH + (WIDEST ? 5 : 3) * TILE + 616) / 2 +
-                  DEPTH + 2 * (TILE + MAPS) : 0;
+cost issue = STEPS * (HALF_STEP + WEIGHED) + (SUMMED ? 3500 : 0) -
+             SIDES * IDLE * (WGMMA ? 140 : 8 * (DEPTH + TILE) / 5) / ROW_TILES +
+             (OUTSIDE ? (WGMMA ? 7 * DEPTHS + 6 * TILE : DEPTH * TILE / 8) : 0) +
+             (WGMMA ? 1680 : 2080) + (WIDE ? 0 : (BODY ? 7 : 12) * TILE) +
+             MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) +
+             (WGMMA && PA > DEPTHS ? 4 * DEPTHS : 0) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) +
+             (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0);
+cost after = WGMMA ? STEPS * (HALF_STEP + WEIGHED) : 0;
+/* four a fragment of 16 x 16, which two strips have in common if WIDE; wgmma reads each factor
+ * once; copies write them */
+cost wavefronts = (WGMMA ? STEPS * (3 * DEPTHS + 2 * TILE + SUMMED * 2 * TILE) / 2
+                   : WIDE ? STEPS * ((WIDEST ? 9 : 7) * DEPTH + (WIDEST ? 5 : 3) * TILE + 616) / 2
+                          : STEPS * (11 * (DEPTH + TILE) / 4 + SUMMED * 4 * TILE)) +
+                  (!OUTSIDE ? 0 : WGMMA ? DEPTHS * (TILE / 32 + 1)
+                           : WIDE ? 0 : DEPTH * (5 * TILE / 64 + 1)) + DEPTH + 2 * (TILE + MAPS);
 cost flight = (STAGES - 1) * STAGE * sizeof(T);
-cost registers = WIDEST || PAIR ? 128 : !WIDE ? 168 : TILE <= 320 ? 169 : 240;
+cost registers = WGMMA                       ? (TOGETHER == 3 ? 168 : 255)
+                 : WIDEST || TOGETHER == 2 ? 128
+                 : !WIDE                   ? 168
+                 : TILE <= 320             ? 169
+                                           : 240;
 shared T a_tile[64 * PA];
 shared T q_tile[SUMMED ? 64 * PQ : 0];
 shared T ring[vtb_max_int(STAGES * STAGE, WIDEST && HALF ? 64 * (PO - PA) : 0)];
@@ -133,6 +163,7 @@ shared int row_at[64], column_at[128]; /* places of the rows; of two tiles of co
 shared float behind[0];
 /* of rows and the bias of keys, a warp's columns each */
 shared float dots[B_MAP ? 2 * THREADS : 0] over WIDE ? scores : behind;
+typedef ${products} PRODUCTS;
 const int item = vtb_block() / BLOCKS, unit = vtb_block() % BLOCKS;
 const int b = item / (DIRS / SIDES * HEADS), h = item / (DIRS / SIDES) % HEADS;
 const int tid = vtb_tid(), lane = vtb_lane(), row = 16 * STRIPS * (vtb_warp() / COLUMN_WARPS);
@@ -171,47 +202,7 @@ const int n_steps = EARLIER ? row_tile % CHUNK_TILES + 1 : (c1 - i0 + 63) / 64;
 auto first_of = [&](int step) { return EARLIER ? i0 - 64 * step : i0 + 64 * step; };
 const bool outside = OUTSIDE && (ALWAYS || (EARLIER ? c0 > 0 : c1 < N));
 
-/* The ring: slabs of the state, then, of each tile of columns, slabs of B and of C. */
-constexpr int STATE_SLABS = OUTSIDE ? (DEPTH + 31) / 32 : 0, C_SLABS = 64 / C_ROWS,
-              PER_STEP = SLABS + C_SLABS;
-/* where a slab is brought to, comes from next, and came from */
-int to_slot = 0, slot = 0, current = (STAGES - 1) * STAGE;
-auto follow = [&](int at) { return at == (STAGES - 1) * STAGE ? 0 : at + STAGE; };
-/* of the last tile's next nothing */
-auto bring = [&](int step, int part) {
-  const int n = step > 0 && FORWARD && !PAIRED ? 64 : vtb_min_int(c1 - first_of(step), 64),
-            at = step % 2 * 64;
-  auto to = ring + to_slot;
-  if (step < n_steps && part < SLABS) {
-    const int x0 = part * SLAB;
-    vtb_bring_rows<B_EIGHT, 64, SLAB, PB, THREADS, true>(to, n, DEPTH - x0, b_of + x0, b_stride,
-                                                         [&](int r) { return column_at[at + r]; });
-  } else if (step < n_steps) {
-    const int r0 = (part - SLABS) * C_ROWS;
-    vtb_bring_rows<C_EIGHT, C_ROWS, TILE, PC, THREADS, true>(
-        to, n - r0, WIDTH, c_of, c_stride, [&](int r) { return column_at[at + r0 + r]; });
-  }
-  vtb_cp_commit();
-};
-auto bring_state = [&](int x0) {
-  auto to = ring + to_slot;
-  auto state = states_of + state_of * (K * STATE_PITCH);
-  if constexpr (STATE_ACROSS)
-    vtb_bring_rows<true, TILE, 32, PS, THREADS, true>(to, WIDTH, STATE_PITCH - x0, state + x0,
-                                                      STATE_PITCH, [&](int o) { return o; });
-  else
-    vtb_bring_rows<true, 32, TILE, PC, THREADS, true>(to, DEPTH - x0, STATE_PITCH, state,
-                                                      STATE_PITCH, [&](int x) { return x0 + x; });
-  vtb_cp_commit();
-};
-auto arrive = [&]() -> int { /* the next slab's place; another may be brought to the last one's */
-  vtb_cp_wait<STAGES - 2>();
-  vtb_sync();
-  to_slot = current;
-  current = slot;
-  slot = follow(slot);
-  return current;
-};
+#include "linscan_tiles_ring.cuh"
 
 vtb_sync();
 if (tid < 64) {
@@ -221,14 +212,22 @@ if (tid < 64) {
   if (EXTRA)
     (FORWARD ? row_side : column_side)[tid] = tid < n_rows ? extra_at(place(i0 + tid)) : 0.0f;
 }
+if (AHEAD) find_columns(1);
 vtb_sync();
-if (!PAIRED || !have_a)
+auto own_row = [&](int r) { return row_at[r]; };
+if (PAIRED && have_a)
+  ;
+else if constexpr (WGMMA && !(A_MAP || B_MAP))
+  vtb_bring_panels<A_EIGHT, 64, DEPTHS, THREADS>(a_tile, n_rows, DEPTH, a, a_stride, own_row);
+else
   vtb_bring_rows<A_EIGHT, 64, DEPTHS, PA, THREADS, true>(a_tile, n_rows, DEPTH, a, a_stride,
-                                                         [&](int r) { return row_at[r]; });
+                                                         own_row);
 have_a = true;
-if constexpr (SUMMED)
+if constexpr (SUMMED && WGMMA)
+  vtb_bring_panels<Q_EIGHT, 64, PQ, THREADS>(q_tile, n_rows, WIDTH, q_of, q_stride, own_row);
+else if constexpr (SUMMED)
   vtb_bring_rows<Q_EIGHT, 64, WIDTH, PQ, THREADS, true>(q_tile, n_rows, WIDTH, q_of, q_stride,
-                                                        [&](int r) { return row_at[r]; });
+                                                        own_row);
 VTB_UNROLL for (int i = 0; i < STAGES - 1; i++) {
   to_slot = i * STAGE;
   if (outside && i < STATE_SLABS)

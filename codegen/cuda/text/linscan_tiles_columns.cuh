@@ -20,9 +20,11 @@ auto meet = [&](int step, auto on_diagonal) {
     const int at = arrive(), ahead = slab + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
     if (SUMMED && slab == 0 && step > 1) leave_columns(step - 1);
-    if (slab == 0 && tid < 64 && n_next > 0)
-      column_at[next + tid] = place(t1 + (full ? tid : vtb_min_int(tid, n_next - 1)));
-    if (meets) {
+    if (slab == 0 && !AHEAD) find_columns(step + 1);
+    if constexpr (WGMMA) {
+      PRODUCTS::along<FACTORS == VTB_FP16, DEPTHS>(s, a_tile, ring + at);
+      PRODUCTS::wait();
+    } else if (meets) {
       VTB_UNROLL for (int k = 0; k < SLAB; k += 16)
         vtb_step_16<FACTORS == VTB_FP16, STRIPS>(s, k, vtb_rows<true, PA>(a_tile, row, slab * SLAB),
                                                  vtb_columns<true, PB>(ring, column, at));
@@ -47,7 +49,7 @@ auto meet = [&](int step, auto on_diagonal) {
       column_factor[i] = EARLIER ? after[c] : through[c];
     }
   }
-  vtb_each_pair<STRIPS>(s, [&](int r, int j, float &v, float &w) {
+  if (!WGMMA || live) vtb_each_pair<STRIPS>(s, [&](int r, int j, float &v, float &w) {
     const int t = row + r, c = column + j, at = r / 16 * 2 + r / 8 % 2;
     if (EXTRA) {
       v += FORWARD ? extras[at] : column_side[cur + c];
@@ -56,12 +58,22 @@ auto meet = [&](int step, auto on_diagonal) {
     if constexpr (!diagonal) {
       v *= row_factor[at] * column_factor[j / 8 * 2];
       w *= row_factor[at] * column_factor[j / 8 * 2 + 1];
-    } else if (EARLIER) {
-      v = c > t ? 0.0f : v * vtb_product_between(c, t, near, in, out_of, gaps);
-      w = c + 1 > t ? 0.0f : w * vtb_product_between(c + 1, t, near, in, out_of, gaps);
     } else {
-      v = c < t ? 0.0f : v * vtb_product_between(t, c, near, in, out_of, gaps);
-      w = c + 1 < t ? 0.0f : w * vtb_product_between(t, c + 1, near, in, out_of, gaps);
+      /* the groups of eight that the row and the columns are in, the same of all lanes */
+      const int of_row = (row + r - (lane >> 2)) / 8, of_column = (column + j - 2 * (lane & 3)) / 8,
+                lo = EARLIER ? of_column : of_row, hi = EARLIER ? of_row : of_column;
+      if (lo > hi) {
+        v = w = 0.0f;
+      } else if (lo == hi) {
+        v = (EARLIER ? c > t : c < t) ? 0.0f : v * near[EARLIER ? t * 8 + c % 8 : c * 8 + t % 8];
+        w = (EARLIER ? c + 1 > t : c + 1 < t)
+                ? 0.0f
+                : w * near[EARLIER ? t * 8 + c % 8 + 1 : (c + 1) * 8 + t % 8];
+      } else {
+        const float leads = gaps[lo * 8 + hi] * (EARLIER ? in : out_of)[t];
+        v *= leads * (EARLIER ? out_of : in)[c];
+        w *= leads * (EARLIER ? out_of : in)[c + 1];
+      }
     }
     if (EXTRA && !whole && c >= n_columns) v = 0.0f; /* extra goes beyond the tokens */
     if (EXTRA && !whole && c + 1 >= n_columns) w = 0.0f;
@@ -72,6 +84,7 @@ auto meet = [&](int step, auto on_diagonal) {
   VTB_UNROLL for (int part = 0; part < C_SLABS; part++) {
     const int at = arrive(), ahead = SLABS + part + STAGES - 1;
     bring(ahead < PER_STEP ? step : step + 1, ahead % PER_STEP);
+    if (part == 0 && AHEAD) find_columns(step + 2);
     if (part == 0 && vtb_warp() == 1 && n_next > 0) { /* on their way while the products go on */
       const int j0 = 2 * lane, j1 = j0 + 1;
       d0 = full || j0 < n_next ? decay_of_column(t1 + j0, next + j0) : 1.0f;
@@ -80,6 +93,54 @@ auto meet = [&](int step, auto on_diagonal) {
       if (EXTRA && !FORWARD)
         e0 = extra_at(column_at[next + j0]), e1 = extra_at(column_at[next + j1]);
     }
+    /* sixteen columns of Q C^T, from c0 on, times their scores */
+    auto weigh = [&](int c0, auto product_at, auto score_at) {
+      float w[2][4];
+      VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) {
+        w[i][e] = product_at(i, e) * score_at(i, e);
+        if constexpr (diagonal) {
+          const int t = row + lane / 4 + e / 2 * 8, c = c0 + 8 * i + 2 * (lane % 4) + e % 2;
+          if (c <= t) triangle[entry_of(t, c)] = w[i][e];
+        } else {
+          row_sum[e / 2] += w[i][e];
+        }
+      }
+      if constexpr (!diagonal) {
+        float four[4] = {w[0][0] + w[0][2], w[0][1] + w[0][3], w[1][0] + w[1][2],
+                         w[1][1] + w[1][3]};
+        /* over the lanes of a column, halves exchanged */
+        VTB_UNROLL for (int half = 2; half >= 1; half /= 2) {
+          const bool upper = lane & 8 * half;
+          VTB_UNROLL for (int x = 0; x < half; x++) {
+            const float sent = upper ? four[x] : four[x + half],
+                        kept = upper ? four[x + half] : four[x];
+            four[x] = kept + vtb_shfl_xor(sent, 8 * half);
+          }
+        }
+        four[0] += vtb_shfl_xor(four[0], 4);
+        if (lane / 4 % 2 == 0)
+          across[step % 2 * 256 + 4 * row + c0 + lane / 16 * 8 + 2 * (lane % 4) + lane / 8 % 2] =
+              four[0];
+      }
+    };
+    if constexpr (WGMMA) {
+      float q[SUMMED ? 8 : 1][4];
+      vtb_u32 x[4][4];
+      VTB_UNROLL for (int k = 0; k < 4; k++) VTB_UNROLL for (int e = 0; e < 4; e++) {
+        const float *pair = s[2 * k + e / 2] + e % 2 * 2;
+        x[k][e] = vtb_pack<FACTORS == VTB_FP16>(pair[0], pair[1]);
+      }
+      if constexpr (SUMMED) PRODUCTS::along<FACTORS == VTB_FP16, PQ>(q, q_tile, ring + at);
+      PRODUCTS::across<FACTORS == VTB_FP16>(out, x, ring + at);
+      PRODUCTS::wait();
+      if constexpr (SUMMED) {
+        VTB_UNROLL for (int c0 = 0; c0 < 64; c0 += 16) {
+          if (live && (!diagonal || c0 < row + 16))
+            weigh(c0, [&](int i, int e) { return q[c0 / 8 + i][e]; },
+                  [&](int i, int e) { return s[c0 / 8 + i][e]; });
+        }
+      }
+    } else {
     if constexpr (SUMMED) {
       VTB_NO_UNROLL for (int c0 = 0;
                          live && c0 < C_ROWS && (!diagonal || C_ROWS * part + c0 < row + 16);
@@ -89,33 +150,8 @@ auto meet = [&](int step, auto on_diagonal) {
         VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
           vtb_step_16<FACTORS == VTB_FP16, 1>(q, k, vtb_rows<true, PQ>(q_tile, row),
                                               vtb_columns<true, PC>(ring, c0, at));
-        VTB_UNROLL for (int i = 0; i < 2; i++) VTB_UNROLL for (int e = 0; e < 4; e++) {
-          q[i][e] *= c0 == 0 ? s[4 * part + i][e] : s[4 * part + 2 + i][e];
-          if constexpr (diagonal) {
-            const int t = row + lane / 4 + e / 2 * 8,
-                      c = C_ROWS * part + c0 + 8 * i + 2 * (lane % 4) + e % 2;
-            if (c <= t) triangle[entry_of(t, c)] = q[i][e];
-          } else {
-            row_sum[e / 2] += q[i][e];
-          }
-        }
-        if constexpr (!diagonal) {
-          float four[4] = {q[0][0] + q[0][2], q[0][1] + q[0][3], q[1][0] + q[1][2],
-                           q[1][1] + q[1][3]};
-          /* over the lanes of a column, halves exchanged */
-          VTB_UNROLL for (int half = 2; half >= 1; half /= 2) {
-            const bool upper = lane & 8 * half;
-            VTB_UNROLL for (int x = 0; x < half; x++) {
-              const float sent = upper ? four[x] : four[x + half],
-                          kept = upper ? four[x + half] : four[x];
-              four[x] = kept + vtb_shfl_xor(sent, 8 * half);
-            }
-          }
-          four[0] += vtb_shfl_xor(four[0], 4);
-          if (lane / 4 % 2 == 0)
-            across[step % 2 * 256 + 4 * row + C_ROWS * part + c0 + lane / 16 * 8 + 2 * (lane % 4) +
-                   lane / 8 % 2] = four[0];
-        }
+        weigh(C_ROWS * part + c0, [&](int i, int e) { return q[i][e]; },
+              [&](int i, int e) { return c0 == 0 ? s[4 * part + i][e] : s[4 * part + 2 + i][e]; });
       }
     }
     const auto c_stage = ring + (at + o0 + vtb_lane_across<PC, WARP_WIDTH>());
@@ -133,7 +169,8 @@ auto meet = [&](int step, auto on_diagonal) {
             out, 0, [&](int r, int x) -> float { return s[k0 / 8 + x / 8][r / 8 * 2 + x % 2]; },
             c_lane);
     }
-    if (part == 1 && vtb_warp() == 1 && n_next > 0) {
+    }
+    if (part == (WGMMA ? 0 : 1) && vtb_warp() == 1 && n_next > 0) {
       decays[2 * lane] = d0;
       decays[2 * lane + 1] = d1;
       if (EXTRA && !FORWARD)

@@ -39,4 +39,5 @@ if constexpr (A_MAP || B_MAP) {
     }
   }
   vtb_sync();
+  if constexpr (WGMMA) vtb_panels_of_rows<DEPTHS, PA, THREADS>(a_tile);
 }

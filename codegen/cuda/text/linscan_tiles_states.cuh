@@ -7,7 +7,9 @@ if (outside) {
       bring_state(32 * ahead);
     else
       bring(0, ahead - STATE_SLABS);
-    VTB_UNROLL for (int k = 0; k < 32; k += 16) {
+    PRODUCTS::slab<FACTORS == VTB_FP16, STATE_ACROSS>(out, a_tile, x0, ring + at);
+    PRODUCTS::wait();
+    VTB_UNROLL for (int k = 0; k < (WGMMA ? 0 : 32); k += 16) {
       if (!live || x0 + k >= DEPTHS) break;
       const auto a_of = vtb_rows<true, PA>(a_tile, row, x0);
       if constexpr (STATE_ACROSS)
@@ -32,7 +34,8 @@ if (outside) {
     constexpr int SHARE = THREADS / 64;
     const int r = tid / SHARE;
     float dot = 0.0f;
-    for (int x = tid % SHARE; x < DEPTH; x += SHARE) dot += a_tile[r * PA + x] * vector[x];
+    for (int x = tid % SHARE; x < DEPTH; x += SHARE)
+      dot += a_tile[WGMMA ? vtb_panel_at<64>(r, x) : r * PA + x] * vector[x];
     VTB_UNROLL for (int m = 1; m < SHARE; m *= 2) dot += vtb_shfl_xor(dot, m);
     if (tid % SHARE == 0) sums[r] = dot * factor * own[r];
     vtb_sync();

@@ -38,13 +38,16 @@ if constexpr (HALF) { /* through shared memory, so that rows are stored whole */
       ${row_body}
     }
   } else {
-    VTB_NO_UNROLL for (int i = tid; i < n_rows * PIECES; i += THREADS) {
-      const int r = i / PIECES, x = i % PIECES * BY;
+    constexpr int PART = PIECES & -PIECES, LANES = PART > 32 ? 32 : PART; /* of a row */
+    VTB_NO_UNROLL for (int r = tid / LANES; r < n_rows; r += THREADS / LANES) {
       const vtb_i64 pos = row_at[r];
-      if constexpr (FOUR)
-        vtb_store4(${result}, ${result_at}, vtb_load4(done, r * PO + x));
-      else
-        ${result}[${result_at}] = done[r * PO + x];
+      VTB_UNROLL for (int i = 0; i < PIECES; i += LANES) {
+        const int x = (i + tid % LANES) * BY;
+        if constexpr (FOUR)
+          vtb_store4(${result}, ${result_at}, vtb_load4(done, r * PO + x));
+        else
+          ${result}[${result_at}] = done[r * PO + x];
+      }
     }
   }
 } else {

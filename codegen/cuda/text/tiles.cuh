@@ -64,6 +64,59 @@ VTB_FN void vtb_bring_rows(T to, int n_rows, int n_columns, From from, int strid
   }
 }
 
+/* Rows as wgmma reads them: panels of 32 columns, each with rows of 64 bytes, whose pieces of 16
+ * are turned by the row (a swizzle of 64). Element x of row r: */
+template <int ROWS> VTB_FN int vtb_panel_at(int r, int x) {
+  return x / 32 * (32 * ROWS) + r * 32 + ((x % 32 / 8) ^ (r / 2 % 4)) * 8 + x % 8;
+}
+/* As vtb_bring_rows; ROWS and COLUMNS are multiples of 32. */
+template <bool EIGHT, int ROWS, int COLUMNS, int THREADS, class T, class From, class At>
+VTB_FN void vtb_bring_panels(T to, int n_rows, int n_columns, From from, int stride, At at) {
+  if constexpr (EIGHT) {
+    constexpr int STEP = THREADS / 4; /* whole patterns of eight rows */
+    const int first = vtb_tid() / 4, x0 = vtb_tid() % 4 * 8;
+    const auto source = vtb_settled(from + x0);
+    const auto target = to + vtb_panel_at<ROWS>(first, x0);
+    VTB_UNROLL for (int r = 0; r < ROWS; r += STEP) {
+      const auto along = source + (vtb_i64)at(r + first) * stride;
+      VTB_UNROLL for (int x = 0; x < COLUMNS; x += 32)
+          vtb_bring8(target + (x * ROWS + r * 32), along + x,
+                     r + first < n_rows && x0 + x < n_columns);
+    }
+  } else {
+    VTB_NO_UNROLL for (int i = vtb_tid(); i < ROWS * COLUMNS; i += THREADS) {
+      const int r = i / COLUMNS, x = i % COLUMNS;
+      to[vtb_panel_at<ROWS>(r, x)] =
+          r < n_rows && x < n_columns ? from[(vtb_i64)at(r) * stride + x] : 0.0f;
+    }
+  }
+}
+/* 64 rows of COLUMNS elements, PITCH apart, become panels in their place. Behind a vtb_sync(). */
+template <int COLUMNS, int PITCH, int THREADS, class T> VTB_FN void vtb_panels_of_rows(T tile) {
+  constexpr int STEP = THREADS / 4;
+  const int first = vtb_tid() / 4, x0 = vtb_tid() % 4 * 8;
+  vtb_f4 kept[64 / STEP][COLUMNS / 32][2];
+  VTB_UNROLL for (int r = 0; r < 64; r += STEP) VTB_UNROLL for (int x = 0; x < COLUMNS; x += 32)
+      VTB_UNROLL for (int i = 0; i < 2; i++) kept[r / STEP][x / 32][i] =
+          vtb_load4(tile, (r + first) * PITCH + x + x0 + 4 * i);
+  vtb_sync();
+  VTB_UNROLL for (int r = 0; r < 64; r += STEP) VTB_UNROLL for (int x = 0; x < COLUMNS; x += 32)
+      VTB_UNROLL for (int i = 0; i < 2; i++)
+          vtb_store4(tile, vtb_panel_at<64>(r + first, x + x0) + 4 * i, kept[r / STEP][x / 32][i]);
+}
+/* Columns of a product by wgmma that are no fewer. */
+VTB_FN constexpr int vtb_wgmma_columns(int n) {
+  return n > 192 ? 256 : n > 128 ? 192 : n > 96 ? 128 : n > 64 ? 96 : n > 32 ? 64 : 32;
+}
+/* In place of vtb_by_wgmma (wgmma.cuh) where there is none. */
+struct vtb_no_wgmma {
+  VTB_FN void stored() {}
+  template <bool HALF, int DEPTH, class... A> VTB_FN void along(A &&...) {}
+  template <bool HALF, class... A> VTB_FN void across(A &&...) {}
+  template <bool HALF, bool ALONG, class... A> VTB_FN void slab(A &&...) {}
+  VTB_FN void wait() {}
+};
+
 /* Two numbers as one or, in bf16, the sum of two, so that matrices keep 15 bits. */
 template <bool HALF> VTB_FN void vtb_two_parts(vtb_u32 (&to)[2], float first, float second) {
   if constexpr (HALF) {
