@@ -400,9 +400,10 @@ void vtb__cuda_scan_rates_grad(vtb__cuda_scan *s, const vtb_inst *fused) {
   vtb__scan_codes codes = vtb__scan_grad_codes_make(s, fused);
   VTB_CUDA_NUMBERS(s->k, {"WIDE", wide}, {"PARTS", parts}, {"SEGMENT", segment},
                    {"SUMS", codes.n_sums > 0 ? codes.n_sums : 1});
-  if (pairs)
+  if (pairs) {
+    VTB_CUDA_NUMBERS(s->k, {"OWN", ceil_div(ceil_div(s->K, parts), 4) * 4});
     fill_pair_starts(s, starts);
-  else
+  } else
     vtb_cuda_temp_out(s->k, starts, "float", "starts");
   vtb_cuda_fill(s->k, "q", "%s", codes.q);
   vtb_cuda_fill(s->k, "k", "%s", codes.k);

@@ -1,15 +1,16 @@
 /* The adjoint of a linear recurrence of class rates in a body (linscan_body.c), as
- * linscan_rates_grad.cu, where factors round to 16 bits: a lane owns 16 keys of a column, so that
- * sums over these are its own; of more keys each 16 are another warp's (part), the warps of a
- * column share out the tokens that they load and what is behind the sums. Steps, decays and the two
- * recurrences are fp32; what is multiplied into results is pairs of 16 bits (keys 2j and 2j + 1),
- * as are states inside a segment. Sums over the 32 columns of a warp are two products of matrices a
- * token: of selectors by the lanes' numbers, which adds up lanes of four, and of that by ones in
- * the token's column. */
+ * linscan_rates_grad.cu, where factors round to 16 bits: a lane owns up to 16 keys of a column, so
+ * that sums over these are its own; more keys are shared out among warps (parts), in fours, and the
+ * warps of a column share out the tokens that they load and what is behind the sums. Steps, decays
+ * and the two recurrences are fp32; what is multiplied into results is pairs of 16 bits (keys 2j
+ * and 2j + 1), as are states inside a segment. Sums over the 32 columns of a warp are two products
+ * of matrices a token: of selectors by the lanes' numbers, which adds up lanes of four, and of that
+ * by ones in the token's column. */
 #include "products.cuh"
 #include "scans.cuh"
 hole int N, K, V;
 hole int WIDE, PARTS, SEGMENT, THREADS; /* warps along columns, along keys; tokens */
+hole int OWN;                    /* keys of a part, of room for 16 */
 hole int SCANS;                  /* of all directions */
 hole int DIRS, HEADS;            /* directions of the launch; heads */
 hole code directions;            /* pointers of direction dir */
@@ -28,9 +29,9 @@ constexpr int KP = 16, PAIRS = KP / 2, COLUMNS = 32 * WIDE, BLOCKS = (V + COLUMN
 constexpr int LANES = COLUMNS * PARTS, KEYS = KP * PARTS, OWN_KEYS = 8 * KP,
               ROW_KEYS = SEGMENT * KEYS;
 constexpr int SEGMENTS = (N + SEGMENT - 1) / SEGMENT, TURNS = (SEGMENT + PARTS - 1) / PARTS;
-require THREADS == LANES && K <= KEYS && SEGMENT == 8;
-cost issue = WIDE * PARTS * N * (GIVEN ? 372 : 466);
-cost special = WIDE * PARTS * 32 * N * (GIVEN ? 2 : 3) * KP;
+require THREADS == LANES && K <= OWN * PARTS && OWN <= KP && OWN % 4 == 0 && SEGMENT == 8;
+cost issue = WIDE * PARTS * N * (GIVEN ? 132 + 15 * OWN : 146 + 20 * OWN);
+cost special = WIDE * PARTS * 32 * N * (GIVEN ? 2 : 3) * OWN;
 cost tensor = WIDE * PARTS * N * 40960;
 cost chain = 200 * N;
 cost registers = GIVEN ? 128 : 132;
@@ -44,7 +45,8 @@ const int dir = scan % DIRS, b = scan / (DIRS * HEADS), h = scan / DIRS % HEADS;
 ${directions}
 const int tid = vtb_tid(), lane = vtb_lane(), warp = vtb_warp(),
           column = PARTS == 1 ? tid : tid % COLUMNS;
-const int part = PARTS == 1 ? 0 : tid / COLUMNS, key0 = part * KP, x = block * COLUMNS + column;
+const int part = PARTS == 1 ? 0 : tid / COLUMNS, key0 = part * OWN, slot0 = part * KP,
+          x = block * COLUMNS + column;
 const bool real = V % COLUMNS == 0 || x < V;
 const int near = real ? x : V - 1; /* what is loaded where there is no column */
 auto place = [&](int t) -> int { return ${place}; };
@@ -60,7 +62,7 @@ auto given = [&](vtb_i64 pos, int x, float &input, float &step, float &dy) { ${g
 float state[KP], rate[KP];
 VTB_UNROLL for (int j = 0; j < KP; j++) {
   state[j] = rate[j] = 0.0f;
-  if (key0 + j < K && real) rate[j] = 1.4426950408889634f * rate_of(key0 + j, x);
+  if (j < OWN && key0 + j < K && real) rate[j] = 1.4426950408889634f * rate_of(key0 + j, x);
 }
 VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
   const vtb_f4 four = {vtb_float(vtb_pack_bf16(rate[2 * j], rate[2 * j + 1])),
@@ -76,10 +78,11 @@ VTB_UNROLL for (int i = 0; i < SUMS; i++) total[i] = 0.0f;
 int t0 = 0, n = 0;
 auto load_keys = [&](bool backward) {
   VTB_UNROLL for (int e0 = 0; e0 < ROW_KEYS; e0 += LANES) {
-    const int e = e0 + tid, i = e / KEYS, key = e % KEYS;
-    const bool mine = ROW_KEYS % LANES == 0 || e < ROW_KEYS, there = mine && i < n && key < K;
+    const int e = e0 + tid, i = e / KEYS, slot = e % KEYS, key = slot / KP * OWN + slot % KP;
+    const bool mine = ROW_KEYS % LANES == 0 || e < ROW_KEYS,
+               there = mine && i < n && slot % KP < OWN && key < K;
     const vtb_i64 pos = place(vtb_min_int(t0 + i, N - 1));
-    const int near_key = K == KEYS ? key : vtb_min_int(key, K - 1);
+    const int near_key = K == KEYS && OWN == KP ? key : vtb_min_int(key, K - 1);
     const float k = k_at(pos, near_key), own = there ? k : 0.0f;
     if (mine) keys[e] = own;
     if (backward) {
@@ -90,9 +93,9 @@ auto load_keys = [&](bool backward) {
   }
 };
 auto advance = [&](int i, float v, float step) {
-  VTB_UNROLL for (int j = 0; j < KP; j += 4) {
+  VTB_UNROLL for (int j = 0; j < OWN; j += 4) {
     float k_row[4];
-    vtb_load_row(k_row, keys, i * KEYS + key0 + j);
+    vtb_load_row(k_row, keys, i * KEYS + slot0 + j);
     VTB_UNROLL for (int e = 0; e < 4; e++)
       state[j + e] = vtb_exp2_fast(step * rate[j + e]) * state[j + e] + k_row[e] * v;
   }
@@ -127,7 +130,7 @@ auto unpack_state = [&](const vtb_u32 (&from)[PAIRS]) {
 };
 auto get_given = [&](auto from, int segment) { /* as linscan_steps.cu has left them */
   const vtb_i64 first = (((vtb_i64)b * HEADS + h) * (SEGMENTS - 1) + segment - 1) * (K / 4);
-  VTB_UNROLL for (int j = 0; j < KP; j += 4) {
+  VTB_UNROLL for (int j = 0; j < OWN; j += 4) {
     if (key0 + j >= K) break;
     const vtb_f4 four = vtb_load4(from, ((first + (key0 + j) / 4) * V + near) * 4);
     state[j] = four.x;
@@ -222,16 +225,21 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
                   step_pair = vtb_pack_bf16(step, step);
     const vtb_u32 chosen = g == i ? 0x3f800000u : 0u;
     vtb_u32 terms[PAIRS], to_v[2] = {0u, 0u}, to_step[2] = {0u, 0u};
-    VTB_UNROLL for (int j = 0; j < PAIRS; j++) terms[j] = vtb_multiply_bf16(now[j], dy_pair);
+    VTB_UNROLL for (int j = 0; j < PAIRS; j++)
+      terms[j] = 2 * j < OWN ? vtb_multiply_bf16(now[j], dy_pair) : 0u;
     sum_columns(to_q, terms, chosen);
     get_pairs(history, i * (PAIRS * LANES), now);
     VTB_UNROLL for (int j = 0; j < PAIRS; j += 4) {
       float k_row[4], rate_row[4];
-      vtb_load_row(k_row, key_pairs, (i * KEYS + key0) / 2 + j);
+      vtb_load_row(k_row, key_pairs, (i * KEYS + slot0) / 2 + j);
       vtb_load_row(rate_row, rate_pairs, (j / 4 * LANES + tid) * 4);
       VTB_UNROLL for (int e = 0; e < 4; e += 2) {
         float q_row[4];
-        vtb_load_row(q_row, queries, i * KEYS + key0 + 2 * (j + e));
+        if (2 * (j + e) >= OWN) { /* no key's */
+          terms[j + e] = terms[j + e + 1] = 0u;
+          continue;
+        }
+        vtb_load_row(q_row, queries, i * KEYS + slot0 + 2 * (j + e));
         VTB_UNROLL for (int f = 0; f < 2; f++) {
           const int pair = j + e + f, key = 2 * pair;
           const float p0 = carry[key] + q_row[2 * f] * dy,
@@ -295,13 +303,13 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
   }
   vtb_sync();
   VTB_UNROLL for (int e0 = 0; e0 < 2 * ROW_KEYS; e0 += LANES) {
-    const int e = e0 + tid, which = e / ROW_KEYS, token = e % ROW_KEYS / KEYS, x = e % KEYS,
-              warp0 = x / KP * WIDE;
-    if (e < 2 * ROW_KEYS && token < n && x < K) {
+    const int e = e0 + tid, which = e / ROW_KEYS, token = e % ROW_KEYS / KEYS, slot = e % KEYS,
+              own = slot % KP, x = slot / KP * OWN + own, warp0 = slot / KP * WIDE;
+    if (e < 2 * ROW_KEYS && token < n && own < OWN && x < K) {
       const vtb_i64 pos = place(t0 + token);
       float value = 0.0f;
       VTB_UNROLL for (int w = 0; w < WIDE; w++)
-        value += sums[((warp0 + w) * 2 + which) * OWN_KEYS + token * KP + x % KP];
+        value += sums[((warp0 + w) * 2 + which) * OWN_KEYS + token * KP + own];
       if (which == 0) {
         ${put_dq}
       } else {
@@ -314,7 +322,7 @@ for (int segment = SEGMENTS - 1; segment >= 0; segment--) {
 VTB_UNROLL for (int j = 0; j < KP; j++) {
   const int key = key0 + j;
   const float s = drates[(j / 4 * LANES + tid) * 4 + j % 4];
-  if (key < K && real) {
+  if (j < OWN && key < K && real) {
     ${put_rate}
   }
 }
