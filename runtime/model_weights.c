@@ -46,17 +46,9 @@ vtb_status vtb__model_find(vtb_model *m, const vtb_weights *w, vtb_error *err) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* The first image input's channels and size; false: there is none. */
-static bool image_of(const vtb__variant *v, int *channels, int *height, int *width) {
-  for (int i = 0; i < v->n_tensors; i++) {
-    const vtb_tensor_info *t = &v->tensors[i];
-    if (t->io != VTB_IO_INPUT || t->rank != 4 || t->is_int) continue;
-    *channels = (int)t->dim[1];
-    *height = (int)t->dim[2];
-    *width = (int)t->dim[3];
-    return true;
-  }
-  return false;
+/* The image input of the first program, which tables of positions are stretched to. */
+static const vtb_tensor_info *image_of(const vtb_model *m) {
+  return m->n_variants ? vtb_tensors_image(m->variants->tensors, m->variants->n_tensors) : NULL;
 }
 
 static vtb_status tell_line(const vtb_open_options *o, const char *text, vtb_error *err) {
@@ -67,7 +59,7 @@ static vtb_status tell_line(const vtb_open_options *o, const char *text, vtb_err
 }
 
 static vtb_status open_beside(vtb_model *m, const vtb_open_options *o, vtb_error *err) {
-  int channels, height, width;
+  const vtb_tensor_info *image = image_of(m);
   vtb_strbuf said = VTB_CHECKED_STRBUF;
   vtb_status status =
       vtb_weights_open_part(o->weights, o->averages ? "ema" : NULL, &m->beside, &said, err);
@@ -76,8 +68,7 @@ static vtb_status open_beside(vtb_model *m, const vtb_open_options *o, vtb_error
     if (*line) status = tell_line(o, line, err);
   vtb_strbuf_free(&said);
   if (status == VTB_OK) status = vtb_classes_keep(m->beside, err);
-  if (status == VTB_OK && m->n_variants && image_of(m->variants, &channels, &height, &width))
-    status = vtb_prepare_keep(m->beside, channels, err);
+  if (status == VTB_OK && image) status = vtb_prepare_keep(m->beside, (int)image->dim[1], err);
   return status;
 }
 
@@ -122,25 +113,20 @@ static vtb_status list_wanted(const vtb_model *m, const vtb_open_options *o, wan
   return vtb_fail(err, k->values->error.status, "%s", k->values->error.text);
 }
 
-static int64_t scores(const vtb__variant *v) {
-  for (int i = 0; i < v->n_tensors; i++)
-    if (v->tensors[i].io == VTB_IO_OUTPUT)
-      return v->tensors[i].rank == 2 ? v->tensors[i].dim[1] : 0;
-  return 0;
-}
-
 static vtb_status fit_values(const vtb_model *m, const vtb_open_options *o, const vtb_names *names,
                              const wanted *k, vtb_error *err) {
-  const vtb__variant *first = m->variants;
-  int channels;
+  const vtb_tensor_info *image = image_of(m);
   vtb_fit_report r;
   vtb_fit_options how = {.path = o->weights,
                          .names = names,
                          .allow_missing = o->allow_missing,
                          .allow_unused = o->allow_unused,
-                         .classes = scores(first)};
-  if (image_of(first, &channels, &how.height, &how.width))
+                         .classes =
+                             vtb_tensors_scores(m->variants->tensors, m->variants->n_tensors)};
+  if (image) {
+    how.height = (int)image->dim[2], how.width = (int)image->dim[3];
     (void)vtb_image_said(m->beside, &how.file_height, &how.file_width);
+  }
   vtb_status status = vtb_fit(k->at, k->n, m->beside, &how, k->buffers, &r, err);
   vtb_strbuf line = VTB_CHECKED_STRBUF;
   vtb_strbuf_puts(&line, "loaded ");

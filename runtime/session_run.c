@@ -43,10 +43,6 @@ static bool is_parameter(const vtb_tensor_info *t) {
 
 /* ---- memory of a run ------------------------------------------------------------------------- */
 
-static bool is_result(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
-}
-
 static size_t row_bytes(const vtb_tensor_info *t) {
   return t->dim[0] ? (size_t)(vtb_tensor_info_count(t) / t->dim[0]) * 4 : 0;
 }
@@ -67,8 +63,8 @@ static bool works_in_place(const vtb_session *s, const vtb__slice *c, int i, con
   if ((uintptr_t)memory % 4) return false;
   if (s->options.role == VTB_SESSION_VJP) return vtb__vjp_in_place(c, i, vtb__has_rows(s, i));
   if (!vtb__has_rows(s, i)) return true;
-  int64_t limit =
-      is_result(&v->tensors[i]) && b->is_bound ? c->from + c->n : vtb__session_rows(s, i);
+  int64_t limit = vtb_tensor_is_result(&v->tensors[i]) && b->is_bound ? c->from + c->n
+                                                                      : vtb__session_rows(s, i);
   return c->from + v->about.batch <= limit;
 }
 
@@ -96,7 +92,7 @@ static vtb_status place_tensor(vtb_session *s, const vtb__slice *c, int arg, vtb
   char *copy = staging(&s->buffers[i], all);
   if (!copy) return vtb_no_memory(err, t->name);
   s->args[arg] = copy;
-  if (is_result(t)) return VTB_OK;
+  if (vtb_tensor_is_result(t)) return VTB_OK;
   memcpy(copy, memory, used);
   memset(copy + used, 0, all - used);
   if (s->options.role == VTB_SESSION_VJP && each) vtb__vjp_fill(c, i, copy, each);
@@ -107,7 +103,7 @@ static void bring_results(vtb_session *s, const vtb__slice *c) {
   for (int arg = 0; arg < c->part->program->n_tensors; arg++) {
     int i = c->part->tensor[arg];
     const vtb_tensor_info *t = &c->part->variant->tensors[i];
-    if (!is_result(t) || s->args[arg] != s->buffers[i].staging) continue;
+    if (!vtb_tensor_is_result(t) || s->args[arg] != s->buffers[i].staging) continue;
     size_t each = vtb__has_rows(s, i) ? row_bytes(t) : 0;
     char *memory = (char *)vtb__session_memory(s, i) + (size_t)c->from * each;
     size_t bytes = each ? (size_t)c->n * each : (size_t)vtb_tensor_info_count(t) * 4;
@@ -216,7 +212,8 @@ static bool is_sum(const vtb_session *s, const vtb__slice *c, int tensor) {
  * copied. */
 static void cut_rows(const vtb_session *s, const vtb__slice *c, int i, vtb_run_place *out) {
   const vtb_tensor_info *t = &c->part->variant->tensors[i];
-  bool vjp = s->options.role == VTB_SESSION_VJP, short_one = is_result(t) && s->buffers[i].is_bound;
+  bool vjp = s->options.role == VTB_SESSION_VJP,
+       short_one = vtb_tensor_is_result(t) && s->buffers[i].is_bound;
   int64_t rows = vjp || short_one ? c->n : vtb__session_rows(s, i) - c->from;
   size_t each = row_bytes(t);
   out->at += (uint64_t)c->from * each;
@@ -312,7 +309,7 @@ static int64_t rows_of_inputs(const vtb_session *s) {
   int64_t rows = s->batch;
   for (int i = 0; i < s->n_tensors; i++) {
     bool counts = s->buffers[i].is_bound && vtb__has_rows(s, i) &&
-                  !is_result(&vtb__session_variant(s)->tensors[i]);
+                  !vtb_tensor_is_result(&vtb__session_variant(s)->tensors[i]);
     if (counts && s->buffers[i].bound.dim[0] < rows) rows = s->buffers[i].bound.dim[0];
   }
   return rows;

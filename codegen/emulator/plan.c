@@ -63,10 +63,6 @@ static size_t tensor_bytes(const vtb_tensor_info *t) {
   return (size_t)vtb_tensor_info_count(t) * 4;
 }
 
-static bool is_result(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
-}
-
 static char *allocate(int64_t bytes) {
   return aligned_alloc(ALIGNMENT,
                        ((size_t)bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + ALIGNMENT);
@@ -154,7 +150,7 @@ static void copy_in(emulated *e, void *const *args, const vtb_run_place *places)
     const vtb_tensor_info *t = &e->plan->tensors[i];
     if (t->io == VTB_IO_UPDATE && vtb_launch_place(e->plan, i) >= 0)
       continue; /* there is what it updates */
-    if (is_result(t))
+    if (vtb_tensor_is_result(t))
       memset(e->tensors[i], 0xff, tensor_bytes(t));
     else if (vtb_launch_place(e->plan, i) < 0)
       copy_argument(e, i, args, places);
@@ -184,7 +180,7 @@ static void copy_out(const emulated *e, void *const *args, const vtb_run_place *
   const vtb_launch_plan *p = e->plan;
   for (int i = 0; i < p->n_tensors; i++) {
     size_t n = tensor_bytes(&p->tensors[i]);
-    if (!is_result(&p->tensors[i]) || vtb_launch_place(p, i) >= 0) continue;
+    if (!vtb_tensor_is_result(&p->tensors[i]) || vtb_launch_place(p, i) >= 0) continue;
     if (places && places[i].bytes < n) n = places[i].bytes;
     memcpy(places ? (void *)(uintptr_t)places[i].at : args[i], e->tensors[i], n);
   }
@@ -225,7 +221,7 @@ static vtb_status exchange(void *owner, void *const *args, bool in, vtb_error *e
   (void)err;
   for (int i = 0; i < e->plan->n_tensors; i++) {
     const vtb_tensor_info *t = &e->plan->tensors[i];
-    if (vtb_launch_place(e->plan, i) < 0 || is_result(t)) continue;
+    if (vtb_launch_place(e->plan, i) < 0 || vtb_tensor_is_result(t)) continue;
     memcpy(in ? e->tensors[i] : args[i], in ? args[i] : e->tensors[i], tensor_bytes(t));
   }
   return VTB_OK;

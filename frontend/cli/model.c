@@ -87,15 +87,12 @@ void cli_put_measures(vtb_strbuf *out, const vtb_measured_list *l, const char *p
 
 vtb_status cli_program_image_size(const vtb_program *p, int *channels, int *height, int *width,
                                   vtb_error *err) {
-  for (int i = 0; i < p->n_tensors; i++) {
-    const vtb_tensor_info *t = &p->tensors[i];
-    if (t->io != VTB_IO_INPUT || t->rank != 4 || t->is_int) continue;
-    *channels = (int)t->dim[1];
-    *height = (int)t->dim[2];
-    *width = (int)t->dim[3];
-    return VTB_OK;
-  }
-  return vtb_fail(err, VTB_E_INPUT, "the model has no image input");
+  const vtb_tensor_info *image = vtb_tensors_image(p->tensors, p->n_tensors);
+  if (!image) return vtb_fail(err, VTB_E_INPUT, "the model has no image input");
+  *channels = (int)image->dim[1];
+  *height = (int)image->dim[2];
+  *width = (int)image->dim[3];
+  return VTB_OK;
 }
 
 int64_t cli_count_params(const vtb_func *f, bool frozen_only) {

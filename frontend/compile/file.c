@@ -46,10 +46,8 @@ static void take_weights(vtb_file_builder *b, const vtb_weights *file, const cha
 static vtb_status merge_preparations(vtb_file_builder *b, const vtb_weights *file, const char *path,
                                      vtb_error *err) {
   const vtb_artefact_program *about = &b->programs[0];
-  int channels = 3;
-  for (int i = 0; i < about->n_tensors; i++)
-    if (about->tensors[i].io == VTB_IO_INPUT && about->tensors[i].rank == 4)
-      channels = (int)about->tensors[i].dim[1];
+  const vtb_tensor_info *image = vtb_tensors_image(about->tensors, about->n_tensors);
+  int channels = image ? (int)image->dim[1] : 3;
   if (channels != 1 && channels != 3) return VTB_OK;
   vtb_preparation p = vtb_preparation_default(channels, 1, 1);
   vtb_status status = VTB_OK;

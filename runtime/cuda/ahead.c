@@ -67,7 +67,7 @@ static void lay_out(vtb__ahead *a) {
   const vtb_launch_plan *p = a->run->plan;
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
-    bool result = vtb__is_result(t);
+    bool result = vtb_tensor_is_result(t);
     size_t bytes = slot_bytes(a, i), *end = &a->bytes[result];
     if (vtb_launch_place(p, i) >= 0 || !bytes || (!result && t->io != VTB_IO_INPUT)) continue;
     a->place[i] = *end + 1;
@@ -104,7 +104,7 @@ static vtb_status make_set(vtb__ahead *a, vtb_error *err) {
   vtb_cu_address *tensors = r->sets[1].tensors = calloc((size_t)p->n_tensors + 1, sizeof *tensors);
   if (!tensors) return vtb_no_memory(err, "the addresses of a program");
   for (int i = 0; i < p->n_tensors; i++) {
-    bool own = has_place(a, i) && !vtb__is_result(&p->tensors[i]);
+    bool own = has_place(a, i) && !vtb_tensor_is_result(&p->tensors[i]);
     tensors[i] = own ? a->inputs + a->place[i] - 1 : r->sets[0].tensors[i];
   }
   r->set = &r->sets[1];
@@ -150,7 +150,7 @@ static vtb_status open_once(vtb__run *r, vtb_error *err) {
 static bool is_copied(const vtb__ahead *a, int i, bool results) {
   const vtb__run *r = a->run;
   const vtb_tensor_info *t = &r->plan->tensors[i];
-  return has_place(a, i) && vtb__is_result(t) == results &&
+  return has_place(a, i) && vtb_tensor_is_result(t) == results &&
          !(results && r->kept >> t->io & 1u); /* results that stay on the device */
 }
 

@@ -112,7 +112,7 @@ static vtb_status bring_arguments(vtb__run *r, const vtb_run_place *places, bool
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
     bool there = fixed && FIXED >> t->io & 1u;
-    if (is_placed(r, i) && !vtb__is_result(t) && !there && r->wanted[i] == r->own[i])
+    if (is_placed(r, i) && !vtb_tensor_is_result(t) && !there && r->wanted[i] == r->own[i])
       status = bring(r, i, &places[i], err);
   }
   return status;
@@ -124,7 +124,7 @@ static vtb_status take_results(vtb__run *r, const vtb_run_place *places, vtb_err
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
     size_t all = vtb__tensor_bytes(t), n = places[i].bytes < all ? places[i].bytes : all;
-    if (!is_placed(r, i) || !vtb__is_result(t) || r->wanted[i] != r->own[i] || !n) continue;
+    if (!is_placed(r, i) || !vtb_tensor_is_result(t) || r->wanted[i] != r->own[i] || !n) continue;
     void *host = (void *)(uintptr_t)places[i].at;
     status =
         places[i].on_device

@@ -256,7 +256,7 @@ static vtb_status copy_in(vtb__run *r, unsigned roles, void *const *args, vtb_er
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (!(roles >> t->io & 1u) || vtb__is_result(t) || !is_copied(r, i) ||
+    if (!(roles >> t->io & 1u) || vtb_tensor_is_result(t) || !is_copied(r, i) ||
         (r->n_runs && r->kept >> t->io & 1u))
       continue;
     status =
@@ -270,7 +270,7 @@ static vtb_status copy_out(vtb__run *r, void *const *args, vtb_error *err) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (!vtb__is_result(t) || !is_copied(r, i) || r->kept >> t->io & 1u) continue;
+    if (!vtb_tensor_is_result(t) || !is_copied(r, i) || r->kept >> t->io & 1u) continue;
     status =
         VTB_CU_CALL(r->device, cuMemcpyDtoHAsync_v2,
                     (args[i], r->set->tensors[i], vtb__tensor_bytes(t), r->device->stream), err);
@@ -287,7 +287,8 @@ static vtb_status exchange_inside(vtb__run *r, void *const *args, bool in, vtb_e
   if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
   for (int i = 0; i < r->plan->n_tensors && status == VTB_OK; i++) {
     const vtb_tensor_info *t = &r->plan->tensors[i];
-    if (vtb_launch_place(r->plan, i) < 0 || vtb__is_result(t) || !vtb__tensor_bytes(t)) continue;
+    if (vtb_launch_place(r->plan, i) < 0 || vtb_tensor_is_result(t) || !vtb__tensor_bytes(t))
+      continue;
     vtb_cu_address at = r->state + (vtb_cu_address)vtb_launch_place(r->plan, i);
     status = in ? VTB_CU_CALL(d, cuMemcpyHtoDAsync_v2,
                               (at, args[i], vtb__tensor_bytes(t), d->stream), err)

@@ -57,9 +57,6 @@ typedef struct vtb__run {
 static inline size_t vtb__tensor_bytes(const vtb_tensor_info *t) {
   return (size_t)vtb_tensor_info_count(t) * 4;
 }
-static inline bool vtb__is_result(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
-}
 static inline size_t vtb__padded(size_t n) {
   return (n + VTB__ALIGNMENT - 1) / VTB__ALIGNMENT * VTB__ALIGNMENT;
 }

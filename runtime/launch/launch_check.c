@@ -111,10 +111,6 @@ static int64_t first_other(const memory *m, int64_t begin, int64_t end, int32_t 
 
 /* ---- single arguments ------------------------------------------------------------------------ */
 
-static bool is_result(const vtb_tensor_info *t) {
-  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
-}
-
 static int64_t space_bytes(const vtb_launch_plan *p, const vtb_launch_arg *a) {
   switch (a->space) {
   case VTB_LAUNCH_TENSOR:
@@ -151,8 +147,9 @@ static vtb_status check_arg(const checker *c, int number, const vtb_launch_arg *
   if (a->align == 0 || a->offset % a->align)
     return broken(c, "argument %d at byte %lld is not aligned to %d bytes", number,
                   (long long)a->offset, a->align);
-  bool constant = a->space == VTB_LAUNCH_CONSTANT ||
-                  (a->space == VTB_LAUNCH_TENSOR && !is_result(&c->plan->tensors[a->tensor]));
+  bool constant =
+      a->space == VTB_LAUNCH_CONSTANT ||
+      (a->space == VTB_LAUNCH_TENSOR && !vtb_tensor_is_result(&c->plan->tensors[a->tensor]));
   if (constant && a->access & VTB_LAUNCH_WRITE)
     return broken(c, "argument %d writes to what is read only", number);
   return VTB_OK;
@@ -193,7 +190,7 @@ static memory *memory_of(const checker *c, const vtb_launch_arg *a, int64_t *at)
   *at = a->offset + (place >= 0 ? place : 0);
   if (a->space == VTB_LAUNCH_WORKSPACE) return c->workspace;
   if (a->space == VTB_LAUNCH_STATE || place >= 0) return c->state;
-  if (a->space == VTB_LAUNCH_TENSOR && is_result(&c->plan->tensors[a->tensor]))
+  if (a->space == VTB_LAUNCH_TENSOR && vtb_tensor_is_result(&c->plan->tensors[a->tensor]))
     return &c->tensors[a->tensor];
   return NULL;
 }
@@ -344,7 +341,7 @@ static vtb_status check_step(checker *c, const vtb_arch *arch) {
 static int updated_by(const vtb_launch_plan *p, int i) {
   int64_t place = vtb_launch_place(p, i);
   for (int k = 0; place >= 0 && p->tensors[i].io == VTB_IO_UPDATE && k < i; k++)
-    if (!is_result(&p->tensors[k]) && vtb_launch_place(p, k) == place) return k;
+    if (!vtb_tensor_is_result(&p->tensors[k]) && vtb_launch_place(p, k) == place) return k;
   return -1;
 }
 
@@ -352,7 +349,7 @@ static int updated_by(const vtb_launch_plan *p, int i) {
 static vtb_status check_results(const checker *c) {
   for (int i = 0; i < c->plan->n_tensors; i++) {
     const vtb_tensor_info *t = &c->plan->tensors[i];
-    if (!is_result(t)) continue;
+    if (!vtb_tensor_is_result(t)) continue;
     int64_t place = vtb_launch_place(c->plan, i), size = vtb_tensor_info_count(t) * 4,
             begin = place >= 0 ? place : 0;
     int32_t found;
@@ -380,7 +377,7 @@ static vtb_status fill_state(const checker *c) {
                       "launch plan: %s has byte %lld of the state, which has %lld",
                       p->tensors[i].name, (long long)place, (long long)p->state_bytes);
     if (p->tensors[i].io == VTB_IO_UPDATE) continue; /* there is what it updates */
-    bool enough = is_result(&p->tensors[i])
+    bool enough = vtb_tensor_is_result(&p->tensors[i])
                       ? erase(c->state, place, place + bytes)
                       : write_piece(c->state, (piece){place, place + bytes, i});
     if (!enough) return no_memory(c->err);

@@ -31,3 +31,15 @@ int64_t vtb_tensor_info_count(const vtb_tensor_info *t) {
   for (int i = 0; i < t->rank; i++) n *= t->dim[i];
   return n;
 }
+
+const vtb_tensor_info *vtb_tensors_image(const vtb_tensor_info *t, int n) {
+  for (int i = 0; i < n; i++)
+    if (t[i].io == VTB_IO_INPUT && t[i].rank == 4 && !t[i].is_int) return &t[i];
+  return NULL;
+}
+
+int64_t vtb_tensors_scores(const vtb_tensor_info *t, int n) {
+  for (int i = 0; i < n; i++)
+    if (t[i].io == VTB_IO_OUTPUT) return t[i].rank == 2 ? t[i].dim[1] : 0;
+  return 0;
+}

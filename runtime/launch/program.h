@@ -206,5 +206,13 @@ VTB_MUST_USE vtb_status vtb_program_exchange(const vtb_program *p, void *const *
 bool vtb_program_is_resident(const vtb_program *p, int tensor);
 int vtb_program_find(const vtb_program *p, const char *name); /* tensor index or -1 */
 int64_t vtb_tensor_info_count(const vtb_tensor_info *t);
+/* True of what a run writes. */
+static inline bool vtb_tensor_is_result(const vtb_tensor_info *t) {
+  return t->io == VTB_IO_OUTPUT || t->io == VTB_IO_GRAD_OUT || t->io == VTB_IO_UPDATE;
+}
+/* The first image input among n tensors, [rows, channels, height, width]; NULL: there is none. */
+const vtb_tensor_info *vtb_tensors_image(const vtb_tensor_info *t, int n);
+/* Scores of classes in the first output; 0: it is not [rows, classes]. */
+int64_t vtb_tensors_scores(const vtb_tensor_info *t, int n);
 
 #endif

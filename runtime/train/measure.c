@@ -86,6 +86,12 @@ vtb_measured_list vtb_measures_values(const vtb_measures *m) {
   return l;
 }
 
+int vtb_measured_losses(const vtb_measured_list *l) {
+  int n = 0;
+  for (int i = 0; i < l->n; i++) n += l->at[i].is_loss;
+  return n;
+}
+
 double vtb_measured_loss(const vtb_measured_list *l) {
   double sum = 0;
   for (int i = 0; i < l->n; i++)

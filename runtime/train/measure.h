@@ -24,6 +24,7 @@ typedef struct vtb_measured_list {
   vtb_measured at[VTB_MOST_MEASURES];
 } vtb_measured_list;
 
+int vtb_measured_losses(const vtb_measured_list *l); /* how many are losses */
 /* The sum of the losses. */
 double vtb_measured_loss(const vtb_measured_list *l);
 /* The measure that runs are compared by: the first metric, -1: there is none, and the loss is. */

@@ -115,16 +115,10 @@ typedef struct line {
 
 static void put_field(line *l, vtb_log_field f) { l->at[l->n++] = f; }
 
-static int count_losses(const vtb_measured_list *m) {
-  int n = 0;
-  for (int i = 0; i < m->n; i++) n += m->at[i].is_loss;
-  return n;
-}
-
 /* A loss that is the only one is the field "loss". */
 static void put_measures(line *l, const vtb_measured_list *m, const char *prefix, bool known) {
   for (int i = 0; i < m->n; i++) {
-    if (m->at[i].is_loss && count_losses(m) == 1) continue;
+    if (m->at[i].is_loss && vtb_measured_losses(m) == 1) continue;
     char *name = l->names[l->n_names++];
     snprintf(name, sizeof l->names[0], "%s%s", prefix, m->at[i].name);
     put_field(l, (vtb_log_field){.key = name,

@@ -28,13 +28,6 @@ static vtb_status compile(const char *what, const cli_model_options *m, int64_t 
   return cli_report(m, vtb_compile(&o, program, m->report));
 }
 
-static int64_t class_scores(const vtb_program *p) {
-  for (int i = 0; i < p->n_tensors; i++)
-    if (p->tensors[i].io == VTB_IO_OUTPUT)
-      return p->tensors[i].rank == 2 ? p->tensors[i].dim[1] : 0;
-  return 0;
-}
-
 static void **parameters(const cli_inference *inf) {
   const vtb_program *p = inf->program;
   void **params = vtb_xcalloc((size_t)p->n_tensors + 1, sizeof *params);
@@ -54,7 +47,7 @@ static vtb_status fill_parameters(cli_inference *inf, const char *what, const cl
     if (status != VTB_OK || !l->file) return status;
   }
   void **params = parameters(inf);
-  vtb_fit_options o = {.classes = class_scores(p)};
+  vtb_fit_options o = {.classes = vtb_tensors_scores(p->tensors, p->n_tensors)};
   cli_load_options load = *l;
   if (m->compile.image || inf->built) o.height = inf->height, o.width = inf->width;
   if (inf->built) {

@@ -3,12 +3,6 @@
 
 #include <math.h>
 
-static int count_losses(const vtb_measured_list *m) {
-  int n = 0;
-  for (int i = 0; i < m->n; i++) n += m->at[i].is_loss;
-  return n;
-}
-
 static void add_skipped(cli_line *l, const vtb_train_event *e) {
   if (e->skipped) cli_line_add(l, "skipped %lld (scale %g)", (long long)e->skipped, e->loss_scale);
 }
@@ -51,7 +45,7 @@ static void add_value(cli_line *l, const char *name, double value) {
 static void add_values(cli_line *l, const vtb_measured_list *m, const char *prefix) {
   char name[CLI_FIELD_BYTES / 2];
   for (int i = 0; i < m->n; i++) {
-    if (m->at[i].is_loss && count_losses(m) < 2) continue;
+    if (m->at[i].is_loss && vtb_measured_losses(m) < 2) continue;
     snprintf(name, sizeof name, "%s%s", prefix, m->at[i].name);
     add_value(l, name, m->at[i].value);
   }
