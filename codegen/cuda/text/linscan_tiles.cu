@@ -129,7 +129,7 @@ constexpr int SIDE = !EXTRA || FORWARD ? 0 : WGMMA ? 250 : 400,
 cost issue = STEPS * (HALF_STEP + WEIGHED) + (SUMMED ? 3500 : 0) -
              SIDES * IDLE * (WGMMA ? 140 : 8 * (DEPTH + TILE) / 5) / ROW_TILES +
              (OUTSIDE ? (WGMMA ? 7 * DEPTHS + 6 * TILE : DEPTH * TILE / 8) : 0) +
-             (WGMMA ? 1680 : 2080) + (WIDE ? 0 : (BODY ? 7 : 12) * TILE) +
+             (WIDE ? 2080 : (WGMMA ? 1430 : 1800) + (BODY ? 10 : 14) * TILE) +
              MAPS * vtb_map_set_up(GROUP) + MAPS * 7 * N / (64 * ROW_TILES) +
              (WGMMA && PA > DEPTHS ? 4 * DEPTHS : 0) + ROW_ACCESSES * N * WIDTH / (13 * ROW_TILES) +
              (ROW_GAIN ? TILE * (DOT ? 10 : 3) : 0);
