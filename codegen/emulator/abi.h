@@ -39,6 +39,12 @@ typedef void (*vtb_emu_complete)(vtb_emu_thread **lane, unsigned mask);
 
 /* Kinds of accesses that are counted. */
 enum { VTB_EMU_READ, VTB_EMU_WRITE, VTB_EMU_SHARED_READ, VTB_EMU_SHARED_WRITE };
+/* Of an arrival at an mbarrier, in place of bytes: it says that the thread's reads are over, not
+ * what it wrote. */
+enum { VTB_EMU_FREES = -1 };
+/* What is known behind a wait of those who arrived: all that the block's own threads did; also that
+ * reads of other blocks of the cluster are over; or all that these did, too. */
+enum { VTB_EMU_OF_BLOCK, VTB_EMU_OF_READS, VTB_EMU_OF_CLUSTER };
 
 /* One warp's part of a wgmma, 16 rows: what its threads say. */
 typedef struct vtb_emu_wgmma {
@@ -72,9 +78,8 @@ typedef struct vtb_emu_api {
   /* hopper.c and wgmma.c; the names are those of codegen/cuda/text/hopper.cuh */
   void (*mbar_init)(vtb_emu_thread *t, void *bar, int threads, vtb_emu_place at);
   void (*mbar_ready)(vtb_emu_thread *t);
-  void (*mbar_arrive)(vtb_emu_thread *t, void *bar, int n_bytes);
-  /* `cluster`: also what other blocks of the cluster did before they arrived is known then. */
-  void (*mbar_wait)(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at);
+  void (*mbar_arrive)(vtb_emu_thread *t, void *bar, int n_bytes); /* or VTB_EMU_FREES */
+  void (*mbar_wait)(vtb_emu_thread *t, void *bar, int parity, int known, vtb_emu_place at);
   void (*async_fence)(vtb_emu_thread *t);
   /* bar NULL: to global memory. at[]: coordinates. blocks: a bit for each block of the cluster
    * that gets the box, and its bytes at its own mbarrier; 0: the caller's. */

@@ -108,7 +108,7 @@ void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads, vtb_emu_place
   b->init_time = w->clock;
   b->init_at = at;
   b->who = b->who_first = 0;
-  b->ready = false;
+  b->ready = b->frees = false;
   b->boxes.n = 0;
   memset(b->gathered, 0, sizeof b->gathered);
   memset(b->released, 0, sizeof b->released);
@@ -167,12 +167,15 @@ void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes) {
   vtb__emu_leave(vtb__emu_fiber_of(t), b->gathered);
   b->who += vtb_hash_bytes(VTB_HASH_INIT, &vtb__emu_fiber_of(t)->id, sizeof(int));
   b->missing--;
-  b->announced += n_bytes;
+  if (n_bytes == VTB_EMU_FREES)
+    b->frees = true;
+  else
+    b->announced += n_bytes;
   try_end(t, b, WHERE);
   VTB__EMU_FRAME_STAYS;
 }
 
-void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at) {
+void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int known, vtb_emu_place at) {
   vtb__emu_fiber *f = vtb__emu_fiber_of(t);
   vtb__emu_mbar *b = find(t, bar, WHERE);
   if (parity != 0 && parity != 1) vtb__emu_fail_at(t, WHERE, "phases of parity %d", parity);
@@ -180,10 +183,13 @@ void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, v
   f->bar = b;
   f->parity = parity;
   while ((int)(b->phase & 1) == parity) vtb__emu_wait_in(f, VTB__EMU_AT_MBARRIER);
-  if (cluster)
+  if (known == VTB_EMU_OF_CLUSTER && b->frees)
+    vtb__emu_fail_at(t, WHERE, "waits for what others did, and they say that reads are over alone");
+  if (known == VTB_EMU_OF_CLUSTER)
     vtb__emu_learn(f, b->released);
   else
     vtb__emu_learn_own(f, b->released);
+  if (known == VTB_EMU_OF_READS) vtb__emu_learn_reads(f, b->released);
 }
 
 void vtb__emu_async_fence(vtb_emu_thread *t) {

@@ -28,6 +28,7 @@ struct vtb__emu_mbar {
   unsigned init_time;
   vtb_emu_place init_at;
   bool ready;
+  bool frees;              /* who arrived said that reads are over */
   uint64_t who, who_first; /* a sum over the threads that arrived: in this phase, in the first */
   VTB_VEC(vtb__emu_box) boxes;
   unsigned gathered[VTB__EMU_SLOTS], released[VTB__EMU_SLOTS];
@@ -65,6 +66,7 @@ struct vtb__emu_hopper {
   unsigned *read_time;
   size_t n_read_times;
   unsigned (*seen)[VTB__EMU_SLOTS]; /* one a thread */
+  unsigned (*over)[VTB__EMU_SLOTS]; /* likewise, of reads alone */
   /* of the last two vtb_async_fence: the last may be one of a thread that is a barrier ahead */
   unsigned fence_time[VTB__EMU_MAX_THREADS][2];
   vtb__emu_mbar *bars;
@@ -86,11 +88,13 @@ void vtb__emu_hopper_free(vtb__emu_worker *w);
 void vtb__emu_leave(vtb__emu_fiber *f, unsigned *to);
 void vtb__emu_learn(vtb__emu_fiber *f, const unsigned *from);
 void vtb__emu_learn_own(vtb__emu_fiber *f, const unsigned *from);
+void vtb__emu_learn_reads(vtb__emu_fiber *f, const unsigned *from); /* that they are over */
 void vtb__emu_release(const vtb__emu_worker *w, unsigned *to, unsigned *from); /* from: then 0 */
 void vtb__emu_join_block(const vtb__emu_fiber *f); /* what copies brought, and other blocks did */
 void vtb__emu_join_warp(vtb__emu_worker *w, vtb__emu_warp *warp);
-/* True if f knows of what `who` did at `time`. */
+/* True if f knows of what `who` did at `time`; that a read of it is over. */
 bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
+bool vtb__emu_knows_read(const vtb__emu_fiber *f, unsigned who, unsigned time);
 
 /* Behind the last call that was handed this function's frame, whose place it shall not take. */
 #define VTB__EMU_FRAME_STAYS __asm__ volatile("")
@@ -99,7 +103,7 @@ bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time);
 void vtb__emu_mbar_init(vtb_emu_thread *t, void *bar, int threads, vtb_emu_place at);
 void vtb__emu_mbar_ready(vtb_emu_thread *t);
 void vtb__emu_mbar_arrive(vtb_emu_thread *t, void *bar, int n_bytes);
-void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int cluster, vtb_emu_place at);
+void vtb__emu_mbar_wait(vtb_emu_thread *t, void *bar, int parity, int known, vtb_emu_place at);
 void vtb__emu_async_fence(vtb_emu_thread *t);
 void vtb__emu_tma(vtb_emu_thread *t, void *shared, const vtb_emu_arg *map, void *bar, const int *at,
                   int rank, unsigned blocks);

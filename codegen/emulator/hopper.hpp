@@ -37,7 +37,8 @@ template <class B> VTB_FN void vtb_mbar_expect(const B &bar, int bytes) {
 }
 template <class B> VTB_FN void vtb_mbar_wait(const B &bar, int parity, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
-  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, 0, VTB_EMU_PLACE("vtb_mbar_wait"));
+  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, VTB_EMU_OF_BLOCK,
+                    VTB_EMU_PLACE("vtb_mbar_wait"));
 }
 VTB_FN void vtb_async_fence() {
   vtb_emu_thread *t = vtb_emu_self();
@@ -105,9 +106,19 @@ template <class B> VTB_FN void vtb_mbar_arrive_at(const B &bar, int rank) {
   vtb_emu_thread *t = vtb_emu_self();
   t->api->mbar_arrive(t, vtb_emu_reaching(vtb_emu_of_rank(bar, rank), 8), 0);
 }
+template <class B> VTB_FN void vtb_mbar_free_at(const B &bar, int rank) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->mbar_arrive(t, vtb_emu_reaching(vtb_emu_of_rank(bar, rank), 8), VTB_EMU_FREES);
+}
+template <class B> VTB_FN void vtb_mbar_wait_free(const B &bar, int parity, VTB_EMU_HERE) {
+  vtb_emu_thread *t = vtb_emu_self();
+  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, VTB_EMU_OF_READS,
+                    VTB_EMU_PLACE("vtb_mbar_wait_free"));
+}
 template <class B> VTB_FN void vtb_mbar_wait_cluster(const B &bar, int parity, VTB_EMU_HERE) {
   vtb_emu_thread *t = vtb_emu_self();
-  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, 1, VTB_EMU_PLACE("vtb_mbar_wait_cluster"));
+  t->api->mbar_wait(t, vtb_emu_reaching(bar, 8), parity, VTB_EMU_OF_CLUSTER,
+                    VTB_EMU_PLACE("vtb_mbar_wait_cluster"));
 }
 template <class P, class B, class... I>
 VTB_FN void vtb_tma_load_to(unsigned blocks, const P &to, const vtb_map &map, const B &bar,

@@ -17,6 +17,7 @@ vtb__emu_hopper *vtb__emu_hopper_of(vtb__emu_worker *w) {
   if (w->hopper) return w->hopper;
   vtb__emu_hopper *h = w->hopper = vtb_xcalloc(1, sizeof *h);
   h->seen = vtb_xcalloc(VTB__EMU_MAX_THREADS, sizeof *h->seen);
+  h->over = vtb_xcalloc(VTB__EMU_MAX_THREADS, sizeof *h->over);
   h->bars = vtb_xcalloc(VTB__EMU_MBARS, sizeof *h->bars);
   reserve_times(w);
   return h;
@@ -53,6 +54,7 @@ void vtb__emu_hopper_free(vtb__emu_worker *w) {
   vtb_free(h->bars);
   vtb_free(h->read_time);
   vtb_free(h->seen);
+  vtb_free(h->over);
   vtb_free(h);
   w->hopper = NULL;
 }
@@ -101,6 +103,10 @@ void vtb__emu_learn_own(vtb__emu_fiber *f, const unsigned *from) {
   join_range(h->seen[f->id], from, VTB__EMU_COPIER, h->n_bars);
 }
 
+void vtb__emu_learn_reads(vtb__emu_fiber *f, const unsigned *from) {
+  join_range(vtb__emu_hopper_of(f->worker)->over[f->id], from, 0, f->worker->n_threads);
+}
+
 void vtb__emu_join_block(const vtb__emu_fiber *f) {
   const vtb__emu_worker *w = f->worker;
   const vtb__emu_hopper *h = w->hopper;
@@ -129,6 +135,11 @@ void vtb__emu_join_warp(vtb__emu_worker *w, vtb__emu_warp *warp) {
 bool vtb__emu_knows(const vtb__emu_fiber *f, unsigned who, unsigned time) {
   const vtb__emu_hopper *h = f->worker->hopper;
   return h && who < VTB__EMU_SLOTS && time < h->seen[f->id][who];
+}
+
+bool vtb__emu_knows_read(const vtb__emu_fiber *f, unsigned who, unsigned time) {
+  const vtb__emu_hopper *h = f->worker->hopper;
+  return vtb__emu_knows(f, who, time) || (h && who < VTB__EMU_COPIER && time < h->over[f->id][who]);
 }
 
 /* ---- names in messages ----------------------------------------------------------------------- */

@@ -75,12 +75,13 @@ static bool read_before(const vtb__emu_fiber *f, const vtb__emu_cell *c) {
   const vtb__emu_worker *w = f->worker;
   if (c->in_flight) return false;
   if (w->cluster == 1 && c->read_time < f->member->barrier_time) return true;
-  if (!(c->reader & SEVERAL)) return ordered(f, c->read_time, c->reader);
+  if (!(c->reader & SEVERAL))
+    return ordered(f, c->read_time, c->reader) || vtb__emu_knows_read(f, c->reader, c->read_time);
   for (uint64_t rest = c->warps; rest; rest &= rest - 1) {
     unsigned warp = (unsigned)__builtin_ctzll(rest), first = warp * VTB__EMU_WARP;
     unsigned time = w->hopper ? *read_time_of(w, c, (int)warp) : c->read_time;
     for (unsigned who = first; who < first + VTB__EMU_WARP; who++)
-      if (!ordered(f, time, who)) return false;
+      if (!ordered(f, time, who) && !vtb__emu_knows_read(f, who, time)) return false;
   }
   return true;
 }

@@ -58,6 +58,26 @@ VTB_KERNEL(64, ok_stages)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
   }
   vtb_cluster_sync();
 }
+// The same, where nothing but the ends of reads is handed on.
+template <class B> VTB_FN void read(const B &bar) {
+  vtb_sync_warp();
+  if (vtb_lane() < 2) vtb_mbar_free_at(bar, vtb_lane());
+}
+VTB_KERNEL(64, ok_free_stages)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  vtb_cluster_sync();
+  for (int i = 0; i < 3; i++) {
+    if (vtb_tid() == 0) {
+      vtb_mbar_wait_free(full + 1, (i + 1) & 1);
+      vtb_mbar_expect(full, 8192);
+      halves(tile, map, full, 3);
+    }
+    vtb_mbar_wait(full, i & 1);
+    put(mine, tile);
+    read(full + 1);
+  }
+  vtb_cluster_sync();
+}
 VTB_KERNEL(64, ok_loads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
   VTB_TEST_SHARED
   fill(s, x);
@@ -95,6 +115,42 @@ VTB_KERNEL(64, ok_known_by_one)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float)
   if (vtb_tid() == 63) vtb_mbar_wait_cluster(full + 1, 0);
   vtb_sync();
   for (int i = vtb_tid(); i < 4096; i += 64) mine[i] = s[i];
+}
+
+// Stores are not handed on with the ends of reads, and who waits for them must not think so.
+VTB_KERNEL(64, writes_are_told_as_reads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  vtb_cluster_sync();
+  for (int i = vtb_tid(); i < 4096; i += 64)
+    vtb_cluster_store(s, i, other, x[i]); // BUG writes_are_told_as_reads
+  read(full + 1);
+  if (vtb_tid() == 63) vtb_mbar_wait_free(full + 1, 0);
+  vtb_sync();
+  for (int i = vtb_tid(); i < 4096; i += 64) mine[i] = s[i]; // BUG writes_are_told_as_reads
+  vtb_cluster_sync();
+}
+VTB_KERNEL(64, waits_for_more_than_reads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  vtb_cluster_sync();
+  read(full + 1);
+  if (vtb_tid() == 0) vtb_mbar_wait_cluster(full + 1, 0); // BUG waits_for_more_than_reads
+  vtb_cluster_sync();
+}
+// The own block's reads alone are known behind a wait that says nothing of others.
+VTB_KERNEL(64, waits_for_own_reads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {
+  VTB_TEST_SHARED
+  vtb_cluster_sync();
+  for (int i = 0; i < 2; i++) {
+    if (vtb_tid() == 0) {
+      vtb_mbar_wait(full + 1, (i + 1) & 1);
+      vtb_mbar_expect(full, 8192); // BUG waits_for_own_reads
+      halves(tile, map, full, 3);  // BUG waits_for_own_reads
+    }
+    vtb_mbar_wait(full, i & 1);
+    put(mine, tile); // BUG waits_for_own_reads
+    read(full + 1);
+  }
+  vtb_cluster_sync();
 }
 
 VTB_KERNEL(64, ends_while_another_reads)(VTB_MAP(map), VTB_IN(vtb_bf16) x, VTB_OUT(float) y) {

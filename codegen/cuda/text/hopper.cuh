@@ -131,6 +131,13 @@ VTB_FN void vtb_mbar_wait_cluster(vtb_u64 *bar, int parity) {
                  : "memory");
   } while (!done);
 }
+/* That this thread's reads are over, said to a block of the cluster, and the wait for that: what a
+ * thread wrote before is not handed on. (`release.cluster` is a barrier of the whole GPU.) */
+VTB_FN void vtb_mbar_free_at(vtb_u64 *bar, int rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(vtb_cluster_address(bar, rank))
+               : "memory");
+}
+VTB_FN void vtb_mbar_wait_free(vtb_u64 *bar, int parity) { vtb_mbar_wait(bar, parity); }
 /* Copies of boxes to the same place of each block whose bit is set, and their bytes to each one's
  * own `bar`. */
 VTB_FN void vtb_tma_load_to(vtb_u32 blocks, void *to, const vtb_map &map, vtb_u64 *bar, int x,

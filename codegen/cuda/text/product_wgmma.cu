@@ -92,7 +92,7 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
   };
   auto give_back = [&](int s) { /* a warp's: to whoever fills it */
     if constexpr (CLUSTER > 1) {
-      if (vtb_lane() < CLUSTER) vtb_mbar_arrive_at(empty + s, vtb_lane());
+      if (vtb_lane() < CLUSTER) vtb_mbar_free_at(empty + s, vtb_lane());
     } else if (vtb_lane() == 0)
       vtb_mbar_arrive(empty + s);
   };
@@ -107,7 +107,7 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
         const int a_at = A_BATCH ? batch : 0, b_at = B_BATCH ? batch : 0;
         for (int k0 = k_begin; k0 < k_end; k0 += STEP) {
           if constexpr (CLUSTER > 1)
-            vtb_mbar_wait_cluster(empty + stage, phase ^ 1);
+            vtb_mbar_wait_free(empty + stage, phase ^ 1);
           else
             vtb_mbar_wait(empty + stage, phase ^ 1);
           vtb_mbar_expect(full + stage, COPIED);

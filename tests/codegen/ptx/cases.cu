@@ -244,6 +244,8 @@ CASE(32, 2, bits, arrivals_of_others) {
     vtb_mbar_arrive_at(bar, own);
     vtb_mbar_wait_cluster(bar, i);
     y[own * 256 + i * 32 + t] = vtb_bits(s[i * 64 + 31 - t]);
+    vtb_mbar_free_at(bar + 1, other);
+    vtb_mbar_wait_free(bar + 1, i);
   }
   vtb_cluster_sync();
 }
