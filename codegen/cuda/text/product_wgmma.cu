@@ -15,7 +15,7 @@
  * one, they pass through shared memory.
  *
  * Where a factor is summed over k as well, two more of the last warps read its tiles of the first
- * column (row) of results, in fp32 and in the order of k, and give the stages of all tiles back
+ * column (row) of results, in fp32 and in one order of k, and give the stages of all tiles back
  * with the others. */
 #include "products.cuh"
 #include "hopper.cuh"
@@ -149,47 +149,51 @@ shared float sums[EACH == 4 ? 0 : GROUPS * 4 * 16 * P];
       }
     } else if (SUMMED && vtb_warp() > GROUPS * 4 && vtb_warp() <= GROUPS * 4 + SUM_WARPS) {
       constexpr bool ALONG = SUMMED == 2 ? B_ALONG : A_ALONG;
-      constexpr int EACH_OWNS = ALONG ? 1 : 2,
-                    MINE = (SUM_ROWS + 64 * EACH_OWNS - 1) / (64 * EACH_OWNS);
-      /* its rows: own, own + 64 .., or pairs of them */
-      const int own = vtb_tid() - (GROUPS * 4 + 1) * 32;
+      /* a thread's rows: one and each 64th from it; or four neighbours, of all k or a part */
+      constexpr int OWNS = ALONG ? 1 : 4, MINE = ALONG ? (SUM_ROWS + 63) / 64 : 1,
+                    PARTS = ALONG || SUM_ROWS > 128 ? 1 : SUM_ROWS > 64 ? 2 : 4, EIGHTH = 8 / PARTS;
+      const int own = vtb_tid() - (GROUPS * 4 + 1) * 32, first = own / PARTS * OWNS,
+                first_k = own % PARTS * EIGHTH;
       for (int tile = vtb_block() / CLUSTER; tile < TILES; tile += CLUSTERS) {
         const int n0 = tile % TILES_N * COLUMNS + (SHARE_A ? rank * BN : 0);
         const int m0 = tile / TILES_N % TILES_M * ROWS + (SHARE_A ? 0 : rank * BM);
         const int batch = tile / (TILES_M * TILES_N) % BATCHES, split = tile / BLOCKS;
         const int k_begin = split * RANGE, k_end = vtb_min_int(k_begin + RANGE, K);
         const bool here = SUMMED == 2 ? m0 == 0 : n0 == 0;
-        float totals[MINE][2];
-        VTB_UNROLL for (int i = 0; i < MINE; i++) totals[i][0] = totals[i][1] = 0;
+        vtb_f4 totals[MINE];
+        VTB_UNROLL for (int i = 0; i < MINE; i++) totals[i] = vtb_splat(0.0f);
         for (int k0 = k_begin; k0 < k_end; k0 += STEP) {
           vtb_mbar_wait(full + stage, phase);
           VTB_UNROLL for (int i = 0; i < MINE; i++) {
-            const int row = (own + i * 64) * EACH_OWNS;
+            const int row = first + i * 64;
             if (!here || row >= SUM_ROWS) continue;
             VTB_PTR(const T)
             from = SUMMED == 2 ? b_tile + stage * BN * STEP : a_tile + stage * BM * STEP;
             if constexpr (ALONG) {
               VTB_UNROLL for (int k = 0; k < STEP; k += 4) {
                 const vtb_f4 v = vtb_load4(from, row * STEP + ((k / 8 ^ row % 8) * 8 + k % 8));
-                totals[i][0] = totals[i][0] + v.x + v.y + v.z + v.w;
+                totals[i].x = totals[i].x + v.x + v.y + v.z + v.w;
               }
             } else {
-              VTB_NO_UNROLL for (int k = 0; k < STEP; k += 8)
-                VTB_UNROLL for (int j = 0; j < 8; j++) {
-                  const int at =
-                      (row / 64 * STEP + k + j) * 64 + ((row % 64 / 8 ^ j) * 8 + row % 8);
-                  totals[i][0] += (float)from[at];
-                  totals[i][1] += (float)from[at + 1];
+              VTB_NO_UNROLL for (int k = 0; k < STEP; k += 8) {
+                VTB_UNROLL for (int j = 0; j < EIGHTH; j++) {
+                  const int of_8 = first_k + j;
+                  totals[i] = totals[i] + vtb_load4(from, (row / 64 * STEP + k + of_8) * 64 +
+                                                              (row % 64 / 8 ^ of_8) * 8 + row % 8);
                 }
+              }
             }
           }
           vtb_sync_warp();
           give_back(stage);
           next_stage();
         }
-        VTB_UNROLL for (int i = 0; i < MINE; i++) VTB_UNROLL for (int j = 0; j < EACH_OWNS; j++) {
-          const int row = (own + i * 64) * EACH_OWNS + j, m = m0 + row, n = n0 + row;
-          const float total = totals[i][j];
+        VTB_UNROLL for (int i = 0; i < MINE; i++) VTB_UNROLL for (int j = 0; j < OWNS; j++) {
+          const int row = first + i * 64 + j, m = m0 + row, n = n0 + row;
+          float total = j == 0 ? totals[i].x : j == 1 ? totals[i].y : j == 2 ? totals[i].z
+                                                                             : totals[i].w;
+          VTB_UNROLL for (int part = 1; part < PARTS; part *= 2) total += vtb_shfl_xor(total, part);
+          if (first_k > 0) continue;
           if (SUMMED == 1 && here && row < SUM_ROWS && m < M) {
             ${store_total_m}
           }
