@@ -16,12 +16,14 @@ for name in vertebra check_built sessions_built train_built; do cp "$(dirname "$
 carry_libraries "$out/lib" "$out"/bin/*
 cp -r "$here/models" "$out/"
 cp -r "$here/tests/gpu" "$here/tests/golden" "$out/tests/"
+mkdir -p "$out/tests/bench" && cp "$here"/tests/bench/*.py "$out/tests/bench/" # peers.py reads models of these
 cat >"$out/run.sh" <<'SCRIPT'
 #!/usr/bin/env bash
-# usage: run.sh [OUT] as tests/gpu/run.sh, or run.sh --doctor
+# usage: run.sh [OUT] as tests/gpu/run.sh, run.sh --doctor, or run.sh --first ARGS... as tests/gpu/first.py
 here=$(cd "$(dirname "$0")" && pwd)
 export LD_LIBRARY_PATH=$here/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} VTB_MODELS=$here/models VERTEBRA=$here/bin/vertebra
 [ "${1:-}" != --doctor ] || exec "$VERTEBRA" doctor
+[ "${1:-}" != --first ] || exec python3 "$here/tests/gpu/first.py" "${@:2}"
 exec "$here/tests/gpu/run.sh" "$@"
 SCRIPT
 chmod +x "$out/run.sh"
