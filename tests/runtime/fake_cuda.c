@@ -191,7 +191,7 @@ int cuMemFreeHost(void *at) {
   LOCK;
   for (int i = 0; i < MAX_BLOCKS; i++) {
     if (!at || pinned[i].at != at) continue;
-    if (is_busy()) fake_cuda_faults++;
+    if (is_copied(at, pinned[i].n)) fake_cuda_faults++;
     free(at);
     pinned[i].at = NULL;
     fake_cuda_alive--;
@@ -269,7 +269,7 @@ int cuModuleLoadDataEx(void **module, const void *image, unsigned n, int *option
 int cuModuleUnload(void *module);
 int cuModuleUnload(void *module) {
   LOCK;
-  if (is_busy()) fake_cuda_faults++;
+  if (is_launched()) fake_cuda_faults++;
   fake_cuda_alive--;
   free(module);
   return GIVEN_BACK("cuModuleUnload");

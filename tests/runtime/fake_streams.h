@@ -2,6 +2,7 @@
 #ifndef VTB_TEST_FAKE_STREAMS_H
 #define VTB_TEST_FAKE_STREAMS_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ typedef struct work {
   size_t n;
   event *event;
   int number;
+  pthread_t by; /* who asked for it */
 } work;
 enum { MAX_STREAMS = 24 };
 typedef struct stream {
@@ -54,7 +56,9 @@ static work *put(stream *s) {
     s->list = list;
     s->room = room;
   }
-  return memset(&s->list[s->n++], 0, sizeof *s->list);
+  work *w = memset(&s->list[s->n++], 0, sizeof *s->list);
+  w->by = pthread_self();
+  return w;
 }
 
 static void call_hook(launch *l) {
@@ -101,9 +105,23 @@ static bool advance_another(const stream *s) {
   return false;
 }
 
-static bool is_busy(void) {
+/* Whether a copy to or from these bytes of the host is still to come. */
+static bool is_copied(const char *at, size_t n) {
   for (int i = 0; i <= MAX_STREAMS; i++)
-    if (streams[i].next < streams[i].n) return true;
+    for (int k = streams[i].next; k < streams[i].n; k++) {
+      const char *host = streams[i].list[k].host;
+      if (host && host >= at && host < at + n) return true;
+    }
+  return false;
+}
+
+/* Whether a launch of the caller's is: another thread's is of another program. */
+static bool is_launched(void) {
+  for (int i = 0; i <= MAX_STREAMS; i++)
+    for (int k = streams[i].next; k < streams[i].n; k++) {
+      const work *w = &streams[i].list[k];
+      if (w->kind == LAUNCH && pthread_equal(w->by, pthread_self())) return true;
+    }
   return false;
 }
 
