@@ -2,6 +2,8 @@
 #include "runtime/artefact/init.h"
 
 #include "runtime/base/random.h"
+#include "runtime/launch/team.h"
+#include "runtime/launch/threads.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -51,15 +53,38 @@ static void fill_uniform(const init_job *j, double a, double b) {
     j->out[i] = (float)(a + (b - a) * vtb_random_unit(j->key, (uint64_t)i));
 }
 
-static void fill_normal(const init_job *j, double mean, double std, double a, double b) {
-  double lo = std > 0 ? normal_cdf((a - mean) / std) : 0,
-         hi = std > 0 ? normal_cdf((b - mean) / std) : 1;
-  for (int64_t i = 0; i < j->count; i++) {
+typedef struct normal_fill {
+  const init_job *j;
+  double mean, std, a, b, lo, hi;
+} normal_fill;
+
+static void fill_normals(void *closure, int64_t begin, int64_t end) {
+  const normal_fill *f = closure;
+  for (int64_t i = begin; i < end; i++) {
     /* Half a step off the grid, so that neither end is hit. */
-    double unit = vtb_random_unit(j->key, (uint64_t)i) + 0x1p-54;
-    double v = mean + (std > 0 ? std * normal_quantile(lo + (hi - lo) * unit) : 0);
-    j->out[i] = (float)(v < a ? a : v > b ? b : v);
+    double unit = vtb_random_unit(f->j->key, (uint64_t)i) + 0x1p-54;
+    double v =
+        f->mean + (f->std > 0 ? f->std * normal_quantile(f->lo + (f->hi - f->lo) * unit) : 0);
+    f->j->out[i] = (float)(v < f->a ? f->a : v > f->b ? f->b : v);
   }
+}
+
+static void begin_helper(void *user, int number) { (void)user, (void)number; }
+
+/* An element is a function of its number alone: threads share large tensors. */
+static void fill_normal(const init_job *j, double mean, double std, double a, double b) {
+  enum { GRAIN = 1 << 15 };
+  normal_fill f = {j, mean, std, a, b, 0, 1};
+  if (std > 0) f.lo = normal_cdf((a - mean) / std), f.hi = normal_cdf((b - mean) / std);
+  int64_t pieces = j->count / GRAIN, most = vtb_default_threads();
+  vtb_team *team = pieces > 1 && most > 1
+                       ? vtb_team_new((int)(pieces < most ? pieces : most), begin_helper, NULL)
+                       : NULL;
+  if (team)
+    vtb_team_parallel(team, fill_normals, &f, j->count, GRAIN);
+  else
+    fill_normals(&f, 0, j->count);
+  vtb_team_free(team);
 }
 
 static double fan_in(const init_job *j) {

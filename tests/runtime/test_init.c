@@ -1,4 +1,5 @@
 #include "runtime/artefact/init.h"
+#include "runtime/launch/threads.h"
 #include "tests/runtime/support.h"
 
 static float *make(const char *text, const char *name, uint64_t seed, int rank, const int64_t *dim,
@@ -88,6 +89,18 @@ TEST(values_depend_on_seed_and_name_only) {
   free(a), free(same), free(seed), free(name);
 }
 
+TEST(threads_share_a_tensor_and_change_no_bit) {
+  const int64_t dim[] = {331, 307};
+  int64_t n = 0;
+  vtb_set_default_threads(1);
+  float *alone = make("trunc_normal(0.02)", "w", 3, 2, dim, &n);
+  vtb_set_default_threads(3);
+  float *shared = make("trunc_normal(0.02)", "w", 3, 2, dim, &n);
+  vtb_set_default_threads(0);
+  CHECK(memcmp(alone, shared, (size_t)n * sizeof *alone) == 0);
+  free(alone), free(shared);
+}
+
 TEST(matrices) {
   const int64_t square[] = {3, 3}, wide[] = {2, 3}, window[] = {3, 2, 3, 3}, tall[] = {24, 2, 5};
   float x[240];
@@ -164,6 +177,7 @@ int main(void) {
   RUN(distributions_have_their_moments_and_limits);
   RUN(fixed_values);
   RUN(values_depend_on_seed_and_name_only);
+  RUN(threads_share_a_tensor_and_change_no_bit);
   RUN(matrices);
   RUN(tables_of_positions);
   RUN(wrong_texts_are_refused);
