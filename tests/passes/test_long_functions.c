@@ -115,24 +115,31 @@ static void run(vtb_module *m, const char *pipeline) {
   CHECK_MSG(vtb_run_pipeline(&c, &o, &err) == VTB_OK, "%s", err.text);
 }
 
-TEST(passes_over_ten_thousand_ops_and_their_gradients_take_seconds) {
-  enum { TURNS = 2500 };
+/* Seconds of the processor for passes over 4 turns ops, their gradients, and passes over these. */
+static double seconds_of(int turns) {
   vtb_module *m = vtb_module_new("m");
-  vtb_func *f = long_chain(m, TURNS), *grad;
-  int *wrt = calloc(2 * TURNS, sizeof *wrt), outs[] = {0};
+  vtb_func *f = long_chain(m, turns), *grad;
+  int *wrt = calloc(2 * (size_t)turns, sizeof *wrt), outs[] = {0};
   vtb_diags diags = {0};
   vtb_error err = {0};
   clock_t start = clock();
-  for (int i = 0; i < 2 * TURNS; i++) wrt[i] = i + 1;
+  for (int i = 0; i < 2 * turns; i++) wrt[i] = i + 1;
   run(m, "simplify,cse,unscale,join_products,split_concat,dce");
-  CHECK(vtb_autodiff(m, f, outs, 1, wrt, 2 * TURNS, &grad, &diags, &err) == VTB_OK);
+  CHECK(vtb_autodiff(m, f, outs, 1, wrt, 2 * turns, &grad, &diags, &err) == VTB_OK);
   m->entry = grad;
   run(m, "simplify,cse,dce,bind,add_in_product,split_rows,fuse,grow{products}");
   double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
-  CHECK_MSG(seconds < 10, "%.1f s", seconds);
   CHECK_MSG(vtb_module_verify(m, &err), "%s", err.text);
   free(wrt);
   vtb_module_free(m);
+  return seconds;
+}
+
+/* Four times as long for twice the ops: beside fewer of the same run, since a machine that others
+ * use may be slow. */
+TEST(passes_over_ten_thousand_ops_and_their_gradients_take_seconds) {
+  double few = seconds_of(1250), many = seconds_of(2500);
+  CHECK_MSG(many < 6 * few + 1 && many < 60, "%.1f s for twice the ops of %.1f s", many, few);
 }
 
 int main(void) {
