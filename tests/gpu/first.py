@@ -159,8 +159,16 @@ class Day:
                             [self.vertebra, "train", model, "--data", data, "--batch", "64", "--updates", "60",
                              "--target", "cuda", "--precision", precision, "--out", out],
                             min(60, end - time.time() + 10))
-                log = os.path.join(out, "log.csv")
-                self.results[-1]["log"] = open(log).read().splitlines()[-2:] if os.path.exists(log) else None
+                if self.results[-1]["status"] == 0:
+                    losses = self.losses(os.path.join(out, "log.jsonl"))
+                    fell = len(losses) > 1 and losses[-1] < losses[0]
+                    self.keep(part="training", name=f"{model} {precision} loss", status=0 if fell else 1, losses=losses)
+
+    @staticmethod
+    def losses(path):
+        with open(path) as f:
+            events = [json.loads(line) for line in f]
+        return [e["loss"] for e in events if e.get("event") == "window"]
 
     def images(self, stem, n):
         """Stripes of ten kinds with noise, as MNIST's files."""
