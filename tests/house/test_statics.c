@@ -11,7 +11,7 @@ typedef struct shared_name {
   const char *name;
   int files;
 } shared_name;
-static const shared_name known[] = {{"k_", 19}, {"take", 12}, {"load", 9}};
+static const shared_name known[] = {{"k_", 17}, {"take", 12}, {"load", 9}};
 
 static int allowed(const char *name) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -45,7 +45,9 @@ static void count_names(const house_file *f, vtb_map *counts) {
 static void check_names(const house_tree *t, complaints *c) {
   vtb_map counts = {0};
   for (size_t i = 0; i < t->files.n; i++)
-    if (!vtb_starts_with(t->files.at[i].path, "tests/")) count_names(&t->files.at[i], &counts);
+    if (!vtb_starts_with(t->files.at[i].path, "tests/") &&
+        !vtb_starts_with(t->files.at[i].path, "codegen/cpu/text/")) /* all dissolve in tasks */
+      count_names(&t->files.at[i], &counts);
   for (size_t i = 0; i < counts.n; i++) {
     int n = (int)(uintptr_t)counts.at[i].value, most = allowed(counts.at[i].key);
     if (n > most)

@@ -35,7 +35,7 @@ generate() { # what the build makes of the rows
 generate || fail "what the build makes of the rows"
 texts=$(ls codegen/cuda/text/* | grep -v /library.cuh | sed "s#^#$tree/#" | tr '\n' ';')
 texts+="$tree/codegen/emulator/abi.h;$tree/codegen/emulator/device.hpp;$scratch/codegen/cuda/library.cuh"
-cmake "-DOUT=$scratch/texts.c" "-DFILES=$texts" -P codegen/cuda/embed.cmake || fail "the texts"
+cmake "-DOUT=$scratch/texts.c" -DROOM=cuda "-DFILES=$texts" -P codegen/embed.cmake || fail "the texts"
 "$cc" -I. -c "$scratch/texts.c" -o "$work/obj/codegen/texts.o" || fail "the texts"
 # shellcheck disable=SC2046
 objects $(grep -lE "$depends" $(find ir passes codegen frontend runtime -name '*.c' -not -path 'ir/formula/*'))

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "codegen/codegen.h"
+#include "codegen/cpu/text.h"
 
 /* `feature` stands in LLVM's list as "+feature", not merely as a prefix of another. */
 static bool has_feature(const char *list, const char *feature) {
@@ -92,6 +93,7 @@ vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_e
   vtb_status status = vtb__llvm_need(err);
   *t = (vtb_machine){.optimise = !o->no_opt && o->how.optimise != VTB_NO};
   vtb_defer(undo_open, t);
+  if (status == VTB_OK) status = vtb__texts_check(err);
   if (status == VTB_OK) status = get_ready(err);
   if (status == VTB_OK) status = choose_cpu(o->cpu, t, err);
   if (status == VTB_OK) status = make_machine(t, err);
