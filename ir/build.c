@@ -64,6 +64,7 @@ static vtb_inst *build(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value *c
                        int n, const vtb_attr *attrs, int n_attrs, const vtb_type *types,
                        int n_types) {
   char unnamed[256];
+  if (!b) return NULL;
   const char *hint = b->name_hint;
   b->name_hint = NULL;
   if (!hint) hint = default_name(b, op, callee, operands, unnamed, sizeof unnamed);
@@ -105,6 +106,16 @@ vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value 
 /* ---- one result ------------------------------------------------------------------------------ */
 
 static vtb_value *first(vtb_inst *inst) { return inst ? inst->results[0] : NULL; }
+
+vtb_value *vtb_b_op(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
+                    const vtb_attr *attrs, int n_attrs) {
+  return first(vtb_build(b, op, operands, n, attrs, n_attrs));
+}
+
+vtb_value *vtb_b_data(vtb_builder *b, const double *data, const vtb_type *type) {
+  vtb_attr attr = VTB_A_FLOATS("data", data, (int)vtb_type_count(type));
+  return first(vtb_build_typed(b, VTB_OP_constant, NULL, 0, &attr, 1, type, 1));
+}
 
 vtb_value *vtb_b_splat(vtb_builder *b, double value, const vtb_type *type) {
   vtb_attr attr = VTB_A_FLOAT("value", value);
@@ -199,7 +210,7 @@ vtb_inst *vtb_b_call(vtb_builder *b, vtb_func *callee, vtb_value *const *operand
 
 /* One sum over all stretched axes, then a reshape if size-1 axes remain beside dropped ones. */
 vtb_value *vtb_b_reduce_to(vtb_builder *b, vtb_value *x, const vtb_type *shape) {
-  if (!x) return vtb_b_unary(b, VTB_OP_neg, x);
+  if (!b || !x) return vtb_b_unary(b, VTB_OP_neg, x);
   int64_t axes[VTB_MAX_RANK];
   int n = 0, lead = x->type.rank - shape->rank;
   vtb_check(lead >= 0, "reduce_to: %%%s has a lower rank than the shape asked for", x->name);

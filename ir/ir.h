@@ -222,8 +222,9 @@ const char *vtb_intern(vtb_module *m, const char *s);
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Inserts at the end of `func`, or before `before` if set. Errors in shapes go to `diags` with the
- * builder's span and return NULL; with diags == NULL they are internal errors. NULL operands give
- * NULL without a message, so that a front end may continue after the first error. */
+ * builder's span and return NULL; with diags == NULL they are internal errors. NULL operands, and
+ * no builder (NULL), give NULL without a message, so that a front end may continue after the first
+ * error. */
 typedef struct vtb_builder {
   vtb_module *module;
   vtb_func *func;
@@ -243,6 +244,9 @@ vtb_inst *vtb_build_call(vtb_builder *b, vtb_op op, vtb_func *callee, vtb_value 
                          int n, const vtb_attr *attrs, int n_attrs); /* call, fused, recurrence */
 
 /* One-result conveniences over vtb_build; all may return NULL as above. */
+vtb_value *vtb_b_op(vtb_builder *b, vtb_op op, vtb_value *const *operands, int n,
+                    const vtb_attr *attrs, int n_attrs);
+vtb_value *vtb_b_data(vtb_builder *b, const double *data, const vtb_type *type); /* known numbers */
 vtb_value *vtb_b_constant(vtb_builder *b, double value); /* f32 scalar; broadcast does the rest */
 vtb_value *vtb_b_splat(vtb_builder *b, double value, const vtb_type *type);
 vtb_value *vtb_b_unary(vtb_builder *b, vtb_op op, vtb_value *x);

@@ -1,6 +1,6 @@
 /* Builtins along one axis that are made of other ops: variance, product, place of the largest,
  * rolling and padding. All are exact and have the gradients of what they are made of. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
 typedef struct along_axis {
@@ -12,11 +12,10 @@ typedef struct along_axis {
 } along_axis;
 
 /* The operand x and the axis; `whole`: its size has to be known, and a step has none. */
-static bool take_axis(vtb__eval *e, vtb__args *a, bool whole, along_axis *w) {
-  *w = (along_axis){.e = e, .span = a->span};
-  vtb_value *v = vtb__take_tensor(e, a, "x", &w->x);
-  if (!v || !vtb__reduce_axis(e, a, w->x, &w->axis, &w->tokens)) return false;
-  w->size = v->type.dim[w->axis].size;
+static bool take_axis(vtb__eval *e, const vtb__args *a, bool whole, along_axis *w) {
+  *w = (along_axis){.e = e, .span = a->span, .x = vtb__arg(a, "x")};
+  if (!vtb__reduce_axis(e, a, w->x, &w->axis, &w->tokens)) return false;
+  w->size = w->x.u.t.v->type.dim[w->axis].size;
   if (whole && w->size == VTB_DYN)
     vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
                 "%s is not taken over the batch, whose size is not known", a->name);
@@ -38,9 +37,10 @@ static vtb__val op2(const along_axis *w, vtb_op op, vtb__val x, vtb__val y) {
 
 /* With the axis kept, as size 1. */
 static vtb__val reduced(const along_axis *w, vtb_op op, vtb__val x) {
-  vtb_builder *b = x.kind == VTB__TENSOR ? vtb__at(w->e, w->span) : NULL;
+  if (x.kind != VTB__TENSOR) return VTB__ERR;
   bool keep = !w->e->frame || !w->e->frame->step;
-  return b ? vtb__tensor(vtb_b_reduce(b, op, x.u.t.v, &w->axis, 1, keep), x.u.t.layout) : VTB__ERR;
+  return vtb__tensor(vtb_b_reduce(vtb__at(w->e, w->span), op, x.u.t.v, &w->axis, 1, keep),
+                     x.u.t.layout);
 }
 
 /* A result without the axis, where there is still one of size 1. */
@@ -49,8 +49,8 @@ static vtb__val without_axis(const along_axis *w, vtb__val y) {
   vtb_type t = y.u.t.v->type;
   t.rank--;
   for (int i = (int)w->axis; i < t.rank; i++) t.dim[i] = t.dim[i + 1];
-  vtb_builder *b = vtb__at(w->e, w->span);
-  return b ? vtb__tensor(vtb_b_reshape(b, y.u.t.v, &t), w->tokens ? NULL : y.u.t.layout) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(w->e, w->span), y.u.t.v, &t),
+                     w->tokens ? NULL : y.u.t.layout);
 }
 
 /* As sum and mean give it: an axis of size 1 stays, that of the tokens goes. */
@@ -66,17 +66,16 @@ static vtb__val count(const along_axis *w) {
   vtb_type ones = {.dtype = VTB_F32, .rank = w->x.u.t.v->type.rank};
   for (int i = 0; i < ones.rank; i++)
     ones.dim[i] = i == w->axis ? w->x.u.t.v->type.dim[i] : (vtb_dim){1, NULL};
-  vtb_builder *b = vtb__at(w->e, w->span);
-  return reduced(w, VTB_OP_reduce_sum, vtb__tensor(b ? vtb_b_splat(b, 1, &ones) : NULL, NULL));
+  vtb_value *one = vtb_b_splat(vtb__at(w->e, w->span), 1, &ones);
+  return reduced(w, VTB_OP_reduce_sum, vtb__tensor(one, NULL));
 }
 
 /* var(x, axis, correction = 0): the sum of squares from the mean by the size less the
  * correction. */
-static vtb__val b_var(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_var(vtb__eval *e, const vtb__args *a) {
   along_axis w;
-  double correction = 0;
-  if (!take_axis(e, a, false, &w) || !vtb__option_number(e, a, "correction", &correction))
-    return VTB__ERR;
+  double correction = vtb__arg(a, "correction").u.f;
+  if (!take_axis(e, a, false, &w)) return VTB__ERR;
   vtb__val n = count(&w), mean = op2(&w, VTB_OP_div, reduced(&w, VTB_OP_reduce_sum, w.x), n);
   vtb__val squares = op1(&w, VTB_OP_square, op2(&w, VTB_OP_sub, w.x, mean));
   if (vtb__is_number(n)) {
@@ -90,7 +89,7 @@ static vtb__val b_var(vtb__eval *e, vtb__args *a) {
   return as_reduced(&w, op2(&w, VTB_OP_div, reduced(&w, VTB_OP_reduce_sum, squares), n));
 }
 
-static vtb__val b_amin(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_amin(vtb__eval *e, const vtb__args *a) {
   along_axis w;
   if (!take_axis(e, a, false, &w)) return VTB__ERR;
   vtb__val y = reduced(&w, VTB_OP_reduce_max, op1(&w, VTB_OP_neg, w.x));
@@ -98,13 +97,13 @@ static vtb__val b_amin(vtb__eval *e, vtb__args *a) {
 }
 
 static vtb__val part(const along_axis *w, vtb__val x, int64_t from, int64_t to) {
-  vtb_builder *b = x.kind == VTB__TENSOR ? vtb__at(w->e, w->span) : NULL;
-  if (!b) return VTB__ERR;
-  return vtb__tensor(vtb_b_slice(b, x.u.t.v, (int)w->axis, from, to, 1), x.u.t.layout);
+  if (x.kind != VTB__TENSOR) return VTB__ERR;
+  return vtb__tensor(vtb_b_slice(vtb__at(w->e, w->span), x.u.t.v, (int)w->axis, from, to, 1),
+                     x.u.t.layout);
 }
 
 /* Halves times halves, without a division, so that the gradient is right where there are zeros. */
-static vtb__val b_prod(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_prod(vtb__eval *e, const vtb__args *a) {
   along_axis w;
   if (!take_axis(e, a, true, &w)) return VTB__ERR;
   vtb__val x = w.x, odd = VTB__NIL;
@@ -121,18 +120,15 @@ static vtb__val b_prod(vtb__eval *e, vtb__args *a) {
 
 /* The number of the first largest element, without the axis: n less the largest of n - i over the
  * elements that are largest. */
-static vtb__val b_argmax(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_argmax(vtb__eval *e, const vtb__args *a) {
   along_axis w;
   if (!take_axis(e, a, true, &w)) return VTB__ERR;
   vtb__val x = op1(&w, VTB_OP_stop_gradient, w.x), n = vtb__float((double)w.size);
   vtb__val largest = op2(&w, VTB_OP_ge, x, reduced(&w, VTB_OP_reduce_max, x));
   vtb_type t = {.dtype = VTB_F32, .rank = w.x.u.t.v->type.rank};
   for (int i = 0; i < t.rank; i++) t.dim[i] = (vtb_dim){i == w.axis ? w.size : 1, NULL};
-  vtb_attr axis = VTB_A_INT("axis", w.axis);
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *iota = b ? vtb_build_typed(b, VTB_OP_iota, NULL, 0, &axis, 1, &t, 1) : NULL;
-  if (!iota) return VTB__ERR;
-  vtb__val left = op2(&w, VTB_OP_sub, n, vtb__tensor(iota->results[0], NULL));
+  vtb_value *iota = vtb_b_iota(vtb__at(e, a->span), (int)w.axis, &t);
+  vtb__val left = op2(&w, VTB_OP_sub, n, vtb__tensor(iota, NULL));
   vtb__val most = reduced(&w, VTB_OP_reduce_max, op2(&w, VTB_OP_mul, largest, left));
   return without_axis(&w, op2(&w, VTB_OP_sub, n, most));
 }
@@ -141,11 +137,9 @@ static vtb__val b_argmax(vtb__eval *e, vtb__args *a) {
 
 /* roll(x, by, axis): element i goes to i + by, around the end; roll(x, [by...]) along each axis of
  * the grid. */
-static vtb__val b_roll(vtb__eval *e, vtb__args *a) {
-  along_axis w = {.e = e, .span = a->span};
-  vtb_value *v = vtb__take_tensor(e, a, "x", &w.x);
-  vtb__val step = vtb__take(e, a, "by");
-  if (!v || step.kind == VTB__ERROR) return VTB__ERR;
+vtb__val vtb__b_roll(vtb__eval *e, const vtb__args *a) {
+  along_axis w = {.e = e, .span = a->span, .x = vtb__arg(a, "x")};
+  vtb__val step = vtb__arg(a, "by");
   if (step.kind == VTB__LIST || step.kind == VTB__SIZE) return vtb__roll_grid(e, a, w.x, step);
   if (step.kind != VTB__INT)
     return vtb__report(
@@ -154,27 +148,23 @@ static vtb__val b_roll(vtb__eval *e, vtb__args *a) {
         vtb__describe(e, step));
   int64_t by = step.u.i;
   if (!vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens)) return VTB__ERR;
-  int64_t n = v->type.dim[w.axis].size;
+  int64_t n = w.x.u.t.v->type.dim[w.axis].size;
   if (n == VTB_DYN)
     return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the batch is not rolled");
   by = (by % n + n) % n;
   if (!by) return w.x;
   vtb__val end = part(&w, w.x, n - by, n), begin = part(&w, w.x, 0, n - by);
-  vtb_builder *b =
-      end.kind == VTB__TENSOR && begin.kind == VTB__TENSOR ? vtb__at(e, a->span) : NULL;
-  if (!b) return VTB__ERR;
-  vtb_value *y = vtb_b_concat(b, (vtb_value *[]){end.u.t.v, begin.u.t.v}, 2, (int)w.axis);
-  return vtb__tensor(y, w.x.u.t.layout);
+  if (end.kind == VTB__ERROR || begin.kind == VTB__ERROR) return VTB__ERR;
+  vtb_value *parts[] = {end.u.t.v, begin.u.t.v};
+  return vtb__tensor(vtb_b_concat(vtb__at(e, a->span), parts, 2, (int)w.axis), w.x.u.t.layout);
 }
 
 /* pad(x, low, high, axis): zeros before and behind. Padded tokens are a plain sequence. */
-static vtb__val b_pad(vtb__eval *e, vtb__args *a) {
-  along_axis w = {.e = e, .span = a->span};
-  vtb_value *v = vtb__take_tensor(e, a, "x", &w.x);
-  int64_t low, high;
-  if (!v || !vtb__take_int(e, a, "low", &low) || !vtb__take_int(e, a, "high", &high) ||
-      !vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens))
-    return VTB__ERR;
+vtb__val vtb__b_pad(vtb__eval *e, const vtb__args *a) {
+  along_axis w = {.e = e, .span = a->span, .x = vtb__arg(a, "x")};
+  int64_t low = vtb__arg(a, "low").u.i, high = vtb__arg(a, "high").u.i;
+  if (!vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens)) return VTB__ERR;
+  vtb_value *v = w.x.u.t.v;
   int64_t n = v->type.dim[w.axis].size;
   if (n == VTB_DYN || low < 0 || high < 0 || low >= VTB__MAX_SIZE - n ||
       high >= VTB__MAX_SIZE - n - low)
@@ -182,32 +172,21 @@ static vtb__val b_pad(vtb__eval *e, vtb__args *a) {
                        n == VTB_DYN ? "the batch is not padded"
                                     : "%lld zeros before and %lld behind",
                        (long long)low, (long long)high);
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
   vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("low", low), VTB_A_INT("high", high)};
-  vtb_inst *i = vtb_build(b, VTB_OP_pad, &v, 1, attrs, 3);
-  if (!i) return VTB__ERR;
+  if (!(v = vtb_b_op(vtb__at(e, a->span), VTB_OP_pad, &v, 1, attrs, 3))) return VTB__ERR;
   const vtb__layout *l = w.x.u.t.layout;
   if (w.tokens)
-    l = vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS,
-                                         .grid = vtb_grid_series(i->results[0]->type.dim[1].size)});
-  return vtb__tensor(i->results[0], l);
+    l = vtb__layout_new(
+        e, (vtb__layout){.kind = VTB__TOKENS, .grid = vtb_grid_series(v->type.dim[1].size)});
+  return vtb__tensor(v, l);
 }
 
 /* cumsum(x, axis, reverse = false, exclusive = false): running sums. */
-static vtb__val b_cumsum(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_cumsum(vtb__eval *e, const vtb__args *a) {
   along_axis w;
-  bool reverse = false, exclusive = false;
-  if (!take_axis(e, a, true, &w) || !vtb__option_bool(e, a, "reverse", &reverse) ||
-      !vtb__option_bool(e, a, "exclusive", &exclusive))
-    return VTB__ERR;
-  vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("reverse", reverse),
-                      VTB_A_INT("exclusive", exclusive)};
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_prefix_sum, &w.x.u.t.v, 1, attrs, 3) : NULL;
-  return i ? vtb__tensor(i->results[0], w.x.u.t.layout) : VTB__ERR;
+  if (!take_axis(e, a, true, &w)) return VTB__ERR;
+  vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("reverse", vtb__arg(a, "reverse").u.b),
+                      VTB_A_INT("exclusive", vtb__arg(a, "exclusive").u.b)};
+  return vtb__tensor(vtb_b_op(vtb__at(e, a->span), VTB_OP_prefix_sum, &w.x.u.t.v, 1, attrs, 3),
+                     w.x.u.t.layout);
 }
-
-const vtb__builtin vtb__axis_builtins[] = {{"var", b_var},       {"amin", b_amin}, {"prod", b_prod},
-                                           {"argmax", b_argmax}, {"roll", b_roll}, {"pad", b_pad},
-                                           {"cumsum", b_cumsum}, {NULL, NULL}};

@@ -1,6 +1,6 @@
 /* Builtins of convolutions, on grids of one to three axes: patches and the way back, depthwise
  * convolutions. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
 /* Kernel, stride and pad of patches, an entry an axis. */
@@ -17,20 +17,10 @@ static const char *sides_text(vtb__eval *e, const int64_t *side, int rank) {
   return vtb__grid_text(e, &g);
 }
 
-static bool options(vtb__eval *e, vtb__args *a, window *w) {
-  vtb_grid kernel = {0}, pad = {0};
-  if (!vtb__option_size(e, a, "kernel", &kernel)) return false;
-  vtb_grid stride = kernel;
-  if (!vtb__option_size(e, a, "stride", &stride) || !vtb__option_size(e, a, "pad", &pad))
-    return false;
-  if (!kernel.w) {
-    vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "%s needs kernel, the size of a patch",
-                a->name);
-    return false;
-  }
-  if (!vtb__sides(e, a, "kernel", &kernel, w->rank, w->kernel) ||
-      !vtb__sides(e, a, "stride", &stride, w->rank, w->stride) ||
-      !vtb__sides(e, a, "pad", &pad, w->rank, w->pad))
+static bool options(vtb__eval *e, const vtb__args *a, window *w) {
+  const char *stride = vtb__arg_of(a, "stride")->given ? "stride" : "kernel";
+  if (!vtb__sides(e, a, "kernel", w->rank, w->kernel) ||
+      !vtb__sides(e, a, stride, w->rank, w->stride) || !vtb__sides(e, a, "pad", w->rank, w->pad))
     return false;
   for (int k = 0; k < w->rank; k++) {
     w->pad[w->rank + k] = w->pad[k];
@@ -43,7 +33,7 @@ static bool options(vtb__eval *e, vtb__args *a, window *w) {
 
 /* The grid of patches. Without padding they have to end with the image, unless what is behind the
  * last one may be left out (`cut`). */
-static bool fit(vtb__eval *e, vtb__args *a, window *w, bool cut) {
+static bool fit(vtb__eval *e, const vtb__args *a, window *w, bool cut) {
   int64_t side[VTB_GRID_AXES];
   bool padded = false, fits = true;
   for (int k = 0; k < w->rank; k++) padded |= w->pad[k] > 0 || cut;
@@ -66,13 +56,11 @@ static bool fit(vtb__eval *e, vtb__args *a, window *w, bool cut) {
 }
 
 /* An image, series or video [B, C, grid...]; tokens of a complete grid as one. */
-static vtb_value *take_image(vtb__eval *e, vtb__args *a, const char *name, vtb_grid *g) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, name, &x);
-  if (!v) return NULL;
+static vtb_value *take_image(vtb__eval *e, const vtb__args *a, const char *name, vtb_grid *g) {
+  vtb__val x = vtb__arg(a, name);
   const vtb__layout *l = x.u.t.layout;
   *g = l->grid;
-  if (l->kind == VTB__IMAGE) return v;
+  if (l->kind == VTB__IMAGE) return x.u.t.v;
   if (l->kind == VTB__TOKENS) return vtb__grid_as_image(e, a, x);
   vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "%s takes an image, not %s", a->name,
               vtb__describe(e, x));
@@ -98,27 +86,23 @@ static void warn_of_rest(vtb__eval *e, const window *w) {
 
 /* patches(image, kernel, stride = kernel, pad = 0, cut = false): [B, N, C*kernel...] on the grid of
  * patches. */
-static vtb__val b_patches(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_patches(vtb__eval *e, const vtb__args *a) {
   vtb_grid g;
   window w;
-  bool cut = false;
+  bool cut = vtb__arg(a, "cut").u.b;
   vtb_value *v = take_image(e, a, "image", &g);
   if (!v) return VTB__ERR;
   w.rank = g.rank;
   vtb_grid_sides(&g, w.size);
-  if (!options(e, a, &w) || !vtb__option_bool(e, a, "cut", &cut) || !fit(e, a, &w, cut))
-    return VTB__ERR;
+  if (!options(e, a, &w) || !fit(e, a, &w, cut)) return VTB__ERR;
   if (cut && !v->def) warn_of_rest(e, &w);
   vtb_attr attrs[] = {VTB_A_INTS("kernel", w.kernel, w.rank),
                       VTB_A_INTS("stride", w.stride, w.rank), VTB_A_INTS("pad", w.pad, 2 * w.rank)};
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_im2col, &v, 1, attrs, 3) : NULL;
-  if (!i) return VTB__ERR;
-  vtb_dim *d = i->results[0]->type.dim;
+  if (!(v = vtb_b_op(vtb__at(e, a->span), VTB_OP_im2col, &v, 1, attrs, 3))) return VTB__ERR;
+  vtb_dim *d = v->type.dim;
   d[1].name = vtb_intern(e->module, "N");
   d[2].name = vtb_intern(e->module, "C");
-  return vtb__tensor(i->results[0],
-                     vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .grid = w.out}));
+  return vtb__tensor(v, vtb__layout_new(e, (vtb__layout){.kind = VTB__TOKENS, .grid = w.out}));
 }
 
 /* True if a tap of a patch lies on the image. */
@@ -135,10 +119,9 @@ static bool on_image(const window *w, int64_t patch, int64_t tap) {
 
 /* patch_mask(x, kernel, stride = kernel, pad = 0): [N, kernel...], 1 where a patch of x lies on it
  * and 0 on the zeros around it. */
-static vtb__val b_patch_mask(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
+vtb__val vtb__b_patch_mask(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
   window w;
-  if (!vtb__take_tensor(e, a, "x", &x)) return VTB__ERR;
   const vtb__layout *l = x.u.t.layout;
   if (l->kind == VTB__PLAIN)
     return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span,
@@ -153,24 +136,19 @@ static vtb__val b_patch_mask(vtb__eval *e, vtb__args *a) {
   double *data = VTB_NEW_ARRAY(&e->arena, double, n *taps);
   for (int64_t i = 0; i < n * taps; i++) data[i] = on_image(&w, i / taps, i % taps);
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{n, NULL}, {taps, NULL}}};
-  vtb_attr attr = VTB_A_FLOATS("data", data, (int)(n * taps));
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build_typed(b, VTB_OP_constant, NULL, 0, &attr, 1, &t, 1) : NULL;
-  return vtb__tensor(i ? i->results[0] : NULL, NULL);
+  return vtb__tensor(vtb_b_data(vtb__at(e, a->span), data, &t), NULL);
 }
 
 /* fold(x, size, kernel, stride = kernel, pad = 0): patches [B, N, C*kernel...] added up where they
  * stand on an image of that size: the adjoint of patches. */
-static vtb__val b_fold(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
-  vtb_grid size = {0};
+vtb__val vtb__b_fold(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   window w;
-  if (!v || !vtb__option_size(e, a, "size", &size) || !vtb__needs_grid(e, a, x, true))
-    return VTB__ERR;
+  if (!vtb__needs_grid(e, a, x, true)) return VTB__ERR;
   const vtb_grid *g = &x.u.t.layout->grid;
   w.rank = g->rank;
-  if (!vtb__sides(e, a, "size", &size, w.rank, w.size) || !options(e, a, &w)) return VTB__ERR;
+  if (!vtb__sides(e, a, "size", w.rank, w.size) || !options(e, a, &w)) return VTB__ERR;
   int64_t taps = 1, image[1 + VTB_GRID_AXES];
   for (int k = 0; k < w.rank; k++) {
     taps *= w.kernel[k], image[1 + k] = w.size[k];
@@ -189,17 +167,16 @@ static vtb__val b_fold(vtb__eval *e, vtb__args *a) {
   vtb_attr attrs[] = {VTB_A_INTS("kernel", w.kernel, w.rank),
                       VTB_A_INTS("stride", w.stride, w.rank), VTB_A_INTS("pad", w.pad, 2 * w.rank),
                       VTB_A_INTS("image", image, 1 + w.rank)};
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_col2im, &v, 1, attrs, 4) : NULL;
   vtb__layout l = {.kind = VTB__IMAGE, .grid = vtb_grid_of(w.rank, w.size)};
-  return i ? vtb__tensor(i->results[0], vtb__layout_new(e, l)) : VTB__ERR;
+  return vtb__tensor(vtb_b_op(vtb__at(e, a->span), VTB_OP_col2im, &v, 1, attrs, 4),
+                     vtb__layout_new(e, l));
 }
 
 /* ---- depthwise convolutions ------------------------------------------------------------------ */
 
 /* [C, 1, kernel...] or [C, kernel...] as [C, kernel...] with `spatial` axes; a sequence's as a row
  * of an image. */
-static vtb_value *depthwise_weight(vtb__eval *e, vtb__args *a, vtb__val x, vtb_value *w,
+static vtb_value *depthwise_weight(vtb__eval *e, const vtb__args *a, vtb__val x, vtb_value *w,
                                    int spatial) {
   static const char *const forms[] = {"k", "kh, kw", "kt, kh, kw"};
   const vtb_type *t = &w->type;
@@ -216,17 +193,14 @@ static vtb_value *depthwise_weight(vtb__eval *e, vtb__args *a, vtb__val x, vtb_v
   vtb_type shape = {.dtype = VTB_F32, .rank = 1 + axes, .dim = {{c, "C"}, {1, NULL}}};
   for (int k = 0; k < spatial; k++)
     shape.dim[1 + axes - spatial + k] = t->dim[t->rank - spatial + k];
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb_b_reshape(b, w, &shape) : NULL;
+  return vtb_b_reshape(vtb__at(e, a->span), w, &shape);
 }
 
 static vtb_value *dwconv(vtb__eval *e, vtb_value *x, vtb_value *w, const int64_t *grid,
                          const int64_t *pad, vtb_span span) {
   int n = w->type.rank - 1;
   vtb_attr attrs[] = {VTB_A_INTS("grid", grid, n), VTB_A_INTS("pad", pad, n)};
-  vtb_builder *b = vtb__at(e, span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_dwconv, (vtb_value *[]){x, w}, 2, attrs, 2) : NULL;
-  return i ? i->results[0] : NULL;
+  return vtb_b_op(vtb__at(e, span), VTB_OP_dwconv, (vtb_value *[]){x, w}, 2, attrs, 2);
 }
 
 /* Centred on the grid g. */
@@ -238,7 +212,7 @@ static vtb_value *on_grid(vtb__eval *e, vtb_value *x, vtb_value *w, const vtb_gr
   return dwconv(e, x, w, side, pad, span);
 }
 
-static bool kernel_fits(vtb__eval *e, vtb__args *a, vtb__val x, vtb_value *w, int spatial) {
+static bool kernel_fits(vtb__eval *e, const vtb__args *a, vtb__val x, vtb_value *w, int spatial) {
   const vtb_grid *g = &x.u.t.layout->grid;
   if (g->rank != spatial) {
     vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "%s needs a grid of %d axes, and %s stand on %s",
@@ -264,42 +238,33 @@ static bool kernel_fits(vtb__eval *e, vtb__args *a, vtb__val x, vtb_value *w, in
 
 /* On the grid of the sequence as it is traversed; orders that make no grid are left for the image's
  * own grid. */
-static vtb__val depthwise_grid(vtb__eval *e, vtb__args *a, int spatial) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "w", NULL);
-  if (!v || !w || !vtb__needs_grid(e, a, x, false)) return VTB__ERR;
+vtb__val vtb__b_depthwise(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v, *w = vtb__arg(a, "w").u.t.v;
+  int spatial = strcmp(a->name, "depthwise3d") == 0 ? 3 : 2;
+  if (!vtb__needs_grid(e, a, x, false)) return VTB__ERR;
   if (!(w = depthwise_weight(e, a, x, w, spatial)) || !kernel_fits(e, a, x, w, spatial))
     return VTB__ERR;
   const vtb__layout *l = x.u.t.layout;
   if (!l->via || l->via->grid) return vtb__tensor(on_grid(e, v, w, &l->grid, a->span), l);
   const vtb__layout *at = l;
   while (at->via && !at->via->grid) {
-    vtb_builder *b = vtb__at(e, a->span);
-    if (!b) return VTB__ERR;
-    v = vtb_b_permute(b, v, 1, at->via->path, true);
+    v = vtb_b_permute(vtb__at(e, a->span), v, 1, at->via->path, true);
     at = at->via->outer;
   }
-  v = on_grid(e, v, w, &at->grid, a->span);
+  if (!(v = on_grid(e, v, w, &at->grid, a->span))) return VTB__ERR;
   const char *paths[VTB_MAX_NESTING];
   int n = 0;
   for (const vtb__layout *k = l; k != at && n < VTB_MAX_NESTING; k = k->via->outer)
     paths[n++] = k->via->path;
-  while (n-- > 0) {
-    vtb_builder *b = vtb__at(e, a->span);
-    if (!b || !v) return VTB__ERR;
-    v = vtb_b_permute(b, v, 1, paths[n], false);
-  }
+  while (n-- > 0) v = vtb_b_permute(vtb__at(e, a->span), v, 1, paths[n], false);
   return vtb__tensor(v, l);
 }
 
-static vtb__val b_depthwise2d(vtb__eval *e, vtb__args *a) { return depthwise_grid(e, a, 2); }
-static vtb__val b_depthwise3d(vtb__eval *e, vtb__args *a) { return depthwise_grid(e, a, 3); }
-
-static vtb__val b_depthwise1d(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "w", NULL);
-  bool causal = false;
-  if (!v || !w || !vtb__option_bool(e, a, "causal", &causal)) return VTB__ERR;
+vtb__val vtb__b_depthwise1d(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v, *w = vtb__arg(a, "w").u.t.v;
+  bool causal = vtb__arg(a, "causal").u.b;
   if (v->type.rank != 3)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "depthwise1d takes tokens [B, N, C], not %s", vtb__describe(e, x));
@@ -312,12 +277,3 @@ static vtb__val b_depthwise1d(vtb__eval *e, vtb__args *a) {
   int64_t grid[] = {1, v->type.dim[1].size}, pad[] = {0, causal ? k - 1 : k / 2};
   return vtb__tensor(dwconv(e, v, w, grid, pad, a->span), x.u.t.layout);
 }
-
-const vtb__builtin vtb__convolution_builtins[] = {{"patches", b_patches},
-                                                  {"unfold", b_patches},
-                                                  {"fold", b_fold},
-                                                  {"patch_mask", b_patch_mask},
-                                                  {"depthwise1d", b_depthwise1d},
-                                                  {"depthwise2d", b_depthwise2d},
-                                                  {"depthwise3d", b_depthwise3d},
-                                                  {NULL, NULL}};

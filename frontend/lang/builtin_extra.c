@@ -1,18 +1,16 @@
 /* Builtins of extra tokens: where they are put, taken out and left aside. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 
 vtb_value *vtb__slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t to, vtb_span span) {
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_slice(b, v, 1, from, to, 1) : NULL;
+  return vtb_b_slice(vtb__at(e, span), v, 1, from, to, 1);
 }
 
 static vtb_value *row(vtb__eval *e, vtb_value *t, int64_t i, int64_t n, vtb_span span) {
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_slice(b, t, 1, i, i + n, 1) : NULL;
+  return vtb_b_slice(vtb__at(e, span), t, 1, i, i + n, 1);
 }
 
 /* Where n tokens go: how many before, in the middle, behind. */
-static bool place_tokens(vtb__eval *e, vtb__args *a, const char *at, int64_t n, int64_t *head,
+static bool place_tokens(vtb__eval *e, const vtb__args *a, const char *at, int64_t n, int64_t *head,
                          int64_t *mid, int64_t *tail) {
   *head = *mid = *tail = 0;
   int64_t want = n;
@@ -39,15 +37,13 @@ static bool place_tokens(vtb__eval *e, vtb__args *a, const char *at, int64_t n, 
   return false;
 }
 
-static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x, t;
-  vtb_value *v = vtb__take_tokens(e, a, &x), *w = vtb__take_tensor(e, a, "tokens", &t);
-  const char *where = "head";
+vtb__val vtb__b_insert_tokens(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), t = vtb__arg(a, "tokens");
+  vtb_value *v = x.u.t.v, *w = t.u.t.v;
+  const char *where = vtb__arg(a, "at").u.str.s;
   /* grid tokens before the middle ones; half of them, the odd one included, if not given */
-  double after = -1;
-  if (!v || !w || !vtb__option_string(e, a, "at", &where) ||
-      !vtb__option_number(e, a, "after", &after) || !vtb__needs_grid(e, a, x, true))
-    return VTB__ERR;
+  double after = vtb__arg(a, "after").u.f;
+  if (!vtb__needs_grid(e, a, x, true)) return VTB__ERR;
   if (w->type.rank != 3 || w->type.dim[0].size != 1 || w->type.dim[2].size != v->type.dim[2].size)
     return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
                        "tokens to insert into %s are [1, n, %lld], not %s", vtb__describe(e, x),
@@ -61,9 +57,7 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
   l.at = !l.mid ? 0 : after >= 0 ? (int64_t)after : (n + 1) / 2;
   vtb_type full = v->type;
   full.dim[1].size = w->type.dim[1].size;
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
-  w = vtb_b_broadcast(b, w, &full);
+  w = vtb_b_broadcast(vtb__at(e, a->span), w, &full);
   vtb_value *parts[5];
   int k = 0;
   if (l.head) parts[k++] = row(e, w, 0, l.head, a->span);
@@ -75,8 +69,7 @@ static vtb__val b_insert_tokens(vtb__eval *e, vtb__args *a) {
     parts[k++] = v;
   }
   if (l.tail) parts[k++] = row(e, w, l.head + l.mid, l.tail, a->span);
-  if (!(b = vtb__at(e, a->span))) return VTB__ERR;
-  vtb_value *all = vtb_b_concat(b, parts, k, 1);
+  vtb_value *all = vtb_b_concat(vtb__at(e, a->span), parts, k, 1);
   if (all) all->type.dim[1].name = v->type.dim[1].name;
   return vtb__tensor(all, vtb__layout_new(e, l));
 }
@@ -90,14 +83,12 @@ static vtb_value *pieces(vtb__eval *e, vtb_value *v, const int64_t (*range)[2], 
     if (range[i][0] < range[i][1])
       parts[k++] = vtb__slice_tokens(e, v, range[i][0], range[i][1], span);
   if (k == 1) return parts[0];
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_concat(b, parts, k, 1) : NULL;
+  return vtb_b_concat(vtb__at(e, span), parts, k, 1);
 }
 
-static vtb__val b_extra_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_extra_tokens(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   const vtb__layout *l = x.u.t.layout;
   if (!vtb__layout_extra(l))
     return vtb__report(e, VTB_DIAG_NO_EXTRA_TOKENS, a->span,
@@ -108,12 +99,10 @@ static vtb__val b_extra_tokens(vtb__eval *e, vtb__args *a) {
   int64_t n = vtb__layout_tokens(l), m = l->head + l->at;
   int64_t range[3][2] = {{0, l->head}, {m, m + l->mid}, {n - l->tail, n}};
   vtb_value *t = pieces(e, v, range, 3, a->span);
-  vtb_builder *b = t ? vtb__at(e, a->span) : NULL;
-  if (!b) return VTB__ERR;
   vtb_type flat = {.dtype = VTB_F32,
                    .rank = 2,
                    .dim = {v->type.dim[0], {vtb__layout_extra(l) * v->type.dim[2].size, "C"}}};
-  return vtb__tensor(vtb_b_reshape(b, t, &flat), NULL);
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), t, &flat), NULL);
 }
 
 vtb_value *vtb__without_extra(vtb__eval *e, vtb__val x, vtb_span span) {
@@ -180,7 +169,7 @@ static const vtb__layout *grid_layout(vtb__eval *e, const vtb__layout *l) {
 }
 
 /* The same, or a message. */
-static const vtb__layout *take_grid(vtb__eval *e, vtb__args *a, const vtb__layout *l) {
+static const vtb__layout *take_grid(vtb__eval *e, const vtb__args *a, const vtb__layout *l) {
   if (l->joined && !vtb__layout_extra(l)) {
     vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
                 "%s: these tokens were joined by `sequence`, and have no grid to tell patches from "
@@ -196,17 +185,16 @@ static const vtb__layout *take_grid(vtb__eval *e, vtb__args *a, const vtb__layou
   return g;
 }
 
-static vtb__val b_grid_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_grid_tokens(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
   const vtb__layout *g = take_grid(e, a, x.u.t.layout);
   if (g == x.u.t.layout) return x;
   return g ? vtb__tensor(vtb__without_extra(e, x, a->span), g) : VTB__ERR;
 }
 
 /* x and what is to replace its patches are tokens of one grid in one order, of one type. */
-static bool replaces(vtb__eval *e, vtb__args *a, const vtb__layout *grid, vtb__val x, vtb__val y) {
+static bool replaces(vtb__eval *e, const vtb__args *a, const vtb__layout *grid, vtb__val x,
+                     vtb__val y) {
   const vtb_type *tx = &x.u.t.v->type, *ty = &y.u.t.v->type;
   bool fits = vtb__layout_equal(grid, y.u.t.layout) && tx->rank == ty->rank;
   for (int k = 0; fits && k < tx->rank; k++) fits = k == 1 || tx->dim[k].size == ty->dim[k].size;
@@ -219,10 +207,10 @@ static bool replaces(vtb__eval *e, vtb__args *a, const vtb__layout *grid, vtb__v
 }
 
 /* with_grid_tokens(x, y): the extra tokens of x, and y in the place of its patches. */
-static vtb__val b_with_grid_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x, y;
-  vtb_value *v = vtb__take_tokens(e, a, &x), *w = v ? vtb__take_tensor(e, a, "y", &y) : NULL;
-  const vtb__layout *l = w ? x.u.t.layout : NULL, *grid = l ? take_grid(e, a, l) : NULL;
+vtb__val vtb__b_with_grid_tokens(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), y = vtb__arg(a, "y");
+  vtb_value *v = x.u.t.v, *w = y.u.t.v;
+  const vtb__layout *l = x.u.t.layout, *grid = take_grid(e, a, l);
   if (!grid || !replaces(e, a, grid, x, y)) return VTB__ERR;
   if (grid == l) return y;
   int64_t n = vtb_grid_cells(&l->grid), at = l->mid ? l->at : n, m = l->head + at;
@@ -234,15 +222,7 @@ static vtb__val b_with_grid_tokens(vtb__eval *e, vtb__args *a) {
   if (l->mid) parts[k++] = vtb__slice_tokens(e, v, m, m + l->mid, a->span);
   if (at < n) parts[k++] = vtb__slice_tokens(e, w, at, n, a->span);
   if (l->tail) parts[k++] = vtb__slice_tokens(e, v, end, end + l->tail, a->span);
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
-  vtb_value *all = vtb_b_concat(b, parts, k, 1);
+  vtb_value *all = vtb_b_concat(vtb__at(e, a->span), parts, k, 1);
   if (all) all->type.dim[1].name = v->type.dim[1].name;
   return vtb__tensor(all, l);
 }
-
-const vtb__builtin vtb__extra_builtins[] = {{"insert_tokens", b_insert_tokens},
-                                            {"extra_tokens", b_extra_tokens},
-                                            {"grid_tokens", b_grid_tokens},
-                                            {"with_grid_tokens", b_with_grid_tokens},
-                                            {NULL, NULL}};

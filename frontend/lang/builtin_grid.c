@@ -1,6 +1,6 @@
 /* Builtins that move tokens on their grid, of one to three axes: windows, rolls, pixel shuffles;
  * and what is known of a grid when compiling: coordinates, masks. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
 #include <math.h>
@@ -14,7 +14,7 @@ typedef struct mover {
   vtb_value *v;
 } mover;
 
-static bool is_grid(vtb__eval *e, vtb__args *a, vtb__val x) {
+static bool is_grid(vtb__eval *e, const vtb__args *a, vtb__val x) {
   const vtb__layout *l = x.u.t.layout;
   if (l->kind == VTB__TOKENS && !vtb__layout_extra(l) && !l->via && x.u.t.v->type.rank == 3)
     return true;
@@ -24,41 +24,38 @@ static bool is_grid(vtb__eval *e, vtb__args *a, vtb__val x) {
   return false;
 }
 
-static vtb_value *take_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
-  vtb_value *v = vtb__take_tensor(e, a, "x", x);
-  return v && is_grid(e, a, *x) ? v : NULL;
+static vtb_value *take_grid(vtb__eval *e, const vtb__args *a, vtb__val *x) {
+  *x = vtb__arg(a, "x");
+  return is_grid(e, a, *x) ? x->u.t.v : NULL;
+}
+
+static const char *sides_text(vtb__eval *e, const int64_t *side, int rank) {
+  vtb_grid g = vtb_grid_of(rank, side);
+  return vtb__grid_text(e, &g);
 }
 
 /* [B, sizes...] */
 static void reshape(mover *m, const int64_t *sizes, int rank) {
-  vtb_builder *b = m->v ? vtb__at(m->e, m->span) : NULL;
-  if (!b) {
-    m->v = NULL;
-    return;
-  }
+  if (!m->v) return;
   vtb_type t = {.dtype = m->v->type.dtype, .rank = rank + 1, .dim = {m->v->type.dim[0]}};
   for (int i = 0; i < rank; i++) t.dim[i + 1] = (vtb_dim){sizes[i], NULL};
   if (rank == 2)
     t.dim[1].name = vtb_intern(m->e->module, "N"), t.dim[2].name = vtb_intern(m->e->module, "C");
-  m->v = vtb_b_reshape(b, m->v, &t);
+  m->v = vtb_b_reshape(vtb__at(m->e, m->span), m->v, &t);
 }
 
 static void transpose(mover *m, const int64_t *perm) {
-  vtb_builder *b = m->v ? vtb__at(m->e, m->span) : NULL;
-  m->v = b ? vtb_b_transpose(b, m->v, perm) : NULL;
+  m->v = vtb_b_transpose(vtb__at(m->e, m->span), m->v, perm);
 }
 
 static void pad_end(mover *m, int64_t axis, int64_t n) {
   if (!n || !m->v) return;
   vtb_attr attrs[] = {VTB_A_INT("axis", axis), VTB_A_INT("low", 0), VTB_A_INT("high", n)};
-  vtb_builder *b = vtb__at(m->e, m->span);
-  vtb_inst *i = b ? vtb_build(b, VTB_OP_pad, &m->v, 1, attrs, 3) : NULL;
-  m->v = i ? i->results[0] : NULL;
+  m->v = vtb_b_op(vtb__at(m->e, m->span), VTB_OP_pad, &m->v, 1, attrs, 3);
 }
 
 static vtb_value *cut(mover *m, int axis, int64_t from, int64_t to) {
-  vtb_builder *b = m->v ? vtb__at(m->e, m->span) : NULL;
-  return b ? vtb_b_slice(b, m->v, axis, from, to, 1) : NULL;
+  return vtb_b_slice(vtb__at(m->e, m->span), m->v, axis, from, to, 1);
 }
 
 /* Tokens of a grid of these sides, from [B, sides..., c]; `like` says what was rolled. */
@@ -88,8 +85,7 @@ static void roll_axis(mover *m, int axis, int64_t by) {
   by = n ? (by % n + n) % n : 0;
   if (!by) return;
   vtb_value *parts[2] = {cut(m, axis, n - by, n), cut(m, axis, 0, n - by)};
-  vtb_builder *b = parts[0] && parts[1] ? vtb__at(m->e, m->span) : NULL;
-  m->v = b ? vtb_b_concat(b, parts, 2, axis) : NULL;
+  m->v = vtb_b_concat(vtb__at(m->e, m->span), parts, 2, axis);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */
@@ -97,10 +93,9 @@ static void roll_axis(mover *m, int axis, int64_t by) {
 static int64_t windows_along(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 /* Places that windows begin later, below their extents. */
-static bool take_shift(vtb__eval *e, vtb__args *a, int rank, const int64_t *w, int64_t *shift) {
-  vtb_grid size = {0};
-  if (!vtb__option_size(e, a, "shift", &size) || !vtb__sides(e, a, "shift", &size, rank, shift))
-    return false;
+static bool take_shift(vtb__eval *e, const vtb__args *a, int rank, const int64_t *w,
+                       int64_t *shift) {
+  if (!vtb__sides(e, a, "shift", rank, shift)) return false;
   for (int k = 0; k < rank; k++) {
     if (shift[k] >= 0 && shift[k] < w[k]) continue;
     vtb__report(e, VTB_DIAG_BAD_SIZE, a->span,
@@ -114,16 +109,15 @@ static bool take_shift(vtb__eval *e, vtb__args *a, int rank, const int64_t *w, i
 /* window_partition(x, 7x7, shift = 0): the grid, zeros added behind each axis, in windows, which
  * begin `shift` places later, round its ends. Tokens of the result are the places of a window; each
  * holds the channels of all windows side by side, windows row by row: [B, 7*7, windows*C]. */
-static vtb__val b_window_partition(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_window_partition(vtb__eval *e, const vtb__args *a) {
   vtb__val x;
   mover m = {e, a->span, take_grid(e, a, &x)};
-  vtb_grid size = {0};
   int64_t w[VTB_GRID_AXES], side[VTB_GRID_AXES], cuts[MAX_AXES], perm[MAX_AXES] = {0}, windows = 1;
   int64_t shift[VTB_GRID_AXES];
-  if (!m.v || !vtb__option_size(e, a, "size", &size)) return VTB__ERR;
+  if (!m.v) return VTB__ERR;
   const vtb_grid *g = &x.u.t.layout->grid;
   int r = g->rank;
-  if (!vtb__sides(e, a, "size", &size, r, w)) return VTB__ERR;
+  if (!vtb__sides(e, a, "size", r, w)) return VTB__ERR;
   for (int k = 0; k < r; k++)
     if (w[k] < 1 || w[k] > VTB__MAX_LIST)
       return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span,
@@ -149,16 +143,15 @@ static vtb__val b_window_partition(vtb__eval *e, vtb__args *a) {
 }
 
 /* window_merge(x, grid, shift = 0): the reverse, cropped to the grid. */
-static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_window_merge(vtb__eval *e, const vtb__args *a) {
   vtb__val x;
   mover m = {e, a->span, take_grid(e, a, &x)};
-  vtb_grid size = {0};
   int64_t w[VTB_GRID_AXES], side[VTB_GRID_AXES], whole[VTB_GRID_AXES], cuts[MAX_AXES],
       perm[MAX_AXES] = {0}, windows = 1, shift[VTB_GRID_AXES];
-  if (!m.v || !vtb__option_size(e, a, "grid", &size)) return VTB__ERR;
+  if (!m.v) return VTB__ERR;
   const vtb_grid *g = &x.u.t.layout->grid;
   int r = g->rank;
-  if (!vtb__sides(e, a, "grid", &size, r, side)) return VTB__ERR;
+  if (!vtb__sides(e, a, "grid", r, side)) return VTB__ERR;
   vtb_grid_sides(g, w);
   if (!take_shift(e, a, r, w, shift)) return VTB__ERR;
   vtb__layout rolled = *x.u.t.layout;
@@ -176,7 +169,7 @@ static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span,
                        "%s does not hold the %lld windows of %s that cover a grid of %s",
                        vtb__describe(e, x), (long long)windows, vtb__grid_text(e, g),
-                       vtb__grid_text(e, &(vtb_grid){r, size.t, size.h, size.w}));
+                       sides_text(e, side, r));
   cuts[2 * r] = c, perm[1 + 2 * r] = 1 + 2 * r;
   reshape(&m, cuts, 2 * r + 1);
   transpose(&m, perm);
@@ -192,7 +185,8 @@ static vtb__val b_window_merge(vtb__eval *e, vtb__args *a) {
 /* ---- rolls and shuffles ---------------------------------------------------------------------- */
 
 /* One step an axis; steps may be negative. */
-static bool take_steps(vtb__eval *e, vtb__args *a, vtb__val v, const vtb_grid *g, int64_t *by) {
+static bool take_steps(vtb__eval *e, const vtb__args *a, vtb__val v, const vtb_grid *g,
+                       int64_t *by) {
   if (v.kind == VTB__SIZE && v.u.size.rank == g->rank) {
     vtb_grid_sides(&v.u.size, by);
     return true;
@@ -209,7 +203,7 @@ static bool take_steps(vtb__eval *e, vtb__args *a, vtb__val v, const vtb_grid *g
   return good;
 }
 
-vtb__val vtb__roll_grid(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val steps) {
+vtb__val vtb__roll_grid(vtb__eval *e, const vtb__args *a, vtb__val x, vtb__val steps) {
   int64_t side[VTB_GRID_AXES], by[VTB_GRID_AXES];
   const vtb_grid *g = &x.u.t.layout->grid;
   if (!is_grid(e, a, x) || !take_steps(e, a, steps, g, by)) return VTB__ERR;
@@ -226,11 +220,9 @@ vtb__val vtb__roll_grid(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val steps) 
   return tokens_like(&m, &l, side, g->rank, c);
 }
 
-static bool take_factor(vtb__eval *e, vtb__args *a, int rank, int64_t *r, int64_t *all) {
-  vtb_grid size = {0};
+static bool take_factor(vtb__eval *e, const vtb__args *a, int rank, int64_t *r, int64_t *all) {
   *all = 1;
-  if (!vtb__option_size(e, a, "factor", &size) || !vtb__sides(e, a, "factor", &size, rank, r))
-    return false;
+  if (!vtb__sides(e, a, "factor", rank, r)) return false;
   for (int k = 0; k < rank; k++) {
     if (r[k] < 1 || r[k] > VTB__MAX_LIST) {
       vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "%s needs the factor of the grid's sides",
@@ -243,7 +235,7 @@ static bool take_factor(vtb__eval *e, vtb__args *a, int rank, int64_t *r, int64_
 }
 
 /* pixel_shuffle(x, 2): channels [c, r...] of a token become r... tokens of c channels. */
-static vtb__val b_pixel_shuffle(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_pixel_shuffle(vtb__eval *e, const vtb__args *a) {
   vtb__val x;
   mover m = {e, a->span, take_grid(e, a, &x)};
   int64_t side[VTB_GRID_AXES], r[VTB_GRID_AXES], cuts[MAX_AXES], perm[MAX_AXES] = {0}, all;
@@ -253,11 +245,9 @@ static vtb__val b_pixel_shuffle(vtb__eval *e, vtb__args *a) {
   if (!take_factor(e, a, n, r, &all)) return VTB__ERR;
   int64_t channels = m.v->type.dim[2].size, c = channels / all;
   if (c * all != channels)
-    return vtb__report(
-        e, VTB_DIAG_NOT_DIVISIBLE, a->span,
-        "pixel_shuffle by %s needs channels that %lld divides, not %s",
-        vtb__grid_text(e, &(vtb_grid){n, n > 2 ? r[0] : 1, n > 1 ? r[n - 2] : 1, r[n - 1]}),
-        (long long)all, vtb__describe(e, x));
+    return vtb__report(e, VTB_DIAG_NOT_DIVISIBLE, a->span,
+                       "pixel_shuffle by %s needs channels that %lld divides, not %s",
+                       sides_text(e, r, n), (long long)all, vtb__describe(e, x));
   vtb_grid_sides(g, side);
   for (int k = 0; k < n; k++) {
     cuts[k] = side[k], cuts[n + 1 + k] = r[k];
@@ -271,7 +261,7 @@ static vtb__val b_pixel_shuffle(vtb__eval *e, vtb__args *a) {
 }
 
 /* pixel_unshuffle(x, 2): the reverse; neighbours become channels [c, r...] of one token. */
-static vtb__val b_pixel_unshuffle(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_pixel_unshuffle(vtb__eval *e, const vtb__args *a) {
   vtb__val x;
   mover m = {e, a->span, take_grid(e, a, &x)};
   int64_t side[VTB_GRID_AXES], r[VTB_GRID_AXES], cuts[MAX_AXES], perm[MAX_AXES] = {0}, all;
@@ -301,12 +291,8 @@ static vtb__val b_pixel_unshuffle(vtb__eval *e, vtb__args *a) {
 static vtb__val constant(vtb__eval *e, const double *data, int rank, const int64_t *sizes,
                          vtb_span span) {
   vtb_type t = {.dtype = VTB_F32, .rank = rank};
-  int64_t n = 1;
-  for (int k = 0; k < rank; k++) t.dim[k] = (vtb_dim){sizes[k], NULL}, n *= sizes[k];
-  vtb_attr attr = VTB_A_FLOATS("data", data, (int)n);
-  vtb_builder *b = vtb__at(e, span);
-  vtb_inst *i = b ? vtb_build_typed(b, VTB_OP_constant, NULL, 0, &attr, 1, &t, 1) : NULL;
-  return vtb__tensor(i ? i->results[0] : NULL, NULL);
+  for (int k = 0; k < rank; k++) t.dim[k] = (vtb_dim){sizes[k], NULL};
+  return vtb__tensor(vtb_b_data(vtb__at(e, span), data, &t), NULL);
 }
 
 /* The coordinates of the cells of a grid, a tensor an axis: columns, rows, frames. */
@@ -327,18 +313,16 @@ static vtb__val places(vtb__eval *e, const vtb_grid *g, vtb__kind kind, vtb_span
 
 /* coordinates(n, width): the columns and the rows of n tokens that stand row by row, `width` a row.
  * coordinates(grid): a list of one tensor an axis, the innermost first. */
-static vtb__val b_coordinates(vtb__eval *e, vtb__args *a) {
-  int64_t n, width;
+vtb__val vtb__b_coordinates(vtb__eval *e, const vtb__args *a) {
   if (a->n == 1) {
-    vtb_grid g = {0};
-    if (!vtb__option_size(e, a, "grid", &g)) return VTB__ERR;
+    vtb_grid g = vtb__arg(a, "grid").u.size;
     if (!g.rank) g = vtb_grid_series(g.w);
     if ((double)g.t * (double)g.h * (double)g.w > VTB__MAX_DATA || vtb_grid_cells(&g) < 1)
       return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "coordinates of a grid of %s",
                          vtb__grid_text(e, &g));
     return places(e, &g, VTB__LIST, a->span);
   }
-  if (!vtb__take_int(e, a, "n", &n) || !vtb__take_int(e, a, "width", &width)) return VTB__ERR;
+  int64_t n = vtb__arg(a, "n").u.i, width = vtb__arg(a, "width").u.i;
   if (n < 1 || n > VTB__MAX_DATA || width < 1)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "coordinates of %lld tokens, %lld a row",
                        (long long)n, (long long)width);
@@ -356,16 +340,14 @@ static vtb__val b_coordinates(vtb__eval *e, vtb__args *a) {
 }
 
 /* size_on(x, 3): a size with an extent for each axis of x's grid. */
-static vtb__val b_size_on(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_grid size = {0};
+vtb__val vtb__b_size_on(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
   int64_t side[VTB_GRID_AXES];
-  if (!vtb__take_tensor(e, a, "x", &x) || !vtb__option_size(e, a, "size", &size)) return VTB__ERR;
   if (x.u.t.layout->kind == VTB__PLAIN)
     return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span,
                        "size_on takes tokens or an image, not %s", vtb__describe(e, x));
   int rank = x.u.t.layout->grid.rank;
-  if (!vtb__sides(e, a, "size", &size, rank, side)) return VTB__ERR;
+  if (!vtb__sides(e, a, "size", rank, side)) return VTB__ERR;
   return (vtb__val){.kind = VTB__SIZE, .u.size = vtb_grid_of(rank, side)};
 }
 
@@ -391,13 +373,11 @@ static void regions(const int64_t *side, const int64_t *w, const int64_t *shift,
 
 /* window_mask(grid, size, shift = 0): what attention in windows may see, [windows, N, N]: 0 for
  * places that are together in the grid, -inf where a shift brought them together, or padding. */
-static vtb__val b_window_mask(vtb__eval *e, vtb__args *a) {
-  vtb_grid grid = {0}, size = {0};
+vtb__val vtb__b_window_mask(vtb__eval *e, const vtb__args *a) {
   int64_t side[VTB_GRID_AXES], w[VTB_GRID_AXES], shift[VTB_GRID_AXES], windows = 1, n = 1;
-  if (!vtb__option_size(e, a, "grid", &grid) || !vtb__option_size(e, a, "size", &size))
-    return VTB__ERR;
-  int r = grid.rank ? grid.rank : 2;
-  if (!vtb__sides(e, a, "grid", &grid, r, side) || !vtb__sides(e, a, "size", &size, r, w) ||
+  int r = vtb__arg(a, "grid").u.size.rank;
+  if (!r) r = 2;
+  if (!vtb__sides(e, a, "grid", r, side) || !vtb__sides(e, a, "size", r, w) ||
       !take_shift(e, a, r, w, shift))
     return VTB__ERR;
   for (int k = 0; k < r; k++) {
@@ -418,12 +398,3 @@ static vtb__val b_window_mask(vtb__eval *e, vtb__args *a) {
   }
   return constant(e, data, 3, (int64_t[]){windows, n, n}, a->span);
 }
-
-const vtb__builtin vtb__grid_builtins[] = {{"window_partition", b_window_partition},
-                                           {"window_merge", b_window_merge},
-                                           {"window_mask", b_window_mask},
-                                           {"pixel_shuffle", b_pixel_shuffle},
-                                           {"pixel_unshuffle", b_pixel_unshuffle},
-                                           {"coordinates", b_coordinates},
-                                           {"size_on", b_size_on},
-                                           {NULL, NULL}};

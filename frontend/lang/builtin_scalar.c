@@ -1,6 +1,6 @@
 /* Builtins that are rows of ir/scalar_ops.def: of numbers where all arguments are numbers, else
  * elementwise. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 #include "ir/scalar.h"
 
@@ -35,34 +35,16 @@ static vtb__val of_numbers(vtb__eval *e, const vtb__args *a, vtb_op op, const vt
   return row->builtin == VTB_BUILTIN_same && exact ? vtb__int((int64_t)d) : vtb__float(d);
 }
 
-/* Second operands with a name of their own, and what they are if they are left out. */
-static const struct second {
-  vtb_op op;
-  const char *name;
-  double otherwise;
-} seconds[] = {{VTB_OP_elu, "alpha", 1}, {VTB_OP_leaky_relu, "slope", 0.01}};
-
-static vtb__val take_operand(vtb__eval *e, vtb__args *a, vtb_op op, int i) {
-  static const char *const names[VTB_SCALAR_OPERANDS] = {"x", "y", "z"};
-  vtb__val v;
-  for (size_t k = 0; i == 1 && k < sizeof seconds / sizeof *seconds; k++)
-    if (seconds[k].op == op)
-      return vtb__take_optional(e, a, seconds[k].name, &v) ? v : vtb__float(seconds[k].otherwise);
-  return vtb__take(e, a, names[i]);
-}
-
-static vtb__val b_scalar(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_scalar(vtb__eval *e, const vtb__args *a) {
   vtb__val x[VTB_SCALAR_OPERANDS];
-  bool numbers = true, failed = false;
+  bool numbers = true;
   vtb_op op;
   vtb_check(vtb_op_find(a->name, &op), "builtin %s", a->name);
-  int n = vtb_scalar_get(op)->n_operands;
+  int n = (int)a->n;
   for (int i = 0; i < n; i++) {
-    x[i] = take_operand(e, a, op, i);
+    x[i] = a->at[i].value;
     numbers &= vtb__is_number(x[i]);
-    failed |= x[i].kind == VTB__ERROR;
   }
-  if (failed) return VTB__ERR;
   if (numbers) return of_numbers(e, a, op, x);
   if (n == 1 && x[0].kind != VTB__TENSOR)
     return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s",
@@ -72,19 +54,22 @@ static vtb__val b_scalar(vtb__eval *e, vtb__args *a) {
 
 bool vtb__rounds(const vtb__builtin *b) {
   vtb_op op;
-  return b->fn == b_scalar && vtb_op_find(b->name, &op) &&
+  return b->fn == vtb__b_scalar && vtb_op_find(b->name, &op) &&
          vtb_scalar_get(op)->builtin == VTB_BUILTIN_whole;
 }
 
-#define BUILTIN_none(name)
-#define BUILTIN_real(name) {#name, b_scalar},
-#define BUILTIN_same(name) {#name, b_scalar},
-#define BUILTIN_whole(name) {#name, b_scalar},
-#define BUILTIN_chosen(name) {#name, b_scalar},
+#define OPERANDS_1 "x: value"
+#define OPERANDS_2 "x: value, y: value"
+#define OPERANDS_3 "x: value, y: value, z: value"
+#define BUILTIN_none(name, n)
+#define BUILTIN_real(name, n) {#name, vtb__b_scalar, VTB__anywhere, OPERANDS_##n},
+#define BUILTIN_same BUILTIN_real
+#define BUILTIN_whole BUILTIN_real
+#define BUILTIN_chosen BUILTIN_real
 const vtb__builtin vtb__scalar_builtins[] = {
 #define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, cuda, ints, cost, flops, monotone, sign, \
                    from, to, language, doc)                                                        \
-  BUILTIN_##language(name)
+  BUILTIN_##language(name, n)
 #include "ir/scalar_ops.def"
 #undef VTB_SCALAR
-    {NULL, NULL}};
+    {0}};

@@ -1,6 +1,6 @@
 /* Builtins that make sequences and tables: joining and reordering tokens for good, stacking,
  * constants from lists. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
 /* A plain sequence: one row of n tokens. */
@@ -12,44 +12,36 @@ static vtb__val as_sequence(vtb__eval *e, vtb_value *v) {
 }
 
 /* sequence(a, b, ...): [B, N, ...] end to end along axis 1, as tokens without a grid. */
-static vtb__val b_sequence(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_sequence(vtb__eval *e, const vtb__args *a) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, a->n + 1);
   vtb__val first = VTB__NIL, x;
   if (!a->n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "sequence of nothing");
   for (size_t i = 0; i < a->n; i++) {
-    if (!(at[i] = vtb__take_tensor(e, a, "x", &x))) return VTB__ERR;
+    x = a->at[i].value, at[i] = x.u.t.v;
     if (i == 0) first = x;
     const vtb_type *t = &at[i]->type, *f = &at[0]->type;
     bool fits = t->rank >= 2 && t->rank == f->rank && t->dim[1].size != VTB_DYN;
     for (int k = 0; fits && k < t->rank; k++) fits = k == 1 || t->dim[k].size == f->dim[k].size;
     if (!fits)
-      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i),
+      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
                          "sequence joins tensors [B, N, ...] that differ only in N, not %s and %s",
                          vtb__describe(e, first), vtb__describe(e, x));
   }
   if (first.u.t.layout->via)
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "sequence needs tokens in storage order");
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
   if (a->n > 1) {
-    vtb__val y = as_sequence(e, vtb_b_concat(b, at, (int)a->n, 1));
+    vtb__val y = as_sequence(e, vtb_b_concat(vtb__at(e, a->span), at, (int)a->n, 1));
     if (y.kind != VTB__TENSOR) return y;
     vtb__layout l = *y.u.t.layout;
     l.joined = true;
     return vtb__tensor(y.u.t.v, vtb__layout_new(e, l));
   }
-  return as_sequence(e, vtb_b_reshape(b, at[0], &at[0]->type));
+  return as_sequence(e, vtb_b_reshape(vtb__at(e, a->span), at[0], &at[0]->type));
 }
 
 /* Tokens x in storage order and a path, seen along it; VTB__ERROR after a message. */
-static vtb__val take_along(vtb__eval *e, vtb__args *a, const vtb__path **path) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  vtb__val p = vtb__take(e, a, "path");
-  if (!v || p.kind == VTB__ERROR) return VTB__ERR;
-  if (x.u.t.layout->kind != VTB__TOKENS)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "%s takes tokens, not %s", a->name,
-                       vtb__describe(e, x));
+static vtb__val take_along(vtb__eval *e, const vtb__args *a, const vtb__path **path) {
+  vtb__val x = vtb__arg(a, "x"), p = vtb__arg(a, "path");
   if (p.kind != VTB__PATH)
     return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "%s needs a path, not %s", a->name,
                        vtb__describe(e, p));
@@ -61,14 +53,14 @@ static vtb__val take_along(vtb__eval *e, vtb__args *a, const vtb__path **path) {
 }
 
 /* reorder(x, path): the tokens in the order of the path, and no longer where they stood. */
-static vtb__val b_reorder(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_reorder(vtb__eval *e, const vtb__args *a) {
   const vtb__path *p = NULL;
   vtb__val y = take_along(e, a, &p);
   return y.kind == VTB__TENSOR ? as_sequence(e, y.u.t.v) : y;
 }
 
 /* regrid(x, path): the grid mirrored, or its axes exchanged, for good. */
-static vtb__val b_regrid(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_regrid(vtb__eval *e, const vtb__args *a) {
   const vtb__path *p = NULL;
   vtb__val y = take_along(e, a, &p);
   if (y.kind != VTB__TENSOR) return y;
@@ -82,14 +74,14 @@ static vtb__val b_regrid(vtb__eval *e, vtb__args *a) {
 }
 
 /* stack(a, b, ...) or stack(list): tensors of one type under a new first axis. */
-static vtb__val b_stack(vtb__eval *e, vtb__args *a) {
-  vtb__val *at = a->at;
+vtb__val vtb__b_stack(vtb__eval *e, const vtb__args *a) {
   size_t n = a->n;
+  vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, n + 1);
+  for (size_t i = 0; i < n; i++) at[i] = a->at[i].value;
   if (n == 1 && at[0].kind == VTB__LIST) {
     n = at[0].u.list.n;
     at = at[0].u.list.at;
   }
-  for (size_t i = 0; i < a->n; i++) vtb__take(e, a, "x");
   vtb_value **rows = VTB_NEW_ARRAY(&e->arena, vtb_value *, n + 1);
   for (size_t i = 0; i < n; i++) {
     if (at[i].kind != VTB__TENSOR)
@@ -101,17 +93,15 @@ static vtb__val b_stack(vtb__eval *e, vtb__args *a) {
                          vtb__describe(e, at[0]), vtb__describe(e, at[i]));
     for (int k = t.rank++; k > 0; k--) t.dim[k] = t.dim[k - 1];
     t.dim[0] = (vtb_dim){1, NULL};
-    vtb_builder *b = vtb__at(e, a->span);
-    if (!b || !(rows[i] = vtb_b_reshape(b, at[i].u.t.v, &t))) return VTB__ERR;
+    if (!(rows[i] = vtb_b_reshape(vtb__at(e, a->span), at[i].u.t.v, &t))) return VTB__ERR;
   }
   if (!n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "stack of nothing");
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_concat(b, rows, (int)n, 0), NULL) : VTB__ERR;
+  return vtb__tensor(vtb_b_concat(vtb__at(e, a->span), rows, (int)n, 0), NULL);
 }
 
 /* vector([1, 0.5]): a constant tensor of one axis. */
-static vtb__val b_vector(vtb__eval *e, vtb__args *a) {
-  vtb__val v = vtb__take(e, a, "list");
+vtb__val vtb__b_vector(vtb__eval *e, const vtb__args *a) {
+  vtb__val v = vtb__arg(a, "list");
   if (v.kind == VTB__ERROR) return v;
   if (v.kind != VTB__LIST || !v.u.list.n)
     return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "vector takes a list of numbers, not %s",
@@ -125,25 +115,14 @@ static vtb__val b_vector(vtb__eval *e, vtb__args *a) {
     data[i] = vtb__val_number(v.u.list.at[i]);
   }
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{(int64_t)n, NULL}}};
-  vtb_attr attr = VTB_A_FLOATS("data", data, (int)n);
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build_typed(b, VTB_OP_constant, NULL, 0, &attr, 1, &t, 1) : NULL;
-  return vtb__tensor(i ? i->results[0] : NULL, NULL);
+  return vtb__tensor(vtb_b_data(vtb__at(e, a->span), data, &t), NULL);
 }
 
 /* range(n): 0, 1, ..., n - 1 as a tensor. */
-static vtb__val b_range(vtb__eval *e, vtb__args *a) {
-  int64_t n;
-  if (!vtb__take_int(e, a, "n", &n)) return VTB__ERR;
+vtb__val vtb__b_range(vtb__eval *e, const vtb__args *a) {
+  int64_t n = vtb__arg(a, "n").u.i;
   if (n < 1 || n > VTB__MAX_DATA)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "range of %lld numbers", (long long)n);
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{n, NULL}}};
-  vtb_attr axis = VTB_A_INT("axis", 0);
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_inst *i = b ? vtb_build_typed(b, VTB_OP_iota, NULL, 0, &axis, 1, &t, 1) : NULL;
-  return vtb__tensor(i ? i->results[0] : NULL, NULL);
+  return vtb__tensor(vtb_b_iota(vtb__at(e, a->span), 0, &t), NULL);
 }
-
-const vtb__builtin vtb__sequence_builtins[] = {
-    {"sequence", b_sequence}, {"reorder", b_reorder}, {"regrid", b_regrid}, {"stack", b_stack},
-    {"vector", b_vector},     {"range", b_range},     {NULL, NULL}};

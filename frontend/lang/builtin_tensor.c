@@ -1,32 +1,25 @@
 /* Builtins on tensors of any layout: elementwise functions, reductions, products, and moving
  * axes. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
 /* ---- elementwise; the rows of ir/scalar_ops.def are in builtin_scalar.c ---------------------- */
 
-static vtb__val b_select(vtb__eval *e, vtb__args *a) {
-  vtb__val c, x, y;
-  vtb_value *vc = vtb__take_tensor(e, a, "test", &c);
-  x = vtb__take(e, a, "yes"), y = vtb__take(e, a, "no");
+vtb__val vtb__b_select(vtb__eval *e, const vtb__args *a) {
+  vtb__val c = vtb__arg(a, "test"), x = vtb__arg(a, "yes"), y = vtb__arg(a, "no");
   vtb_value *vx = vtb__as_tensor(e, x, a->span), *vy = vtb__as_tensor(e, y, a->span);
-  if (!vc || !vx || !vy) return VTB__ERR;
+  if (!vx || !vy) return VTB__ERR;
   const vtb__layout *l = vtb__layout_merge(e, c, x, a->span);
   if (!l || !vtb__layout_merge(e, x, y, a->span)) return VTB__ERR;
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_select(b, vc, vx, vy), l) : VTB__ERR;
+  return vtb__tensor(vtb_b_select(vtb__at(e, a->span), c.u.t.v, vx, vy), l);
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* The axis to reduce: the last, or "tokens", or inside a step an axis name. */
-bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
-  const char *name = NULL;
+bool vtb__reduce_axis(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
+  const char *name = vtb__arg(a, "axis").u.str.s;
   *tokens = false;
-  if (!vtb__option_string(e, a, "axis", &name)) {
-    vtb__hint_axes(e, x);
-    return false;
-  }
   const vtb_type *t = &x.u.t.v->type;
   *axis = t->rank - 1;
   if (!name) {
@@ -55,37 +48,26 @@ static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, 
                            vtb_span span) {
   vtb_type ones = {.dtype = VTB_F32, .rank = x->type.rank};
   for (int i = 0; i < ones.rank; i++) ones.dim[i] = i == axis ? x->type.dim[i] : (vtb_dim){1, NULL};
-  vtb_builder *b = vtb__at(e, span);
-  vtb_value *one = b ? vtb_b_splat(b, 1, &ones) : NULL;
-  if (!one || !(b = vtb__at(e, span))) return VTB__ERR;
-  vtb_value *count = vtb_b_reduce(b, VTB_OP_reduce_sum, one, &axis, 1, keep);
+  vtb_value *one = vtb_b_splat(vtb__at(e, span), 1, &ones),
+            *count = vtb_b_reduce(vtb__at(e, span), VTB_OP_reduce_sum, one, &axis, 1, keep);
   return vtb__elementwise2(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
 }
 
-/* axis = "sample" or "places" of a value that has the batch first: the argument is then taken. */
-static bool takes_axes(vtb__args *a, vtb__val x, const char *word) {
-  const vtb_type *t = &x.u.t.v->type;
-  if (!t->rank || t->dim[0].size != VTB_DYN) return false;
-  for (size_t i = 0; i < a->n; i++) {
-    if (a->used[i] || !vtb_streq(vtb__arg_name(a, i), "axis")) continue;
-    if (a->at[i].kind != VTB__STRING || strcmp(a->at[i].u.str.s, word) != 0) return false;
-    return a->used[i] = true;
-  }
-  return false;
+/* axis = "sample" or "places" of a value that has the batch first. */
+static bool takes_axes(const vtb__args *a, const vtb_type *t, const char *word) {
+  return t->rank && t->dim[0].size == VTB_DYN && vtb_streq(vtb__arg(a, "axis").u.str.s, word);
 }
 
 /* How many samples the batch has, a number that is known when it runs. */
 static vtb__val n_samples(vtb__eval *e, vtb_span span) {
   vtb_type ones = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, "B"}}};
-  vtb_builder *b = vtb__at(e, span);
-  vtb_value *one = b ? vtb_b_splat(b, 1, &ones) : NULL;
+  vtb_value *one = vtb_b_splat(vtb__at(e, span), 1, &ones);
   const int64_t axis = 0;
-  if (!one || !(b = vtb__at(e, span))) return VTB__ERR;
-  return vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, one, &axis, 1, false), NULL);
+  return vtb__tensor(vtb_b_reduce(vtb__at(e, span), VTB_OP_reduce_sum, one, &axis, 1, false), NULL);
 }
 
 /* All axes of a sample, giving [B], or of its places, giving [B, C]. */
-static vtb__val over_sample(vtb__eval *e, vtb__args *a, vtb_value *x, bool places) {
+static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb_value *x, bool places) {
   int64_t axes[VTB_MAX_RANK];
   double count = 1;
   int n = 0, pairs = 0;
@@ -96,9 +78,7 @@ static vtb__val over_sample(vtb__eval *e, vtb__args *a, vtb_value *x, bool place
     if (!batch) count *= (double)x->type.dim[i].size;
   }
   vtb_op op = strcmp(a->name, "amax") == 0 ? VTB_OP_reduce_max : VTB_OP_reduce_sum;
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
-  if (n) x = vtb_b_reduce(b, op, x, axes, n, false);
+  if (n) x = vtb_b_reduce(vtb__at(e, a->span), op, x, axes, n, false);
   vtb__val y = vtb__tensor(x, NULL);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
   for (; pairs > 0 && y.kind == VTB__TENSOR; pairs--)
@@ -107,19 +87,18 @@ static vtb__val over_sample(vtb__eval *e, vtb__args *a, vtb_value *x, bool place
   return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1 / count), a->span);
 }
 
-static vtb__val b_reduce(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
+vtb__val vtb__b_reduce(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   int64_t axis;
   bool tokens;
-  if (v && takes_axes(a, x, "sample")) return over_sample(e, a, v, false);
-  if (v && takes_axes(a, x, "places")) return over_sample(e, a, v, true);
-  if (!v || !vtb__reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
+  if (takes_axes(a, &v->type, "sample")) return over_sample(e, a, v, false);
+  if (takes_axes(a, &v->type, "places")) return over_sample(e, a, v, true);
+  if (!vtb__reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
   bool whole = e->frame->step || e->frame->func->kind == VTB_FUNC_RULE;
   bool keep = !tokens && !whole, is_max = strcmp(a->name, "amax") == 0;
-  vtb_value *r = vtb_b_reduce(b, is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum, v, &axis, 1, keep);
+  vtb_value *r = vtb_b_reduce(vtb__at(e, a->span), is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum,
+                              v, &axis, 1, keep);
   vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
   if (v->type.dim[axis].size == VTB_DYN) return over_batch(e, v, axis, keep, y, a->span);
@@ -161,10 +140,10 @@ static void warn_of_windows(vtb__eval *e, const vtb__args *a, vtb__val x) {
   vtb_diag_help(e->diags, "apply the layer before window_partition or behind window_merge");
 }
 
-static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
-  vtb__val x, w;
-  vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vw = vtb__take_tensor(e, a, "w", &w);
-  if (!vx || !vw || !vtb__channels_last(e, a, x)) return VTB__ERR;
+vtb__val vtb__b_matmul(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), w = vtb__arg(a, "w");
+  vtb_value *vx = x.u.t.v, *vw = w.u.t.v;
+  if (!vtb__channels_last(e, a, x)) return VTB__ERR;
   if (is_param(e, vw)) warn_of_windows(e, a, x);
   int r = vx->type.rank;
   if (vw->type.rank != 2 || r < 1 || r > VTB_MAX_RANK)
@@ -176,8 +155,7 @@ static vtb__val b_matmul(vtb__eval *e, vtb__args *a) {
   vtb__axis_letters(&vx->type, r, "", in);
   char to = vtb__axis_letter("embedding", in);
   snprintf(spec, sizeof spec, "%s,%c%c->%.*s%c", in, to, in[r - 1], r - 1, in, to);
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_value *y = b ? vtb_b_einsum(b, spec, vx, vw) : NULL;
+  vtb_value *y = vtb_b_einsum(vtb__at(e, a->span), spec, vx, vw);
   if (y && !y->type.dim[r - 1].name) y->type.dim[r - 1].name = vx->type.dim[r - 1].name;
   return vtb__tensor(y, x.u.t.layout);
 }
@@ -218,22 +196,16 @@ static int distinct_letters(const char *spec, char out[27]) {
   return n;
 }
 
-static vtb__val bad_spec(vtb__eval *e, vtb__args *a, const char *spec) {
+static vtb__val bad_spec(vtb__eval *e, const vtb__args *a, const char *spec) {
   return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span,
                      "\"%s\" does not describe a product of two operands", spec);
 }
 
-static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
-  vtb__val s = vtb__take(e, a, "spec"), x, y;
-  if (a->n != 3)
-    return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span,
-                       "einsum takes a specification and two operands");
-  vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
-  if (!vx || !vy) return VTB__ERR;
-  if (s.kind != VTB__STRING)
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span,
-                       "einsum begins with its specification, a string");
-  const char *spec = s.u.str.s, *comma = strchr(spec, ','), *arrow = strstr(spec, "->");
+vtb__val vtb__b_einsum(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), y = vtb__arg(a, "y");
+  vtb_value *vx = x.u.t.v, *vy = y.u.t.v;
+  const char *spec = vtb__arg(a, "spec").u.str.s, *comma = strchr(spec, ','),
+             *arrow = strstr(spec, "->");
   if (!comma || !arrow || comma > arrow) return bad_spec(e, a, spec);
   size_t n1 = (size_t)(comma - spec), n2 = (size_t)(arrow - comma - 1), n3 = strlen(arrow + 2);
   char fresh[VTB_MAX_RANK + 1], in1[40], in2[40], out[40];
@@ -255,9 +227,8 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
   if ((int)strlen(in1) != vx->type.rank || (int)strlen(in2) != vy->type.rank)
     return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not fit %s and %s", spec,
                        vtb__describe(e, x), vtb__describe(e, y));
-  vtb_builder *b = vtb__at(e, a->span);
   const char *full = vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out);
-  vtb_value *r = b ? vtb_b_einsum(b, full, vx, vy) : NULL;
+  vtb_value *r = vtb_b_einsum(vtb__at(e, a->span), full, vx, vy);
   /* Tokens stay tokens when the batch and token axes lead the operand and the result. */
   bool x_tokens = x.u.t.layout->kind == VTB__TOKENS && strncmp(in1, out, 2) == 0 &&
                   strlen(in1) >= 2 && strlen(out) >= 2;
@@ -269,11 +240,11 @@ static vtb__val b_einsum(vtb__eval *e, vtb__args *a) {
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-static vtb__val b_group(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  int64_t n;
-  if (!v || !vtb__take_int(e, a, "groups", &n) || !vtb__channels_last(e, a, x)) return VTB__ERR;
+vtb__val vtb__b_group(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
+  int64_t n = vtb__arg(a, "groups").u.i;
+  if (!vtb__channels_last(e, a, x)) return VTB__ERR;
   int r = v->type.rank;
   if (r < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "group of a scalar");
   if (r == VTB_MAX_RANK)
@@ -287,14 +258,12 @@ static vtb__val b_group(vtb__eval *e, vtb__args *a) {
   t.rank = r + 1;
   t.dim[r] = (vtb_dim){t.dim[r - 1].size / n, t.dim[r - 1].name};
   t.dim[r - 1] = (vtb_dim){n, "heads"};
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_reshape(b, v, &t), x.u.t.layout) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), x.u.t.layout);
 }
 
-static vtb__val b_ungroup(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_ungroup(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   int r = v->type.rank;
   bool batch = r > 1 && (v->type.dim[r - 2].size == VTB_DYN ||
                          (v->type.dim[r - 1].size == VTB_DYN && v->type.dim[r - 2].size != 1));
@@ -305,16 +274,16 @@ static vtb__val b_ungroup(vtb__eval *e, vtb__args *a) {
   vtb_type t = v->type;
   t.rank = r - 1;
   t.dim[r - 2] = (vtb_dim){t.dim[r - 2].size * t.dim[r - 1].size, "C"};
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_reshape(b, v, &t), x.u.t.layout) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), x.u.t.layout);
 }
 
-static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
+vtb__val vtb__b_concat(vtb__eval *e, const vtb__args *a) {
   const vtb__layout *l = &vtb__plain;
   vtb__val first = VTB__NIL, x;
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, a->n);
   for (size_t i = 0; i < a->n; i++) {
-    if (!(at[i] = vtb__take_tensor(e, a, "x", &x)) || !vtb__channels_last(e, a, x)) return VTB__ERR;
+    x = a->at[i].value, at[i] = x.u.t.v;
+    if (!vtb__channels_last(e, a, x)) return VTB__ERR;
     if (i == 0) first = x;
     if (!(l = vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {at[i], l}}, x, a->span)))
       return VTB__ERR;
@@ -322,7 +291,7 @@ static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
     bool fits = t->rank == f->rank && t->rank > 0;
     for (int k = 0; fits && k + 1 < t->rank; k++) fits = t->dim[k].size == f->dim[k].size;
     if (!fits) {
-      vtb__report(e, VTB_DIAG_CONCAT_SHAPES, vtb__arg_span(a, i),
+      vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
                   "concat of %s and %s: axes before the last differ", vtb__describe(e, first),
                   vtb__describe(e, x));
       vtb__help(e, "concat joins channels; sequence(a, b) joins tokens, insert_tokens adds some");
@@ -330,12 +299,11 @@ static vtb__val b_concat(vtb__eval *e, vtb__args *a) {
     }
   }
   if (!a->n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_concat(b, at, (int)a->n, at[0]->type.rank - 1), l) : VTB__ERR;
+  return vtb__tensor(vtb_b_concat(vtb__at(e, a->span), at, (int)a->n, at[0]->type.rank - 1), l);
 }
 
-static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, int64_t **sizes,
-                        size_t *n) {
+static bool split_sizes(vtb__eval *e, const vtb__args *a, vtb__val x, vtb__val parts,
+                        int64_t **sizes, size_t *n) {
   const vtb_type *t = &x.u.t.v->type;
   int64_t total = t->dim[t->rank - 1].size, sum = 0;
   if (parts.kind == VTB__INT) {
@@ -374,30 +342,29 @@ static bool split_sizes(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val parts, 
   return false;
 }
 
-static vtb__val b_split(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  vtb__val parts = vtb__take(e, a, "parts");
-  if (!v || parts.kind == VTB__ERROR || !vtb__channels_last(e, a, x)) return VTB__ERR;
+vtb__val vtb__b_split(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
+  vtb__val parts = vtb__arg(a, "parts");
+  if (!vtb__channels_last(e, a, x)) return VTB__ERR;
   if (v->type.rank < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "split of a scalar");
   int64_t *sizes, at = 0;
   size_t n;
   if (!split_sizes(e, a, x, parts, &sizes, &n)) return VTB__ERR;
   vtb__val *out = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
   for (size_t i = 0; i < n; i++) {
-    vtb_builder *b = vtb__at(e, a->span);
-    if (!b) return VTB__ERR;
-    out[i] = vtb__tensor(vtb_b_slice(b, v, v->type.rank - 1, at, at + sizes[i], 1), x.u.t.layout);
+    vtb_value *part = vtb_b_slice(vtb__at(e, a->span), v, v->type.rank - 1, at, at + sizes[i], 1);
+    if (!part) return VTB__ERR;
+    out[i] = vtb__tensor(part, x.u.t.layout);
     at += sizes[i];
   }
   return (vtb__val){.kind = VTB__TUPLE, .u.list = {out, n}};
 }
 
-static vtb__val b_reshape(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  vtb__val shape = vtb__take(e, a, "shape");
-  if (!v || shape.kind == VTB__ERROR) return VTB__ERR;
+vtb__val vtb__b_reshape(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
+  vtb__val shape = vtb__arg(a, "shape");
   if (shape.kind != VTB__LIST || shape.u.list.n > VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span,
                        "a shape is a list of at most %d ints, not %s", VTB_MAX_RANK,
@@ -419,30 +386,26 @@ static vtb__val b_reshape(vtb__eval *e, vtb__args *a) {
   if (count != (double)vtb_type_count(&v->type))
     return vtb__report(e, VTB_DIAG_RESHAPE_COUNT, a->span, "%s cannot become %s",
                        vtb__describe(e, x), vtb__type_string(e, &t));
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), NULL);
 }
 
 /* Weights of a convolution [D, C, kh, kw] as a matrix [D, C*kh*kw]. */
-static vtb__val b_flatten(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "w", &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_flatten(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "w");
+  vtb_value *v = x.u.t.v;
   if (v->type.rank < 2 || x.u.t.layout->kind == VTB__TOKENS || vtb_type_is_dynamic(&v->type))
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "flatten takes a weight of two or more axes, not %s", vtb__describe(e, x));
   vtb_type t = {.dtype = v->type.dtype,
                 .rank = 2,
                 .dim = {v->type.dim[0], {vtb_type_count(&v->type) / v->type.dim[0].size, NULL}}};
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), NULL);
 }
 
-static vtb__val b_transpose(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  vtb__val order = vtb__take(e, a, "axes");
-  if (!v || order.kind == VTB__ERROR) return VTB__ERR;
+vtb__val vtb__b_transpose(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
+  vtb__val order = vtb__arg(a, "axes");
   int64_t perm[VTB_MAX_RANK];
   unsigned seen = 0;
   bool ok = order.kind == VTB__LIST && (int)order.u.list.n == v->type.rank;
@@ -455,15 +418,13 @@ static vtb__val b_transpose(vtb__eval *e, vtb__args *a) {
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "transpose takes a list that names each axis of %s once",
                        vtb__describe(e, x));
-  vtb_builder *b = vtb__at(e, a->span);
   bool stays = v->type.rank >= 2 && perm[0] == 0 && perm[1] == 1;
-  return b ? vtb__tensor(vtb_b_transpose(b, v, perm), stays ? x.u.t.layout : NULL) : VTB__ERR;
+  return vtb__tensor(vtb_b_transpose(vtb__at(e, a->span), v, perm), stays ? x.u.t.layout : NULL);
 }
 
-static vtb__val b_shape(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_shape(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   if (vtb_type_is_dynamic(&v->type))
     return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
                        "the shape of %s holds the batch; use .dim, .tokens, .h, .w",
@@ -490,7 +451,6 @@ vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span) {
   vtb_value *seed = seed_argument(e, span);
   if (!fresh) return seed;
   vtb_builder *b = vtb__at(e, span);
-  if (!b) return NULL;
   vtb_type t = {.dtype = VTB_I32};
   int64_t step = 0x9E37 * (int64_t)++e->frame->n_seeds; /* calls of one block draw apart */
   return vtb_b_binary(b, VTB_OP_add, seed, vtb_b_splat(b, (double)step, &t));
@@ -498,7 +458,7 @@ vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span) {
 
 /* random(batch): one number a sample; random(n): n numbers; random(x): one for each element of x.
  * Uniform in [0, 1). */
-static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
+static bool random_shape(vtb__eval *e, const vtb__args *a, vtb__val n, vtb_type *t) {
   if (n.kind == VTB__TENSOR && n.u.t.v->type.dtype == VTB_F32) {
     *t = n.u.t.v->type;
     return true;
@@ -518,17 +478,14 @@ static bool random_shape(vtb__eval *e, vtb__args *a, vtb__val n, vtb_type *t) {
 }
 
 static vtb_value *uniform(vtb__eval *e, vtb_value *seed, const vtb_type *t, vtb_span span) {
-  vtb_builder *b = vtb__at(e, span);
-  if (!b) return NULL;
   vtb_attr stream = VTB_A_INT("stream", e->n_streams++);
-  vtb_inst *i = vtb_build_typed(b, VTB_OP_random, &seed, 1, &stream, 1, t, 1);
+  vtb_inst *i = vtb_build_typed(vtb__at(e, span), VTB_OP_random, &seed, 1, &stream, 1, t, 1);
   return i ? i->results[0] : NULL;
 }
 
 /* Box and Muller 1958: sqrt(-2 log(1 - u)) cos(2 pi v) of two uniform numbers is normal. */
 static vtb_value *normal(vtb__eval *e, vtb_value *u, vtb_value *v, vtb_span span) {
-  vtb_builder *b = u && v ? vtb__at(e, span) : NULL;
-  if (!b) return NULL;
+  vtb_builder *b = vtb__at(e, span);
   vtb_value *rest = vtb_b_binary(b, VTB_OP_sub, vtb_b_constant(b, 1), u),
             *two = vtb_b_constant(b, -2), *turn = vtb_b_constant(b, 6.283185307179586477);
   vtb_value *radius = vtb_b_unary(
@@ -537,9 +494,8 @@ static vtb_value *normal(vtb__eval *e, vtb_value *u, vtb_value *v, vtb_span span
   return vtb_b_binary(b, VTB_OP_mul, radius, angle);
 }
 
-static vtb__val b_random(vtb__eval *e, vtb__args *a) {
-  vtb__val n = vtb__take(e, a, "n");
-  if (n.kind == VTB__ERROR) return n;
+vtb__val vtb__b_random(vtb__eval *e, const vtb__args *a) {
+  vtb__val n = vtb__arg(a, "n");
   vtb_type t;
   if (!random_shape(e, a, n, &t)) return VTB__ERR;
   if (!e->frame || e->frame->step)
@@ -558,11 +514,10 @@ static void say_classes(vtb__eval *e, const vtb_value *v, int64_t n) {
   info->init = vtb_intern(e->module, vtb_arena_printf(&e->arena, "classes %lld", (long long)n));
 }
 
-static vtb__val b_one_hot(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "indices", &x);
-  int64_t n;
-  if (!v || !vtb__take_int(e, a, "n", &n)) return VTB__ERR;
+vtb__val vtb__b_one_hot(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "indices");
+  vtb_value *v = x.u.t.v;
+  int64_t n = vtb__arg(a, "n").u.i;
   if (n < 1 || n >= VTB__MAX_SIZE || v->type.rank >= VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "one_hot into %lld classes", (long long)n);
   say_classes(e, v, n);
@@ -570,27 +525,14 @@ static vtb__val b_one_hot(vtb__eval *e, vtb__args *a) {
 }
 
 /* sample_mask(indices): 1 for the samples of the batch that the list names, else 0. */
-static vtb__val b_sample_mask(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "indices", &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_sample_mask(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "indices");
+  vtb_value *v = x.u.t.v;
   if (v->type.rank != 1)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "sample_mask takes a list of samples, not %s", vtb__describe(e, x));
   vtb_value *table = vtb__index_table(e, v, e->batch, "B", a->span);
   int64_t axis = 0;
-  vtb_builder *b = table ? vtb__at(e, a->span) : NULL;
-  return b ? vtb__tensor(vtb_b_reduce(b, VTB_OP_reduce_sum, table, &axis, 1, false), NULL)
-           : VTB__ERR;
+  return vtb__tensor(vtb_b_reduce(vtb__at(e, a->span), VTB_OP_reduce_sum, table, &axis, 1, false),
+                     NULL);
 }
-
-const vtb__builtin vtb__tensor_builtins[] = {{"select", b_select},   {"where", b_select},
-                                             {"mean", b_reduce},     {"sum", b_reduce},
-                                             {"amax", b_reduce},     {"matmul", b_matmul},
-                                             {"einsum", b_einsum},   {"group", b_group},
-                                             {"ungroup", b_ungroup}, {"concat", b_concat},
-                                             {"split", b_split},     {"reshape_param", b_reshape},
-                                             {"flatten", b_flatten}, {"transpose", b_transpose},
-                                             {"random", b_random},   {"random_normal", b_random},
-                                             {"one_hot", b_one_hot}, {"sample_mask", b_sample_mask},
-                                             {"shape", b_shape},     {NULL, NULL}};

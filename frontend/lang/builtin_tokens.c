@@ -1,18 +1,9 @@
 /* Builtins that know where tokens stand: pooling, images, tables. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
-vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x) {
-  vtb_value *v = vtb__take_tensor(e, a, "x", x);
-  if (!v) return NULL;
-  if (x->u.t.layout->kind == VTB__TOKENS) return v;
-  vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "%s takes tokens, not %s", a->name,
-              vtb__describe(e, *x));
-  return NULL;
-}
-
 /* Tokens of a complete grid, nothing else. */
-bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage) {
+bool vtb__needs_grid(vtb__eval *e, const vtb__args *a, vtb__val x, bool storage) {
   const vtb__layout *l = x.u.t.layout;
   if (x.u.t.v->type.rank != 3) {
     vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "%s takes tokens [B, N, C], not %s", a->name,
@@ -45,19 +36,19 @@ static vtb_type grid_type(const vtb_type *tokens, const vtb_grid *g) {
   return t;
 }
 
-vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x) {
+vtb_value *vtb__grid_as_image(vtb__eval *e, const vtb__args *a, vtb__val x) {
   if (!vtb__needs_grid(e, a, x, true)) return NULL;
   const vtb_grid *g = &x.u.t.layout->grid;
   vtb_type t = grid_type(&x.u.t.v->type, g);
   int64_t perm[2 + VTB_GRID_AXES] = {0, t.rank - 1};
   for (int k = 0; k < g->rank; k++) perm[2 + k] = 1 + k;
   vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb_b_transpose(b, vtb_b_reshape(b, x.u.t.v, &t), perm) : NULL;
+  return vtb_b_transpose(b, vtb_b_reshape(b, x.u.t.v, &t), perm);
 }
 
 /* ---- pooling --------------------------------------------------------------------------------- */
 
-static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
+static vtb__val one_token(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t i) {
   vtb_value *v = x.u.t.v;
   int64_t n = v->type.dim[1].size;
   if (i < 0) i += n;
@@ -68,41 +59,33 @@ static vtb__val one_token(vtb__eval *e, vtb__args *a, vtb__val x, int64_t i) {
   t.rank--;
   for (int k = 1; k < t.rank; k++) t.dim[k] = v->type.dim[k + 1];
   v = vtb__slice_tokens(e, v, i, i + 1, a->span);
-  vtb_builder *b = v ? vtb__at(e, a->span) : NULL;
-  return b ? vtb__tensor(vtb_b_reshape(b, v, &t), NULL) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), NULL);
 }
 
-static vtb__val b_first(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  return vtb__take_tokens(e, a, &x) ? one_token(e, a, x, 0) : VTB__ERR;
+vtb__val vtb__b_first(vtb__eval *e, const vtb__args *a) {
+  return one_token(e, a, vtb__arg(a, "x"), 0);
 }
 
-static vtb__val b_last(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  return vtb__take_tokens(e, a, &x) ? one_token(e, a, x, -1) : VTB__ERR;
+vtb__val vtb__b_last(vtb__eval *e, const vtb__args *a) {
+  return one_token(e, a, vtb__arg(a, "x"), -1);
 }
 
-static vtb__val b_token(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  int64_t i;
-  if (!vtb__take_tokens(e, a, &x) || !vtb__take_int(e, a, "index", &i)) return VTB__ERR;
-  return one_token(e, a, x, i);
+vtb__val vtb__b_token(vtb__eval *e, const vtb__args *a) {
+  return one_token(e, a, vtb__arg(a, "x"), vtb__arg(a, "index").u.i);
 }
 
 /* The mean of the patches in the middle along each axis: two places where the side is even, one
  * where it is odd. */
-static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_center_mean(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   const vtb__layout *l = x.u.t.layout;
   if (l->via || v->type.rank != 3)
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
                        "center_mean needs tokens [B, N, C] in storage order");
   v = vtb__without_extra(e, x, a->span);
   vtb_type grid = grid_type(&x.u.t.v->type, &l->grid);
-  vtb_builder *b = v ? vtb__at(e, a->span) : NULL;
-  if (!b) return VTB__ERR;
+  vtb_builder *b = vtb__at(e, a->span);
   v = vtb_b_reshape(b, v, &grid);
   int64_t axes[VTB_GRID_AXES], n = 1;
   for (int k = 0; k < l->grid.rank; k++) {
@@ -117,32 +100,25 @@ static vtb__val b_center_mean(vtb__eval *e, vtb__args *a) {
 
 /* ---- images and tables ----------------------------------------------------------------------- */
 
-static vtb_value *as_grid(vtb__eval *e, vtb__args *a, vtb__val *x) {
-  vtb_value *v = vtb__take_tokens(e, a, x);
-  if (!v || !vtb__needs_grid(e, a, *x, true)) return NULL;
-  vtb_type t = grid_type(&v->type, &x->u.t.layout->grid);
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb_b_reshape(b, v, &t) : NULL;
+vtb__val vtb__b_as_grid(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  if (!vtb__needs_grid(e, a, x, true)) return VTB__ERR;
+  vtb_type t = grid_type(&x.u.t.v->type, &x.u.t.layout->grid);
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), x.u.t.v, &t), NULL);
 }
 
-static vtb__val b_as_grid(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  return vtb__tensor(as_grid(e, a, &x), NULL);
-}
-
-static vtb__val b_to_image(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tokens(e, a, &x);
+vtb__val vtb__b_to_image(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  vtb_value *v = x.u.t.v;
   if (!v || !(v = vtb__grid_as_image(e, a, x))) return VTB__ERR;
   vtb__layout l = {.kind = VTB__IMAGE, .grid = x.u.t.layout->grid};
   return vtb__tensor(v, vtb__layout_new(e, l));
 }
 
 /* A table [n, W, C], [n, H, W, C] or [n, T, H, W, C] as tokens of that grid. */
-static vtb__val b_as_tokens(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "table", &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_as_tokens(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "table");
+  vtb_value *v = x.u.t.v;
   int rank = v->type.rank - 2;
   if (rank < 1 || rank > VTB_GRID_AXES || x.u.t.layout->kind != VTB__PLAIN)
     return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span,
@@ -154,18 +130,14 @@ static vtb__val b_as_tokens(vtb__eval *e, vtb__args *a) {
   vtb_type t = {.dtype = v->type.dtype,
                 .rank = 3,
                 .dim = {d[0], {vtb_grid_cells(&l.grid), "N"}, {d[1 + rank].size, "C"}}};
-  vtb_builder *b = vtb__at(e, a->span);
-  return b ? vtb__tensor(vtb_b_reshape(b, v, &t), vtb__layout_new(e, l)) : VTB__ERR;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), vtb__layout_new(e, l));
 }
 
 static vtb_value *weights(vtb__eval *e, const double *data, int64_t rows, int64_t cols,
                           vtb_span span) {
-  vtb_builder *b = data ? vtb__at(e, span) : NULL;
-  if (!b) return NULL;
+  if (!data) return NULL;
   vtb_type t = {.dtype = VTB_F32, .rank = 2, .dim = {{rows, NULL}, {cols, NULL}}};
-  vtb_attr attr = VTB_A_FLOATS("data", data, (int)(rows * cols));
-  vtb_inst *i = vtb_build_typed(b, VTB_OP_constant, NULL, 0, &attr, 1, &t, 1);
-  return i ? i->results[0] : NULL;
+  return vtb_b_data(vtb__at(e, span), data, &t);
 }
 
 typedef struct filter {
@@ -174,13 +146,9 @@ typedef struct filter {
   double coefficient;
 } filter;
 
-static bool take_filter(vtb__eval *e, vtb__args *a, filter *f) {
-  *f = (filter){.name = "bicubic", .coefficient = -0.75};
-  if (!vtb__option_string(e, a, "filter", &f->name) ||
-      !vtb__option_bool(e, a, "antialias", &f->antialias) ||
-      !vtb__option_bool(e, a, "align_corners", &f->corners) ||
-      !vtb__option_number(e, a, "coefficient", &f->coefficient))
-    return false;
+static bool take_filter(vtb__eval *e, const vtb__args *a, filter *f) {
+  *f = (filter){vtb__arg(a, "filter").u.str.s, vtb__arg(a, "antialias").u.b,
+                vtb__arg(a, "align_corners").u.b, vtb__arg(a, "coefficient").u.f};
   if (vtb__resample_knows(f->name)) return true;
   vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
               "resample knows the filters \"bicubic\", \"bilinear\", \"nearest\" and "
@@ -205,20 +173,16 @@ static vtb_value *resample_axis(vtb__eval *e, vtb_value *v, int k, int64_t to, c
   vtb_value *w = weights(
       e, vtb__resample_weights(e, from, to, f->name, f->antialias, f->corners, f->coefficient), to,
       from, span);
-  vtb_builder *b = w ? vtb__at(e, span) : NULL;
-  return b ? vtb_b_einsum(b, specs[v->type.rank - 3][k], v, w) : NULL;
+  return vtb_b_einsum(vtb__at(e, span), specs[v->type.rank - 3][k], v, w);
 }
 
 /* resample(table, size, filter...): a table [n, grid..., C] at another size, axis by axis. */
-static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  vtb_value *v = vtb__take_tensor(e, a, "table", &x);
-  vtb_grid size = {0};
+vtb__val vtb__b_resample(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "table");
+  vtb_value *v = x.u.t.v;
   filter f;
   int64_t side[VTB_GRID_AXES];
-  if (!v || !vtb__option_size(e, a, "size", &size) || !take_filter(e, a, &f) ||
-      !vtb__channels_last(e, a, x))
-    return VTB__ERR;
+  if (!take_filter(e, a, &f) || !vtb__channels_last(e, a, x)) return VTB__ERR;
   int rank = v->type.rank - 2;
   if (x.u.t.layout->kind == VTB__TOKENS && x.u.t.layout->grid.rank > 1) {
     vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span, "resample takes a table [n, H, W, C], not %s",
@@ -229,7 +193,7 @@ static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   if (rank < 1 || rank > VTB_GRID_AXES)
     return vtb__report(e, VTB_DIAG_TABLE_SHAPE, a->span,
                        "resample takes a table [n, H, W, C], not %s", vtb__describe(e, x));
-  if (!vtb__sides(e, a, "size", &size, rank, side)) return VTB__ERR;
+  if (!vtb__sides(e, a, "size", rank, side)) return VTB__ERR;
   bool same = true;
   for (int k = 0; k < rank; k++) {
     if (side[k] < 1)
@@ -240,13 +204,3 @@ static vtb__val b_resample(vtb__eval *e, vtb__args *a) {
   for (int k = 0; k < rank && v; k++) v = resample_axis(e, v, k, side[k], &f, a->span);
   return vtb__tensor(v, NULL);
 }
-
-const vtb__builtin vtb__token_builtins[] = {{"first", b_first},
-                                            {"last", b_last},
-                                            {"token", b_token},
-                                            {"center_mean", b_center_mean},
-                                            {"to_image", b_to_image},
-                                            {"as_grid", b_as_grid},
-                                            {"as_tokens", b_as_tokens},
-                                            {"resample", b_resample},
-                                            {NULL, NULL}};

@@ -4,16 +4,11 @@
  * (order_axes in recurrence.c), then of their first appearance in the parameters; operands of
  * elementwise operators meet by name, so [E] * [E, N] needs no reshaping.
  */
+#include "frontend/lang/builtin.h"
 #include "frontend/lang/recurrence.h"
 #include "ir/ops.h"
 
 /* ---- builtins of steps ----------------------------------------------------------------------- */
-
-static bool in_step(vtb__eval *e, vtb__args *a) {
-  if (e->frame && e->frame->step) return true;
-  vtb__report(e, VTB_DIAG_MISPLACED, a->span, "%s belongs to the body of a recurrence", a->name);
-  return false;
-}
 
 /* Letters of the axes in `set`, of `all` that stand for the axes of the step. */
 static void axis_text(const vtb__step *s, unsigned set, const char *all, char *out) {
@@ -23,11 +18,9 @@ static void axis_text(const vtb__step *s, unsigned set, const char *all, char *o
 }
 
 /* dot(x, y): the product summed over the axes both have. */
-static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
-  vtb__val x, y;
-  if (!in_step(e, a)) return VTB__ERR;
-  vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
-  if (!vx || !vy) return VTB__ERR;
+vtb__val vtb__b_dot(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), y = vtb__arg(a, "y");
+  vtb_value *vx = x.u.t.v, *vy = y.u.t.v;
   const vtb__step *s = e->frame->step;
   unsigned sx = vtb__step_axes_of(s, &vx->type), sy = vtb__step_axes_of(s, &vy->type);
   if (!(sx & sy))
@@ -41,20 +34,17 @@ static vtb__val b_dot(vtb__eval *e, vtb__args *a) {
   axis_text(s, sx, all, in1);
   axis_text(s, sy, all, in2);
   axis_text(s, sx ^ sy, all, out);
-  vtb_builder *b = vtb__at(e, a->span);
-  vtb_value *r =
-      b ? vtb_b_einsum(b, vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out), vx, vy) : NULL;
+  const char *spec = vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out);
+  vtb_value *r = vtb_b_einsum(vtb__at(e, a->span), spec, vx, vy);
   vtb_type t = vtb__step_type_of_axes(s, sx ^ sy);
   for (int i = 0; r && i < t.rank; i++) r->type.dim[i].name = vtb_intern(e->module, t.dim[i].name);
   return vtb__tensor(r, NULL);
 }
 
 /* outer(x, y): every product of an element of x and one of y. */
-static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
-  vtb__val x, y;
-  if (!in_step(e, a)) return VTB__ERR;
-  vtb_value *vx = vtb__take_tensor(e, a, "x", &x), *vy = vtb__take_tensor(e, a, "y", &y);
-  if (!vx || !vy) return VTB__ERR;
+vtb__val vtb__b_outer(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), y = vtb__arg(a, "y");
+  vtb_value *vx = x.u.t.v, *vy = y.u.t.v;
   const vtb__step *s = e->frame->step;
   if (vtb__step_axes_of(s, &vx->type) & vtb__step_axes_of(s, &vy->type))
     return vtb__report(e, VTB_DIAG_SHAPE_MISMATCH, a->span,
@@ -65,14 +55,10 @@ static vtb__val b_outer(vtb__eval *e, vtb__args *a) {
 
 /* rename_axis(x, "J", "K"): axis J of x as axis K, which has the same size: for a matrix that maps
  * a state to itself. */
-static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
-  vtb__val x;
-  const char *names[2] = {"", ""};
-  if (!in_step(e, a)) return VTB__ERR;
-  vtb_value *v = vtb__take_tensor(e, a, "x", &x);
-  if (!v || !vtb__option_string(e, a, "from", &names[0]) ||
-      !vtb__option_string(e, a, "to", &names[1]))
-    return VTB__ERR;
+vtb__val vtb__b_rename_axis(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x");
+  const char *names[] = {vtb__arg(a, "from").u.str.s, vtb__arg(a, "to").u.str.s};
+  vtb_value *v = x.u.t.v;
   const vtb__step *s = e->frame->step;
   int from = vtb__step_axis_of(s, names[0]), to = vtb__step_axis_of(s, names[1]);
   unsigned own = vtb__step_axes_of(s, &v->type);
@@ -96,16 +82,14 @@ static vtb__val b_rename_axis(vtb__eval *e, vtb__args *a) {
     moved |= perm[i] != i;
   }
   vtb_builder *b = vtb__at(e, a->span);
-  v = !b ? NULL : moved ? vtb_b_transpose(b, v, perm) : vtb_b_reshape(b, v, &t);
+  v = moved ? vtb_b_transpose(b, v, perm) : vtb_b_reshape(b, v, &t);
   for (int i = 0; v && i < t.rank; i++) v->type.dim[i].name = vtb_intern(e->module, t.dim[i].name);
   return vtb__tensor(v, NULL);
 }
 
-static vtb__val state_scale(vtb__eval *e, vtb__args *a, bool log) {
-  vtb__val x;
-  if (!in_step(e, a)) return VTB__ERR;
-  vtb_value *v = vtb__take_tensor(e, a, "state", &x);
-  if (!v) return VTB__ERR;
+vtb__val vtb__b_scale(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "state");
+  vtb_value *v = x.u.t.v;
   const vtb__step *s = e->frame->step;
   bool known = !v->def && v->index < s->n_states;
   for (int i = 0; i < s->n_states && !known; i++) {
@@ -115,20 +99,13 @@ static vtb__val state_scale(vtb__eval *e, vtb__args *a, bool log) {
   if (!known)
     return vtb__report(e, VTB_DIAG_SCALE_OF, a->span, "%s takes a state, not %s", a->name,
                        vtb__describe(e, x));
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!b) return VTB__ERR;
   vtb_type t = vtb_type_scalar();
   vtb_attr attr = VTB_A_INT("log", 1);
-  vtb_inst *i = vtb_build_typed(b, VTB_OP_state_scale, NULL, 0, &attr, log ? 1 : 0, &t, 1);
+  int n_attrs = strcmp(a->name, "log_scale") == 0;
+  vtb_inst *i =
+      vtb_build_typed(vtb__at(e, a->span), VTB_OP_state_scale, NULL, 0, &attr, n_attrs, &t, 1);
   return vtb__tensor(i ? i->results[0] : NULL, NULL);
 }
-
-static vtb__val b_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, a, false); }
-static vtb__val b_log_scale(vtb__eval *e, vtb__args *a) { return state_scale(e, a, true); }
-
-const vtb__builtin vtb__step_builtins[] = {
-    {"dot", b_dot},     {"outer", b_outer},         {"rename_axis", b_rename_axis},
-    {"scale", b_scale}, {"log_scale", b_log_scale}, {NULL, NULL}};
 
 /* ---- equal subterms -------------------------------------------------------------------------- */
 
@@ -177,8 +154,7 @@ static vtb_value *argument(vtb__eval *e, vtb__rcall *c, vtb_name name, const vtb
   for (int a = 0; a < c->n_axes; a++)
     for (int i = 0; i < t.rank; i++)
       if (order[i] == a) perm[n++] = i;
-  vtb_builder *b = vtb__at(e, name.span);
-  return b && n == t.rank ? vtb_b_transpose(b, v, perm) : NULL;
+  return n == t.rank ? vtb_b_transpose(vtb__at(e, name.span), v, perm) : NULL;
 }
 
 static bool bind_arguments(vtb__eval *e, vtb__rcall *c, vtb__step *s) {
@@ -217,8 +193,7 @@ static vtb_value *as_declared(vtb__eval *e, vtb__rcall *c, vtb_value *v, const v
     moved |= perm[i] != (int64_t)i;
   }
   if (!moved) return v;
-  vtb_builder *b = vtb__at(e, span);
-  return b ? vtb_b_transpose(b, v, perm) : NULL;
+  return vtb_b_transpose(vtb__at(e, span), v, perm);
 }
 
 static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val v,
@@ -243,8 +218,7 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
   }
   if (!vtb_type_equal(&x->type, &full)) {
     x = vtb__step_spread(e, x, want, span);
-    vtb_builder *b = x ? vtb__at(e, span) : NULL;
-    x = b ? vtb_b_broadcast(b, x, &full) : NULL;
+    x = vtb_b_broadcast(vtb__at(e, span), x, &full);
   }
   return (*out = x ? as_declared(e, c, x, t, span) : NULL) != NULL;
 }

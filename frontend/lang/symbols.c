@@ -6,11 +6,12 @@
  * among the declarations that the file sees, among the builtins. */
 #include "frontend/lang/symbols.h"
 #include "frontend/lang/ast_walk.h"
+#include "frontend/lang/builtin.h"
 #include "frontend/lang/entry.h"
 #include "frontend/lang/symbols_text.h"
 #include "frontend/lang/value.h"
 
-typedef struct region { /* where variables can be written */
+    typedef struct region { /* where variables can be written */
   uint32_t begin, end;
   const vtb_lang_symbol **symbols;
   size_t n;
@@ -90,6 +91,29 @@ static void take_parameters(vtb_symbols *s, vtb_lang_symbol *symbol, const vtb_d
   }
   symbol->parameters = list;
   symbol->n_parameters = d->params.n;
+}
+
+/* Parameters of a builtin function: of its last form, which has most. */
+static void take_builtin(vtb_symbols *s, vtb_lang_symbol *symbol) {
+  const vtb__builtin *row = vtb__builtin_find(symbol->name);
+  if (!row || !row->parameters) return;
+  vtb__parameter p[VTB__MOST_PARAMETERS];
+  const char *at = row->parameters;
+  int n = 0;
+  while (*at) n = vtb__builtin_form(&s->arena, &at, p);
+  const vtb_lang_symbol **list = VTB_NEW_ARRAY(&s->arena, const vtb_lang_symbol *, n + 1);
+  for (int i = 0; i < n; i++) {
+    vtb_lang_symbol *parameter = new_symbol(s, VTB_SYMBOL_PARAMETER, p[i].name, VTB_NO_SPAN);
+    parameter->signature =
+        vtb_arena_printf(&s->arena, "%s: %s%s%s%s", p[i].name, p[i].kind, p[i].any ? "..." : "",
+                         p[i].otherwise ? " = " : "", p[i].otherwise ? p[i].otherwise : "");
+    parameter->required = !p[i].otherwise;
+    parameter->is_tensor = p[i].kind[0] == 't';
+    list[i] = parameter;
+  }
+  symbol->parameters = list;
+  symbol->n_parameters = (size_t)n;
+  symbol->signature = vtb_arena_printf(&s->arena, "%s(%s)", row->name, row->parameters);
 }
 
 /* The model or preset that a preset's value calls. */
@@ -360,6 +384,7 @@ vtb_symbols *vtb_symbols_new(vtb_unit *u) {
     for (size_t i = 0; i < n; i++) {
       vtb_lang_symbol *symbol = new_symbol(s, VTB_SYMBOL_BUILTIN, names[i], VTB_NO_SPAN);
       symbol->is_function = functions;
+      if (functions) take_builtin(s, symbol);
       vtb_map_set(&s->builtins, names[i], symbol);
     }
     vtb_free(names);

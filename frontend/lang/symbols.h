@@ -22,10 +22,11 @@ typedef struct vtb_lang_symbol {
   vtb_span at;              /* its name, where it is first given; no source: none */
   vtb_span all;             /* of declarations: all of their text */
   const char *doc;          /* of declarations: the comment above, or "" */
-  const char *signature;    /* on one line: "block mlp(x: tokens, ratio: int = 4)" */
+  const char *signature;    /* on one line: "block mlp(x: tokens, ratio: int = 4)"; of a builtin
+                             * function the row of builtins.def */
   const char *const *words; /* of parameters: the choices of `one of` */
   size_t n_words;
-  const struct vtb_lang_symbol *const *parameters; /* of declarations; of presets their model's */
+  const struct vtb_lang_symbol *const *parameters; /* likewise; of presets their model's */
   size_t n_parameters;
   size_t n_results; /* of recurrences: what they yield */
   bool is_function; /* may be called */

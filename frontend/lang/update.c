@@ -5,7 +5,7 @@
  * updates on; the entry returns them, named "updated.<official name>", and whoever trains copies
  * them back (runtime/train/train_buffers.c). A block that is called many times thus updates the
  * buffers of each call. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 
 static int buffer_of(const vtb__frame *f, const vtb_value *v) {
   for (size_t i = 0; i < f->weights.n; i++)
@@ -28,11 +28,10 @@ bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vt
   return true;
 }
 
-static vtb__val b_update(vtb__eval *e, vtb__args *a) {
-  vtb_value *buffer = vtb__take_tensor(e, a, "buffer", NULL);
-  vtb__val v = vtb__take(e, a, "value");
-  vtb_value *value = buffer ? vtb__as_tensor(e, v, vtb__arg_span(a, a->last)) : NULL;
-  if (!buffer || !value) return VTB__ERR;
+vtb__val vtb__b_update(vtb__eval *e, const vtb__args *a) {
+  const vtb__argument *v = vtb__arg_of(a, "value");
+  vtb_value *buffer = vtb__arg(a, "buffer").u.t.v, *value = vtb__as_tensor(e, v->value, v->span);
+  if (!value) return VTB__ERR;
   if (e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span, "a step cannot update a buffer");
   int w = buffer_of(e->frame, buffer);
@@ -47,11 +46,7 @@ static vtb__val b_update(vtb__eval *e, vtb__args *a) {
                        "the update of buffer '%s' is %s, and the buffer is %s",
                        e->frame->weights.at[w].name, vtb__type_string(e, &value->type),
                        vtb__type_string(e, &buffer->type));
-  vtb_builder *b = vtb__at(e, a->span);
-  if (!vtb_type_equal(&value->type, &buffer->type))
-    value = b ? vtb_b_broadcast(b, value, &buffer->type) : NULL;
+  value = vtb_b_stretched(vtb__at(e, a->span), value, &buffer->type);
   if (!value || !vtb__add_update(e, buffer, value, a->span)) return VTB__ERR;
   return VTB__NIL;
 }
-
-const vtb__builtin vtb__buffer_builtins[] = {{"update", b_update}, {NULL, NULL}};

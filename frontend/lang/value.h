@@ -294,12 +294,12 @@ struct vtb__eval {
   int n_streams, n_insts, calls, depth, errors_before;
 };
 
-/* Reports and gives VTB__ERR. */
-/* False, after a message, if an instruction of a step or of an optimizer depends on a longer row of
- * others than VTB__MAX_CHAIN: the passes look at their equations in depth. */
 /* False, after a message, if an input or a param has more than VTB__MAX_ELEMENTS. */
 bool vtb__check_elements(vtb__eval *e, const vtb_type *t, const char *what, vtb_span span);
+/* False, after a message, if an instruction of a step or of an optimizer depends on a longer row of
+ * others than VTB__MAX_CHAIN: the passes look at their equations in depth. */
 bool vtb__check_chain(vtb__eval *e, const vtb_func *f, const char *what, const char *name);
+/* Reports and gives VTB__ERR. */
 vtb__val vtb__report(vtb__eval *e, int code, vtb_span span, const char *fmt, ...) VTB_PRINTF(4, 5);
 /* Tells the options' observer, if there is one, what stands at a place. */
 void vtb__observe(vtb__eval *e, vtb_span at, vtb__val v);
@@ -508,76 +508,18 @@ void vtb__list_entries(vtb__eval *e, const vtb_file *root);
 /* Warns that `taken` is taken because nobody said which of the root's models. */
 void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *taken);
 
-/* builtin.c */
-typedef struct
-    vtb__args { /* evaluated arguments of a builtin; taken one by one, then checked to be used up */
-  const char *name;
-  const vtb_arg_list *list;
-  vtb__val *at;
-  bool *used;
-  size_t n, next, last;
-  vtb_span span;
-  bool failed;
-} vtb__args;
-typedef vtb__val (*vtb__builtin_fn)(vtb__eval *e, vtb__args *a);
-typedef struct vtb__builtin {
-  const char *name;
-  vtb__builtin_fn fn;
-} vtb__builtin;
+/* builtin.c; what builtins share is in builtin.h */
+typedef struct vtb__builtin vtb__builtin;
 const vtb__builtin *vtb__builtin_find(const char *name);
 size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
+bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of any number */
+
+/* word.c */
 extern const char *const vtb__words[]; /* of orders, modes and the like; NULL ends */
 bool vtb__is_word(const char *name);   /* one of these, or an initialiser */
 bool vtb__builtin_name(vtb__eval *e, const char *name,
-                       vtb__val *out);   /* rows, auto, zeros, training ... */
-bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of any number */
-extern const vtb__builtin vtb__scalar_builtins[], vtb__tensor_builtins[], vtb__token_builtins[],
-    vtb__step_builtins[];
-extern const vtb__builtin vtb__sequence_builtins[], vtb__attention_builtins[],
-    vtb__buffer_builtins[], vtb__axis_builtins[], vtb__convolution_builtins[], vtb__grid_builtins[],
-    vtb__order_builtins[], vtb__extra_builtins[];
-/* The axis that `axis` of a builtin names: the last, "tokens", "B", or an axis's name; *tokens: the
- * tokens', which then go. False after an error. */
-bool vtb__reduce_axis(vtb__eval *e, vtb__args *a, vtb__val x, int64_t *axis, bool *tokens);
-/* builtin_order.c: 1 where the index is 0 .. n - 1, along a new last axis called `name`. */
-vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,
-                            vtb_span span);
-
-/* Argument `name`, or the next positional one. The first form reports when it is missing. */
-vtb__val vtb__take(vtb__eval *e, vtb__args *a, const char *name);
-const char *vtb__arg_name(const vtb__args *a, size_t i); /* NULL: given by place */
-bool vtb__take_optional(vtb__eval *e, vtb__args *a, const char *name, vtb__val *out);
-vtb_span vtb__arg_span(const vtb__args *a, size_t i);
-/* The last axis of x is no image's width; false after a message. */
-bool vtb__channels_last(vtb__eval *e, const vtb__args *a, vtb__val x);
-vtb_value *vtb__take_tensor(vtb__eval *e, vtb__args *a, const char *name, vtb__val *whole);
-bool vtb__take_int(vtb__eval *e, vtb__args *a, const char *name, int64_t *out);
-/* Optional arguments: unchanged when absent, false after an error. */
-bool vtb__option_bool(vtb__eval *e, vtb__args *a, const char *name, bool *out);
-bool vtb__option_number(vtb__eval *e, vtb__args *a, const char *name, double *out);
-bool vtb__option_string(vtb__eval *e, vtb__args *a, const char *name, const char **out);
-bool vtb__option_size(vtb__eval *e, vtb__args *a, const char *name, vtb_grid *out);
-/* A size as the extents of `rank` axes, the outermost first; false after a message. */
-bool vtb__sides(vtb__eval *e, vtb__args *a, const char *name, const vtb_grid *size, int rank,
-                int64_t *out);
-
-/* builtin_tokens.c */
-/* Argument x, tokens; NULL after a message. */
-vtb_value *vtb__take_tokens(vtb__eval *e, vtb__args *a, vtb__val *x);
-/* True if x is [B, N, C] of a complete grid and nothing else, in storage order if asked for. */
-bool vtb__needs_grid(vtb__eval *e, vtb__args *a, vtb__val x, bool storage);
-/* Tokens of a complete grid as [B, C, grid...]; NULL after a message. */
-vtb_value *vtb__grid_as_image(vtb__eval *e, vtb__args *a, vtb__val x);
-
-/* builtin_extra.c */
-/* Tokens from .. to - 1 of [B, N, ...]. */
-vtb_value *vtb__slice_tokens(vtb__eval *e, vtb_value *v, int64_t from, int64_t to, vtb_span span);
-/* The patches of tokens x without its extra tokens, in the order they are in. */
-vtb_value *vtb__without_extra(vtb__eval *e, vtb__val x, vtb_span span);
-
-/* builtin_grid.c: the grid of x moved by so many places an axis, round its ends */
-vtb__val vtb__roll_grid(vtb__eval *e, vtb__args *a, vtb__val x, vtb__val steps);
+                       vtb__val *out); /* rows, auto, zeros, training ... */
 
 /* recurrence.c */
 vtb__val vtb__call_recurrence(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,

@@ -28,11 +28,9 @@ static void add_code(vtb_strbuf *out, const char *text) {
 static char *text_of(const lsp_server *s, const lsp_document *d, const vtb_occurrence *o) {
   const vtb_lang_symbol *symbol = o->symbol;
   vtb_strbuf out = {0};
+  add_code(&out, symbol->signature);
   if (symbol->kind == VTB_SYMBOL_BUILTIN)
-    vtb_strbuf_printf(&out, "`%s`: a %s of the language", symbol->name,
-                      symbol->is_function ? "function" : "word");
-  else
-    add_code(&out, symbol->signature);
+    vtb_strbuf_printf(&out, "\n\na %s of the language", symbol->is_function ? "function" : "word");
   if (*symbol->doc) vtb_strbuf_printf(&out, "\n\n%s", symbol->doc);
   add_facts(&out, fact_of(s, d, o), symbol->name);
   if (symbol->at.source && symbol->at.source != o->at.source)
@@ -68,7 +66,7 @@ cJSON *lsp_signature_help(lsp_server *s, lsp_document *d, const cJSON *params, v
   const vtb_lang_symbol *callee =
       d->symbols ? vtb_symbols_call(d->symbols, lsp_offset_of(s, d, params)) : NULL;
   (void)err;
-  if (!callee || callee->kind == VTB_SYMBOL_BUILTIN) return NULL;
+  if (!callee || !callee->n_parameters) return NULL;
   cJSON *result = cJSON_CreateObject(), *list = cJSON_AddArrayToObject(result, "signatures");
   cJSON *row = cJSON_CreateObject(), *parameters = cJSON_CreateArray();
   cJSON_AddStringToObject(row, "label", callee->signature);

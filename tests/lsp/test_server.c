@@ -53,6 +53,8 @@ TEST(hover_tells_shapes_layouts_orders_and_signatures) {
   hover_says(&c, client_at(URI, model, "ratio = 2", 0, 1), "the int 2");
   hover_says(&c, client_at(URI, model, "linear(\"head", 0, 1), "declared in std/nn.vtb");
   hover_says(&c, client_at(URI, model, "gelu", 0, 1), "a function of the language");
+  hover_says(&c, client_at(URI, model, "gelu", 0, 1), "gelu(x: value)");
+  hover_says(&c, client_at(URI, model, "mean(y", 0, 1), "mean(x: tensor, axis: string = none)");
   cJSON_Delete(client_ask(&c, "shutdown", NULL));
   client_send(&c, 0, "exit", NULL);
   CHECK(client_end(&c) == VTB_OK);

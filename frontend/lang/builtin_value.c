@@ -1,0 +1,115 @@
+/* Builtins on values that are known when compiling: lists, sizes, paths, chunks, numbers; what
+ * rounds and clamps takes tensors, too. */
+#include "frontend/lang/builtin.h"
+#include "ir/ops.h"
+
+#include <math.h>
+
+vtb__val vtb__b_len(vtb__eval *e, const vtb__args *a) {
+  vtb__val v = vtb__arg(a, "list");
+  if (v.kind == VTB__ERROR) return v;
+  if (v.kind != VTB__LIST && v.kind != VTB__TUPLE)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "len takes a list, not %s",
+                       vtb__describe(e, v));
+  return vtb__int((int64_t)v.u.list.n);
+}
+
+/* size(w), size(h, w), size(t, h, w) */
+vtb__val vtb__b_size(vtb__eval *e, const vtb__args *a) {
+  int64_t side[VTB_GRID_AXES] = {0};
+  bool inside = true;
+  for (size_t k = 0; k < a->n; k++) {
+    side[k] = a->at[k].value.u.i;
+    inside &= side[k] >= 0 && side[k] < VTB__MAX_SIZE;
+  }
+  vtb_grid g = vtb_grid_of((int)a->n, side);
+  if (!inside)
+    return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "size %s is out of range",
+                       vtb__grid_text(e, &g));
+  return (vtb__val){.kind = VTB__SIZE, .u.size = g};
+}
+
+static bool is_permutation(const int64_t *list, int64_t n) {
+  bool *seen = vtb_xcalloc((size_t)n + 1, sizeof *seen), ok = true;
+  for (int64_t i = 0; i < n && ok; i++) {
+    ok = list[i] >= 0 && list[i] < n && !seen[list[i]];
+    if (ok) seen[list[i]] = true;
+  }
+  vtb_free(seen);
+  return ok;
+}
+
+vtb__val vtb__b_path(vtb__eval *e, const vtb__args *a) {
+  vtb__val v = vtb__arg(a, "list");
+  vtb__path nest = {0};
+  if (v.kind == VTB__ERROR || v.kind == VTB__PATH) return v;
+  if (v.kind == VTB__STRING && *v.u.str.s && vtb_path_nest(&nest.order, v.u.str.s))
+    return vtb__path_val(e, nest);
+  if (v.kind != VTB__LIST || !v.u.list.n)
+    return vtb__report(e, VTB_DIAG_BAD_PATH, a->span,
+                       "path takes a list of token indices, by = a key of t, h and w, or the axes "
+                       "from outside in, as in \"hwt\", not %s",
+                       vtb__describe(e, v));
+  int64_t n = (int64_t)v.u.list.n, *list = VTB_NEW_ARRAY(&e->arena, int64_t, n);
+  for (int64_t i = 0; i < n; i++) {
+    if (v.u.list.at[i].kind != VTB__INT)
+      return vtb__report(e, VTB_DIAG_BAD_PATH, a->span, "path takes a list of ints");
+    list[i] = v.u.list.at[i].u.i;
+  }
+  if (!is_permutation(list, n))
+    return vtb__report(e, VTB_DIAG_BAD_PERMUTATION, a->span,
+                       "the list does not name each of its %lld tokens once", (long long)n);
+  return vtb__path_val(e, (vtb__path){{.order = VTB_PATH_LIST, .list = list, .n = n}, NULL, NULL});
+}
+
+vtb__val vtb__b_chunkwise(vtb__eval *e, const vtb__args *a) {
+  int64_t n = vtb__arg(a, "chunk").u.i;
+  if (n < 1 || n > (1 << 24)) {
+    vtb__report(e, VTB_DIAG_BAD_CHUNK, a->span, "a chunk of %lld tokens", (long long)n);
+    vtb__chunk_help(e);
+    return VTB__ERR;
+  }
+  return (vtb__val){.kind = VTB__MODE, .u.mode = {"chunkwise", n}};
+}
+
+vtb__val vtb__b_ceil(vtb__eval *e, const vtb__args *a) {
+  vtb__val v = vtb__arg(a, "x");
+  if (v.kind == VTB__INT || v.kind == VTB__ERROR) return v;
+  if (v.kind == VTB__TENSOR) {
+    v = vtb__elementwise(e, VTB_OP_neg, &v, 1, a->span);
+    if (v.kind == VTB__TENSOR) v = vtb__elementwise(e, VTB_OP_floor, &v, 1, a->span);
+    return v.kind == VTB__TENSOR ? vtb__elementwise(e, VTB_OP_neg, &v, 1, a->span) : v;
+  }
+  if (v.kind != VTB__FLOAT)
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a tensor or a number, not %s",
+                       a->name, vtb__describe(e, v));
+  double d = ceil(v.u.f);
+  if (!(fabs(d) < 9e18))
+    return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span,
+                       "the result does not fit into 64 bits");
+  return vtb__int((int64_t)d);
+}
+
+/* clamp(x, low, high): of numbers a number; either bound may be left out. */
+static vtb__val bounded(vtb__eval *e, vtb_op op, vtb__val x, vtb__val bound, vtb_span span) {
+  if (bound.kind == VTB__NONE || x.kind == VTB__ERROR) return x;
+  if (!vtb__is_number(x) || !vtb__is_number(bound)) return vtb__elementwise2(e, op, x, bound, span);
+  bool above = vtb__val_number(x) > vtb__val_number(bound);
+  return above == (op == VTB_OP_max) ? x : bound;
+}
+
+vtb__val vtb__b_clamp(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), low = vtb__arg(a, "low"), high = vtb__arg(a, "high");
+  if (!vtb__arg_of(a, "low")->given && !vtb__arg_of(a, "high")->given)
+    return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "clamp needs 'low' or 'high'");
+  return bounded(e, VTB_OP_min, bounded(e, VTB_OP_max, x, low, a->span), high, a->span);
+}
+
+vtb__val vtb__b_float(vtb__eval *e, const vtb__args *a) {
+  vtb__val v = vtb__arg(a, "x");
+  if (v.kind == VTB__ERROR) return v;
+  if (!vtb__is_number(v))
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s",
+                       vtb__describe(e, v));
+  return vtb__float(vtb__val_number(v));
+}
