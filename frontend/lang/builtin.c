@@ -4,15 +4,22 @@
 #include <string.h>
 
 static const vtb__builtin rows[] = {
-#define VTB_BUILTIN(name, function, where, parameters)                                             \
-  {#name, vtb__b_##function, VTB__##where, parameters},
+#define VTB_BUILTIN(name, function, where, parameters, doc)                                        \
+  {#name, vtb__b_##function, VTB__##where, parameters, doc},
 #include "frontend/lang/builtins.def"
 #undef VTB_BUILTIN
     {0}};
 
 static const vtb__builtin *const tables[] = {rows, vtb__scalar_builtins};
 enum { N_TABLES = sizeof tables / sizeof *tables };
-static const vtb__builtin tapped = {.name = "tapped"}, prepare = {.name = "prepare"};
+static const vtb__builtin tapped = {.name = "tapped",
+                                    .parameters = "name: string, x: value",
+                                    .doc = "x, with taps inside it named NAME.<tap>"},
+                          prepare = {.name = "prepare",
+                                     .parameters = "crop: number = none, resize: string = none, "
+                                                   "filter: string = none, mean: value = none, "
+                                                   "std: value = none",
+                                     .doc = "how images are made the model's input"};
 static const char *const init_names[] = {
     "zeros",      "ones",           "constant",       "normal",        "trunc_normal",
     "uniform",    "uniform_fan_in", "xavier_uniform", "linspace",      "s4d_real",

@@ -37,11 +37,11 @@ struct vtb__builtin {
   const char *name;
   vtb__builtin_fn *fn; /* NULL: called before its arguments are evaluated */
   vtb__builtin_where where;
-  const char *parameters;
+  const char *parameters, *doc;
 };
 
 /* builtin.c: those that are not rows of ir/scalar_ops.def, and those; NULL names end. */
-#define VTB_BUILTIN(name, function, where, parameters) vtb__builtin_fn vtb__b_##function;
+#define VTB_BUILTIN(name, function, where, parameters, doc) vtb__builtin_fn vtb__b_##function;
 #include "frontend/lang/builtins.def"
 #undef VTB_BUILTIN
 extern const vtb__builtin vtb__scalar_builtins[];

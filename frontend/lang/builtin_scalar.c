@@ -61,15 +61,15 @@ bool vtb__rounds(const vtb__builtin *b) {
 #define OPERANDS_1 "x: value"
 #define OPERANDS_2 "x: value, y: value"
 #define OPERANDS_3 "x: value, y: value, z: value"
-#define BUILTIN_none(name, n)
-#define BUILTIN_real(name, n) {#name, vtb__b_scalar, VTB__anywhere, OPERANDS_##n},
+#define BUILTIN_none(name, n, doc)
+#define BUILTIN_real(name, n, doc) {#name, vtb__b_scalar, VTB__anywhere, OPERANDS_##n, doc},
 #define BUILTIN_same BUILTIN_real
 #define BUILTIN_whole BUILTIN_real
 #define BUILTIN_chosen BUILTIN_real
 const vtb__builtin vtb__scalar_builtins[] = {
 #define VTB_SCALAR(name, n, formula, adjoints, eval, cpu, cuda, ints, cost, flops, monotone, sign, \
                    from, to, language, doc)                                                        \
-  BUILTIN_##language(name, n)
+  BUILTIN_##language(name, n, doc)
 #include "ir/scalar_ops.def"
 #undef VTB_SCALAR
     {0}};

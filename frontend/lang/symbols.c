@@ -113,6 +113,7 @@ static void take_builtin(vtb_symbols *s, vtb_lang_symbol *symbol) {
   }
   symbol->parameters = list;
   symbol->n_parameters = (size_t)n;
+  symbol->doc = row->doc;
   symbol->signature = vtb_arena_printf(&s->arena, "%s(%s)", row->name, row->parameters);
 }
 

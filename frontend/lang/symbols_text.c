@@ -31,6 +31,8 @@ const char *vtb__one_line(vtb_arena *a, vtb_span span) {
       vtb_strbuf_puts(&out, " ...");
       break;
     }
+    if (text[i] == ')' && out.n && out.at[out.n - 1] == ',')
+      out.n--; /* of a list with a line each */
     if (blank && !tight) vtb_strbuf_putc(&out, ' ');
     vtb_strbuf_putc(&out, text[i]);
     blank = false;

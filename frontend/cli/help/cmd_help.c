@@ -1,5 +1,7 @@
-/* vertebra help: the commands, and the options of one. */
+/* vertebra help: the commands, the options of one, and what a function of the language or of std
+ * does. */
 #include "frontend/cli/commands.h"
+#include "frontend/lang/reference.h"
 
 #include <string.h>
 
@@ -20,13 +22,55 @@ void cli_print_commands(FILE *f) {
   cli_put_paragraph(
       f,
       "MODEL is a .vtb file or a preset's name (`vertebra models` lists them), FILE what `vertebra "
-      "build` made. `vertebra help COMMAND` lists a command's options. With --json a command "
-      "prints one JSON document, errors included.",
+      "build` made. `vertebra help COMMAND` lists a command's options, `vertebra help NAME` says "
+      "what "
+      "a function of the language does. With --json a command prints one JSON document, errors "
+      "included.",
       columns, 0, 0);
   cli_put_paragraph(f,
                     "Exit status: 0 done, 1 input at fault, 2 usage, 3 memory, 4 device, 5 numbers "
                     "differ, 70 internal error.",
                     columns, 0, 0);
+}
+
+/* No function has that name; says which is near. */
+static vtb_status no_function(const char *name, const vtb_reference *r) {
+  const char **names = vtb_xcalloc(r->n + 1, sizeof *names);
+  for (size_t i = 0; i < r->n; i++) names[i] = r->at[i].name;
+  const char *near = cli_command_near(name) ? NULL : vtb_suggest(name, names, r->n);
+  vtb_free(names);
+  if (!near) return cli_unknown_command(name);
+  return cli_usage_error("help", "no command or function is called '%s'; did you mean '%s'?", name,
+                         near);
+}
+
+/* All that has the name: a builtin, declarations of std, or both. */
+static vtb_status tell_function(const char *name) {
+  vtb_reference r;
+  doc *d = doc_new(cJSON_CreateArray());
+  bool found = false;
+  vtb_reference_read(vtb_search_default(), &r);
+  for (size_t i = 0; i < r.n; i++) {
+    const vtb_reference_entry *e = &r.at[i];
+    if (strcmp(e->name, name) != 0) continue;
+    doc_item(d->json, F("name", e->name), F("signature", e->signature), F("text", e->doc),
+             K("module", e->module));
+    if (found) doc_say(d, 0, "%s", "");
+    doc_say(d, 4, "%s", e->signature);
+    doc_say(d, 0, "%s", e->doc);
+    if (e->module)
+      doc_say(d, 0, "use %s", e->module);
+    else
+      doc_say(d, 0, "%s", "a function of the language");
+    found = true;
+  }
+  vtb_status status = found ? VTB_OK : no_function(name, &r);
+  vtb_reference_free(&r);
+  if (found)
+    cli_tell(d);
+  else
+    doc_free(d);
+  return status;
 }
 
 vtb_status cli_cmd_help(int argc, char **argv) {
@@ -47,7 +91,7 @@ vtb_status cli_cmd_help(int argc, char **argv) {
     return VTB_OK;
   }
   const cli_command *c = cli_command_find(name);
-  if (!c) return cli_unknown_command(name);
+  if (!c) return tell_function(name);
   char *words[] = {(char *)(uintptr_t)c->name, (char *)(uintptr_t) "--help", NULL};
   return cli_command_run(c, 2, words);
 }
