@@ -27,6 +27,8 @@ vtb_cpu_text *vtb_cpu_text_open(vtb_cpu *c, const char *name, int width);
 /* `hole long` or `hole int`; `hole float` or `hole double`; an array of long, row by row, zeros
  * behind the n values. */
 void vtb_cpu_text_number(vtb_cpu_text *x, const char *hole, int64_t v);
+/* A hole that texts of a family may have or not. */
+void vtb_cpu_text_offer(vtb_cpu_text *x, const char *hole, int64_t v);
 void vtb_cpu_text_real(vtb_cpu_text *x, const char *hole, double v);
 void vtb_cpu_text_numbers(vtb_cpu_text *x, const char *hole, const int64_t *v, int n);
 

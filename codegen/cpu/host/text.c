@@ -122,6 +122,10 @@ void vtb_cpu_text_number(vtb_cpu_text *x, const char *hole, int64_t v) {
   fill(x, hole, LLVMConstInt(type_of(x, hole), (unsigned long long)v, 1));
 }
 
+void vtb_cpu_text_offer(vtb_cpu_text *x, const char *hole, int64_t v) {
+  if (LLVMGetNamedGlobal(x->module, hole)) vtb_cpu_text_number(x, hole, v);
+}
+
 void vtb_cpu_text_real(vtb_cpu_text *x, const char *hole, double v) {
   fill(x, hole, LLVMConstReal(type_of(x, hole), v));
 }
@@ -184,9 +188,17 @@ static LLVMValueRef build_store_part(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef 
   return NULL;
 }
 
-/* What every text may call. */
+static LLVMValueRef build_exp2(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args, const void *user) {
+  (void)type, (void)user;
+  return vtb_cpu_exp2(c, args[0]);
+}
+
+/* What every text may call; the types are the text's. */
 static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL},
-                                       {"vtb_store_part", build_store_part, NULL}};
+                                       {"vtb_store_part", build_store_part, NULL},
+                                       {"vtb_load_part_16", build_load_part, NULL},
+                                       {"vtb_store_part_16", build_store_part, NULL},
+                                       {"vtb_exp2_16", build_exp2, NULL}};
 
 static const hole_function *function_named(const vtb_cpu_text *x, const char *name) {
   for (size_t i = 0; i < x->functions.n; i++)
@@ -199,6 +211,7 @@ static const hole_function *function_named(const vtb_cpu_text *x, const char *na
 /* In the program, in the place of its declaration. */
 static void define(vtb_cpu *c, const char *linked, const hole_function *f) {
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, linked), args[8];
+  if (!fn) return; /* nobody is left who calls it */
   vtb_check(LLVMCountParams(fn) <= 8, "%s has too many arguments", linked);
   LLVMGetParams(fn, args);
   LLVMBuilderRef saved = c->b;
@@ -232,7 +245,13 @@ static int64_t number_of(vtb_cpu_text *x, const char *of, const char *kind) {
   return number;
 }
 
-/* What only holes decide is decided. */
+/* What only holes decide is decided: branches go, and loops that the text marks, and no others,
+ * are unrolled here, while the functions it calls are not yet part of it. */
+static const char folding[] =
+    "function(early-cse,simplifycfg,loop(loop-rotate),"
+    "loop-unroll<O2;full-unroll-max=0;no-partial;no-runtime;no-upperbound;no-peeling>,"
+    "sroa,early-cse,simplifycfg)";
+
 static void fold(vtb_cpu_text *x) {
   for (LLVMValueRef g = LLVMGetFirstGlobal(x->module); g; g = LLVMGetNextGlobal(g)) {
     size_t n;
@@ -240,7 +259,7 @@ static void fold(vtb_cpu_text *x) {
               LLVMGetValueName2(g, &n), x->name);
   }
   LLVMPassBuilderOptionsRef options = LLVMCreatePassBuilderOptions();
-  LLVMErrorRef failed = LLVMRunPasses(x->module, "function(early-cse,simplifycfg)", NULL, options);
+  LLVMErrorRef failed = LLVMRunPasses(x->module, folding, NULL, options);
   LLVMDisposePassBuilderOptions(options);
   vtb_check(!failed, "the text %s cannot be folded", x->name);
 }

@@ -5,8 +5,8 @@
 #ifndef VTB_CODEGEN_CPU_LINSCAN_H
 #define VTB_CODEGEN_CPU_LINSCAN_H
 
-#include "codegen/cpu/loop/order.h"
 #include "codegen/cpu/product/smallgemm.h"
+#include "codegen/cpu/text.h"
 #include "ir/recurrence.h"
 
 typedef struct vtb__cpu_scan {
@@ -28,6 +28,10 @@ typedef struct vtb__cols {
 } vtb__cols;
 
 vtb__cpu_scan vtb__scan_make(vtb_cpu *c, const vtb_inst *inst);
+
+/* A text of codegen/cpu/text with the holes of text/scan.h filled; `s` must live until it has run.
+ */
+vtb_cpu_text *vtb__scan_text(const vtb__cpu_scan *s, const char *name);
 
 /* All columns; or part `tile` of those that are `width` wide (a multiple of the vector's). */
 vtb__cols vtb__cols_all(vtb_cpu *c, int64_t n, bool extra);
@@ -126,7 +130,7 @@ void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev
 void vtb__linscan_steps(vtb__cpu_scan *s, const vtb_inst *inst);      /* classes other than rates */
 void vtb__linscan_grad_steps(vtb__cpu_scan *s, const vtb_inst *inst); /* classes key, value, full */
 
-/* ---- class rates (linscan_rates.h) ----------------------------------------------------------- */
+/* ---- class rates (text/rates.h) ----------------------------------------------------------- */
 
 void vtb__linscan_rates(vtb__cpu_scan *s, const vtb_inst *inst);
 void vtb__linscan_grad_rates(vtb__cpu_scan *s, const vtb_inst *inst);

@@ -20,7 +20,7 @@
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define INFINITY __builtin_inff()
 
-enum { MOST_TENSORS = 24, MOST_AXES = 8 };
+enum { MOST_TENSORS = 64, MOST_AXES = 8 };
 
 #if VTB_W == 1
 typedef float vf, vf_at;
@@ -42,12 +42,18 @@ enum { W = VTB_W };
   long scratch_##name(void) { return (scratch_bytes); }                                            \
   void task_##name(float *const *t, long index, char *scratch, char *temp)
 
+typedef float v16 __attribute__((ext_vector_type(16))); /* at any W */
+typedef float v16_at __attribute__((ext_vector_type(16), aligned(4)));
+
 /* ---- filled for every text that names them --------------------------------------------------- */
 
 hole long STRIDE[MOST_TENSORS][MOST_AXES]; /* of operands, then results; 0 along broadcast axes */
 long place(long step);                     /* storage position of a step along the kernel's path */
 vf vtb_load_part(const float *from, long n); /* the first n lanes, zeros in the others */
 void vtb_store_part(float *to, vf x, long n);
+v16 vtb_load_part_16(const float *from, long n);
+void vtb_store_part_16(float *to, v16 x, long n);
+v16 vtb_exp2_16(v16 x);
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
@@ -63,9 +69,50 @@ static inline void store_part(float *to, vf x, long n) {
     vtb_store_part(to, x, n);
 }
 
-static inline vf splat(float x) { return (vf)(x); }
-static inline vf fma(vf x, vf y, vf z) { return __builtin_elementwise_fma(x, y, z); }
-static inline vf max(vf x, vf y) { return x > y ? x : y; } /* y where either is NaN */
+static inline v16 load_16(const float *from) { return *(const v16_at *)from; }
+static inline void store_16(float *to, v16 x) { *(v16_at *)to = x; }
+
+/* Of vectors of any width. max: y where either is NaN. */
+#define fma(x, y, z) __builtin_elementwise_fma((x), (y), (z))
+#define max(x, y)                                                                                  \
+  ({                                                                                               \
+    __auto_type x_ = (x), y_ = (y);                                                                \
+    x_ > y_ ? x_ : y_;                                                                             \
+  })
+
+#define LANES_4(LANE, d) LANE(0, d), LANE(1, d), LANE(2, d), LANE(3, d)
+#define LANES_8(LANE, d) LANES_4(LANE, d), LANE(4, d), LANE(5, d), LANE(6, d), LANE(7, d)
+#define LANES_16(LANE, d)                                                                          \
+  LANES_8(LANE, d), LANE(8, d), LANE(9, d), LANE(10, d), LANE(11, d), LANE(12, d), LANE(13, d),    \
+      LANE(14, d), LANE(15, d)
+#define LANES_OF(w) LANES_##w
+#define LANES_OF_(w) LANES_OF(w)
+#define STAYS(i, d) ((i) & (d) ? W + (i) - (d) : (i))
+#define CROSSES(i, d) ((i) & (d) ? W + (i) : (i) + (d))
+
+#if VTB_W > 1
+/* The lanes of x and y that stay and those that cross when blocks of d lanes off the diagonal are
+ * exchanged. */
+#define STAYING(x, y, d) __builtin_shufflevector(x, y, LANES_OF_(VTB_W)(STAYS, d))
+#define CROSSING(x, y, d) __builtin_shufflevector(x, y, LANES_OF_(VTB_W)(CROSSES, d))
+#define ADD_ROWS(d)                                                                                \
+  UNROLL for (int i = 0; i < W; i += 2 * (d)) r[i] =                                               \
+      STAYING(r[i], r[i + (d)], d) + CROSSING(r[i], r[i + (d)], d)
+/* Lane i of the result is the sum of the lanes of r[i]; the W rows are overwritten. */
+static inline vf sum_rows(vf *r) {
+  ADD_ROWS(1);
+  ADD_ROWS(2);
+#if VTB_W > 4
+  ADD_ROWS(4);
+#endif
+#if VTB_W > 8
+  ADD_ROWS(8);
+#endif
+  return r[0];
+}
+#endif
+
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static inline long least(long x, long y) { return x < y ? x : y; }
 /* Of numbers that are not negative. */
@@ -76,5 +123,23 @@ static inline long remainder(long x, long by) {
   return (long)((unsigned long)x % (unsigned long)by);
 }
 static inline long round_up(long x, long to) { return quotient(x + to - 1, to) * to; }
+
+/* Arrays of scratch or temporary memory, one behind the other: `lay_out(memory *)` takes them, in
+ * the task from where they are, for BYTES_OF from nowhere. */
+typedef struct memory {
+  char *base;
+  long bytes;
+} memory;
+static inline float *take(memory *m, long floats) {
+  float *at = (float *)(m->base + m->bytes);
+  m->bytes += round_up(floats * (long)sizeof(float), 64);
+  return at;
+}
+#define BYTES_OF(lay_out)                                                                          \
+  ({                                                                                               \
+    memory m_ = {0};                                                                               \
+    lay_out(&m_);                                                                                  \
+    m_.bytes;                                                                                      \
+  })
 
 #endif

@@ -6,7 +6,7 @@ enum { G, I, FIRST };
 
 LANES_TASK(maxplus) {
   EACH_VECTOR(l) {
-    vf m = INIT ? get(&l, FIRST, 0) : splat(-INFINITY);
+    vf m = INIT ? get(&l, FIRST, 0) : (vf)-INFINITY;
     for (long step = 0; step < TOKENS; step++) {
       const long pos = place(step);
       const vf kept = m + get(&l, G, pos);
