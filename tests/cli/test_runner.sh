@@ -56,6 +56,15 @@ same() { # WEIGHTS FILE OPTIONS...: the three ways to run it
 }
 same "$work/plain.pth" "$work/vit.so" --image 8
 same "$work/module.pth" "$work/vit.so" --image 8
+mkdir "$work/shards" # the first four names in one file, the others in another
+for part in 1 2; do
+  awk -v part=$part '(NR <= 4) == (part == 1)' "$work/names.txt" > "$work/part.txt"
+  "$CHECKPOINT" make "$work/part.txt" "$work/shards/pytorch_model-0000$part-of-00002.bin" plain || fail "no shard"
+done
+awk '{ printf "%s\"%s\": \"pytorch_model-0000%d-of-00002.bin\"", (NR > 1 ? ", " : "{\"weight_map\": {"), $1, (NR > 4) + 1 }
+     END { print "}}" }' "$work/names.txt" > "$work/shards/pytorch_model.bin.index.json"
+same "$work/shards" "$work/vit.so" --image 8
+same "$work/shards/pytorch_model.bin.index.json" "$work/vit.so" --image 8
 same "$work/folder" "$work/vit.so" --image 8; says "name 3"; says "of the folder model.safetensors is read"
 expect 0 "$VERTEBRA" build "${vit[@]}" --image 16 -o "$work/vit16.so"
 hf 50 10 > "$work/large.txt"; "$CHECKPOINT" make "$work/large.txt" "$work/large.pth" plain || fail "no large"

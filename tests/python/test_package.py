@@ -17,6 +17,7 @@ from vertebra import _library
 
 EXAMPLES = pathlib.Path(__file__).parents[2] / "docs" / "examples" / "python"
 LAYOUT = sys.argv[1] if len(sys.argv) > 1 else None
+COMMAND = sys.argv[2] if len(sys.argv) > 2 else None  # the built vertebra
 
 OWN = """
 recurrence leaky(x: [C], keep: [C], gain: float = 2.0) -> [C] {
@@ -145,6 +146,13 @@ def weights_of_other_tools():
         want = hidden @ np.asarray(state["head.weight"]).T + np.asarray(state["head.bias"])
         check(np.abs(m(x.reshape(1, 2, 1, 1)) - want).max() < 1e-5)
         check(np.abs(np.asarray(state["0.weight"])).max() >= 1)  # the file's, not initial ones
+        if not COMMAND:
+            return
+        built = os.path.join(folder, "net.so")
+        subprocess.run([COMMAND, "build", model, "-o", built], check=True, capture_output=True)
+        m = vertebra.create_model(built, weights=given)
+        check(np.abs(m(x.reshape(1, 2, 1, 1)) - want).max() < 1e-5, "a built file takes them, too")
+        raises(vertebra.VertebraError, lambda: vertebra.create_model(built, weights=model), "net.vtb")
 
 
 def functions_and_blocks():
