@@ -123,8 +123,6 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 /* ---- parts of passes used by others ---------------------------------------------------------- */
 
-/* simplify_shape.c: the value to use instead of the one result of inst, before it; or NULL. */
-vtb_value *vtb__simplify_shape(vtb_builder *b, vtb_inst *inst);
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
 /* Puts callees in place of their calls (expand_calls.c). */

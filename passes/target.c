@@ -78,6 +78,10 @@ enum { FP32 = 1u << VTB_PRECISION_FP32, EVERY_PRECISION = (1u << VTB_N_PRECISION
 /* Between what cores with 8 and with 16 lanes reach: docs/results/modes.md and cpu.md there. */
 #define CPU_SPEEDS                                                                                 \
   { .flops = {[VTB_PRECISION_FP32] = 80e9}, .bytes = 40e9, .launch = 1e-6 }
+#define CUDA_CODE                                                                                  \
+  .graph = FEWER_READERS, .pipeline = TENSOR_CORES, .places = CUDA_PLACES, .costs = CUDA_COSTS,    \
+  .memory_bound = true, .tells_gradients = true, .precisions = EVERY_PRECISION
+
 static const vtb_target table[] = {
     {.name = "interp",
      .summary = "the interpreter, in double precision",
@@ -95,24 +99,12 @@ static const vtb_target table[] = {
      .precisions = FP32},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
-     .graph = FEWER_READERS,
-     .pipeline = TENSOR_CORES,
      .needs = "a C++ compiler",
-     .places = CUDA_PLACES,
-     .costs = CUDA_COSTS,
-     .memory_bound = true,
-     .tells_gradients = true,
-     .precisions = EVERY_PRECISION},
+     CUDA_CODE},
     {.name = "cuda",
      .summary = "CUDA C, compiled by NVRTC for the GPU at hand",
-     .graph = FEWER_READERS,
-     .pipeline = TENSOR_CORES,
      .needs = "an NVIDIA GPU",
-     .places = CUDA_PLACES,
-     .costs = CUDA_COSTS,
-     .memory_bound = true,
-     .tells_gradients = true,
-     .precisions = EVERY_PRECISION},
+     CUDA_CODE},
 };
 enum { N_TARGETS = sizeof table / sizeof *table };
 

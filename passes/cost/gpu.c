@@ -23,10 +23,10 @@
  *   launch    from the end of a kernel to the beginning of the next in a graph of one stream;
  *             assumed, between the 1 to 2 us that others report
  *   latency   600 to 900 clocks of an access to memory in the same microbenchmarks */
-#define SCHEDULERS .issue = 3, .special = 16, .wavefronts = 1, .warps = 64, .blocks = 32
+#define SCHEDULERS                                                                                 \
+  .issue = 3, .special = 16, .wavefronts = 1, .warps = 64, .blocks = 32, .registers = 65536
 #define HOPPER                                                                                     \
-  SCHEDULERS, .arch = "sm_90a", .processors = 132, .clock = 1.755e9, .registers = 65536,           \
-              .shared_bytes = 228 << 10,                                                           \
+  SCHEDULERS, .arch = "sm_90a", .processors = 132, .clock = 1.755e9, .shared_bytes = 228 << 10,    \
               .tensor = {0.6 * 989e12, 0.6 * 495e12, 0.8 * 989e12, 0.8 * 495e12},                  \
               .l2_bytes = 5.5e12, .l2_size = 50e6, .launch = 1.5e-6, .latency = 0.5e-6
 
@@ -38,7 +38,6 @@ static const vtb_gpu table[] = {
      SCHEDULERS,
      .processors = 108,
      .clock = 1.41e9,
-     .registers = 65536,
      .shared_bytes = 164 << 10,
      .tensor = {0.75 * 312e12, 0.75 * 156e12},
      .bytes = 0.83 * 2.039e12,
@@ -51,7 +50,6 @@ static const vtb_gpu table[] = {
      SCHEDULERS,
      .processors = 148,
      .clock = 1.85e9,
-     .registers = 65536,
      .shared_bytes = 228 << 10,
      .tensor = {0.6 * 1170e12, 0.6 * 585e12, 0.8 * 2250e12, 0.8 * 1125e12},
      .bytes = 0.83 * 8.0e12,

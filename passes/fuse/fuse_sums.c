@@ -91,33 +91,21 @@ static bool is_behind_scan(vtb__fuser *f, int group) {
   return false;
 }
 
-/* Ops whose kernels take in elementwise ones around them, by later passes. */
-static bool takes_others(const vtb_inst *i) {
-  return i &&
-         (i->op == VTB_OP_einsum || i->op == VTB_OP_dwconv || i->op == VTB_OP_dwconv_dx ||
-          i->op == VTB_OP_dwconv_dw ||
-          ((i->op == VTB_OP_linscan || i->op == VTB_OP_linscan_grad) && !vtb_scan_is_product(i)));
-}
-
-static bool is_read_by_taker(vtb__fuser *f, int node) {
+static bool is_read_by_scan(vtb__fuser *f, int node) {
   VTB__EACH_USER(&f->groups, node, u) {
     const vtb_inst *i = f->nodes[*u].inst;
-    if (i->op == VTB_OP_reshape ? is_read_by_taker(f, *u)
-                                : takes_others(i) && i->op != VTB_OP_einsum)
-      return true;
+    if (i->op == VTB_OP_reshape ? is_read_by_scan(f, *u) : vtb_scan_takes_body(i)) return true;
   }
   return false;
 }
 
-/* A later pass may have better use for a loop: products, convolutions and scans take in
- * what is elementwise beside them. */
+/* A later pass may have better use for a loop: products and scans take in what is elementwise
+ * beside them. */
 static bool is_wanted(vtb__fuser *f, int group) {
+  if (may_be_epilogue(f, group) || is_behind_scan(f, group)) return true;
   if (f->nodes[group].kind != VTB_KERNEL_LOOP || f->nodes[group].strip) return false;
-  if (is_behind_scan(f, group)) return true;
-  VTB__EACH_READ(f, group, i, v)
-    if (takes_others(vtb_behind_reshapes(*v)->def)) return true;
   VTB__EACH_NODE(&f->groups, group, i)
-    if (is_read_by_taker(f, i)) return true;
+    if (is_read_by_scan(f, i)) return true;
   return false;
 }
 
@@ -191,8 +179,7 @@ static void list_neighbours(vtb__fuser *f, const rule *r, int group, vtb__node_l
 static bool stays_alone(vtb__fuser *f, const rule *r, int group) {
   if (is_of(&f->nodes[group], SUMS))
     return (r->strips && !strip_of(f, group)) || (!r->anywhere && is_beside_scan(f, group));
-  return f->nodes[group].has_leaf ||
-         (r->strips ? may_be_epilogue(f, group) || is_behind_scan(f, group) : is_wanted(f, group));
+  return f->nodes[group].has_leaf || is_wanted(f, group);
 }
 
 /* Sums of a strip may read what its rows make; else neither reads the other. */

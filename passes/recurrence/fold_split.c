@@ -94,7 +94,7 @@ static bool can_cross(const vtb_value *v) {
   return v->type.rank < VTB_MAX_RANK && vtb_batch_axis(&v->type) == 0 && v->type.dtype == VTB_F32;
 }
 
-static bool has_outer(void *user, const vtb_value *v) {
+static bool has_outer(void *user, vtb_value *v) {
   const split *s = user;
   return s->place[v->id] != LOOP || can_cross(v);
 }
@@ -162,17 +162,13 @@ static void find_sums(split *s) {
     for (int i = 0; i < s->p.states && !again; i++) {
       if (!s->sum[i]) continue;
       again = s->core[s->sum[i]->id] && vtb_batch_axis(&s->sum[i]->type) < 0;
-      again |= !vtb__can_total(s->sum[i], s->varies, has_outer, s);
+      again |= !vtb__total_leaves(s->sum[i], s->varies, has_outer, s);
       if (again) s->sum[i] = NULL;
     }
   }
 }
 
 /* ---- what crosses ---------------------------------------------------------------------------- */
-
-static void need_outside(split *s, vtb_value *v);
-
-static void see_leaf(void *user, vtb_value *v) { need_outside(user, v); }
 
 /* Values of the loop that late ones read are yielded; of one value in two shapes the first. */
 static void need_outside(split *s, vtb_value *v) {
@@ -186,10 +182,15 @@ static void need_outside(split *s, vtb_value *v) {
   for (int k = 0; v->def && k < v->def->n_operands; k++) need_outside(s, v->def->operands[k]);
 }
 
+static bool need_leaf(void *user, vtb_value *v) {
+  need_outside(user, v);
+  return true;
+}
+
 static void find_yields(split *s) {
   for (int i = s->p.states; i < s->step->n_returns; i++) need_outside(s, s->step->returns[i]);
   for (int i = 0; i < s->p.states; i++)
-    if (s->sum[i]) vtb__total_leaves(s->sum[i], s->varies, see_leaf, s);
+    if (s->sum[i]) vtb__total_leaves(s->sum[i], s->varies, need_leaf, s);
 }
 
 /* Marks the early values that the loop reads at first hand. */

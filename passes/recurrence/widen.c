@@ -153,35 +153,22 @@ static bool reads_batches(const vtb_inst *inst, const bool *varies) {
   return true;
 }
 
-bool vtb__can_total(const vtb_value *v, const bool *varies, vtb__has_outer leaf, void *user) {
+bool vtb__total_leaves(vtb_value *v, const bool *varies, vtb__has_outer leaf, void *user) {
   if (!varies[v->id]) return true;
   if (vtb_batch_axis(&v->type) >= 0) return leaf(user, v);
   const vtb_inst *inst = v->def;
   if (!inst || inst->n_results != 1) return false;
   if (is_sum(inst))
-    return vtb__can_total(inst->operands[0], varies, leaf, user) &&
-           vtb__can_total(inst->operands[1], varies, leaf, user);
+    return vtb__total_leaves(inst->operands[0], varies, leaf, user) &&
+           vtb__total_leaves(inst->operands[1], varies, leaf, user);
   if (inst->op == VTB_OP_reduce_sum || (inst->op == VTB_OP_einsum && inst->n_operands == 2)) {
     bool fits = reads_batches(inst, varies);
     for (int i = 0; i < inst->n_operands; i++)
       if (varies[inst->operands[i]->id]) fits = fits && leaf(user, inst->operands[i]);
     return fits;
   }
-  const vtb_value *x = linear_operand(inst, varies);
-  return x && vtb_batch_axis(&x->type) < 0 && vtb__can_total(x, varies, leaf, user);
-}
-
-void vtb__total_leaves(vtb_value *v, const bool *varies, void (*see)(void *, vtb_value *),
-                       void *user) {
-  if (!varies[v->id]) return;
-  if (vtb_batch_axis(&v->type) >= 0) {
-    see(user, v);
-    return;
-  }
-  for (int i = 0; i < v->def->n_operands; i++) {
-    vtb_value *x = v->def->operands[i];
-    vtb__total_leaves(x, varies, see, user);
-  }
+  vtb_value *x = linear_operand(inst, varies);
+  return x && vtb_batch_axis(&x->type) < 0 && vtb__total_leaves(x, varies, leaf, user);
 }
 
 static vtb_value *sum_tokens(vtb__widen *w, vtb_value *v) {

@@ -30,13 +30,11 @@ bool vtb__can_widen(const vtb_inst *inst, const bool *varies);
 vtb_value *vtb__widen_value(vtb__widen *w, vtb_value *v);
 
 /* The sum over all tokens of a value: N times one that does not vary. It goes through ops that are
- * linear: through a product it becomes one product that sums over samples and tokens. `leaf` says
- * of a value with a batch axis whether it can be had outside. */
-typedef bool (*vtb__has_outer)(void *user, const vtb_value *v);
-bool vtb__can_total(const vtb_value *v, const bool *varies, vtb__has_outer leaf, void *user);
+ * linear: through a product it becomes one product that sums over samples and tokens. */
 vtb_value *vtb__total(vtb__widen *w, vtb_value *v);
-/* Calls `see` for the values with a batch axis that vtb__total() reads. */
-void vtb__total_leaves(vtb_value *v, const bool *varies, void (*see)(void *, vtb_value *),
-                       void *user);
+/* Calls `leaf` for each value with a batch axis that vtb__total() reads, which says whether it can
+ * be had outside. False: one cannot, or there is no such sum. */
+typedef bool (*vtb__has_outer)(void *user, vtb_value *v);
+bool vtb__total_leaves(vtb_value *v, const bool *varies, vtb__has_outer leaf, void *user);
 
 #endif

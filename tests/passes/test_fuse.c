@@ -213,18 +213,18 @@ TEST(strips_follow_the_machine) {
   CHECK(parts_on(9) == 32);
 }
 
-/* Both read %d; what a convolution reads is left for the kernels of convolutions. */
+/* All read %d; what alone reads a product is left for its kernel. */
 TEST(neighbours_are_one_kernel_where_memory_is_the_limit) {
   target = vtb_target_find("cuda");
   vtb_module *m = fuse_and_compare(
-      "entry func @main(%d: f32[2, 6, 8], %k: f32[2, 6, 8], %g: f32[2, 6, 1], %w: f32[8, 3, 3]) -> "
+      "entry func @main(%d: f32[2, 6, 8], %k: f32[2, 6, 8], %g: f32[2, 6, 1], %w: f32[8, 8]) -> "
       "(f32[2, 6, 8], f32[2, 6, 1], f32[2, 6, 8]) {\n"
       "  %a = mul %d, %g : f32[2, 6, 8]\n"
       "  %p = mul %d, %k : f32[2, 6, 8]\n"
       "  %s = reduce_sum %p {axes = [2], keep = 1} : f32[2, 6, 1]\n"
-      "  %e = exp %d : f32[2, 6, 8]\n"
-      "  %c = dwconv %e, %w {grid = [2, 3], pad = [1, 1]} : f32[2, 6, 8]\n"
-      "  return %a, %s, %c\n}\n");
+      "  %q = einsum %k, %w {spec = \"abc,dc->abd\"} : f32[2, 6, 8]\n"
+      "  %e = mul %q, %d : f32[2, 6, 8]\n"
+      "  return %a, %s, %e\n}\n");
   target = NULL;
   CHECK(count_kind(m->entry, "row") == 1 && count_kind(m->entry, "loop") == 1);
   vtb_module_free(m);
