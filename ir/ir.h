@@ -211,6 +211,18 @@ const char *vtb_dtype_name(vtb_dtype d); /* "f32" */
 bool vtb_dtype_find(const char *name, vtb_dtype *out);
 int64_t vtb_type_bytes(const vtb_type *t);
 bool vtb_type_is_dynamic(const vtb_type *t);
+/* The first n axes of both have the same sizes. */
+bool vtb_type_same_axes(const vtb_type *x, const vtb_type *y, int n);
+/* x and y differ only by axes of size 1. */
+bool vtb_type_unit_reshape(const vtb_type *x, const vtb_type *y);
+/* One axis more, at `at`; one fewer. */
+vtb_type vtb_type_with_axis(const vtb_type *t, int at, vtb_dim dim);
+vtb_type vtb_type_without_axis(const vtb_type *t, int at);
+/* The first `lead` axes of t, then dims. */
+vtb_type vtb_type_behind(const vtb_type *t, int lead, const vtb_dim *dims, int rank);
+/* Axes of size 1, of x's dtype, but for those that x's come to: to[a], below 0: that one has size 1
+ * (NULL: x's axes are the last). */
+vtb_type vtb_type_among_ones(const vtb_type *x, const int *to, int rank);
 int vtb_type_batch_axes(const vtb_type *t); /* how many are VTB_DYN; two pair samples */
 /* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has
  * them. */

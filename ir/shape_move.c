@@ -216,9 +216,7 @@ bool vtb__shape_shift(vtb__shape *s) {
   int64_t by = vtb_attr_int(s->inst, "by", 0);
   if (s->inst->n_operands == 2) {
     const vtb_type *fill = vtb__shape_operand(s, 1);
-    vtb_type want = *x;
-    want.rank--;
-    for (int i = axis; i < want.rank; i++) want.dim[i] = x->dim[i + 1];
+    vtb_type want = vtb_type_without_axis(x, axis);
     if (!vtb_type_equal(&want, fill))
       return vtb__shape_fail(s, VTB_DIAG_IR_JOIN, "shift of %s: the entering step is %s, not %s",
                              vtb__shape_text(s, x), vtb__shape_text(s, &want),

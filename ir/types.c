@@ -17,9 +17,7 @@ vtb_type vtb_type_scalar(void) { return (vtb_type){.dtype = VTB_F32}; }
 
 bool vtb_type_equal(const vtb_type *a, const vtb_type *b) {
   if (a->dtype != b->dtype || a->rank != b->rank) return false;
-  for (int i = 0; i < a->rank; i++)
-    if (a->dim[i].size != b->dim[i].size) return false;
-  return true;
+  return vtb_type_same_axes(a, b, a->rank);
 }
 
 int64_t vtb_type_count(const vtb_type *t) {
@@ -62,6 +60,52 @@ int vtb_type_batch_axes(const vtb_type *t) {
 }
 
 bool vtb_type_is_dynamic(const vtb_type *t) { return vtb_type_batch_axes(t) > 0; }
+
+bool vtb_type_same_axes(const vtb_type *x, const vtb_type *y, int n) {
+  bool same = x->rank >= n && y->rank >= n;
+  for (int a = 0; a < n && same; a++) same = x->dim[a].size == y->dim[a].size;
+  return same;
+}
+
+bool vtb_type_unit_reshape(const vtb_type *x, const vtb_type *y) {
+  int i = 0, j = 0;
+  for (;;) {
+    while (i < x->rank && x->dim[i].size == 1) i++;
+    while (j < y->rank && y->dim[j].size == 1) j++;
+    if (i == x->rank || j == y->rank) return i == x->rank && j == y->rank;
+    if (x->dim[i++].size != y->dim[j++].size) return false;
+  }
+}
+
+vtb_type vtb_type_with_axis(const vtb_type *t, int at, vtb_dim dim) {
+  vtb_type r = *t;
+  r.rank++;
+  for (int a = t->rank; a > at; a--) r.dim[a] = t->dim[a - 1];
+  r.dim[at] = dim;
+  return r;
+}
+
+vtb_type vtb_type_without_axis(const vtb_type *t, int at) {
+  vtb_type r = *t;
+  r.rank--;
+  for (int a = at; a < r.rank; a++) r.dim[a] = t->dim[a + 1];
+  return r;
+}
+
+vtb_type vtb_type_behind(const vtb_type *t, int lead, const vtb_dim *dims, int rank) {
+  vtb_type r = *t;
+  r.rank = lead + rank;
+  for (int a = 0; a < rank; a++) r.dim[lead + a] = dims[a];
+  return r;
+}
+
+vtb_type vtb_type_among_ones(const vtb_type *x, const int *to, int rank) {
+  vtb_type t = {.dtype = x->dtype, .rank = rank};
+  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
+  for (int a = 0; a < x->rank; a++)
+    if (!to || to[a] >= 0) t.dim[to ? to[a] : rank - x->rank + a] = x->dim[a];
+  return t;
+}
 
 /* One axis of a broadcast; missing axes come as size 1 without a name. */
 static bool broadcast_dim(vtb_dim a, vtb_dim b, vtb_dim *out) {

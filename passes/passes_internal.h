@@ -59,14 +59,7 @@ vtb_builder vtb__before(vtb_inst *i);
               .dim = {__VA_ARGS__}})
 /* x op y, where NULL is nothing: the other. */
 vtb_value *vtb__joined(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y);
-/* One axis more, at `at`; one fewer. */
-vtb_type vtb__type_with(const vtb_type *t, int at, vtb_dim dim);
-vtb_type vtb__type_without(const vtb_type *t, int at);
-/* The first `lead` axes of t, then dims. */
-vtb_type vtb__type_behind(const vtb_type *t, int lead, const vtb_dim *dims, int rank);
-/* Axes of size 1, of x's dtype, but for those that x's come to: to[a], below 0: that one has size 1
- * (NULL: x's axes are the last). */
-vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank);
+/* x as vtb_type_among_ones() has it. */
 vtb_value *vtb__among_ones(vtb_builder *b, vtb_value *x, const int *to, int rank);
 /* The call with n more operands behind its own, of `callee`. */
 vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *more, int n);
@@ -76,10 +69,6 @@ vtb_inst *vtb__call_with(vtb_inst *call, vtb_func *callee, vtb_value *const *mor
 /* True if every element of v is one number; looks through reshape and broadcast. */
 bool vtb__splat(const vtb_value *v, double *value);
 bool vtb__is_constant(const vtb_value *v, double value);
-/* The first n axes of both have the same sizes. */
-bool vtb__same_axes(const vtb_type *x, const vtb_type *y, int n);
-/* x and y differ only by axes of size 1. */
-bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y);
 /* Every attribute of a but one is in b (NULL: every one). */
 bool vtb__attrs_within(const vtb_inst *a, const vtb_inst *b, const char *but);
 /* A path, whose text was checked when it entered the IR: vtb_path_free(). Its text. */

@@ -67,38 +67,8 @@ vtb_value *vtb__joined(vtb_builder *b, vtb_op op, vtb_value *x, vtb_value *y) {
   return !x ? y : !y ? x : vtb_b_binary(b, op, x, y);
 }
 
-vtb_type vtb__type_with(const vtb_type *t, int at, vtb_dim dim) {
-  vtb_type r = *t;
-  r.rank++;
-  for (int a = t->rank; a > at; a--) r.dim[a] = t->dim[a - 1];
-  r.dim[at] = dim;
-  return r;
-}
-
-vtb_type vtb__type_without(const vtb_type *t, int at) {
-  vtb_type r = *t;
-  r.rank--;
-  for (int a = at; a < r.rank; a++) r.dim[a] = t->dim[a + 1];
-  return r;
-}
-
-vtb_type vtb__type_behind(const vtb_type *t, int lead, const vtb_dim *dims, int rank) {
-  vtb_type r = *t;
-  r.rank = lead + rank;
-  for (int a = 0; a < rank; a++) r.dim[lead + a] = dims[a];
-  return r;
-}
-
-vtb_type vtb__type_among_ones(const vtb_type *x, const int *to, int rank) {
-  vtb_type t = {.dtype = x->dtype, .rank = rank};
-  for (int a = 0; a < rank; a++) t.dim[a].size = 1;
-  for (int a = 0; a < x->rank; a++)
-    if (!to || to[a] >= 0) t.dim[to ? to[a] : rank - x->rank + a] = x->dim[a];
-  return t;
-}
-
 vtb_value *vtb__among_ones(vtb_builder *b, vtb_value *x, const int *to, int rank) {
-  vtb_type t = vtb__type_among_ones(&x->type, to, rank);
+  vtb_type t = vtb_type_among_ones(&x->type, to, rank);
   return vtb_b_shaped(b, x, &t);
 }
 
@@ -127,22 +97,6 @@ bool vtb__splat(const vtb_value *v, double *value) {
 bool vtb__is_constant(const vtb_value *v, double value) {
   double x;
   return vtb__splat(v, &x) && x == value;
-}
-
-bool vtb__same_axes(const vtb_type *x, const vtb_type *y, int n) {
-  bool same = x->rank >= n && y->rank >= n;
-  for (int a = 0; a < n && same; a++) same = x->dim[a].size == y->dim[a].size;
-  return same;
-}
-
-bool vtb__unit_reshape(const vtb_type *x, const vtb_type *y) {
-  int i = 0, j = 0;
-  for (;;) {
-    while (i < x->rank && x->dim[i].size == 1) i++;
-    while (j < y->rank && y->dim[j].size == 1) j++;
-    if (i == x->rank || j == y->rank) return i == x->rank && j == y->rank;
-    if (x->dim[i++].size != y->dim[j++].size) return false;
-  }
 }
 
 bool vtb__attrs_within(const vtb_inst *a, const vtb_inst *b, const char *but) {

@@ -7,6 +7,11 @@
 
 #include "frontend/compile/driver.h"
 
+/* A table's text (tuning_text.c). VTB_E_INPUT, with the line, if it is none; then *out is empty. */
+void vtb_tuning_print(const vtb_tuning *t, vtb_strbuf *out);
+VTB_MUST_USE vtb_status vtb_tuning_parse(const char *text, size_t n, vtb_tuning *out,
+                                         vtb_error *err);
+
 /* Threads that runs are expected to have; 1 on a device. */
 int vtb_tuning_threads(const vtb_compile_options *o, const vtb_target *target);
 /* The table's file of the target's processor here, and its name for readers; may be NULL. False if

@@ -46,9 +46,7 @@ static vtb__val reduced(const along_axis *w, vtb_op op, vtb__val x) {
 /* A result without the axis, where there is still one of size 1. */
 static vtb__val without_axis(const along_axis *w, vtb__val y) {
   if (y.kind != VTB__TENSOR || y.u.t.v->type.rank < w->x.u.t.v->type.rank) return y;
-  vtb_type t = y.u.t.v->type;
-  t.rank--;
-  for (int i = (int)w->axis; i < t.rank; i++) t.dim[i] = t.dim[i + 1];
+  vtb_type t = vtb_type_without_axis(&y.u.t.v->type, (int)w->axis);
   return vtb__tensor(vtb_b_reshape(vtb__at(w->e, w->span), y.u.t.v, &t),
                      w->tokens ? NULL : y.u.t.layout);
 }

@@ -67,9 +67,7 @@ vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
 
 /* x with one more axis at `at`, of size 1. */
 static vtb_value *spread(vtb__eval *e, vtb_value *x, int at, vtb_span span) {
-  vtb_type t = x->type;
-  for (int k = t.rank++; k > at; k--) t.dim[k] = t.dim[k - 1];
-  t.dim[at] = (vtb_dim){1, NULL};
+  vtb_type t = vtb_type_with_axis(&x->type, at, (vtb_dim){1, NULL});
   return vtb_b_reshape(vtb__at(e, span), x, &t);
 }
 

@@ -91,8 +91,7 @@ vtb__val vtb__b_stack(vtb__eval *e, const vtb__args *a) {
     if (t.rank == VTB_MAX_RANK || !vtb_type_equal(&t, &at[0].u.t.v->type))
       return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->span, "stack of %s and %s",
                          vtb__describe(e, at[0]), vtb__describe(e, at[i]));
-    for (int k = t.rank++; k > 0; k--) t.dim[k] = t.dim[k - 1];
-    t.dim[0] = (vtb_dim){1, NULL};
+    t = vtb_type_with_axis(&t, 0, (vtb_dim){1, NULL});
     if (!(rows[i] = vtb_b_reshape(vtb__at(e, a->span), at[i].u.t.v, &t))) return VTB__ERR;
   }
   if (!n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "stack of nothing");

@@ -55,9 +55,7 @@ static vtb__val one_token(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t 
   if (i < 0 || i >= n)
     return vtb__report(e, VTB_DIAG_TOKEN_INDEX, a->span, "%s has no token %lld",
                        vtb__describe(e, x), (long long)i);
-  vtb_type t = v->type;
-  t.rank--;
-  for (int k = 1; k < t.rank; k++) t.dim[k] = v->type.dim[k + 1];
+  vtb_type t = vtb_type_without_axis(&v->type, 1);
   v = vtb__slice_tokens(e, v, i, i + 1, a->span);
   return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), NULL);
 }

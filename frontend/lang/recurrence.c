@@ -588,8 +588,7 @@ static void tap_boundaries(vtb__eval *e, const vtb__rcall *c, const vtb__rstep *
     vtb_type t = parts[0]->results[at]->type;
     if (!b || t.rank == VTB_MAX_RANK) return;
     v[i] = i ? parts[i - 1]->results[at] : vtb_b_splat(b, 0, &t);
-    for (int k = t.rank++; k > axis; k--) t.dim[k] = t.dim[k - 1];
-    t.dim[axis] = (vtb_dim){1, NULL};
+    t = vtb_type_with_axis(&t, axis, (vtb_dim){1, NULL});
     v[i] = vtb_b_reshape(b, v[i], &t);
   }
   const char *name = index < c->n_states ? c->state[index]->name.text : "m";

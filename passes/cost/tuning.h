@@ -1,16 +1,7 @@
 /* Measured times of recurrences, in each mode and chunk, on one kind of processor: rows that
  * `vertebra tune` writes and that the mode auto is decided by (passes/recurrence/select_mode.c).
  *
- * As text, one row a line; numbers are whole:
- *
- *   vertebra-tuning 1
- *   AMD EPYC 9654                               the processor, for readers
- *   cpu fp32 2 linscan scalar 1 196 4 1 96 96 1 chunkwise 64 181234
- *
- * target, precision, threads, op, class of the decay; batch, tokens, heads, rows a token, K, V,
- * whether it is normalized; mode, chunk (0: none), nanoseconds.
- *
- * Ownership: a table is its maker's. One thread. Nothing is read or written here.
+ * Ownership: a table is its maker's. One thread. Its text: frontend/compile/tuning_text.c.
  */
 #ifndef VTB_TUNING_H
 #define VTB_TUNING_H
@@ -45,10 +36,6 @@ bool vtb_tuning_same_key(const vtb_tuning_key *a, const vtb_tuning_key *b);
 void vtb_tuning_set(vtb_tuning *t, const vtb_tuning_row *row);
 /* Sets every row of `from`. */
 void vtb_tuning_merge(vtb_tuning *t, const vtb_tuning *from);
-void vtb_tuning_print(const vtb_tuning *t, vtb_strbuf *out);
-/* VTB_E_INPUT, with the line, if it is no such text; then *out is empty. */
-VTB_MUST_USE vtb_status vtb_tuning_parse(const char *text, size_t n, vtb_tuning *out,
-                                         vtb_error *err);
 void vtb_tuning_free(vtb_tuning *t);
 
 /* The time measured for the key in that form; 0: none. */

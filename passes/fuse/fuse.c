@@ -60,7 +60,7 @@ static bool broadcasts_into(const vtb_type *small, const vtb_type *big) {
 static bool is_row_column(const vtb_type *column, const vtb_type *row) {
   int last = row->rank - 1;
   return last >= 0 && column->rank == row->rank && column->dim[last].size == 1 &&
-         vtb__same_axes(column, row, last);
+         vtb_type_same_axes(column, row, last);
 }
 
 /* Producer group p and consumer group c may share a loop nest, leaving strips aside; *kind

@@ -77,7 +77,7 @@ static bool has_factor(const vtb_inst *i, const vtb_inst *conv, bool *made) {
   bool reads = vtb_behind_reshapes(conv->operands[0]) == vtb_behind_reshapes(i->operands[0]);
   if (!(*made || reads) || conv->order > i->order) return false;
   const vtb_type *x = &i->operands[0]->type, *y = &conv->results[0]->type;
-  return y->rank == 3 && vtb__same_axes(x, y, 3);
+  return y->rank == 3 && vtb_type_same_axes(x, y, 3);
 }
 
 static void collect(vtb_inst *i, chain *c) {
@@ -145,7 +145,7 @@ static vtb_value *sum_of(vtb_builder *b, vtb_value *parts, int64_t shares, vtb_v
   vtb_value *sum = NULL;
   for (int64_t s = 0; s < shares; s++) {
     vtb_value *part = columns_of(b, vtb_b_slice(b, parts, 0, s, s + 1, 1), slice);
-    vtb_type one = vtb__type_without(&part->type, 0);
+    vtb_type one = vtb_type_without_axis(&part->type, 0);
     sum = vtb__joined(b, VTB_OP_add, sum, vtb_b_reshape(b, part, &one));
   }
   return start ? vtb_b_binary(b, VTB_OP_add, sum, columns_of(b, start, slice)) : sum;

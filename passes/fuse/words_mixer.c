@@ -42,7 +42,7 @@ static bool is_parallel(const vtb_inst *scan) {
 
 /* [B, N, h, V], or a number a token and head: [B, N, h] or [B, N, h, 1]. */
 static bool is_row_shape(const vtb_type *t, const vtb_type *y) {
-  if (!vtb__same_axes(t, y, 3) || t->rank > 4) return false;
+  if (!vtb_type_same_axes(t, y, 3) || t->rank > 4) return false;
   return t->rank == 3 || t->dim[3].size == 1 || t->dim[3].size == y->dim[3].size;
 }
 
@@ -52,7 +52,7 @@ static bool is_of_row(const vtb_inst *x, const vtb_type *y) {
     return true;
   case VTB_CLASS_REDUCE:
     return vtb_reduces_last(x) && x->operands[0]->type.rank == 4 &&
-           vtb__same_axes(&x->operands[0]->type, y, 4) && !vtb_attr_find(x, "parts");
+           vtb_type_same_axes(&x->operands[0]->type, y, 4) && !vtb_attr_find(x, "parts");
   default:
     if (x->op == VTB_OP_constant) return vtb_attr_find(x, "data") == NULL;
     return x->op == VTB_OP_broadcast ||

@@ -48,7 +48,7 @@ static void back_arguments(back *k, const vtb_func *f, const vtb_fold *p, vtb_va
   for (int i = seqs_end; i < f->n_args; i++)
     if (is_float(f->args[i])) k->sum[i] = add(k, "sum_", f->args[i], &f->args[i]->type);
   for (int i = 0; i < p->states; i++) {
-    vtb_type t = vtb__type_with(&f->args[i]->type, 1, (vtb_dim){.size = 1});
+    vtb_type t = vtb_type_with_axis(&f->args[i]->type, 1, (vtb_dim){.size = 1});
     k->in[i] = vtb_b_reshape(&k->b, add(k, "", f->args[i], &t), &f->args[i]->type);
   }
   for (int i = p->states; i < seqs_end; i++) k->in[i] = add(k, "", f->args[i], &f->args[i]->type);

@@ -44,7 +44,7 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
       vtb_dim dim = inst->operands[0]->type.dim[axes[i]];
       if ((dim.size == VTB_DYN) != (pass == 1)) continue;
       vtb_type one = VTB__F32(dim);
-      vtb_type t = vtb__type_among_ones(&one, (int[]){(int)axes[i]}, inst->operands[0]->type.rank);
+      vtb_type t = vtb_type_among_ones(&one, (int[]){(int)axes[i]}, inst->operands[0]->type.rank);
       vtb_value *at = vtb_b_iota(&g->b, (int)axes[i], &t);
       at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
       at = vtb__joined(&g->b, VTB_OP_mul, at, slow);

@@ -67,7 +67,7 @@ static bool parse_narrow(vtb_inst *e, narrow *out) {
 static bool regroups(const vtb_value *from, const vtb_value *to) {
   const vtb_type *x = &from->type, *y = &to->type;
   int lead = (x->rank < y->rank ? x->rank : y->rank) - 1;
-  return lead >= 1 && abs(x->rank - y->rank) <= 1 && vtb__same_axes(x, y, lead);
+  return lead >= 1 && abs(x->rank - y->rank) <= 1 && vtb_type_same_axes(x, y, lead);
 }
 
 /* v without what is added to it, a number each of its last `width` elements. */

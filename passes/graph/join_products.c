@@ -31,8 +31,8 @@ static bool is_candidate(const vtb_inst *e, int *axis) {
 }
 
 static bool alike(const vtb_inst *first, const vtb_inst *e, int axis) {
-  vtb_type x = vtb__type_without(&first->operands[1]->type, axis),
-           y = vtb__type_without(&e->operands[1]->type, axis);
+  vtb_type x = vtb_type_without_axis(&first->operands[1]->type, axis),
+           y = vtb_type_without_axis(&e->operands[1]->type, axis);
   return first->operands[0] == e->operands[0] && vtb_type_equal(&x, &y) &&
          vtb_einsum_alike(first, e) && vtb_made_before(e->operands[1], first);
 }

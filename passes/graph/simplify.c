@@ -7,8 +7,8 @@
  *   %z = add %a, %b
  *
  * A rule is called with an instruction whose operands are already simple and returns the value to
- * use instead of its result, or NULL. Declined, because NaN or infinity would change: x*0, x-x, x/x,
- * log(exp x).
+ * use instead of its result, or NULL. Declined, because NaN or infinity would change: x*0, x-x,
+ * x/x, log(exp x).
  */
 #include "passes/passes_internal.h"
 

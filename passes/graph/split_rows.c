@@ -36,7 +36,7 @@ static bool reduces_rows(const vtb_inst *i) {
 static bool splits(const vtb_type *split, const vtb_type *whole) {
   int last = whole->rank - 1;
   if (whole->rank < 1 || split->rank != whole->rank + 1 || split->dtype != whole->dtype ||
-      !vtb__same_axes(split, whole, last))
+      !vtb_type_same_axes(split, whole, last))
     return false;
   return split->dim[last].size * split->dim[last + 1].size == whole->dim[last].size &&
          split->dim[last + 1].size > 1;

@@ -20,7 +20,7 @@
  * Those that only products read get a copy in 16 bits by a `cast` at the beginning of the entry,
  * which is one of the steps that runs do not repeat while parameters stay as they are (prepare.c).
  * In a training step, whose update reads and writes the parameters themselves, the copies are made
- * anew: those of one shape by one kernel.
+ * anew.
  *
  * Needs fused kernels, the products' attributes `precision` and `library`. Kernel functions keep
  * computing in f32: only values of plain functions change. Declines precisions without a type of 16
@@ -446,52 +446,13 @@ static vtb_inst *part_from_update(vtb_value *v) {
   return copy->def;
 }
 
-enum { MOST_TOGETHER = 12 }; /* casts of one kernel: it has a pointer for each operand and result */
-
-/* The casts, of parameters of one shape, as one kernel. */
-static void join_casts(vtb_func *entry, vtb_inst **casts, int n) {
-  vtb_func *k = vtb__kernel_new(casts[0]);
-  vtb_builder b = {.module = entry->module, .func = k, .span = casts[0]->span};
-  vtb_value *inputs[MOST_TOGETHER], *returns[MOST_TOGETHER];
-  for (int i = 0; i < n; i++) {
-    inputs[i] = casts[i]->operands[0];
-    vtb_value *arg = vtb_func_add_arg(k, inputs[i]->name, inputs[i]->type);
-    returns[i] = vtb_b_cast(&b, arg, VTB_F32);
-  }
-  vtb_func_set_returns(k, returns, NULL, n);
-  vtb_builder outer = {
-      .module = entry->module, .func = entry, .before = entry->first, .span = casts[0]->span};
-  vtb_attr kind = VTB_A_STR("kind", vtb_kernel_kind_name(VTB_KERNEL_LOOP));
-  vtb_inst *fused = vtb_build_call(&outer, VTB_OP_fused, k, inputs, n, &kind, 1);
-  for (int i = 0; i < n; i++) {
-    fused->results[i]->type.dtype = casts[i]->results[0]->type.dtype;
-    vtb__stand_in(casts[i]->results[0], fused->results[i]);
-    vtb_inst_unlink(casts[i]);
-  }
-}
-
-/* Casts that are narrow now, those of one shape together; the others go. */
-static void finish_casts(storage *s, vtb_func *entry, vtb_inst **copies, int n) {
-  for (int c = 0; c < n; c++) {
-    vtb_inst *copy = copies[c];
-    if (copy && s->narrow[number_of(s, copy->results[0])]) {
-      vtb_attr_set(copy, VTB_A_STR("to", vtb_dtype_name(s->dtype)));
-    } else if (copy) {
-      vtb_replace_all(copy->results[0], copy->operands[0]);
-      vtb_inst_unlink(copy);
-      copies[c] = NULL;
-    }
-  }
-  for (int first = 0; first < n; first++) {
-    vtb_inst *same[MOST_TOGETHER], *head = copies[first];
-    int count = 0;
-    for (int c = first; head && c < n && count < MOST_TOGETHER; c++) {
-      if (!copies[c] || !vtb_type_equal(&copies[c]->results[0]->type, &head->results[0]->type))
-        continue;
-      same[count++] = copies[c];
-      copies[c] = NULL;
-    }
-    if (count > 1) join_casts(entry, same, count);
+/* A cast that is narrow now stays. */
+static void finish_cast(const storage *s, vtb_inst *copy) {
+  if (s->narrow[number_of(s, copy->results[0])]) {
+    vtb_attr_set(copy, VTB_A_STR("to", vtb_dtype_name(s->dtype)));
+  } else {
+    vtb_replace_all(copy->results[0], copy->operands[0]);
+    vtb_inst_unlink(copy);
   }
 }
 
@@ -542,7 +503,8 @@ void vtb__change_storage(vtb_pass_context *c) {
   note_program(&s);
   for (size_t i = 0; i < s.n_funcs; i++) set_func(&s, s.funcs[i]);
   for (int a = entry->n_args; a-- > 0;) cast(&s, entry->args[a]);
-  finish_casts(&s, entry, copies, entry->n_args);
+  for (int a = 0; a < entry->n_args; a++)
+    if (copies[a]) finish_cast(&s, copies[a]);
 }
 
 /* ---- of a part of a program ------------------------------------------------------------------ */

@@ -19,15 +19,15 @@ vtb_type vtb__ones_behind(const vtb_type *t, int lead) {
 
 /* The leading axes of x as they are (the head axis may be missing its size), then dims. */
 vtb_value *vtb__rec_reshape(vtb__rec *r, vtb__lifted x, const vtb_dim *dims, int rank) {
-  vtb_type t = vtb__type_behind(&x.v->type, x.lead, dims, rank);
+  vtb_type t = vtb_type_behind(&x.v->type, x.lead, dims, rank);
   return vtb_b_shaped(&r->b, x.v, &t);
 }
 
 /* Step axes of size 1 in front, up to `rank`. */
 vtb__lifted vtb__rec_to_rank(vtb__rec *r, vtb__lifted x, int rank) {
   if (x.rank >= rank) return x;
-  vtb_type step = vtb__type_behind(&x.v->type, 0, x.v->type.dim + x.lead, x.rank);
-  step = vtb__type_among_ones(&step, NULL, rank);
+  vtb_type step = vtb_type_behind(&x.v->type, 0, x.v->type.dim + x.lead, x.rank);
+  step = vtb_type_among_ones(&step, NULL, rank);
   x.v = vtb__rec_reshape(r, x, step.dim, rank);
   x.rank = rank;
   return x;

@@ -99,7 +99,7 @@ static vtb__form *selection(vtb__finder *d, vtb_inst *inst) {
 
 static vtb__form *reshaped(vtb__finder *d, vtb_inst *inst) {
   vtb__form *y = moved_form(d, inst, 0);
-  if (y && !vtb__unit_reshape(&inst->operands[0]->type, &inst->results[0]->type))
+  if (y && !vtb_type_unit_reshape(&inst->operands[0]->type, &inst->results[0]->type))
     return vtb__form_fail(d, inst, "cuts the state's elements into other rows");
   return y;
 }

@@ -10,7 +10,7 @@
 
 /* [B,N,h,X] as one row. */
 static vtb_value *as_row(vtb__rec *r, vtb_value *x) {
-  vtb_type t = vtb__type_with(&x->type, 3, (vtb_dim){.size = 1});
+  vtb_type t = vtb_type_with_axis(&x->type, 3, (vtb_dim){.size = 1});
   return vtb_b_reshape(&r->b, x, &t);
 }
 

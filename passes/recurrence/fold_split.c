@@ -269,7 +269,7 @@ static bool is_worth_it(const split *s) {
 /* [B, X...] as the step of a sequence; [B, 1, ...] is one. */
 static vtb_type as_step(const vtb_type *t) {
   if (t->rank > 1 && t->dim[1].size == 1) return *t;
-  return vtb__type_with(t, 1, (vtb_dim){.size = 1, .name = "N"});
+  return vtb_type_with_axis(t, 1, (vtb_dim){.size = 1, .name = "N"});
 }
 
 static void add_arguments(split *s, vtb_builder *b, vtb_value **map) {
@@ -333,7 +333,7 @@ static vtb_type all_steps(const split *s, const vtb_type *t) {
 
 /* [B, X...] of every token: [B, N, X...]. */
 static vtb_value *outer_of_sequence(vtb__widen *w, const vtb_value *v, vtb_value *sequence) {
-  vtb_type t = vtb__type_with(&v->type, 1, w->tokens);
+  vtb_type t = vtb_type_with_axis(&v->type, 1, w->tokens);
   return vtb_b_shaped(&w->b, sequence, &t);
 }
 

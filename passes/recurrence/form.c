@@ -188,7 +188,7 @@ static bool hides_gain(vtb__rec *r, const vtb_value *v, bool in_sum) {
   if (d->op == VTB_OP_exp)
     return in_sum && (vtb_type_count(&v->type) == 1 || !vtb__rec_is_bounded(d->operands[0]));
   if (d->op == VTB_OP_neg || d->op == VTB_OP_broadcast || d->op == VTB_OP_div ||
-      (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))
+      (d->op == VTB_OP_reshape && vtb_type_unit_reshape(&v->type, &d->operands[0]->type)))
     return hides_gain(r, d->operands[0], in_sum);
   if (d->op != VTB_OP_mul && !is_sum(d)) return false;
   in_sum = in_sum || is_sum(d);

@@ -119,7 +119,7 @@ static vtb__lifted lift_einsum(vtb__rec *r, const vtb_inst *inst, vtb__lifted *x
 static vtb__lifted lift_broadcast(vtb__rec *r, const vtb_inst *inst, vtb__lifted x) {
   const vtb_type *want = &inst->results[0]->type;
   x = vtb__rec_to_rank(r, x, want->rank);
-  vtb_type t = vtb__type_behind(&x.v->type, x.lead, want->dim, want->rank);
+  vtb_type t = vtb_type_behind(&x.v->type, x.lead, want->dim, want->rank);
   x.v = vtb_b_broadcast(&r->b, x.v, &t);
   return x;
 }

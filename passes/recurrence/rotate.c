@@ -98,7 +98,8 @@ static vtb_value *twice(turner *t, vtb_value *v, int axis) {
     for (int i = 0; i < d->n_operands; i++)
       operands[i] = twice(t, d->operands[i], axis - v->type.rank + d->operands[i]->type.rank);
     out = vtb_inst_clone(&t->b, d, operands)->results[0];
-  } else if (d && d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)) {
+  } else if (d && d->op == VTB_OP_reshape &&
+             vtb_type_unit_reshape(&v->type, &d->operands[0]->type)) {
     vtb_type want = v->type;
     want.dim[axis].size *= 2, want.dim[axis].name = NULL;
     out = twice(t, d->operands[0], vtb_axis_reshaped(&v->type, &d->operands[0]->type, axis));
@@ -195,7 +196,7 @@ static bool contract_scaled(turner *t, vtb_inst *d, contraction *out) {
   if (vtb_type_count(&by->type) != 1 || (d->op == VTB_OP_div && of == 1) ||
       !vtb__rec_is_stateless(t->r, by) || !contract(t, d->operands[of], out))
     return false;
-  vtb_type number = vtb_type_scalar(), one = vtb__type_among_ones(&number, NULL, t->frame.rank);
+  vtb_type number = vtb_type_scalar(), one = vtb_type_among_ones(&number, NULL, t->frame.rank);
   vtb_value *c = vtb_b_reshape(&t->b, turned(t, by), &one);
   for (int k = 0; k < 2; k++)
     if (out->q[k]) out->q[k] = vtb_b_binary(&t->b, d->op, out->q[k], c);
@@ -306,7 +307,7 @@ static vtb_value *as_input(vtb__rec *r, vtb_value *v, const vtb_type *step) {
   vtb_type all = vtb__rec_type(r, 3, step->dim, step->rank);
   v = vtb_b_stretched(&r->b, v, &all);
   const vtb_type *like = &r->inst->operands[r->n_inits]->type;
-  vtb_type t = vtb__type_behind(like, 2 + r->n_heads, step->dim, step->rank);
+  vtb_type t = vtb_type_behind(like, 2 + r->n_heads, step->dim, step->rank);
   t.dtype = VTB_F32;
   return vtb_b_shaped(&r->b, v, &t);
 }
@@ -316,7 +317,7 @@ static vtb_value *all_angles(vtb__rec *r, vtb__lifted x, const vtb_type *step) {
   if (x.lead == 3) return vtb__rec_full(r, x, step->dim, step->rank);
   vtb_type t = VTB__F32({.size = 1}, {.size = 1}, {.size = 1});
   if (x.lead == 1) t.dim[2] = x.v->type.dim[0];
-  t = vtb__type_behind(&t, 3, step->dim, step->rank);
+  t = vtb_type_behind(&t, 3, step->dim, step->rank);
   vtb_value *v = vtb_b_reshape(&r->b, x.v, &t);
   t.dim[1] = r->tokens;
   return vtb_b_broadcast(&r->b, v, &t);
@@ -335,7 +336,7 @@ enum { N_TURNS = 4 }; /* inputs: cosine and sine after the step, before it */
 /* Without axes of size 1 in front of a state that is a number. */
 static vtb_type turn_type(const turner *t) {
   const vtb_type *step = &t->p.angle->type;
-  return step->rank < t->frame.rank ? vtb__type_among_ones(step, NULL, t->frame.rank) : *step;
+  return step->rank < t->frame.rank ? vtb_type_among_ones(step, NULL, t->frame.rank) : *step;
 }
 
 static void make_turns(turner *t, vtb_value *out[N_TURNS]) {

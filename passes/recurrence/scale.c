@@ -170,7 +170,7 @@ vtb_value *vtb__rec_scaled_gain(vtb__rec *r, const vtb__state *s, const vtb__ter
 
 vtb_value *vtb__rec_last_token(vtb__rec *r, vtb_value *x) {
   int64_t last = vtb__path_end(r->b.module, r->path, r->tokens.size, true);
-  vtb_type t = vtb__type_without(&x->type, 1);
+  vtb_type t = vtb_type_without_axis(&x->type, 1);
   return vtb_b_reshape(&r->b, vtb_b_slice(&r->b, x, 1, last, last + 1, 1), &t);
 }
 

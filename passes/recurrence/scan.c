@@ -175,7 +175,7 @@ static void whole_update(vtb__rec *r, const vtb__state *s, vtb_value **k, vtb_va
 static vtb_value *first_read(vtb__rec *r, vtb_value *q, vtb_value *init, const char *spec) {
   int64_t first = vtb__path_end(r->b.module, r->path, r->tokens.size, false);
   vtb_value *at = vtb_b_slice(&r->b, q, 1, first, first + 1, 1);
-  vtb_type t = vtb__type_without(&q->type, 1);
+  vtb_type t = vtb_type_without_axis(&q->type, 1);
   return vtb_b_einsum(&r->b, spec, vtb_b_reshape(&r->b, at, &t), init);
 }
 

@@ -104,10 +104,10 @@ void vtb__rec_multiply(vtb__rec *r, vtb__term *t, vtb_value *v, int sign, const 
     d = NULL; /* taken as it is */
   if (vtb__splat(v, &c) && (sign > 0 || c != 0)) {
     t->coef = sign > 0 ? t->coef * c : t->coef / c;
-  } else if (d &&
-             (d->op == VTB_OP_mul || d->op == VTB_OP_div || d->op == VTB_OP_neg ||
-              d->op == VTB_OP_broadcast || is_outer(d) ||
-              (d->op == VTB_OP_reshape && vtb__unit_reshape(&v->type, &d->operands[0]->type)))) {
+  } else if (d && (d->op == VTB_OP_mul || d->op == VTB_OP_div || d->op == VTB_OP_neg ||
+                   d->op == VTB_OP_broadcast || is_outer(d) ||
+                   (d->op == VTB_OP_reshape &&
+                    vtb_type_unit_reshape(&v->type, &d->operands[0]->type)))) {
     if (d->op == VTB_OP_neg) t->coef = -t->coef;
     for (int o = 0; o < d->n_operands; o++) {
       int inner[VTB_MAX_RANK], by = d->op == VTB_OP_div && o == 1 ? -sign : sign;

@@ -35,7 +35,7 @@ static vtb_value *fixed_value(vtb__widen *w, vtb_value *v) {
 static vtb_value *beside(vtb__widen *w, vtb_value *v, int tail) {
   vtb_value *x = vtb__widen_value(w, v);
   if (w->varies[v->id] || v->type.rank <= tail) return x;
-  vtb_type t = vtb__type_with(&v->type, v->type.rank - tail, (vtb_dim){.size = 1});
+  vtb_type t = vtb_type_with_axis(&v->type, v->type.rank - tail, (vtb_dim){.size = 1});
   return vtb_b_reshape(&w->b, x, &t);
 }
 
@@ -45,7 +45,7 @@ static vtb_value *widen_along(vtb__widen *w, const vtb_inst *inst) {
   int p = vtb_batch_axis(&inst->results[0]->type), tail = from_end(&inst->results[0]->type, p);
   for (int i = 0; i < inst->n_operands; i++) {
     vtb_value *x = beside(w, inst->operands[i], tail);
-    vtb_type t = vtb__type_with(&inst->operands[i]->type, p + 1, w->tokens);
+    vtb_type t = vtb_type_with_axis(&inst->operands[i]->type, p + 1, w->tokens);
     at[i] = w->varies[inst->operands[i]->id] ? x : vtb_b_broadcast(&w->b, x, &t);
   }
   return vtb_b_with_axes(&w->b, inst, at, p + 1, 1);
@@ -94,7 +94,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
     vtb_spec_put(&made, VTB_IN_RESULT, vtb_product_at(&p, VTB_IN_RESULT, a)->name);
     if (type->dim[a].size == VTB_DYN && !total) {
       vtb_spec_put(&made, VTB_IN_RESULT, token[0]);
-      full = vtb__type_with(type, a + 1, w->tokens);
+      full = vtb_type_with_axis(type, a + 1, w->tokens);
     }
   }
   vtb_value *r = vtb_b_einsum_of(&w->b, &made, x, y);
@@ -104,7 +104,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
 static vtb_value *widen_inst(vtb__widen *w, const vtb_inst *inst) {
   const vtb_type *out = &inst->results[0]->type;
   int p = vtb_batch_axis(out);
-  vtb_type all = vtb__type_with(out, p + 1, w->tokens);
+  vtb_type all = vtb_type_with_axis(out, p + 1, w->tokens);
   vtb_value *x;
   switch (inst->op) {
   case VTB_OP_reshape:

@@ -163,7 +163,6 @@ static const house_number numbers[] = {
     {"passes/fuse/grow.c", "SHARED", "a flag of a row"},
     {"passes/fuse/group.h", "VTB__GROUP_MOST", "room of a group, depth of code generation"},
     {"passes/fuse/words_mixer_back.c", "MOST_CHAIN", "room of a chain"},
-    {"passes/memory/storage.c", "MOST_TOGETHER", "arguments of one call"},
     {"passes/graph/compose_weights.c", "MOST_TERMS", "how far it looks"},
     {"passes/grad/autodiff_split.c", "MOST_STEPS", "how far it looks"},
     /* numbers of arithmetic */

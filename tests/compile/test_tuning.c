@@ -1,5 +1,6 @@
 /* The table of tuning: its text, damaged texts, what is fastest, and what select_mode makes of
  * it. */
+#include "frontend/compile/tuning.h"
 #include "tests/passes/pass_check.h"
 
 #define ROW(tokens, form, ns) "cpu fp32 1 linscan scalar 1 " tokens " 2 1 8 8 0 " form " " ns "\n"
