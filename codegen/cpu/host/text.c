@@ -316,6 +316,7 @@ static void emit_task(vtb_cpu_text *x, const text_task *task, const vtb_inst *in
   vtb_cpu *c = x->c;
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, task->linked);
   dissolve(c, fn);
+  if (!task->n) return;
   vtb_cpu_task *t = vtb_cpu_task_begin(c, inst, task->kind, task->n, task->grain);
   LLVMValueRef none = LLVMConstNull(c->ptr);
   LLVMValueRef args[] = {tensors(c, t), t->index,

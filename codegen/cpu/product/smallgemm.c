@@ -277,7 +277,7 @@ void vtb__smallsolve(vtb_cpu *c, LLVMValueRef a, LLVMValueRef lda, LLVMValueRef 
   LLVMBuildCall2(c->b, type, fn, values, 7, "");
 }
 
-/* ---- transposition and sums of rows ---------------------------------------------------------- */
+/* ---- transposition --------------------------------------------------------------------------- */
 
 /* The lanes of x and y that stay and that cross when blocks of d lanes off the diagonal are
  * exchanged. */
@@ -297,16 +297,6 @@ static void transpose_registers(vtb_cpu *c, LLVMValueRef *r) {
   for (int d = 1; d < c->width; d *= 2)
     for (int i = 0; i < c->width; i++)
       if (!(i & d)) exchange(c, r[i], r[i + d], d, &r[i], &r[i + d]);
-}
-
-LLVMValueRef vtb__sum_rows(vtb_cpu *c, LLVMValueRef *r) {
-  for (int d = 1; d < c->width; d *= 2)
-    for (int i = 0; i < c->width; i += 2 * d) {
-      LLVMValueRef low, high;
-      exchange(c, r[i], r[i + d], d, &low, &high);
-      r[i] = LLVMBuildFAdd(c->b, low, high, "");
-    }
-  return r[0];
 }
 
 typedef struct flip {

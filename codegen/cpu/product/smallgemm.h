@@ -34,9 +34,6 @@ void vtb__smallsolve(vtb_cpu *c, LLVMValueRef a, LLVMValueRef lda, LLVMValueRef 
 void vtb__transpose_tile(vtb_cpu *c, LLVMValueRef x, LLVMValueRef ld, LLVMValueRef rows,
                          LLVMValueRef n_cols, LLVMValueRef out, LLVMValueRef ld_out);
 
-/* Lane i of the result is the sum of the lanes of rows[i]; `width` rows, which are overwritten. */
-LLVMValueRef vtb__sum_rows(vtb_cpu *c, LLVMValueRef *rows);
-
 /* n floats rounded up to whole vectors. */
 int64_t vtb__padded(const vtb_cpu *c, int64_t n);
 /* Row length for n floats: padded, and no multiple of 256 bytes, whose lines would share few cache

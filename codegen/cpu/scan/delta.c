@@ -36,8 +36,8 @@ static LLVMValueRef lanes_of(vtb_cpu *c, LLVMValueRef at, LLVMValueRef i) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-LLVMValueRef vtb__delta_row(const vtb__cpu_delta_rule *d, int tensor, LLVMValueRef pos,
-                            LLVMValueRef r) {
+static LLVMValueRef delta_row(const vtb__cpu_delta_rule *d, int tensor, LLVMValueRef pos,
+                              LLVMValueRef r) {
   const vtb__cpu_scan *s = &d->scan;
   return vtb_cpu_element(s->c, &s->t->t[tensor], (LLVMValueRef[]){s->batch, pos, s->head, r}, 4);
 }
@@ -50,7 +50,7 @@ void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int te
   LLVMValueRef pos = vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, t.i));
   LLVMValueRef rows = vtb_cpu_at(c, out, vtb_cpu_mul(c, t.i, d->step * ld));
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, d->rows), k_(c, 1));
-  vtb__row_pack(c, cols, vtb__delta_row(d, tensor, pos, r.i), NULL, NULL,
+  vtb__row_pack(c, cols, delta_row(d, tensor, pos, r.i), NULL, NULL,
                 vtb_cpu_at(c, rows, vtb_cpu_mul(c, r.i, ld)));
   vtb_cpu_for_end(c, &r);
   if (d->step > d->rows)
@@ -67,7 +67,7 @@ void vtb__delta_unpack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int 
   LLVMValueRef from = vtb_cpu_at(c, rows, vtb_cpu_mul(c, t.i, d->step * ld));
   vtb_cpu_for r = vtb_cpu_for_begin(c, k_(c, 0), k_(c, d->rows), k_(c, 1));
   vtb__row_unpack(c, cols, vtb_cpu_at(c, from, vtb_cpu_mul(c, r.i, ld)), NULL,
-                  vtb__delta_row(d, tensor, pos, r.i));
+                  delta_row(d, tensor, pos, r.i));
   vtb_cpu_for_end(c, &r);
   vtb_cpu_for_end(c, &t);
 }

@@ -25,10 +25,6 @@ void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int te
                      LLVMValueRef t0, LLVMValueRef n, LLVMValueRef out, int64_t ld);
 void vtb__delta_unpack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
                        LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
-/* Address of row r of the token at storage position pos. */
-LLVMValueRef vtb__delta_row(const vtb__cpu_delta_rule *d, int tensor, LLVMValueRef pos,
-                            LLVMValueRef r);
-
 void vtb__delta_steps(vtb__cpu_delta_rule *d, const vtb_inst *inst); /* token by token, any class */
 /* Class key as products; corrections a token: at most as many as a vector has lanes. */
 void vtb__delta_vector(vtb__cpu_delta_rule *d, const vtb_inst *inst);

@@ -101,31 +101,10 @@ typedef void vtb__chunk_fn(const vtb__chunked *g, LLVMValueRef t0, LLVMValueRef 
 void vtb__scan_by_chunks(vtb__chunked *g, vtb__cpu_scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit);
 
-/* ---- token by token, any class --------------------------------------------------------------- */
+/* ---- token by token, any class (text/steps.h) ------------------------------------------------ */
 
-typedef struct vtb__steps {
-  vtb__cpu_scan *s;
-  vtb__cols cols;    /* of V, this task's tile */
-  int64_t width, ld; /* columns a tile, row length of a state */
-  int64_t n_tiles;
-  LLVMValueRef v, d; /* rows of the tile: v, and d of class value */
-} vtb__steps;
-
-/* Opens the task over batch, heads and tiles of at most max_vectors. */
-vtb__steps vtb__steps_begin(vtb__cpu_scan *s, const vtb_inst *inst, int max_vectors);
-/* Loads what step t needs beyond q and k: v and d of class value. */
-void vtb__steps_rows(const vtb__steps *g, LLVMValueRef pos);
-/* Whole vectors of the tile in groups of max_group, then one by one, then the partial one; j is the
- * offset in a row of the tile, `left` the elements of a partial vector (0: it is whole). */
-typedef void vtb__vectors_fn(void *user, LLVMValueRef j, int vectors, int64_t left);
-void vtb__each_vector(vtb_cpu *c, const vtb__cols *cols, int max_group, vtb__vectors_fn *fn,
-                      void *user);
-/* d[k, column j] of the token at pos, as a vector. */
-LLVMValueRef vtb__steps_decay(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef k, LLVMValueRef j,
-                              int64_t left);
-/* next = D_t o prev + k v^T, and y = next^T q to a row of the tile unless NULL. */
-void vtb__steps_advance(const vtb__steps *g, LLVMValueRef pos, LLVMValueRef prev, LLVMValueRef next,
-                        LLVMValueRef y);
+/* A text that includes text/steps.h, in tiles of at most max_vectors of V. */
+vtb_cpu_text *vtb__steps_text(const vtb__cpu_scan *s, const char *name, int max_vectors);
 
 void vtb__linscan_steps(vtb__cpu_scan *s, const vtb_inst *inst);      /* classes other than rates */
 void vtb__linscan_grad_steps(vtb__cpu_scan *s, const vtb_inst *inst); /* classes key, value, full */

@@ -29,7 +29,14 @@ vtb_cpu_text *vtb__scan_text(const vtb__cpu_scan *s, const char *name) {
                  {"AT_DV", of->at.dv},
                  {"AT_DD", of->at.dd},
                  {"AT_DRATES", of->at.drates},
-                 {"AT_DS0", of->at.ds0}};
+                 {"AT_DS0", of->at.ds0},
+                 {"NORMALIZER", of->normalizer},
+                 {"AT_N0", of->at.n0},
+                 {"AT_Z", of->at.z},
+                 {"AT_N", of->at.n},
+                 {"AT_DZ", of->at.dz},
+                 {"AT_DN", of->at.dn},
+                 {"AT_DN0", of->at.dn0}};
   vtb_cpu_text *x = vtb_cpu_text_open(s->c, name, s->c->width);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     vtb_cpu_text_offer(x, numbers[i].hole, numbers[i].v);

@@ -5,8 +5,9 @@
  *   hole long N;           a number of the kernel; what it decides is decided when it is emitted
  *   TASK(name, n, grain, scratch) { ... }
  *                          one task, launched over 0 <= index < n; tasks of a text run in the order
- *                          in which they stand. `t` are operands, then results; `scratch` is memory
- *                          of the thread, of so many bytes, `temp` what tasks of a kernel share
+ *                          in which they stand, those of n = 0 left out. `t` are operands, then
+ *                          results; `scratch` is memory of the thread, of so many bytes, `temp`
+ *                          what the tasks of a kernel share
  *   UNROLL for (...)       a loop whose counter numbers registers: it has no more than a few rounds
  *
  * Vectors are plain values: + - * / compare, `x > y ? x : y` takes lane by lane. Nothing is
