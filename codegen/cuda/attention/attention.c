@@ -264,13 +264,20 @@ static int64_t widest_of(const vtb_attention *a) {
 enum { PART_WIDTH = 128 }; /* of results in a warp's registers */
 
 /* Groups of warps that have a part of the results' columns each. */
-static int64_t parts_of(int64_t widest) { return widest > PART_WIDTH ? 2 : 1; }
+static int64_t parts_of(int64_t widest) {
+  return widest > 2 * PART_WIDTH ? 4 : widest > PART_WIDTH ? 2 : 1;
+}
+
+/* Keys as wide as four have queries' products shared out. */
+static int64_t tiles_parts(const vtb_attention *a) {
+  return a->width > 2 * PART_WIDTH ? 4 : parts_of(a->value_width);
+}
 
 /* Seconds of either text, of few keys or by tiles; INFINITY if it is not taken. */
 static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
   const vtb_attention *a = &o->a;
   short_shape s = short_shape_of(c, o);
-  int64_t bytes, parts = parts_of(a->value_width), threads = few ? 32 * s.warps : THREADS * parts;
+  int64_t bytes, parts = tiles_parts(a), threads = few ? 32 * s.warps : THREADS * parts;
   const vtb_cuda_number numbers[] = {
       {"N", a->n_queries},
       {"M", a->n_keys},
@@ -283,6 +290,7 @@ static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
       {"K_EIGHT", rows_of_eight(c, o->a.k)},
       {"V_EIGHT", rows_of_eight(c, o->a.v)},
       {"BIAS", a->bias >= 0},
+      {"K_TURNED", o->turn_k.by.width},
   };
   const char *file = few ? "attention_short.cu" : "attention_tiles.cu",
              *type = few ? tile_type(c, o, false) : vtb__cuda_tile_type(c);
@@ -298,7 +306,7 @@ static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
 
 static void attend_tiles(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  int64_t parts = parts_of(a->value_width);
+  int64_t parts = tiles_parts(a);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, "attention", "attention_tiles.cu", (int)(THREADS * parts));
   fill_whole_rows(c, k, o);

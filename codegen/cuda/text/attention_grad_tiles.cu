@@ -3,9 +3,10 @@
  *   KEYS: DK = scale dS^T Q and DV = P^T dY     else DQ = scale dS K
  * A block owns 64 rows (KEYS: of keys and values, else of queries and dY), which lie in shared
  * memory whole; TILE rows of the others come after each other, the next while a tile is met. A warp
- * owns 16 rows: P and dS are the next product's factor where they are, and sums of the results stay
- * in registers. PARTS: as many groups of warps as wide heads need have a part of the results'
- * columns each, and make the scores for themselves. */
+ * owns 16 rows: P and dS are the next product's factor where they are, and sums of the results
+ * stay in registers. PARTS: as many groups of warps as wide heads need have a part of the results'
+ * columns each; two make the scores for themselves, of four two make the scores of 16 columns each
+ * and two what they are multiplied by, and factors go through shared memory (SPLIT). */
 #include "products.cuh"
 #include "tiles.cuh"
 #include "turns.cuh"
@@ -36,19 +37,31 @@ constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2),
               STAGE = TILE * (PK + PV);
 /* of 16 rows; tiles that a block meets */
 constexpr int STRIPS = (ROWS + 15) / 16, MEETINGS = (KEYS ? SHARED : 1) * TILES;
+constexpr bool SPLIT = PARTS > 2;
 require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 128 * PARTS &&
-        WIDTH <= 128 * PARTS && PARTS <= 2;
-cost tensor = MEETINGS * STRIPS * 32 * TILE * (PARTS * (DEPTH + WIDTH) + DEPTH + KEYS * WIDTH) /
-              ROW_TILES / (CAUSAL ? 2 : 1);
-cost issue = (MEETINGS * (STRIPS * (PARTS * ((DEPTH + WIDTH) / 2 + 170) +
-                                    (DEPTH + KEYS * WIDTH) * 2 / 5) / ROW_TILES +
-                          (DEPTH + WIDTH) / 2 + 4 * PARTS * 20)) / (CAUSAL ? 2 : 1) + 1000 * PARTS;
-cost special = MEETINGS * STRIPS * 16 * TILE * PARTS / ROW_TILES / (CAUSAL ? 2 : 1);
+        WIDTH <= 128 * PARTS && PARTS <= 4 && PARTS != 3;
+cost tensor = MEETINGS * STRIPS * 32 * TILE * ((SPLIT ? 1 : PARTS) * (DEPTH + WIDTH) + DEPTH +
+                                               KEYS * WIDTH) / ROW_TILES / (CAUSAL ? 2 : 1);
+cost issue = SPLIT ? MEETINGS * (STRIPS * ((DEPTH + WIDTH) / 2 + (DEPTH + KEYS * WIDTH) * 3 / 8 +
+                                           220 + 390 * KEYS) / ROW_TILES +
+                                 2 * (DEPTH + WIDTH) + 400) / (CAUSAL ? 2 : 1) +
+                         STRIPS * (2600 + 1100 * KEYS) / ROW_TILES + 3200
+                   : (MEETINGS * (STRIPS * (PARTS * ((DEPTH + WIDTH) / 2 + 170) +
+                                            (DEPTH + KEYS * WIDTH) * 2 / 5) / ROW_TILES +
+                                  (DEPTH + WIDTH) / 2 + 4 * PARTS * 20)) / (CAUSAL ? 2 : 1) +
+                         1000 * PARTS;
+cost wavefronts = MEETINGS * (STRIPS * ((DEPTH + WIDTH) * (SPLIT ? 4 : 3 * PARTS) / 4 +
+                                        (DEPTH + KEYS * WIDTH) / 2 + 100 + 50 * KEYS) / ROW_TILES +
+                              (DEPTH + WIDTH) / 2) / (CAUSAL ? 2 : 1);
+cost special = MEETINGS * STRIPS * 16 * TILE * (SPLIT ? 1 : PARTS) / ROW_TILES / (CAUSAL ? 2 : 1);
 cost flight = STAGE * sizeof(T);
-cost registers = KEYS ? 94 + 9 * (DEPTH + WIDTH) / (16 * PARTS) : 110 + DEPTH / (5 * PARTS);
+cost registers = SPLIT  ? 128
+                 : KEYS ? 94 + 9 * (DEPTH + WIDTH) / (16 * PARTS)
+                        : 110 + DEPTH / (5 * PARTS);
 shared T first[64 * PK];
 shared T other[64 * PV];
 shared T ring[2 * STAGE];
+shared float factors[SPLIT ? 64 * TILE : 0]; /* as lanes hold them */
 shared float sums[KEYS ? 2 * TILE : 64], deltas[KEYS ? 2 * TILE : 64];
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr bool HALF = FACTORS == VTB_FP16;
@@ -111,50 +124,99 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
   vtb_cp_wait<0>();
   vtb_sync();
   if (step + 1 < steps) bring(step + 1);
-  if (row >= n_rows) continue;
+  if (!SPLIT && row >= n_rows) continue;
   if constexpr (KEYS) head = kv * SHARED + step / met;
-  float s[TILE / 8][4], g[TILE / 8][4];
-  vtb_clear(s);
-  vtb_clear(g);
-  VTB_UNROLL for (int k = 0; k < DEPTH; k += 16)
-    vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(first, row), vtb_columns<true, PK>(ring, 0, at));
-  vtb_each_pair<1>(s, [&](int r, int c, float &v, float &w) {
-    const int i = KEYS ? c0 + c : r0 + row + r, j = KEYS ? r0 + row + r : c0 + c;
-    const int next_i = KEYS ? i + 1 : i, next_j = KEYS ? j : j + 1;
-    const float low = KEYS ? sums[near + c] : sums[row + r],
-                next_low = KEYS ? sums[near + c + 1] : low;
-    if constexpr (BIAS) {
-      v = (v * SCALE + (i < N && j < M ? bias_at(i, j) : 0.0f)) * LOG2E - low;
-      w = (w * SCALE + (next_i < N && next_j < M ? bias_at(next_i, next_j) : 0.0f)) * LOG2E -
-          next_low;
-    } else {
-      v = v * (SCALE * LOG2E) - low;
-      w = w * (SCALE * LOG2E) - next_low;
-    }
-    v = vtb_exp2_fast(v);
-    w = vtb_exp2_fast(w);
-    if ((!KEYS && M % TILE != 0 && j >= M) || (CAUSAL && j > i + M - N)) v = 0.0f;
-    if ((!KEYS && M % TILE != 0 && next_j >= M) || (CAUSAL && next_j > next_i + M - N)) w = 0.0f;
-  });
-  auto score = [&](int k0) {
-    return [=, &s](int r, int k) -> float { return s[k0 / 8 + k / 8][2 * (r / 8) + k % 2]; };
+  /* P of scores from column `from` on; times what dY V^T - delta is */
+  auto exponents = [&](auto &s, int from) {
+    vtb_each_pair<1>(s, [&](int r, int e, float &v, float &w) {
+      const int c = from + e, i = KEYS ? c0 + c : r0 + row + r, j = KEYS ? r0 + row + r : c0 + c;
+      const int next_i = KEYS ? i + 1 : i, next_j = KEYS ? j : j + 1;
+      const float low = KEYS ? sums[near + c] : sums[row + r],
+                  next_low = KEYS ? sums[near + c + 1] : low;
+      if constexpr (BIAS) {
+        v = (v * SCALE + (i < N && j < M ? bias_at(i, j) : 0.0f)) * LOG2E - low;
+        w = (w * SCALE + (next_i < N && next_j < M ? bias_at(next_i, next_j) : 0.0f)) * LOG2E -
+            next_low;
+      } else {
+        v = v * (SCALE * LOG2E) - low;
+        w = w * (SCALE * LOG2E) - next_low;
+      }
+      v = vtb_exp2_fast(v);
+      w = vtb_exp2_fast(w);
+      if ((!KEYS && M % TILE != 0 && j >= M) || (CAUSAL && j > i + M - N)) v = 0.0f;
+      if ((!KEYS && M % TILE != 0 && next_j >= M) || (CAUSAL && next_j > next_i + M - N)) w = 0.0f;
+    });
   };
-  if constexpr (KEYS) {
-    VTB_UNROLL for (int k = 0; k < TILE; k += 16)
-      vtb_step_16<HALF, 1>(
-          out_second, 0, score(k),
-          vtb_columns<false, PV>(ring, part * OWN_SECOND, at + TILE * PK + k * PV));
+  auto multiply = [&](auto &s, auto &g, int from) {
+    vtb_each_pair<1>(s, [&](int r, int c, float &v, float &w) {
+      const int t = c / 8, e = r / 8 * 2;
+      v *= g[t][e] - deltas[KEYS ? near + from + c : row + r];
+      w *= g[t][e + 1] - deltas[KEYS ? near + from + c + 1 : row + r];
+    });
+  };
+  /* products of 16 columns' factors from k0 on with the other rows */
+  auto add_second = [&](auto factor, int k0) {
+    vtb_step_16<HALF, 1>(out_second, 0, factor,
+                         vtb_columns<false, PV>(ring, part * OWN_SECOND, at + TILE * PK + k0 * PV));
+  };
+  auto add_first = [&](auto factor, int k0) {
+    vtb_step_16<HALF, 1>(out, 0, factor, vtb_columns<false, PK>(ring, part * OWN, at + k0 * PK));
+  };
+  if constexpr (SPLIT) {
+    const int from = part % 2 * 16, place = row * TILE + 4 * lane, own = place + from * 16;
+    const bool live = row < n_rows;
+    float s[2][4], g[2][4];
+    vtb_clear(s);
+    if (live && part < 2) {
+      VTB_UNROLL for (int k = 0; k < DEPTH; k += 16)
+        vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(first, row),
+                             vtb_columns<true, PK>(ring, from, at));
+      exponents(s, from);
+    } else if (live) {
+      VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
+        vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PV>(other, row),
+                             vtb_columns<true, PV>(ring, from, at + TILE * PK));
+      VTB_UNROLL for (int t = 0; t < 2; t++) {
+        const vtb_f4 four = {s[t][0], s[t][1], s[t][2], s[t][3]};
+        vtb_store4(factors, own + 128 * t, four);
+      }
+    }
+    vtb_sync();
+    if (live && part < 2) { /* P, and dS in the place of what it was multiplied by */
+      VTB_UNROLL for (int t = 0; t < 2; t++) {
+        const vtb_f4 four = vtb_load4(factors, own + 128 * t);
+        g[t][0] = four.x, g[t][1] = four.y, g[t][2] = four.z, g[t][3] = four.w;
+      }
+      if constexpr (KEYS) vtb_put_factor<HALF>(factors, own, s);
+      multiply(s, g, from);
+      vtb_put_factor<HALF>(factors, own + 128, s);
+    }
+    vtb_sync();
+    if (!live) continue;
+    VTB_UNROLL for (int k = 0; k < TILE; k += 16) {
+      if constexpr (KEYS) add_second(vtb_factor_at(factors, place + k * 16), k);
+      add_first(vtb_factor_at(factors, place + k * 16 + 128), k);
+    }
+  } else {
+    float s[TILE / 8][4], g[TILE / 8][4];
+    vtb_clear(s);
+    vtb_clear(g);
+    VTB_UNROLL for (int k = 0; k < DEPTH; k += 16)
+      vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(first, row),
+                           vtb_columns<true, PK>(ring, 0, at));
+    exponents(s, 0);
+    auto score = [&](int k0) {
+      return [=, &s](int r, int k) -> float { return s[k0 / 8 + k / 8][2 * (r / 8) + k % 2]; };
+    };
+    if constexpr (KEYS) {
+      VTB_UNROLL for (int k = 0; k < TILE; k += 16) add_second(score(k), k);
+    }
+    VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
+      vtb_step_16<HALF, 1>(g, k, vtb_rows<true, PV>(other, row),
+                           vtb_columns<true, PV>(ring, 0, at + TILE * PK));
+    multiply(s, g, 0);
+    VTB_UNROLL for (int k = 0; k < TILE; k += 16) add_first(score(k), k);
   }
-  VTB_UNROLL for (int k = 0; k < WIDTH; k += 16)
-    vtb_step_16<HALF, 1>(g, k, vtb_rows<true, PV>(other, row),
-                         vtb_columns<true, PV>(ring, 0, at + TILE * PK));
-  vtb_each_pair<1>(s, [&](int r, int c, float &v, float &w) {
-    const int t = c / 8, e = r / 8 * 2;
-    v *= g[t][e] - deltas[KEYS ? near + c : row + r];
-    w *= g[t][e + 1] - deltas[KEYS ? near + c + 1 : row + r];
-  });
-  VTB_UNROLL for (int k = 0; k < TILE; k += 16)
-    vtb_step_16<HALF, 1>(out, 0, score(k), vtb_columns<false, PK>(ring, part * OWN, at + k * PK));
 }
 vtb_cp_wait<0>();
 if (row >= n_rows) return;

@@ -2,8 +2,9 @@
  * owns 64 queries of a head, which lie in shared memory whole; TILE keys and values come after each
  * other, the next while a tile is met. A warp owns 16 queries, whose scores are the second
  * product's factor where they are; a query's maximum, sum and outputs are rescaled from tile to
- * tile. PARTS: as many groups of warps as wide values need have a part of y's columns each, and
- * make the scores for themselves. Turned queries and keys: turns.cuh. */
+ * tile. PARTS: as many groups of warps as wide values need have a part of y's columns each. Two
+ * make the scores for themselves; of four each makes sums over half the depth of half of the tile's
+ * keys, which all add up from shared memory (SPLIT). Turned queries and keys: turns.cuh. */
 #include "products.cuh"
 #include "tiles.cuh"
 #include "turns.cuh"
@@ -24,23 +25,32 @@ hole int Q_TURNED, K_TURNED;       /* channels of queries and keys that turn */
 hole expr q_cosines, q_sines;      /* addresses of rows of tables, of i and head */
 hole expr k_cosines, k_sines;      /* of j and kv */
 hole expr y_at, lse_at;            /* offsets for i and x, of b and head */
-constexpr int DEPTH = (K + 15) / 16 * 16, WIDTH = (V + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS,
+constexpr bool SPLIT = PARTS > 2;
+constexpr int DEPTH = SPLIT ? (K + 31) / 32 * 32 : (K + 15) / 16 * 16,
+              WIDTH = (V + 16 * PARTS - 1) / (16 * PARTS) * 16 * PARTS,
               OWN = WIDTH / PARTS;
 constexpr int TILE = DEPTH + WIDTH > 160 ? 32 : 64, TILES = (M + TILE - 1) / TILE,
               ROW_TILES = (N + 63) / 64, STRIPS = (N + 15) / 16;
 constexpr int PK = vtb_pitch_along(DEPTH, 2), PV = vtb_pitch_along(WIDTH, 2),
               STAGE = TILE * (PK + PV);
-require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= 256 && OWN <= 128 &&
-        PARTS <= 2;
-cost tensor = TILES * STRIPS * 32 * TILE * (PARTS * DEPTH + WIDTH) / ROW_TILES / (CAUSAL ? 2 : 1);
-cost issue = TILES * (STRIPS * (TILE * (PARTS * DEPTH + WIDTH) / 48 + PARTS * (3 * TILE + 80) +
-                                WIDTH / 2) / ROW_TILES + TILE * (DEPTH + WIDTH) / 64 + 80 * PARTS) /
-             (CAUSAL ? 2 : 1) + 1000 * PARTS;
+require THREADS == 128 * PARTS && FACTORS >= 2 && FACTORS <= 3 && DEPTH <= (SPLIT ? 512 : 256) &&
+        OWN <= 128 && PARTS <= 4 && PARTS != 3;
+cost tensor = TILES * STRIPS * 32 * TILE * ((SPLIT ? 1 : PARTS) * DEPTH + WIDTH) / ROW_TILES /
+              (CAUSAL ? 2 : 1);
+cost issue = TILES * ((SPLIT ? STRIPS * (DEPTH / 2 + 3 * WIDTH / 8 + 1040) / ROW_TILES + 1120
+                             : STRIPS * (TILE * (PARTS * DEPTH + WIDTH) / 48 +
+                                         PARTS * (3 * TILE + 80) + WIDTH / 2) / ROW_TILES +
+                                   TILE * (DEPTH + WIDTH) / 64 + 80 * PARTS) +
+                      TILE * K_TURNED * 3 / 8) / (CAUSAL ? 2 : 1) + 1000 * PARTS;
+cost wavefronts = TILES * (STRIPS * (SPLIT ? DEPTH + WIDTH / 2 + 160
+                                           : PARTS * DEPTH * (16 + TILE) / 64 + WIDTH * TILE / 64) /
+                               ROW_TILES + TILE * (DEPTH + WIDTH) / 64) / (CAUSAL ? 2 : 1);
 cost special = TILES * STRIPS * 16 * TILE * PARTS / ROW_TILES / (CAUSAL ? 2 : 1);
 cost flight = STAGE * sizeof(T);
-cost registers = 69 + 5 * TILE / 6 + OWN / 4;
+cost registers = SPLIT ? 124 : 69 + 5 * TILE / 6 + OWN / 4;
 shared T queries[64 * PK];
 shared T ring[2 * STAGE];
+shared float sums[SPLIT ? 2 * 64 * TILE : 0]; /* as lanes hold them, of either half of the depth */
 constexpr float LOG2E = 1.4426950408889634f;
 constexpr bool HALF = FACTORS == VTB_FP16;
 const int i0 = vtb_block() % ROW_TILES * 64, bh = vtb_block() / ROW_TILES, b = bh / HEADS,
@@ -96,12 +106,35 @@ VTB_NO_UNROLL for (int step = 0; step < steps; step++) {
           return ${k_sines};
         });
   if constexpr (Q_TURNED > 0 || K_TURNED > 0) vtb_sync();
-  if (row >= n_rows) continue;
+  if (!SPLIT && row >= n_rows) continue;
   float s[TILE / 8][4], low[2];
   vtb_clear(s);
-  VTB_UNROLL for (int k = 0; k < DEPTH; k += 16)
-    vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(queries, row),
-                         vtb_columns<true, PK>(ring, 0, at));
+  if constexpr (SPLIT) {
+    constexpr int EIGHTS = TILE / 16, HALF_SUMS = 64 * TILE;
+    const int own = row * TILE + 4 * lane, depth = part / 2 * (DEPTH / 2);
+    float some[EIGHTS][4];
+    vtb_clear(some);
+    if (row < n_rows) {
+      VTB_UNROLL for (int k = 0; k < DEPTH / 2; k += 16)
+        vtb_step_16<HALF, 1>(some, k, vtb_rows<true, PK>(queries, row, depth),
+                             vtb_columns<true, PK>(ring, part % 2 * (TILE / 2), at + depth));
+      VTB_UNROLL for (int t = 0; t < EIGHTS; t++) {
+        const vtb_f4 four = {some[t][0], some[t][1], some[t][2], some[t][3]};
+        vtb_store4(sums, part / 2 * HALF_SUMS + own + (part % 2 * EIGHTS + t) * 128, four);
+      }
+    }
+    vtb_sync();
+    if (row >= n_rows) continue;
+    VTB_UNROLL for (int t = 0; t < TILE / 8; t++) {
+      const vtb_f4 x = vtb_load4(sums, own + t * 128),
+                   y = vtb_load4(sums, HALF_SUMS + own + t * 128);
+      s[t][0] = x.x + y.x, s[t][1] = x.y + y.y, s[t][2] = x.z + y.z, s[t][3] = x.w + y.w;
+    }
+  } else {
+    VTB_UNROLL for (int k = 0; k < DEPTH; k += 16)
+      vtb_step_16<HALF, 1>(s, k, vtb_rows<true, PK>(queries, row),
+                           vtb_columns<true, PK>(ring, 0, at));
+  }
   const float before[2] = {top[0], top[1]};
   vtb_each(s, [&](int r, int c, float &v) {
     const int i = i0 + row + r, j = j0 + c;

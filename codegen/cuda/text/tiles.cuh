@@ -230,6 +230,28 @@ template <int STRIPS, int TILES, class F> VTB_FN void vtb_each_pair(float (&c)[T
           c[s * (TILES / STRIPS) + i][e + 1]);
 }
 
+/* A first factor of 16 columns as lanes hold it, 16 bytes each, from element `at` of the lane on:
+ * warps of the same rows share it. */
+template <bool HALF, class P> VTB_FN void vtb_put_factor(P to, int at, const float (&c)[2][4]) {
+  vtb_f4 four;
+  four.x = vtb_float(vtb_pack<HALF>(c[0][0], c[0][1]));
+  four.y = vtb_float(vtb_pack<HALF>(c[0][2], c[0][3]));
+  four.z = vtb_float(vtb_pack<HALF>(c[1][0], c[1][1]));
+  four.w = vtb_float(vtb_pack<HALF>(c[1][2], c[1][3]));
+  vtb_store4(to, at, four);
+}
+struct vtb_kept_factor {
+  vtb_f4 four;
+};
+template <class P> VTB_FN vtb_kept_factor vtb_factor_at(P from, int at) {
+  vtb_kept_factor r = {vtb_load4(from, at)};
+  return r;
+}
+template <bool HALF> VTB_FN void vtb_first_16(vtb_u32 (&to)[4], vtb_kept_factor a, int, int) {
+  to[0] = vtb_bits(a.four.x), to[1] = vtb_bits(a.four.y);
+  to[2] = vtb_bits(a.four.z), to[3] = vtb_bits(a.four.w);
+}
+
 /* Products of decays inside a tile of 64, d[lo + 1] ... d[hi]: inside a group of eight from a
  * table, else what is left of lo's group times the groups between times hi's group up to it, all of
  * numbers of size at most 1. Filled by threads 0 to 63 in two parts with a vtb_sync() between and
