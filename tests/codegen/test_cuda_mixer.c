@@ -84,6 +84,14 @@ static const mixer_case grouped[] = {
     {SCALAR, "parallel", NULL, 0, 1, 66, 1, 32, 208, true, true, false, true, true, 8, true, false},
 };
 
+/* Nothing is computed of the rows. */
+static const mixer_case alone[] = {
+    {CONSTANT, "parallel", "cols~@5x15", 0, 1, 75, 3, 16, 24, false, false, true, false, false, 0,
+     false, false},
+    {SCALAR, "parallel", NULL, 0, 2, 37, 2, 8, 12, true, false, false, false, false, 0, false,
+     false},
+};
+
 static vtb_type shape(int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
   return vtb_type_make(VTB_F32, rank, (int64_t[]){a, b, c, d});
 }
@@ -206,10 +214,18 @@ static void store_narrow(cuda_cases *c, vtb_inst *mixer) {
   }
 }
 
-static void check_mixers(const mixer_case *all, int n) {
+static void add_alone(cuda_cases *c, const mixer_case *s) {
+  vtb_value *maximum;
+  vtb_inst *of = scan(c, s, &maximum);
+  wanted(c, of->results[0]);
+  if (s->normalizer) wanted(c, of->results[2]);
+}
+
+static void check_mixers(const mixer_case *all, int n,
+                         void (*adds)(cuda_cases *, const mixer_case *)) {
   cuda_cases c;
   cuda_begin(&c);
-  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) add(&c, &all[c.n_cases]);
+  for (c.n_cases = 0; c.n_cases < n; c.n_cases++) adds(&c, &all[c.n_cases]);
   vtb_func_set_returns(c.f, c.returns, NULL, c.n_returns);
   c.m->entry = c.f;
   cuda_passes(c.m, "fuse,copy_for_scans,grow{scans+scan_adjoints+maxima+mixers},dce");
@@ -229,16 +245,20 @@ static void check_mixers(const mixer_case *all, int n) {
   vtb_module_free(c.m);
 }
 
-TEST(rows_are_computed_where_they_are) { check_mixers(cases, sizeof cases / sizeof *cases); }
+TEST(rows_are_computed_where_they_are) { check_mixers(cases, sizeof cases / sizeof *cases, add); }
+TEST(rows_of_which_nothing_is_computed) {
+  check_mixers(alone, sizeof alone / sizeof *alone, add_alone);
+}
 TEST(rows_are_computed_by_groups_of_warps) {
   cuda_check_arch = "sm_90a";
-  check_mixers(grouped, sizeof grouped / sizeof *grouped);
+  check_mixers(grouped, sizeof grouped / sizeof *grouped, add);
   cuda_check_arch = NULL;
 }
 
 int main(void) {
   emulate_or_skip();
   RUN(rows_are_computed_where_they_are);
+  RUN(rows_of_which_nothing_is_computed);
   RUN(rows_are_computed_by_groups_of_warps);
   return test_done();
 }

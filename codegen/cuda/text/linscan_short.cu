@@ -74,7 +74,10 @@ cost issue = 5 * ROWS * (DEPTHS + COLUMNS) / 128 + WARPS * (150 + GATED * 130) +
                        PAIRS * (C_MAP ? 41 + (C_KEPT ? 0 : JOINED ? 62 : SPAN * 24) : 26)) +
              ROW_ACCESSES * N * WIDTH / 14;
 cost flight = ROWS * (DEPTHS + COLUMNS) * sizeof(T);
-cost registers = vtb_max_int(128, 56 + 4 * STEPS + 8 * PAIRS);
+cost registers = GROUP > 8 && (MAP || C_MAP)
+                     ? vtb_max_int(128, 56 + 4 * STEPS + 8 * PAIRS)
+                     : vtb_max_int(68, vtb_min_int(34 + 8 * (STEPS + PAIRS),
+                                                   56 + 4 * STEPS + 8 * PAIRS));
 cost phases = 1;
 shared T b_tile[ROWS * PB];
 shared T c_tile[ROWS * PC];
