@@ -1,7 +1,9 @@
 /* Depthwise convolution with thin products of what it reads and makes beside it, which add up to
  * OUTPUTS numbers a token: a block owns a share of the channels of a strip of a grid row, whose
  * tokens are the rows of a tile on tensor cores. A thread convolves PER channels as in dwconv.cu
- * and leaves factors in shared memory; warps take shares of the depth. */
+ * and leaves factors in shared memory; warps take shares of the depth. Factors of many outputs come
+ * in turn, a product's in the place of the one before, so that more blocks share a
+ * multiprocessor. */
 #include "products.cuh"
 #include "convolve.cuh"
 hole int C, GT, GH, GW;          /* channels; grid */
@@ -44,6 +46,7 @@ constexpr bool IN_REGISTERS = OWN && ROWS * KW * PER <= WINDOW;
 constexpr int DEPTH = (WIDTH + 15) / 16 * 16, PITCH = vtb_pitch_along(DEPTH, sizeof(T)),
               NI = (OUTPUTS + 7) / 8;
 constexpr int WIDE = 8 * NI, PIECE = EACH == 8 ? 8 : 4;
+constexpr bool IN_TURN = PRODUCTS > 1 && NI > 1;
 /* of a row of factors; rows copied at a time */
 constexpr int PIECES = DEPTH / PIECE, AT_ONCE = THREADS / PIECES;
 require C % SHARES == 0 && WIDTH % PIECE == 0 && THREADS * PER >= WIDTH && STRIP <= 16 &&
@@ -59,10 +62,13 @@ constexpr int EFFORT = IN_REGISTERS ? TAPS * PER + ROWS * (PER + 2)
                                     : TAPS * (12 + 3 * PER);
 cost issue = WARPS * (STRIP * (EFFORT + 4 + 3 * PRODUCTS) + (IN_REGISTERS ? 2 * TAPS * PER : 0) +
                       180 + 5 * PRODUCTS * WIDE / AT_ONCE) +
-             PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI);
-cost registers = 40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0);
-shared T rows[PRODUCTS * 16 * PITCH], columns[PRODUCTS * WIDE * PITCH];
-shared float sums[WARPS * 16 * WIDE];
+             PRODUCTS * DEPTH / 16 * vtb_step_issue(FACTORS, 1, NI) +
+             (IN_TURN ? 12 * WARPS * PRODUCTS : 0);
+cost registers = vtb_max_int(
+    40 + (IN_REGISTERS ? 2 * TAPS * PER : KW <= 16 ? (STRIP + KW) * PER : 0), IN_TURN ? 128 : 0);
+shared T rows[PRODUCTS * 16 * PITCH], columns[(IN_TURN ? 1 : PRODUCTS) * WIDE * PITCH];
+shared float apart[IN_TURN ? 0 : WARPS * 16 * WIDE];
+shared float sums[WARPS * 16 * WIDE] over IN_TURN ? columns : apart;
 const bool past = EXTRA > 0 && vtb_block() >= GRID_BLOCKS;
 /* of all extra tokens */
 const int first_of = past ? (vtb_block() - GRID_BLOCKS) / SHARES * STRIP : 0;
@@ -88,8 +94,10 @@ auto zero = [&](int row, int from) { /* from channel `from` on */
     if (x < DEPTH) vtb_store4(rows, row * PITCH + x, vtb_splat(0.0f));
   }
 };
-auto copy = [&](int p, auto from) {
-  const int first = tid / PIECES, x = tid % PIECES * PIECE;
+int turn = 0;
+auto copy = [&](int product, auto from) {
+  const int first = tid / PIECES, x = tid % PIECES * PIECE, p = IN_TURN ? 0 : product;
+  if (IN_TURN && product != turn) return;
   VTB_UNROLL for (int i = 0; i < (WIDE + AT_ONCE - 1) / AT_ONCE; i++) {
     const int n = first + i * AT_ONCE, at = (p * WIDE + n) * PITCH + x;
     if ((THREADS > AT_ONCE * PIECES && first >= AT_ONCE) || (WIDE % AT_ONCE > 0 && n >= WIDE))
@@ -170,12 +178,20 @@ vtb_arrived();
 float part[NI][4];
 vtb_clear(part);
 VTB_UNROLL for (int p = 0; p < PRODUCTS; p++) {
+  if (IN_TURN && p > 0) {
+    turn = p;
+    vtb_sync();
+    ${bring}
+    vtb_cp_commit();
+    vtb_arrived();
+  }
   const auto first = vtb_rows<true, PITCH>(rows, p * 16);
-  const auto second = vtb_columns<true, PITCH>(columns, p * WIDE);
+  const auto second = vtb_columns<true, PITCH>(columns, IN_TURN ? 0 : p * WIDE);
   for (int k = 16 * vtb_warp(); k < DEPTH; k += 16 * WARPS)
     VTB_UNROLL for (int step = 0; step < 16; step += vtb_depth(FACTORS))
       vtb_step<FACTORS, 1>(part, k + step, first, second);
 }
+if constexpr (IN_TURN) vtb_sync();
 vtb_each(part, [&](int row, int n, float v) { sums[(vtb_warp() * 16 + row) * WIDE + n] = v; });
 vtb_sync();
 VTB_NO_UNROLL for (int i = tid; i < length * OUTPUTS; i += THREADS) {
