@@ -16,8 +16,8 @@
  * that are fused. What is prepared comes last, because casts are. */
 #define TENSOR_CORES                                                                               \
   FEWER_READERS                                                                                    \
-  "," BOUND ",add_in_callee," BEFORE_FUSION ",split_thin,precision,fuse_norms,grow{of ops},fuse,"  \
-  "grow{of channels},grow{of products},library,"                                                   \
+  "," BOUND ",add_in_callee," BEFORE_FUSION ",join_blocks,split_thin,precision,fuse_norms,"        \
+  "grow{of ops},fuse,grow{of channels},grow{of products},library,"                                 \
   "copy_for_scans,grow{of scans},storage,hoist,gather,prepare"
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */

@@ -211,10 +211,11 @@ static const char products[] =
     "21],\n"
     "    %k: f32[2, 23, 3, 21], %y: f32[2, 300, 34], %z: f32[2, 300, 18], %n: f32[9, 96], %g: "
     "f32[2, 5, 24, 4],\n"
-    "    %h: f32[24, 4, 4], %s: f32[130, 20], %t: f32[20, 130]) -> (f32[2, 70, 80], f32[2, 70, "
+    "    %h: f32[24, 4, 4], %s: f32[130, 20], %t: f32[20, 130], %i: f32[3, 24, 4, 4], %j: f32[3, "
+    "1, 1, 24, 4]) -> (f32[2, 70, 80], f32[2, 70, "
     "50],\n"
     "    f32[2, 3, 19, 23], f32[34, 18], f32[2, 70, 9], f32[2, 5, 24, 4], f32[130, 130], f32[9, "
-    "80], f32[80, 70, 2]) "
+    "80], f32[80, 70, 2], f32[3, 2, 5, 24, 4]) "
     "{\n"
     "  %p1 = einsum %x, %w, %b {spec = \"abc,dc->abd\"} : f32[2, 70, 80]\n"
     "  %p2 = einsum %x, %v {spec = \"abc,cd->abd\"} : f32[2, 70, 50]\n"
@@ -225,7 +226,8 @@ static const char products[] =
     "  %p7 = einsum %s, %t {spec = \"mk,kn->mn\"} : f32[130, 130]\n"
     "  %p8 = einsum %n, %w, %b {spec = \"ac,bc->ab\"} : f32[9, 80]\n"
     "  %p9 = einsum %x, %w {spec = \"abc,dc->dba\"} : f32[80, 70, 2]\n"
-    "  return %p1, %p2, %p3, %p4, %p5, %p6, %p7, %p8, %p9\n"
+    "  %p10 = einsum %g, %i, %j {spec = \"bngi,sgoi->sbngo\"} : f32[3, 2, 5, 24, 4]\n"
+    "  return %p1, %p2, %p3, %p4, %p5, %p6, %p7, %p8, %p9, %p10\n"
     "}\n";
 
 /* Elementwise kernels behind products: with and without parts to add, sums written out, two

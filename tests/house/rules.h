@@ -170,6 +170,8 @@ static const house_number numbers[] = {
     {"passes/recurrence/degree.c", "LARGEST_EXPONENT", "of a float"},
     /* what a rewrite is worth where no kernel is there yet to be asked */
     {"passes/graph/join_products.c", "MOST_COLUMNS", "narrow: on all targets"},
+    {"passes/graph/join_blocks.c", "MOST_JOINED", "queries, keys and values"},
+    {"passes/graph/join_blocks.c", "LEAST_COLUMNS", "wide: narrower ones are a mixer's"},
     {"passes/graph/compose_weights.c", "MOST_COLUMNS", "narrow: before autodiff"},
     {"passes/graph/compose_weights.c", "MOST_MATRIX", "small: before autodiff"},
     {"passes/recurrence/select_mode.c", "LEAST_CHUNK", "chunks that are tried"},

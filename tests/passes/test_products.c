@@ -70,6 +70,41 @@ TEST(siblings_that_stay_apart) {
              "  %b = einsum %x, %a {spec = \"nd,hd->nh\"} : f32[5, 5]\n  return %b\n}\n");
 }
 
+/* ---- join_blocks ----------------------------------------------------------------------------- */
+
+/* Queries and keys of one operand, their biases views that are made between them; not values, of
+ * another. What callers get is not cut out of something larger. */
+#define WIDE "f32[2, 3, 2, 64]"
+#define MATRICES "f32[2, 64, 64]"
+#define MAPS(of_values, returned)                                                                  \
+  "entry func @f(%x: " WIDE ", %z: " WIDE ", %u: " MATRICES ", %v: " MATRICES ", %w: " MATRICES    \
+  ", %b: f32[128], %c: f32[128]) -> (" WIDE ", " WIDE ", " WIDE ") {\n"                            \
+  "  %bb = reshape %b {shape = [2, 64]} : f32[2, 64]\n"                                            \
+  "  %q = einsum %x, %u, %bb {spec = \"bngi,goi->bngo\"} : " WIDE "\n"                             \
+  "  %cc = reshape %c {shape = [2, 64]} : f32[2, 64]\n"                                            \
+  "  %k = einsum %x, %v, %cc {spec = \"bngi,goi->bngo\"} : " WIDE "\n"                             \
+  "  %l = einsum %" of_values ", %w, %cc {spec = \"bngi,goi->bngo\"} : " WIDE "\n"                 \
+  "  %e = exp %q : " WIDE "\n  %g = neg %k : " WIDE "\n  %h = abs %l : " WIDE "\n"                 \
+  "  return " returned "\n}\n"
+TEST(products_with_matrices_of_groups_join) {
+  vtb_module *m = changed("join_blocks", MAPS("z", "%e, %g, %h"));
+  CHECK(count_ops(m, VTB_OP_einsum) == 2 && count_ops(m, VTB_OP_slice) == 2);
+  vtb_module_free(m);
+  m = changed("join_blocks", MAPS("x", "%e, %g, %h"));
+  CHECK(count_ops(m, VTB_OP_einsum) == 1 && count_ops(m, VTB_OP_slice) == 3);
+  vtb_module_free(m);
+}
+
+TEST(matrices_of_groups_that_stay_apart) {
+  CHECK_KEPT("join_blocks", MAPS("z", "%q, %g, %h"));
+  CHECK_KEPT("join_blocks", /* multiplied where rows are read */
+             "entry func @f(%x: f32[5, 6, 4], %u: f32[6, 4, 4], %v: f32[6, 4, 4]) -> (f32[5, 6, "
+             "4], f32[5, 6, 4]) {\n"
+             "  %a = einsum %x, %u {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n"
+             "  %b = einsum %x, %v {spec = \"ngi,goi->ngo\"} : f32[5, 6, 4]\n"
+             "  %c = exp %a : f32[5, 6, 4]\n  %d = exp %b : f32[5, 6, 4]\n  return %c, %d\n}\n");
+}
+
 /* ---- distribute ------------------------------------------------------------------------------ */
 
 /* Pieces of three sizes, each with its own part of the weight, whichever side the weight is on and
@@ -460,6 +495,8 @@ int main(void) {
   RUN(narrow_products_of_one_operand_join);
   RUN(three_groups_of_siblings);
   RUN(siblings_that_stay_apart);
+  RUN(products_with_matrices_of_groups_join);
+  RUN(matrices_of_groups_that_stay_apart);
   RUN(products_of_concatenations_become_sums_of_products);
   RUN(concatenations_that_stay);
   RUN(extra_tokens_pass_convolutions);
