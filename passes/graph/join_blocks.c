@@ -30,7 +30,7 @@ static bool is_for_callers(const vtb_value *v) {
 
 static bool is_candidate(const vtb_inst *e) {
   vtb_blocks blocks;
-  if (!vtb_blocks_of(e, &blocks) || blocks.outer < LEAST_COLUMNS) return false;
+  if (!vtb_blocks_of(e, &blocks) || blocks.outer < LEAST_COLUMNS || e->n_attrs > 1) return false;
   return e->results[0]->type.rank < VTB_MAX_RANK && !is_for_callers(e->results[0]) &&
          (e->n_operands == 2 || is_small(e->operands[2], e->results[0]));
 }
@@ -60,7 +60,7 @@ static vtb_value *stacked(vtb_builder *b, vtb_inst **group, int n, int o, int ra
   return vtb_b_concat(b, parts, n, 0);
 }
 
-static void join(vtb_inst **group, int n) {
+static void join_groups(vtb_inst **group, int n) {
   vtb_inst *first = group[0];
   vtb_builder b = vtb__before(first);
   vtb_product p = vtb_product_of(first);
@@ -73,8 +73,6 @@ static void join(vtb_inst **group, int n) {
   vtb_value *start =
       first->n_operands == 3 ? stacked(&b, group, n, 2, p.rank[VTB_IN_RESULT] + 1) : NULL;
   vtb_value *y = vtb_b_einsum_of(&b, &s, first->operands[0], w);
-  for (int a = 0; a < first->n_attrs; a++)
-    if (!vtb_streq(first->attrs[a].key, "spec")) vtb_attr_set(y->def, first->attrs[a]);
   if (start) vtb_inst_add_operand(y->def, start);
   for (int i = 0; i < n; i++) {
     vtb_value *result = group[i]->results[0];
@@ -97,6 +95,6 @@ void vtb__visit_join_blocks(const vtb_pass_context *c, vtb_func *f) {
     if (n < 2) continue;
     for (int k = 1; k < n; k++)
       if (next == group[k]) next = next->next;
-    join(group, n);
+    join_groups(group, n);
   }
 }

@@ -149,7 +149,8 @@ TEST(thin_products_of_a_large_kernel) {
         1);
 }
 
-/* A window that is not in registers; factors of more outputs than a tile has columns come in turn. */
+/* A window that is not in registers; factors of more outputs than a tile has columns come in
+ * turn. */
 TEST(thin_products_of_a_larger_kernel) {
   check("large",
         "func @f(%up: f32[2, 30, 75], %w: f32[72, 9, 9], %u: f32[11, 72], %v: f32[11, 72]) -> "

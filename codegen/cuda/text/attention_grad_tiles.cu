@@ -51,7 +51,9 @@ cost issue = SPLIT ? MEETINGS * (STRIPS * ((DEPTH + WIDTH) / 2 + (DEPTH + KEYS *
                                   (DEPTH + WIDTH) / 2 + 4 * PARTS * 20)) / (CAUSAL ? 2 : 1) +
                          1000 * PARTS;
 cost wavefronts = MEETINGS * (STRIPS * ((DEPTH + WIDTH) * (SPLIT ? 4 : 3 * PARTS) / 4 +
-                                        (DEPTH + KEYS * WIDTH) / 2 + 100 + 50 * KEYS) / ROW_TILES +
+                                        (DEPTH + KEYS * WIDTH) / 2 +
+                                        (SPLIT ? 100 + 50 * KEYS : (4 + 12 * KEYS) * PARTS)) /
+                                   ROW_TILES +
                               (DEPTH + WIDTH) / 2) / (CAUSAL ? 2 : 1);
 cost special = MEETINGS * STRIPS * 16 * TILE * (SPLIT ? 1 : PARTS) / ROW_TILES / (CAUSAL ? 2 : 1);
 cost flight = STAGE * sizeof(T);
