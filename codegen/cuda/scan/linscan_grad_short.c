@@ -41,12 +41,15 @@ static void take_columns(const vtb__cuda_scan *s, shape *p) {
   if (p->taken < p->slab) p->group = p->slab;
 }
 
+/* Columns that slabs make of rows. */
+static int64_t padded(int64_t width, int64_t slab) { return (width + slab - 1) / slab * slab; }
+
 static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {
   static const struct {
     int slab, stages;
   } choices[] = {{64, 2}, {48, 2}, {32, 3}, {32, 2}, {16, 2}};
   enum { MOST_WARPS = 16 };
-  int64_t depth = (at_most(s->K > s->V ? s->K : s->V, 64) + 15) / 16 * 16, pieces;
+  int64_t width = s->K > s->V ? s->K : s->V, depth = padded(at_most(width, 64), 16), pieces;
   bool maps = s->map[0] || s->map[1] || s->map[2]; /* which need registers, too */
   *p = (shape){.tiles = (s->N + 15) / 16};
   p->groups = (p->tiles + 1) / 2;
@@ -57,6 +60,7 @@ static bool fits(const vtb__cuda_scan *s, bool decays, shape *p) {
     p->slab = at_most(choices[i % n].slab, depth), p->stages = choices[i % n].stages;
     p->one = i >= n;
     if (maps != (p->slab == 48) && p->slab >= 48) continue;
+    if (p->slab == 48 && 4 * padded(width, 48) > 5 * padded(width, 32)) continue;
     take_columns(s, p);
     if (!p->taken) continue;
     if (takes(s, decays, p)) return true;
