@@ -185,6 +185,7 @@ void vtb__cpu_linscan_grad(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_delta(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_attention(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_attention_grad(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_turned_attention(vtb_cpu *c, const vtb_inst *fused); /* vtb_is_turned_attention() */
 void vtb__cpu_maxplus(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_maxplus_grad(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_prefix_sum(vtb_cpu *c, const vtb_inst *inst);

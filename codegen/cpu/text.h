@@ -32,6 +32,16 @@ void vtb_cpu_text_offer(vtb_cpu_text *x, const char *hole, int64_t v);
 void vtb_cpu_text_real(vtb_cpu_text *x, const char *hole, double v);
 void vtb_cpu_text_numbers(vtb_cpu_text *x, const char *hole, const int64_t *v, int n);
 
+/* Many numbers: vtb_cpu_text_fill(x, {"ROWS", rows}, {"COLUMNS", columns}). */
+typedef struct vtb_cpu_hole {
+  const char *name;
+  int64_t v;
+} vtb_cpu_hole;
+void vtb__cpu_text_fill(vtb_cpu_text *x, const vtb_cpu_hole *v, size_t n);
+#define vtb_cpu_text_fill(x, ...)                                                                  \
+  vtb__cpu_text_fill(x, (const vtb_cpu_hole[]){__VA_ARGS__},                                       \
+                     sizeof((const vtb_cpu_hole[]){__VA_ARGS__}) / sizeof(vtb_cpu_hole))
+
 /* A function that the text declares and does not define: `build` emits its body at c->b and returns
  * what it gives (NULL: nothing). type: of the result. It becomes part of its callers. */
 typedef LLVMValueRef vtb_cpu_text_fn(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args,
@@ -41,7 +51,8 @@ void vtb_cpu_text_function(vtb_cpu_text *x, const char *name, vtb_cpu_text_fn *b
 /* place(step): `order` must live until run. */
 void vtb_cpu_text_order(vtb_cpu_text *x, const vtb__loop_order *order);
 
-/* Links the text into the program and emits its tasks, in the order in which they stand. */
+/* Links the text into the program and emits its tasks, in the order in which they stand; one of no
+ * index is left out. */
 void vtb_cpu_text_run(vtb_cpu_text *x, const vtb_inst *inst);
 
 #endif

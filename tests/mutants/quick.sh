@@ -6,7 +6,7 @@
 #   tests/mutants/quick.sh BUILD [PATTERN] [--tests "NAME..."] [--from LIST] [--jobs N]
 #   tests/mutants/quick.sh BUILD --ten      ten of the list, chosen by the commit: the test mutants/ten
 #
-# PATTERN: as of run.sh. --tests: these instead of those that the list names. A change of a header, or of a text that other texts
+# PATTERN: as of run.sh. --tests: these instead of those that the list names. A change of a header, or of what other texts
 # are made from, is for run.sh. Exit status: 0 all noticed, 1 some survive, 2 the list is wrong, 77 nothing can be tried here.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit 2
@@ -41,7 +41,7 @@ read_list
 tried_here() { # NUMBER
   case ${files[$1]} in
   */library.cuh | */intrinsics.cuh | runtime/launch/blas*) return 1 ;;
-  *.c | codegen/cuda/text/*) return 0 ;;
+  *.c | codegen/cuda/text/* | codegen/cpu/text/*) return 0 ;;
   esac
   return 1
 }
@@ -74,17 +74,25 @@ compile() {
   local file=${files[$1]} dir=$2 source command
   mkdir -p "$dir/$(dirname "$file")"
   printf '%s' "$text" >"$dir/$file"
-  if [ "${file%.c}" = "$file" ]; then # a text: the table of all
-    command=$(ninja -C "$build" -t commands codegen/cuda/texts.gen.c | tail -n 1)
+  local room=${file#codegen/}
+  room=${room%%/*}
+  case $file in
+  codegen/*/text/*) # what is made of texts, and the table of all
+    command=$(ninja -C "$build" -t commands "codegen/$room/texts.gen.c" | grep -E "codegen/$room/text(/.*\.bc|s\.gen\.c)")
+    command=${command//"-I$top "/"-I$dir -I$top "}
     command=${command//"$top/$file"/"$dir/$file"}
-    (cd "$build" && eval "${command//"-DOUT=$build/codegen/cuda/texts.gen.c"/-DOUT=$dir/texts.gen.c}") || return 1
-    command=$(grep -F -- "texts.gen.c.o -c" "$build/compile_commands.json" | head -n 1 |
+    command=${command//"$build/codegen/$room/text"/"$dir/text"}
+    mkdir -p "$dir/text"
+    (cd "$build" && eval "$command") || return 1
+    command=$(grep -F -- "$room/texts.gen.c.o -c" "$build/compile_commands.json" | head -n 1 |
       sed -e 's/^ *"command": "//' -e 's/",\{0,1\}$//' -e 's/\\\(["\\]\)/\1/g')
     source=$dir/texts.gen.c
-  else
+    ;;
+  *)
     command=$(command_of "$file")
     source=$dir/$file
-  fi
+    ;;
+  esac
   [ -n "$command" ] || return 1
   object=${command##* -o }
   object=${object%% -c *}

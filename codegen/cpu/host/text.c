@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "codegen/cpu/host/host.h"
+#include "codegen/cpu/product/smallgemm.h"
 #include "codegen/cpu/texts.h"
 
 typedef struct hole_function {
@@ -126,6 +127,10 @@ void vtb_cpu_text_offer(vtb_cpu_text *x, const char *hole, int64_t v) {
   if (LLVMGetNamedGlobal(x->module, hole)) vtb_cpu_text_number(x, hole, v);
 }
 
+void vtb__cpu_text_fill(vtb_cpu_text *x, const vtb_cpu_hole *v, size_t n) {
+  for (size_t i = 0; i < n; i++) vtb_cpu_text_number(x, v[i].name, v[i].v);
+}
+
 void vtb_cpu_text_real(vtb_cpu_text *x, const char *hole, double v) {
   fill(x, hole, LLVMConstReal(type_of(x, hole), v));
 }
@@ -188,9 +193,36 @@ static LLVMValueRef build_store_part(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef 
   return NULL;
 }
 
-static LLVMValueRef build_exp2(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args, const void *user) {
+static LLVMValueRef build_part(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args, const void *user) {
+  (void)user;
+  LLVMValueRef mask = vtb_cpu_mask(c, args[1], (int)LLVMGetVectorSize(type));
+  return LLVMBuildSelect(c->b, mask, args[0], args[2], "");
+}
+
+/* build_<name>: what `of` gives of its only argument. */
+#define UNARY(name, of)                                                                            \
+  static LLVMValueRef build_##name(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args,               \
+                                   const void *user) {                                             \
+    (void)type, (void)user;                                                                        \
+    return of(c, args[0]);                                                                         \
+  }
+UNARY(exp, vtb_cpu_exp)
+UNARY(exp2, vtb_cpu_exp2)
+UNARY(log, vtb_cpu_log)
+UNARY(sum, vtb_cpu_hsum)
+UNARY(max, vtb_cpu_hmax)
+
+static LLVMValueRef build_product(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *a, const void *user) {
   (void)type, (void)user;
-  return vtb_cpu_exp2(c, args[0]);
+  vtb__smallgemm(c, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
+  return NULL;
+}
+
+static LLVMValueRef build_transpose(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *a,
+                                    const void *user) {
+  (void)type, (void)user;
+  vtb__transpose_tile(c, a[0], a[1], a[2], a[3], a[4], a[5]);
+  return NULL;
 }
 
 /* What every text may call; the types are the text's. */
@@ -198,7 +230,15 @@ static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL},
                                        {"vtb_store_part", build_store_part, NULL},
                                        {"vtb_load_part_16", build_load_part, NULL},
                                        {"vtb_store_part_16", build_store_part, NULL},
-                                       {"vtb_exp2_16", build_exp2, NULL}};
+                                       {"vtb_exp2_16", build_exp2, NULL},
+                                       {"vtb_part", build_part, NULL},
+                                       {"vtb_exp", build_exp, NULL},
+                                       {"vtb_exp_1", build_exp, NULL},
+                                       {"vtb_log_1", build_log, NULL},
+                                       {"vtb_sum", build_sum, NULL},
+                                       {"vtb_max", build_max, NULL},
+                                       {"vtb_product", build_product, NULL},
+                                       {"vtb_transpose", build_transpose, NULL}};
 
 static const hole_function *function_named(const vtb_cpu_text *x, const char *name) {
   for (size_t i = 0; i < x->functions.n; i++)
@@ -210,9 +250,10 @@ static const hole_function *function_named(const vtb_cpu_text *x, const char *na
 
 /* In the program, in the place of its declaration. */
 static void define(vtb_cpu *c, const char *linked, const hole_function *f) {
-  LLVMValueRef fn = LLVMGetNamedFunction(c->module, linked), args[8];
+  enum { MOST = 12 };
+  LLVMValueRef fn = LLVMGetNamedFunction(c->module, linked), args[MOST];
   if (!fn) return; /* nobody is left who calls it */
-  vtb_check(LLVMCountParams(fn) <= 8, "%s has too many arguments", linked);
+  vtb_check(LLVMCountParams(fn) <= MOST, "%s has too many arguments", linked);
   LLVMGetParams(fn, args);
   LLVMBuilderRef saved = c->b;
   c->b = LLVMCreateBuilderInContext(c->ctx);
@@ -248,7 +289,7 @@ static int64_t number_of(vtb_cpu_text *x, const char *of, const char *kind) {
 /* What only holes decide is decided: branches go, and loops that the text marks, and no others,
  * are unrolled here, while the functions it calls are not yet part of it. */
 static const char folding[] =
-    "function(early-cse,simplifycfg,loop(loop-rotate),"
+    "function(early-cse,sccp,simplifycfg,loop(loop-rotate),"
     "loop-unroll<O2;full-unroll-max=0;no-partial;no-runtime;no-upperbound;no-peeling>,"
     "sroa,early-cse,simplifycfg)";
 
@@ -315,6 +356,10 @@ static LLVMValueRef tensors(vtb_cpu *c, const vtb_cpu_task *t) {
 static void emit_task(vtb_cpu_text *x, const text_task *task, const vtb_inst *inst, int64_t temp) {
   vtb_cpu *c = x->c;
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, task->linked);
+  if (task->n == 0) {
+    LLVMDeleteFunction(fn);
+    return;
+  }
   dissolve(c, fn);
   if (!task->n) return;
   vtb_cpu_task *t = vtb_cpu_task_begin(c, inst, task->kind, task->n, task->grain);

@@ -2,7 +2,6 @@
  * fused scans. */
 #include <string.h>
 
-#include "codegen/cpu/attention/attention.h"
 #include "ir/ops.h"
 #include "codegen/cpu/loop/expr.h"
 #include "ir/kernels.h"

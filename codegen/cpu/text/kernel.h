@@ -55,6 +55,17 @@ void vtb_store_part(float *to, vf x, long n);
 v16 vtb_load_part_16(const float *from, long n);
 void vtb_store_part_16(float *to, v16 x, long n);
 v16 vtb_exp2_16(v16 x);
+vf vtb_part(vf x, long n, vf others); /* the first n lanes of x */
+vf vtb_exp(vf x);
+float vtb_exp_1(float x), vtb_log_1(float x);
+float vtb_sum(vf x), vtb_max(vf x); /* of all lanes, halves first */
+/* out[m, vectors * W] = beta out + a[m, k] b[k, ...]; a's strides are free; out is not read where
+ * beta is 0. */
+void vtb_product(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
+                 float *out, long ldc, long m, long vectors, long k);
+/* out[j * ld_out + i] = x[i * ld + j], j < cols, i < rows rounded up to whole vectors, beyond the
+ * last row that row again; x is read in whole vectors. */
+void vtb_transpose(const float *x, long ld, long rows, long cols, float *out, long ld_out);
 
 /* ---- vectors --------------------------------------------------------------------------------- */
 
@@ -123,7 +134,8 @@ static inline long quotient(long x, long by) {
 static inline long remainder(long x, long by) {
   return (long)((unsigned long)x % (unsigned long)by);
 }
-static inline long round_up(long x, long to) { return quotient(x + to - 1, to) * to; }
+static inline long pieces(long x, long of) { return quotient(x + of - 1, of); }
+static inline long round_up(long x, long to) { return pieces(x, to) * to; }
 
 /* Arrays of scratch or temporary memory, one behind the other: `lay_out(memory *)` takes them, in
  * the task from where they are, for BYTES_OF from nowhere. */
@@ -136,10 +148,10 @@ static inline float *take(memory *m, long floats) {
   m->bytes += round_up(floats * (long)sizeof(float), 64);
   return at;
 }
-#define BYTES_OF(lay_out)                                                                          \
+#define BYTES_OF(lay_out, ...)                                                                     \
   ({                                                                                               \
     memory m_ = {0};                                                                               \
-    lay_out(&m_);                                                                                  \
+    lay_out(&m_ __VA_OPT__(, ) __VA_ARGS__);                                                       \
     m_.bytes;                                                                                      \
   })
 
