@@ -200,7 +200,7 @@ static const attention_case halves[] = {
     {.B = 1, .N = 40, .M = 257, .h = 1, .g = 1, .K = 64, .V = 64, .scale = 0.1, .range = 1},
     {.B = 1, .N = 50, .M = 197, .h = 1, .g = 1, .K = 72, .V = 128, .scale = 0.1, .range = 1},
     {.B = 1, .N = 40, .M = 50, .h = 1, .g = 1, .K = 128, .V = 72, .scale = 0.1, .range = 1},
-    {.B = 1, .N = 70, .M = 300, .h = 2, .g = 1, .K = 192, .V = 136, .scale = 0.1, .range = 1},
+    {.B = 1, .N = 70, .M = 300, .h = 2, .g = 1, .K = 160, .V = 136, .scale = 0.1, .range = 1},
     /* four groups of warps, which share scores */
     {.B = 1, .N = 70, .M = 70, .h = 1, .g = 1, .K = 384, .V = 384, .scale = 0.05, .range = 1},
     {.B = 1, .N = 37, .M = 50, .h = 2, .g = 1, .K = 270, .V = 21, .scale = 0.1, .range = 1},

@@ -268,16 +268,15 @@ static int64_t parts_of(int64_t widest) {
   return widest > 2 * PART_WIDTH ? 4 : widest > PART_WIDTH ? 2 : 1;
 }
 
-/* Keys as wide as four have queries' products shared out. */
-static int64_t tiles_parts(const vtb_attention *a) {
-  return a->width > 2 * PART_WIDTH ? 4 : parts_of(a->value_width);
-}
+enum { SHARING = 4 }; /* as many groups make each score once */
 
-/* Seconds of either text, of few keys or by tiles; INFINITY if it is not taken. */
-static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
+/* Seconds of either text, of few keys or by tiles of so many groups (0: few keys); INFINITY if it
+ * is not taken. */
+static double seconds_of(vtb_cuda *c, const operands *o, int64_t parts) {
+  bool few = parts == 0;
   const vtb_attention *a = &o->a;
   short_shape s = short_shape_of(c, o);
-  int64_t bytes, parts = tiles_parts(a), threads = few ? 32 * s.warps : THREADS * parts;
+  int64_t bytes, threads = few ? 32 * s.warps : THREADS * parts;
   const vtb_cuda_number numbers[] = {
       {"N", a->n_queries},
       {"M", a->n_keys},
@@ -304,9 +303,8 @@ static double seconds_of(vtb_cuda *c, const operands *o, bool few) {
   return vtb_cuda_text_seconds(c, file, type, numbers, n, few ? "ROW_BLOCKS" : "ROW_TILES", w);
 }
 
-static void attend_tiles(vtb_cuda *c, const operands *o) {
+static void attend_tiles(vtb_cuda *c, const operands *o, int64_t parts) {
   const vtb_attention *a = &o->a;
-  int64_t parts = tiles_parts(a);
   vtb_cuda_kernel *k =
       vtb_cuda_begin_text(c, "attention", "attention_tiles.cu", (int)(THREADS * parts));
   fill_whole_rows(c, k, o);
@@ -317,13 +315,16 @@ static void attend_tiles(vtb_cuda *c, const operands *o) {
 
 static void attend(vtb_cuda *c, const operands *o) {
   const vtb_attention *a = &o->a;
-  double few = seconds_of(c, o, true), tiles = seconds_of(c, o, false);
+  int64_t parts = parts_of(a->value_width);
+  double few = seconds_of(c, o, 0), tiles = seconds_of(c, o, parts);
+  double sharing = a->width > PART_WIDTH ? seconds_of(c, o, SHARING) : INFINITY;
+  if (sharing < tiles) tiles = sharing, parts = SHARING;
   if (few < INFINITY && few < (1 + TILES_MARGIN) * tiles) {
     attend_short(c, o);
     return;
   }
   if (tiles < INFINITY) {
-    attend_tiles(c, o);
+    attend_tiles(c, o, parts);
     return;
   }
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, "attention", "attention.cu", THREADS);
@@ -472,21 +473,42 @@ static void make_short(vtb_cuda *c, const operands *o) {
 
 /* ---- adjoint of more, by tiles --------------------------------------------------------------- */
 
-static bool has_grad_tiles(vtb_cuda *c, const vtb_attention *a) {
-  int64_t bytes, parts = parts_of(widest_of(a));
-  return rounds_to_half(c) &&
-         VTB_CUDA_TAKES(c, "attention_grad_tiles.cu", vtb__cuda_tile_type(c), &bytes,
-                        {"N", a->n_queries}, {"M", a->n_keys}, {"K", a->width},
-                        {"V", a->value_width}, {"SHARED", a->n_heads / a->kv_heads},
-                        {"FACTORS", vtb__cuda_factors(c)}, {"KEYS", true}, {"PARTS", parts},
-                        {"THREADS", THREADS * parts});
+/* Seconds of dk and dv; INFINITY if they are not taken. */
+static double grad_tiles_seconds(vtb_cuda *c, const vtb_attention *a, int64_t parts) {
+  static const char file[] = "attention_grad_tiles.cu";
+  const char *type = vtb__cuda_tile_type(c);
+  const vtb_cuda_number numbers[] = {{"N", a->n_queries},
+                                     {"M", a->n_keys},
+                                     {"K", a->width},
+                                     {"V", a->value_width},
+                                     {"SHARED", a->n_heads / a->kv_heads},
+                                     {"FACTORS", vtb__cuda_factors(c)},
+                                     {"KEYS", true},
+                                     {"CAUSAL", a->causal},
+                                     {"PARTS", parts},
+                                     {"THREADS", THREADS * parts}};
+  const size_t n = sizeof numbers / sizeof *numbers;
+  int64_t bytes;
+  double heads = (double)(a->n_batch * a->kv_heads),
+         tokens = (double)(a->n_queries + 2 * a->n_keys) * (double)(a->width + a->value_width);
+  if (!rounds_to_half(c) || !vtb_cuda_takes(c, file, type, numbers, n, &bytes)) return INFINITY;
+  return vtb_cuda_text_seconds(c, file, type, numbers, n, "ROW_TILES",
+                               (vtb_work){.blocks = heads, .bytes = 2 * heads * tokens});
+}
+
+/* Groups of warps; 0: no tiles. */
+static int64_t grad_tiles_parts(vtb_cuda *c, const vtb_attention *a) {
+  int64_t parts = parts_of(widest_of(a));
+  double alone = grad_tiles_seconds(c, a, parts);
+  double sharing = parts > 1 ? grad_tiles_seconds(c, a, SHARING) : INFINITY;
+  return sharing < alone ? SHARING : alone < INFINITY ? parts : 0;
 }
 
 /* dq, or dk and dv. */
-static void make_tiles(vtb_cuda *c, const operands *o, int delta, result r) {
+static void make_tiles(vtb_cuda *c, const operands *o, int delta, int64_t parts, result r) {
   const vtb_attention *a = &o->a;
   bool keys = r == DK;
-  int64_t parts = parts_of(widest_of(a)), heads = keys ? a->kv_heads : a->n_heads;
+  int64_t heads = keys ? a->kv_heads : a->n_heads;
   const char *token = keys ? "j" : "i", *head = keys ? "kv" : "head";
   int to = a->result[r], dv = a->result[DV];
   vtb_cuda_kernel *k = vtb_cuda_begin_text(c, keys ? "attention_dk_dv" : "attention_dq",
@@ -513,11 +535,12 @@ static void attend_grad(vtb_cuda *c, operands *o) {
   if (o->turn_q.by.width && (apart || is_wide(c, o->a.q))) make_turned(c, o->a.q, &o->turn_q);
   if (o->turn_k.by.width && (apart || is_wide(c, o->a.k))) make_turned(c, o->a.k, &o->turn_k);
   int delta = apart ? make_delta(c, &o->a) : -1;
+  int64_t parts = one ? 0 : grad_tiles_parts(c, &o->a);
   if (one) {
     make_short(c, o);
-  } else if (has_grad_tiles(c, &o->a)) {
-    make_tiles(c, o, delta, DQ);
-    make_tiles(c, o, delta, DK);
+  } else if (parts) {
+    make_tiles(c, o, delta, parts, DQ);
+    make_tiles(c, o, delta, parts, DK);
   } else {
     make_result(c, o, delta, DQ);
     make_result(c, o, delta, DK);
