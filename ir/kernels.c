@@ -54,3 +54,21 @@ bool vtb_is_share(const vtb_inst *i) {
   return share->at[VTB_IN_RESULT] == 0 && share->at[1] == 1 && channel->at[1] == 2 &&
          column->at[VTB_IN_RESULT] == n - 1;
 }
+
+/* The mean of of[.., C], and the sum of the squares of what it is off it. */
+vtb_row_parts vtb_row_parts_of(const vtb_func *body) {
+  vtb_row_parts none = {0}, p = {0};
+  for (int r = 0; r < body->n_returns; r++) {
+    const vtb_inst *sum = body->returns[r]->def;
+    if (!sum || sum->op != VTB_OP_reduce_sum) continue;
+    const vtb_inst *square = sum->operands[0]->def;
+    if (!square || square->op != VTB_OP_square) continue;
+    const vtb_inst *off = square->operands[0]->def;
+    if (!off || off->op != VTB_OP_sub) return none;
+    p = (vtb_row_parts){.of = off->operands[0], .mean = -1, .squares = r};
+  }
+  for (int r = 0; p.of && r < body->n_returns; r++)
+    if (r != p.squares && vtb_type_equal(&body->returns[r]->type, &body->returns[p.squares]->type))
+      p.mean = r;
+  return p.of && p.mean >= 0 ? p : none;
+}

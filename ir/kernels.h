@@ -23,5 +23,15 @@ bool vtb_kernel_reads_rows(vtb_kernel_kind k);
  * (passes/fuse/split_thin.c), which kernels of kind local compute beside a convolution. */
 bool vtb_is_share(const vtb_inst *i);
 enum { VTB_MOST_SHARES = 4 }; /* of such products that add up */
+/* Statistics that a product's body keeps of the rows that it stores, for the norm that reads them:
+ * the mean of `of` over its last axis, and the sum of the squares of what it is off it, as results
+ * of these numbers (passes/fuse/fuse_norms.c). Where a tile has no whole rows, kernels keep those
+ * of VTB_ROW_PART columns. */
+enum { VTB_ROW_PART = 32 };
+typedef struct vtb_row_parts {
+  vtb_value *of; /* of the body; NULL: it keeps none */
+  int mean, squares;
+} vtb_row_parts;
+vtb_row_parts vtb_row_parts_of(const vtb_func *body);
 
 #endif

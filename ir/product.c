@@ -197,3 +197,10 @@ const char *vtb_attr_text(const vtb_attr *a, char buf[VTB_SPEC_SIZE]) {
   vtb_spec s = vtb_spec_of(&p);
   return vtb__spec_text(&s, buf);
 }
+
+bool vtb_ends_in_parameter(const vtb_inst *einsum) {
+  vtb_product p = vtb_product_of(einsum);
+  if (!p.rank[0]) return false;
+  const vtb_letter *first = vtb_product_at(&p, 0, 0);
+  return first->role == VTB_LETTER_SUM && first->at[1] == 0;
+}

@@ -72,6 +72,9 @@ bool vtb_blocks_of(const vtb_inst *inst, vtb_blocks *out);
  * outer], and of the rows before them, [..., groups, inner]; [groups, outer, inner]. */
 bool vtb_is_blocks_gradient(const vtb_inst *inst);
 
+/* Both operands begin with one index, and it is summed: over images, and over tokens. */
+bool vtb_ends_in_parameter(const vtb_inst *einsum);
+
 /* ---- products made of others ----------------------------------------------------------------- */
 
 /* Letters of a product that is to be made, by place, each a string. */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_OPERANDS = 64, MAX_DEPTH = 64, ROUNDS = 4 };
+enum { MAX_OPERANDS = 64, MAX_DEPTH = 64, ROUNDS = 4, NEAR = 8 };
 
 typedef struct walk {
   vtb_range_watch watch; /* NULL while a fixed point is looked for */
@@ -65,6 +65,31 @@ static vtb_range absolute(vtb_range a) {
 static vtb_range summed(vtb_range a, double n) {
   bool one_sign = is_positive(a) || is_negative(a);
   return range(a.lo < 0 ? times(a.lo, n) : a.lo, a.hi > 0 ? times(a.hi, n) : a.hi, one_sign);
+}
+
+/* ---- sums and maxima of a value -------------------------------------------------------------- */
+
+static const vtb_value *bare(const vtb_value *v) {
+  while (v->def && (v->def->op == VTB_OP_reshape || v->def->op == VTB_OP_broadcast ||
+                    v->def->op == VTB_OP_stop_gradient))
+    v = v->def->operands[0];
+  return v;
+}
+
+bool vtb_is_reduced(const vtb_value *v, vtb_op op, const vtb_value *of) {
+  v = bare(v);
+  return v->def && v->def->op == op && bare(v->def->operands[0]) == bare(of);
+}
+
+/* x - max(x), x - log(sum(exp(x))): what a softmax takes the exponential of. */
+static bool is_less_its_largest(const vtb_inst *d) {
+  const vtb_value *x = d->operands[0], *y = bare(d->operands[1]);
+  if (vtb_is_reduced(y, VTB_OP_reduce_max, x)) return true;
+  if (!y->def || y->def->op != VTB_OP_log) return false;
+  const vtb_value *sum = bare(y->def->operands[0]);
+  if (!sum->def || sum->def->op != VTB_OP_reduce_sum) return false;
+  const vtb_value *e = bare(sum->def->operands[0]);
+  return e->def && e->def->op == VTB_OP_exp && bare(e->def->operands[0]) == bare(x);
 }
 
 /* ---- elementwise ----------------------------------------------------------------------------- */
@@ -138,6 +163,7 @@ static vtb_range elementwise(const vtb_inst *i, const vtb_range *x) {
   if (by_ends(i->op, row, x, &r)) {
     if (row->sign == VTB_SIGN_nonnegative) r.lo = fmax(r.lo, 0);
     if (row->sign == VTB_SIGN_nonpositive) r.hi = fmin(r.hi, 0);
+    if (i->op == VTB_OP_sub && is_less_its_largest(i)) r.hi = fmin(r.hi, 0);
     return r;
   }
   if (row->sign == VTB_SIGN_nonnegative) return range(0, INFINITY, never_zero(i->op));
@@ -318,3 +344,15 @@ void vtb_ranges(vtb_func *entry, vtb_range_watch watch, void *user) {
   walk_func(&w, entry, args, NULL);
   vtb_free(args);
 }
+
+static vtb_range of_value(const vtb_value *v, int depth) {
+  walk w = {0};
+  vtb_range x[VTB_SCALAR_OPERANDS], r = anything;
+  const vtb_inst *i = v->def;
+  if (!i || depth > NEAR || i->n_operands > VTB_SCALAR_OPERANDS || i->n_results > 1) return r;
+  for (int k = 0; k < i->n_operands; k++) x[k] = of_value(i->operands[k], depth + 1);
+  of_inst(&w, i, x, &r);
+  return r;
+}
+
+vtb_range vtb_range_of(const vtb_value *v) { return of_value(v, 0); }

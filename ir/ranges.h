@@ -25,4 +25,9 @@ typedef void (*vtb_range_watch)(void *user, const vtb_inst *inst, const vtb_rang
 
 void vtb_ranges(vtb_func *entry, vtb_range_watch watch, void *user);
 
+/* The range of a value whatever its function's arguments are, as far as what is near it tells. */
+vtb_range vtb_range_of(const vtb_value *v);
+/* v is `of` summed, or its maximum, over axes. */
+bool vtb_is_reduced(const vtb_value *v, vtb_op op, const vtb_value *of);
+
 #endif

@@ -153,18 +153,6 @@ bool vtb_scan_is_product(const vtb_inst *scan);
 /* True if the kernel of a scan on CUDA can hold elementwise ops before and behind it
  * (fuse/words_scans.c). */
 bool vtb_scan_takes_body(const vtb_inst *scan);
-/* Statistics that a product's body keeps of the rows that it stores, for the norm that reads them:
- * the mean of `of` over its last axis, and the sum of the squares of what it is off it, as results
- * of these numbers (fuse_norms.c). Where a tile has no whole rows, kernels keep those of
- * VTB_ROW_PART columns. */
-enum { VTB_ROW_PART = 32 };
-typedef struct vtb_row_parts {
-  vtb_value *of; /* of the body; NULL: it keeps none */
-  int mean, squares;
-} vtb_row_parts;
-vtb_row_parts vtb_row_parts_of(const vtb_func *body);
-/* Both operands begin with one index, and it is summed: over images, and over tokens. */
-bool vtb_ends_in_parameter(const vtb_inst *einsum);
 
 /* ---- folds in tiles (passes/recurrence/fold_tile.c)
  * ----------------------------------------------------- */

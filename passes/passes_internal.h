@@ -105,6 +105,13 @@ vtb_inst *vtb__replace_call(vtb_inst *inst, vtb_func *callee, vtb_value *const *
  * of rows (passes/fuse/words_mixer.c). */
 bool vtb__is_small_map(const vtb_inst *i);
 
+/* True if the sizes of an einsum are those of a product, which it gives as m, n and k. */
+bool vtb__product_sizes(const vtb_inst *einsum, int64_t size[3]);
+/* True if the kernel of a product can keep statistics of its result's rows, each in its columns. */
+bool vtb__keeps_parts(const vtb_inst *einsum);
+/* One that the library takes, if nothing is made of it where it is made (memory/library.c). */
+bool vtb__is_large(const vtb_inst *einsum);
+
 /* A parameter, or a buffer: the same in every run of an entry until somebody changes it. */
 bool vtb__is_parameter(const vtb_value *v);
 /* Somebody does not want the fusion of that name (pass.c). */

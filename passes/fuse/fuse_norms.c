@@ -35,7 +35,6 @@
 #include "ir/narrow.h"
 #include "ir/product.h"
 #include "passes/fuse/group.h"
-#include "passes/fuse/product.h"
 
 vtb__norm_source *vtb__source_of(const fusing *s, const vtb_value *x) {
   for (size_t i = 0; i < s->sources.n; i++)

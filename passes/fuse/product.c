@@ -1,9 +1,10 @@
 /* Einsums and scans on a machine with tensor cores: products of tiles, or sums a thread. Passes
  * decide by it what is rounded and what the library makes, code generation which kernels there
  * are. */
-#include "passes/fuse/product.h"
+#include "passes/passes_internal.h"
 #include "ir/ops.h"
 
+#include "ir/kernels.h"
 #include "ir/product.h"
 #include "ir/recurrence.h"
 
@@ -29,35 +30,10 @@ bool vtb_scan_is_product(const vtb_inst *scan) {
   return s.decay->form == VTB_FORM_PRODUCTS && !(s.recurrent && !s.grad);
 }
 
-bool vtb_ends_in_parameter(const vtb_inst *einsum) {
-  vtb_product p = vtb_product_of(einsum);
-  if (!p.rank[0]) return false;
-  const vtb_letter *first = vtb_product_at(&p, 0, 0);
-  return first->role == VTB_LETTER_SUM && first->at[1] == 0;
-}
-
 bool vtb__keeps_parts(const vtb_inst *einsum) {
   int64_t size[3];
   const vtb_type *t = &einsum->results[0]->type;
   return vtb_is_product(einsum) && vtb__product_sizes(einsum, size) &&
          size[1] == t->dim[t->rank - 1].size && size[1] % VTB_ROW_PART == 0 &&
          size[1] > VTB_ROW_PART;
-}
-
-/* The mean of of[.., C], and the sum of the squares of what it is off it. */
-vtb_row_parts vtb_row_parts_of(const vtb_func *body) {
-  vtb_row_parts none = {0}, p = {0};
-  for (int r = 0; r < body->n_returns; r++) {
-    const vtb_inst *sum = body->returns[r]->def;
-    if (!sum || sum->op != VTB_OP_reduce_sum) continue;
-    const vtb_inst *square = sum->operands[0]->def;
-    if (!square || square->op != VTB_OP_square) continue;
-    const vtb_inst *off = square->operands[0]->def;
-    if (!off || off->op != VTB_OP_sub) return none;
-    p = (vtb_row_parts){.of = off->operands[0], .mean = -1, .squares = r};
-  }
-  for (int r = 0; p.of && r < body->n_returns; r++)
-    if (r != p.squares && vtb_type_equal(&body->returns[r]->type, &body->returns[p.squares]->type))
-      p.mean = r;
-  return p.of && p.mean >= 0 ? p : none;
 }

@@ -4,7 +4,6 @@
 #include "ir/axes.h"
 #include "ir/convolution.h"
 #include "ir/product.h"
-#include "passes/fuse/product.h"
 
 /* ---- what several ask ------------------------------------------------------------------------ */
 

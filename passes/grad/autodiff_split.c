@@ -17,6 +17,7 @@
  */
 #include "passes/grad/autodiff.h"
 
+#include "ir/product.h"
 #include "ir/recurrence.h"
 
 #define NOMINAL_BATCH 32 /* what the batch counts in a comparison of sizes */

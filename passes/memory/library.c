@@ -11,7 +11,6 @@
  * of which one direction is shorter than LEAST, and those whose factors are split in two.
  */
 #include "passes/passes_internal.h"
-#include "passes/fuse/product.h"
 
 #include "ir/narrow.h"
 

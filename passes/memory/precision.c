@@ -32,6 +32,7 @@
 #include "passes/passes_internal.h"
 
 #include "ir/narrow.h"
+#include "ir/product.h"
 #include "ir/recurrence.h"
 
 typedef struct choice {

@@ -1,6 +1,7 @@
 /* Norms that products take in (passes/fuse/fuse_norms.c): what becomes of them, on both texts of
  * products in the emulator at odd sizes, and how far rows may be from zero. */
 #include "codegen/cuda/compile/nvrtc.h"
+#include "ir/kernels.h"
 #include "ir/ops.h"
 #include "runtime/launch/launch_check.h"
 #include "tests/codegen/cuda_check.h"

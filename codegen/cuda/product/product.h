@@ -4,6 +4,7 @@
 
 #include "codegen/cuda/cuda.h"
 #include "ir/ir.h"
+#include "ir/kernels.h"
 #include "ir/narrow.h"
 #include "ir/product.h"
 #include "passes/passes.h"
