@@ -88,8 +88,9 @@ vtb_func *vtb__kernel_new(const vtb_inst *inst);
 /* The body of f once more where `b` stands, for its arguments the operands: what its returns are
  * there. */
 vtb_value **vtb__inlined(vtb_builder *b, const vtb_func *f, vtb_value *const *operands);
-/* The same in place of what calls it. */
+/* The same in place of what calls it; of all calls of f. */
 void vtb__expand(vtb_inst *call);
+void vtb__expand_calls(vtb_func *f);
 /* Whoever reads `old` reads `with`, which takes its name. */
 void vtb__stand_in(vtb_value *old, vtb_value *with);
 /* The same for the one result of an instruction, which goes. */
@@ -121,8 +122,6 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
-/* Puts callees in place of their calls (expand_calls.c). */
-void vtb__expand_calls(vtb_func *f);
 /* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
  * it) (hoist.c). */
 void vtb__hoist(vtb_func *f, vtb_value *const *only, int n);

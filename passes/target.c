@@ -123,36 +123,3 @@ const vtb_target *vtb_target_find(const char *name) {
 
 const char *const vtb_precision_names[VTB_N_PRECISIONS] = {"fp32", "tf32", "bf16", "fp16",
                                                            "bf16-all"};
-
-/* "fp32, tf32 and bf16": those of the set. */
-static void list_precisions(unsigned set, vtb_strbuf *out) {
-  for (unsigned i = 0; i < VTB_N_PRECISIONS; i++) {
-    if (!(set >> i & 1)) continue;
-    bool last = !(set >> i >> 1);
-    vtb_strbuf_printf(out, "%s%s", !out->n ? "" : last ? " and " : ", ", vtb_precision_names[i]);
-  }
-}
-
-vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err) {
-  *out = VTB_PRECISION_FP32;
-  for (int i = 0; i < VTB_N_PRECISIONS; i++) {
-    if (name && !vtb_streq(name, vtb_precision_names[i])) continue;
-    *out = (vtb_precision)i;
-    return VTB_OK;
-  }
-  vtb_strbuf names = {0};
-  list_precisions(EVERY_PRECISION, &names);
-  vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are %s", name, names.at);
-  vtb_strbuf_free(&names);
-  return VTB_E_USAGE;
-}
-
-vtb_status vtb_target_knows(const vtb_target *t, vtb_precision p, vtb_error *err) {
-  if (t->precisions >> p & 1) return VTB_OK;
-  vtb_strbuf names = {0};
-  list_precisions(t->precisions, &names);
-  vtb_fail(err, VTB_E_USAGE, "target %s does not know precision %s: it computes in %s", t->name,
-           vtb_precision_names[p], names.at);
-  vtb_strbuf_free(&names);
-  return VTB_E_USAGE;
-}

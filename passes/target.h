@@ -20,8 +20,6 @@ typedef enum vtb_precision {
   VTB_N_PRECISIONS
 } vtb_precision;
 extern const char *const vtb_precision_names[VTB_N_PRECISIONS];
-/* NULL is fp32. VTB_E_USAGE, with the names there are, if it is none. */
-VTB_MUST_USE vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err);
 
 /* Prices of recurrences, a token and head, in multiply-adds of a product of matrices; K and V are
  * the rows and columns of the state (passes/recurrence/select_mode.c has the formulas). */
@@ -84,7 +82,5 @@ typedef struct vtb_target {
 } vtb_target;
 const vtb_target *vtb_targets(size_t *n);
 const vtb_target *vtb_target_find(const char *name); /* NULL: no target has the name */
-/* VTB_E_USAGE, with the precisions it knows, unless `t` knows p. */
-VTB_MUST_USE vtb_status vtb_target_knows(const vtb_target *t, vtb_precision p, vtb_error *err);
 
 #endif

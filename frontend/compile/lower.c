@@ -1,5 +1,7 @@
 /* From a module to a module that code is made of: the pipelines, the training step. */
 #include "frontend/compile/driver.h"
+#include "frontend/compile/words.h"
+#include "frontend/compile/fusions.h"
 #include "frontend/compile/tuning.h"
 #include "ir/update.h"
 

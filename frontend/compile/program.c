@@ -1,5 +1,6 @@
 /* From a module to a program, on the target that the options name. */
 #include "frontend/compile/driver.h"
+#include "frontend/compile/words.h"
 #include "runtime/behaviour.h"
 
 /* ---- what the options say -------------------------------------------------------------------- */

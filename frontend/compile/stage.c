@@ -1,6 +1,7 @@
 /* A model at any stage of the compiler, as text. */
 #include "codegen/memory_plan.h"
 #include "frontend/compile/driver.h"
+#include "frontend/compile/fusions.h"
 #include "frontend/compile/words.h"
 
 #include <string.h>

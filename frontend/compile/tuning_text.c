@@ -8,6 +8,7 @@
  * whether it is normalized; mode, chunk (0: none), nanoseconds.
  */
 #include "frontend/compile/tuning.h"
+#include "frontend/compile/words.h"
 
 #include <errno.h>
 #include <stdlib.h>

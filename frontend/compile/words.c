@@ -128,3 +128,38 @@ void vtb_words_expand(const char *text, vtb_strbuf *out) {
       vtb_strbuf_putc(out, *text);
   }
 }
+
+/* ---- precisions ------------------------------------------------------------------------------ */
+
+/* The names of a set of precisions, as a sentence lists them. */
+static void put_precisions(unsigned set, vtb_strbuf *out) {
+  const char *names[VTB_N_PRECISIONS];
+  size_t n = 0;
+  for (int i = 0; i < VTB_N_PRECISIONS; i++)
+    if (set >> i & 1) names[n++] = vtb_precision_names[i];
+  vtb_strbuf_names(out, names, n, ", ", " and ");
+}
+
+vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err) {
+  *out = VTB_PRECISION_FP32;
+  for (int i = 0; i < VTB_N_PRECISIONS; i++) {
+    if (name && !vtb_streq(name, vtb_precision_names[i])) continue;
+    *out = (vtb_precision)i;
+    return VTB_OK;
+  }
+  vtb_strbuf names = {0};
+  put_precisions(~0u, &names);
+  vtb_fail(err, VTB_E_USAGE, "no precision is named '%s': there are %s", name, names.at);
+  vtb_strbuf_free(&names);
+  return VTB_E_USAGE;
+}
+
+vtb_status vtb_target_knows(const vtb_target *t, vtb_precision p, vtb_error *err) {
+  if (t->precisions >> p & 1) return VTB_OK;
+  vtb_strbuf names = {0};
+  put_precisions(t->precisions, &names);
+  vtb_fail(err, VTB_E_USAGE, "target %s does not know precision %s: it computes in %s", t->name,
+           vtb_precision_names[p], names.at);
+  vtb_strbuf_free(&names);
+  return VTB_E_USAGE;
+}

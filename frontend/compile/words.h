@@ -12,6 +12,7 @@
 #define VTB_COMPILE_WORDS_H
 
 #include "frontend/lang/lang.h"
+#include "passes/target.h"
 
 /* Appends the words of a table, `between` two of them, but `last` before the last one. search:
  * where optimizers are looked for, NULL: the default. False, and nothing appended: there is no such
@@ -25,5 +26,10 @@ void vtb_words_expand(const char *text, vtb_strbuf *out);
  * returns their number. */
 enum { VTB_MOST_STAGES = 32 };
 size_t vtb_stage_names(const char *names[VTB_MOST_STAGES]);
+
+/* NULL is fp32. VTB_E_USAGE, with the names there are, if it is none. */
+VTB_MUST_USE vtb_status vtb_precision_find(const char *name, vtb_precision *out, vtb_error *err);
+/* VTB_E_USAGE, with the precisions it knows, unless `t` knows p. */
+VTB_MUST_USE vtb_status vtb_target_knows(const vtb_target *t, vtb_precision p, vtb_error *err);
 
 #endif

@@ -1,7 +1,6 @@
 /* See choice.h. */
 #include "passes/fuse/choice.h"
 
-#include <math.h>
 #include <string.h>
 
 static const char *const names[] = {
@@ -14,6 +13,8 @@ static const char *const names[] = {
 enum { N = sizeof names / sizeof *names };
 _Static_assert(N <= 32, "a set of fusions is 32 bits");
 
+const char *vtb_fusion_name(int number) { return number < N ? names[number] : NULL; }
+
 int vtb_fusion_find(const char *name) {
   for (int i = 0; i < N; i++)
     if (strcmp(names[i], name) == 0) return i;
@@ -21,70 +22,3 @@ int vtb_fusion_find(const char *name) {
 }
 
 void vtb_decisions_free(vtb_decisions *d) { vtb_vec_free(&d->at); }
-
-static vtb_status unknown(const char *name, size_t n, vtb_error *err) {
-  vtb_strbuf all = {0};
-  for (int i = 0; i < N; i++) vtb_strbuf_printf(&all, "%s%s", i ? ", " : "", names[i]);
-  vtb_fail(err, VTB_E_USAGE, "'%.*s' names no fusion: say all, or -NAME of %s", (int)n, name,
-           all.at);
-  vtb_strbuf_free(&all);
-  return VTB_E_USAGE;
-}
-
-vtb_status vtb_decisions_parse(const char *text, vtb_decisions *out, vtb_error *err) {
-  *out = (vtb_decisions){.all = true};
-  if (strcmp(text, "all") == 0) return VTB_OK;
-  for (const char *at = text;;) {
-    size_t n = strcspn(at, ",");
-    int found = -1;
-    for (int i = 0; i < N && *at == '-'; i++)
-      if (strlen(names[i]) == n - 1 && !strncmp(names[i], at + 1, n - 1)) found = i;
-    if (found < 0) return unknown(at, n, err);
-    out->declined |= 1u << found;
-    if (!at[n]) return VTB_OK;
-    at += n + 1;
-  }
-}
-
-/* A time in 8 columns; none where it is refused. */
-static void put_ms(double seconds, vtb_strbuf *out) {
-  if (seconds < INFINITY)
-    vtb_strbuf_printf(out, " %8.4f", 1e3 * seconds);
-  else
-    vtb_strbuf_printf(out, " %8s", "-");
-}
-
-/* In lines of 78 columns behind two blanks, broken between words. */
-static void put_why(const char *why, vtb_strbuf *out) {
-  while (*why) {
-    size_t n = strlen(why), end = n > 78 ? 78 : n;
-    while (n > 78 && end > 40 && why[end] != ' ') end--;
-    vtb_strbuf_printf(out, "  %.*s\n", (int)end, why);
-    why += end + (why[end] == ' ');
-  }
-}
-
-void vtb_decisions_print(const vtb_decisions *d, const char *machine, vtb_strbuf *out) {
-  static const char *const words[] = {
-      [VTB_FUSED] = "fused", [VTB_FUSED_IN_PART] = "in part", [VTB_LEFT_OUT] = "left out"};
-  if (d->all) {
-    vtb_strbuf_puts(out, "VTB_FUSIONS decides: all fusions that kernels take\n");
-    for (int i = 0; i < N; i++)
-      if (d->declined >> i & 1) vtb_strbuf_printf(out, "but %s\n", names[i]);
-  }
-  if (!d->at.n) {
-    if (!d->all) vtb_strbuf_puts(out, "nothing to decide: no kernel could take in others\n");
-    return;
-  }
-  vtb_strbuf_printf(out, "%-16s %-24s %8s %8s  is\n", "fusion", "at", "ms apart", "ms fused");
-  for (size_t i = 0; i < d->at.n; i++) {
-    const vtb_decision *x = &d->at.at[i];
-    vtb_strbuf_printf(out, "%-16s %-24.24s", x->fusion, x->place);
-    put_ms(x->apart, out);
-    put_ms(x->fused, out);
-    vtb_strbuf_printf(out, "  %s\n", words[x->verdict]);
-    put_why(x->why, out);
-  }
-  vtb_strbuf_printf(out, "by the estimate on %.20s; what costs up to %.0f %% more stays fused\n",
-                    machine, 100 * VTB_FUSION_MARGIN);
-}

@@ -19,7 +19,8 @@
 #define VTB_FUSION_MARGIN 0.1
 
 /* Fusions by name: passes, and rows of ir/kernels.def; bit i of a set is number i. */
-int vtb_fusion_find(const char *name); /* -1: none has it */
+int vtb_fusion_find(const char *name);   /* -1: none has it */
+const char *vtb_fusion_name(int number); /* NULL: there are no more */
 
 typedef enum vtb_verdict {
   VTB_FUSED,
@@ -42,12 +43,5 @@ typedef struct vtb_decisions {
   bool all;          /* all others that kernels take, whatever they cost */
 } vtb_decisions;
 void vtb_decisions_free(vtb_decisions *d);
-
-/* "all": every fusion that kernels take; "-fuse_norms,-local": those but these. VTB_E_USAGE with
- * the names there are. */
-VTB_MUST_USE vtb_status vtb_decisions_parse(const char *text, vtb_decisions *out, vtb_error *err);
-
-/* A line a decision, of at most 80 columns. machine: whose seconds they are. */
-void vtb_decisions_print(const vtb_decisions *d, const char *machine, vtb_strbuf *out);
 
 #endif

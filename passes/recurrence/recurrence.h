@@ -234,11 +234,10 @@ bool vtb__rec_find_pair(vtb__rec *r, vtb__pair *out);
  * none. */
 vtb_inst *vtb__rec_rotate(vtb__rec *r);
 
-/* ---- bounds.c: gains that cannot grow --------------------------------------------- */
-
-bool vtb__rec_is_bounded(const vtb_value *log_gain); /* at most 0, whatever the inputs are */
-bool vtb__rec_at_most_one(const vtb__factor *gain);  /* of factors exp(.) */
-/* The same, or another factor of the term bounds it: exp(x) / sum(exp(x)). */
+/* exp(.) cannot grow: its argument is at most 0 whatever the inputs are (ir/ranges.h), or, of a
+ * softmax, another factor of the term bounds it, exp(x) / sum(exp(x)). */
+bool vtb__rec_is_bounded(const vtb_value *log_gain);
+bool vtb__rec_at_most_one(const vtb__factor *gain);
 bool vtb__rec_term_bounds(const vtb__term *t, const vtb__factor *gain);
 
 /* ---- scale.c: stabilisation ------------------------------------------------------- */

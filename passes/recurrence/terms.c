@@ -2,6 +2,7 @@
  * form.c and the files after it.
  */
 #include "ir/axes.h"
+#include "ir/ranges.h"
 #include "passes/recurrence/recurrence.h"
 
 #include <string.h>
@@ -229,4 +230,20 @@ vtb_value *vtb__term_value(vtb_builder *b, const vtb__term *t, int rank) {
     v = !v ? f : vtb_b_binary(b, t->at[i].sign > 0 ? VTB_OP_mul : VTB_OP_div, v, f);
   }
   return v;
+}
+
+/* ---- gains that cannot grow ------------------------------------------------------------------ */
+
+bool vtb__rec_is_bounded(const vtb_value *log_gain) { return vtb_range_of(log_gain).hi <= 0; }
+
+bool vtb__rec_at_most_one(const vtb__factor *f) {
+  vtb_range x = vtb_range_of(f->v->def->operands[0]);
+  return f->sign > 0 ? x.hi <= 0 : x.lo >= 0;
+}
+
+bool vtb__rec_term_bounds(const vtb__term *t, const vtb__factor *gain) {
+  if (vtb__rec_at_most_one(gain)) return true;
+  for (int i = 0; i < t->n && gain->sign > 0; i++)
+    if (t->at[i].sign < 0 && vtb_is_reduced(t->at[i].v, VTB_OP_reduce_sum, gain->v)) return true;
+  return false;
 }

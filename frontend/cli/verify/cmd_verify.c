@@ -1,6 +1,7 @@
 /* vertebra verify: numbers against reference cases, or a model against the interpreter in every
  * mode. */
 #include "frontend/cli/verify/verify.h"
+#include "frontend/compile/words.h"
 #include "frontend/cli/verify/verify_bounds.h"
 
 #include <string.h>

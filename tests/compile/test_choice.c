@@ -1,5 +1,7 @@
 /* Which fusions a module has, place by place: what costs more than it saves is left out, what a
  * kernel refuses is taken in part, and both are told in lines of 80 columns. */
+#include "frontend/compile/fusions.h"
+#include "frontend/compile/words.h"
 #include "passes/fuse/choice.h"
 #include "tests/passes/pass_check.h"
 
@@ -134,6 +136,13 @@ TEST(somebody_may_say_which) {
   }
 }
 
+TEST(targets_know_their_precisions) {
+  vtb_error err = {0};
+  CHECK(vtb_target_knows(vtb_target_find("cuda"), VTB_PRECISION_BF16, &err) == VTB_OK);
+  CHECK(vtb_target_knows(vtb_target_find("cpu"), VTB_PRECISION_BF16, &err) == VTB_E_USAGE);
+  CHECK(strstr(err.text, "target cpu does not know precision bf16: it computes in fp32"));
+}
+
 TEST(lines_have_80_columns) {
   vtb_decisions d = {0};
   vtb_strbuf out = {0};
@@ -163,6 +172,7 @@ int main(void) {
   RUN(less_in_one_kernel_may_be_quicker);
   RUN(members_that_are_refused);
   RUN(somebody_may_say_which);
+  RUN(targets_know_their_precisions);
   RUN(lines_have_80_columns);
   return test_done();
 }
