@@ -11,7 +11,7 @@ typedef struct shared_name {
   const char *name;
   int files;
 } shared_name;
-static const shared_name known[] = {{"k_", 9}, {"take", 12}, {"load", 7}};
+static const shared_name known[] = {{"take", 12}, {"load", 7}};
 
 static int allowed(const char *name) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++)

@@ -225,6 +225,12 @@ static LLVMValueRef build_transpose(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *
   return NULL;
 }
 
+static LLVMValueRef build_solve(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *a, const void *user) {
+  (void)type, (void)user;
+  vtb__smallsolve(c, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
+  return NULL;
+}
+
 /* What every text may call; the types are the text's. */
 static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL},
                                        {"vtb_store_part", build_store_part, NULL},
@@ -238,6 +244,7 @@ static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL},
                                        {"vtb_sum", build_sum, NULL},
                                        {"vtb_max", build_max, NULL},
                                        {"vtb_product", build_product, NULL},
+                                       {"vtb_solve", build_solve, NULL},
                                        {"vtb_transpose", build_transpose, NULL}};
 
 static const hole_function *function_named(const vtb_cpu_text *x, const char *name) {

@@ -36,14 +36,17 @@ static LLVMValueRef lanes_of(vtb_cpu *c, LLVMValueRef at, LLVMValueRef i) {
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* Address of row r of the token at storage position pos. */
 static LLVMValueRef delta_row(const vtb__cpu_delta_rule *d, int tensor, LLVMValueRef pos,
                               LLVMValueRef r) {
   const vtb__cpu_scan *s = &d->scan;
   return vtb_cpu_element(s->c, &s->t->t[tensor], (LLVMValueRef[]){s->batch, pos, s->head, r}, 4);
 }
 
-void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
-                     LLVMValueRef t0, LLVMValueRef n, LLVMValueRef out, int64_t ld) {
+/* Rows of tokens t0 ... t0 + n of a tensor, in path order, to scratch memory with row length ld;
+ * and the reverse. */
+static void pack_rows(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
+                      LLVMValueRef t0, LLVMValueRef n, LLVMValueRef out, int64_t ld) {
   const vtb__cpu_scan *s = &d->scan;
   vtb_cpu *c = s->c;
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
@@ -58,8 +61,8 @@ void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int te
   vtb_cpu_for_end(c, &t);
 }
 
-void vtb__delta_unpack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
-                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
+static void unpack_rows(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
+                        LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld) {
   const vtb__cpu_scan *s = &d->scan;
   vtb_cpu *c = s->c;
   vtb_cpu_for t = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, 1));
@@ -116,7 +119,7 @@ static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueR
   LLVMValueRef ld_t = k_(c, g->of.ld_t), ld_k = k_(c, g->of.ld_k), ld_v = k_(c, g->of.ld_v);
   LLVMValueRef columns = vtb_cpu_div(c, vtb_cpu_add(c, end, k_(c, c->width - 1)), c->width);
   LLVMValueRef w = vtb_cpu_at(c, g->w, vtb_cpu_mul(c, row, g->of.ld_v));
-  vtb__delta_pack(g->delta, &g->of.k_cols, g->delta->b, from, n, g->b, g->of.ld_k);
+  pack_rows(g->delta, &g->of.k_cols, g->delta->b, from, n, g->b, g->of.ld_k);
   vtb__smallgemm(c, g->b, ld_k, k_(c, 1), g->kt, ld_t, vtb_cpu_f32(c, 0), g->a, ld_t, rows, columns,
                  k_(c, s->of.K));
   mask_rows(g, i0, n);
@@ -130,7 +133,7 @@ static void block(const chunked *g, LLVMValueRef t0, LLVMValueRef i0, LLVMValueR
     vtb_cpu_if_end(c, &test);
   }
   vtb__smallsolve(c, g->a, ld_t, g->w, ld_v, row, rows, g->of.n_vectors);
-  vtb__delta_unpack(g->delta, &g->of.v_cols, g->delta->w, from, n, w, g->of.ld_v);
+  unpack_rows(g->delta, &g->of.v_cols, g->delta->w, from, n, w, g->of.ld_v);
 }
 
 /* ---- a chunk --------------------------------------------------------------------------------- */
@@ -146,8 +149,7 @@ static void pack_keys(const chunked *g, LLVMValueRef t0, LLVMValueRef n) {
   int64_t R = g->delta->rows, step = key_block(g);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, step));
   LLVMValueRef tokens = vtb_cpu_min(c, sub(c, n, l.i), k_(c, step));
-  vtb__delta_pack(g->delta, &g->of.k_cols, s->of.at.k, vtb_cpu_add(c, t0, l.i), tokens, g->b,
-                  g->of.ld_k);
+  pack_rows(g->delta, &g->of.k_cols, s->of.at.k, vtb_cpu_add(c, t0, l.i), tokens, g->b, g->of.ld_k);
   vtb__transpose_tile(c, g->b, k_(c, g->of.ld_k), vtb_cpu_mul(c, tokens, R), k_(c, s->of.K),
                       vtb_cpu_at(c, g->kt, vtb_cpu_mul(c, l.i, R)), k_(c, g->of.ld_t));
   vtb_cpu_for_end(c, &l);
@@ -191,7 +193,7 @@ static void chunk(const vtb__chunked *of, LLVMValueRef t0, LLVMValueRef n, bool 
   LLVMValueRef entering = s->of.init ? yes : only ? NULL : LLVMBuildNot(c->b, first, "");
   LLVMValueRef decay = load_decays(g, t0, n);
   pack_keys(g, t0, n);
-  vtb__delta_pack(g->delta, &g->of.v_cols, s->of.at.v, t0, n, g->w, g->of.ld_v);
+  pack_rows(g->delta, &g->of.v_cols, s->of.at.v, t0, n, g->w, g->of.ld_v);
   vtb__fill(c, g->mask, vtb_cpu_mul(c, n, g->delta->rows), 0);
   vtb_cpu_for l = vtb_cpu_for_begin(c, k_(c, 0), n, k_(c, g->block));
   block(g, t0, l.i, vtb_cpu_min(c, sub(c, n, l.i), k_(c, g->block)), entering);

@@ -10,7 +10,7 @@
 #ifndef VTB_CODEGEN_CPU_DELTA_H
 #define VTB_CODEGEN_CPU_DELTA_H
 
-#include "codegen/cpu/scan/linscan_direct.h"
+#include "codegen/cpu/scan/linscan.h"
 
 /* An instruction taken apart: its scan has the sizes, path, decay, k, v, d and S_0 of a linscan. */
 typedef struct vtb__cpu_delta_rule {
@@ -19,12 +19,6 @@ typedef struct vtb__cpu_delta_rule {
   int b, w;           /* tensors, as scan.of.at numbers them */
 } vtb__cpu_delta_rule;
 
-/* Rows of tokens t0 ... t0 + n of tensor i, in path order, to scratch memory with row length ld;
- * and the reverse. */
-void vtb__delta_pack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
-                     LLVMValueRef t0, LLVMValueRef n, LLVMValueRef out, int64_t ld);
-void vtb__delta_unpack(const vtb__cpu_delta_rule *d, const vtb__cols *cols, int tensor,
-                       LLVMValueRef t0, LLVMValueRef n, LLVMValueRef rows, int64_t ld);
 void vtb__delta_steps(vtb__cpu_delta_rule *d, const vtb_inst *inst); /* token by token, any class */
 /* Class key as products; corrections a token: at most as many as a vector has lanes. */
 void vtb__delta_vector(vtb__cpu_delta_rule *d, const vtb_inst *inst);

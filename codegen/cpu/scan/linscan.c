@@ -13,7 +13,7 @@
  * key and value: linscan_vector.c. Q, K, V are packed in path order, so that the products see plain
  * rows.
  */
-#include "codegen/cpu/scan/linscan_direct.h"
+#include "codegen/cpu/scan/linscan.h"
 
 /* rows a block: a multiple of both tile heights (6 and 8); more would waste more of the triangle */
 #define BLOCK 24
@@ -139,8 +139,7 @@ static void reserve(vtb__chunked *of) {
   g->ks = floats(g, L * g->of.ld_k);
 }
 
-/* Columns of V a task takes: all, unless batch and heads are too few to feed two threads or so. */
-static int64_t tile_width(const vtb__cpu_scan *s) {
+int64_t vtb__chunk_width(const vtb__cpu_scan *s) {
   int64_t stored = vtb__cols_stored(s->c, s->of.V, s->of.normalizer), least = 2 * s->c->width;
   int64_t want =
       s->of.n_batch * s->of.n_heads >= MIN_TASKS ? 1 : MIN_TASKS / (s->of.n_batch * s->of.n_heads);
@@ -151,7 +150,7 @@ static int64_t tile_width(const vtb__cpu_scan *s) {
 void vtb__scan_by_chunks(vtb__chunked *g, vtb__cpu_scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit) {
   vtb_cpu *c = s->c;
-  int64_t width = tile_width(s), stored = vtb__cols_stored(c, s->of.V, s->of.normalizer);
+  int64_t width = vtb__chunk_width(s), stored = vtb__cols_stored(c, s->of.V, s->of.normalizer);
   int64_t n_tiles = (stored + width - 1) / width;
   s->t = vtb_cpu_task_begin(c, inst, "scan", s->of.n_batch * s->of.n_heads * n_tiles, 1);
   LLVMValueRef tile = vtb_cpu_rem(c, s->t->index, n_tiles),

@@ -70,17 +70,21 @@ void vtb__scan_pack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int ten
 void vtb__scan_unpack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int tensor, int vector,
                             LLVMValueRef rows, int64_t ld);
 
-/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, with
- * vtb__scan_floor; b_t, the product up to and with t; s_t, the product of those after t. Returns b
- * of the last, the whole chunk's decay. */
+/* Decays of a chunk (classes constant and scalar), scratch arrays of n floats: d itself, no nearer
+ * to 0 than `floor` (either sign); b_t, the product up to and with t; s_t, the product of those
+ * after t. Returns b of the last, the whole chunk's decay. */
 LLVMValueRef vtb__scan_decays(const vtb__cpu_scan *s, LLVMValueRef t0, LLVMValueRef n, double floor,
                               LLVMValueRef d, LLVMValueRef b, LLVMValueRef suffix);
 
-/* Decays nearer to 0 than `floor` (either sign) become `floor`. */
-LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor);
-
 /* n floats rounded up to whole vectors */
 void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n, double v);
+
+/* out[r, :] = x[r, :] o y[r, :], or o y[:] for every row if y_ld is 0; n rows of n_vectors. */
+void vtb__rows_times(vtb_cpu *c, LLVMValueRef out, LLVMValueRef x, LLVMValueRef y, int64_t ld,
+                     int64_t y_ld, LLVMValueRef n, LLVMValueRef n_vectors);
+/* rows[k, 0 ... n_vectors) *= by[k] for k < n. */
+void vtb__keys_times(vtb_cpu *c, LLVMValueRef rows, int64_t ld, LLVMValueRef by, LLVMValueRef n,
+                     LLVMValueRef n_vectors);
 
 /* ---- chunk by chunk, with a matrix form (linscan.c) ------------------------------------------ */
 
@@ -100,6 +104,15 @@ typedef void vtb__chunk_fn(const vtb__chunked *g, LLVMValueRef t0, LLVMValueRef 
  * memory. */
 void vtb__scan_by_chunks(vtb__chunked *g, vtb__cpu_scan *s, const vtb_inst *inst,
                          vtb__reserve_fn *reserve_for, vtb__chunk_fn *emit);
+
+/* Columns of V a task of theirs takes: all, unless batch and heads are too few to feed two threads
+ * or so. */
+int64_t vtb__chunk_width(const vtb__cpu_scan *s);
+
+/* ---- classes key and value as products of matrices (text/direct.h) -------------------------- */
+
+void vtb__linscan_vector(vtb__cpu_scan *s, const vtb_inst *inst);
+void vtb__linscan_grad_vector(vtb__cpu_scan *s, const vtb_inst *inst);
 
 /* ---- token by token, any class (text/steps.h) ------------------------------------------------ */
 

@@ -23,7 +23,7 @@
  * Mode recurrent takes chunks of RECURRENT_CHUNK tokens; other classes: linscan_vector_grad.c,
  * linscan_steps_grad.c.
  */
-#include "codegen/cpu/scan/linscan_direct.h"
+#include "codegen/cpu/scan/linscan.h"
 
 #define BLOCK 24 /* rows a block: a multiple of both tile heights (6 and 8) */
 #define FLOOR 1e-18

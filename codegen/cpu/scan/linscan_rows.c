@@ -139,7 +139,8 @@ void vtb__scan_unpack_state(const vtb__cpu_scan *s, const vtb__cols *cols, int t
 
 /* ---- decays ---------------------------------------------------------------------------------- */
 
-LLVMValueRef vtb__scan_floor(vtb_cpu *c, LLVMValueRef d, double floor) {
+/* Decays nearer to 0 than `floor` (either sign) become `floor`. */
+static LLVMValueRef floored(vtb_cpu *c, LLVMValueRef d, double floor) {
   LLVMValueRef least = vtb_cpu_like(c, d, floor), size = vtb_cpu_intrinsic(c, "llvm.fabs", &d, 1);
   return LLVMBuildSelect(c->b, LLVMBuildFCmp(c->b, LLVMRealOLT, size, least, ""), least, d, "");
 }
@@ -155,7 +156,7 @@ LLVMValueRef vtb__scan_decays(const vtb__cpu_scan *s, LLVMValueRef t0, LLVMValue
   else
     at = vtb__scan_row(s, s->of.at.d, vtb__order_at(c, &s->order, vtb_cpu_add(c, t0, l.i)));
   LLVMValueRef x = vtb_cpu_load(c, at, 1);
-  if (floor > 0) x = vtb__scan_floor(c, x, floor);
+  if (floor > 0) x = floored(c, x, floor);
   product = LLVMBuildFMul(c->b, product, x, "");
   vtb_cpu_store(c, x, vtb_cpu_at(c, d, l.i));
   vtb_cpu_store(c, product, vtb_cpu_at(c, b, l.i));
@@ -176,4 +177,32 @@ void vtb__fill(vtb_cpu *c, LLVMValueRef at, LLVMValueRef n, double v) {
   vtb_cpu_for l = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), n, vtb_cpu_i64(c, c->width));
   vtb_cpu_store(c, vtb_cpu_like(c, LLVMConstNull(c->vf32), v), vtb_cpu_at(c, at, l.i));
   vtb_cpu_for_end(c, &l);
+}
+
+void vtb__rows_times(vtb_cpu *c, LLVMValueRef out, LLVMValueRef x, LLVMValueRef y, int64_t ld,
+                     int64_t y_ld, LLVMValueRef n, LLVMValueRef n_vectors) {
+  vtb_cpu_for r = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), n, vtb_cpu_i64(c, 1));
+  LLVMValueRef row = vtb_cpu_mul(c, r.i, ld), y_row = vtb_cpu_at(c, y, vtb_cpu_mul(c, r.i, y_ld));
+  vtb_cpu_for j = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_mul(c, n_vectors, c->width),
+                                    vtb_cpu_i64(c, c->width));
+  LLVMValueRef at = vtb_cpu_add(c, row, j.i);
+  LLVMValueRef product = LLVMBuildFMul(c->b, vtb_cpu_load(c, vtb_cpu_at(c, x, at), c->width),
+                                       vtb_cpu_load(c, vtb_cpu_at(c, y_row, j.i), c->width), "");
+  vtb_cpu_store(c, product, vtb_cpu_at(c, out, at));
+  vtb_cpu_for_end(c, &j);
+  vtb_cpu_for_end(c, &r);
+}
+
+void vtb__keys_times(vtb_cpu *c, LLVMValueRef rows, int64_t ld, LLVMValueRef by, LLVMValueRef n,
+                     LLVMValueRef n_vectors) {
+  vtb_cpu_for r = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), n, vtb_cpu_i64(c, 1));
+  LLVMValueRef f = vtb_cpu_splat(c, vtb_cpu_load(c, vtb_cpu_at(c, by, r.i), 1), c->width);
+  LLVMValueRef row = vtb_cpu_mul(c, r.i, ld);
+  vtb_cpu_for j = vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_mul(c, n_vectors, c->width),
+                                    vtb_cpu_i64(c, c->width));
+  LLVMValueRef at = vtb_cpu_add(c, row, j.i);
+  LLVMValueRef here = vtb_cpu_at(c, rows, at);
+  vtb_cpu_store(c, LLVMBuildFMul(c->b, vtb_cpu_load(c, here, c->width), f, ""), here);
+  vtb_cpu_for_end(c, &j);
+  vtb_cpu_for_end(c, &r);
 }

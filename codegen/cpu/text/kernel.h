@@ -63,6 +63,8 @@ float vtb_sum(vf x), vtb_max(vf x); /* of all lanes, halves first */
  * beta is 0. */
 void vtb_product(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
                  float *out, long ldc, long m, long vectors, long k);
+/* Rows from ... from + m of (I - a)^-1 w, where the ones before are done; a holds these rows. */
+void vtb_solve(const float *a, long lda, float *w, long ldw, long from, long m, long vectors);
 /* out[j * ld_out + i] = x[i * ld + j], j < cols, i < rows rounded up to whole vectors, beyond the
  * last row that row again; x is read in whole vectors. */
 void vtb_transpose(const float *x, long ld, long rows, long cols, float *out, long ld_out);
@@ -136,6 +138,12 @@ static inline long remainder(long x, long by) {
 }
 static inline long pieces(long x, long of) { return quotient(x + of - 1, of); }
 static inline long round_up(long x, long to) { return pieces(x, to) * to; }
+/* Row length for n floats: whole vectors, and no multiple of 256 bytes, whose lines would share few
+ * cache sets. */
+static inline long row_length(long n) {
+  const long ld = round_up(n, W);
+  return ld >= 64 && ld % 64 == 0 ? ld + 16 : ld;
+}
 
 /* Arrays of scratch or temporary memory, one behind the other: `lay_out(memory *)` takes them, in
  * the task from where they are, for BYTES_OF from nowhere. */

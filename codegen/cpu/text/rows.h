@@ -22,8 +22,15 @@ static inline cols cols_tile(long n, long extra, long width, long tile) {
   return (cols){n, extra, from, least(whole - from, width), tile == n_tiles - 1};
 }
 
+static inline cols cols_all(long n, long extra) {
+  return (cols){n, extra, 0, quotient(n, W) * W, 1};
+}
+
 /* Floats in the partial vector; 0: there is none. */
 static inline long partial(const cols *c) { return c->n % W + c->extra; }
+static inline long vectors_of(const cols *c) {
+  return quotient(c->whole, W) + (partial(c) && c->ends);
+}
 
 /* out = x, its extra column, zeros to a whole vector; and back, extra NULL: dropped. */
 static inline void pack_row(const cols *c, float *out, const float *x, float extra) {
@@ -42,6 +49,25 @@ static inline void unpack_row(const cols *c, float *x, float *extra, const float
   const vf last = load(packed + c->whole);
   if (c->n % W) vtb_store_part(to + c->whole, last, c->n % W);
   if (c->extra && extra) *extra = last[c->n % W];
+}
+
+/* Tokens t0 ... t0 + n of a tensor in path order to rows `ld` apart; extra: the tensor of the extra
+ * column, -1: ones. And back; extra -1: dropped. */
+static inline void pack_tokens(const cols *c, const scan *s, float *out, long ld, int tensor,
+                               int extra, long t0, long n) {
+  for (long i = 0; i < n; i++) {
+    const long pos = place(t0 + i);
+    const float last = c->extra && extra >= 0 ? *row(s, extra, pos) : 1;
+    pack_row(c, out + i * ld, row(s, tensor, pos), last);
+  }
+}
+static inline void unpack_tokens(const cols *c, const scan *s, int tensor, int extra,
+                                 const float *rows, long ld, long t0, long n) {
+  for (long i = 0; i < n; i++) {
+    const long pos = place(t0 + i);
+    unpack_row(c, row(s, tensor, pos), c->extra && extra >= 0 ? row(s, extra, pos) : 0,
+               rows + i * ld);
+  }
 }
 
 /* A state [batch, head, K, V] with the vector [batch, head, K] as extra column, to and from rows

@@ -1,0 +1,33 @@
+/* Chunk by chunk with a matrix form: a task owns one batch entry, one head and a tile of V, and
+ * walks the chunks with the state S [K, LD_V] in scratch memory. */
+#include "codegen/cpu/text/direct.h"
+
+hole long WIDTH; /* columns of V a tile, whole vectors */
+#define TILES quotient(STORED(V, NORMALIZER) + WIDTH - 1, WIDTH)
+#define LD_K row_length(K)
+#define LD_V row_length(TILES > 1 ? WIDTH : STORED(V, NORMALIZER))
+
+typedef struct chunked {
+  scan s;
+  cols k_cols, v_cols;
+  long n_vectors; /* of the V tile */
+} chunked;
+
+static inline chunked chunked_at(float *const *t, long index) {
+  const cols c = cols_tile(V, NORMALIZER, WIDTH, remainder(index, TILES));
+  return (chunked){scan_at(t, quotient(index, TILES)), cols_all(K, 0), c, vectors_of(&c)};
+}
+
+/* Calls chunk(of, first token, tokens, 1: they are all there are). */
+#define EACH_CHUNK(chunk, of)                                                                      \
+  do {                                                                                             \
+    if (CHUNK == TOKENS)                                                                           \
+      chunk(of, 0, TOKENS, 1);                                                                     \
+    else                                                                                           \
+      for (long t0 = 0; t0 < TOKENS; t0 += CHUNK) chunk(of, t0, least(TOKENS - t0, CHUNK), 0);     \
+  } while (0)
+
+/* The state before the chunk at t0 is not zero. */
+static inline _Bool enters(long t0, _Bool only) { return INIT || (!only && t0 != 0); }
+/* What is kept of it: all, or nothing where nothing is written yet. */
+static inline float keeps(long t0) { return INIT || t0 != 0 ? 1 : 0; }
