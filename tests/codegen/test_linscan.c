@@ -175,6 +175,21 @@ TEST(random_cases) {
   }
 }
 
+/* Decays a key and a value as matrices: whole and ragged sub-blocks, chunks and vectors, forward
+ * and back, whatever the random cases meet. */
+TEST(vector_decays_as_matrices) {
+  unsigned long long state = 11, *seed = &state;
+  for (int i = 0; i < 8; i++) {
+    scan_case s = {.decay = i & 1 ? VTB_DECAY_KEY : VTB_DECAY_VALUE,
+                   .mode = i & 4 ? "chunkwise" : "parallel",
+                   .chunk = 37};
+    s.grad = (i & 2) != 0, s.init = s.dlast = (i & 4) != 0;
+    s.normalizer = i == 1, s.views = i == 4;
+    s.B = 1, s.N = 90, s.h = 2, s.K = i & 4 ? 24 : 13, s.V = i & 4 ? 19 : 32;
+    check(&s, seed);
+  }
+}
+
 /* Class rates: chunks of the adjoint, tiles and groups of channels, blocks of keys, all with
  * remainders. */
 TEST(rates_at_any_shape) {
@@ -294,6 +309,7 @@ int main(int argc, char **argv) {
   if (argc > 1) n_random = atoi(argv[1]);
   RUN(gradient_at_reset);
   RUN(random_cases);
+  RUN(vector_decays_as_matrices);
   RUN(rates_at_any_shape);
   RUN(steep_rates);
   RUN(model_shape);
