@@ -1,8 +1,8 @@
 /* From a module to a module that code is made of: the pipelines, the training step. */
 #include "frontend/compile/driver.h"
-#include "frontend/compile/words.h"
 #include "frontend/compile/fusions.h"
 #include "frontend/compile/tuning.h"
+#include "frontend/compile/words.h"
 #include "ir/update.h"
 
 static void fill_context(const vtb_compile_options *o, vtb_pass_context *context) {

@@ -368,7 +368,6 @@ static void emit_task(vtb_cpu_text *x, const text_task *task, const vtb_inst *in
     return;
   }
   dissolve(c, fn);
-  if (!task->n) return;
   vtb_cpu_task *t = vtb_cpu_task_begin(c, inst, task->kind, task->n, task->grain);
   LLVMValueRef none = LLVMConstNull(c->ptr);
   LLVMValueRef args[] = {tensors(c, t), t->index,

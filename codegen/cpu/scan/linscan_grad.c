@@ -20,8 +20,8 @@
  * exactly: decays below FLOOR are replaced by it throughout, which changes the other gradients by
  * 1e-18 of the state and makes dd right at 0.
  *
- * Mode recurrent takes chunks of RECURRENT_CHUNK tokens; other classes: linscan_vector_grad.c,
- * linscan_steps_grad.c.
+ * Mode recurrent takes chunks of RECURRENT_CHUNK tokens; other classes: linscan_vector.c,
+ * linscan_steps.c.
  */
 #include "codegen/cpu/scan/linscan.h"
 
