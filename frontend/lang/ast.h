@@ -37,7 +37,9 @@ typedef enum vtb_expr_kind {
   VTB_EXPR_INTERP,      /* u.list: pieces, literal ones are VTB_EXPR_STRING */
   VTB_EXPR_NAME,        /* u.name */
   VTB_EXPR_LIST,        /* [a, b]: u.list */
-  VTB_EXPR_INDEX,       /* base[index]: u.index */
+  VTB_EXPR_INDEX,       /* base[0], base[:, 1:5]: u.index, of which RANGE and REST are a part */
+  VTB_EXPR_RANGE,       /* from:to:by: u.range */
+  VTB_EXPR_REST,        /* .. */
   VTB_EXPR_MEMBER,      /* base.member: u.member; paths too: rows.hflip */
   VTB_EXPR_CALL,        /* u.call */
   VTB_EXPR_UNARY,       /* u.unary */
@@ -113,8 +115,12 @@ struct vtb_expr {
     const char *name;
     vtb_expr_list list;
     struct {
-      vtb_expr *base, *index;
+      vtb_expr *base;
+      vtb_expr_list places; /* at least one */
     } index;
+    struct {
+      vtb_expr *from, *to, *by; /* NULL where nothing is written */
+    } range;
     struct {
       vtb_expr *base;
       vtb_name member;
@@ -311,10 +317,6 @@ const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
 /* True for what is called by its name: fn, block, recurrence. */
 bool vtb__is_called(const vtb_decl *d);
-
-/* Advice, for where others index a tensor. */
-#define VTB__INSTEAD_OF_INDEX                                                                      \
-  "first(x), last(x) and token(x, i) give one token, split(x, n) parts of the last axis"
 
 /* ---- units ----------------------------------------------------------------------------------- */
 

@@ -106,6 +106,19 @@ static void print_interp(printer *p, const vtb_expr_list *pieces) {
   put_form(p, "\"");
 }
 
+static void print_range(printer *p, const vtb_expr *e) {
+  const vtb_expr *ends[] = {e->u.range.from, e->u.range.to, e->u.range.by};
+  put_form(p, p->tree ? "(range" : "");
+  for (int i = 0; i < (ends[2] ? 3 : 2); i++) {
+    put_form(p, p->tree ? " " : i ? ":" : "");
+    if (ends[i])
+      print_expr(p, ends[i]);
+    else
+      put_form(p, p->tree ? "_" : "");
+  }
+  put_form(p, p->tree ? ")" : "");
+}
+
 static void print_call(printer *p, const vtb_expr *e) {
   const vtb_expr *self = e->u.call.self;
   const vtb_arg_list *args = &e->u.call.args;
@@ -198,7 +211,13 @@ static void print_kind(printer *p, const vtb_expr *e) {
     put_form(p, p->tree ? "(list%l)" : "[%l]", &e->u.list);
     break;
   case VTB_EXPR_INDEX:
-    put_form(p, p->tree ? "(index %e %e)" : "%e[%e]", e->u.index.base, e->u.index.index);
+    put_form(p, p->tree ? "(index %e%l)" : "%e[%l]", e->u.index.base, &e->u.index.places);
+    break;
+  case VTB_EXPR_RANGE:
+    print_range(p, e);
+    break;
+  case VTB_EXPR_REST:
+    put_form(p, "..");
     break;
   case VTB_EXPR_MEMBER:
     print_member(p, e);

@@ -20,7 +20,12 @@ void vtb__walk_expr(vtb__visitor *v, const vtb_expr *x) {
     break;
   case VTB_EXPR_INDEX:
     vtb__walk_expr(v, x->u.index.base);
-    vtb__walk_expr(v, x->u.index.index);
+    walk_exprs(v, &x->u.index.places);
+    break;
+  case VTB_EXPR_RANGE:
+    vtb__walk_expr(v, x->u.range.from);
+    vtb__walk_expr(v, x->u.range.to);
+    vtb__walk_expr(v, x->u.range.by);
     break;
   case VTB_EXPR_MEMBER:
     vtb__walk_expr(v, x->u.member.base);

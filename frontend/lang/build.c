@@ -148,10 +148,20 @@ vtb_expr *vtb__expr_conditional(vtb_parse *p, vtb_expr *c, vtb_expr *a, vtb_expr
   return e;
 }
 
-vtb_expr *vtb__expr_index(vtb_parse *p, vtb_expr *base, vtb_expr *index, vtb_loc loc) {
-  vtb_expr *e = expr_at(p, VTB_EXPR_INDEX, max2(base->depth, index->depth), loc);
+vtb_expr *vtb__expr_index(vtb_parse *p, vtb_expr *base, vtb_list *places, vtb_loc loc) {
+  vtb_expr_list l = exprs(places);
+  vtb_expr *e = expr_at(p, VTB_EXPR_INDEX, max2(base->depth, deepest(&l)), loc);
   e->u.index.base = base;
-  e->u.index.index = index;
+  e->u.index.places = l;
+  return e;
+}
+
+vtb_expr *vtb__expr_range(vtb_parse *p, vtb_expr *from, vtb_expr *to, vtb_expr *by, vtb_loc loc) {
+  int depth = max2(depth_of(from), max2(depth_of(to), depth_of(by)));
+  vtb_expr *e = expr_at(p, VTB_EXPR_RANGE, depth, loc);
+  e->u.range.from = from;
+  e->u.range.to = to;
+  e->u.range.by = by;
   return e;
 }
 

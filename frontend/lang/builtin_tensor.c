@@ -358,7 +358,7 @@ vtb__val vtb__b_split(vtb__eval *e, const vtb__args *a) {
     out[i] = vtb__tensor(part, x.u.t.layout);
     at += sizes[i];
   }
-  return (vtb__val){.kind = VTB__TUPLE, .u.list = {out, n}};
+  return (vtb__val){.kind = VTB__LIST, .u.list = {out, n}};
 }
 
 vtb__val vtb__b_reshape(vtb__eval *e, const vtb__args *a) {

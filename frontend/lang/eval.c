@@ -141,27 +141,6 @@ static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
   return failed ? VTB__ERR : (vtb__val){.kind = VTB__LIST, .u.list = {at, n}};
 }
 
-static vtb__val eval_index(vtb__eval *e, const vtb_expr *x) {
-  vtb__val base = vtb__expr(e, x->u.index.base), index = vtb__expr(e, x->u.index.index);
-  if (base.kind == VTB__ERROR || index.kind == VTB__ERROR) return VTB__ERR;
-  if (base.kind != VTB__LIST && base.kind != VTB__TUPLE) {
-    vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span, "only lists are indexed, not %s",
-                vtb__describe(e, base));
-    if (base.kind == VTB__TENSOR && !e->stopped) vtb_diag_help(e->diags, VTB__INSTEAD_OF_INDEX);
-    return VTB__ERR;
-  }
-  if (index.kind != VTB__INT)
-    return vtb__report(
-        e, index.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
-        x->u.index.index->span, "an index is an int, not %s", vtb__describe(e, index));
-  if (!base.u.list.n)
-    return vtb__report(e, VTB_DIAG_EMPTY_LIST, x->u.index.base->span, "the list is empty");
-  if (index.u.i < 0 || index.u.i >= (int64_t)base.u.list.n)
-    return vtb__report(e, VTB_DIAG_INDEX_RANGE, x->u.index.index->span,
-                       "index %lld in a list of %zu elements", (long long)index.u.i, base.u.list.n);
-  return base.u.list.at[index.u.i];
-}
-
 const char *const vtb_members[] = {"dim",  "tokens", "t",     "h",     "w",     "grid",  "extra",
                                    "rank", "cells",  "hflip", "vflip", "tflip", "snake", NULL};
 
@@ -387,7 +366,7 @@ static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
   case VTB_EXPR_LIST:
     return eval_list(e, x);
   case VTB_EXPR_INDEX:
-    return eval_index(e, x);
+    return vtb__index(e, x);
   case VTB_EXPR_MEMBER:
     return eval_member(e, x);
   case VTB_EXPR_CALL:
@@ -414,6 +393,9 @@ static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
     return eval_stmt_value(e, x);
+  case VTB_EXPR_RANGE:
+  case VTB_EXPR_REST:
+    break; /* the index around them reads them */
   }
   return VTB__ERR;
 }

@@ -221,12 +221,13 @@ static void frame_free(vtb__frame *f) {
  * them. */
 static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__instance *in,
                         vtb__val v) {
-  in->is_tuple = v.kind == VTB__TUPLE || v.kind == VTB__LIST;
-  in->n_results = in->is_tuple ? v.u.list.n : 1;
+  in->kind = v.kind;
+  bool several = v.kind == VTB__TUPLE || v.kind == VTB__LIST;
+  in->n_results = several ? v.u.list.n : 1;
   in->results = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
   vtb_value **values = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->n_results + f->updates.n);
   for (size_t i = 0; i < in->n_results; i++) {
-    in->results[i] = in->is_tuple ? v.u.list.at[i] : v;
+    in->results[i] = several ? v.u.list.at[i] : v;
     if (in->results[i].kind == VTB__ERROR) return false;
     if (in->results[i].kind != VTB__TENSOR) {
       vtb__report(e, VTB_DIAG_TYPE_MISMATCH, d->name.span,
@@ -358,8 +359,8 @@ static vtb__val call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
     if (!vtb__add_update(e, buffer, call->results[in->n_results + i], in->updates[i].span))
       return VTB__ERR;
   }
-  if (!in->is_tuple) return at[0];
-  return (vtb__val){.kind = VTB__TUPLE, .u.list = {at, in->n_results}};
+  if (in->kind == VTB__TENSOR) return at[0];
+  return (vtb__val){.kind = in->kind, .u.list = {at, in->n_results}};
 }
 
 static vtb__val enter_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {

@@ -17,6 +17,7 @@ typedef struct spacing {
   bool glued;   /* the previous token takes no blank after it */
   int depth;
   int questions[VTB_MAX_NESTING + 2];   /* ? still waiting for : */
+  bool index[VTB_MAX_NESTING + 2];      /* the bracket takes parts of what is before it */
   int param_state[VTB_MAX_NESTING + 2]; /* 1 behind param, 2 behind its colon */
 } spacing;
 
@@ -24,6 +25,19 @@ static bool is_contextual(int kind) {
   return kind == STATE || kind == INPUT || kind == OUTPUT || kind == TAP || kind == EACH ||
          kind == ALIAS || kind == SUFFIX || kind == NO_DECAY || kind == BUFFER || kind == LOSS ||
          kind == METRIC || kind == LOWER;
+}
+
+/* The colon of a param, a choice, a range or a type; true if nothing stands behind it. */
+static bool place_colon(spacing *s, vtb_item *it, bool *may_break) {
+  bool of_param = s->param_state[s->depth] == 1, range = !of_param && s->index[s->depth];
+  if (of_param) s->param_state[s->depth] = 2;
+  if (!of_param && s->questions[s->depth] > 0) {
+    s->questions[s->depth]--;
+    *may_break = true;
+    return false;
+  }
+  it->space = range && s->previous == COMMA;
+  return range;
 }
 
 /* Fills space and may_break of the token's item; returns nothing about comments, which always have
@@ -34,13 +48,15 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
       kind == IDENT || kind == PREPARE || kind == PAPER || kind == WEIGHTS || is_contextual(kind);
   bool keyword_use = (is_contextual(kind) && s->operand) || (kind == EACH && s->previous == ALONG);
   it->space = s->previous != 0 && !s->glued;
-  bool glued = false, operand = false, may_break = vtb__is_binary(kind) && !unary;
+  bool glued = false, operand = false, opens_index = false;
+  bool may_break = vtb__is_binary(kind) && !unary;
   switch (kind) {
   case LPAREN:
     it->space = it->space && !(s->operand || s->previous == ALONG);
     glued = true;
     break;
   case LBRACKET:
+    opens_index = s->operand;
     it->space = it->space && !s->operand;
     glued = true;
     break;
@@ -65,15 +81,7 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
     glued = unary;
     break;
   case COLON:
-    if (s->param_state[s->depth] == 1) {
-      s->param_state[s->depth] = 2;
-      it->space = false;
-    } else if (s->questions[s->depth] > 0) {
-      s->questions[s->depth]--;
-      may_break = true;
-    } else {
-      it->space = false;
-    }
+    glued = place_colon(s, it, &may_break);
     break;
   case QUESTION:
     s->questions[s->depth]++;
@@ -101,6 +109,7 @@ static void place_token(spacing *s, int kind, vtb_item *it) {
   if ((kind == LPAREN || kind == LBRACKET || kind == LBRACE) && s->depth < VTB_MAX_NESTING) {
     s->depth++;
     s->questions[s->depth] = s->param_state[s->depth] = 0;
+    s->index[s->depth] = opens_index;
   }
   if ((kind == RPAREN || kind == RBRACKET || kind == RBRACE) && s->depth > 0) s->depth--;
   if (kind == NEWLINE)

@@ -61,7 +61,6 @@ typedef struct vtb_parse {
   vtb_token head;              /* first of its statement */
   int n_assigns;               /* = seen in this statement, as deep in brackets as its head */
   uint32_t last_error;         /* begin of the token of the last error, plus one */
-  uint32_t said_slice;         /* end of an index that was reported as a whole; 0 */
   bool give_up;                /* end of file from here on, no more messages */
 
   bool record; /* keep every token in `tokens`, for the formatter */
@@ -131,7 +130,9 @@ vtb_expr *vtb__expr_unary(vtb_parse *p, vtb_unary_op op, vtb_expr *x, vtb_loc lo
 vtb_expr *vtb__expr_binary(vtb_parse *p, vtb_binary_op op, vtb_expr *l, vtb_expr *r, vtb_loc op_loc,
                            vtb_loc loc);
 vtb_expr *vtb__expr_conditional(vtb_parse *p, vtb_expr *c, vtb_expr *a, vtb_expr *b, vtb_loc loc);
-vtb_expr *vtb__expr_index(vtb_parse *p, vtb_expr *base, vtb_expr *index, vtb_loc loc);
+vtb_expr *vtb__expr_index(vtb_parse *p, vtb_expr *base, vtb_list *places, vtb_loc loc);
+/* Each of the three may be NULL. */
+vtb_expr *vtb__expr_range(vtb_parse *p, vtb_expr *from, vtb_expr *to, vtb_expr *by, vtb_loc loc);
 vtb_expr *vtb__expr_member(vtb_parse *p, vtb_expr *base, const vtb_name *member, vtb_loc loc);
 vtb_expr *vtb__expr_call(vtb_parse *p, vtb_expr *self, const vtb_name *callee, vtb_list *args,
                          vtb_loc loc);

@@ -211,36 +211,6 @@ static void help_with(vtb_parse *p, int code, const int *expected, int n) {
                   (int)(p->last.loc.end - p->last.loc.begin), p->source->text + p->last.loc.begin);
 }
 
-/* x[:, 0], x[0:4], x[..., 0], x[0, 1]: an index as other languages have it. */
-static bool is_slice(const vtb_parse *p, int found, const int *expected, int n) {
-  const vtb_bracket in = p->last.inside;
-  if (in.open != '[' || in.loc.begin == 0) return false;
-  const char *text = p->source->text;
-  char before = text[in.loc.begin - 1];
-  bool indexes = before == ')' || before == ']' || before == '_' ||
-                 (before >= '0' && before <= '9') || (before >= 'a' && before <= 'z') ||
-                 (before >= 'A' && before <= 'Z');
-  bool in_type = vtb__among(expected, n, COMMA); /* image[3, 32]: a list of sizes */
-  return indexes && !in_type && (found == COLON || found == COMMA || found == DOT);
-}
-
-/* The whole index is one mistake: its bracket is closed as if there were a number in it. */
-static void say_slice(vtb_parse *p) {
-  const vtb_bracket in = p->last.inside;
-  const char *text = p->source->text;
-  uint32_t end = in.loc.begin;
-  int depth = 0;
-  do {
-    depth += text[end] == '[';
-    depth -= text[end] == ']';
-    end++;
-  } while (depth > 0 && end < p->source->n && text[end] != '\n');
-  vtb__error(p, (vtb_loc){in.loc.begin, end}, VTB_DIAG_SYNTAX,
-             "only lists are indexed, by one number: tensors have no slices");
-  vtb_diag_help(p->diags, VTB__INSTEAD_OF_INDEX);
-  p->said_slice = end;
-}
-
 static void say_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expected, int n) {
   char buf[64];
   static const int closing_brace = RBRACE;
@@ -298,11 +268,7 @@ void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *exp
   p->last_error = loc.begin + 1;
   p->queue.n = p->queue_at = 0;
   bool said = found == VTB__YYUNDEF || (p->broken_at && loc.begin == p->broken_at);
-  if (p->said_slice && loc.begin < p->said_slice) said = true;
   said |= cascade;
-  if (!said && is_slice(p, found, expected, n))
-    say_slice(p);
-  else if (!said)
-    say_unexpected(p, found, loc, expected, n);
+  if (!said) say_unexpected(p, found, loc, expected, n);
   vtb__recover(p, expected, n);
 }

@@ -63,7 +63,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <const char *> PREPARE "'prepare'" PAPER "'paper'" WEIGHTS "'weights'"
 
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'" LBRACE "'{'" RBRACE "'}'"
-%token COMMA "','" COLON "':'" DOT "'.'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
+%token COMMA "','" COLON "':'" DOT "'.'" REST "'..'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
 %token PLUS "'+'" MINUS "'-'" STAR "'*'" SLASH "'/'" PERCENT "'%'"
 %token EQ "'=='" NE "'!='" LT "'<'" LE "'<='" GT "'>'" GE "'>='"
 %token ADD_ASSIGN "'+='" SUB_ASSIGN "'-='" MUL_ASSIGN "'*='" DIV_ASSIGN "'/='"
@@ -79,6 +79,8 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %left STAR SLASH PERCENT
 %precedence NEGATION
 
+%type <vtb_expr *> place end_opt
+%type <vtb_list *> places
 %type <vtb_expr *> expr postfix primary rhs init label element default_opt count_scope suffix_opt
 %type <vtb_name *> name dotted alias_name as_opt
 %type <const char *> word
@@ -265,10 +267,23 @@ expr: postfix
     ;
 
 postfix: primary
-       | postfix LBRACKET element RBRACKET { $$ = vtb__expr_index(p, $1, $3, @$); }
+       | postfix LBRACKET places RBRACKET { $$ = vtb__expr_index(p, $1, $3, @$); }
        | postfix DOT name { $$ = vtb__expr_member(p, $1, $3, @$); }
        | postfix DOT name LPAREN args RPAREN { $$ = vtb__expr_call(p, $1, $3, $5, @$); }
        | postfix TILDE { $$ = vtb__expr_unary(p, VTB_UNARY_REVERSE, $1, @$); }
+       ;
+
+/* What an index takes: an element, a range, and of a tensor an entry for each axis. */
+places: place { $$ = vtb__list_add(p, vtb__list(p), $1); }
+      | places COMMA place { $$ = vtb__list_add(p, $1, $3); }
+      ;
+place: element
+     | end_opt COLON end_opt { $$ = vtb__expr_range(p, $1, $3, NULL, @$); }
+     | end_opt COLON end_opt COLON end_opt { $$ = vtb__expr_range(p, $1, $3, $5, @$); }
+     | REST { $$ = vtb__expr_new(p, VTB_EXPR_REST, @$); }
+     ;
+end_opt: %empty { $$ = NULL; }
+       | expr
        ;
 
 primary: NUMBER

@@ -59,7 +59,7 @@ static bool keep_names(vtb__eval *e, const vtb_expr *x, vtb__env *env, vtb_strbu
   case VTB_EXPR_LIST:
     return keep_list(e, &x->u.list, env, text);
   case VTB_EXPR_INDEX:
-    return keep_names(e, x->u.index.base, env, text) && keep_names(e, x->u.index.index, env, text);
+    return keep_names(e, x->u.index.base, env, text) && keep_list(e, &x->u.index.places, env, text);
   case VTB_EXPR_MEMBER:
     return keep_names(e, x->u.member.base, env, text);
   case VTB_EXPR_UNARY:

@@ -134,7 +134,12 @@ static void check_expr(place at, const vtb_expr *e) {
     break;
   case VTB_EXPR_INDEX:
     check_expr(at, e->u.index.base);
-    check_expr(at, e->u.index.index);
+    check_exprs(at, &e->u.index.places);
+    break;
+  case VTB_EXPR_RANGE:
+    check_expr(at, e->u.range.from);
+    check_expr(at, e->u.range.to);
+    check_expr(at, e->u.range.by);
     break;
   case VTB_EXPR_MEMBER:
     check_expr(at, e->u.member.base);

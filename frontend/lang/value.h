@@ -243,7 +243,8 @@ typedef struct vtb__instance {
   size_t n_results;
   vtb__update *updates; /* further results of the function, behind `results` */
   size_t n_updates;
-  bool is_tuple, in_progress;
+  vtb__kind kind; /* of the value: a tensor, or a list or tuple of them */
+  bool in_progress;
 } vtb__instance;
 
 typedef struct vtb__eval vtb__eval;
@@ -458,6 +459,9 @@ void vtb__drop_objective(vtb__eval *e);
 
 /* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
+
+/* index.c: base[places] */
+vtb__val vtb__index(vtb__eval *e, const vtb_expr *x);
 
 /* layout.c */
 vtb__val vtb__path_val(vtb__eval *e, vtb__path p);

@@ -37,6 +37,9 @@ TEST(operators_bind_as_usual) {
   check_tree("const a = b ? c : d ? e : f", "(const a (? b c (? d e f)))\n");
   check_tree("const a = (1 + 2) * 3", "(const a (* (+ 1 2) 3))\n");
   check_tree("const a = -b.c[0]~", "(const a (- (~ (index (.c b) 0))))\n");
+  check_tree("const a = b[:, 1:, -2:c ? d : e, ::2, .., f]",
+             "(const a (index b (range _ _) (range 1 _) (range (- 2) (? c d e)) (range _ _ 2) .. "
+             "f))\n");
 }
 
 TEST(literals) {
