@@ -185,9 +185,13 @@ bool vtb__args_bind(vtb__eval *e, const vtb__builtin *row, const vtb_arg_list *l
   given g = {list, values, VTB_NEW_ARRAY(&e->arena, bool, n + 1), n, 0, a->span};
   int count = find_form(e, row, n, p);
   a->at = VTB_NEW_ARRAY(&e->arena, vtb__argument, n + VTB__MOST_PARAMETERS);
-  for (int i = 0; i < count; i++) do {
+  for (int i = 0; i < count; i++) {
+    size_t bound; /* a parameter that takes any number does until nothing is left by place */
+    do {
+      bound = a->n;
       if (!bind_one(e, row, &g, &p[i], a)) return false;
-    } while (p[i].any && a->n < n);
+    } while (p[i].any && a->n > bound);
+  }
   return surplus(e, row, &g, a);
 }
 
