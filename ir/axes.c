@@ -96,6 +96,25 @@ static int after_shift(int operand, int axis, int along) {
   return axis == along ? VTB_AXIS_MIXED : axis;
 }
 
+/* Axes that the operands of a gather or its adjoint have in common, the first of either. */
+static int picked_together(const vtb_inst *inst) {
+  return inst->op == VTB_OP_gather ? (int)vtb_attr_int(inst, "axis", 0)
+                                   : inst->operands[1]->type.rank;
+}
+
+static int after_gather(const vtb_inst *inst, int operand, int axis, int along) {
+  if (operand == 1 || axis < along) return axis;
+  return axis == along ? VTB_AXIS_MIXED : axis + inst->operands[1]->type.rank - along - 1;
+}
+
+/* A place sums the picks that name it; where places are samples, so are the picks of others. */
+static int after_scatter(const vtb_inst *inst, int axis, int along) {
+  int picks = inst->operands[1]->type.rank;
+  if (axis < along) return axis;
+  if (axis >= picks) return axis - picks + along + 1;
+  return inst->results[0]->type.dim[along].size == VTB_DYN ? VTB_AXIS_MIXED : VTB_AXIS_GONE;
+}
+
 int vtb_axis_after(const vtb_inst *inst, int operand, int axis) {
   const vtb_type *x = &inst->operands[operand]->type, *y = &inst->results[0]->type;
   int along = (int)vtb_attr_int(inst, "axis", 0);
@@ -115,6 +134,10 @@ int vtb_axis_after(const vtb_inst *inst, int operand, int axis) {
     return axis == along ? VTB_AXIS_MIXED : axis;
   case VTB_OP_shift:
     return after_shift(operand, axis, along);
+  case VTB_OP_gather:
+    return after_gather(inst, operand, axis, along);
+  case VTB_OP_scatter_sum:
+    return after_scatter(inst, axis, along);
   case VTB_OP_einsum:
     if (operand < 2) return letter_axis(inst, operand, axis, VTB_IN_RESULT);
     return axis + y->rank - x->rank;
@@ -131,6 +154,8 @@ int vtb_axis_beside(const vtb_inst *inst, int operand, int axis, int other) {
   int to = vtb_axis_after(inst, operand, axis);
   if (inst->op == VTB_OP_einsum && operand < 2 && other < 2)
     return letter_axis(inst, operand, axis, other);
+  if (inst->op == VTB_OP_gather || inst->op == VTB_OP_scatter_sum)
+    return axis < picked_together(inst) ? axis : -1;
   for (int a = 0; a < y->rank && to >= 0; a++)
     if (vtb_axis_after(inst, other, a) == to && y->dim[a].size == x->dim[axis].size) return a;
   return -1;

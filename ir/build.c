@@ -199,6 +199,11 @@ vtb_value *vtb_b_concat(vtb_builder *b, vtb_value *const *xs, int n, int axis) {
   return first(vtb_build(b, VTB_OP_concat, xs, n, &attr, 1));
 }
 
+vtb_value *vtb_b_gather(vtb_builder *b, vtb_value *x, vtb_value *indices, int axis) {
+  vtb_attr attr = VTB_A_INT("axis", axis);
+  return first(vtb_build(b, VTB_OP_gather, (vtb_value *[]){x, indices}, 2, &attr, 1));
+}
+
 vtb_value *vtb_b_permute(vtb_builder *b, vtb_value *x, int axis, const char *path, bool inverse) {
   vtb_attr attrs[] = {VTB_A_INT("axis", axis), VTB_A_STR("path", path), VTB_A_INT("inverse", 1)};
   return first(vtb_build(b, VTB_OP_permute, &x, 1, attrs, inverse ? 3 : 2));

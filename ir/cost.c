@@ -55,6 +55,16 @@ static vtb_cost vtb__cost_input(const vtb_inst *inst, int64_t batch) {
   return of_flops(inst, batch, count(&inst->operands[0]->type, batch));
 }
 
+/* A number that is moved, of the rows that are picked alone. */
+static vtb_cost vtb__cost_gather(const vtb_inst *inst, int64_t batch) {
+  double moved = count(&inst->results[0]->type, batch);
+  return (vtb_cost){moved, 8 * moved + 4 * count(&inst->operands[1]->type, batch)};
+}
+
+static vtb_cost vtb__cost_scatter_sum(const vtb_inst *inst, int64_t batch) {
+  return of_flops(inst, batch, count(&inst->operands[0]->type, batch));
+}
+
 static vtb_cost vtb__cost_einsum(const vtb_inst *inst, int64_t batch) {
   vtb_product p = vtb_product_of(inst);
   double n = 2;

@@ -113,6 +113,8 @@ bool vtb__shape_concat(vtb__shape *s);
 bool vtb__shape_permute(vtb__shape *s);
 bool vtb__shape_shift(vtb__shape *s);
 bool vtb__shape_prefix_sum(vtb__shape *s);
+bool vtb__shape_gather(vtb__shape *s);
+bool vtb__shape_scatter_sum(vtb__shape *s);
 bool vtb__shape_einsum(vtb__shape *s);
 bool vtb__shape_im2col(vtb__shape *s);
 bool vtb__shape_col2im(vtb__shape *s);

@@ -79,6 +79,8 @@ vtb_status vtb__interp_concat(vtb__interp_eval *e);
 vtb_status vtb__interp_permute(vtb__interp_eval *e);
 vtb_status vtb__interp_shift(vtb__interp_eval *e);
 vtb_status vtb__interp_prefix_sum(vtb__interp_eval *e);
+vtb_status vtb__interp_gather(vtb__interp_eval *e);
+vtb_status vtb__interp_scatter_sum(vtb__interp_eval *e);
 vtb_status vtb__interp_einsum(vtb__interp_eval *e);
 vtb_status vtb__interp_im2col(vtb__interp_eval *e);
 vtb_status vtb__interp_col2im(vtb__interp_eval *e);

@@ -187,3 +187,42 @@ vtb_status vtb__interp_shift(vtb__interp_eval *e) {
   vtb_free(perm);
   return VTB_OK;
 }
+
+/* ---- places that indices name ---------------------------------------------------------------- */
+
+/* [lead, n, rest] and [lead, picks, rest]: what `axis` common axes make of them. */
+typedef struct picked {
+  int64_t lead, n, picks, rest;
+} picked;
+
+static picked picked_of(const vtb_type *whole, const vtb_type *indices, int64_t axis) {
+  along a = around(whole, axis);
+  return (picked){a.outer, a.n, vtb_type_count(indices) / a.outer, a.inner};
+}
+
+/* The place of the whole that pick k names, -1: none. */
+static int64_t place_of(const picked *p, const vtb_tensor *indices, int64_t k) {
+  double at = indices->data[k];
+  return at >= 0 && at < (double)p->n ? (k / p->picks * p->n + (int64_t)at) * p->rest : -1;
+}
+
+vtb_status vtb__interp_gather(vtb__interp_eval *e) {
+  picked p = picked_of(&e->in[0]->type, &e->in[1]->type, vtb_attr_int(e->inst, "axis", 0));
+  for (int64_t k = 0; k < p.lead * p.picks; k++) {
+    int64_t from = place_of(&p, e->in[1], k);
+    double *y = e->out[0]->data + k * p.rest;
+    for (int64_t r = 0; r < p.rest; r++) y[r] = from < 0 ? 0 : e->in[0]->data[from + r];
+  }
+  return VTB_OK;
+}
+
+vtb_status vtb__interp_scatter_sum(vtb__interp_eval *e) {
+  picked p = picked_of(&e->out[0]->type, &e->in[1]->type, vtb_attr_int(e->inst, "axis", 0));
+  memset(e->out[0]->data, 0, (size_t)vtb_type_count(&e->out[0]->type) * sizeof(double));
+  for (int64_t k = 0; k < p.lead * p.picks; k++) {
+    int64_t to = place_of(&p, e->in[1], k);
+    const double *x = e->in[0]->data + k * p.rest;
+    for (int64_t r = 0; to >= 0 && r < p.rest; r++) e->out[0]->data[to + r] += x[r];
+  }
+  return VTB_OK;
+}

@@ -278,6 +278,8 @@ vtb_value *vtb_b_slice(vtb_builder *b, vtb_value *x, int axis, int64_t start, in
                        int64_t step);
 vtb_value *vtb_b_concat(vtb_builder *b, vtb_value *const *xs, int n, int axis);
 vtb_value *vtb_b_einsum(vtb_builder *b, const char *spec, vtb_value *x, vtb_value *y);
+/* Rows of x along `axis` at i32 indices, whose first `axis` axes are those of x. */
+vtb_value *vtb_b_gather(vtb_builder *b, vtb_value *x, vtb_value *indices, int axis);
 vtb_value *vtb_b_permute(vtb_builder *b, vtb_value *x, int axis, const char *path, bool inverse);
 vtb_inst *vtb_b_call(vtb_builder *b, vtb_func *callee, vtb_value *const *operands, int n);
 /* Sum `x` down to `shape`, the adjoint of broadcasting `shape` to x's type. */

@@ -211,6 +211,7 @@ static vtb_range of_shape_op(const vtb_inst *i, const vtb_range *x) {
     return r;
   case VTB_OP_pad:
   case VTB_OP_im2col:
+  case VTB_OP_gather:
     return join(r, zero);
   case VTB_OP_concat:
     for (int k = 1; k < i->n_operands && k < MAX_OPERANDS; k++) r = join(r, x[k]);

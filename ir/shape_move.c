@@ -243,3 +243,54 @@ bool vtb__shape_prefix_sum(vtb__shape *s) {
   vtb__shape_push(s, *x);
   return true;
 }
+
+/* ---- places that indices name ---------------------------------------------------------------- */
+
+/* Numbers of 32 bits, whose first `axis` axes are those of the indices. */
+static bool common_axes(vtb__shape *s, int64_t axis) {
+  const vtb_type *x = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
+  bool common = i->dtype == VTB_I32 && axis <= i->rank && (int)vtb_dtype_bytes(x->dtype) == 4;
+  for (int a = 0; common && a < axis; a++) common = x->dim[a].size == i->dim[a].size;
+  if (common) return true;
+  return vtb__shape_fail(s, VTB_DIAG_IR_JOIN, "%s along axis %" PRId64 " of %s: the indices are %s",
+                         op_name(s), axis, vtb__shape_text(s, x), vtb__shape_text(s, i));
+}
+
+/* `n` axes of t behind those that are there. */
+static bool put_axes(vtb__shape *s, vtb_type *to, const vtb_type *t, int from, int n) {
+  if (to->rank + n > VTB_MAX_RANK)
+    return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s of %s by %s: more than %d axes", op_name(s),
+                           vtb__shape_text(s, vtb__shape_operand(s, 0)),
+                           vtb__shape_text(s, vtb__shape_operand(s, 1)), VTB_MAX_RANK);
+  for (int a = 0; a < n; a++) to->dim[to->rank++] = t->dim[from + a];
+  return true;
+}
+
+bool vtb__shape_gather(vtb__shape *s) {
+  const vtb_type *x = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
+  int64_t axis = vtb_attr_int(s->inst, "axis", 0);
+  vtb_type t = {.dtype = x->dtype};
+  if (!vtb__shape_axis(s, x, axis) || !common_axes(s, axis) || !put_axes(s, &t, i, 0, i->rank) ||
+      !put_axes(s, &t, x, (int)axis + 1, x->rank - (int)axis - 1))
+    return false;
+  vtb__shape_push(s, t);
+  return true;
+}
+
+bool vtb__shape_scatter_sum(vtb__shape *s) {
+  const vtb_type *x = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
+  int64_t axis = vtb_attr_int(s->inst, "axis", 0), size = vtb_attr_int(s->inst, "size", 0);
+  vtb_type t = {.dtype = x->dtype}, along = {.dim = {vtb__dim(size, NULL)}};
+  bool good = axis >= 0 && (size > 0 || size == VTB_DYN) && size <= VTB__MAX_DIM &&
+              x->dtype == VTB_F32 && x->rank >= i->rank;
+  for (int a = 0; good && a < i->rank; a++) good = x->dim[a].size == i->dim[a].size;
+  if (!good)
+    return vtb__shape_fail(s, VTB_DIAG_IR_JOIN,
+                           "scatter_sum of %s by %s along axis %" PRId64 " of size %" PRId64,
+                           vtb__shape_text(s, x), vtb__shape_text(s, i), axis, size);
+  if (!common_axes(s, axis) || !put_axes(s, &t, x, 0, (int)axis) ||
+      !put_axes(s, &t, &along, 0, 1) || !put_axes(s, &t, x, i->rank, x->rank - i->rank))
+    return false;
+  vtb__shape_push(s, t);
+  return true;
+}

@@ -189,6 +189,8 @@ void vtb__cpu_turned_attention(vtb_cpu *c, const vtb_inst *fused); /* vtb_is_tur
 void vtb__cpu_maxplus(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_maxplus_grad(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_prefix_sum(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_gather(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_scatter_sum(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_verdict(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_update(vtb_cpu *c, const vtb_inst *inst);
 

@@ -38,6 +38,8 @@ void vtb__cuda_maxplus_grad(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_fill_gates(vtb_cuda_kernel *k, const vtb_inst *whole, const vtb_inst *scan,
                           const vtb_value *step, const vtb_value *gain);
 void vtb__cuda_prefix_sum(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_gather(vtb_cuda *c, const vtb_inst *inst);
+void vtb__cuda_scatter_sum(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_attention(vtb_cuda *c, const vtb_inst *inst);
 void vtb__cuda_turned_attention(vtb_cuda *c, const vtb_inst *inst); /* vtb_is_turned_attention() */
 void vtb__cuda_attention_grad(vtb_cuda *c, const vtb_inst *inst);

@@ -1,8 +1,8 @@
 /* Builtins that pick and order: gather(x, indices), argsort(x), ranks(x), inverse(order).
  *
- * All of them are comparisons and products of what the language has, n^2 numbers a row of n: made
- * for tokens and classes, not for millions. Nothing depends on the order in which threads run, and
- * the adjoint of a gather is the product the other way round: a sum over all who took an element.
+ * gather is an op, which reads the rows that it takes. The others are comparisons of what the
+ * language has, n^2 numbers a row of n: made for tokens and classes, not for millions. Nothing
+ * depends on the order in which threads run.
  */
 #include "frontend/lang/builtin.h"
 #include "ir/ops.h"
@@ -40,24 +40,13 @@ vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
   bool batch = of_batch(e, &v->type);
   int lead = batch ? 1 : 0, rest = v->type.rank - lead - 1, m = idx->type.rank - lead;
   if (rest < 0 || (batch && (idx->type.rank != 2 || !of_batch(e, &idx->type))) ||
-      m + lead + 1 > VTB_MAX_RANK || m + lead + rest > VTB_MAX_RANK ||
-      v->type.dim[lead].size == VTB_DYN || x.u.t.layout->via)
+      m + lead + rest > VTB_MAX_RANK || v->type.dim[lead].size == VTB_DYN || x.u.t.layout->via)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "gather takes x [B, N, ...] with indices [B, M], or a table [n, ...] with "
                        "indices of any shape, not %s and %s",
                        vtb__describe(e, x), vtb__describe(e, i));
-  vtb_value *table = vtb__index_table(e, idx, v->type.dim[lead].size, NULL, a->span);
-  if (!table) return VTB__ERR;
-  char in[VTB_MAX_RANK + 1], other[VTB_MAX_RANK + 1], used[2 * VTB_MAX_RANK + 2];
-  vtb__axis_letters(&table->type, table->type.rank, "", in);
-  vtb_type tail = {.dtype = VTB_F32, .rank = rest};
-  for (int k = 0; k < rest; k++) tail.dim[k] = v->type.dim[lead + 1 + k];
-  snprintf(used, sizeof used, "%s", in);
-  vtb__axis_letters(&tail, rest, used, other);
-  int last = table->type.rank - 1;
-  const char *spec = vtb_arena_printf(&e->arena, "%s,%.*s%c%s->%.*s%s", in, lead, in, in[last],
-                                      other, last, in, other);
-  vtb_value *y = vtb_b_einsum(vtb__at(e, a->span), spec, table, v);
+  if (idx->type.dtype != VTB_I32) idx = vtb_b_cast(vtb__at(e, a->span), idx, VTB_I32);
+  vtb_value *y = vtb_b_gather(vtb__at(e, a->span), v, idx, lead);
   if (y && batch) y->type.dim[1].name = vtb_intern(e->module, "N");
   bool tokens = y && batch && x.u.t.layout->kind == VTB__TOKENS;
   return vtb__tensor(y, tokens ? sequence_of(e, y) : NULL);

@@ -133,9 +133,9 @@ const char *vtb__ox_scalar_form(vtb_op op); /* NULL: none */
 
 ox_rule vtb__ox_constant, vtb__ox_iota, vtb__ox_op_cast, vtb__ox_op_reduce, vtb__ox_op_reshape,
     vtb__ox_op_broadcast, vtb__ox_op_transpose, vtb__ox_op_slice, vtb__ox_op_pad, vtb__ox_op_concat,
-    vtb__ox_permute, vtb__ox_op_shift;                  /* move.c */
-ox_rule vtb__ox_einsum;                                 /* einsum.c */
-ox_rule vtb__ox_im2col, vtb__ox_col2im, vtb__ox_dwconv; /* convolution.c */
+    vtb__ox_permute, vtb__ox_op_gather, vtb__ox_op_shift; /* move.c */
+ox_rule vtb__ox_einsum;                                   /* einsum.c */
+ox_rule vtb__ox_im2col, vtb__ox_col2im, vtb__ox_dwconv;   /* convolution.c */
 /* The Conv of an einsum of patches that both are; false if they are none. */
 bool vtb__ox_conv_of_einsum(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out);
 ox_rule vtb__ox_attention;                   /* attention.c */

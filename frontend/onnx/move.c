@@ -118,3 +118,20 @@ void vtb__ox_op_shift(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value
   }
   out[0] = vtb__ox_gather(x, wide, axis, vtb__ox_ints(x, (int)n, from));
 }
+
+/* Indices outside read place 0, and zeros take what they read. */
+void vtb__ox_op_gather(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {
+  int axis = (int)vtb_attr_int(inst, "axis", 0);
+  ox_type t = result_type(inst), mask = {.elem = OX_BOOL, .rank = t.rank}, one = {.elem = OX_I64};
+  int64_t size = in[0]->type.dim[axis], picks = in[1]->type.rank, zero = 0;
+  ox_value *n = size == VTB_DYN ? x->batch : vtb__ox_data(x, &one, &size),
+           *none = vtb__ox_data(x, &one, &zero), *at = vtb__ox_cast(x, in[1], OX_I64);
+  ox_value *inside = vtb__ox_compare(x, "And", vtb__ox_compare(x, "GreaterOrEqual", at, none),
+                                     vtb__ox_compare(x, "Less", at, n));
+  at = vtb__ox_unsqueeze(x, vtb__ox_where(x, inside, at, none), (int)picks);
+  const vtb_attr common = VTB_A_INT("batch_dims", axis);
+  ox_value *rows = vtb__ox_one(x, "GatherND", t, &common, 1, OX_IN(in[0], at));
+  for (int a = 0; a < t.rank; a++) mask.dim[a] = a < picks ? t.dim[a] : 1;
+  inside = vtb__ox_reshape(x, inside, mask.rank, mask.dim);
+  out[0] = vtb__ox_where(x, inside, rows, vtb__ox_number_of(x, t.elem, 0));
+}

@@ -149,3 +149,20 @@ RULE(shift) {
     vtb__contribute(g, inst->operands[1], vtb_b_reshape(&g->b, end, &inst->operands[1]->type));
   }
 }
+
+/* ---- places that indices name ---------------------------------------------------------------- */
+
+RULE(gather) {
+  int64_t axis = vtb_attr_int(inst, "axis", 0);
+  vtb_attr attrs[] = {VTB_A_INT("axis", axis), VTB_A_INT("size", X->type.dim[axis].size)};
+  vtb_value *operands[] = {dr(g, inst), inst->operands[1]};
+  vtb__contribute(
+      g, X,
+      vtb_build_typed(&g->b, VTB_OP_scatter_sum, operands, 2, attrs, 2, &X->type, 1)->results[0]);
+}
+
+RULE(scatter_sum) {
+  vtb__contribute(
+      g, X,
+      vtb_b_gather(&g->b, dr(g, inst), inst->operands[1], (int)vtb_attr_int(inst, "axis", 0)));
+}

@@ -17,6 +17,7 @@ static void bind_shape(vtb_inst *inst, int64_t batch) {
   int n;
   const int64_t *shape = vtb_attr_ints(inst, "shape", &n);
   int64_t bound[VTB_MAX_RANK];
+  if (vtb_attr_int(inst, "size", 0) == VTB_DYN) vtb_attr_set(inst, VTB_A_INT("size", batch));
   if (!shape || n > VTB_MAX_RANK) return;
   bool changed = false;
   for (int i = 0; i < n; i++) {

@@ -18,7 +18,7 @@ static bool *ready_in(const vtb_func *f) { return f->scratch; }
 
 static bool is_work(const vtb_inst *i) {
   return i->op == VTB_OP_fused || i->op == VTB_OP_einsum || i->op == VTB_OP_concat ||
-         vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE ||
+         i->op == VTB_OP_gather || vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE ||
          vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
 }
 

@@ -24,7 +24,7 @@ static vtb_func *masked(vtb_func *callee, const vtb_type *valid);
 static unsigned summed_axes(const vtb_inst *i, int o) {
   const vtb_type *t = &i->operands[o]->type;
   unsigned found = 0;
-  for (int a = 0; a < t->rank && i->n_results == 1; a++)
+  for (int a = 0; a < t->rank && i->n_results == 1 && t->dtype == VTB_F32; a++)
     if (t->dim[a].size == VTB_DYN && vtb_axis_after(i, o, a) == VTB_AXIS_GONE) found |= 1u << a;
   return found;
 }

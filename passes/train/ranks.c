@@ -221,7 +221,7 @@ static const linearity linear[VTB_OP_COUNT] = {
     [VTB_OP_slice] = IN_ALL,      [VTB_OP_pad] = IN_ALL,           [VTB_OP_concat] = IN_ALL,
     [VTB_OP_permute] = IN_ALL,    [VTB_OP_shift] = IN_ALL,         [VTB_OP_prefix_sum] = IN_ALL,
     [VTB_OP_mul] = IN_ONE,        [VTB_OP_einsum] = IN_ONE,        [VTB_OP_div] = IN_FIRST,
-    [VTB_OP_select] = IN_BRANCHES};
+    [VTB_OP_gather] = IN_FIRST,   [VTB_OP_scatter_sum] = IN_FIRST, [VTB_OP_select] = IN_BRANCHES};
 
 static bool is_linear(sharing *s, const vtb_inst *i) {
   switch (linear[i->op]) {
@@ -434,6 +434,8 @@ static void visit(sharing *s, vtb_inst *i) {
   case VTB_OP_einsum:
   case VTB_OP_shift:
   case VTB_OP_prefix_sum:
+  case VTB_OP_gather:
+  case VTB_OP_scatter_sum:
     visit_alike(s, i);
     return;
   case VTB_OP_call:

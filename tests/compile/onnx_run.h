@@ -120,6 +120,7 @@ static inline double apply_two(const char *op, double x, double y, bool *known) 
   TWO("Greater", x > y);
   TWO("GreaterOrEqual", x >= y);
   TWO("Less", x < y);
+  TWO("And", x && y);
   TWO("Equal", x == y);
 #undef TWO
   *known = false;
@@ -296,6 +297,24 @@ static inline value *gather(run *r, const node *n) {
       memcpy(y->at + (o * m + k) * inner, x->at + (o * x->dim[axis] + (int64_t)at->at[k]) * inner,
              (size_t)inner * sizeof *x->at);
     }
+  return y;
+}
+
+/* Of indices of one number, behind axes in common. */
+static inline value *gather_nd(run *r, const node *n) {
+  const value *x = input_of(r, n, 0), *at = input_of(r, n, 1);
+  int lead = (int)number(n, "batch_dims", 0), rank = 0;
+  int64_t dim[RUN_RANK], outer = 1, inner = 1, m = count_of(at);
+  CHECK(at->dim[at->rank - 1] == 1);
+  for (int i = 0; i < lead; i++) outer *= x->dim[i];
+  for (int i = 0; i + 1 < at->rank; i++) dim[rank++] = at->dim[i];
+  for (int i = lead + 1; i < x->rank; i++) inner *= dim[rank++] = x->dim[i];
+  value *y = new_value(r, rank, dim);
+  for (int64_t k = 0; k < m; k++) {
+    CHECK(at->at[k] >= 0 && at->at[k] < (double)x->dim[lead]);
+    memcpy(y->at + k * inner, x->at + (k / (m / outer) * x->dim[lead] + (int64_t)at->at[k]) * inner,
+           (size_t)inner * sizeof *x->at);
+  }
   return y;
 }
 
@@ -503,14 +522,12 @@ static inline value *evaluate(run *r, const node *n) {
   static const struct {
     const char *op;
     value *(*fn)(run *, const node *);
-  } rows[] = {{"Cast", cast},           {"Reshape", reshape},
-              {"Expand", expand},       {"Slice", slice},
-              {"Transpose", transpose}, {"Pad", pad},
-              {"Concat", concat},       {"Gather", gather},
-              {"Shape", shape_of},      {"ReduceSum", reduce},
-              {"ReduceMax", reduce},    {"MatMul", matmul},
-              {"Softmax", softmax},     {"CumSum", cumulate},
-              {"Conv", convolve},       {"ConvTranspose", convolve}};
+  } rows[] = {{"Cast", cast},      {"Reshape", reshape},       {"Expand", expand},
+              {"Slice", slice},    {"Transpose", transpose},   {"Pad", pad},
+              {"Concat", concat},  {"Gather", gather},         {"GatherND", gather_nd},
+              {"Shape", shape_of}, {"ReduceSum", reduce},      {"ReduceMax", reduce},
+              {"MatMul", matmul},  {"Softmax", softmax},       {"CumSum", cumulate},
+              {"Conv", convolve},  {"ConvTranspose", convolve}};
   for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
     if (strcmp(rows[i].op, n->op_type) == 0) return rows[i].fn(r, n);
   return elementwise(r, n);

@@ -53,6 +53,18 @@ TEST(through_what_moves_along_another_axis) {
   GOES("%x: f32[3], %y: f32[2, 3]", "%z = add %x, %y : f32[2, 3]", 0, 1);
 }
 
+TEST(through_rows_at_indices) {
+  const char *args =
+      "%x: f32[2, 5, 3], %i: i32[2, 6, 7], %d: f32[2, 6, 7, 3], %t: f32[B, 3], %n: i32[B]";
+  GOES(args, "%y = gather %x, %i {axis=1} : f32[2, 6, 7, 3]", 0, 0, MIXED, 3);
+  GOES(args, "%y = gather %x, %i {axis=1} : f32[2, 6, 7, 3]", 1, 0, 1, 2);
+  GOES(args, "%y = gather %t, %n {axis=0} : f32[B, 3]", 0, MIXED, 1);
+  GOES(args, "%y = scatter_sum %d, %i {axis=1, size=5} : f32[2, 5, 3]", 0, 0, GONE, GONE, 2);
+  GOES(args, "%y = scatter_sum %d, %i {axis=1, size=5} : f32[2, 5, 3]", 1, 0, GONE, GONE);
+  GOES(args, "%y = scatter_sum %t, %n {axis=0, size=5} : f32[5, 3]", 0, GONE, 1);
+  GOES(args, "%y = scatter_sum %t, %n {axis=0, size=-1} : f32[B, 3]", 0, MIXED, 1);
+}
+
 /* What moves with axis `a` of operand 0 in operand 1. */
 static int beside(const char *args, const char *body, int a) {
   vtb_module *m;
@@ -73,6 +85,15 @@ TEST(what_moves_with_it) {
   CHECK(beside("%x: f32[2, 3, 4], %w: f32[3, 1]", sum, 2) == -1);
 }
 
+TEST(what_moves_with_rows_at_indices) {
+  const char *args = "%x: f32[2, 4, 4], %i: i32[2, 4]";
+  const char *picks = "  %y = gather %x, %i {axis=1} : f32[2, 4, 4]";
+  const char *sums = "  %y = scatter_sum %x, %i {axis=1, size=4} : f32[2, 4, 4]";
+  CHECK(beside(args, picks, 0) == 0 && beside(args, picks, 1) == -1 &&
+        beside(args, picks, 2) == -1);
+  CHECK(beside(args, sums, 0) == 0 && beside(args, sums, 1) == 1 && beside(args, sums, 2) == -1);
+}
+
 static bool keeps(const char *args, const char *body) {
   vtb_module *m;
   const vtb_inst *i = last_of(&m, args, body);
@@ -89,6 +110,9 @@ TEST(samples_apart) {
   CHECK(!keeps("%x: f32[B, 4]", "  %y = reduce_sum %x {axes=[0]} : f32[4]"));
   CHECK(keeps("%x: f32[B, 4]", "  %y = reduce_sum %x {axes=[1]} : f32[B]"));
   CHECK(keeps("%x: f32[4]", "  %y = exp %x : f32[4]"));
+  CHECK(keeps("%x: f32[B, 4], %i: i32[B, 2]", "  %y = gather %x, %i {axis=1} : f32[B, 2]"));
+  CHECK(keeps("%x: f32[4], %i: i32[B, 2]", "  %y = gather %x, %i {axis=0} : f32[B, 2]"));
+  CHECK(!keeps("%x: f32[B, 4], %i: i32[B]", "  %y = gather %x, %i {axis=0} : f32[B, 4]"));
 }
 
 /* [2, 3] with 5 more before axis `at`. */
@@ -122,7 +146,9 @@ int main(void) {
   RUN(through_views);
   RUN(through_sums_and_products);
   RUN(through_what_moves_along_another_axis);
+  RUN(through_rows_at_indices);
   RUN(what_moves_with_it);
+  RUN(what_moves_with_rows_at_indices);
   RUN(samples_apart);
   RUN(ops_on_operands_with_more_axes);
   return test_done();

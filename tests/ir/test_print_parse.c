@@ -47,6 +47,9 @@ static const char *const samples[] = {
     "f32[B, N=4, h=2, K=3], f32[B, N=4, h=2, V=5], f32[B, N=4, h=2]\n"
     "  %s8 = maxplus %d, %d {path = \"snake@2x2\"} : f32[B, N=4, h=2]\n"
     "  %s9, %s10 = maxplus_grad %d, %d, %s8, %d : f32[B, N=4, h=2], f32[B, N=4, h=2]\n"
+    "  %at = constant {data = [3, 0]} : i32[2]\n"
+    "  %s97 = gather %w, %at {axis = 0} : f32[2]\n"
+    "  %s98 = scatter_sum %s97, %at {axis = 0, size = 6} : f32[6]\n"
     "  %s99 = prefix_sum %d {axis = 1, path = \"snake@2x2\", reverse = 1, exclusive = 1, wrap = "
     "6.5} : f32[B, N=4, h=2]\n"
     "  %s11, %s12, %s13 = recurrence @decay(%q, %d) {states = 1, inits = 0, seqs = 2, mode = "
@@ -250,6 +253,12 @@ TEST(wrong_text_is_refused_with_its_code) {
       {2002, "  %y = prefix_sum %x {axis = 2} : f32[B, 4]\n"},
       {2011, "  %y = prefix_sum %x {axis = 1, wrap = 0.0} : f32[B, 4]\n"},
       {2008, "  %y = prefix_sum %x {axis = 1, path = \"rows@3x3\"} : f32[B, 4]\n"},
+      {2002, "  %y = gather %x, %i {axis = 2} : f32[B]\n"},
+      {2006, "  %y = gather %x, %x {axis = 0} : f32[B, 4, 4]\n"},
+      {2006, "  %y = gather %x, %i {axis = 1} : f32[B]\n"},
+      {2006, "  %y = scatter_sum %x, %i {axis = 0, size = 0} : f32[B, 4]\n"},
+      {2006, "  %y = scatter_sum %x, %i {axis = 1, size = 3} : f32[3, B, 4]\n"},
+      {2006, "  %y = scatter_sum %i, %i {axis = 0, size = 3} : i32[3]\n"},
       {2002, "  %y = permute %x {axis = 0, path = \"rows@2x2\"} : f32[B, 4]\n"},
       {2010, "  %y = call @f(%x) : f32[B, 4]\n"},
       {2011, "  %y = neg %x, %x : f32[B, 4]\n"},

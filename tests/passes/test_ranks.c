@@ -172,6 +172,23 @@ TEST(products) {
       2);
 }
 
+/* Of a table, of each row's own, and the sums that are gradients of both. */
+TEST(rows_at_indices) {
+  check_ranks("entry func @f(%x: f32[B, 5, 4], %t: f32[7, 4], %at: f32[B, 3]) -> "
+              "(f32[B, 3, 4], f32[B, 3, 4], f32[7, 4], f32[B, 5, 4], f32[2, 4]) {\n"
+              "  %six = constant {value = 6} : f32[]\n"
+              "  %far = mul %at, %six : f32[B, 3]\n"
+              "  %i = cast %far {to = \"i32\"} : i32[B, 3]\n"
+              "  %k = constant {data = [6, 2]} : i32[2]\n"
+              "  %a = gather %x, %i {axis = 1} : f32[B, 3, 4]\n"
+              "  %b = gather %t, %i {axis = 0} : f32[B, 3, 4]\n"
+              "  %c = scatter_sum %a, %i {axis = 0, size = 7} : f32[7, 4]\n"
+              "  %d = scatter_sum %b, %i {axis = 1, size = 5} : f32[B, 5, 4]\n"
+              "  %e = gather %c, %k {axis = 0} : f32[2, 4]\n"
+              "  return %a, %b, %c, %d, %e\n}\n",
+              2);
+}
+
 TEST(rows_inside) {
   check_ranks(
       "entry func @f(%x: f32[B, N=6, 4], %k: f32[4, 3, 3]) -> (f32[6, B, 2, 2], f32[4, 3, 3]) {\n"
@@ -250,6 +267,8 @@ TEST(refusals) {
   static const char *const cases[][2] = {
       {"%y = reduce_max %x {axes = [0]} : f32[N=4, 3]", "reduce_max cannot be shared out over 3"},
       {"%y = reshape %x {shape = [4, -1, 3]} : f32[4, B, 3]", "reshape cannot"},
+      {"%n = constant {data = [1, 0]} : i32[2]\n  %y = gather %x, %n {axis = 0} : f32[2, 4, 3]",
+       "gather cannot be shared out over 3"},
       {"%y = einsum %x, %x {spec = \"bnc,anc->ba\"} : f32[B, B]",
        "rows of a batch with one another"},
       {"%t = transpose %x {perm = [1, 2, 0]} : f32[4, 3, B]\n  %y = random %s {stream = 1} : "
@@ -287,6 +306,7 @@ int main(void) {
   RUN(whatever_reads_sums);
   RUN(whatever_moves_sums);
   RUN(products);
+  RUN(rows_at_indices);
   RUN(rows_inside);
   RUN(numbers_of_rows);
   RUN(calls);

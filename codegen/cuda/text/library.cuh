@@ -113,6 +113,7 @@ template <class V, class P, class I> VTB_FN V vtb_read_apart(P p, I at, int step
 }
 template <class P, class I> VTB_FN void vtb_write(P p, I at, vtb_f4 v) { vtb_store4(p, at, v); }
 template <class P, class I> VTB_FN void vtb_write(P p, I at, float v) { p[at] = v; }
+template <class P, class I> VTB_FN void vtb_write(P p, I at, int v) { p[at] = v; }
 /* Four elements as one value; to a single one, which a kernel of ones does not do, nothing. */
 VTB_FN void vtb_put4(vtb_f4 &to, float x, float y, float z, float w) {
   to.x = x, to.y = y, to.z = z, to.w = w;
