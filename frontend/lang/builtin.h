@@ -69,9 +69,21 @@ bool vtb__sides(vtb__eval *e, const vtb__args *a, const char *name, int rank, in
 /* The last axis of x is no image's width; false after a message. */
 bool vtb__channels_last(vtb__eval *e, const vtb__args *a, vtb__val x);
 
-/* builtin_tensor.c: the axis that the argument `axis` names: the last, "tokens", "B", or an axis's
- * name; *tokens: the tokens', which then go. False after an error. */
-bool vtb__reduce_axis(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t *axis, bool *tokens);
+/* builtin_along.c: the axis that the argument `axis` names, the last without one. */
+typedef struct vtb__axis {
+  vtb__val x; /* the operand; opened: tokens as [B, grid..., C], one of whose axes is meant */
+  int64_t axis;
+  bool tokens;          /* the tokens', which reductions take away */
+  bool of_grid, opened; /* an axis of the grid: of an image, or of such tokens */
+  vtb_span span;
+} vtb__axis;
+/* False after a message: there is no such axis, or none is named of an image. */
+bool vtb__take_axis(vtb__eval *e, const vtb__args *a, vtb__val x, vtb__axis *out);
+/* y, made of w->x along the axis, as what it is of: tokens and images with another extent there;
+ * tokens of another number are a sequence. */
+vtb__val vtb__along_axis(vtb__eval *e, const vtb__axis *w, vtb_value *y);
+/* The layout of w->x where the axis has size 1, or is gone. */
+const vtb__layout *vtb__reduced_layout(const vtb__axis *w);
 
 /* builtin_order.c: 1 where the index is 0 .. n - 1, along a new last axis called `name`. */
 vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,
@@ -80,6 +92,8 @@ vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char 
 /* builtin_tokens.c */
 /* True if x is [B, N, C] of a complete grid and nothing else, in storage order if asked for. */
 bool vtb__needs_grid(vtb__eval *e, const vtb__args *a, vtb__val x, bool storage);
+/* The type [B, grid..., C] of tokens [B, N, C]. */
+vtb_type vtb__grid_type(const vtb_type *tokens, const vtb_grid *g);
 /* Tokens of a complete grid as [B, C, grid...]; NULL after a message. */
 vtb_value *vtb__grid_as_image(vtb__eval *e, const vtb__args *a, vtb__val x);
 

@@ -223,7 +223,11 @@ bool vtb__channels_last(vtb__eval *e, const vtb__args *a, vtb__val x) {
   vtb__report(e, VTB_DIAG_IMAGE_AXIS, a->span,
               "%s works along the last axis, and that of %s is its width", a->name,
               vtb__describe(e, x));
-  vtb__help(e, "pixels(x) of std.conv has the channels last, as tokens, and to_image(y) is the way "
-               "back");
+  bool by_name = false;
+  for (size_t i = 0; i < a->n; i++) by_name |= strcmp(a->at[i].name, "axis") == 0;
+  vtb__help(e,
+            "%spixels(x) of std.conv has the channels last, as tokens, and to_image(y) is the way "
+            "back",
+            by_name ? "axis = \"channels\", or \"width\" if that is meant; " : "");
   return false;
 }

@@ -1,20 +1,21 @@
 /* Builtins along one axis that are made of other ops: variance, product, place of the largest,
- * rolling and padding. All are exact and have the gradients of what they are made of. */
+ * running sums. All are exact and have the gradients of what they are made of. */
 #include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
 typedef struct along_axis {
   vtb__eval *e;
   vtb_span span;
-  vtb__val x;
+  vtb__axis at;
+  vtb__val x;         /* as the axis is one of: at.x */
   int64_t axis, size; /* VTB_DYN: the batch */
-  bool tokens;
 } along_axis;
 
 /* The operand x and the axis; `whole`: its size has to be known, and a step has none. */
 static bool take_axis(vtb__eval *e, const vtb__args *a, bool whole, along_axis *w) {
-  *w = (along_axis){.e = e, .span = a->span, .x = vtb__arg(a, "x")};
-  if (!vtb__reduce_axis(e, a, w->x, &w->axis, &w->tokens)) return false;
+  *w = (along_axis){.e = e, .span = a->span};
+  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w->at)) return false;
+  w->x = w->at.x, w->axis = w->at.axis;
   w->size = w->x.u.t.v->type.dim[w->axis].size;
   if (whole && w->size == VTB_DYN)
     vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
@@ -40,7 +41,7 @@ static vtb__val reduced(const along_axis *w, vtb_op op, vtb__val x) {
   if (x.kind != VTB__TENSOR) return VTB__ERR;
   bool keep = !w->e->frame || !w->e->frame->step;
   return vtb__tensor(vtb_b_reduce(vtb__at(w->e, w->span), op, x.u.t.v, &w->axis, 1, keep),
-                     x.u.t.layout);
+                     vtb__reduced_layout(&w->at));
 }
 
 /* A result without the axis, where there is still one of size 1. */
@@ -48,12 +49,13 @@ static vtb__val without_axis(const along_axis *w, vtb__val y) {
   if (y.kind != VTB__TENSOR || y.u.t.v->type.rank < w->x.u.t.v->type.rank) return y;
   vtb_type t = vtb_type_without_axis(&y.u.t.v->type, (int)w->axis);
   return vtb__tensor(vtb_b_reshape(vtb__at(w->e, w->span), y.u.t.v, &t),
-                     w->tokens ? NULL : y.u.t.layout);
+                     w->at.tokens || w->at.of_grid ? NULL : y.u.t.layout);
 }
 
 /* As sum and mean give it: an axis of size 1 stays, that of the tokens goes. */
 static vtb__val as_reduced(const along_axis *w, vtb__val y) {
-  return w->tokens ? without_axis(w, y) : y;
+  if (w->at.tokens) return without_axis(w, y);
+  return w->at.opened && y.kind == VTB__TENSOR ? vtb__along_axis(w->e, &w->at, y.u.t.v) : y;
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -97,7 +99,7 @@ vtb__val vtb__b_amin(vtb__eval *e, const vtb__args *a) {
 static vtb__val part(const along_axis *w, vtb__val x, int64_t from, int64_t to) {
   if (x.kind != VTB__TENSOR) return VTB__ERR;
   return vtb__tensor(vtb_b_slice(vtb__at(w->e, w->span), x.u.t.v, (int)w->axis, from, to, 1),
-                     x.u.t.layout);
+                     vtb__reduced_layout(&w->at));
 }
 
 /* Halves times halves, without a division, so that the gradient is right where there are zeros. */
@@ -105,7 +107,7 @@ vtb__val vtb__b_prod(vtb__eval *e, const vtb__args *a) {
   along_axis w;
   if (!take_axis(e, a, true, &w)) return VTB__ERR;
   vtb__val x = w.x, odd = VTB__NIL;
-  x.u.t.layout = w.tokens ? &vtb__plain : x.u.t.layout;
+  x.u.t.layout = vtb__reduced_layout(&w.at);
   for (int64_t n = w.size; n > 1 && x.kind == VTB__TENSOR; n /= 2) {
     vtb__val rest = n % 2 ? part(&w, x, n - 1, n) : VTB__NIL;
     x = op2(&w, VTB_OP_mul, part(&w, x, 0, n / 2), part(&w, x, n / 2, n / 2 * 2));
@@ -131,60 +133,12 @@ vtb__val vtb__b_argmax(vtb__eval *e, const vtb__args *a) {
   return without_axis(&w, op2(&w, VTB_OP_sub, n, most));
 }
 
-/* ---- moving ---------------------------------------------------------------------------------- */
-
-/* roll(x, by, axis): element i goes to i + by, around the end; roll(x, [by...]) along each axis of
- * the grid. */
-vtb__val vtb__b_roll(vtb__eval *e, const vtb__args *a) {
-  along_axis w = {.e = e, .span = a->span, .x = vtb__arg(a, "x")};
-  vtb__val step = vtb__arg(a, "by");
-  if (step.kind == VTB__LIST || step.kind == VTB__SIZE) return vtb__roll_grid(e, a, w.x, step);
-  if (step.kind != VTB__INT)
-    return vtb__report(
-        e, VTB_DIAG_TYPE_MISMATCH, a->span,
-        "roll moves by an int, or by a list of ints along the axes of a grid, not %s",
-        vtb__describe(e, step));
-  int64_t by = step.u.i;
-  if (!vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens)) return VTB__ERR;
-  int64_t n = w.x.u.t.v->type.dim[w.axis].size;
-  if (n == VTB_DYN)
-    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the batch is not rolled");
-  by = (by % n + n) % n;
-  if (!by) return w.x;
-  vtb__val end = part(&w, w.x, n - by, n), begin = part(&w, w.x, 0, n - by);
-  if (end.kind == VTB__ERROR || begin.kind == VTB__ERROR) return VTB__ERR;
-  vtb_value *parts[] = {end.u.t.v, begin.u.t.v};
-  return vtb__tensor(vtb_b_concat(vtb__at(e, a->span), parts, 2, (int)w.axis), w.x.u.t.layout);
-}
-
-/* pad(x, low, high, axis): zeros before and behind. Padded tokens are a plain sequence. */
-vtb__val vtb__b_pad(vtb__eval *e, const vtb__args *a) {
-  along_axis w = {.e = e, .span = a->span, .x = vtb__arg(a, "x")};
-  int64_t low = vtb__arg(a, "low").u.i, high = vtb__arg(a, "high").u.i;
-  if (!vtb__reduce_axis(e, a, w.x, &w.axis, &w.tokens)) return VTB__ERR;
-  vtb_value *v = w.x.u.t.v;
-  int64_t n = v->type.dim[w.axis].size;
-  if (n == VTB_DYN || low < 0 || high < 0 || low >= VTB__MAX_SIZE - n ||
-      high >= VTB__MAX_SIZE - n - low)
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
-                       n == VTB_DYN ? "the batch is not padded"
-                                    : "%lld zeros before and %lld behind",
-                       (long long)low, (long long)high);
-  vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("low", low), VTB_A_INT("high", high)};
-  if (!(v = vtb_b_op(vtb__at(e, a->span), VTB_OP_pad, &v, 1, attrs, 3))) return VTB__ERR;
-  const vtb__layout *l = w.x.u.t.layout;
-  if (w.tokens)
-    l = vtb__layout_new(
-        e, (vtb__layout){.kind = VTB__TOKENS, .grid = vtb_grid_series(v->type.dim[1].size)});
-  return vtb__tensor(v, l);
-}
-
 /* cumsum(x, axis, reverse = false, exclusive = false): running sums. */
 vtb__val vtb__b_cumsum(vtb__eval *e, const vtb__args *a) {
   along_axis w;
   if (!take_axis(e, a, true, &w)) return VTB__ERR;
   vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("reverse", vtb__arg(a, "reverse").u.b),
                       VTB_A_INT("exclusive", vtb__arg(a, "exclusive").u.b)};
-  return vtb__tensor(vtb_b_op(vtb__at(e, a->span), VTB_OP_prefix_sum, &w.x.u.t.v, 1, attrs, 3),
-                     w.x.u.t.layout);
+  return vtb__along_axis(e, &w.at,
+                         vtb_b_op(vtb__at(e, a->span), VTB_OP_prefix_sum, &w.x.u.t.v, 1, attrs, 3));
 }

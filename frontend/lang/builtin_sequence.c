@@ -24,8 +24,8 @@ vtb__val vtb__b_sequence(vtb__eval *e, const vtb__args *a) {
     for (int k = 0; fits && k < t->rank; k++) fits = k == 1 || t->dim[k].size == f->dim[k].size;
     if (!fits)
       return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
-                         "sequence joins tensors [B, N, ...] that differ only in N, not %s and %s",
-                         vtb__describe(e, first), vtb__describe(e, x));
+                         "%s joins tensors [B, N, ...] that differ only in N, not %s and %s",
+                         a->name, vtb__describe(e, first), vtb__describe(e, x));
   }
   if (first.u.t.layout->via)
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "sequence needs tokens in storage order");

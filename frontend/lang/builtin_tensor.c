@@ -16,33 +16,6 @@ vtb__val vtb__b_select(vtb__eval *e, const vtb__args *a) {
 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
-/* The axis to reduce: the last, or "tokens", or inside a step an axis name. */
-bool vtb__reduce_axis(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t *axis, bool *tokens) {
-  const char *name = vtb__arg(a, "axis").u.str.s;
-  *tokens = false;
-  const vtb_type *t = &x.u.t.v->type;
-  *axis = t->rank - 1;
-  if (!name) {
-    if (t->rank) return vtb__channels_last(e, a, x);
-    vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "%s of a scalar", a->name);
-    return false;
-  }
-  if (strcmp(name, "tokens") == 0 && x.u.t.layout->kind == VTB__TOKENS) {
-    *axis = 1;
-    *tokens = true;
-    return true;
-  }
-  for (int i = 0; i < t->rank; i++)
-    if (vtb_streq(t->dim[i].name, name)) {
-      *axis = i;
-      return true;
-    }
-  vtb__report(e, strcmp(name, "tokens") == 0 ? VTB_DIAG_NEEDS_TOKENS : VTB_DIAG_WRONG_RANK, a->span,
-              "%s has no axis '%s'", vtb__describe(e, x), name);
-  vtb__hint_axes(e, x);
-  return false;
-}
-
 /* A sum over the batch divided by how many samples it has, which is known when the batch is. */
 static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, vtb__val sum,
                            vtb_span span) {
@@ -67,11 +40,13 @@ static vtb__val n_samples(vtb__eval *e, vtb_span span) {
 }
 
 /* All axes of a sample, giving [B], or of its places, giving [B, C]. */
-static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb_value *x, bool places) {
+static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb__val of, bool places) {
   int64_t axes[VTB_MAX_RANK];
+  vtb_value *x = of.u.t.v;
+  bool image = places && of.u.t.layout->kind == VTB__IMAGE; /* its channels come first */
   double count = 1;
   int n = 0, pairs = 0;
-  for (int i = 1; i < x->type.rank - places; i++) {
+  for (int i = 1 + image; i < x->type.rank - (places && !image); i++) {
     bool batch = x->type.dim[i].size == VTB_DYN;
     axes[n++] = i;
     pairs += batch;
@@ -89,21 +64,22 @@ static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb_value *x, bool
 
 vtb__val vtb__b_reduce(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x");
-  vtb_value *v = x.u.t.v;
-  int64_t axis;
-  bool tokens;
-  if (takes_axes(a, &v->type, "sample")) return over_sample(e, a, v, false);
-  if (takes_axes(a, &v->type, "places")) return over_sample(e, a, v, true);
-  if (!vtb__reduce_axis(e, a, x, &axis, &tokens)) return VTB__ERR;
+  vtb__axis w;
+  if (takes_axes(a, &x.u.t.v->type, "sample")) return over_sample(e, a, x, false);
+  if (takes_axes(a, &x.u.t.v->type, "places")) return over_sample(e, a, x, true);
+  if (!vtb__take_axis(e, a, x, &w)) return VTB__ERR;
+  vtb_value *v = w.x.u.t.v;
   bool whole = e->frame->step || e->frame->func->kind == VTB_FUNC_RULE;
-  bool keep = !tokens && !whole, is_max = strcmp(a->name, "amax") == 0;
+  bool keep = !w.tokens && !whole, is_max = strcmp(a->name, "amax") == 0;
   vtb_value *r = vtb_b_reduce(vtb__at(e, a->span), is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum,
-                              v, &axis, 1, keep);
-  vtb__val y = vtb__tensor(r, tokens ? NULL : x.u.t.layout);
-  if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
-  if (v->type.dim[axis].size == VTB_DYN) return over_batch(e, v, axis, keep, y, a->span);
-  return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1.0 / (double)v->type.dim[axis].size),
-                           a->span);
+                              v, &w.axis, 1, keep);
+  vtb__val y = vtb__tensor(r, vtb__reduced_layout(&w));
+  if (y.kind == VTB__TENSOR && strcmp(a->name, "mean") == 0) {
+    int64_t n = v->type.dim[w.axis].size;
+    y = n == VTB_DYN ? over_batch(e, v, w.axis, keep, y, a->span)
+                     : vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1.0 / (double)n), a->span);
+  }
+  return w.opened && y.kind == VTB__TENSOR ? vtb__along_axis(e, &w, y.u.t.v) : y;
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
@@ -275,90 +251,6 @@ vtb__val vtb__b_ungroup(vtb__eval *e, const vtb__args *a) {
   t.rank = r - 1;
   t.dim[r - 2] = (vtb_dim){t.dim[r - 2].size * t.dim[r - 1].size, "C"};
   return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), x.u.t.layout);
-}
-
-vtb__val vtb__b_concat(vtb__eval *e, const vtb__args *a) {
-  const vtb__layout *l = &vtb__plain;
-  vtb__val first = VTB__NIL, x;
-  vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, a->n);
-  for (size_t i = 0; i < a->n; i++) {
-    x = a->at[i].value, at[i] = x.u.t.v;
-    if (!vtb__channels_last(e, a, x)) return VTB__ERR;
-    if (i == 0) first = x;
-    if (!(l = vtb__layout_merge(e, (vtb__val){.kind = VTB__TENSOR, .u.t = {at[i], l}}, x, a->span)))
-      return VTB__ERR;
-    const vtb_type *t = &at[i]->type, *f = &at[0]->type;
-    bool fits = t->rank == f->rank && t->rank > 0;
-    for (int k = 0; fits && k + 1 < t->rank; k++) fits = t->dim[k].size == f->dim[k].size;
-    if (!fits) {
-      vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
-                  "concat of %s and %s: axes before the last differ", vtb__describe(e, first),
-                  vtb__describe(e, x));
-      vtb__help(e, "concat joins channels; sequence(a, b) joins tokens, insert_tokens adds some");
-      return VTB__ERR;
-    }
-  }
-  if (!a->n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
-  return vtb__tensor(vtb_b_concat(vtb__at(e, a->span), at, (int)a->n, at[0]->type.rank - 1), l);
-}
-
-static bool split_sizes(vtb__eval *e, const vtb__args *a, vtb__val x, vtb__val parts,
-                        int64_t **sizes, size_t *n) {
-  const vtb_type *t = &x.u.t.v->type;
-  int64_t total = t->dim[t->rank - 1].size, sum = 0;
-  if (parts.kind == VTB__INT) {
-    if (parts.u.i < 1 || parts.u.i > 4096 || total % parts.u.i) {
-      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span,
-                  "the last axis of %s does not split into %lld equal parts", vtb__describe(e, x),
-                  (long long)parts.u.i);
-      return false;
-    }
-    *n = (size_t)parts.u.i;
-    *sizes = VTB_NEW_ARRAY(&e->arena, int64_t, *n);
-    for (size_t i = 0; i < *n; i++) (*sizes)[i] = total / parts.u.i;
-    return true;
-  }
-  if (parts.kind != VTB__LIST || !parts.u.list.n || parts.u.list.n > 4096) {
-    vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span,
-                "split takes a number of parts or a list of sizes, not %s",
-                vtb__describe(e, parts));
-    return false;
-  }
-  *n = parts.u.list.n;
-  *sizes = VTB_NEW_ARRAY(&e->arena, int64_t, *n);
-  for (size_t i = 0; i < *n; i++) {
-    vtb__val s = parts.u.list.at[i];
-    if (s.kind != VTB__INT || s.u.i < 1 || s.u.i > total) {
-      vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "part %zu of %s is %s", i, vtb__describe(e, x),
-                  vtb__describe(e, s));
-      return false;
-    }
-    sum += (*sizes)[i] = s.u.i;
-  }
-  if (sum == total) return true;
-  vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span,
-              "the parts add up to %lld, and the last axis of %s is %lld", (long long)sum,
-              vtb__describe(e, x), (long long)total);
-  return false;
-}
-
-vtb__val vtb__b_split(vtb__eval *e, const vtb__args *a) {
-  vtb__val x = vtb__arg(a, "x");
-  vtb_value *v = x.u.t.v;
-  vtb__val parts = vtb__arg(a, "parts");
-  if (!vtb__channels_last(e, a, x)) return VTB__ERR;
-  if (v->type.rank < 1) return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "split of a scalar");
-  int64_t *sizes, at = 0;
-  size_t n;
-  if (!split_sizes(e, a, x, parts, &sizes, &n)) return VTB__ERR;
-  vtb__val *out = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
-  for (size_t i = 0; i < n; i++) {
-    vtb_value *part = vtb_b_slice(vtb__at(e, a->span), v, v->type.rank - 1, at, at + sizes[i], 1);
-    if (!part) return VTB__ERR;
-    out[i] = vtb__tensor(part, x.u.t.layout);
-    at += sizes[i];
-  }
-  return (vtb__val){.kind = VTB__LIST, .u.list = {out, n}};
 }
 
 vtb__val vtb__b_reshape(vtb__eval *e, const vtb__args *a) {

@@ -15,6 +15,7 @@ bool vtb__needs_grid(vtb__eval *e, const vtb__args *a, vtb__val x, bool storage)
                 "%s needs the complete grid, and %s holds %lld extra token%s", a->name,
                 vtb__describe(e, x), (long long)vtb__layout_extra(l),
                 vtb__layout_extra(l) == 1 ? "" : "s");
+    vtb__help(e, "grid_tokens(x) are the patches alone, with_grid_tokens(x, y) puts them back");
     return false;
   }
   if (!storage || !l->via) return true;
@@ -24,8 +25,7 @@ bool vtb__needs_grid(vtb__eval *e, const vtb__args *a, vtb__val x, bool storage)
   return false;
 }
 
-/* [B, N, C] as [B, grid..., C]. */
-static vtb_type grid_type(const vtb_type *tokens, const vtb_grid *g) {
+vtb_type vtb__grid_type(const vtb_type *tokens, const vtb_grid *g) {
   static const char *const names[] = {"T", "H", "W"};
   int64_t side[VTB_GRID_AXES];
   vtb_type t = {.dtype = tokens->dtype, .rank = g->rank + 2, .dim = {tokens->dim[0]}};
@@ -39,7 +39,7 @@ static vtb_type grid_type(const vtb_type *tokens, const vtb_grid *g) {
 vtb_value *vtb__grid_as_image(vtb__eval *e, const vtb__args *a, vtb__val x) {
   if (!vtb__needs_grid(e, a, x, true)) return NULL;
   const vtb_grid *g = &x.u.t.layout->grid;
-  vtb_type t = grid_type(&x.u.t.v->type, g);
+  vtb_type t = vtb__grid_type(&x.u.t.v->type, g);
   int64_t perm[2 + VTB_GRID_AXES] = {0, t.rank - 1};
   for (int k = 0; k < g->rank; k++) perm[2 + k] = 1 + k;
   vtb_builder *b = vtb__at(e, a->span);
@@ -82,7 +82,7 @@ vtb__val vtb__b_center_mean(vtb__eval *e, const vtb__args *a) {
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span,
                        "center_mean needs tokens [B, N, C] in storage order");
   v = vtb__without_extra(e, x, a->span);
-  vtb_type grid = grid_type(&x.u.t.v->type, &l->grid);
+  vtb_type grid = vtb__grid_type(&x.u.t.v->type, &l->grid);
   vtb_builder *b = vtb__at(e, a->span);
   v = vtb_b_reshape(b, v, &grid);
   int64_t axes[VTB_GRID_AXES], n = 1;
@@ -101,7 +101,7 @@ vtb__val vtb__b_center_mean(vtb__eval *e, const vtb__args *a) {
 vtb__val vtb__b_as_grid(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x");
   if (!vtb__needs_grid(e, a, x, true)) return VTB__ERR;
-  vtb_type t = grid_type(&x.u.t.v->type, &x.u.t.layout->grid);
+  vtb_type t = vtb__grid_type(&x.u.t.v->type, &x.u.t.layout->grid);
   return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), x.u.t.v, &t), NULL);
 }
 

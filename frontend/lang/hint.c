@@ -4,15 +4,26 @@
 
 /* ---- axes ------------------------------------------------------------------------------------ */
 
-/* "\"tokens\", \"C\""; NULL: no names. */
+static void add_axis(vtb_strbuf *s, const char *name) {
+  vtb_strbuf_printf(s, "%s\"%s\"", s->n ? ", " : "", name);
+}
+
+/* "\"B\", \"tokens\", \"channels\"", as builtins know them; NULL: no names. */
 static const char *axes_text(vtb__eval *e, vtb__val v) {
+  static const char *const of_grid[] = {"frames", "height", "width"};
   const vtb_type *t = &v.u.t.v->type;
+  const vtb__layout *l = v.u.t.layout;
+  bool tokens = l->kind == VTB__TOKENS, image = l->kind == VTB__IMAGE;
+  int channels = image ? 1 : tokens ? t->rank - 1 : -1;
+  int open = image || (tokens && l->grid.rank > 1 && t->rank == 3) ? l->grid.rank : 0;
   vtb_strbuf s = {0};
-  if (v.u.t.layout->kind == VTB__TOKENS) vtb_strbuf_puts(&s, "\"tokens\"");
   for (int i = 0; i < t->rank; i++) {
-    bool tokens = i == 1 && v.u.t.layout->kind == VTB__TOKENS;
-    if (t->dim[i].name && !tokens)
-      vtb_strbuf_printf(&s, "%s\"%s\"", s.n ? ", " : "", t->dim[i].name);
+    if (tokens && i == 1) add_axis(&s, "tokens");
+    for (int k = 0; i == channels && !image && k < open; k++) add_axis(&s, of_grid[3 - open + k]);
+    if (i == channels) add_axis(&s, "channels");
+    for (int k = 0; i == channels && image && k < open; k++) add_axis(&s, of_grid[3 - open + k]);
+    bool said = i == channels || (tokens && i == 1) || (image && i > 1);
+    if (!said && t->dim[i].name) add_axis(&s, t->dim[i].name);
   }
   const char *text = s.n ? vtb_arena_strndup(&e->arena, s.at, s.n) : NULL;
   vtb_strbuf_free(&s);
@@ -21,7 +32,10 @@ static const char *axes_text(vtb__eval *e, vtb__val v) {
 
 void vtb__hint_axes(vtb__eval *e, vtb__val v) {
   const char *axes = e->stopped || v.kind != VTB__TENSOR ? NULL : axes_text(e, v);
-  if (axes) vtb_diag_help(e->diags, "its axes are %s; without 'axis' the last one is meant", axes);
+  bool image = axes && v.u.t.layout->kind == VTB__IMAGE;
+  if (axes)
+    vtb_diag_help(e->diags, "its axes are %s%s", axes,
+                  image ? "" : "; without 'axis' the last one is meant");
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
@@ -108,19 +122,10 @@ static void help_align(vtb__eval *e, const vtb_type *less, const vtb_type *more,
   if (n == 0)
     vtb_diag_help(e->diags, "if pairs of samples are meant, a product makes them: "
                             "einsum(\"i,j->ij\", a, b), of [B, C] einsum(\"ic,jc->ij\", a, b)");
-  else if (less->rank == 2 && n == 1)
-    vtb_diag_help(e->diags, "%s needs an axis of 1 behind its batch: group(x, 1)", side);
-  else if (n == 1) {
-    vtb_strbuf perm = {0};
-    vtb_strbuf_printf(&perm, "0, %d", less->rank - 1);
-    for (int i = 1; i <= less->rank; i++)
-      if (i != less->rank - 1) vtb_strbuf_printf(&perm, ", %d", i);
-    vtb_diag_help(e->diags, "%s needs an axis of 1 behind its batch: transpose(group(x, 1), [%s])",
-                  side, perm.at);
-    vtb_strbuf_free(&perm);
-  } else {
+  else if (n == 1)
+    vtb_diag_help(e->diags, "%s needs an axis of 1 behind its batch: unsqueeze(x, 1)", side);
+  else
     vtb_diag_help(e->diags, "%s needs %d axes of 1 behind its batch", side, n);
-  }
 }
 
 void vtb__hint_batch(vtb__eval *e, const vtb_type *x, const vtb_type *y) {

@@ -24,6 +24,7 @@ static bool take_int(vtb__eval *e, const vtb_expr *x, int64_t *out) {
   bool tensor = v.kind == VTB__TENSOR;
   vtb__report(e, tensor ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, x->span,
               "an index is an int, not %s", vtb__describe(e, v));
+  if (v.kind == VTB__NONE) vtb__help(e, "unsqueeze(x, 1) puts an axis of 1 behind the batch");
   if (tensor) vtb__help(e, "gather(x, i) takes the elements that a tensor of indices names");
   return false;
 }
@@ -188,6 +189,10 @@ static vtb__layout tokens_part(const vtb__layout *l, const part *p, int64_t n) {
   else
     out.mid = mid, out.at = mid ? first : 0;
   return out;
+}
+
+const vtb__layout *vtb__tokens_part(vtb__eval *e, const vtb__layout *l, int64_t from, int64_t to) {
+  return vtb__layout_new(e, tokens_part(l, &(part){from, to, 1, false}, to - from));
 }
 
 static const vtb__layout *layout_of(vtb__eval *e, vtb__val v, const part *parts) {

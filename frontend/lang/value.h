@@ -460,8 +460,9 @@ void vtb__drop_objective(vtb__eval *e);
 /* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);
 
-/* index.c: base[places] */
+/* index.c: base[places]; the layout of tokens from .. to - 1 */
 vtb__val vtb__index(vtb__eval *e, const vtb_expr *x);
+const vtb__layout *vtb__tokens_part(vtb__eval *e, const vtb__layout *l, int64_t from, int64_t to);
 
 /* layout.c */
 vtb__val vtb__path_val(vtb__eval *e, vtb__path p);
