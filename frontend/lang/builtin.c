@@ -74,9 +74,8 @@ static vtb__val call_tapped(vtb__eval *e, const vtb_expr *x) {
   return v;
 }
 
-static bool is_in_place(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) {
+static bool is_in_place(vtb__eval *e, const vtb__builtin *b, const char *name, const vtb_expr *x) {
   bool in_step = e->frame && e->frame->step;
-  const char *name = x->u.call.callee.text;
   if (b->where == VTB__outside && in_step)
     vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
                 "'%s' works on the sequence, and a step sees one token", name);
@@ -87,11 +86,16 @@ static bool is_in_place(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) 
   return false;
 }
 
-vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x) {
+bool vtb__builtin_is_value(const vtb__builtin *b) {
+  return b->fn && b->where != VTB__inside && b->fn != vtb__b_path;
+}
+
+vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name,
+                           const vtb_expr *x) {
   if (b == &tapped) return call_tapped(e, x);
   if (b == &prepare) return vtb__prepare(e, x);
   if (key_of_path(b, x)) return vtb__path_by_call(e, key_of_path(b, x));
-  if (!is_in_place(e, b, x)) return VTB__ERR;
+  if (!is_in_place(e, b, name, x)) return VTB__ERR;
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__val *values = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
@@ -107,7 +111,7 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *
                          i < n - list->n ? x->span : list->at[i - (n - list->n)]->span,
                          "%s where one argument is needed", vtb__describe(e, values[i]));
   }
-  vtb__args a = {.name = x->u.call.callee.text, .span = x->span};
+  vtb__args a = {.name = name, .span = x->span};
   if (b == &init_call) return vtb__init_value(e, a.name, values, n, x->span);
   if (!vtb__args_bind(e, b, list, values, n, &a)) return VTB__ERR;
   int first_id = e->frame ? e->frame->func->n_values : 0;

@@ -50,6 +50,11 @@ bool vtb__is_tensor_type(const vtb_type_expr *t) {
           vtb__image_rank(t->name.text));
 }
 
+bool vtb__is_function_type(const vtb_type_expr *t) {
+  return t->kind == VTB_TYPE_NAME &&
+         (strcmp(t->name.text, "block") == 0 || strcmp(t->name.text, "model") == 0);
+}
+
 static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
   switch (t->kind) {
   case VTB_TYPE_NAME:
@@ -132,6 +137,22 @@ static bool size_of_list(vtb__val *v) {
   return true;
 }
 
+/* A function, block or recurrence for `block`, a model or preset for `model`. */
+static vtb__val coerce_function(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
+                                const char *what, bool config) {
+  bool model = strcmp(t->name.text, "model") == 0;
+  if (v.kind == VTB__STRING && config) {
+    vtb_expr name = {.kind = VTB_EXPR_NAME, .span = span, .u.name = v.u.str.s};
+    v = vtb__expr(e, &name);
+  }
+  if (v.kind == VTB__ERROR || v.kind == VTB__NONE) return v;
+  if (v.kind == VTB__FUNCTION && vtb__is_model(v) == model) return v;
+  mismatch(e, v, t, span, what);
+  vtb__help(e, model ? "a model or a preset by its name"
+                     : "a function, block, recurrence or builtin by its name: silu");
+  return VTB__ERR;
+}
+
 static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
                              const char *what, bool config) {
   static const struct {
@@ -157,12 +178,13 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
     if (want == VTB__SIZE && config && size_of_list(&v)) return v;
     return mismatch(e, v, t, span, what);
   }
-  static const char *const names[] = {"int",  "float", "bool",   "string", "size", "path",
-                                      "mode", "init",  "tensor", "tokens", "image"};
+  if (vtb__is_function_type(t)) return coerce_function(e, v, t, span, what, config);
+  static const char *const names[] = {"int",  "float", "bool",  "string", "size",   "path", "mode",
+                                      "init", "block", "model", "tensor", "tokens", "image"};
   vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
   if (!vtb__suggest_help(e, t->name.text, names, sizeof names / sizeof *names))
-    vtb__help(e, "types are int, float, bool, string, size, path, mode, init, tensor, tokens, "
-                 "image, [T] and 'one of a | b'");
+    vtb__help(e, "types are int, float, bool, string, size, path, mode, init, block, model, "
+                 "tensor, tokens, image, [T] and 'one of a | b'");
   return VTB__ERR;
 }
 

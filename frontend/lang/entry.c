@@ -133,10 +133,14 @@ bool vtb__entry_parse(vtb__eval *e, vtb__entry *n) {
   return ok;
 }
 
-/* Words of a config reach constants and choices; words of -D are expressions. */
+/* Words of a config reach constants and choices; words of -D are expressions. Functions are also
+ * the root file's, whose preset may be of a model elsewhere. */
 static vtb__val setting_value(vtb__eval *e, const vtb__entry *n, const vtb__setting *s,
                               const vtb_type_expr *type, const char *what) {
-  if (!s->o->from_config) return vtb__global_value(e, n->decl->file, s->x, type, what);
+  const vtb_file *root = e->unit->files.at[0];
+  bool own = vtb__is_function_type(type) && s->x->kind == VTB_EXPR_NAME &&
+             vtb__file_lookup(root, s->x->u.name);
+  if (!s->o->from_config) return vtb__global_value(e, own ? root : n->decl->file, s->x, type, what);
   vtb__val v = vtb__global_value(e, n->decl->file, s->x, NULL, what);
   const vtb_file *file = e->file;
   e->file = n->decl->file;
@@ -197,42 +201,19 @@ bool vtb__entry_apply(vtb__eval *e, vtb__entry *n) {
 
 vtb__env *vtb__entry_env(vtb__eval *e) { return VTB_NEW(&e->arena, vtb__env); }
 
-bool vtb__entry_bind(vtb__eval *e, vtb__entry *n, vtb__env *env) {
-  vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n->decl->params.n);
+size_t vtb__entry_actuals(const vtb__entry *n, vtb__actual *out) {
   size_t k = 0;
   for (size_t i = 0; i < n->decl->params.n; i++)
     if (n->set[i])
-      args[k++] = (vtb__actual){
+      out[k++] = (vtb__actual){
           .name = n->decl->params.at[i]->name.text, .value = n->values[i], .span = n->spans[i]};
+  return k;
+}
+
+bool vtb__entry_bind(vtb__eval *e, vtb__entry *n, vtb__env *env) {
+  vtb__actual *args = VTB_NEW_ARRAY(&e->arena, vtb__actual, n->decl->params.n);
+  size_t k = vtb__entry_actuals(n, args);
   e->env = env;
   e->file = n->decl->file;
   return vtb__bind_params(e, n->decl, args, k, env, n->decl->file, n->decl->name.span);
-}
-
-/* ---- evaluation of an entry ------------------------------------------------------------------ */
-
-void vtb__eval_begin(vtb__eval *e, vtb_unit *u, const char *name, const vtb_instantiate_options *o,
-                     vtb_diags *diags) {
-  static const vtb_instantiate_options none = {0};
-  *e = (vtb__eval){.evaluator = &vtb__evaluation,
-                   .unit = u,
-                   .diags = diags,
-                   .options = o ? o : &none,
-                   .prefix = "",
-                   .tap_prefix = "",
-                   .batch = VTB_DYN,
-                   .file = u->files.at[0],
-                   .errors_before = diags->n_errors};
-  vtb_arena_init(&e->arena);
-  e->env = vtb__entry_env(e);
-  e->module = vtb_module_new(name ? name : "model");
-}
-
-/* Errors without a message would be ours. */
-void vtb__eval_end(vtb__eval *e) {
-  vtb_arena_free(&e->arena);
-  vtb_map_free(&e->blocks);
-  vtb_map_free(&e->steps);
-  vtb_map_free(&e->consts);
-  vtb_map_free(&e->orders);
 }

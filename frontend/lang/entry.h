@@ -36,6 +36,8 @@ bool vtb__entry_parse(vtb__eval *e, vtb__entry *n);
 bool vtb__entry_apply(vtb__eval *e, vtb__entry *n);
 vtb__env *vtb__entry_env(vtb__eval *e);
 bool vtb__entry_bind(vtb__eval *e, vtb__entry *n, vtb__env *env);
+/* The values that are set, as arguments; returns how many. */
+size_t vtb__entry_actuals(const vtb__entry *n, vtb__actual *out);
 
 int vtb__param_index(const vtb_decl *d, const char *name); /* -1: none, under any of its names */
 /* Evaluates in the empty environment of a file. type may be NULL. */

@@ -1,5 +1,6 @@
 /* Expressions. Every function returns VTB__ERROR after a message, and stays silent about operands
  * that are errors. */
+#include "frontend/lang/entry.h"
 #include "frontend/lang/symbols.h"
 #include "frontend/lang/value.h"
 #include "ir/recurrence.h"
@@ -56,17 +57,19 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   const vtb_decl *d = vtb__file_lookup(e->file, name);
   if (d && d->kind == VTB_DECL_CONST) return vtb__const(e, d);
   if (d && !vtb__is_called(d) && vtb__builtin_name(e, name, &v)) return v;
-  if (d) {
-    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is a %s, not a value", name,
-                vtb__decl_kind_text(d->kind));
+  if (d && d->kind == VTB_DECL_OPTIMIZER) {
+    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is an optimizer, not a value", name);
     if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "declared here");
     return VTB__ERR;
   }
+  if (d) return (vtb__val){.kind = VTB__FUNCTION, .u.fn = {.decl = d, .at = span}};
   if (vtb__builtin_name(e, name, &v)) return v;
-  if (vtb__builtin_find(name))
+  const vtb__builtin *b = vtb__builtin_find(name);
+  if (!b) return unknown_name(e, name, span);
+  if (!vtb__builtin_is_value(b))
     return vtb__report(e, VTB_DIAG_NOT_A_VALUE, span,
                        "'%s' is a builtin function, not a value; call it", name);
-  return unknown_name(e, name, span);
+  return (vtb__val){.kind = VTB__FUNCTION, .u.fn = {.builtin = b, .at = span}};
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
@@ -414,10 +417,39 @@ static vtb__val eval_expr(vtb__eval *e, const vtb_expr *x) {
   return v;
 }
 
-const vtb__evaluator vtb__evaluation = {.expr = eval_expr,
-                                        .expr_as = eval_expr_as,
-                                        .text = eval_text,
-                                        .body_value = vtb__run_body_value,
-                                        .constant = const_value,
-                                        .unknown = vtb__unknown_name,
-                                        .sorted = vtb__path_by_list};
+/* ---- the evaluator --------------------------------------------------------------------------- */
+
+static const vtb__evaluator evaluation = {.expr = eval_expr,
+                                          .expr_as = eval_expr_as,
+                                          .text = eval_text,
+                                          .body_value = vtb__run_body_value,
+                                          .constant = const_value,
+                                          .unknown = vtb__unknown_name,
+                                          .model = vtb__call_model,
+                                          .sorted = vtb__path_by_list};
+
+void vtb__eval_begin(vtb__eval *e, vtb_unit *u, const char *name, const vtb_instantiate_options *o,
+                     vtb_diags *diags) {
+  static const vtb_instantiate_options none = {0};
+  *e = (vtb__eval){.evaluator = &evaluation,
+                   .unit = u,
+                   .diags = diags,
+                   .options = o ? o : &none,
+                   .prefix = "",
+                   .tap_prefix = "",
+                   .batch = VTB_DYN,
+                   .file = u->files.at[0],
+                   .errors_before = diags->n_errors};
+  vtb_arena_init(&e->arena);
+  e->env = vtb__entry_env(e);
+  e->module = vtb_module_new(name ? name : "model");
+}
+
+/* Errors without a message would be ours. */
+void vtb__eval_end(vtb__eval *e) {
+  vtb_arena_free(&e->arena);
+  vtb_map_free(&e->blocks);
+  vtb_map_free(&e->steps);
+  vtb_map_free(&e->consts);
+  vtb_map_free(&e->orders);
+}

@@ -201,7 +201,7 @@ static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound
   vtb_strbuf_printf(&s, "%p", (const void *)d);
   for (size_t i = 0; i < d->params.n; i++) {
     vtb_strbuf_putc(&s, ';');
-    vtb__val_print(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, &s);
+    vtb__val_key(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, &s);
   }
   if (e->frozen) vtb_strbuf_puts(&s, ";frozen"); /* its backward wants less */
   if (e->options->taps) vtb_strbuf_printf(&s, ";taps %s", e->tap_prefix);
@@ -398,6 +398,8 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
     args[at++] = (vtb__actual){
         .name = list->at[i]->name.text, .expr = list->at[i]->value, .span = list->at[i]->span};
   if (d->kind == VTB_DECL_RECURRENCE) return vtb__call_recurrence(e, d, args, n, x->span);
+  if (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_PRESET)
+    return e->evaluator->model(e, d, args, n, x->span);
   if (e->frame && e->frame->step && d->kind == VTB_DECL_BLOCK)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, x->span,
                        "a step cannot call block '%s'; make it a fn, or call it outside on all "
@@ -418,12 +420,46 @@ static vtb__val call_decl(vtb__eval *e, const vtb_decl *d, const vtb_expr *x) {
   return v;
 }
 
+/* The function that a variable or a constant of the callee's name is. */
+static bool function_of(vtb__eval *e, const vtb_decl *d, vtb_name callee, vtb__val *f) {
+  *f = VTB__NIL;
+  if (vtb__env_has(e, callee.text))
+    vtb__env_get(e, callee.text, callee.span, f);
+  else if (d && d->kind == VTB_DECL_CONST)
+    *f = vtb__const(e, d);
+  return f->kind == VTB__FUNCTION;
+}
+
+static bool within(vtb_span inner, vtb_span outer) {
+  return inner.source == outer.source && inner.begin >= outer.begin && inner.end <= outer.end;
+}
+
+/* A call of what a variable holds: where it got there is part of the message. */
+static vtb__val call_value(vtb__eval *e, vtb__val f, const vtb_expr *x) {
+  int errors = e->diags->n_errors;
+  vtb__val v = f.u.fn.decl ? call_decl(e, f.u.fn.decl, x)
+                           : vtb__builtin_call(e, f.u.fn.builtin, vtb__function_name(f), x);
+  if (e->diags->n_errors == errors || e->stopped || !f.u.fn.at.source) return v;
+  for (size_t i = e->diags->list.n; i-- > 0;) {
+    const vtb_diag *d = &e->diags->list.at[i];
+    if (d->severity != VTB_SEV_ERROR) continue;
+    if (within(d->span, vtb_diags_own(e->diags, x->span)))
+      vtb_diag_note(e->diags, f.u.fn.at, "'%s' became '%s' here", x->u.call.callee.text,
+                    vtb__function_name(f));
+    break;
+  }
+  return v;
+}
+
 static vtb__val call(vtb__eval *e, const vtb_expr *x) {
   vtb_name callee = x->u.call.callee;
   const vtb_decl *d = vtb__file_lookup(e->file, callee.text);
+  vtb__val f;
+  if (function_of(e, d, callee, &f)) return call_value(e, f, x);
   if (d && vtb__is_called(d)) return call_decl(e, d, x);
   const vtb__builtin *b = vtb__builtin_find(callee.text);
-  if (b) return vtb__builtin_call(e, b, x);
+  if (b) return vtb__builtin_call(e, b, callee.text, x);
+  if (d && (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_PRESET)) return call_decl(e, d, x);
   return not_callable(e, callee);
 }
 

@@ -245,8 +245,12 @@ static vtb__val binary_float(vtb__eval *e, vtb_binary_op op, double a, double b,
 
 static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b,
                              vtb_span span) {
-  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s and %s",
-                     vtb__binary_text(op), vtb__describe(e, a), vtb__describe(e, b));
+  vtb__report(e, VTB_DIAG_BAD_OPERANDS, span, "%s has no meaning for %s and %s",
+              vtb__binary_text(op), vtb__describe(e, a), vtb__describe(e, b));
+  vtb__val f = a.kind == VTB__FUNCTION ? a : b;
+  if (f.kind == VTB__FUNCTION)
+    vtb__help(e, "what it computes is a value: %s(...)", vtb__function_name(f));
+  return VTB__ERR;
 }
 
 static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b,

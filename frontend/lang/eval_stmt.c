@@ -52,9 +52,12 @@ static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
     if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
     return;
   }
-  if (v.kind == VTB__TUPLE)
+  if (v.kind == VTB__TUPLE) {
     v = vtb__report(e, VTB_DIAG_VALUE_COUNT, span, "one name on the left of %s",
                     vtb__describe(e, v));
+    vtb__help(e, "each needs a name: %s, _rest = ..., those that are not wanted with a _ before",
+              target.text);
+  }
   int state = e->frame && e->frame->step ? state_index(e->frame->step, target.text) : -1;
   if (state >= 0 && !b && v.kind != VTB__ERROR)
     v = vtb__report(e, VTB_DIAG_STATE_NOT_DECLARED, target.span,
@@ -204,14 +207,22 @@ static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, 
   return true;
 }
 
+static vtb__val new_input(vtb__eval *e, vtb_name name, const vtb_type *type, vtb__layout l) {
+  vtb_value *arg = vtb_func_add_arg(e->frame->func, name.text, *type);
+  e->frame->func->arg_info[arg->index] = (vtb_arg_info){
+      .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
+  return vtb__tensor(arg, vtb__layout_new(e, l));
+}
+
 static void input(vtb__eval *e, const vtb_stmt *s) {
   vtb_name name = s->u.input.name;
   const vtb_type_expr *t = s->u.input.type;
-  if (!e->frame || !e->frame->is_model) {
+  vtb__model_call *called = vtb__called_model(e);
+  if (!called && (!e->frame || !e->frame->is_model)) {
     misplaced(e, s->span, "input", "models");
     return;
   }
-  for (int i = 0; i < e->frame->func->n_args; i++)
+  for (int i = 0; !called && i < e->frame->func->n_args; i++)
     if (e->frame->func->arg_info[i].role == VTB_ROLE_INPUT &&
         vtb_streq(e->frame->func->arg_info[i].official, name.text)) {
       vtb__report(e, VTB_DIAG_REPEATED_INPUT, name.span, "input '%s' is declared twice", name.text);
@@ -224,11 +235,7 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
   if (t->dims.n <= 16 && input_dims(e, t, dims)) {
     bool known = input_type(e, t, dims, &type, &l);
     if (known && vtb__check_elements(e, &type, "an input", t->span)) {
-      vtb_value *arg = vtb_func_add_arg(e->frame->func, name.text, type);
-      vtb_arg_info *info = &e->frame->func->arg_info[arg->index];
-      *info = (vtb_arg_info){
-          .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
-      v = vtb__tensor(arg, vtb__layout_new(e, l));
+      v = called ? vtb__model_input(e, called, name, &type, &l) : new_input(e, name, &type, l);
     } else if (!known) {
       vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
                   "an input is image[channels], image[channels, height, width], series[channels, "
@@ -242,7 +249,8 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
 static void output(vtb__eval *e, const vtb_stmt *s) {
   const char *name = vtb__text(e, s->u.named.name);
   vtb__val v = vtb__expr(e, s->u.named.value);
-  if (!e->frame || !e->frame->is_model) {
+  vtb__model_call *called = vtb__called_model(e);
+  if (!called && (!e->frame || !e->frame->is_model)) {
     misplaced(e, s->span, "output", "models");
     return;
   }
@@ -252,7 +260,7 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
                 vtb__describe(e, v));
     return;
   }
-  for (size_t i = 0; i < e->frame->outputs.n; i++)
+  for (size_t i = 0; !called && i < e->frame->outputs.n; i++)
     if (strcmp(e->frame->outputs.at[i].name, name) == 0) {
       vtb__report(e, VTB_DIAG_REPEATED_OUTPUT, s->u.named.name->span,
                   "output '%s' is declared twice", name);
@@ -260,7 +268,10 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
       return;
     }
   vtb__output o = {name, v.u.t.v, s->u.named.name->span, NULL};
-  vtb_vec_push(&e->frame->outputs, o);
+  if (called)
+    vtb_vec_push(&called->outputs, v);
+  else
+    vtb_vec_push(&e->frame->outputs, o);
   if (!vtb__env_has(e, name)) vtb__env_bind(e, name, v, NULL, s->u.named.name->span);
 }
 

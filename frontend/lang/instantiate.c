@@ -107,8 +107,11 @@ static void run_model(vtb__eval *e, vtb__entry *n) {
   vtb__env *env = vtb__entry_env(e);
   if (!model_tensors(e, n)) return;
   if (!vtb__entry_bind(e, n, env)) return;
+  vtb__model_call outermost = {.decl = n->decl};
   e->decl = n->decl;
+  e->models = &outermost;
   vtb__body_value(e, &n->decl->body);
+  e->models = NULL;
   check_lets(e, n, env);
   for (size_t i = n->presets.n; i-- > 0;)
     vtb__prepare_preset(e, n->presets.at[i], (int)(n->presets.n - i));

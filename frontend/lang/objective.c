@@ -80,6 +80,7 @@ void vtb__measure(vtb__eval *e, const vtb_stmt *s) {
   const char *what = s->kind == VTB_STMT_LOSS ? "loss" : "metric";
   const vtb_expr *at = s->u.measure.name;
   vtb__val v[2];
+  if (vtb__called_model(e)) return; /* what it was trained for is not what this one is */
   if (!in_model(e, s)) return;
   const char *name = vtb__text(e, at);
   size_t n = values(e, s, v);

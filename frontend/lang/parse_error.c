@@ -180,6 +180,9 @@ static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
     help = "a scope's name is a string: scope \"block\" { ... }";
   else if (found == SCOPE && vtb__among(expected, n, NUMBER))
     help = "a scope is a value right behind '=' only; give it a name first";
+  else if (before == COLON && vtb__is_declaration_word(found))
+    help = "what is called has the type block: a fn, block, recurrence or builtin; or model: a "
+           "model or preset";
   else if (vtb__is_declaration_word(found) && p->last.inside.open == '{')
     help = "a declaration stands by itself, outside of others";
   if (help) vtb_diag_help(p->diags, "%s", help);

@@ -89,7 +89,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %type <vtb_list *> targets values states stmts stmt_list
 %type <vtb_arg *> arg
 %type <vtb_param *> param
-%type <vtb_type_expr *> type shape
+%type <vtb_type_expr *> type shape function_type
 %type <vtb_choice *> choice
 %type <vtb_state_decl *> state
 %type <vtb_stmt *> stmt if_stmt scope_stmt
@@ -149,6 +149,11 @@ alias_name: name
           ;
 
 type: name { $$ = vtb__type_dims(p, $1, NULL, @$); }
+    | function_type
+    | LBRACKET function_type RBRACKET {
+        $$ = vtb__type(p, VTB_TYPE_LIST, @$);
+        $$->elem = $2;
+      }
     | name LBRACKET elements RBRACKET { $$ = vtb__type_dims(p, $1, $3, @$); }
     | shape
     | ONE_OF choices { $$ = vtb__type_choices(p, $2, @$); }
@@ -157,6 +162,9 @@ type: name { $$ = vtb__type_dims(p, $1, NULL, @$); }
         $$->elem = vtb__type_choices(p, $3, @3);
       }
     ;
+function_type: BLOCK { $$ = vtb__type_dims(p, vtb__name(p, "block", @1), NULL, @$); }
+             | MODEL { $$ = vtb__type_dims(p, vtb__name(p, "model", @1), NULL, @$); }
+             ;
 shape: LBRACKET elements RBRACKET { $$ = vtb__type_dims(p, NULL, $2, @$); };
 choices: choice { $$ = vtb__list_add(p, vtb__list(p), $1); }
        | choices BAR choice { $$ = vtb__list_add(p, $1, $3); }

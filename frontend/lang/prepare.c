@@ -143,6 +143,7 @@ static void take_all(vtb__eval *e, const vtb_expr *call, int level) {
 }
 
 vtb__val vtb__prepare(vtb__eval *e, const vtb_expr *x) {
+  if (vtb__called_model(e)) return VTB__NIL; /* its images are made by whoever calls it */
   if (!e->frame || !e->frame->is_model || x->u.call.self)
     return vtb__report(e, VTB_DIAG_MISPLACED, x->span, "prepare belongs to models and presets");
   int errors = e->diags->n_errors;

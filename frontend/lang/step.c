@@ -313,7 +313,7 @@ vtb__rstep *vtb__rcall_step(vtb__eval *e, vtb__rcall *c) {
     if (c->is_step[i])
       vtb_strbuf_putc(&key, c->is_seq[i] ? 's' : 'c');
     else
-      vtb__val_print(c->values[i], &key);
+      vtb__val_key(c->values[i], &key);
   }
   vtb__rstep *r = vtb_map_get(&e->steps, key.at);
   if (!r) {

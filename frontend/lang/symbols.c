@@ -11,7 +11,7 @@
 #include "frontend/lang/symbols_text.h"
 #include "frontend/lang/value.h"
 
-    typedef struct region { /* where variables can be written */
+typedef struct region { /* where variables can be written */
   uint32_t begin, end;
   const vtb_lang_symbol **symbols;
   size_t n;
@@ -86,6 +86,7 @@ static void take_parameters(vtb_symbols *s, vtb_lang_symbol *symbol, const vtb_d
     parameter->is_tensor =
         p->type && (p->type->kind == VTB_TYPE_SHAPE ||
                     (p->type->kind == VTB_TYPE_NAME && vtb__is_tensor_type(p->type)));
+    parameter->is_function = p->type && vtb__is_function_type(p->type);
     take_words(s, parameter, p->type);
     list[i] = parameter;
   }
@@ -252,9 +253,13 @@ static const vtb_lang_symbol *find_symbol(const resolver *r, const char *name) {
   return d ? symbol_of(r->s, d) : builtin(r->s, name);
 }
 
+/* A variable of a declaration's name is not called, unless its type says that it is a function. */
 static const vtb_lang_symbol *callee_of(const resolver *r, const char *name) {
+  const vtb_lang_symbol *any = find_symbol(r, name);
+  if (any && any->is_function) return any;
   const vtb_decl *d = vtb__file_lookup(r->file, name);
-  return d ? symbol_of(r->s, d) : builtin(r->s, name);
+  const vtb_lang_symbol *declared = d ? symbol_of(r->s, d) : builtin(r->s, name);
+  return declared ? declared : any;
 }
 
 static const vtb_lang_symbol *parameter_of(const vtb_symbols *s, const vtb_decl *d,

@@ -20,6 +20,7 @@ typedef struct names {
 static bool read_name(vtb__visitor *v, const vtb_expr *x) {
   names *n = (names *)v;
   if (x->kind == VTB_EXPR_NAME) vtb_map_set(&n->read, x->u.name, n);
+  if (x->kind == VTB_EXPR_CALL) vtb_map_set(&n->read, x->u.call.callee.text, n);
   return true;
 }
 

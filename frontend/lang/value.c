@@ -1,6 +1,6 @@
 /* Values, their unique text, and the small services of the evaluator: messages, limits,
  * descriptions. */
-#include "frontend/lang/value.h"
+#include "frontend/lang/builtin.h"
 
 vtb__val vtb__int(int64_t i) { return (vtb__val){.kind = VTB__INT, .u.i = i}; }
 vtb__val vtb__float(double f) { return (vtb__val){.kind = VTB__FLOAT, .u.f = f}; }
@@ -18,10 +18,19 @@ bool vtb__is_number(vtb__val v) { return v.kind == VTB__INT || v.kind == VTB__FL
 double vtb__val_number(vtb__val v) { return v.kind == VTB__INT ? (double)v.u.i : v.u.f; }
 
 const char *vtb__kind_text(vtb__kind k) {
-  static const char *const text[] = {"none",   "error",          "int",   "float", "bool",
-                                     "string", "size",           "path",  "mode",  "init",
-                                     "list",   "several values", "tensor"};
+  static const char *const text[] = {"none",           "error", "int",  "float", "bool",  "string",
+                                     "size",           "path",  "mode", "init",  "block", "list",
+                                     "several values", "tensor"};
   return text[k];
+}
+
+const char *vtb__function_name(vtb__val v) {
+  return v.u.fn.decl ? v.u.fn.decl->name.text : v.u.fn.builtin->name;
+}
+
+bool vtb__is_model(vtb__val v) {
+  const vtb_decl *d = v.kind == VTB__FUNCTION ? v.u.fn.decl : NULL;
+  return d && (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_PRESET);
 }
 
 static bool path_equal(const vtb__path *x, const vtb__path *y) {
@@ -64,6 +73,8 @@ bool vtb__val_equal(vtb__val a, vtb__val b) {
     return vtb_streq(a.u.mode.name, b.u.mode.name) && a.u.mode.chunk == b.u.mode.chunk;
   case VTB__INIT:
     return vtb_streq(a.u.init, b.u.init);
+  case VTB__FUNCTION:
+    return a.u.fn.decl == b.u.fn.decl && a.u.fn.builtin == b.u.fn.builtin;
   case VTB__LIST:
   case VTB__TUPLE:
     return list_equal(a, b);
@@ -137,6 +148,9 @@ void vtb__val_print(vtb__val v, vtb_strbuf *out) {
   case VTB__INIT:
     vtb_strbuf_puts(out, v.u.init);
     break;
+  case VTB__FUNCTION:
+    vtb_strbuf_puts(out, vtb__function_name(v));
+    break;
   case VTB__LIST:
   case VTB__TUPLE:
     print_list(v, out);
@@ -146,6 +160,16 @@ void vtb__val_print(vtb__val v, vtb_strbuf *out) {
     vtb__layout_print(v.u.t.layout, out);
     break;
   }
+}
+
+static void key_functions(vtb__val v, vtb_strbuf *out) {
+  if (v.kind == VTB__FUNCTION) vtb_strbuf_printf(out, "@%p", (const void *)v.u.fn.decl);
+  for (size_t i = 0; v.kind == VTB__LIST && i < v.u.list.n; i++) key_functions(v.u.list.at[i], out);
+}
+
+void vtb__val_key(vtb__val v, vtb_strbuf *out) {
+  vtb__val_print(v, out);
+  key_functions(v, out);
 }
 
 const char *vtb__type_string(vtb__eval *e, const vtb_type *t) {
@@ -167,6 +191,10 @@ const char *vtb__describe(vtb__eval *e, vtb__val v) {
     return vtb_arena_printf(&e->arena, "%s %s", what, vtb__type_string(e, &v.u.t.v->type));
   }
   if (v.kind == VTB__NONE) return "none";
+  if (v.kind == VTB__FUNCTION)
+    return vtb_arena_printf(&e->arena, "the %s %s",
+                            v.u.fn.decl ? vtb__decl_kind_text(v.u.fn.decl->kind) : "builtin",
+                            vtb__function_name(v));
   if (v.kind == VTB__TUPLE) return vtb_arena_printf(&e->arena, "%zu values", v.u.list.n);
   vtb_strbuf s = {0};
   vtb__val_print(v, &s);

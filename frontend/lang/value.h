@@ -85,6 +85,7 @@ typedef enum vtb__kind {
   VTB__PATH,
   VTB__MODE,
   VTB__INIT,
+  VTB__FUNCTION,
   VTB__LIST,
   VTB__TUPLE, /* several values of one call; never inside another value */
   VTB__TENSOR
@@ -108,6 +109,11 @@ typedef struct vtb__val {
       int64_t chunk;    /* 0: default */
     } mode;
     const char *init; /* canonical initialiser text */
+    struct {          /* what is called: one of the two */
+      const vtb_decl *decl;
+      const struct vtb__builtin *builtin;
+      vtb_span at; /* where it was named */
+    } fn;
     struct {
       struct vtb__val *at;
       size_t n;
@@ -129,9 +135,13 @@ vtb__val vtb__tensor(vtb_value *v, const vtb__layout *l); /* VTB__ERROR if v is 
 bool vtb__is_number(vtb__val v);
 double vtb__val_number(vtb__val v); /* of an int or float */
 bool vtb__val_equal(vtb__val a, vtb__val b);
-const char *vtb__kind_text(vtb__kind k); /* "int", "list" ... */
+const char *vtb__function_name(vtb__val v); /* of a VTB__FUNCTION */
+bool vtb__is_model(vtb__val v);             /* a model or preset, to be called */
+const char *vtb__kind_text(vtb__kind k);    /* "int", "list" ... */
 /* Unique text of a compile-time value, and of a tensor's type and layout. */
 void vtb__val_print(vtb__val v, vtb_strbuf *out);
+/* The same, in which functions of one name in two files are two. */
+void vtb__val_key(vtb__val v, vtb_strbuf *out);
 
 /* ---- environments ---------------------------------------------------------------------------- */
 
@@ -249,9 +259,17 @@ typedef struct vtb__instance {
 
 typedef struct vtb__eval vtb__eval;
 
+/* Where values for a declaration's parameters come from. */
+typedef struct vtb__actual {
+  const char *name; /* NULL: positional */
+  const vtb_expr *expr;
+  vtb__val value; /* used when expr is NULL */
+  vtb_span span;
+} vtb__actual;
+
 /* Calls of the evaluator's ground into its roof: expressions hold calls, calls run statements,
  * statements hold expressions. Called by the functions of the same names below; `sorted` is
- * vtb__path_by_list. */
+ * vtb__path_by_list, `model` vtb__call_model. */
 typedef struct vtb__evaluator {
   vtb__val (*expr)(vtb__eval *e, const vtb_expr *x);
   vtb__val (*expr_as)(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *type, const char *what);
@@ -259,6 +277,8 @@ typedef struct vtb__evaluator {
   vtb__val (*body_value)(vtb__eval *e, const vtb_stmt_list *body);
   vtb__val (*constant)(vtb__eval *e, const vtb_decl *d);
   vtb__val (*unknown)(vtb__eval *e, const char *what, const char *name, vtb_span span);
+  vtb__val (*model)(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                    vtb_span span);
   int64_t *(*sorted)(vtb__eval *e, const struct vtb__path_by *by, const vtb__layout *l,
                      vtb_span span);
 } vtb__evaluator;
@@ -284,7 +304,8 @@ struct vtb__eval {
   bool frozen;         /* inside a `freeze` of this function's body */
   int share, n_shares; /* the evaluation of the innermost `share`, 0 outside; how many there were */
   vtb__val result;     /* of `return` */
-  vtb__env *step_env;  /* of the recurrence that was built last */
+  struct vtb__model_call *models; /* those that are being evaluated, the innermost first */
+  vtb__env *step_env;             /* of the recurrence that was built last */
   vtb__prepared prepared[VTB__PREPARE_FIELDS];
   vtb_map blocks; /* key -> vtb__instance */
   vtb_map steps;  /* key -> STEP function */
@@ -330,7 +351,6 @@ bool vtb__env_get(vtb__eval *e, const char *name, vtb_span span, vtb__val *out);
 bool vtb__env_has(vtb__eval *e, const char *name);
 
 /* eval.c */
-extern const vtb__evaluator vtb__evaluation;
 static inline vtb__val vtb__expr(vtb__eval *e, const vtb_expr *x) {
   return e->evaluator->expr(e, x);
 }
@@ -350,6 +370,7 @@ static inline const char *vtb__text(vtb__eval *e, const vtb_expr *x) {
 vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *type, vtb_span span,
                      const char *what, bool config);
 bool vtb__is_tensor_type(const vtb_type_expr *t);
+bool vtb__is_function_type(const vtb_type_expr *t); /* block or model: what is called */
 /* Axes of the grid of an image type: 1 series, 2 image, 3 video; 0 for other names. */
 int vtb__image_rank(const char *type);
 /* The choice's name if `word` is that or an alias; NULL. */
@@ -384,13 +405,6 @@ vtb_builder *vtb__at(vtb__eval *e, vtb_span span);
 
 /* eval_call.c */
 vtb__val vtb__call(vtb__eval *e, const vtb_expr *x);
-/* Where values for a declaration's parameters come from. */
-typedef struct vtb__actual {
-  const char *name; /* NULL: positional */
-  const vtb_expr *expr;
-  vtb__val value; /* used when expr is NULL */
-  vtb_span span;
-} vtb__actual;
 /* Binds parameters as variables of e->env, defaults included. False after an error. `used` may be
  * NULL. */
 bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
@@ -404,6 +418,28 @@ const vtb_param *vtb__param_find(const vtb_decl *d, const char *name);
 static inline vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
   return e->evaluator->constant(e, d);
 }
+
+/* eval_model.c: a model called inside another; the entry is the outermost, without a frame. */
+typedef struct vtb__model_call {
+  const vtb_decl *decl;
+  const vtb__frame *frame; /* its inputs and outputs are this call's; NULL: the program's */
+  vtb_span span;
+  vtb__actual *inputs; /* given, with their values; those without a name in order */
+  size_t n_inputs;
+  bool *taken;                  /* by input */
+  VTB_VEC(vtb__output) missing; /* inputs that are not given, with what stands for them */
+  VTB_VEC(vtb__val) outputs;
+  struct vtb__model_call *up;
+} vtb__model_call;
+vtb__val vtb__call_model(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, size_t n,
+                         vtb_span span);
+/* The call whose body is being evaluated, not one of a function of the program; else NULL. */
+static inline vtb__model_call *vtb__called_model(const vtb__eval *e) {
+  return e->models && e->models->frame && e->models->frame == e->frame ? e->models : NULL;
+}
+/* The value of an input of it, which is declared as `type` in the layout l. */
+vtb__val vtb__model_input(vtb__eval *e, vtb__model_call *m, vtb_name name, const vtb_type *type,
+                          const vtb__layout *l);
 
 /* eval_param.c */
 /* Scopes and suffix applied; reports names that a checkpoint cannot hold. */
@@ -517,7 +553,10 @@ void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *tak
 typedef struct vtb__builtin vtb__builtin;
 const vtb__builtin *vtb__builtin_find(const char *name);
 size_t vtb__builtin_names(const char ***out); /* malloc'd array */
-vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const vtb_expr *x);
+/* `name`: what it is called in messages, and by functions that several rows share. */
+vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name,
+                           const vtb_expr *x);
+bool vtb__builtin_is_value(const vtb__builtin *b); /* false: only calls of it have a meaning */
 bool vtb__rounds(const vtb__builtin *b); /* floor and its like: gives an int of any number */
 
 /* word.c */
