@@ -146,13 +146,8 @@ static const house_word words[] = {
 
 /* Emitters whose kernels are texts (codegen/cpu/text): they fill holes and speak no LLVM. By what
  * their paths begin with; a room joins when its last kernel is one. */
-static const char *const of_texts[] = {
-    "codegen/cpu/attention/",          "codegen/cpu/convolution/im2col",
-    "codegen/cpu/loop/gather",         "codegen/cpu/scan/delta_steps",
-    "codegen/cpu/scan/delta_vector",   "codegen/cpu/scan/lanes",
-    "codegen/cpu/scan/linscan_rates",  "codegen/cpu/scan/linscan_steps",
-    "codegen/cpu/scan/linscan_vector", "codegen/cpu/scan/maxplus",
-    "codegen/cpu/scan/prefix_sum",     "codegen/cpu/scan/scan_text"};
+static const char *const of_texts[] = {"codegen/cpu/attention/", "codegen/cpu/convolution/im2col",
+                                       "codegen/cpu/loop/gather", "codegen/cpu/scan/"};
 
 /* Constants of passes/ that are called a most, a least or a size of a kernel's parts. What a kernel
  * or a machine takes is asked (passes/cost/ask.h) and in passes/cost; what is here says why it is

@@ -34,7 +34,7 @@ TEST(instructions_beside_texts_are_found) {
   for (size_t i = 0; i < t.files.n; i++) check_emitter(&t.files.at[i], &c);
   CHECK(c.n == 1 && strstr(c.text.at, "maxplus.c:3: its kernel is a text"));
   check_rows(&t, &c);
-  CHECK(strstr(c.text.at, "codegen/cpu/scan/lanes is not there"));
+  CHECK(strstr(c.text.at, "codegen/cpu/attention/ is not there"));
   vtb_strbuf_free(&c.text);
   tree_free(&t);
 }

@@ -21,11 +21,6 @@ int64_t vtb__padded(const vtb_cpu *c, int64_t n) {
   return (n + c->width - 1) / c->width * c->width;
 }
 
-int64_t vtb__row_length(const vtb_cpu *c, int64_t n) {
-  int64_t ld = vtb__padded(c, n);
-  return ld >= 64 && ld % 64 == 0 ? ld + 16 : ld;
-}
-
 static LLVMValueRef mul(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
   return LLVMBuildNSWMul(c->b, x, y, "");
 }

@@ -36,8 +36,5 @@ void vtb__transpose_tile(vtb_cpu *c, LLVMValueRef x, LLVMValueRef ld, LLVMValueR
 
 /* n floats rounded up to whole vectors. */
 int64_t vtb__padded(const vtb_cpu *c, int64_t n);
-/* Row length for n floats: padded, and no multiple of 256 bytes, whose lines would share few cache
- * sets. */
-int64_t vtb__row_length(const vtb_cpu *c, int64_t n);
 
 #endif

@@ -17,7 +17,7 @@ enum { MIN_TASKS = 16, TASK_FLOPS = 400000 };
 #define PER_PART pieces(BLOCKS, least(pieces(MIN_TASKS, PAIRS), BLOCKS))
 #define PARTS pieces(BLOCKS, PER_PART)
 #define FLOPS (2.0 * (double)(PER_PART * BLOCK) * (double)KEYS * (double)(WIDTH + VALUE_WIDTH))
-#define STORED (BIAS >= 0 || CAUSAL) /* scores are more than products */
+#define CHANGED (BIAS >= 0 || CAUSAL) /* scores are more than products */
 #define PACKED (WIDTH % W || TURN[KEY][TURNED])
 
 typedef struct forward {
@@ -44,15 +44,15 @@ static inline void softmax_row(const attention *g, const forward *f, long r, lon
   vf most = (vf)(before), sum = (vf)(0);
   for (long j = 0; j < end; j += W) {
     const vf x = score(g, load(s + j), i, j);
-    if (STORED) store(s + j, x);
+    if (CHANGED) store(s + j, x);
     most = max(x, most);
   }
   const float m = vtb_max(most);
   for (long j = 0; j < end; j += W) {
     vf x = load(s + j);
-    x = vtb_exp((STORED ? x : x * SCALE) - (vf)(m));
+    x = vtb_exp((CHANGED ? x : x * SCALE) - (vf)(m));
     store(s + j, x);
-    sum += !STORED && KEYS % W ? vtb_part(x, g->cols - j, (vf)(0)) : x;
+    sum += !CHANGED && KEYS % W ? vtb_part(x, g->cols - j, (vf)(0)) : x;
   }
   float total = vtb_sum(sum);
   f->m[r] = m;
@@ -79,7 +79,8 @@ static inline void finish_row(const attention *g, const forward *f, long r) {
   const float l = f->l[r], inverse = 1 / l, lse = f->m[r] + vtb_log_1(l);
   float *o = f->o + r * LD_V;
   scale_row(o, LD_V, l == 0 ? 0 : inverse);
-  unpack_row(o, VALUE_WIDTH, row(g, Y, g->i0 + r, g->head));
+  const cols c = cols_all(VALUE_WIDTH, 0);
+  unpack_row(&c, row(g, Y, g->i0 + r, g->head), 0, o);
   *row(g, LSE, g->i0 + r, g->head) = l == 0 ? INFINITY : lse;
 }
 
@@ -89,8 +90,8 @@ static inline void one_block(attention *g, const forward *f, long block) {
     pack(g, Q, g->head, WIDTH, g->i0, g->rows, f->q, LD_K);
     turn(g, QUERY, g->head, g->i0, g->rows, f->q, LD_K, 0);
   }
-  fill(f->m, BLOCK, -__FLT_MAX__);
-  fill(f->l, BLOCK, 0);
+  fill(f->m, -__FLT_MAX__, BLOCK);
+  fill(f->l, 0, BLOCK);
   const long tiles = tiles_seen(g);
   for (long tile = 0; tile < tiles; tile++) one_tile(g, f, tile);
   for (long r = 0; r < g->rows; r++) finish_row(g, f, r);

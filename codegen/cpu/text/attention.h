@@ -2,7 +2,7 @@
  * meaning: ir/attention.h. Keys of a head lie in scratch memory transposed, tile after tile
  * [TILES, width, LD_S]; rows of queries, keys and values are padded with zeros to whole vectors.
  */
-#include "codegen/cpu/text/kernel.h"
+#include "codegen/cpu/text/cols.h"
 
 hole long BATCH, QUERIES, KEYS, HEADS, KV_HEADS, WIDTH, VALUE_WIDTH;
 hole long CAUSAL, BIAS_BATCH, BIAS_HEADS, BIAS_RANK;
@@ -40,22 +40,6 @@ static inline float *row(const attention *g, long tensor, long i, long head) {
   return g->t[tensor] + g->batch * stride[0] + i * stride[1] + head * stride[2];
 }
 
-static inline void fill(float *at, long n, float v) {
-  for (long j = 0; j < n; j += W) store(at + j, (vf)(v));
-}
-
-static inline void pack_row(const float *x, long n, float *out) {
-  const long whole = quotient(n, W) * W;
-  for (long j = 0; j < whole; j += W) store(out + j, load(x + j));
-  if (whole < n) store(out + whole, load_part(x + whole, n - whole));
-}
-
-static inline void unpack_row(const float *from, long n, float *x) {
-  const long whole = quotient(n, W) * W;
-  for (long j = 0; j < whole; j += W) store(x + j, load(from + j));
-  if (whole < n) store_part(x + whole, load(from + whole), n - whole);
-}
-
 static inline void scale_row(float *at, long n, float factor) {
   for (long j = 0; j < n; j += W) store(at + j, load(at + j) * factor);
 }
@@ -63,7 +47,8 @@ static inline void scale_row(float *at, long n, float factor) {
 /* Rows [from, from + n) of `width` elements, padded with zeros. */
 static inline void pack(const attention *g, long tensor, long head, long width, long from, long n,
                         float *out, long ld) {
-  for (long l = 0; l < n; l++) pack_row(row(g, tensor, from + l, head), width, out + l * ld);
+  const cols c = cols_all(width, 0);
+  for (long l = 0; l < n; l++) pack_row(&c, out + l * ld, row(g, tensor, from + l, head), 0);
 }
 
 /* ---- rotary embeddings ----------------------------------------------------------------------- */

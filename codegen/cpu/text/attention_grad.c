@@ -57,7 +57,7 @@ static inline void pack_block(const attention *g, const backward *w) {
   pack(g, DY, g->head, VALUE_WIDTH, g->i0, g->rows, w->dy, LD_V);
   for (long r = 0; r < g->rows; r++) {
     const long i = g->i0 + r;
-    pack_row(row(g, Y, i, g->head), VALUE_WIDTH, w->row);
+    pack(g, Y, g->head, VALUE_WIDTH, i, 1, w->row, LD_V);
     const float sum = dot(w->dy + r * LD_V, w->row, VALUE_WIDTH);
     w->delta[r] = DLSE >= 0 ? sum - *row(g, DLSE, i, g->head) : sum;
     w->lse[r] = *row(g, LSE, i, g->head);
@@ -95,16 +95,17 @@ static inline void add_transposed(const attention *g, const float *a, const floa
 
 static inline void unpack(const attention *g, float *rows, long ld, long width, float factor,
                           long tensor, long head, long from, long n) {
+  const cols c = cols_all(width, 0);
   for (long r = 0; r < n; r++) {
     if (factor != 1) scale_row(rows + r * ld, ld, factor);
-    unpack_row(rows + r * ld, width, row(g, tensor, from + r, head));
+    unpack_row(&c, row(g, tensor, from + r, head), 0, rows + r * ld);
   }
 }
 
 static inline void one_block(attention *g, const backward *w, long block) {
   at_block(g, block);
   pack_block(g, w);
-  fill(w->dq, BLOCK * LD_K, 0);
+  fill(w->dq, 0, BLOCK * LD_K);
   const long tiles = tiles_seen(g);
   for (long tile = 0; tile < tiles; tile++) {
     at_tile(g, tile);
@@ -125,8 +126,8 @@ TASK(attention_grad, BATCH *KV_HEADS, 1, BYTES_OF(lay_out, 1)) {
   transpose_head(&g, &w, kv);
   pack(&g, K, kv, WIDTH, 0, KEYS, w.k, LD_K);
   turn(&g, KEY, kv, 0, KEYS, w.k, LD_K, 0);
-  fill(w.dk, KEYS * LD_K, 0);
-  fill(w.dv, KEYS * LD_V, 0);
+  fill(w.dk, 0, KEYS * LD_K);
+  fill(w.dv, 0, KEYS * LD_V);
   for (long h = 0; h < shared; h++)
     for (long block = 0; block < BLOCKS; block++) {
       g.head = kv * shared + h;

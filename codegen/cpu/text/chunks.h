@@ -1,7 +1,11 @@
 /* Chunk by chunk with a matrix form: a task owns one batch entry, one head and a tile of V, and
  * walks the chunks with the state S [K, LD_V] in scratch memory. */
-#include "codegen/cpu/text/direct.h"
+#ifndef VTB_CPU_TEXT_CHUNKS_H
+#define VTB_CPU_TEXT_CHUNKS_H
 
+#include "codegen/cpu/text/rows.h"
+
+hole long CHUNK; /* tokens */
 hole long WIDTH; /* columns of V a tile, whole vectors */
 #define TILES quotient(STORED(V, NORMALIZER) + WIDTH - 1, WIDTH)
 #define LD_K row_length(K)
@@ -31,3 +35,21 @@ static inline chunked chunked_at(float *const *t, long index) {
 static inline _Bool enters(long t0, _Bool only) { return INIT || (!only && t0 != 0); }
 /* What is kept of it: all, or nothing where nothing is written yet. */
 static inline float keeps(long t0) { return INIT || t0 != 0 ? 1 : 0; }
+
+/* out[r, :] = x[r, :] o y[r, :], or o y[:] for every row if y_ld is 0; n rows of n_vectors. */
+static inline void rows_times(float *out, const float *x, const float *y, long ld, long y_ld,
+                              long n, long n_vectors) {
+  for (long r = 0; r < n; r++)
+    for (long j = 0; j < n_vectors * W; j += W)
+      store(out + r * ld + j, load(x + r * ld + j) * load(y + r * y_ld + j));
+}
+/* rows[k, 0 ... n_vectors) *= by[k] for k < n. */
+static inline void keys_times(float *rows, long ld, const float *by, long n, long n_vectors) {
+  for (long k = 0; k < n; k++) {
+    const vf factor = (vf)by[k];
+    for (long j = 0; j < n_vectors * W; j += W)
+      store(rows + k * ld + j, load(rows + k * ld + j) * factor);
+  }
+}
+
+#endif

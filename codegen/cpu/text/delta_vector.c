@@ -1,4 +1,4 @@
-/* delta, class key, as products of matrices and a triangular solve: see scan/delta.h.
+/* delta, class key, as products of matrices and a triangular solve: see delta.h.
  *
  * As in linscan_vector.c the chunk is walked in sub-blocks of SUB rows, and what came before one is
  * kept relative to its first token, decayed by a whole sub-block as it is left behind: the chunk's
@@ -10,10 +10,9 @@
  * a power of two, so that sub-blocks hold whole tokens, and the rows added are zero. The last row
  * of a token carries its decay, the others 1.
  */
-#include "codegen/cpu/text/chunks.h"
+#include "codegen/cpu/text/delta.h"
+#include "codegen/cpu/text/direct.h"
 
-hole long RANK, STEP; /* rows a token; a power of two of them */
-hole int AT_B, AT_W;
 #define ROWS round_up(CHUNK *STEP, SUB)
 #define LD_T row_length(ROWS)
 
@@ -31,25 +30,6 @@ typedef struct forward {
   chunked of;
   arrays a;
 } forward;
-
-/* Rows of n tokens from t0 on, those beyond a token's RANK zeros; and back. */
-static inline void pack_rows(const cols *c, const scan *s, float *out, long ld, int tensor, long t0,
-                             long n) {
-  for (long i = 0; i < n; i++) {
-    const float *from = row(s, tensor, place(t0 + i));
-    float *rows = out + i * STEP * ld;
-    for (long r = 0; r < RANK; r++) pack_row(c, rows + r * ld, from + r * STRIDE[tensor][3], 0);
-    if (STEP > RANK) fill(rows + RANK * ld, 0, (STEP - RANK) * ld);
-  }
-}
-static inline void unpack_rows(const cols *c, const scan *s, int tensor, const float *rows, long t0,
-                               long n) {
-  for (long i = 0; i < n; i++) {
-    float *to = row(s, tensor, place(t0 + i));
-    for (long r = 0; r < RANK; r++)
-      unpack_row(c, to + r * STRIDE[tensor][3], 0, rows + (i * STEP + r) * LD_V);
-  }
-}
 
 /* n tokens from i0 on in the chunk at t0. */
 static inline void sub_block(const forward *f, long t0, long i0, long n, _Bool entering) {

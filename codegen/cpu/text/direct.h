@@ -20,10 +20,9 @@
  * multiplication a token. Sums and gradients keep x: their lanes are x. Tokens go in groups, a
  * triangle of groups at a time, so that a group's values stay in registers.
  */
-#include "codegen/cpu/text/rows.h"
+#include "codegen/cpu/text/chunks.h"
 
 hole int ALONG_KEY;
-hole long CHUNK; /* tokens */
 
 enum {
   SUB = 16, /* a multiple of every vector width and of HELD */
@@ -40,22 +39,6 @@ typedef struct decays {
    * those before t. */
   int before;
 } decays;
-
-/* out[r, :] = x[r, :] o y[r, :], or o y[:] for every row if y_ld is 0; n rows of n_vectors. */
-static inline void rows_times(float *out, const float *x, const float *y, long ld, long y_ld,
-                              long n, long n_vectors) {
-  for (long r = 0; r < n; r++)
-    for (long j = 0; j < n_vectors * W; j += W)
-      store(out + r * ld + j, load(x + r * ld + j) * load(y + r * y_ld + j));
-}
-/* rows[k, 0 ... n_vectors) *= by[k] for k < n. */
-static inline void keys_times(float *rows, long ld, const float *by, long n, long n_vectors) {
-  for (long k = 0; k < n; k++) {
-    const vf factor = (vf)by[k];
-    for (long j = 0; j < n_vectors * W; j += W)
-      store(rows + k * ld + j, load(rows + k * ld + j) * factor);
-  }
-}
 
 /* pre, suf, whole from d. Decays nearer to 0 than `floor` (either sign) become `floor`; rows of d
  * from n to SUB become 1, as the others rely on. */

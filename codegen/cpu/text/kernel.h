@@ -94,6 +94,7 @@ static inline void store_16(float *to, v16 x) { *(v16_at *)to = x; }
     x_ > y_ ? x_ : y_;                                                                             \
   })
 
+#define OWN(i, d) (i)
 #define LANES_4(LANE, d) LANE(0, d), LANE(1, d), LANE(2, d), LANE(3, d)
 #define LANES_8(LANE, d) LANES_4(LANE, d), LANE(4, d), LANE(5, d), LANE(6, d), LANE(7, d)
 #define LANES_16(LANE, d)                                                                          \

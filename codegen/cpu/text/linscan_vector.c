@@ -11,7 +11,7 @@
  * and at a chunk's end S += Kd^T V or K^T Vd. Parallel mode is one chunk of all tokens. Sub-blocks:
  * direct.h.
  */
-#include "codegen/cpu/text/chunks.h"
+#include "codegen/cpu/text/direct.h"
 
 #define LD_T row_length(CHUNK)
 #define LD_D (ALONG_KEY ? LD_K : LD_V)

@@ -18,7 +18,7 @@
  *   + sum over j < r of b'_j o (e_j G)
  *   + whole o (sum over z of S o G)
  * Sums add terms and never take any away; decays below FLOOR are replaced by it throughout: see
- * scan/linscan_grad.c.
+ * linscan_products_grad.c.
  */
 #include "codegen/cpu/text/direct.h"
 
