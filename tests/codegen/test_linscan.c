@@ -261,7 +261,7 @@ TEST(model_shape) {
                    "parallel",
                    NULL,
                    0,
-                   1,
+                   2, /* samples: their sums for a head's decay are added up */
                    197,
                    1,
                    33,
