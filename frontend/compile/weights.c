@@ -23,6 +23,11 @@ void vtb_load_say(const vtb_load *l, const char *fmt, ...) {
 
 vtb_status vtb_load_open(vtb_load *l, vtb_error *err) {
   if (!l->weights || l->file) return VTB_OK;
+  if (l->of_parts) {
+    l->file = vtb_need(vtb_weights_new());
+    l->allow_missing = true; /* the others keep their initial values */
+    return VTB_OK;
+  }
   vtb_strbuf said = {0};
   vtb_status status =
       vtb_weights_open_part(l->weights, l->averages ? "ema" : NULL, &l->file, &said, err);
@@ -113,8 +118,8 @@ static char *other_model(const vtb_compile_options *options, const vtb_load *l) 
   if (!is_file && !own) own = what;
   if (!model || l->built || (own && entry && same_model(own, entry))) return NULL;
   if (own && entry)
-    return vtb_strprintf("%s has weights of %s, as its metadata say, not of %s%s", l->weights,
-                         entry, own, is_file ? ": leave out --entry" : "");
+    return vtb_strprintf("%s has weights of %s, as its metadata say, not of %s%s%s", l->weights,
+                         entry, own, is_file ? ": --entry " : "", is_file ? entry : "");
   if (same_model(model, what) || (own && same_model(model, own))) return NULL;
   return vtb_strprintf("%s has weights of %s, as its metadata say, not of %s", l->weights,
                        entry ? entry : model, own ? own : what);
@@ -228,8 +233,7 @@ vtb_status vtb_load_fit(const vtb_compile_options *options, const vtb_load *l,
 
 /* ---- a model that is not compiled ------------------------------------------------------------ */
 
-/* The parameters and buffers of a model as a program would have them. */
-static vtb_tensor_info *tensors_of(const vtb_func *f, vtb_arena *arena, int *n) {
+vtb_tensor_info *vtb_load_tensors(const vtb_func *f, vtb_arena *arena, int *n) {
   vtb_tensor_info *out = VTB_NEW_ARRAY(arena, vtb_tensor_info, f->n_args + 1);
   *n = 0;
   for (int a = 0; a < f->n_args; a++) {
@@ -264,7 +268,7 @@ static bool fits_as_it_is(const vtb_compile_options *options, const vtb_load *l,
   if (status == VTB_OK) {
     vtb_fit_report r;
     vtb_fit_options o = {.names = &names, .allow_missing = true, .allow_unused = true};
-    vtb_tensor_info *t = tensors_of(c.module->entry, &arena, &n);
+    vtb_tensor_info *t = vtb_load_tensors(c.module->entry, &arena, &n);
     fits = vtb_fit(t, n, l->file, &o, NULL, &r, NULL) == VTB_OK;
     vtb_fit_report_free(&r);
   }
@@ -275,12 +279,29 @@ static bool fits_as_it_is(const vtb_compile_options *options, const vtb_load *l,
   return fits;
 }
 
+/* Says that the entry which the weights were stored with is taken, where the options name none. */
+static void say_entry(const vtb_compile_options *o, const vtb_load *l) {
+  const char *entry = l->file ? vtb_weights_meta(l->file, "entry") : NULL;
+  bool is_file = o->text || (o->model && vtb_ends_with(o->model, ".vtb"));
+  if (!entry || o->entry || !is_file || l->quiet) return;
+  vtb_diags quiet = {0};
+  vtb_unit *u = vtb__compile_unit(o, &quiet);
+  const vtb_decl_info *decls;
+  size_t n = u ? vtb_unit_decls(u, &decls) : 0;
+  for (size_t i = 0; i < n; i++)
+    if (vtb_streq(decls[i].name, entry))
+      vtb_load_say(l, "%s: weights of %s, which is taken: --entry %s\n", l->weights, entry, entry);
+  vtb_unit_free(u);
+  vtb_diags_free(&quiet);
+}
+
 vtb_status vtb_load_for(const vtb_compile_options *options, vtb_load *l, vtb_error *err) {
   int height, width;
   char defines[64];
   bool first = !l->file;
   vtb_status status = vtb_load_open(l, err);
   if (status == VTB_OK && first) vtb_load_say_architecture(options, l);
+  if (status == VTB_OK && first) say_entry(options, l);
   if (status == VTB_OK) status = vtb_load_config(options, l, err);
   if (status != VTB_OK || !l->file || !options->image || vtb_weights_meta(l->file, "defines"))
     return status;
@@ -314,7 +335,7 @@ vtb_status vtb_load_parameters(const vtb_compile_options *options, const vtb_loa
   *out = NULL;
   vtb_status status = vtb_compilation_load(&c, &with, NULL, r);
   if (status == VTB_OK) {
-    vtb_tensor_info *t = tensors_of(c.module->entry, &arena, &n);
+    vtb_tensor_info *t = vtb_load_tensors(c.module->entry, &arena, &n);
     void **buffers = VTB_NEW_ARRAY(&arena, void *, n + 1);
     for (int i = 0; i < n && status == VTB_OK; i++) {
       buffers[i] = vtb_xcalloc((size_t)vtb_tensor_info_count(&t[i]) + 1, 4);
@@ -348,7 +369,7 @@ static bool is_own(const vtb_compile_options *options) {
       vtb_compilation_load(&c, &with, NULL, quiet) == VTB_OK) {
     vtb_fit_report r;
     vtb_fit_options o = {.allow_unused = true};
-    vtb_tensor_info *t = tensors_of(c.module->entry, &arena, &n);
+    vtb_tensor_info *t = vtb_load_tensors(c.module->entry, &arena, &n);
     own = vtb_fit(t, n, file, &o, NULL, &r, NULL) == VTB_OK && r.n_loaded == r.n_wanted &&
           !*r.prefix && !r.resized.n;
     vtb_fit_report_free(&r);

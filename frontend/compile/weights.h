@@ -18,6 +18,11 @@
 /* Which weights, and what they may lack. */
 typedef struct vtb_load {
   const char *weights; /* any file that vtb_weights_open() takes; NULL: none */
+  /* "FILE" or "PREFIX=FILE": vtb_load_given() makes `weights` of the former, and the tensors of the
+   * latter go below PREFIX. The caller's. */
+  vtb_fit_list given;
+  bool of_parts; /* only such: `weights` is the first of them, for messages */
+  bool joined;   /* after vtb_load_parts() */
   bool allow_missing, allow_unused, averages;
   bool quiet; /* nothing is said of what was decided */
   bool built; /* the model is a built file's: its settings are what they were */
@@ -29,6 +34,14 @@ typedef struct vtb_load {
   void *user;
   void (*note)(const struct vtb_load *l, const vtb_fit_report *r); /* of fits that failed, too */
 } vtb_load;
+
+/* Takes `given` apart; without a prefix the last file counts, as of any option. */
+void vtb_load_given(vtb_load *l);
+/* "PREFIX=FILE": the FILE, and the length of PREFIX; NULL: `text` is a file by itself. */
+const char *vtb_load_part(const char *text, size_t *prefix);
+/* Adds the tensors of every part to the opened file, once, under the names of the model that the
+ * options describe. VTB_E_INPUT where they do not fit what stands below the prefix. */
+VTB_MUST_USE vtb_status vtb_load_parts(const vtb_compile_options *o, vtb_load *l, vtb_error *err);
 
 /* Opens the file, once, and says what it unwrapped. Nothing without one. */
 VTB_MUST_USE vtb_status vtb_load_open(vtb_load *l, vtb_error *err);
@@ -49,6 +62,8 @@ VTB_MUST_USE vtb_status vtb_load_fit(const vtb_compile_options *o, const vtb_loa
                                      const vtb_fit_options *fit, const vtb_tensor_info *tensors,
                                      int n, void *const *buffers, vtb_error *err);
 void vtb_load_say(const vtb_load *l, const char *fmt, ...) VTB_PRINTF(2, 3);
+/* The parameters and buffers of a model's function as a program would have them. */
+vtb_tensor_info *vtb_load_tensors(const vtb_func *f, vtb_arena *arena, int *n);
 /* Says what a fit decided. */
 void vtb_load_say_fit(const vtb_load *l, const vtb_fit_report *r);
 /* The opened file's tensors under the names of the model, which is not compiled for it. *out is the

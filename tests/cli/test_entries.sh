@@ -23,6 +23,7 @@ done
 # every command finds it again; a built file and what it trains say it, too
 w=run/weights.safetensors
 expect 0 "$VERTEBRA" eval two.vtb --weights $w --data data; silent_about "of the models of this file"
+says "weights of wide, which is taken: --entry wide"
 expect 0 "$VERTEBRA" eval two.vtb --weights run/checkpoint.safetensors --data data --allow-unused
 expect 0 "$VERTEBRA" build two.vtb --weights $w -o wide.so
 expect 0 "$VERTEBRA" check wide.so; says "wide"
@@ -36,7 +37,7 @@ expect 0 "$VERTEBRA" eval two.vtb --weights $w --data data
 
 # weights of another model or preset are called that, without a setting that would not help
 expect 1 "$VERTEBRA" eval two.vtb --entry last --weights $w --data data
-says "run/weights.safetensors has weights of wide, as its metadata say, not of last: leave out --entry"; silent_about "-D"
+says "run/weights.safetensors has weights of wide, as its metadata say, not of last: --entry wide"; silent_about "-D"
 expect 1 "$VERTEBRA" eval other.vtb --weights $w --data data
 says "has weights of wide, as its metadata say, not of other.vtb"; silent_about "-D"
 

@@ -133,6 +133,7 @@ static vtb_status run_build(void *user, const cli_list *args, vtb_error *err) {
   build_options *o = user;
   vtb_compile_options *c = &o->model.compile;
   const char *what = args->at[0];
+  vtb_load_given(&o->load);
   vtb_status status = build_lists_parse(&o->lists, c->training || is_case(what), c);
   find_name(o);
   if (status == VTB_OK) status = check_options(what, o);

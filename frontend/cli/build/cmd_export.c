@@ -55,6 +55,7 @@ static vtb_status export_model(void *user, const cli_list *args, vtb_error *err)
   const char *what = args->at[0];
   vtb_weights *weights;
   vtb_onnx_summary made = {0};
+  vtb_load_given(&e->load);
   if (cli_is_built(what))
     return cli_usage_error("export", "%s is compiled already: export the model it was built from",
                            what);

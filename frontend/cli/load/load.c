@@ -46,7 +46,8 @@ vtb_status cli_load_for(const char *what, const cli_model_options *m, cli_load_o
                         vtb_error *err) {
   vtb_compile_options o = cli_compile_options(m, what);
   listen(l);
-  return vtb_load_for(&o, l, err);
+  vtb_status status = vtb_load_for(&o, l, err);
+  return status == VTB_OK ? vtb_load_parts(&o, l, err) : status;
 }
 
 vtb_status cli_fit(const char *what, const cli_model_options *m, const cli_load_options *l,

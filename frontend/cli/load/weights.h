@@ -10,7 +10,7 @@
 
 typedef vtb_load cli_load_options; /* CLI_LOAD_OPTS() are the rows */
 #define CLI_LOAD_OPTS(load, option, help)                                                          \
-  {option, CLI_STR, &(load).weights, "FILE", help},                                                \
+  {option, CLI_LIST, &(load).given, "FILE", help "; PREFIX=FILE: of what is below PREFIX"},        \
       {"--allow-missing", CLI_FLAG, &(load).allow_missing, NULL,                                   \
        "parameters that the weights lack keep their initial values"},                              \
       {"--allow-unused", CLI_FLAG, &(load).allow_unused, NULL,                                     \

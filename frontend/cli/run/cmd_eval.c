@@ -213,6 +213,7 @@ static vtb_status evaluate(const char *what, eval_options *o) {
 /* Batches are shared out among the ranks, if there are some. */
 static vtb_status on_ranks(void *user, const cli_list *args, vtb_error *err) {
   eval_options *o = user;
+  vtb_load_given(&o->load);
   if (!o->load.weights && !cli_is_built(args->at[0]))
     return cli_usage_error("eval", "--weights FILE is needed");
   if (!o->data.path)

@@ -219,6 +219,7 @@ static const char needed[] = "a MODEL or built FILE and at least one IMAGE or --
 
 static vtb_status run_images(void *user, const cli_list *args, vtb_error *err) {
   run_options *o = user;
+  vtb_load_given(&o->load);
   if (args->n < 2 && !o->inputs.n) return cli_usage_error("run", "%s", needed);
   const char *what = args->at[0];
   cli_list files = {.at = args->at + 1, .n = args->n - 1};

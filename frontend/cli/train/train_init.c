@@ -46,6 +46,7 @@ static void say_settings(const train_init *t) {
 }
 
 vtb_status train_init_open(train_init *t, vtb_error *err) {
+  vtb_load_given(&t->load);
   if (!t->load.weights) return VTB_OK;
   vtb_arena_init(&t->arena);
   t->open = true;
@@ -57,7 +58,8 @@ vtb_status train_init_plan(train_init *t, const char *model, const cli_model_opt
                            vtb_error *err) {
   if (!t->load.file) return VTB_OK;
   const vtb_compile_options o = cli_compile_options(m, model);
-  vtb_status status = vtb_load_names(&o, t->load.rules, &t->names, err);
+  vtb_status status = vtb_load_parts(&o, &t->load, err);
+  if (status == VTB_OK) status = vtb_load_names(&o, t->load.rules, &t->names, err);
   t->fit = (vtb_fit_options){.path = t->load.weights,
                              .names = &t->names,
                              .allow_missing = t->load.allow_missing,

@@ -58,6 +58,18 @@ static char *absolute(const char *text) {
   return whole.at;
 }
 
+/* The same of the file of "PREFIX=FILE". */
+static char *absolute_part(const char *text) {
+  size_t prefix;
+  const char *file = vtb_load_part(text, &prefix);
+  char *path = absolute(file ? file : text);
+  if (!file) return path;
+  vtb_strbuf whole = {0};
+  vtb_strbuf_printf(&whole, "%.*s=%s", (int)prefix, text, path);
+  vtb_free(path);
+  return whole.at;
+}
+
 static bool is_path(const cli_opt *o, const char *text) {
   return vtb_streq(o->metavar, "FILE") || vtb_streq(o->metavar, "DIR") ||
          strcmp(o->name, "--data") == 0 || strchr(text, '/') || strstr(text, ".vtb");
@@ -85,8 +97,11 @@ static void put_value(vtb_strbuf *out, const cli_opt *o) {
   } else if (o->kind == CLI_LIST) {
     const cli_list *list = o->into;
     for (size_t i = 0; i < list->n; i++) {
+      char *text =
+          vtb_streq(o->metavar, "FILE") ? absolute_part(list->at[i]) : vtb_xstrdup(list->at[i]);
       vtb_strbuf_puts(out, i ? ", " : "[");
-      vtb_strbuf_json(out, list->at[i]);
+      vtb_strbuf_json(out, text);
+      vtb_free(text);
     }
     vtb_strbuf_putc(out, ']');
   } else if (o->kind == CLI_FLOAT) {
@@ -138,6 +153,20 @@ static bool hash_of_file(const char *path, char out[20]) {
   if (vtb_map_file(path, &file, NULL) != VTB_OK) return false;
   snprintf(out, 20, "%016llx", (unsigned long long)XXH3_64bits(file.data, file.n));
   vtb_unmap_file(&file);
+  return true;
+}
+
+/* Of the weights that the run began with, and of those of its parts. */
+static bool hash_of_init(const cli_load_options *l, char out[20]) {
+  if (!l->weights || !hash_of_file(l->weights, out)) return false;
+  for (size_t i = 0, n; i < l->given.n; i++) {
+    const char *file = vtb_load_part(l->given.at[i], &n);
+    char other[20];
+    if (!file || file == l->weights) continue;
+    if (!hash_of_file(file, other)) return false;
+    uint64_t h = XXH3_64bits_withSeed(other, strlen(other), strtoull(out, NULL, 16));
+    snprintf(out, 20, "%016llx", (unsigned long long)h);
+  }
   return true;
 }
 
@@ -241,8 +270,7 @@ vtb_status train_record_write(const run_folder *f, const train_options *o, const
   vtb_strbuf_printf(&out, "\n  model_hash: \"%s\"", model_hash);
   vtb_status status = put_data(&out, "data", o->train.train_set, err);
   if (status == VTB_OK) status = put_data(&out, "eval_data", o->train.eval_set, err);
-  if (o->init.load.weights && hash_of_file(o->init.load.weights, hash))
-    vtb_strbuf_printf(&out, "\n  init_hash: \"%s\"", hash);
+  if (hash_of_init(&o->init.load, hash)) vtb_strbuf_printf(&out, "\n  init_hash: \"%s\"", hash);
   for (size_t i = 0; i < plan->n; i++)
     vtb_strbuf_printf(&out, "%s%lld:%lld", i ? " " : "\n  plan: \"", (long long)plan->at[i].step,
                       (long long)plan->at[i].total);
@@ -277,7 +305,7 @@ vtb_status train_record_check(const char *folder, const char *what, const train_
   if (status == VTB_OK)
     status = check_data(folder, o->data.path, t.eval_data, o->train.eval_set, err);
   if (status == VTB_OK && t.init_hash && o->init.load.weights &&
-      (!hash_of_file(o->init.load.weights, hash) || strcmp(hash, t.init_hash) != 0))
+      (!hash_of_init(&o->init.load, hash) || strcmp(hash, t.init_hash) != 0))
     status = changed(folder, o->init.load.weights, "its bytes differ", err);
   if (status == VTB_OK && t.model_hash && cli_is_built(what) && hash_of_file(what, hash) &&
       strcmp(hash, t.model_hash) != 0)
