@@ -44,7 +44,9 @@ expect 0 "$VERTEBRA" build $model --entry distilled --weights "teacher=$work/tea
 says "16 of 16 tensors below teacher"
 
 # what does not fit is said of the part
-expect 1 "$VERTEBRA" eval $model --entry distilled --data "$work/data" --weights "teachers=$work/teacher/weights.safetensors"
-says "no parameters below 'teachers'; its scopes are teacher, student"
+expect 1 "$VERTEBRA" eval $model --entry distilled --data "$work/data" --weights "teach=$work/teacher/weights.safetensors"
+says "no parameters below 'teach'; its scopes are teacher, student"
 expect 1 "$VERTEBRA" eval $model --entry distilled --data "$work/data" --weights "student=$work/teacher/weights.safetensors"
 says "below student: "; says "embed.weight is [16, 1, 4, 4], the model's [8, 1, 4, 4]"
+expect 1 "$VERTEBRA" eval $model --entry distilled --data "$work/data" --weights "teacher=$work/student/weights.safetensors"
+says "below teacher: "; says "that the model does not have: student."

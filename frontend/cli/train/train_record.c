@@ -156,7 +156,7 @@ static bool hash_of_file(const char *path, char out[20]) {
   return true;
 }
 
-/* Of the weights that the run began with, and of those of its parts. */
+/* Hashes the weights that the run began with, and those of its parts. */
 static bool hash_of_init(const cli_load_options *l, char out[20]) {
   if (!l->weights || !hash_of_file(l->weights, out)) return false;
   for (size_t i = 0, n; i < l->given.n; i++) {
