@@ -59,6 +59,17 @@ static const vtb_expr *key_of_path(const vtb__builtin *b, const vtb_expr *x) {
   return by ? l->at[0]->value : NULL;
 }
 
+/* Names that had two spellings: the old one warns for a version. */
+static const char *const old_names[][2] = {{"select", "where"}, {"unfold", "patches"}};
+
+static void warn_of_old(vtb__eval *e, const vtb_expr *x, const char *name) {
+  for (size_t i = 0; i < sizeof old_names / sizeof *old_names; i++)
+    if (strcmp(name, old_names[i][0]) == 0)
+      vtb_diag_warning(e->diags, VTB_DIAG_OLD_NAME, x->u.call.callee.span,
+                       "'%s' is now called '%s'; the next version does not know the old name",
+                       old_names[i][0], old_names[i][1]);
+}
+
 /* ---- calls ----------------------------------------------------------------------------------- */
 
 /* tapped("block3", e): taps inside e are named block3.<tap>. */
@@ -96,11 +107,12 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name
   if (b == &prepare) return vtb__prepare(e, x);
   if (key_of_path(b, x)) return vtb__path_by_call(e, key_of_path(b, x));
   if (!is_in_place(e, b, name, x)) return VTB__ERR;
+  warn_of_old(e, x, name);
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__val *values = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
   bool inexact = e->inexact;
-  e->inexact = vtb__rounds(b) || b->fn == vtb__b_ceil;
+  e->inexact = vtb__rounds(b) || b->fn == vtb__b_ceil || strcmp(b->name, "int") == 0;
   if (x->u.call.self) values[at++] = vtb__expr(e, x->u.call.self);
   for (size_t i = 0; i < list->n; i++) values[at++] = vtb__expr(e, list->at[i]->value);
   e->inexact = inexact;

@@ -52,6 +52,8 @@ static bool fit(vtb__eval *e, const vtb__args *a, window *w, bool cut) {
               : w->rank == 2 ? "an image"
                              : "a video",
               sides_text(e, w->size, w->rank));
+  vtb__help(e,
+            "cut = true leaves out what is behind the last whole one, pad = n puts zeros around");
   return false;
 }
 
@@ -84,6 +86,14 @@ static void warn_of_rest(vtb__eval *e, const window *w) {
                      sides_text(e, w->size, w->rank));
 }
 
+/* A patch is one place. */
+static bool is_place(const window *w) {
+  bool one = true;
+  for (int k = 0; k < w->rank; k++)
+    one = one && w->kernel[k] == 1 && w->stride[k] == 1 && w->pad[k] == 0;
+  return one;
+}
+
 /* patches(image, kernel, stride = kernel, pad = 0, cut = false): [B, N, C*kernel...] on the grid of
  * patches. */
 vtb__val vtb__b_patches(vtb__eval *e, const vtb__args *a) {
@@ -96,6 +106,8 @@ vtb__val vtb__b_patches(vtb__eval *e, const vtb__args *a) {
   vtb_grid_sides(&g, w.size);
   if (!options(e, a, &w) || !fit(e, a, &w, cut)) return VTB__ERR;
   if (cut && !v->def) warn_of_rest(e, &w);
+  vtb__val x = vtb__arg(a, "image");
+  if (x.u.t.layout->kind == VTB__TOKENS && is_place(&w)) return x;
   vtb_attr attrs[] = {VTB_A_INTS("kernel", w.kernel, w.rank),
                       VTB_A_INTS("stride", w.stride, w.rank), VTB_A_INTS("pad", w.pad, 2 * w.rank)};
   if (!(v = vtb_b_op(vtb__at(e, a->span), VTB_OP_im2col, &v, 1, attrs, 3))) return VTB__ERR;
@@ -139,8 +151,8 @@ vtb__val vtb__b_patch_mask(vtb__eval *e, const vtb__args *a) {
   return vtb__tensor(vtb_b_data(vtb__at(e, a->span), data, &t), NULL);
 }
 
-/* fold(x, size, kernel, stride = kernel, pad = 0): patches [B, N, C*kernel...] added up where they
- * stand on an image of that size: the adjoint of patches. */
+/* fold(x, size, kernel, stride = kernel, pad = 0, cut = false): patches [B, N, C*kernel...] added
+ * up where they stand on an image of that size: the adjoint of patches. */
 vtb__val vtb__b_fold(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x");
   vtb_value *v = x.u.t.v;
@@ -155,7 +167,7 @@ vtb__val vtb__b_fold(vtb__eval *e, const vtb__args *a) {
     if (w.size[k] < 1)
       return vtb__report(e, VTB_DIAG_BAD_SIZE, a->span, "fold needs the size of the image");
   }
-  if (!fit(e, a, &w, false)) return VTB__ERR;
+  if (!fit(e, a, &w, vtb__arg(a, "cut").u.b)) return VTB__ERR;
   int64_t width = v->type.dim[2].size;
   if (!vtb_grid_equal(&w.out, g) || width % taps)
     return vtb__report(e, VTB_DIAG_PATCH_FIT, a->span,

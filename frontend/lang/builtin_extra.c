@@ -44,10 +44,17 @@ vtb__val vtb__b_insert_tokens(vtb__eval *e, const vtb__args *a) {
   /* grid tokens before the middle ones; half of them, the odd one included, if not given */
   double after = vtb__arg(a, "after").u.f;
   if (!vtb__needs_grid(e, a, x, true)) return VTB__ERR;
-  if (w->type.rank != 3 || w->type.dim[0].size != 1 || w->type.dim[2].size != v->type.dim[2].size)
-    return vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
-                       "tokens to insert into %s are [1, n, %lld], not %s", vtb__describe(e, x),
-                       (long long)v->type.dim[2].size, vtb__describe(e, t));
+  int64_t c = v->type.dim[2].size, batch = v->type.dim[0].size;
+  if (w->type.rank != 3 || (w->type.dim[0].size != 1 && w->type.dim[0].size != batch) ||
+      w->type.dim[1].size == VTB_DYN || w->type.dim[2].size != c) {
+    vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
+                "tokens to insert into %s are [1, n, %lld], or [B, n, %lld], not %s",
+                vtb__describe(e, x), (long long)c, (long long)c, vtb__describe(e, t));
+    if (w->type.rank == 2 && w->type.dim[1].size == c)
+      vtb__help(e, "unsqueeze(t, %d) makes %s of it", w->type.dim[0].size == batch,
+                w->type.dim[0].size == batch ? "one token a sample" : "the tokens of all samples");
+    return VTB__ERR;
+  }
   vtb__layout l = *x.u.t.layout;
   if (!place_tokens(e, a, where, w->type.dim[1].size, &l.head, &l.mid, &l.tail)) return VTB__ERR;
   int64_t n = vtb_grid_cells(&l.grid);

@@ -9,6 +9,10 @@ vtb__val vtb__b_select(vtb__eval *e, const vtb__args *a) {
   vtb__val c = vtb__arg(a, "test"), x = vtb__arg(a, "yes"), y = vtb__arg(a, "no");
   vtb_value *vx = vtb__as_tensor(e, x, a->span), *vy = vtb__as_tensor(e, y, a->span);
   if (!vx || !vy) return VTB__ERR;
+  if (vx->type.dtype != vy->type.dtype) { /* labels and other numbers */
+    if (vx->type.dtype == VTB_I32) vx = vtb_b_cast(vtb__at(e, a->span), vx, VTB_F32);
+    if (vy->type.dtype == VTB_I32) vy = vtb_b_cast(vtb__at(e, a->span), vy, VTB_F32);
+  }
   const vtb__layout *l = vtb__layout_merge(e, c, x, a->span);
   if (!l || !vtb__layout_merge(e, x, y, a->span)) return VTB__ERR;
   return vtb__tensor(vtb_b_select(vtb__at(e, a->span), c.u.t.v, vx, vy), l);

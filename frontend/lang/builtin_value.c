@@ -105,11 +105,26 @@ vtb__val vtb__b_clamp(vtb__eval *e, const vtb__args *a) {
   return bounded(e, VTB_OP_min, bounded(e, VTB_OP_max, x, low, a->span), high, a->span);
 }
 
+/* float(x): as a float. int(x): the next integer towards 0; of tensors a number as others are. */
 vtb__val vtb__b_float(vtb__eval *e, const vtb__args *a) {
   vtb__val v = vtb__arg(a, "x");
+  bool whole = strcmp(a->name, "int") == 0;
   if (v.kind == VTB__ERROR) return v;
+  if (v.kind == VTB__TENSOR) {
+    vtb_builder *b = vtb__at(e, a->span);
+    vtb_value *y = v.u.t.v;
+    if (whole && y->type.dtype != VTB_I32) y = vtb_b_cast(b, y, VTB_I32);
+    if (y && y->type.dtype != VTB_F32) y = vtb_b_cast(b, y, VTB_F32);
+    return vtb__tensor(y, v.u.t.layout);
+  }
   if (!vtb__is_number(v))
-    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "float takes a number, not %s",
-                       vtb__describe(e, v));
-  return vtb__float(vtb__val_number(v));
+    return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "%s takes a number or a tensor, not %s",
+                       a->name, vtb__describe(e, v));
+  double d = trunc(vtb__val_number(v));
+  if (!whole) return vtb__float(vtb__val_number(v));
+  if (v.kind == VTB__INT) return v;
+  if (!(fabs(d) < 9e18))
+    return vtb__report(e, VTB_DIAG_INTEGER_OVERFLOW, a->span,
+                       "the result does not fit into 64 bits");
+  return vtb__int((int64_t)d);
 }

@@ -150,8 +150,12 @@ vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, const vtb__val *a, int n, vtb
   for (int i = 0; i < n; i++)
     if (!(x[i] = vtb__as_tensor(e, a[i], span))) return VTB__ERR;
   vtb_type named = {0};
-  if (!fit_all(e, a, x, n, &named, span)) return VTB__ERR;
   vtb_builder *b = vtb__at(e, span);
+  bool mixed = false; /* labels and other numbers */
+  for (int i = 1; i < n; i++) mixed |= x[i]->type.dtype != x[0]->type.dtype;
+  for (int i = 0; i < n && mixed && b; i++)
+    if (x[i]->type.dtype == VTB_I32) x[i] = vtb_b_cast(b, x[i], VTB_F32);
+  if (!fit_all(e, a, x, n, &named, span)) return VTB__ERR;
   vtb_inst *inst = b ? vtb_build(b, op, x, n, NULL, 0) : NULL;
   if (!inst) return VTB__ERR;
   vtb_value *r = inst->results[0];
