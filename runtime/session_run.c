@@ -1,6 +1,7 @@
 /* Runs of any number of rows by programs that were built for fixed ones. */
 #include "runtime/model.h"
 
+#include "runtime/base/update.h"
 #include "runtime/launch/threads.h"
 
 #include <math.h>
@@ -351,17 +352,31 @@ static vtb_status check_rows(const vtb_session *s, int64_t rows, vtb_error *err)
   return VTB_OK;
 }
 
+/* The session's own number of the first row of a run, by which random numbers are; NULL: the model
+ * draws none. Programs that a run is put together of count on from it. */
+static int32_t *first_row(vtb_session *s) {
+  const vtb__variant *v = vtb__session_variant(s);
+  for (int i = 0; i < s->n_tensors; i++)
+    if (v->tensors[i].io == VTB_IO_INPUT && vtb_streq(v->tensors[i].name, VTB_RANK_FIRST) &&
+        !s->buffers[i].is_bound)
+      return vtb__session_memory(s, i);
+  return NULL;
+}
+
 static vtb_status run_session(vtb_session *s, int64_t rows, vtb_error *err) {
   vtb_status status = vtb__session_check(s, err);
   if (!rows) rows = rows_of_inputs(s);
   if (status == VTB_OK) status = check_rows(s, rows, err);
+  int32_t *first = status == VTB_OK ? first_row(s) : NULL, before = first ? *first : 0;
   for (int64_t done = 0; done < rows && status == VTB_OK;) {
     vtb__part *p = &s->parts[best_of(s, s->size)[rows - done]];
     int64_t batch = p->variant->about.batch, left = rows - done;
     vtb__slice c = {.part = p, .from = done, .n = left < batch ? left : batch, .rows = rows};
+    if (first) *first = before + (int32_t)done;
     status = run_part(s, p, &c, err);
     done += c.n;
   }
+  if (first) *first = before;
   return status;
 }
 

@@ -177,6 +177,12 @@ typedef struct vtb_compile_options {
   /* How it is compiled, where the fields above do not say; NULL: as the environment says, in this
    * version (vtb_options_from_environment). */
   const vtb_behaviour *behaviour;
+
+  /* ---- rows of several runs */
+  /* Random numbers of a row are by its number among the rows of several runs, of which a program
+   * that depends on it has the first as the input VTB_RANK_FIRST. Without `training`; files of
+   * models always have it. */
+  bool numbers_rows;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -102,6 +102,9 @@ VTB_MUST_USE vtb_status vtb_compilation_gradient(vtb_compilation *c, const int *
 /* Likewise one half of it. */
 VTB_MUST_USE vtb_status vtb_compilation_half(vtb_compilation *c, bool backward, const int *outs,
                                              int n_outs, const int *wrt, int n_wrt);
+/* Numbers of rows, by which random numbers are, count from the input
+ * VTB_RANK_FIRST (runtime/base/update.h), if there is such. */
+VTB_MUST_USE vtb_status vtb_compilation_number_rows(vtb_compilation *c);
 /* The part of the options becomes what is compiled (part.c). */
 VTB_MUST_USE vtb_status vtb_compilation_part(vtb_compilation *c);
 /* Outputs: of what is loaded only the options' outputs stay. */

@@ -141,6 +141,7 @@ static vtb_status add_size(vtb_file_builder *b, vtb_artefact_role role, const ch
   vtb_status status = vtb_compilation_load(&c, &o, tables ? &more : NULL, b->report);
   if (status == VTB_OK) status = vtb_compilation_outputs(&c);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK) status = vtb_compilation_number_rows(&c);
   if (status == VTB_OK) status = vtb_compilation_part(&c);
   if (status == VTB_OK && !b->manifest.n_programs) status = vtb_file_builder_describe(b, &c);
   for (size_t i = 0; i < (o.n_batches ? o.n_batches : 1) && status == VTB_OK; i++)

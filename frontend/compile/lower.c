@@ -87,6 +87,11 @@ static vtb_status share_out(vtb_compilation *c) {
   return o->ranks > 1 || o->accumulate > 1 ? vtb__run_passes(c, context, "dce,ranks") : VTB_OK;
 }
 
+vtb_status vtb_compilation_number_rows(vtb_compilation *c) {
+  return vtb__run_passes(c, (vtb_pass_context){.pieces = true, .target = target_of(c)},
+                         "dce,ranks");
+}
+
 vtb_status vtb_compilation_train(vtb_compilation *c) {
   const vtb_func *entry = c->module->entry;
   vtb_precision precision;
@@ -150,7 +155,9 @@ vtb_status vtb_compilation_open(vtb_compilation *c, const vtb_compile_options *o
   if (status == VTB_OK) status = vtb_compilation_graph(c);
   if (status == VTB_OK && o->training) status = vtb_compilation_train(c);
   if (status == VTB_OK && o->evaluation && !o->training) status = vtb_compilation_evaluation(c);
-  if (status == VTB_OK && !o->evaluation && !o->training) status = vtb_compilation_part(c);
+  bool value = !o->evaluation && !o->training;
+  if (status == VTB_OK && value && o->numbers_rows) status = vtb_compilation_number_rows(c);
+  if (status == VTB_OK && value) status = vtb_compilation_part(c);
   return status;
 }
 

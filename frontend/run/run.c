@@ -1,4 +1,5 @@
 /* vertebra-run: classifies images with built files, where nothing but the runtime is installed. */
+#include "runtime/base/update.h"
 #include "runtime/base/utf8.h"
 #include "runtime/vertebra.h"
 
@@ -19,7 +20,9 @@ typedef struct runner {
   cJSON *names; /* of classes; NULL: none */
   float *scores;
   int64_t batch, classes;
-  int bad; /* images without a result */
+  int64_t seed;
+  int32_t *first; /* number of a run's first image, by which random numbers are; NULL: none are */
+  int bad;        /* images without a result */
 } runner;
 
 static const char usage[] =
@@ -35,6 +38,7 @@ static const char usage[] =
     "                 parameters that W lacks keep their initial values; W may have\n"
     "                 tensors that the model lacks\n"
     "  --ema-weights  where W has averaged weights too, those\n"
+    "  --seed N       of random numbers: each image has its own (default 0)\n"
     "  --top K        classes to print an image (default 3)\n"
     "  --threads N    default: VTB_THREADS, OMP_NUM_THREADS, or the cores\n"
     "  --target T     cpu or cuda (default: cpu if FILE has code for it)\n"
@@ -125,6 +129,7 @@ static int run_rows(runner *r, char **row, int64_t *rows) {
   vtb_error err = {0};
   if (*rows && vtb_session_run(r->session, *rows, &err) != VTB_OK) return failed(&err);
   for (int64_t k = 0; k < *rows; k++) show_image(r, row[k], r->scores + k * r->classes);
+  if (r->first) *r->first += (int32_t)*rows;
   *rows = 0;
   return VTB_OK;
 }
@@ -143,10 +148,24 @@ static int classify(runner *r, char **images, int n) {
     if (good) continue;
     say(stdout, "", images[i]);
     say(stdout, "  not classified: ", err.text);
+    if (r->first) ++*r->first;
     r->bad++;
   }
   vtb_free(row);
   return status == VTB_OK && r->bad ? VTB_E_INPUT : status;
+}
+
+static int32_t *whole_number(const runner *r, const char *input) {
+  vtb_array a = {.size = sizeof a};
+  vtb_error none = {0};
+  bool there = vtb_session_array(r->session, VTB_ARRAY_INPUT, input, &a, &none) == VTB_OK;
+  return there && a.rank == 0 && a.type == VTB_ARRAY_I32 ? a.data : NULL;
+}
+
+static void set_draws(runner *r) {
+  int32_t *seed = whole_number(r, "seed");
+  if (seed) *seed = (int32_t)r->seed;
+  r->first = whole_number(r, VTB_RANK_FIRST);
 }
 
 static int open_session(runner *r, vtb_model *m, vtb_error *err) {
@@ -162,6 +181,7 @@ static int open_session(runner *r, vtb_model *m, vtb_error *err) {
     say(stderr, "vertebra-run: ", "the model gives no scores of classes: use it from a program");
     return VTB_E_INPUT;
   }
+  set_draws(r);
   r->batch = scores.dim[0];
   r->classes = scores.dim[1];
   r->scores = scores.data;
@@ -195,20 +215,25 @@ static int run_file(runner *r, char **images, int n) {
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-static bool read_number(const char *text, int64_t most, int64_t *out) {
+static bool read_number(const char *text, int64_t least, int64_t most, int64_t *out) {
   char *end;
   long long v = strtoll(text, &end, 10);
   *out = v;
-  return *text && !*end && v >= 1 && v <= most;
+  return *text && !*end && v >= least && v <= most;
 }
 
 int main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"weights", required_argument, NULL, 'w'}, {"allow-missing", no_argument, NULL, 'm'},
-      {"allow-unused", no_argument, NULL, 'u'},  {"ema-weights", no_argument, NULL, 'e'},
-      {"top", required_argument, NULL, 't'},     {"threads", required_argument, NULL, 'n'},
-      {"target", required_argument, NULL, 'd'},  {"version", no_argument, NULL, 'v'},
-      {"help", no_argument, NULL, 'h'},          {0}};
+  static const struct option options[] = {{"weights", required_argument, NULL, 'w'},
+                                          {"allow-missing", no_argument, NULL, 'm'},
+                                          {"allow-unused", no_argument, NULL, 'u'},
+                                          {"ema-weights", no_argument, NULL, 'e'},
+                                          {"top", required_argument, NULL, 't'},
+                                          {"threads", required_argument, NULL, 'n'},
+                                          {"seed", required_argument, NULL, 's'},
+                                          {"target", required_argument, NULL, 'd'},
+                                          {"version", no_argument, NULL, 'v'},
+                                          {"help", no_argument, NULL, 'h'},
+                                          {0}};
   runner r = {.top = 3, .open = {.size = sizeof r.open, .verify = true, .say = say_weights}};
   opterr = 0;
   for (int c; (c = getopt_long(argc, argv, "h", options, NULL)) != -1;) {
@@ -226,12 +251,16 @@ int main(int argc, char **argv) {
       r.open.averages = true;
       break;
     case 't':
-      if (!read_number(optarg, 1000000, &r.top))
+      if (!read_number(optarg, 1, 1000000, &r.top))
         return misused("--top is a number, not '%s'", optarg);
       break;
     case 'n':
-      if (!read_number(optarg, 1024, &r.threads))
+      if (!read_number(optarg, 1, 1024, &r.threads))
         return misused("--threads is a number from 1 to 1024, not '%s'", optarg);
+      break;
+    case 's':
+      if (!read_number(optarg, 0, INT32_MAX, &r.seed))
+        return misused("--seed is a number from 0 to %d, not '%s'", INT32_MAX, optarg);
       break;
     case 'd':
       if (strcmp(optarg, "cpu") != 0 && strcmp(optarg, "cuda") != 0)

@@ -159,6 +159,7 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, rank);
   FIELD(vtb_compile_options, linked);
   FIELD(vtb_compile_options, behaviour);
+  FIELD(vtb_compile_options, numbers_rows);
 }
 
 static void print_text_range(void) {

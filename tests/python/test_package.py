@@ -217,6 +217,19 @@ def models_take_any_number_of_rows():
     check(other(x).shape == (7, 3))
 
 
+def each_row_has_random_numbers_of_its_own():
+    text = "model m() {\n  input x: tensor[3]\n  output y = x + random_normal(x)\n}\n"
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(folder, "m.vtb")
+        with open(name, "w") as f:
+            f.write(text)
+        few, many = vertebra.create_model(name, batch=2), vertebra.create_model(name, batch=5)
+    x = np.zeros((5, 3), np.float32)
+    check(len(np.unique(few(x, seed=7))) == 15)
+    check((few(x, seed=7) == many(x, seed=7)).all() and (few(x[:3], seed=7) == many(x, seed=7)[:3]).all())
+    check((few(x, seed=8) != many(x, seed=7)).all() and (few(x) == many(x)).all())
+
+
 def threads_have_sessions_of_their_own():
     f = vertebra.recurrence("std/mlstm.vtb", "mlstm", threads=1)
     rng = np.random.default_rng(5)
@@ -305,6 +318,7 @@ run(
     functions_and_blocks,
     what_is_wrong_is_an_exception,
     models_take_any_number_of_rows,
+    each_row_has_random_numbers_of_its_own,
     threads_have_sessions_of_their_own,
     the_example_classifies_what_numpy_saves,
     presets_of_a_file_have_names,

@@ -14,7 +14,7 @@ typedef struct run_options {
   const char *output;
   cli_list inputs;
   cli_prepare_options prepare;
-  int64_t top;
+  int64_t top, seed;
 } run_options;
 
 typedef struct runner {
@@ -224,6 +224,7 @@ static vtb_status run_images(void *user, const cli_list *args, vtb_error *err) {
   const char *what = args->at[0];
   cli_list files = {.at = args->at + 1, .n = args->n - 1};
   runner r = {.top = o->top};
+  o->model.compile.numbers_rows = true;
   VTB_TRY(cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf));
   if (!r.inf.weights) cli_say("no --weights: the model has random weights\n");
   vtb_status status =
@@ -236,6 +237,7 @@ static vtb_status run_images(void *user, const cli_list *args, vtb_error *err) {
   vtb_arena arena;
   vtb_arena_init(&arena);
   if (status == VTB_OK) status = cli_inputs_open(&r.inputs, r.inf.program, &o->inputs, err);
+  r.inputs.seed = (int32_t)o->seed;
   if (status == VTB_OK) status = run_files_open(&r.files, &files, err);
   if (status == VTB_OK) status = name_samples(&r, what, &r.files.paths, &names, &arena, err);
   if (status == VTB_OK && !r.logits && !r.kept)
@@ -271,6 +273,8 @@ vtb_status cli_cmd_run(int argc, char **argv) {
       {"--input", CLI_LIST, &o.inputs, "NAME=FILE",
        "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
       CLI_PREPARE_OPTS(o.prepare),
+      {"--seed", CLI_INT, &o.seed, "N",
+       "of random numbers: each sample has its own, for any --batch (default 0)"},
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
       {"-o", CLI_FILE, &o.output, "FILE.safetensors",
        "write every output of every image, as .safetensors"},

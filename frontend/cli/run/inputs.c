@@ -1,6 +1,7 @@
 /* See inputs.h. */
 #include "frontend/cli/run/inputs.h"
 #include "runtime/artefact/npy.h"
+#include "runtime/base/update.h"
 
 #include <math.h>
 #include <string.h>
@@ -13,6 +14,11 @@ static bool is_seed(const vtb_tensor_info *t) {
   return t->is_int && t->rank == 0 && vtb_streq(t->name, "seed");
 }
 
+/* Filled by `run` itself. */
+static bool is_own(const vtb_tensor_info *t) {
+  return is_seed(t) || vtb_streq(t->name, VTB_RANK_FIRST);
+}
+
 static const vtb_tensor_info *find_input(const vtb_program *p, const char *name) {
   for (int i = 0; i < p->n_tensors; i++)
     if (p->tensors[i].io == VTB_IO_INPUT && strcmp(p->tensors[i].name, name) == 0)
@@ -23,7 +29,7 @@ static const vtb_tensor_info *find_input(const vtb_program *p, const char *name)
 static vtb_status unknown(const vtb_program *p, const char *name, vtb_error *err) {
   vtb_strbuf names = {0};
   for (int i = 0; i < p->n_tensors; i++)
-    if (p->tensors[i].io == VTB_IO_INPUT && !is_seed(&p->tensors[i]))
+    if (p->tensors[i].io == VTB_IO_INPUT && !is_own(&p->tensors[i]))
       vtb_strbuf_printf(&names, "%s%s", names.n ? ", " : "", p->tensors[i].name);
   vtb_fail(err, VTB_E_USAGE, "the model has no input \"%s\": its inputs are %s", name,
            names.n ? names.at : "none");
@@ -83,7 +89,7 @@ static vtb_status take_input(cli_inputs *in, const vtb_program *p, const char *g
 static vtb_status check_filled(const cli_inputs *in, const vtb_program *p, vtb_error *err) {
   for (int i = 0; i < p->n_tensors; i++) {
     const vtb_tensor_info *t = &p->tensors[i];
-    if (t->io != VTB_IO_INPUT || i == in->image || is_seed(t) ||
+    if (t->io != VTB_IO_INPUT || i == in->image || is_own(t) ||
         vtb_weights_find(in->arrays, t->name))
       continue;
     vtb_strbuf shape = {0};
@@ -132,9 +138,20 @@ int64_t cli_inputs_count(const cli_inputs *in) {
   return n;
 }
 
+/* The seed, and the number of the first sample, by which a sample's random numbers are. */
+static void fill_own(const cli_inputs *in, vtb_runner *m, int64_t from) {
+  const vtb_tensor_info *t;
+  int n = vtb_runner_tensors(m, &t);
+  for (int i = 0; i < n; i++)
+    if (t[i].io == VTB_IO_INPUT && is_own(&t[i]))
+      *(int32_t *)(void *)vtb_runner_input(m, t[i].name, NULL) =
+          is_seed(&t[i]) ? in->seed : (int32_t)from;
+}
+
 vtb_status cli_inputs_fill(const cli_inputs *in, vtb_runner *m, int64_t from, int64_t n,
                            vtb_error *err) {
   vtb_status status = VTB_OK;
+  fill_own(in, m, from);
   for (size_t i = 0; i < in->arrays->n; i++) {
     const vtb_weight *w = in->arrays->at[i];
     const vtb_tensor_info *tensors;

@@ -6,6 +6,7 @@
 
 typedef struct cli_inputs {
   vtb_weights *arrays; /* by input; the first axis of each is the samples, or 1 for all of them */
+  int32_t seed;        /* of random numbers; set it before samples are filled in */
   int image;           /* tensor of the image input, -1: none */
 } cli_inputs;
 

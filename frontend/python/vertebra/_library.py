@@ -194,6 +194,7 @@ class CompileOptions(Structure):
         ("rank", c_int),
         ("linked", c_char_p),
         ("behaviour", POINTER(Behaviour)),
+        ("numbers_rows", c_bool),
     ]
 
 

@@ -195,6 +195,7 @@ class Program:
         err = c.Error()
         check(c.library().vtb_model_program(handle, 0, ctypes.byref(self._info), ctypes.byref(err)), err)
         self.tensors = [self._tensor(i) for i in range(self._info.n_arrays)]
+        self.draws = any(t.name == "seed" and not t.shape for t in self.tensors)
 
     @classmethod
     def of_file(cls, path: str, weights: str | None, **options: Any) -> "Program":
@@ -221,8 +222,8 @@ class Program:
         return int(self._info.batch)
 
     def of_kind(self, *kinds: int) -> list[Tensor]:
-        """Arrays of these kinds, in the program's order."""
-        return [t for t in self.tensors if t.kind in kinds]
+        """Arrays of these kinds, in the program's order, without the numbers that random ones are by."""
+        return [t for t in self.tensors if t.kind in kinds and (t.shape or t.name not in ("seed", "rank.first"))]
 
     def meta(self, key: str) -> str | None:
         """What the model says of itself."""

@@ -102,8 +102,10 @@ class Model:
         self._run_there(arrays, where, _arrays.stream_of([*arrays.values(), where]))
         return result
 
-    def forward(self, *inputs: Any, out: Any = None) -> Any:
+    def forward(self, *inputs: Any, out: Any = None, seed: int = 0) -> Any:
         """The first output, for inputs of [rows, ...] in the program's order.
+
+        A model that draws random numbers has others with another seed.
 
         Tensors of PyTorch give one, without gradients: one that wants a gradient
         is a RuntimeError outside of torch.no_grad(). With target="cuda" what
@@ -113,7 +115,7 @@ class Model:
         if len(inputs) != len(wanted):
             raise TypeError(f"the model takes {', '.join(t.name for t in wanted)}")
         _refuse_gradients(inputs)
-        if self._program.on_device:
+        if self._program.on_device and not seed:
             given = {t.name: x for t, x in zip(wanted, inputs)}
             if _is_torch(inputs[0]):
                 from .torch_ops import forward_there, is_there
@@ -122,6 +124,7 @@ class Model:
                     return forward_there(self, given)
             elif _arrays.is_there(inputs[0]):
                 return self._forward_there(given, out)
+        number = np.asarray(seed, np.int32)
         if out is not None:
             raise TypeError("out= is for arrays on a GPU, and a model with target=\"cuda\"")
         arrays = {t.name: _numpy(x.detach().cpu() if _is_torch(x) else x) for t, x in zip(wanted, inputs)}
@@ -131,6 +134,8 @@ class Model:
         memory = {n: a.ctypes.data for n, a in arrays.items()}
         shapes: dict[str, Any] = {n: a.shape for n, a in arrays.items()}
         memory[first.name], shapes[first.name] = result.ctypes.data, result.shape
+        if self._program.draws:
+            memory["seed"], shapes["seed"] = number.ctypes.data, ()
         self._program.run(memory, shapes, rows, weights=self._own)
         if _is_torch(inputs[0]):
             import torch
