@@ -322,10 +322,11 @@ static vtb_inst *build_call(vtb__eval *e, vtb__rcall *c, const vtb__rstep *step)
       at[n++] = c->values[i].u.t.v;
       seqs += pass == 0;
     }
-  vtb_attr attrs[6] = {VTB_A_INT("states", (int64_t)c->n_states), VTB_A_INT("inits", inits),
+  vtb_attr attrs[7] = {VTB_A_INT("states", (int64_t)c->n_states), VTB_A_INT("inits", inits),
                        VTB_A_INT("seqs", seqs), VTB_A_STR("mode", c->mode)};
   int n_attrs = 4;
   if (c->chunk) attrs[n_attrs++] = VTB_A_INT("chunk", c->chunk);
+  if (e->options->mode) attrs[n_attrs++] = VTB_A_INT("asked", 1); /* of all that have it */
   const char *layout = vtb__layout_attr(e, c->layout, c->tokens.size);
   if (layout) attrs[n_attrs++] = VTB_A_STR("layout", layout);
   vtb_builder *b = vtb__at(e, c->span);

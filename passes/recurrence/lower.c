@@ -105,20 +105,22 @@ bool vtb__reads_scale(const vtb_func *step) {
 }
 
 /* Without a normal form there is no running scale, and one order of computing. A gain that cannot
- * be stabilised is dangerous in every order. */
-static bool may_fold(const vtb_inst *inst, const vtb_diag *why) {
+ * be stabilised is dangerous in every order. A mode that was asked for of the whole model is that
+ * of its recurrences which have it, if there are some: `hybrid`. */
+static bool may_fold(const vtb_inst *inst, const vtb_diag *why, bool hybrid) {
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   return why->code != VTB_DIAG_NOT_STABILISABLE &&
-         (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent")) &&
+         (vtb_streq(mode, "auto") || vtb_streq(mode, "recurrent") ||
+          (hybrid && vtb_attr_int(inst, "asked", 0))) &&
          !vtb__reads_scale(inst->callee) &&
          vtb_attr_int(inst, "inits", 0) <= vtb_attr_int(inst, "states", 0);
 }
 
-static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, vtb_diags *diags) {
+static bool lower_to_fold(vtb_inst *inst, const vtb_diags *why, bool hybrid, vtb_diags *diags) {
   vtb_diags found = {0};
   vtb__rec r = {.diags = &found};
   open_rec(&r, inst);
-  bool good = may_fold(inst, &why->list.at[0]) && vtb__rec_can_lift(&r);
+  bool good = may_fold(inst, &why->list.at[0], hybrid) && vtb__rec_can_lift(&r);
   if (good) {
     vtb_diag_warning(diags, VTB_DIAG_STEPWISE, inst->span,
                      "'%s' runs step after step, in mode recurrent only", inst->callee->name);
@@ -158,22 +160,30 @@ static vtb_inst *turn(vtb_inst *inst, const vtb_diags *why) {
   return turned;
 }
 
-static void lower(vtb_inst *inst, vtb_diags *diags) {
-  vtb_diags found = {0};
-  if (!lower_linear(inst, &found)) {
-    vtb_inst *turned = turn(inst, &found);
-    if (turned)
-      lower(turned, diags);
-    else if (!lower_to_fold(inst, &found, diags))
-      hand_over(inst, &found, diags);
-  }
-  vtb_diags_free(&found);
+/* False, with the reasons, where the step has no normal form. */
+static bool lower(vtb_inst **inst, vtb_diags *found) {
+  if (lower_linear(*inst, found)) return true;
+  vtb_inst *turned = turn(*inst, found);
+  if (!turned) return false;
+  *inst = turned;
+  vtb_diags_free(found);
+  *found = (vtb_diags){0};
+  return lower(inst, found);
 }
 
 vtb_status vtb__pass_recurrence(vtb_pass_context *c, vtb_error *err) {
   vtb_diags own = {0}, *diags = c->diags ? c->diags : &own;
   int errors = diags->n_errors;
-  for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_recurrence); *i; i++) lower(*i, diags);
+  vtb_inst **all = vtb__all_of(c->module, VTB_OP_recurrence);
+  size_t n = 0, left = 0;
+  while (all[n]) n++;
+  vtb_diags *found = vtb_xcalloc(n + 1, sizeof *found);
+  for (size_t i = 0; i < n; i++)
+    if (!lower(&all[i], &found[left])) all[left++] = all[i];
+  for (size_t i = 0; i < left; i++)
+    if (!lower_to_fold(all[i], &found[i], left < n, diags)) hand_over(all[i], &found[i], diags);
+  for (size_t i = 0; i <= left && i < n; i++) vtb_diags_free(&found[i]);
+  vtb_free(found);
   vtb_status status = VTB_OK;
   if (diags->n_errors > errors) status = vtb_fail(err, VTB_E_INPUT, "%s", diags->list.at[0].text);
   vtb_diags_free(&own);

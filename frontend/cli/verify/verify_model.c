@@ -305,12 +305,15 @@ static int64_t longest_sequence(const vtb_module *m) {
   return longest;
 }
 
-/* A recurrence that is not linear in its state has one form only. */
+/* No recurrence is linear in its state: there is one form of each, whatever mode is asked for. */
 static bool runs_stepwise(const vtb_module *m) {
+  bool some = false;
   for (const vtb_func *f = m->first; f; f = f->next)
-    for (const vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_fold) return true;
-  return false;
+    for (const vtb_inst *i = f->first; i; i = i->next) {
+      if (i->op == VTB_OP_linscan || i->op == VTB_OP_delta) return false;
+      some |= i->op == VTB_OP_fold;
+    }
+  return some;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
