@@ -41,6 +41,9 @@ bool vtb__take_axis(vtb__eval *e, const vtb__args *a, vtb__val x, vtb__axis *out
   const vtb__layout *l = x.u.t.layout;
   const vtb_type *t = &x.u.t.v->type;
   *out = (vtb__axis){.x = x, .axis = t->rank - 1, .span = a->span};
+  if (!word)
+    vtb__warn_windows(e, a->span, x,
+                      vtb_arena_printf(&e->arena, "'%s' is along all of them", a->name));
   if (!word && t->rank) return vtb__channels_last(e, a, x);
   if (!word) {
     vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "%s of a scalar", a->name);

@@ -113,6 +113,7 @@ vtb__val vtb__b_argsort(vtb__eval *e, const vtb__args *a) {
   vtb__val x = a->at[0].value;
   vtb_value *v = x.u.t.v;
   vtb_type t = v->type;
+  if (!vtb__channels_last(e, a, x)) return VTB__ERR;
   if (t.rank > 1 && t.dim[t.rank - 1].size == 1) {
     t.rank--;
     if (!(v = vtb_b_reshape(vtb__at(e, a->span), v, &t))) return VTB__ERR;

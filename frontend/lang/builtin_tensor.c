@@ -104,27 +104,11 @@ static vtb__val matmul_mismatch(vtb__eval *e, vtb__val x, vtb__val w, vtb_span s
   return VTB__ERR;
 }
 
-static bool is_param(const vtb__eval *e, const vtb_value *v) {
-  return !v->def && v->func == e->frame->func && v->func->arg_info[v->index].role == VTB_ROLE_PARAM;
-}
-
-/* A weight meets the channels of all windows at once. */
-static void warn_of_windows(vtb__eval *e, const vtb__args *a, vtb__val x) {
-  const vtb__layout *l = x.u.t.layout;
-  if (l->kind != VTB__TOKENS || !l->windows_of.rank ||
-      vtb_grid_cells(&l->windows_of) <= vtb_grid_cells(&l->grid))
-    return;
-  vtb_diag_warning(e->diags, VTB_DIAG_WINDOWED_WEIGHT, a->span,
-                   "the channels of %s are those of several windows, and this weight mixes them",
-                   vtb__describe(e, x));
-  vtb_diag_help(e->diags, "apply the layer before window_partition or behind window_merge");
-}
-
 vtb__val vtb__b_matmul(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x"), w = vtb__arg(a, "w");
   vtb_value *vx = x.u.t.v, *vw = w.u.t.v;
   if (!vtb__channels_last(e, a, x)) return VTB__ERR;
-  if (is_param(e, vw)) warn_of_windows(e, a, x);
+  if (vtb__is_param(e, vw)) vtb__warn_windows(e, a->span, x, "this weight mixes them");
   int r = vx->type.rank;
   if (vw->type.rank != 2 || r < 1 || r > VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
@@ -254,7 +238,8 @@ vtb__val vtb__b_ungroup(vtb__eval *e, const vtb__args *a) {
   vtb_type t = v->type;
   t.rank = r - 1;
   t.dim[r - 2] = (vtb_dim){t.dim[r - 2].size * t.dim[r - 1].size, "C"};
-  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), x.u.t.layout);
+  const vtb__layout *l = x.u.t.layout->kind == VTB__IMAGE ? NULL : x.u.t.layout;
+  return vtb__tensor(vtb_b_reshape(vtb__at(e, a->span), v, &t), l);
 }
 
 vtb__val vtb__b_reshape(vtb__eval *e, const vtb__args *a) {

@@ -99,9 +99,24 @@ static bool pairs_samples(const vtb_type *x, const vtb_type *y, const vtb_type *
   return n > vtb_type_batch_axes(x) && n > vtb_type_batch_axes(y);
 }
 
+/* The numbers of a vector would meet the columns of an image; a weight those of all windows. */
+static bool meets_last(vtb__eval *e, vtb__val of, const vtb_value *v, vtb_span span) {
+  const vtb_type *t = &v->type;
+  bool image = of.kind == VTB__TENSOR && of.u.t.layout->kind == VTB__IMAGE;
+  if (t->rank && t->dim[t->rank - 1].size > 1 && vtb__is_param(e, v))
+    vtb__warn_windows(e, span, of, "this weight is as wide as all of them");
+  if (!image || t->rank != 1 || t->dim[0].size <= 1) return true;
+  vtb__report(e, VTB_DIAG_IMAGE_AXIS, span, "%s would meet the columns of %s",
+              vtb__type_string(e, t), vtb__describe(e, of));
+  vtb__help(e, "a number a channel is [%lld, 1, 1], one a column [1, %lld]: unsqueeze(x, 0)",
+            (long long)of.u.t.v->type.dim[1].size, (long long)t->dim[0].size);
+  return false;
+}
+
 static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_value *y,
                        vtb_span span) {
   vtb_type t;
+  if (!meets_last(e, a, y, span) || !meets_last(e, b, x, span)) return false;
   bool fits = vtb_type_broadcast(&x->type, &y->type, &t);
   if (fits && !pairs_samples(&x->type, &y->type, &t)) return true;
   if (fits) {

@@ -100,6 +100,22 @@ const char *vtb__windows_attr(vtb__eval *e, const vtb__layout *l) {
   return text;
 }
 
+bool vtb__is_param(const vtb__eval *e, const vtb_value *v) {
+  return !v->def && v->func == e->frame->func && v->func->arg_info[v->index].role == VTB_ROLE_PARAM;
+}
+
+void vtb__warn_windows(vtb__eval *e, vtb_span span, vtb__val x, const char *what) {
+  const vtb__layout *l = x.kind == VTB__TENSOR ? x.u.t.layout : &vtb__plain;
+  if (l->kind != VTB__TOKENS || !l->windows_of.rank || x.u.t.v->type.rank != 3 || e->stopped ||
+      vtb_grid_cells(&l->windows_of) <= vtb_grid_cells(&l->grid))
+    return;
+  vtb_diag_warning(e->diags, VTB_DIAG_WINDOWED_WEIGHT, span,
+                   "the channels of %s are those of several windows, and %s", vtb__describe(e, x),
+                   what);
+  vtb_diag_help(e->diags, "windows(x, 7x7) of std.attention has an axis of windows, whose layers "
+                          "are the same for all");
+}
+
 /* ---- paths ----------------------------------------------------------------------------------- */
 
 static bool grid_after(const vtb_path *p) { return p->order == VTB_PATH_NEST && !p->snake; }

@@ -515,6 +515,9 @@ int64_t *vtb__path_by_list(vtb__eval *e, const vtb__path_by *by, const vtb__layo
                            vtb_span span);
 
 const vtb__layout *vtb__layout_new(vtb__eval *e, vtb__layout l);
+bool vtb__is_param(const vtb__eval *e, const vtb_value *v);
+/* Warns where the channels of x are those of all windows: "and WHAT". */
+void vtb__warn_windows(vtb__eval *e, vtb_span span, vtb__val x, const char *what);
 /* Layout of a result that has the shape of a and b together; reports if their orders differ. */
 /* The attribute `layout` (ir/path.h) of n tokens that stand in l, in storage order; NULL if l says
  * nothing of them: no grid, no extra tokens, or a part of the sequence. */
