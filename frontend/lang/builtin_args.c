@@ -136,10 +136,28 @@ static bool take_given(given *g, const char *name, vtb__argument *out) {
   return true;
 }
 
+/* A list of tensors where any number of them is taken. */
+static bool take_list(vtb__eval *e, const given *g, const vtb__parameter *p, vtb__args *a) {
+  vtb__argument given_as = a->at[a->n];
+  size_t more = given_as.value.u.list.n;
+  vtb__argument *at =
+      VTB_NEW_ARRAY(&e->arena, vtb__argument, a->n + more + g->n + VTB__MOST_PARAMETERS);
+  memcpy(at, a->at, a->n * sizeof *at);
+  a->at = at;
+  for (size_t i = 0; i < more; i++) {
+    at[a->n] = given_as;
+    at[a->n].value = given_as.value.u.list.at[i];
+    if (!check(e, a, &at[a->n++], p->kind)) return false;
+  }
+  return true;
+}
+
 static bool bind_one(vtb__eval *e, const vtb__builtin *row, given *g, const vtb__parameter *p,
                      vtb__args *a) {
   vtb__argument *arg = &a->at[a->n];
   if (take_given(g, p->name, arg)) {
+    bool tensors = p->any && strcmp(p->kind, "tensor") == 0;
+    if (tensors && arg->value.kind == VTB__LIST) return take_list(e, g, p, a);
     a->n++;
     if (arg->value.kind == VTB__NONE && vtb_streq(p->otherwise, "none")) return true;
     return check(e, a, arg, p->kind);
@@ -164,6 +182,10 @@ static bool surplus(vtb__eval *e, const vtb__builtin *row, const given *g, const
     else
       vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, span_of(g, i),
                   "builtin '%s' takes fewer arguments", a->name);
+    const char *known = name ? vtb__name_here(name) : NULL;
+    bool has = known && strstr(row->parameters, known);
+    if (has) vtb__help(e, "'%s' is called '%s'", name, known);
+    if (has && strcmp(known, "axis") == 0) vtb__hint_axes(e, a->at[0].value);
     return say_form(e, row);
   }
   return true;

@@ -343,9 +343,14 @@ vtb__val vtb__b_coordinates(vtb__eval *e, const vtb__args *a) {
 vtb__val vtb__b_size_on(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x");
   int64_t side[VTB_GRID_AXES];
-  if (x.u.t.layout->kind == VTB__PLAIN)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span,
-                       "size_on takes tokens or an image, not %s", vtb__describe(e, x));
+  if (x.u.t.layout->kind == VTB__PLAIN) {
+    vtb__report(e, VTB_DIAG_NEEDS_TOKENS, a->span, "size_on takes tokens or an image, not %s",
+                vtb__describe(e, x));
+    if (x.u.t.v->type.rank == 3)
+      vtb__help(e, "one channel of an image is an image as x[:, 0:1]; as_tokens makes tokens of a "
+                   "grid [B, h, w, C]");
+    return VTB__ERR;
+  }
   int rank = x.u.t.layout->grid.rank;
   if (!vtb__sides(e, a, "size", rank, side)) return VTB__ERR;
   return (vtb__val){.kind = VTB__SIZE, .u.size = vtb_grid_of(rank, side)};

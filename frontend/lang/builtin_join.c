@@ -204,8 +204,8 @@ vtb__val vtb__b_squeeze(vtb__eval *e, const vtb__args *a) {
     return VTB__ERR;
   }
   if (w.opened || t->dim[w.axis].size != 1) {
-    vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "that axis of %s is not of size 1",
-                vtb__describe(e, x));
+    vtb__report(e, VTB_DIAG_WRONG_RANK, a->span, "that axis of %s has %lld places, not 1",
+                vtb__describe(e, x), (long long)w.x.u.t.v->type.dim[w.axis].size);
     vtb__help(e, "an index takes one of its places, x[:, 0]; a mean all of them");
     return VTB__ERR;
   }

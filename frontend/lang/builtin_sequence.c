@@ -22,10 +22,13 @@ vtb__val vtb__b_sequence(vtb__eval *e, const vtb__args *a) {
     const vtb_type *t = &at[i]->type, *f = &at[0]->type;
     bool fits = t->rank >= 2 && t->rank == f->rank && t->dim[1].size != VTB_DYN;
     for (int k = 0; fits && k < t->rank; k++) fits = k == 1 || t->dim[k].size == f->dim[k].size;
-    if (!fits)
-      return vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
-                         "%s joins tensors [B, N, ...] that differ only in N, not %s and %s",
-                         a->name, vtb__describe(e, first), vtb__describe(e, x));
+    if (!fits) {
+      vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
+                  "%s joins tensors [B, N, ...] that differ only in N, not %s and %s", a->name,
+                  vtb__describe(e, first), vtb__describe(e, x));
+      if (t->rank == 2) vtb__help(e, "unsqueeze(t, 1) makes one token of a tensor [B, C]");
+      return VTB__ERR;
+    }
   }
   if (first.u.t.layout->via)
     return vtb__report(e, VTB_DIAG_NEEDS_GRID, a->span, "sequence needs tokens in storage order");

@@ -54,7 +54,13 @@ static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, 
   }
   vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'",
               vtb__decl_kind_text(d->kind), d->name.text, name);
-  if (!vtb__suggest_help(e, name, names.at, names.n)) list_parameters(e, d);
+  const char *known = vtb__name_here(name);
+  bool has = false;
+  for (size_t i = 0; known && i < names.n; i++) has |= strcmp(names.at[i], known) == 0;
+  if (has)
+    vtb__help(e, "'%s' is called '%s'", name, known);
+  else if (!vtb__suggest_help(e, name, names.at, names.n))
+    list_parameters(e, d);
   note_declared(e, d);
   vtb_vec_free(&names);
 }

@@ -269,6 +269,9 @@ static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__va
   vtb__val f = a.kind == VTB__FUNCTION ? a : b;
   if (f.kind == VTB__FUNCTION)
     vtb__help(e, "what it computes is a value: %s(...)", vtb__function_name(f));
+  vtb__val l = a.kind == VTB__LIST ? a : b;
+  if (l.kind == VTB__LIST && l.u.list.n && l.u.list.at[0].kind == VTB__TENSOR)
+    vtb__help(e, "its elements are tensors: l[0]");
   return VTB__ERR;
 }
 

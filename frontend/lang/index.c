@@ -138,7 +138,7 @@ static bool take_parts(vtb__eval *e, const vtb_expr *x, vtb__val v, part *parts)
                        !it->u.range.by);
     if (all) continue;
     if (n == VTB_DYN || (k == 0 && vtb_streq(t->dim[k].name, "B"))) {
-      if (it->kind != VTB_EXPR_RANGE && vtb__expr(e, it).kind == VTB__ERROR) return false;
+      if (it->kind != VTB_EXPR_RANGE && !take_int(e, it, &(int64_t){0})) return false;
       vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, it->span,
                   "the first entry is the batch's, whose size is not known, and stays ':'");
       vtb__help(e,
@@ -240,6 +240,8 @@ vtb__val vtb__index(vtb__eval *e, const vtb_expr *x) {
   if (base.kind == VTB__ERROR) return base;
   if (base.kind == VTB__LIST || base.kind == VTB__TUPLE) return of_list(e, x, base);
   if (base.kind == VTB__TENSOR) return of_tensor(e, x, base);
-  return vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span,
-                     "lists and tensors are indexed, not %s", vtb__describe(e, base));
+  vtb__report(e, VTB_DIAG_BAD_OPERANDS, x->u.index.base->span,
+              "lists and tensors are indexed, not %s", vtb__describe(e, base));
+  if (base.kind == VTB__SIZE) vtb__help(e, "the extents of a size are .h and .w, and .t");
+  return VTB__ERR;
 }

@@ -176,6 +176,8 @@ static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
     help = "a choice of values is written 'c ? a : b'";
   else if (found == NUMBER && before == TILDE)
     help = "write constant(v), zeros or ones";
+  else if (found == REST)
+    help = "a range is written 1:5, and '..' for axes that are not named";
   else if (before == SCOPE)
     help = "a scope's name is a string: scope \"block\" { ... }";
   else if (found == SCOPE && vtb__among(expected, n, NUMBER))
@@ -199,7 +201,8 @@ static void help_with(vtb_parse *p, int code, const int *expected, int n) {
   if (code == VTB_DIAG_ASSIGN_IN_EXPRESSION) {
     vtb_diag_help(p->diags, "comparison is written '=='");
   } else if (code == VTB_DIAG_BAD_TARGET) {
-    vtb_diag_help(p->diags, "on the left of '=' stand names only");
+    vtb_diag_help(p->diags, "on the left of '=' stand names only; concat and where(c, x, y) make a "
+                            "new tensor of parts");
   } else if (code == VTB_DIAG_PARAM_WITHOUT_INIT) {
     vtb_diag_help(p->diags,
                   "say how it is filled before training: '~ zeros', '~ trunc_normal(0.02)'");

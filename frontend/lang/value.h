@@ -540,6 +540,8 @@ void vtb__warn_unreached(vtb__eval *e);
 
 /* hint.c: messages that say what would have worked. */
 void vtb__hint_axes(vtb__eval *e, vtb__val v);
+/* The name here of a parameter that PyTorch calls otherwise; NULL: it has the same, or none. */
+const char *vtb__name_here(const char *elsewhere);
 /* After a message that a and b do not broadcast. */
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
 
