@@ -30,3 +30,31 @@ run "$work/noisy.so" --seed 5; [ "$out" = "$want" ] || fail "the built file give
 expect 0 "$runner" --seed 5 "$work/noisy.so" "${images[@]}"; [ "$out" = "$want" ] || fail "vertebra-run gives $out, not $want"
 expect 0 "$runner" --seed 6 "$work/noisy.so" "${images[@]}"; [ "$out" != "$want" ] || fail "another seed gives the same"
 expect 2 "$runner" --seed x "$work/noisy.so" "${images[0]}"; says "--seed is a number"
+
+# Uniform numbers, whole ones and choices are the same in every bit on each target; the others, which are smooth in them,
+# agree to a millionth.
+cat > "$work/bits.vtb" <<'EOF'
+use std.draws
+model bits() {
+  input x: tensor[5000]
+  output same = x
+  output uniform = drawn(x)
+  output dice = random_int(6, x)
+  output far = random_int(60013, x)
+  output kinds = choice([0.5, 2, 3.75], weights = [1, 2, 4], of = x)
+}
+model numbers() {
+  input x: tensor[3000]
+  output same = x
+  output bell = random_normal(x)
+  output waits = exponential(x)
+  output mixed = beta(0.2, 0.2, x)
+  output even = beta(1.5, 3, x)
+  output small = gamma(0.3, of = x)
+  output large = gamma(9.5, of = x)
+}
+EOF
+for target in cpu cuda-emulated; do
+  expect 0 "$VERTEBRA" verify "$work/bits.vtb" --entry bits --target $target --no-grad --tol 1e-30
+  expect 0 "$VERTEBRA" verify "$work/bits.vtb" --entry numbers --target $target --no-grad --tol 1e-6
+done
