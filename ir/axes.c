@@ -42,7 +42,7 @@ int vtb_reduces_leading(const vtb_inst *inst) {
 
 int vtb_batch_axis(const vtb_type *t) {
   int axis = t->rank - 1;
-  while (axis >= 0 && t->dim[axis].size != VTB_DYN) axis--;
+  while (axis >= 0 && !vtb_is_batch(t->dim[axis].size)) axis--;
   return vtb_type_batch_axes(t) == 1 ? axis : -1;
 }
 
@@ -58,10 +58,8 @@ static int64_t count_before(const vtb_type *t, int axis, int *n_dynamic) {
   int64_t count = 1;
   *n_dynamic = 0;
   for (int a = 0; a < axis; a++) {
-    if (t->dim[a].size == VTB_DYN)
-      ++*n_dynamic;
-    else
-      count *= t->dim[a].size;
+    *n_dynamic += vtb_is_batch(t->dim[a].size);
+    count *= vtb_bound_size(t->dim[a].size, 1);
   }
   return count;
 }
@@ -112,7 +110,7 @@ static int after_scatter(const vtb_inst *inst, int axis, int along) {
   int picks = inst->operands[1]->type.rank;
   if (axis < along) return axis;
   if (axis >= picks) return axis - picks + along + 1;
-  return inst->results[0]->type.dim[along].size == VTB_DYN ? VTB_AXIS_MIXED : VTB_AXIS_GONE;
+  return vtb_is_batch(inst->results[0]->type.dim[along].size) ? VTB_AXIS_MIXED : VTB_AXIS_GONE;
 }
 
 int vtb_axis_after(const vtb_inst *inst, int operand, int axis) {
@@ -172,6 +170,27 @@ bool vtb_keeps_samples(const vtb_inst *inst) {
     if (axis < 0 || to < 0 || vtb_axis_after(inst, o, axis) != to) return false;
   }
   return true;
+}
+
+static bool is_row_of_another(const vtb_inst *i) {
+  bool moves = i->op == VTB_OP_gather || i->op == VTB_OP_prefix_sum || i->op == VTB_OP_scatter_sum;
+  const vtb_type *x = &i->operands[0]->type;
+  int64_t axis = vtb_attr_int(i, "axis", 0);
+  return moves && axis < x->rank && vtb_is_batch(x->dim[axis].size);
+}
+
+bool vtb_mixes_samples(const vtb_module *m) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i; i = i->next) {
+      for (int r = 0; r < i->n_results && f->kind != VTB_FUNC_RULE; r++) {
+        const vtb_type *t = &i->results[r]->type;
+        if (vtb_type_batch_axes(t) > 1 ||
+            (vtb_batch_axis(t) >= 0 && t->dim[vtb_batch_axis(t)].size < VTB_DYN))
+          return true;
+      }
+      if (i->n_operands && is_row_of_another(i)) return true;
+    }
+  return false;
 }
 
 /* A transpose's axes with those of the operand that are new. */

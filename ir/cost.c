@@ -10,13 +10,12 @@
 
 static double count(const vtb_type *t, int64_t batch) {
   double n = 1;
-  for (int i = 0; i < t->rank; i++)
-    n *= t->dim[i].size == VTB_DYN ? (double)batch : (double)t->dim[i].size;
+  for (int i = 0; i < t->rank; i++) n *= (double)vtb_bound_size(t->dim[i].size, batch);
   return n;
 }
 
 static double size_at(const vtb_type *t, int axis, int64_t batch) {
-  return t->dim[axis].size == VTB_DYN ? (double)batch : (double)t->dim[axis].size;
+  return (double)vtb_bound_size(t->dim[axis].size, batch);
 }
 
 /* Operands read once, results written once. */
@@ -68,8 +67,7 @@ static vtb_cost vtb__cost_scatter_sum(const vtb_inst *inst, int64_t batch) {
 static vtb_cost vtb__cost_einsum(const vtb_inst *inst, int64_t batch) {
   vtb_product p = vtb_product_of(inst);
   double n = 2;
-  for (int l = 0; l < p.n; l++)
-    n *= (double)(p.letters[l].size == VTB_DYN ? batch : p.letters[l].size);
+  for (int l = 0; l < p.n; l++) n *= (double)vtb_bound_size(p.letters[l].size, batch);
   return of_flops(inst, batch, n);
 }
 
@@ -157,7 +155,7 @@ static vtb_cost vtb__cost_kernel(const vtb_inst *inst, int64_t batch) {
 static double fold_tiles(const vtb_inst *inst, int64_t batch) {
   vtb_fold p = vtb_fold_of(inst);
   int64_t bound = inst->operands[p.states]->type.dim[0].size;
-  return p.tile ? (double)(bound == VTB_DYN ? batch : bound) / (double)p.tile : 1;
+  return p.tile ? (double)vtb_bound_size(bound, batch) / (double)p.tile : 1;
 }
 
 static vtb_cost vtb__cost_fold(const vtb_inst *inst, int64_t batch) {

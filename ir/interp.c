@@ -25,8 +25,7 @@ void vtb_tensor_free(vtb_tensor *t) {
 
 vtb_type vtb__resolve(const vtb__machine *m, const vtb_type *t) {
   vtb_type r = *t;
-  for (int i = 0; i < r.rank; i++)
-    if (r.dim[i].size == VTB_DYN) r.dim[i].size = m->batch;
+  for (int i = 0; i < r.rank; i++) r.dim[i].size = vtb_bound_size(r.dim[i].size, m->batch);
   return r;
 }
 
@@ -179,7 +178,8 @@ static int64_t find_batch(const vtb_func *f, const vtb_tensor *args, const vtb_i
   if (o && o->batch > 0) return o->batch;
   for (int i = 0; i < f->n_args; i++)
     for (int k = 0; k < f->args[i]->type.rank && k < args[i].type.rank; k++)
-      if (f->args[i]->type.dim[k].size == VTB_DYN) return args[i].type.dim[k].size;
+      if (vtb_is_batch(f->args[i]->type.dim[k].size))
+        return args[i].type.dim[k].size / vtb_batches(f->args[i]->type.dim[k].size);
   return 1;
 }
 

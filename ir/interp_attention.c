@@ -54,7 +54,7 @@ typedef void each_fn(vtb__interp_eval *e, const query *x, double *s);
 static vtb_status for_queries(vtb__interp_eval *e, each_fn *each) {
   vtb_attention a = vtb_attention_of(e->inst);
   a.n_batch = e->in[0]->type.dim[0].size;
-  if (a.bias >= 0 && a.bias_batch == VTB_DYN) a.bias_batch = a.n_batch;
+  if (a.bias >= 0 && vtb_is_batch(a.bias_batch)) a.bias_batch = a.n_batch;
   double *s = vtb_xcalloc((size_t)a.n_keys, sizeof *s);
   for (int64_t b = 0; b < a.n_batch; b++)
     for (int64_t i = 0; i < a.n_queries; i++)

@@ -23,7 +23,7 @@
 #include "ir/diag.h"
 
 #define VTB_MAX_RANK 8
-#define VTB_DYN (-1) /* the symbolic batch size */
+#define VTB_DYN (-1) /* the symbolic batch size; -k: k batches end to end, the batch k times */
 
 /* BF16 and F16 are how memory holds f32 values (ir/narrow.h): the pass `storage` makes them, no op
  * computes in them. */
@@ -205,7 +205,13 @@ const char *vtb_scope_end(const char *scope);
 vtb_type vtb_type_make(vtb_dtype dtype, int rank, const int64_t *sizes);
 vtb_type vtb_type_scalar(void);                            /* f32, rank 0 */
 bool vtb_type_equal(const vtb_type *a, const vtb_type *b); /* names ignored */
-int64_t vtb_type_count(const vtb_type *t); /* elements; VTB_DYN counts as 1; INT64_MAX: more */
+/* The size of an axis is the batch, or several; how many; the size at a batch of n samples. */
+static inline bool vtb_is_batch(int64_t size) { return size < 0; }
+static inline int64_t vtb_batches(int64_t size) { return size < 0 ? -size : 1; }
+static inline int64_t vtb_bound_size(int64_t size, int64_t n) {
+  return size < 0 ? -size * n : size;
+}
+int64_t vtb_type_count(const vtb_type *t); /* elements of a batch of 1; INT64_MAX: more */
 int vtb_dtype_bytes(vtb_dtype d);
 const char *vtb_dtype_name(vtb_dtype d); /* "f32" */
 bool vtb_dtype_find(const char *name, vtb_dtype *out);
@@ -213,6 +219,8 @@ int64_t vtb_type_bytes(const vtb_type *t);
 bool vtb_type_is_dynamic(const vtb_type *t);
 /* The first n axes of both have the same sizes. */
 bool vtb_type_same_axes(const vtb_type *x, const vtb_type *y, int n);
+/* Both have the batch, or several, where the other has it: [2, B, 3] and [2*B, 3], not [B, 6]. */
+bool vtb_type_same_samples(const vtb_type *x, const vtb_type *y);
 /* x and y differ only by axes of size 1. */
 bool vtb_type_unit_reshape(const vtb_type *x, const vtb_type *y);
 /* One axis more, at `at`; one fewer. */
@@ -223,7 +231,7 @@ vtb_type vtb_type_behind(const vtb_type *t, int lead, const vtb_dim *dims, int r
 /* Axes of size 1, of x's dtype, but for those that x's come to: to[a], below 0: that one has size 1
  * (NULL: x's axes are the last). */
 vtb_type vtb_type_among_ones(const vtb_type *x, const int *to, int rank);
-int vtb_type_batch_axes(const vtb_type *t); /* how many are VTB_DYN; two pair samples */
+int vtb_type_batch_axes(const vtb_type *t); /* how many are the batch; two pair samples */
 /* Numpy broadcast of two types; false if they do not. Names are taken from the operand that has
  * them. */
 bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out);

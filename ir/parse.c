@@ -110,11 +110,17 @@ static bool read_size(parser *p, vtb_dim *d) {
   return fail(p, VTB_DIAG_IR_LIMIT, span, "an axis has from 1 to 2^31 elements");
 }
 
-/* N=196 | B | 196 | ? */
+/* N=196 | B | 196 | ? | 2*B */
 static bool read_dim(parser *p, vtb_dim *d) {
   *d = vtb__dim(VTB_DYN, NULL);
+  if (p->lex.kind == VTB__T_NUMBER) {
+    if (!read_size(p, d)) return false;
+    if (!take(p, '*')) return true;
+    d->size = -d->size;
+    if (!take(p, '?')) d->name = name_of(p, VTB__T_WORD, "expected the batch: 2*B or 2*?");
+    return d->name || !p->failed;
+  }
   if (take(p, '?')) return true;
-  if (p->lex.kind == VTB__T_NUMBER) return read_size(p, d);
   d->name = name_of(p, VTB__T_WORD, "expected an axis: NAME, NAME=SIZE, SIZE or ?");
   if (!d->name) return false;
   return !take(p, '=') || read_size(p, d);
@@ -135,7 +141,7 @@ static bool read_type(parser *p, vtb_type *t) {
     if (t->rank == VTB_MAX_RANK)
       return fail(p, VTB_DIAG_IR_LIMIT, span, "a type has at most 8 axes");
     t->dim[t->rank++] = d;
-    if (d.size != VTB_DYN && (n *= d.size) > VTB__MAX_COUNT)
+    if ((n *= vtb_bound_size(d.size, 1)) > VTB__MAX_COUNT)
       return fail(p, VTB_DIAG_IR_LIMIT, span, "the type is too large");
   } while (take(p, ','));
   return expect(p, ']');

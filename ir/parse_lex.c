@@ -106,7 +106,7 @@ static void read_token(vtb__lexer *l, int c) {
     read_number(l);
   } else if (name_char(c, true)) {
     read_name(l, VTB__T_WORD);
-  } else if (c && strchr("(){}[],:=?", c)) {
+  } else if (c && strchr("(){}[],:=?*", c)) {
     l->kind = VTB__T_PUNCT;
     l->punct = (char)c;
     l->at++;

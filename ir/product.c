@@ -102,8 +102,7 @@ const vtb_letter *vtb_product_only(const vtb_product *p, vtb_letter_role role) {
 int64_t vtb_product_size(const vtb_product *p, vtb_letter_role role, int64_t batch) {
   int64_t size = 1;
   for (int l = 0; l < p->n; l++)
-    if (p->letters[l].role == role)
-      size *= p->letters[l].size == VTB_DYN ? batch : p->letters[l].size;
+    if (p->letters[l].role == role) size *= vtb_bound_size(p->letters[l].size, batch);
   return size;
 }
 

@@ -192,7 +192,7 @@ static double reduced_count(const vtb_inst *i) {
   double count = 1;
   for (int k = 0; k < n; k++) {
     int64_t size = i->operands[0]->type.dim[axes[k]].size;
-    count *= size == VTB_DYN ? INFINITY : (double)size;
+    count *= vtb_is_batch(size) ? INFINITY : (double)size;
   }
   return count;
 }
@@ -241,7 +241,7 @@ static vtb_range of_source(const vtb_inst *i) {
     return of_constant(i);
   case VTB_OP_iota: {
     int64_t n = i->results[0]->type.dim[vtb_attr_int(i, "axis", 0)].size;
-    return range(0, n == VTB_DYN ? INFINITY : (double)(n - 1), false);
+    return range(0, vtb_is_batch(n) ? INFINITY : (double)(n - 1), false);
   }
   case VTB_OP_random:
     return range(0, 1, false);

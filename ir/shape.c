@@ -83,10 +83,10 @@ static bool check_size(vtb__shape *s, const vtb_type *t) {
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++) {
     int64_t size = t->dim[i].size;
-    if (size == VTB_DYN) continue;
-    if (size < 1)
+    if (size == 0)
       return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s: the result %s has no elements", op_name(s),
                              vtb__shape_text(s, t));
+    size = vtb_bound_size(size, 1);
     if (size > VTB__MAX_DIM || (n *= size) > VTB__MAX_COUNT)
       return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s: the result %s is too large", op_name(s),
                              vtb__shape_text(s, t));
@@ -150,11 +150,11 @@ static bool broadcast_fail(vtb__shape *s, const vtb_type *a, const vtb_type *b) 
     if (da->size == db->size || da->size == 1 || db->size == 1) continue;
     const char *ta = vtb__shape_text(s, a), *tb = vtb__shape_text(s, b),
                *axis = axis_label(s, da, db, k - 1);
-    if (da->size == VTB_DYN || db->size == VTB_DYN)
+    if (vtb_is_batch(da->size) || vtb_is_batch(db->size))
       return vtb__shape_fail(
           s, VTB_DIAG_IR_BROADCAST,
           "%s: shapes %s and %s do not broadcast: the batch axis %s meets %" PRId64, op_name(s), ta,
-          tb, axis, da->size == VTB_DYN ? db->size : da->size);
+          tb, axis, vtb_is_batch(da->size) ? db->size : da->size);
     return vtb__shape_fail(s, VTB_DIAG_IR_BROADCAST,
                            "%s: shapes %s and %s do not broadcast: axis %s is %" PRId64
                            " and %" PRId64,
@@ -229,12 +229,14 @@ bool vtb__shape_call(vtb__shape *s) {
 
 bool vtb__shape_sum_ranks(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0);
-  if (vtb_attr_int(s->inst, "ranks", 0) < 1)
-    return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "sum_ranks: ranks is at least 1");
-  if (vtb_type_is_dynamic(x))
+  int64_t ranks = vtb_attr_int(s->inst, "ranks", 0);
+  if (ranks < 1) return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "sum_ranks: ranks is at least 1");
+  for (int a = 0; a < x->rank; a++) {
+    if (!vtb_is_batch(x->dim[a].size) || vtb_batches(x->dim[a].size) % ranks == 0) continue;
     return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE,
                            "sum_ranks: %s is shared out, and has no sum over ranks",
                            vtb__shape_text(s, x));
+  }
   const vtb_type *when = vtb__shape_operand(s, s->inst->n_operands - 1);
   if (s->inst->n_operands > 1 && vtb_type_count(when) != 1)
     return vtb__shape_fail(s, VTB_DIAG_IR_DTYPE, "sum_ranks: operand 2 is a scalar, not %s",

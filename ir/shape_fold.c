@@ -30,7 +30,7 @@ static bool argument_fits(const vtb_fold *p, int i, const vtb_type *operand, con
   if (is_seq && t.rank < 2) return false;
   if (is_seq) t.dim[1].size = 1;
   if (p->tile && i < p->states + p->seqs) {
-    if (t.rank < 1 || (t.dim[0].size != VTB_DYN && t.dim[0].size % p->tile)) return false;
+    if (t.rank < 1 || (!vtb_is_batch(t.dim[0].size) && t.dim[0].size % p->tile)) return false;
     t.dim[0].size = p->tile;
   }
   return vtb_type_equal(&t, arg);
@@ -81,7 +81,7 @@ bool vtb__shape_fold(vtb__shape *s) {
   vtb_dim batch = first->dim[0], n = first->dim[1];
   for (int i = 0; i < p.seqs; i++) {
     const vtb_type *t = vtb__shape_operand(s, p.states + i);
-    if (n.size == VTB_DYN || t->dim[0].size != batch.size || t->dim[1].size != n.size)
+    if (vtb_is_batch(n.size) || t->dim[0].size != batch.size || t->dim[1].size != n.size)
       return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                              "fold @%s: sequences %s and %s do not go together", f->name,
                              vtb__shape_text(s, first), vtb__shape_text(s, t));

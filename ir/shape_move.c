@@ -57,10 +57,10 @@ static bool wanted_shape(vtb__shape *s, vtb_type *t) {
   *t = (vtb_type){.dtype = vtb__shape_operand(s, 0)->dtype, .rank = n};
   int64_t count = 1;
   for (int i = 0; i < n; i++) {
-    if (sizes[i] < 1 && sizes[i] != VTB_DYN)
+    if (sizes[i] == 0 || sizes[i] < -VTB__MAX_DIM)
       return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to an axis of size %" PRId64, op_name(s),
                              sizes[i]);
-    if (sizes[i] != VTB_DYN && (count *= sizes[i]) > VTB__MAX_COUNT)
+    if ((count *= vtb_bound_size(sizes[i], 1)) > VTB__MAX_COUNT)
       return vtb__shape_fail(s, VTB_DIAG_IR_SIZE, "%s to a shape that is too large", op_name(s));
     t->dim[i].size = sizes[i];
   }
@@ -80,13 +80,25 @@ static void keep_names(const vtb_type *x, vtb_type *t) {
   }
 }
 
+static bool several_batches(const vtb_type *t) {
+  for (int a = 0; a < t->rank; a++)
+    if (vtb_batches(t->dim[a].size) > 1) return true;
+  return false;
+}
+
+/* Several batches are one behind the other, wherever they are taken apart. */
+static bool same_batches(const vtb_type *x, const vtb_type *y) {
+  if (vtb_type_batch_axes(x) != vtb_type_batch_axes(y)) return false;
+  if (!several_batches(x) && !several_batches(y)) return true;
+  return vtb_type_same_samples(x, y);
+}
+
 bool vtb__shape_reshape(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0);
   vtb_type t;
   if (!wanted_shape(s, &t)) return false;
   keep_names(x, &t);
-  bool same_batch = vtb_type_batch_axes(x) == vtb_type_batch_axes(&t);
-  if (!same_batch || vtb_type_count(x) != vtb_type_count(&t))
+  if (!same_batches(x, &t) || vtb_type_count(x) != vtb_type_count(&t))
     return vtb__shape_fail(s, VTB_DIAG_IR_COUNT,
                            "reshape of %s to %s: %" PRId64 "%s elements to %" PRId64 "%s",
                            vtb__shape_text(s, x), vtb__shape_text(s, &t), vtb_type_count(x),
@@ -131,7 +143,7 @@ bool vtb__shape_transpose(vtb__shape *s) {
 static int sized_axis(vtb__shape *s, const vtb_type *x) {
   int64_t axis = vtb_attr_int(s->inst, "axis", 0);
   if (!vtb__shape_axis(s, x, axis)) return -1;
-  if (x->dim[axis].size != VTB_DYN) return (int)axis;
+  if (!vtb_is_batch(x->dim[axis].size)) return (int)axis;
   vtb__shape_fail(s, VTB_DIAG_IR_AXIS, "%s along the batch axis of %s", op_name(s),
                   vtb__shape_text(s, x));
   return -1;
@@ -177,7 +189,7 @@ static bool joins(const vtb_type *a, const vtb_type *b, int axis) {
   if (a->rank != b->rank || a->dtype != b->dtype) return false;
   for (int i = 0; i < a->rank; i++)
     if (i != axis && a->dim[i].size != b->dim[i].size) return false;
-  return b->dim[axis].size != VTB_DYN;
+  return !vtb_is_batch(b->dim[axis].size);
 }
 
 bool vtb__shape_concat(vtb__shape *s) {
@@ -232,10 +244,12 @@ bool vtb__shape_shift(vtb__shape *s) {
   return true;
 }
 
+/* Sums along the batch have no path: in what order its samples stand is known, not their number. */
 bool vtb__shape_prefix_sum(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0);
-  int axis = sized_axis(s, x);
-  if (axis < 0 || !vtb__shape_f32(s) || !vtb__shape_path(s, x->dim[axis].size)) return false;
+  int64_t axis = vtb_attr_int(s->inst, "axis", 0);
+  if (!vtb__shape_axis(s, x, axis) || !vtb__shape_f32(s)) return false;
+  if (!vtb__shape_path(s, x->dim[axis].size)) return false;
   const vtb_attr *wrap = vtb_attr_find(s->inst, "wrap");
   if (wrap && !(wrap->f > 0 && wrap->f <= DBL_MAX))
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "prefix_sum: wrap is %g, not a positive number",
@@ -281,7 +295,7 @@ bool vtb__shape_scatter_sum(vtb__shape *s) {
   const vtb_type *x = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
   int64_t axis = vtb_attr_int(s->inst, "axis", 0), size = vtb_attr_int(s->inst, "size", 0);
   vtb_type t = {.dtype = x->dtype}, along = {.dim = {vtb__dim(size, NULL)}};
-  bool good = axis >= 0 && (size > 0 || size == VTB_DYN) && size <= VTB__MAX_DIM &&
+  bool good = axis >= 0 && size != 0 && vtb_bound_size(size, 1) <= VTB__MAX_DIM &&
               x->dtype == VTB_F32 && x->rank >= i->rank;
   for (int a = 0; good && a < i->rank; a++) good = x->dim[a].size == i->dim[a].size;
   if (!good)

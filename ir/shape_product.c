@@ -123,7 +123,7 @@ bool vtb__shape_col2im(vtb__shape *s) {
 /* Tokens [B, N, C] on the grid of attribute `grid`, N known, and the kernel's extents. */
 static bool token_grid(vtb__shape *s, const vtb_type *x, vtb_depthwise *d) {
   if (!vtb__shape_f32(s)) return false;
-  if (x->rank != 3 || x->dim[1].size == VTB_DYN || x->dim[2].size == VTB_DYN)
+  if (x->rank != 3 || vtb_is_batch(x->dim[1].size) || vtb_is_batch(x->dim[2].size))
     return vtb__shape_fail(s, VTB_DIAG_IR_GRID, "%s of %s; want tokens [B, N, C]",
                            vtb_op_get(s->inst->op)->name, vtb__shape_text(s, x));
   if (!vtb_depthwise_of(s->inst, d))

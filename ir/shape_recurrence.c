@@ -81,7 +81,7 @@ static int scan_operands(vtb__shape *s, scan *c) {
                     s->inst->n_operands, n);
     return -1;
   }
-  if (q->rank != 4 || v->rank != 4 || q->dim[1].size == VTB_DYN) {
+  if (q->rank != 4 || v->rank != 4 || vtb_is_batch(q->dim[1].size)) {
     vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                     "%s: q is %s and v is %s; want [B, N, h, K] and [B, N, h, V]", op_name(s),
                     vtb__shape_text(s, q), vtb__shape_text(s, v));
@@ -160,7 +160,7 @@ bool vtb__shape_delta(vtb__shape *s) {
   if (c.decay->axes & VTB_ALONG_VALUE)
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s: a decay of class %s differs along values",
                            op_name(s), c.decay->name);
-  if (k->rank != 5 || v->rank != 5 || k->dim[1].size == VTB_DYN)
+  if (k->rank != 5 || v->rank != 5 || vtb_is_batch(k->dim[1].size))
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "%s: k is %s and v is %s; want [B, N, h, R, K] and [B, N, h, R, V]",
                            op_name(s), vtb__shape_text(s, k), vtb__shape_text(s, v));
@@ -183,7 +183,7 @@ bool vtb__shape_delta(vtb__shape *s) {
 static bool maxplus_operands(vtb__shape *s, bool init) {
   const vtb_type *g = vtb__shape_operand(s, 0), *i = vtb__shape_operand(s, 1);
   if (!vtb__shape_f32(s)) return false;
-  if (g->rank < 2 || g->dim[1].size == VTB_DYN || !vtb_type_equal(g, i))
+  if (g->rank < 2 || vtb_is_batch(g->dim[1].size) || !vtb_type_equal(g, i))
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "%s: g is %s and i is %s; want the same [B, N, ...]", op_name(s),
                            vtb__shape_text(s, g), vtb__shape_text(s, i));
@@ -276,7 +276,7 @@ static bool sequence_operand(vtb__shape *s, parts *p, int i) {
                  *step = &p->step->args[p->states + i]->type;
   int n_heads = t->rank - 2 - step->rank;
   bool good = n_heads >= 0 && tail_equal(t, step) && heads_at(p, t, 2, n_heads) &&
-              t->dim[1].size != VTB_DYN;
+              !vtb_is_batch(t->dim[1].size);
   if (good && i == 0) p->b = t->dim[0], p->n = t->dim[1];
   good = good && t->dim[0].size == p->b.size && t->dim[1].size == p->n.size;
   return good || scan_fail(s, "per-step input", i, t, step);

@@ -75,7 +75,7 @@ bool vtb__shape_path(vtb__shape *s, int64_t n) {
   int64_t length = path.n;
   vtb_path_free(&path);
   if (length == n) return true;
-  if (n == VTB_DYN)
+  if (vtb_is_batch(n))
     return vtb__shape_fail(s, VTB_DIAG_IR_PATH, "%s: path %s along the batch axis", op_name(s),
                            text);
   return vtb__shape_fail(s, VTB_DIAG_IR_PATH,

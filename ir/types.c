@@ -24,8 +24,7 @@ int64_t vtb_type_count(const vtb_type *t) {
   assert(t->rank >= 0 && t->rank <= VTB_MAX_RANK);
   int64_t n = 1;
   for (int i = 0; i < t->rank; i++)
-    if (t->dim[i].size != VTB_DYN && __builtin_mul_overflow(n, t->dim[i].size, &n))
-      return INT64_MAX;
+    if (__builtin_mul_overflow(n, vtb_bound_size(t->dim[i].size, 1), &n)) return INT64_MAX;
   return n;
 }
 
@@ -55,11 +54,27 @@ int64_t vtb_type_bytes(const vtb_type *t) {
 
 int vtb_type_batch_axes(const vtb_type *t) {
   int n = 0;
-  for (int i = 0; i < t->rank; i++) n += t->dim[i].size == VTB_DYN;
+  for (int i = 0; i < t->rank; i++) n += vtb_is_batch(t->dim[i].size);
   return n;
 }
 
 bool vtb_type_is_dynamic(const vtb_type *t) { return vtb_type_batch_axes(t) > 0; }
+
+/* Elements before the n-th axis of the batch, and batches in it; 0: it has fewer. */
+static int64_t before_batch(const vtb_type *t, int n) {
+  int64_t before = 1;
+  for (int a = 0; a < t->rank; a++) {
+    before *= vtb_bound_size(t->dim[a].size, 1);
+    if (vtb_is_batch(t->dim[a].size) && n-- == 0) return before;
+  }
+  return 0;
+}
+
+bool vtb_type_same_samples(const vtb_type *x, const vtb_type *y) {
+  bool same = vtb_type_batch_axes(x) == vtb_type_batch_axes(y);
+  for (int n = 0; n < vtb_type_batch_axes(x); n++) same &= before_batch(x, n) == before_batch(y, n);
+  return same;
+}
 
 bool vtb_type_same_axes(const vtb_type *x, const vtb_type *y, int n) {
   bool same = x->rank >= n && y->rank >= n;
@@ -128,7 +143,8 @@ bool vtb_type_broadcast(const vtb_type *a, const vtb_type *b, vtb_type *out) {
 }
 
 static void print_dim(const vtb_dim *d, vtb_strbuf *out) {
-  if (d->size == VTB_DYN)
+  if (d->size < VTB_DYN) vtb_strbuf_printf(out, "%" PRId64 "*", vtb_batches(d->size));
+  if (vtb_is_batch(d->size))
     vtb_strbuf_puts(out, d->name ? d->name : "?");
   else if (d->name)
     vtb_strbuf_printf(out, "%s=%" PRId64, d->name, d->size);

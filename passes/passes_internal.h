@@ -125,6 +125,15 @@ int vtb__dce_func(vtb_func *f);
 /* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
  * it) (hoist.c). */
 void vtb__hoist(vtb_func *f, vtb_value *const *only, int n);
+
+/* whole.c: x [.., B, ..] among the rows of all ranks, zeros for those of others, as f32; a rank's
+ * own rows of x [.., ranks*B, ..]; what inst makes of operands that have the rows of all. `first`
+ * is the number of the rank's first row. */
+vtb_value *vtb__among_all_rows(vtb_builder *b, vtb_value *x, vtb_value *first, int ranks);
+vtb_value *vtb__own_rows(vtb_builder *b, vtb_value *x, vtb_value *first, int ranks);
+vtb_value *vtb__on_all_rows(vtb_builder *b, const vtb_inst *inst, int ranks);
+vtb_type vtb__of_all_rows(const vtb_type *t, int ranks);
+
 /* Every VTB_DYN of the function becomes `batch` (bind.c). */
 void vtb__bind_func(vtb_func *f, int64_t batch);
 

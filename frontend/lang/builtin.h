@@ -85,6 +85,15 @@ vtb__val vtb__along_axis(vtb__eval *e, const vtb__axis *w, vtb_value *y);
 /* The layout of w->x where the axis has size 1, or is gone. */
 const vtb__layout *vtb__reduced_layout(const vtb__axis *w);
 
+/* builtin_batch.c: concat and split along the batch; n is the word `batch`. */
+vtb__val vtb__concat_batches(vtb__eval *e, const vtb__args *a, size_t n);
+vtb__val vtb__split_batches(vtb__eval *e, const vtb__args *a);
+bool vtb__is_batch_word(vtb__val n);
+/* Samples of x [B, ...]: i where i + by was, round the end; the last first; those of `indices`. */
+vtb__val vtb__roll_batch(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t by);
+vtb__val vtb__reverse_batch(vtb__eval *e, const vtb__args *a, vtb__val x);
+vtb__val vtb__gather_batch(vtb__eval *e, const vtb__args *a);
+
 /* builtin_order.c: 1 where the index is 0 .. n - 1, along a new last axis called `name`. */
 vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,
                             vtb_span span);

@@ -8,19 +8,22 @@ typedef struct along_axis {
   vtb_span span;
   vtb__axis at;
   vtb__val x;         /* as the axis is one of: at.x */
-  int64_t axis, size; /* VTB_DYN: the batch */
+  int64_t axis, size; /* below 0: the batch, or several (ir.h) */
 } along_axis;
 
-/* The operand x and the axis; `whole`: its size has to be known, and a step has none. */
-static bool take_axis(vtb__eval *e, const vtb__args *a, bool whole, along_axis *w) {
+/* Needs of a builtin. */
+enum { ANY, OUTSIDE /* of a step */, SIZED /* outside, and the size known */ };
+
+/* The operand x and the axis. */
+static bool take_axis(vtb__eval *e, const vtb__args *a, int needs, along_axis *w) {
   *w = (along_axis){.e = e, .span = a->span};
   if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w->at)) return false;
   w->x = w->at.x, w->axis = w->at.axis;
   w->size = w->x.u.t.v->type.dim[w->axis].size;
-  if (whole && w->size == VTB_DYN)
+  if (needs == SIZED && vtb_is_batch(w->size))
     vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span,
                 "%s is not taken over the batch, whose size is not known", a->name);
-  else if (whole && e->frame && e->frame->step)
+  else if (needs >= OUTSIDE && e->frame && e->frame->step)
     vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span, "a step has no '%s'", a->name);
   else
     return true;
@@ -62,7 +65,7 @@ static vtb__val as_reduced(const along_axis *w, vtb__val y) {
 
 /* 1 an element of the axis, summed: the size of the batch, too. */
 static vtb__val count(const along_axis *w) {
-  if (w->size != VTB_DYN) return vtb__float((double)w->size);
+  if (!vtb_is_batch(w->size)) return vtb__float((double)w->size);
   vtb_type ones = {.dtype = VTB_F32, .rank = w->x.u.t.v->type.rank};
   for (int i = 0; i < ones.rank; i++)
     ones.dim[i] = i == w->axis ? w->x.u.t.v->type.dim[i] : (vtb_dim){1, NULL};
@@ -75,7 +78,7 @@ static vtb__val count(const along_axis *w) {
 vtb__val vtb__b_var(vtb__eval *e, const vtb__args *a) {
   along_axis w;
   double correction = vtb__arg(a, "correction").u.f;
-  if (!take_axis(e, a, false, &w)) return VTB__ERR;
+  if (!take_axis(e, a, ANY, &w)) return VTB__ERR;
   vtb__val n = count(&w), mean = op2(&w, VTB_OP_div, reduced(&w, VTB_OP_reduce_sum, w.x), n);
   vtb__val squares = op1(&w, VTB_OP_square, op2(&w, VTB_OP_sub, w.x, mean));
   if (vtb__is_number(n)) {
@@ -91,7 +94,7 @@ vtb__val vtb__b_var(vtb__eval *e, const vtb__args *a) {
 
 vtb__val vtb__b_amin(vtb__eval *e, const vtb__args *a) {
   along_axis w;
-  if (!take_axis(e, a, false, &w)) return VTB__ERR;
+  if (!take_axis(e, a, ANY, &w)) return VTB__ERR;
   vtb__val y = reduced(&w, VTB_OP_reduce_max, op1(&w, VTB_OP_neg, w.x));
   return as_reduced(&w, op1(&w, VTB_OP_neg, y));
 }
@@ -105,7 +108,7 @@ static vtb__val part(const along_axis *w, vtb__val x, int64_t from, int64_t to) 
 /* Halves times halves, without a division, so that the gradient is right where there are zeros. */
 vtb__val vtb__b_prod(vtb__eval *e, const vtb__args *a) {
   along_axis w;
-  if (!take_axis(e, a, true, &w)) return VTB__ERR;
+  if (!take_axis(e, a, SIZED, &w)) return VTB__ERR;
   vtb__val x = w.x, odd = VTB__NIL;
   x.u.t.layout = vtb__reduced_layout(&w.at);
   for (int64_t n = w.size; n > 1 && x.kind == VTB__TENSOR; n /= 2) {
@@ -118,25 +121,26 @@ vtb__val vtb__b_prod(vtb__eval *e, const vtb__args *a) {
   return as_reduced(&w, x);
 }
 
-/* The number of the first largest element, without the axis: n less the largest of n - i over the
- * elements that are largest. */
+/* The number of the first largest element, without the axis: the least i of the elements that are
+ * largest, which is less the largest of -i. */
 vtb__val vtb__b_argmax(vtb__eval *e, const vtb__args *a) {
   along_axis w;
-  if (!take_axis(e, a, true, &w)) return VTB__ERR;
-  vtb__val x = op1(&w, VTB_OP_stop_gradient, w.x), n = vtb__float((double)w.size);
+  if (!take_axis(e, a, OUTSIDE, &w)) return VTB__ERR;
+  vtb__val x = op1(&w, VTB_OP_stop_gradient, w.x), none = vtb__float(-3e38);
   vtb__val largest = op2(&w, VTB_OP_ge, x, reduced(&w, VTB_OP_reduce_max, x));
   vtb_type t = {.dtype = VTB_F32, .rank = w.x.u.t.v->type.rank};
   for (int i = 0; i < t.rank; i++) t.dim[i] = (vtb_dim){i == w.axis ? w.size : 1, NULL};
   vtb_value *iota = vtb_b_iota(vtb__at(e, a->span), (int)w.axis, &t);
-  vtb__val left = op2(&w, VTB_OP_sub, n, vtb__tensor(iota, NULL));
-  vtb__val most = reduced(&w, VTB_OP_reduce_max, op2(&w, VTB_OP_mul, largest, left));
-  return without_axis(&w, op2(&w, VTB_OP_sub, n, most));
+  vtb__val before = op1(&w, VTB_OP_neg, vtb__tensor(iota, NULL));
+  vtb__val marks[] = {largest, before, none};
+  vtb__val marked = vtb__elementwise(e, VTB_OP_select, marks, 3, a->span);
+  return without_axis(&w, op1(&w, VTB_OP_neg, reduced(&w, VTB_OP_reduce_max, marked)));
 }
 
 /* cumsum(x, axis, reverse = false, exclusive = false): running sums. */
 vtb__val vtb__b_cumsum(vtb__eval *e, const vtb__args *a) {
   along_axis w;
-  if (!take_axis(e, a, true, &w)) return VTB__ERR;
+  if (!take_axis(e, a, OUTSIDE, &w)) return VTB__ERR;
   vtb_attr attrs[] = {VTB_A_INT("axis", w.axis), VTB_A_INT("reverse", vtb__arg(a, "reverse").u.b),
                       VTB_A_INT("exclusive", vtb__arg(a, "exclusive").u.b)};
   return vtb__along_axis(e, &w.at,

@@ -46,7 +46,7 @@ vtb__val vtb__b_insert_tokens(vtb__eval *e, const vtb__args *a) {
   if (!vtb__needs_grid(e, a, x, true)) return VTB__ERR;
   int64_t c = v->type.dim[2].size, batch = v->type.dim[0].size;
   if (w->type.rank != 3 || (w->type.dim[0].size != 1 && w->type.dim[0].size != batch) ||
-      w->type.dim[1].size == VTB_DYN || w->type.dim[2].size != c) {
+      vtb_is_batch(w->type.dim[1].size) || w->type.dim[2].size != c) {
     vtb__report(e, VTB_DIAG_WEIGHT_SHAPE, a->span,
                 "tokens to insert into %s are [1, n, %lld], or [B, n, %lld], not %s",
                 vtb__describe(e, x), (long long)c, (long long)c, vtb__describe(e, t));

@@ -6,10 +6,12 @@ static vtb_value *part(vtb__eval *e, const vtb__axis *w, int64_t from, int64_t t
   return vtb_b_slice(vtb__at(e, w->span), w->x.u.t.v, (int)w->axis, from, to, 1);
 }
 
-static bool is_batch(vtb__eval *e, const vtb__args *a, const vtb__axis *w, const char *done) {
-  if (w->x.u.t.v->type.dim[w->axis].size != VTB_DYN) return false;
-  vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the batch is not %s", done);
-  return true;
+static bool is_batch(const vtb__axis *w) {
+  return vtb_is_batch(w->x.u.t.v->type.dim[w->axis].size);
+}
+
+static bool along(const vtb__args *a, const char *axis) {
+  return vtb_streq(vtb__arg(a, "axis").u.str.s, axis);
 }
 
 /* ---- concat and split ------------------------------------------------------------------------ */
@@ -18,7 +20,7 @@ static bool is_batch(vtb__eval *e, const vtb__args *a, const vtb__axis *w, const
 static bool take_operand(vtb__eval *e, const vtb__args *a, size_t i, vtb__axis *w, vtb_value **at,
                          const vtb__layout **l) {
   vtb__val x = a->at[i].value;
-  if (!vtb__take_axis(e, a, x, &w[i]) || is_batch(e, a, &w[i], "joined by concat")) return false;
+  if (!vtb__take_axis(e, a, x, &w[i])) return false;
   at[i] = w[i].x.u.t.v;
   const vtb_type *t = &at[i]->type, *f = &at[0]->type;
   bool fits = t->rank == f->rank && w[i].axis == w[0].axis && w[i].opened == w[0].opened &&
@@ -45,7 +47,8 @@ vtb__val vtb__b_concat(vtb__eval *e, const vtb__args *a) {
   const vtb__layout *l = &vtb__plain;
   size_t n = a->n - 1; /* the last argument is the axis */
   if (!n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
-  if (vtb_streq(vtb__arg(a, "axis").u.str.s, "tokens")) {
+  if (along(a, "B")) return vtb__concat_batches(e, a, n);
+  if (along(a, "tokens")) {
     vtb__args joined = *a;
     joined.n = n;
     return vtb__b_sequence(e, &joined);
@@ -108,7 +111,8 @@ vtb__val vtb__b_split(vtb__eval *e, const vtb__args *a) {
   vtb__axis w;
   int64_t *sizes, at = 0;
   size_t n;
-  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w) || is_batch(e, a, &w, "split") ||
+  if (along(a, "B")) return vtb__split_batches(e, a);
+  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w) ||
       !split_sizes(e, a, w.x.u.t.v->type.dim[w.axis].size, &sizes, &n))
     return VTB__ERR;
   vtb__val *out = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
@@ -134,7 +138,8 @@ vtb__val vtb__b_roll(vtb__eval *e, const vtb__args *a) {
         e, VTB_DIAG_TYPE_MISMATCH, a->span,
         "roll moves by an int, or by a list of ints along the axes of a grid, not %s",
         vtb__describe(e, step));
-  if (!vtb__take_axis(e, a, x, &w) || is_batch(e, a, &w, "rolled")) return VTB__ERR;
+  if (!vtb__take_axis(e, a, x, &w)) return VTB__ERR;
+  if (is_batch(&w)) return vtb__roll_batch(e, a, x, step.u.i);
   if (w.opened) { /* pictures show how far a grid was moved */
     vtb__val steps[VTB_GRID_AXES] = {vtb__int(0), vtb__int(0), vtb__int(0)};
     steps[w.axis - 1] = step;
@@ -148,11 +153,23 @@ vtb__val vtb__b_roll(vtb__eval *e, const vtb__args *a) {
   return vtb__along_axis(e, &w, vtb_b_concat(vtb__at(e, a->span), parts, 2, (int)w.axis));
 }
 
+/* reverse(x, axis): the last element first. */
+vtb__val vtb__b_reverse(vtb__eval *e, const vtb__args *a) {
+  vtb__axis w;
+  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w)) return VTB__ERR;
+  if (is_batch(&w)) return vtb__reverse_batch(e, a, w.x);
+  vtb_value *x = w.x.u.t.v;
+  const char *path = vtb_arena_printf(&e->arena, "rows~@%lld", (long long)x->type.dim[w.axis].size);
+  return vtb__along_axis(e, &w, vtb_b_permute(vtb__at(e, a->span), x, (int)w.axis, path, false));
+}
+
 /* pad(x, low, high, axis): zeros before and behind. Padded tokens are a plain sequence. */
 vtb__val vtb__b_pad(vtb__eval *e, const vtb__args *a) {
   vtb__axis w;
   int64_t low = vtb__arg(a, "low").u.i, high = vtb__arg(a, "high").u.i;
-  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w) || is_batch(e, a, &w, "padded")) return VTB__ERR;
+  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w)) return VTB__ERR;
+  if (is_batch(&w))
+    return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, a->span, "the batch is not padded");
   vtb_value *v = w.x.u.t.v;
   int64_t n = v->type.dim[w.axis].size;
   if (low < 0 || high < 0 || low >= VTB__MAX_SIZE - n || high >= VTB__MAX_SIZE - n - low)
@@ -177,7 +194,7 @@ vtb__val vtb__b_unsqueeze(vtb__eval *e, const vtb__args *a) {
                        "an axis of 1 is put at one of the places 1 to %d of %s, \"tokens\" or "
                        "\"channels\", not at %s",
                        t->rank, vtb__describe(e, x), vtb__describe(e, at));
-  if (k == 0 && t->rank && t->dim[0].size == VTB_DYN)
+  if (k == 0 && t->rank && vtb_is_batch(t->dim[0].size))
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "the batch stays the first axis; unsqueeze(x, 1) puts one behind it");
   if (t->rank == VTB_MAX_RANK)

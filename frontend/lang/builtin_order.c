@@ -37,10 +37,17 @@ static const vtb__layout *sequence_of(vtb__eval *e, const vtb_value *y) {
 vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x"), i = vtb__arg(a, "indices");
   vtb_value *v = x.u.t.v, *idx = i.u.t.v;
+  const char *axis = vtb__arg(a, "axis").u.str.s;
+  if (vtb_streq(axis, "B")) return vtb__gather_batch(e, a);
+  if (axis)
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
+                       "gather picks tokens of x [B, N, ...], rows of a table [n, ...], or with "
+                       "axis = \"B\" samples, and has no axis '%s'",
+                       axis);
   bool batch = of_batch(e, &v->type);
   int lead = batch ? 1 : 0, rest = v->type.rank - lead - 1, m = idx->type.rank - lead;
   if (rest < 0 || (batch && (idx->type.rank != 2 || !of_batch(e, &idx->type))) ||
-      m + lead + rest > VTB_MAX_RANK || v->type.dim[lead].size == VTB_DYN || x.u.t.layout->via)
+      m + lead + rest > VTB_MAX_RANK || vtb_is_batch(v->type.dim[lead].size) || x.u.t.layout->via)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "gather takes x [B, N, ...] with indices [B, M], or a table [n, ...] with "
                        "indices of any shape, not %s and %s",
@@ -61,8 +68,8 @@ static vtb_value *spread(vtb__eval *e, vtb_value *x, int at, vtb_span span) {
 }
 
 /* 0, 1 ... n - 1 as f32 [n], or [n, 1] of a column. */
-static vtb_value *numbers(vtb__eval *e, int64_t n, bool column, vtb_span span) {
-  vtb_type t = {.dtype = VTB_F32, .rank = 1 + column, .dim = {{n, NULL}, {1, NULL}}};
+static vtb_value *numbers(vtb__eval *e, vtb_dim n, bool column, vtb_span span) {
+  vtb_type t = {.dtype = VTB_F32, .rank = 1 + column, .dim = {n, {1, NULL}}};
   return vtb_b_iota(vtb__at(e, span), 0, &t);
 }
 
@@ -76,7 +83,7 @@ static vtb_value *sum_last(vtb__eval *e, vtb_value *x, vtb_span span) {
  * equal ones as they stand. */
 static vtb_value *ranks(vtb__eval *e, vtb_value *x, vtb_span span) {
   int r = x->type.rank;
-  int64_t n = x->type.dim[r - 1].size;
+  vtb_dim n = x->type.dim[r - 1];
   if (!(x = vtb_b_unary(vtb__at(e, span), VTB_OP_stop_gradient, x))) return NULL;
   vtb_value *here = spread(e, x, r, span), *there = spread(e, x, r - 1, span),
             *i = numbers(e, n, true, span), *j = numbers(e, n, false, span);
@@ -91,7 +98,7 @@ static vtb_value *ranks(vtb__eval *e, vtb_value *x, vtb_span span) {
  * sum_i i [p_i = place]. Ranks are undone by the order that they are places of. */
 static vtb_value *inverse(vtb__eval *e, vtb_value *p, vtb_span span) {
   int r = p->type.rank;
-  int64_t n = p->type.dim[r - 1].size;
+  vtb_dim n = p->type.dim[r - 1];
   if (!(p = vtb_b_unary(vtb__at(e, span), VTB_OP_stop_gradient, p))) return NULL;
   vtb_value *row = spread(e, p, r - 1, span), *place = numbers(e, n, true, span),
             *i = numbers(e, n, false, span);
@@ -108,7 +115,7 @@ static vtb_value *argsort(vtb__eval *e, vtb_value *x, vtb_span span) {
 }
 
 /* argsort(x), ranks(x), inverse(order): along the last axis; of [..., n, 1], as
- * random(mean(tokens)), along n. */
+ * random(mean(tokens)), along n; of [B] along the batch. */
 vtb__val vtb__b_argsort(vtb__eval *e, const vtb__args *a) {
   vtb__val x = a->at[0].value;
   vtb_value *v = x.u.t.v;
@@ -118,8 +125,9 @@ vtb__val vtb__b_argsort(vtb__eval *e, const vtb__args *a) {
     t.rank--;
     if (!(v = vtb_b_reshape(vtb__at(e, a->span), v, &t))) return VTB__ERR;
   }
+  bool of_samples = t.rank == 1 && t.dim[0].size == VTB_DYN;
   if (t.rank < 1 || t.rank >= VTB_MAX_RANK || t.dtype != VTB_F32 ||
-      t.dim[t.rank - 1].size == VTB_DYN)
+      (vtb_is_batch(t.dim[t.rank - 1].size) && !of_samples))
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "%s orders numbers along the last axis, and %s has none that it could",
                        a->name, vtb__describe(e, x));

@@ -20,7 +20,7 @@ vtb__val vtb__b_sequence(vtb__eval *e, const vtb__args *a) {
     x = a->at[i].value, at[i] = x.u.t.v;
     if (i == 0) first = x;
     const vtb_type *t = &at[i]->type, *f = &at[0]->type;
-    bool fits = t->rank >= 2 && t->rank == f->rank && t->dim[1].size != VTB_DYN;
+    bool fits = t->rank >= 2 && t->rank == f->rank && !vtb_is_batch(t->dim[1].size);
     for (int k = 0; fits && k < t->rank; k++) fits = k == 1 || t->dim[k].size == f->dim[k].size;
     if (!fits) {
       vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
@@ -120,11 +120,17 @@ vtb__val vtb__b_vector(vtb__eval *e, const vtb__args *a) {
   return vtb__tensor(vtb_b_data(vtb__at(e, a->span), data, &t), NULL);
 }
 
-/* range(n): 0, 1, ..., n - 1 as a tensor. */
+/* range(n): 0, 1, ..., n - 1 as a tensor; range(batch): the number of each sample. */
 vtb__val vtb__b_range(vtb__eval *e, const vtb__args *a) {
-  int64_t n = vtb__arg(a, "n").u.i;
-  if (n < 1 || n > VTB__MAX_DATA)
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "range of %lld numbers", (long long)n);
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{n, NULL}}};
+  vtb__val n = vtb__arg(a, "n");
+  bool samples = vtb__is_batch_word(n);
+  if (!samples && n.kind != VTB__INT)
+    return vtb__report(e,
+                       n.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
+                       a->span, "range takes an int or `batch`, not %s", vtb__describe(e, n));
+  if (!samples && (n.u.i < 1 || n.u.i > VTB__MAX_DATA))
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "range of %lld numbers", (long long)n.u.i);
+  vtb_dim axis = {samples ? e->batch : n.u.i, samples ? "B" : NULL};
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {axis}};
   return vtb__tensor(vtb_b_iota(vtb__at(e, a->span), 0, &t), NULL);
 }

@@ -32,7 +32,7 @@ static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, 
 
 /* axis = "sample" or "places" of a value that has the batch first. */
 static bool takes_axes(const vtb__args *a, const vtb_type *t, const char *word) {
-  return t->rank && t->dim[0].size == VTB_DYN && vtb_streq(vtb__arg(a, "axis").u.str.s, word);
+  return t->rank && vtb_is_batch(t->dim[0].size) && vtb_streq(vtb__arg(a, "axis").u.str.s, word);
 }
 
 /* How many samples the batch has, a number that is known when it runs. */
@@ -51,10 +51,10 @@ static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb__val of, bool 
   double count = 1;
   int n = 0, pairs = 0;
   for (int i = 1 + image; i < x->type.rank - (places && !image); i++) {
-    bool batch = x->type.dim[i].size == VTB_DYN;
+    bool batch = vtb_is_batch(x->type.dim[i].size);
     axes[n++] = i;
     pairs += batch;
-    if (!batch) count *= (double)x->type.dim[i].size;
+    count *= (double)vtb_bound_size(x->type.dim[i].size, 1);
   }
   vtb_op op = strcmp(a->name, "amax") == 0 ? VTB_OP_reduce_max : VTB_OP_reduce_sum;
   if (n) x = vtb_b_reduce(vtb__at(e, a->span), op, x, axes, n, false);
@@ -80,8 +80,8 @@ vtb__val vtb__b_reduce(vtb__eval *e, const vtb__args *a) {
   vtb__val y = vtb__tensor(r, vtb__reduced_layout(&w));
   if (y.kind == VTB__TENSOR && strcmp(a->name, "mean") == 0) {
     int64_t n = v->type.dim[w.axis].size;
-    y = n == VTB_DYN ? over_batch(e, v, w.axis, keep, y, a->span)
-                     : vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1.0 / (double)n), a->span);
+    y = vtb_is_batch(n) ? over_batch(e, v, w.axis, keep, y, a->span)
+                        : vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1.0 / (double)n), a->span);
   }
   return w.opened && y.kind == VTB__TENSOR ? vtb__along_axis(e, &w, y.u.t.v) : y;
 }
@@ -229,8 +229,8 @@ vtb__val vtb__b_ungroup(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x");
   vtb_value *v = x.u.t.v;
   int r = v->type.rank;
-  bool batch = r > 1 && (v->type.dim[r - 2].size == VTB_DYN ||
-                         (v->type.dim[r - 1].size == VTB_DYN && v->type.dim[r - 2].size != 1));
+  bool batch = r > 1 && (vtb_is_batch(v->type.dim[r - 2].size) ||
+                         (vtb_is_batch(v->type.dim[r - 1].size) && v->type.dim[r - 2].size != 1));
   if (r < 2 || batch || (r == 3 && x.u.t.layout->kind == VTB__TOKENS))
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "ungroup joins the last two axes, and %s has none to spare",
@@ -344,8 +344,7 @@ static bool random_shape(vtb__eval *e, const vtb__args *a, vtb__val n, vtb_type 
     *t = n.u.t.v->type;
     return true;
   }
-  bool symbolic = n.kind == VTB__STRING && e->batch == VTB_DYN && strcmp(n.u.str.s, "batch") == 0;
-  bool per_sample = symbolic || (n.kind == VTB__INT && n.u.i == e->batch);
+  bool per_sample = vtb__is_batch_word(n);
   if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE)) {
     vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
                 "%s takes the batch, a number of elements or a tensor, not %s", a->name,
@@ -358,10 +357,19 @@ static bool random_shape(vtb__eval *e, const vtb__args *a, vtb__val n, vtb_type 
   return true;
 }
 
+/* Joined batches are drawn sample by sample, so that a draw does not depend on the batch's size. */
 static vtb_value *uniform(vtb__eval *e, vtb_value *seed, const vtb_type *t, vtb_span span) {
   vtb_attr stream = VTB_A_INT("stream", e->n_streams++);
-  vtb_inst *i = vtb_build_typed(vtb__at(e, span), VTB_OP_random, &seed, 1, &stream, 1, t, 1);
-  return i ? i->results[0] : NULL;
+  int64_t joined = t->rank && t->rank < VTB_MAX_RANK ? vtb__batches_of(e, t->dim[0]) : 0;
+  vtb_type drawn = *t;
+  if (joined > 1) {
+    drawn = vtb_type_with_axis(t, 1, (vtb_dim){joined, NULL});
+    drawn.dim[0].size = e->batch;
+  }
+  vtb_inst *i = vtb_build_typed(vtb__at(e, span), VTB_OP_random, &seed, 1, &stream, 1, &drawn, 1);
+  if (!i || joined <= 1) return i ? i->results[0] : NULL;
+  int64_t perm[VTB_MAX_RANK] = {1, 0, 2, 3, 4, 5, 6, 7};
+  return vtb_b_reshape(vtb__at(e, span), vtb_b_transpose(vtb__at(e, span), i->results[0], perm), t);
 }
 
 /* Box and Muller 1958: sqrt(-2 log(1 - u)) cos(2 pi v) of two uniform numbers is normal. */
@@ -398,11 +406,14 @@ static void say_classes(vtb__eval *e, const vtb_value *v, int64_t n) {
 vtb__val vtb__b_one_hot(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "indices");
   vtb_value *v = x.u.t.v;
-  int64_t n = vtb__arg(a, "n").u.i;
-  if (n < 1 || n >= VTB__MAX_SIZE || v->type.rank >= VTB_MAX_RANK)
-    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "one_hot into %lld classes", (long long)n);
-  say_classes(e, v, n);
-  return vtb__tensor(vtb__index_table(e, v, n, NULL, a->span), NULL);
+  vtb__val n = vtb__arg(a, "n");
+  if (vtb__is_batch_word(n) && v->type.rank < VTB_MAX_RANK)
+    return vtb__tensor(vtb__index_table(e, v, e->batch, "B", a->span), NULL);
+  if (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE || v->type.rank >= VTB_MAX_RANK)
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "one_hot into as many classes as %s",
+                       vtb__describe(e, n));
+  say_classes(e, v, n.u.i);
+  return vtb__tensor(vtb__index_table(e, v, n.u.i, NULL, a->span), NULL);
 }
 
 /* sample_mask(indices): 1 for the samples of the batch that the list names, else 0. */

@@ -186,9 +186,10 @@ static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
   if (strcmp(m.text, "dim") == 0) {
     if (!t->rank) return vtb__report(e, VTB_DIAG_WRONG_RANK, m.span, "a scalar has no last axis");
     int axis = l->kind == VTB__IMAGE ? 1 : t->rank - 1;
-    if (t->dim[axis].size == VTB_DYN)
-      return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, m.span, "the last axis of %s is the batch",
-                         vtb__describe(e, v));
+    if (t->dim[axis].size == VTB_DYN) return vtb__val_string("batch");
+    if (vtb_is_batch(t->dim[axis].size))
+      return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, m.span,
+                         "the last axis of %s is several batches", vtb__describe(e, v));
     return vtb__int(t->dim[axis].size);
   }
   bool token_member = strcmp(m.text, "tokens") == 0 || strcmp(m.text, "extra") == 0;

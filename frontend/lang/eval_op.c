@@ -69,12 +69,26 @@ vtb_value *vtb__as_tensor(vtb__eval *e, vtb__val v, vtb_span span) {
 
 static bool is_name(const char *name, const char *want) { return name && strcmp(name, want) == 0; }
 
+static bool is_across(const vtb__eval *e, const vtb_type *t) {
+  return t->rank > 1 && vtb_streq(t->dim[0].name, VTB__ACROSS) && vtb__batches_of(e, t->dim[1]);
+}
+
+/* x [B, ...] as [B, 1, ...], where the other is across; else x. */
+static vtb_value *beside_across(vtb__eval *e, vtb_value *x, const vtb_type *across, vtb_span span) {
+  const vtb_type *t = &x->type;
+  bool meets = is_across(e, across) && t->rank == across->rank - 1 && t->rank &&
+               vtb__batches_of(e, t->dim[0]);
+  if (!meets) return x;
+  vtb_type apart = vtb_type_with_axis(t, 1, (vtb_dim){1, NULL});
+  return vtb_b_reshape(vtb__at(e, span), x, &apart);
+}
+
 /* [B] against [B, ...]: gives the vector the other's rank; against [C], which knows no batch, that
  * and an axis more. */
 static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, vtb_span span) {
   const vtb_type *t = &v->type;
   vtb_type joint;
-  if (t->rank == 1 && t->dim[0].size == VTB_DYN && like->rank && like->rank < VTB_MAX_RANK &&
+  if (t->rank == 1 && vtb_is_batch(t->dim[0].size) && like->rank && like->rank < VTB_MAX_RANK &&
       !vtb_type_is_dynamic(like) && !vtb_type_broadcast(t, like, &joint)) {
     vtb_type shape = *t;
     shape.rank = like->rank + 1;
@@ -93,9 +107,11 @@ static vtb_value *per_sample(vtb__eval *e, vtb_value *v, const vtb_type *like, v
 }
 
 /* The batch of one meets another axis of the other: each sample with each, which nobody means who
- * does not say so. */
-static bool pairs_samples(const vtb_type *x, const vtb_type *y, const vtb_type *both) {
+ * does not say so by across(). */
+static bool pairs_samples(const vtb__eval *e, const vtb_type *x, const vtb_type *y,
+                          const vtb_type *both) {
   int n = vtb_type_batch_axes(both);
+  if (is_across(e, x) || is_across(e, y)) return false;
   return n > vtb_type_batch_axes(x) && n > vtb_type_batch_axes(y);
 }
 
@@ -118,7 +134,7 @@ static bool broadcasts(vtb__eval *e, vtb__val a, vtb__val b, vtb_value *x, vtb_v
   vtb_type t;
   if (!meets_last(e, a, y, span) || !meets_last(e, b, x, span)) return false;
   bool fits = vtb_type_broadcast(&x->type, &y->type, &t);
-  if (fits && !pairs_samples(&x->type, &y->type, &t)) return true;
+  if (fits && !pairs_samples(e, &x->type, &y->type, &t)) return true;
   if (fits) {
     vtb__report(e, VTB_DIAG_BATCH_MEETS, span,
                 "the batch axis of one operand meets another axis of the other: %s and %s",
@@ -138,6 +154,9 @@ static bool fit(vtb__eval *e, const vtb__val *a, vtb_value **x, vtb__val b, vtb_
   if (e->frame && e->frame->step) {
     if (!vtb__step_align(e, x, y, named, span)) return false;
   } else {
+    *x = beside_across(e, *x, &(*y)->type, span);
+    *y = *x ? beside_across(e, *y, &(*x)->type, span) : NULL;
+    if (!*x || !*y) return false;
     *x = per_sample(e, *x, &(*y)->type, span);
     *y = *x ? per_sample(e, *y, &(*x)->type, span) : NULL;
     if (!*x || !*y) return false;

@@ -67,7 +67,7 @@ static bool fits(const vtb_type *a, const vtb_type *b) {
 static bool grouped(const vtb_type *v, int64_t n, vtb_type *out) {
   if (v->rank < 2 || v->rank == VTB_MAX_RANK || n < 1) return false;
   vtb_dim last = v->dim[v->rank - 1];
-  if (last.size == VTB_DYN || last.size % n != 0) return false;
+  if (vtb_is_batch(last.size) || last.size % n != 0) return false;
   *out = *v;
   out->dim[v->rank - 1] = (vtb_dim){n, "heads"};
   out->dim[out->rank++] = (vtb_dim){last.size / n, last.name};
@@ -96,7 +96,7 @@ static bool hint_operand(vtb__eval *e, const char *side, const vtb_type *v, cons
   t = *v;
   if (v->rank == 1 && t.rank < VTB_MAX_RANK) {
     t.dim[t.rank++] = (vtb_dim){1, NULL};
-    if (v->dim[0].size != VTB_DYN && v->dim[0].size > 1 && fits(&t, other)) {
+    if (!vtb_is_batch(v->dim[0].size) && v->dim[0].size > 1 && fits(&t, other)) {
       vtb_diag_help(e->diags, "axes meet from the last one: as [%lld, 1] %s would fit",
                     (long long)v->dim[0].size, side);
       return true;
@@ -111,7 +111,8 @@ void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b) {
     return;
   for (int i = 1; i <= a->rank && i <= b->rank; i++) {
     vtb_dim x = a->dim[a->rank - i], y = b->dim[b->rank - i];
-    if (x.size == y.size || x.size == 1 || y.size == 1 || x.size == VTB_DYN || y.size == VTB_DYN)
+    if (x.size == y.size || x.size == 1 || y.size == 1 || vtb_is_batch(x.size) ||
+        vtb_is_batch(y.size))
       continue;
     const char *name = x.name ? x.name : y.name;
     vtb_diag_help(e->diags,
@@ -130,8 +131,10 @@ static void help_align(vtb__eval *e, const vtb_type *less, const vtb_type *more,
   const char *side = left ? "the left operand" : "the right operand";
   int n = more->rank - less->rank;
   if (n == 0)
-    vtb_diag_help(e->diags, "if pairs of samples are meant, a product makes them: "
-                            "einsum(\"i,j->ij\", a, b), of [B, C] einsum(\"ic,jc->ij\", a, b)");
+    vtb_diag_help(e->diags,
+                  "if pairs of samples are meant, a product makes them: "
+                  "einsum(\"i,j->ij\", a, b), of [B, C] einsum(\"ic,jc->ij\", a, b); across(b) "
+                  "of [B] meets each sample of a");
   else if (n == 1)
     vtb_diag_help(e->diags, "%s needs an axis of 1 behind its batch: unsqueeze(x, 1)", side);
   else

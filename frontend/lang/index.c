@@ -137,7 +137,7 @@ static bool take_parts(vtb__eval *e, const vtb_expr *x, vtb__val v, part *parts)
     bool all = !it || (it->kind == VTB_EXPR_RANGE && !it->u.range.from && !it->u.range.to &&
                        !it->u.range.by);
     if (all) continue;
-    if (n == VTB_DYN || (k == 0 && vtb_streq(t->dim[k].name, "B"))) {
+    if (vtb_is_batch(n) || (k == 0 && vtb_streq(t->dim[k].name, "B"))) {
       if (it->kind != VTB_EXPR_RANGE && !take_int(e, it, &(int64_t){0})) return false;
       vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, it->span,
                   "the first entry is the batch's, whose size is not known, and stays ':'");

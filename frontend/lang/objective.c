@@ -47,7 +47,7 @@ static vtb_value *measurable(vtb__eval *e, const char *what, vtb__val v, vtb_spa
   vtb_value *x = v.kind == VTB__TENSOR ? v.u.t.v : NULL;
   const vtb_type *t = x ? &x->type : NULL;
   if (t && t->dtype == VTB_F32 &&
-      ((t->rank > 0 && t->dim[0].size == e->batch) ||
+      ((t->rank > 0 && vtb__batches_of(e, t->dim[0])) ||
        (!vtb_type_is_dynamic(t) && vtb_type_count(t) == 1)))
     return x;
   vtb__report(e, VTB_DIAG_MEASURE_SHAPE, span, "a %s is one number or a value a sample, not %s",

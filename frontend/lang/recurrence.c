@@ -128,7 +128,7 @@ static bool measure_step(vtb__eval *e, vtb__rcall *c, size_t i) {
                                   first_with_axis(c, axis)));
       return false;
     }
-    if (size == VTB_DYN) {
+    if (vtb_is_batch(size)) {
       step_error(e, c, i, "an axis of the step would be the batch");
       return false;
     }

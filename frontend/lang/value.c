@@ -286,3 +286,9 @@ bool vtb__tick(vtb__eval *e, vtb_span span) {
   e->stopped = true;
   return false;
 }
+
+int64_t vtb__batches_of(const vtb__eval *e, vtb_dim d) {
+  bool known = vtb_is_batch(e->batch) == vtb_is_batch(d.size);
+  if (!known || !vtb_streq(d.name, "B") || d.size % e->batch != 0) return 0;
+  return d.size / e->batch;
+}

@@ -132,6 +132,9 @@ vtb__val vtb__float(double f);
 vtb__val vtb__bool(bool b);
 vtb__val vtb__val_string(const char *s);
 vtb__val vtb__tensor(vtb_value *v, const vtb__layout *l); /* VTB__ERROR if v is NULL */
+/* The name of the axis of size 1 that across() puts before the batch: what transpose() makes of
+ * [B, 1] has none of that name. */
+#define VTB__ACROSS "across"
 bool vtb__is_number(vtb__val v);
 double vtb__val_number(vtb__val v); /* of an int or float */
 bool vtb__val_equal(vtb__val a, vtb__val b);
@@ -258,6 +261,8 @@ typedef struct vtb__instance {
 } vtb__instance;
 
 typedef struct vtb__eval vtb__eval;
+/* How many batches an axis is, where the batch may be a number; 0: another axis. */
+int64_t vtb__batches_of(const vtb__eval *e, vtb_dim axis);
 
 /* Where values for a declaration's parameters come from. */
 typedef struct vtb__actual {

@@ -28,7 +28,7 @@ bool vtb__builtin_name(vtb__eval *e, const char *name, vtb__val *out) {
   else if (strcmp(name, "training") == 0)
     *out = vtb__bool(e->options->training);
   else if (strcmp(name, "batch") == 0)
-    *out = e->batch == VTB_DYN ? vtb__val_string("batch") : vtb__int(e->batch);
+    *out = vtb__val_string("batch");
   else if (strcmp(name, "pi") == 0)
     *out = vtb__float(3.14159265358979323846);
   else if (vtb__init_builtin(name))

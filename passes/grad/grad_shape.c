@@ -42,17 +42,15 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
   for (int pass = 0; pass < 2; pass++) {
     for (int i = n - 1; i >= 0; i--) {
       vtb_dim dim = inst->operands[0]->type.dim[axes[i]];
-      if ((dim.size == VTB_DYN) != (pass == 1)) continue;
+      if (vtb_is_batch(dim.size) != (pass == 1)) continue;
       vtb_type one = VTB__F32(dim);
       vtb_type t = vtb_type_among_ones(&one, (int[]){(int)axes[i]}, inst->operands[0]->type.rank);
       vtb_value *at = vtb_b_iota(&g->b, (int)axes[i], &t);
       at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
       at = vtb__joined(&g->b, VTB_OP_mul, at, slow);
       total = vtb__joined(&g->b, VTB_OP_add, total, at);
-      if (dim.size != VTB_DYN)
-        stride *= dim.size;
-      else
-        slow = vtb__joined(&g->b, VTB_OP_mul, slow, batch_size(g));
+      stride *= vtb_bound_size(dim.size, 1);
+      if (vtb_is_batch(dim.size)) slow = vtb__joined(&g->b, VTB_OP_mul, slow, batch_size(g));
     }
   }
   return total;

@@ -1,4 +1,4 @@
-/* bind: every VTB_DYN becomes the batch of the context.
+/* bind: every axis of the batch gets the size of the context's.
  *
  *   %y = reshape %x {shape=[-1, 8]} : f32[B, 8]   =>   %y = reshape %x {shape=[4, 8]} : f32[B=4, 8]
  *
@@ -9,20 +9,20 @@
 #include "passes/passes_internal.h"
 
 static void bind_type(vtb_type *t, int64_t batch) {
-  for (int i = 0; i < t->rank; i++)
-    if (t->dim[i].size == VTB_DYN) t->dim[i].size = batch;
+  for (int i = 0; i < t->rank; i++) t->dim[i].size = vtb_bound_size(t->dim[i].size, batch);
 }
 
 static void bind_shape(vtb_inst *inst, int64_t batch) {
   int n;
   const int64_t *shape = vtb_attr_ints(inst, "shape", &n);
   int64_t bound[VTB_MAX_RANK];
-  if (vtb_attr_int(inst, "size", 0) == VTB_DYN) vtb_attr_set(inst, VTB_A_INT("size", batch));
+  int64_t size = vtb_attr_int(inst, "size", 0);
+  if (vtb_is_batch(size)) vtb_attr_set(inst, VTB_A_INT("size", vtb_bound_size(size, batch)));
   if (!shape || n > VTB_MAX_RANK) return;
   bool changed = false;
   for (int i = 0; i < n; i++) {
-    bound[i] = shape[i] == VTB_DYN ? batch : shape[i];
-    changed |= shape[i] == VTB_DYN;
+    bound[i] = vtb_bound_size(shape[i], batch);
+    changed |= vtb_is_batch(shape[i]);
   }
   if (changed) vtb_attr_set(inst, VTB_A_INTS("shape", bound, n));
 }

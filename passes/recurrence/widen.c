@@ -72,7 +72,7 @@ static vtb_value *product_side(vtb__widen *w, const vtb_inst *inst, int side, ch
     if (v->type.dim[a].size == 1) continue;
     t.dim[t.rank++] = v->type.dim[a];
     vtb_spec_put(out, side, vtb_product_at(&p, side, a)->name);
-    if (!w->varies[v->id] || v->type.dim[a].size != VTB_DYN) continue;
+    if (!w->varies[v->id] || !vtb_is_batch(v->type.dim[a].size)) continue;
     t.dim[t.rank++] = w->tokens;
     vtb_spec_put(out, side, token);
   }
@@ -92,7 +92,7 @@ static vtb_value *widen_einsum(vtb__widen *w, const vtb_inst *inst, bool total) 
   for (int a = 0; a < type->rank; a++) {
     if (type->dim[a].size == 1) continue;
     vtb_spec_put(&made, VTB_IN_RESULT, vtb_product_at(&p, VTB_IN_RESULT, a)->name);
-    if (type->dim[a].size == VTB_DYN && !total) {
+    if (vtb_is_batch(type->dim[a].size) && !total) {
       vtb_spec_put(&made, VTB_IN_RESULT, token[0]);
       full = vtb_type_with_axis(type, a + 1, w->tokens);
     }

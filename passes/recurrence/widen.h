@@ -9,7 +9,7 @@
  *   =>
  *   %p = einsum %x, %w {spec = "btni,io->btno"} : f32[B, N=49, 1, 8]
  *
- * The batch is symbolic: an axis of size VTB_DYN, at most one a value.
+ * The batch is symbolic: an axis whose size is the batch or several, at most one a value.
  */
 #ifndef VTB_PASSES_WIDEN_H
 #define VTB_PASSES_WIDEN_H

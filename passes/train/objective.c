@@ -27,7 +27,7 @@ typedef struct objective {
 } objective;
 
 static bool per_sample(const vtb_value *v) {
-  return v->type.rank > 0 && v->type.dim[0].size == VTB_DYN;
+  return v->type.rank > 0 && vtb_is_batch(v->type.dim[0].size);
 }
 
 static vtb_value *valid_of(objective *o) {
@@ -43,6 +43,13 @@ static vtb_value *count_of(objective *o) {
   return o->count = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, valid, (int64_t[]){0}, 1, false);
 }
 
+/* How many rows of x are no padding, of all its batches. */
+static vtb_value *rows_in(objective *o, const vtb_value *x) {
+  int64_t k = vtb_batches(x->type.dim[0].size);
+  if (k == 1) return count_of(o);
+  return vtb_b_binary(&o->b, VTB_OP_mul, count_of(o), vtb_b_constant(&o->b, (double)k));
+}
+
 /* The mean over the axes behind the batch, [B]. */
 static vtb_value *sample_mean(objective *o, vtb_value *x) {
   int64_t axes[VTB_MAX_RANK];
@@ -51,10 +58,10 @@ static vtb_value *sample_mean(objective *o, vtb_value *x) {
   if (x->type.rank == 1) return x;
   for (int i = 1; i < x->type.rank; i++) {
     axes[i - 1] = i;
-    if (x->type.dim[i].size != VTB_DYN)
-      count *= (double)x->type.dim[i].size;
-    else if (++pairs)
-      x = vtb__mask_rows(&o->b, valid_of(o), x, i, 0);
+    count *= (double)vtb_bound_size(x->type.dim[i].size, 1);
+    if (!vtb_is_batch(x->type.dim[i].size)) continue;
+    x = vtb__mask_rows(&o->b, valid_of(o), x, i, 0);
+    pairs++;
   }
   vtb_value *mean = vtb_b_reduce(&o->b, VTB_OP_reduce_sum, x, axes, x->type.rank - 1, false);
   if (count != 1) mean = vtb_b_binary(&o->b, VTB_OP_mul, mean, vtb_b_constant(&o->b, 1 / count));
@@ -84,7 +91,7 @@ typedef struct sums {
 static sums sums_of(objective *o, vtb_value *x, vtb_value *by) {
   if (by && per_sample(x)) return (sums){valid_sum(o, x), valid_sum(o, by), NULL};
   if (by) return (sums){x, by, NULL};
-  if (per_sample(x)) return (sums){valid_sum(o, sample_mean(o, x)), count_of(o), NULL};
+  if (per_sample(x)) return (sums){valid_sum(o, sample_mean(o, x)), rows_in(o, x), NULL};
   vtb_type scalar = vtb_type_scalar();
   vtb_value *one = x->type.rank ? vtb_b_reshape(&o->b, x, &scalar) : x;
   return (sums){vtb_b_binary(&o->b, VTB_OP_mul, one, count_of(o)), count_of(o), one};

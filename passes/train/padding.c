@@ -20,12 +20,20 @@
 
 static vtb_func *masked(vtb_func *callee, const vtb_type *valid);
 
-/* Axes of operand o that are the batch and summed over, as bits. */
+/* Rows of the operand come to others. */
+static bool reads_along(const vtb_inst *i, int o, int axis) {
+  bool reads = i->op == VTB_OP_prefix_sum || (i->op == VTB_OP_gather && o == 0);
+  return reads && vtb_attr_int(i, "axis", 0) == axis;
+}
+
+/* Axes of operand o that are the batch and summed over, or read along, as bits. */
 static unsigned summed_axes(const vtb_inst *i, int o) {
   const vtb_type *t = &i->operands[o]->type;
   unsigned found = 0;
   for (int a = 0; a < t->rank && i->n_results == 1 && t->dtype == VTB_F32; a++)
-    if (t->dim[a].size == VTB_DYN && vtb_axis_after(i, o, a) == VTB_AXIS_GONE) found |= 1u << a;
+    if (vtb_is_batch(t->dim[a].size) &&
+        (vtb_axis_after(i, o, a) == VTB_AXIS_GONE || reads_along(i, o, a)))
+      found |= 1u << a;
   return found;
 }
 
@@ -38,7 +46,16 @@ bool vtb__sums_batch(const vtb_func *f) {
   return false;
 }
 
+/* `valid` of several batches end to end. */
+static vtb_value *repeated(vtb_builder *b, vtb_value *valid, int64_t size) {
+  if (size == valid->type.dim[0].size) return valid;
+  vtb_type all = VTB__F32({vtb_batches(size), NULL}, valid->type.dim[0]);
+  vtb_type end_to_end = VTB__F32({size, valid->type.dim[0].name});
+  return vtb_b_reshape(b, vtb_b_broadcast(b, valid, &all), &end_to_end);
+}
+
 vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int axis, double fill) {
+  valid = repeated(b, valid, x->type.dim[axis].size);
   valid = vtb__among_ones(b, valid, &axis, x->type.rank);
   return vtb_b_select(b, valid, x, vtb_b_constant(b, fill));
 }

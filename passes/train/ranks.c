@@ -8,12 +8,18 @@
  *   %s.1 = sum_ranks %s {ranks = 4}
  *   %y = sqrt %s.1
  *
- * A value is split (it has a batch axis, of which each rank has its rows), same (on all ranks), or
- * partial (a sum over the batch, of this rank's rows: the sum over the ranks is meant). What is
- * linear in partial values makes partial ones, as long as they are not much larger; where anything
- * else reads a partial value, its sum over the ranks is put behind what makes it, once. Results of
- * calls may be partial, so that gradients of parameters are summed behind the call that makes them.
+ * A value is split (it has a batch axis, of which each rank has its rows), same (on all ranks),
+ * whole (the rows of all, on each: whole.c), or partial (a sum over the batch, of this rank's rows:
+ * the sum over the ranks is meant). What is linear in partial values makes partial ones, as long as
+ * they are not much larger; where anything else reads a partial value, its sum over the ranks is
+ * put behind what makes it, once. Results of calls may be partial, so that gradients of parameters
+ * are summed behind the call that makes them.
+ *
  * Losses, their normalisers and the statistics of batch norm become those of the whole batch.
+ *
+ * Ops that mix rows, or pair them, take the rows of all, and so does what reads those pairs, until
+ * it is a row a sample again and meets one that is split: contrastive losses are those of the whole
+ * batch, and every rank computes all of them.
  *
  * What depends on the number of a row, `random` and `iota` over the batch, counts from the input
  * VTB_RANK_FIRST, the first row of this rank.
@@ -36,6 +42,7 @@
 typedef enum share {
   SAME,
   SPLIT,
+  WHOLE,
   PARTIAL,
   ZEROS,
   TOLD /* what the target sums where it lies: everyone else may read it as the same */
@@ -49,7 +56,7 @@ typedef struct known { /* of a function that was visited, its `scratch` */
 
 typedef struct fact { /* of a value */
   share is;
-  vtb_value *sum; /* if there is one */
+  vtb_value *sum, *whole, *own; /* what was made of it: its sum, the rows of all, own rows */
 } fact;
 
 typedef struct sharing { /* of a function */
@@ -85,6 +92,15 @@ static void refuse(sharing *s, const vtb_inst *i, const char *why) {
   vtb_diag_help(s->c->diags, "sums and means over the batch can; else train it in one process");
 }
 
+static void refuse_pieces(sharing *s, const vtb_inst *i) {
+  if (s->told) return;
+  s->told = true;
+  vtb_diag_error(s->c->diags, VTB_DIAG_NOT_SHARED, i->span,
+                 "%s needs all rows of a batch at once, and they are taken in several runs",
+                 vtb_op_get(i->op)->name);
+  vtb_diag_help(s->c->diags, "without --accumulate, and with a smaller --batch if memory is short");
+}
+
 static const char *const mixes = "it needs all rows of a batch in one place";
 static const char *const pairs = "it pairs the rows of a batch with one another";
 
@@ -113,6 +129,49 @@ static vtb_value *first_row(sharing *s) {
   s->first = vtb__named_arg(s->f, VTB_RANK_FIRST, t, entry ? VTB_ROLE_INPUT : VTB_ROLE_PLAIN);
   set_share(s, s->first, SAME);
   return s->first;
+}
+
+/* ---- rows of all ranks ----------------------------------------------------------------------- */
+
+static vtb_builder behind(sharing *s, const vtb_value *v) {
+  return (vtb_builder){.module = s->c->module,
+                       .func = s->f,
+                       .before = v->def ? v->def->next : s->f->first,
+                       .span = v->def ? v->def->span : s->f->span,
+                       .name_hint = v->name};
+}
+
+static vtb_value *whole_of(sharing *s, vtb_value *v) {
+  if (share_of(s, v) != SPLIT) return v;
+  if (fact_of(s, v)->whole) return fact_of(s, v)->whole;
+  vtb_builder b = behind(s, v);
+  vtb_value *part = vtb__among_all_rows(&b, v, first_row(s), s->c->ranks);
+  vtb_attr ranks = VTB_A_INT("ranks", s->c->ranks);
+  vtb_value *all = vtb_build(&b, VTB_OP_sum_ranks, &part, 1, &ranks, 1)->results[0];
+  if (v->type.dtype != VTB_F32) all = vtb_b_cast(&b, all, v->type.dtype);
+  set_share(s, all, WHOLE);
+  s->has_sums = true;
+  return fact_of(s, v)->whole = all;
+}
+
+static vtb_value *own_of(sharing *s, vtb_value *v, const vtb_inst *reader) {
+  if (share_of(s, v) != WHOLE) return v;
+  if (vtb_type_batch_axes(&v->type) > 1) {
+    refuse(s, reader, pairs);
+    return v;
+  }
+  if (fact_of(s, v)->own) return fact_of(s, v)->own;
+  vtb_builder b = behind(s, v);
+  vtb_value *own = vtb__own_rows(&b, v, first_row(s), s->c->ranks);
+  set_share(s, own, SPLIT);
+  fact_of(s, own)->whole = v;
+  return fact_of(s, v)->own = own;
+}
+
+static void own_operands(sharing *s, vtb_inst *i) {
+  for (int o = 0; o < i->n_operands; o++)
+    if (share_of(s, i->operands[o]) == WHOLE)
+      vtb_inst_set_operand(i, o, own_of(s, i->operands[o], i));
 }
 
 static void sum_operands(sharing *s, vtb_inst *i) {
@@ -144,12 +203,44 @@ static void set_results(sharing *s, const vtb_inst *i, share otherwise) {
 /* Elements before the batch axis, which say how rows lie. */
 static int64_t outer(const vtb_type *t) {
   int64_t n = 1;
-  for (int a = 0; a < t->rank && t->dim[a].size != VTB_DYN; a++) n *= t->dim[a].size;
+  for (int a = 0; a < t->rank && !vtb_is_batch(t->dim[a].size); a++) n *= t->dim[a].size;
   return n;
+}
+
+/* The result, which has the rows of all ranks where an operand has. */
+static vtb_type result_type(sharing *s, const vtb_inst *i) {
+  const vtb_type *y = &i->results[0]->type;
+  return any(s, i, WHOLE) ? vtb__of_all_rows(y, s->c->ranks) : *y;
+}
+
+/* With the rows of all ranks in place of own ones. */
+static void visit_whole(sharing *s, vtb_inst *i) {
+  if (s->c->ranks < 2) {
+    refuse_pieces(s, i);
+    return;
+  }
+  vtb_type t = result_type(s, i);
+  if (i->op == VTB_OP_reshape && !vtb_type_same_samples(&i->operands[0]->type, &t)) {
+    refuse(s, i, mixes);
+    return;
+  }
+  for (int o = 0; o < i->n_operands; o++)
+    if (share_of(s, i->operands[o]) == SPLIT)
+      vtb_inst_set_operand(i, o, whole_of(s, i->operands[o]));
+  sum_operands(s, i);
+  vtb_builder b = vtb__before(i);
+  b.name_hint = i->results[0]->name;
+  vtb_value *y = vtb__on_all_rows(&b, i, s->c->ranks);
+  set_share(s, y, vtb_type_is_dynamic(&y->type) ? WHOLE : SAME);
+  vtb__become(i, y);
 }
 
 static void visit_iota(sharing *s, vtb_inst *i) {
   vtb_value *y = i->results[0];
+  if (vtb_type_batch_axes(&y->type) > 1) {
+    visit_whole(s, i);
+    return;
+  }
   set_share(s, y, vtb_type_is_dynamic(&y->type) ? SPLIT : SAME);
   if (!vtb_type_is_dynamic(&y->type) || vtb_batch_axis(&y->type) != (int)vtb_attr_int(i, "axis", 0))
     return;
@@ -187,18 +278,23 @@ static void visit_random(sharing *s, vtb_inst *i) {
 /* ---- ops that treat rows alike --------------------------------------------------------------- */
 
 /* The axis of the result that the batch becomes; VTB_AXIS_GONE: summed over, MIXED: no operand has
- * rows. */
-static int batch_after(sharing *s, const vtb_inst *i) {
+ * rows. *mixed: rows come to others, or meet others. */
+static int batch_after(sharing *s, const vtb_inst *i, bool *mixed) {
+  vtb_type y = result_type(s, i);
   int lead = -1, axis = -1;
+  *mixed = vtb_type_batch_axes(&y) > 1;
   for (int o = 0; o < i->n_operands; o++) {
-    int at = vtb_batch_axis(&i->operands[o]->type);
+    const vtb_type *t = &i->operands[o]->type;
+    int at = vtb_batch_axis(t);
+    *mixed |= vtb_type_batch_axes(t) > 1;
     if (at < 0) continue;
-    if (lead >= 0 && vtb_axis_beside(i, lead, axis, o) != at) refuse(s, i, pairs);
+    *mixed |= lead >= 0 && vtb_axis_beside(i, lead, axis, o) != at;
     if (lead < 0) lead = o, axis = at;
   }
-  int to = lead < 0 ? VTB_AXIS_MIXED : vtb_axis_after(i, lead, axis);
-  bool largest = to == VTB_AXIS_GONE && i->op == VTB_OP_reduce_max;
-  if (lead >= 0 && (to == VTB_AXIS_MIXED || largest)) refuse(s, i, mixes);
+  if (lead < 0) return VTB_AXIS_MIXED;
+  bool regrouped = i->op == VTB_OP_reshape && vtb_type_same_samples(&i->operands[0]->type, &y);
+  int to = regrouped ? vtb_batch_axis(&y) : vtb_axis_after(i, lead, axis);
+  *mixed |= to == VTB_AXIS_MIXED || (to == VTB_AXIS_GONE && i->op == VTB_OP_reduce_max);
   return to;
 }
 
@@ -254,7 +350,14 @@ static void visit_start(sharing *s, vtb_inst *i) {
 
 static void visit_alike(sharing *s, vtb_inst *i) {
   const vtb_type *y = &i->results[0]->type;
-  int to = batch_after(s, i);
+  bool mixed, paired = false;
+  for (int o = 0; o < i->n_operands; o++) paired |= vtb_type_batch_axes(&i->operands[o]->type) > 1;
+  if (any(s, i, SPLIT) && !paired) own_operands(s, i);
+  int to = batch_after(s, i, &mixed);
+  if (mixed || (any(s, i, WHOLE) && !any(s, i, SPLIT))) {
+    visit_whole(s, i);
+    return;
+  }
   bool partial =
       any(s, i, PARTIAL) && !any(s, i, SPLIT) && is_linear(s, i) && !vtb_type_is_dynamic(y);
   for (int o = 0; o < i->n_operands && !vtb_attr_find(i, "axis"); o++)
@@ -268,10 +371,13 @@ static void visit_alike(sharing *s, vtb_inst *i) {
 
 /* Kernels whose rows are the first axis; what has none of them is a sum over them. */
 static void visit_rows(sharing *s, vtb_inst *i) {
+  own_operands(s, i);
   sum_operands(s, i);
   bool split = any(s, i, SPLIT);
   for (int o = 0; o < i->n_operands; o++)
     if (vtb_batch_axis(&i->operands[o]->type) > 0) refuse(s, i, mixes);
+  for (int r = 0; r < i->n_results; r++)
+    if (vtb_type_batch_axes(&i->results[r]->type) > 1) refuse(s, i, pairs);
   set_results(s, i, split ? PARTIAL : SAME);
 }
 
@@ -327,6 +433,7 @@ static vtb_inst *with_first(sharing *s, vtb_inst *i, const known *k) {
 }
 
 static void visit_call(sharing *s, vtb_inst *i) {
+  own_operands(s, i);
   sum_operands(s, i);
   known k = visit_callee(s, i->callee, NULL);
   i = with_first(s, i, &k);
@@ -337,6 +444,7 @@ static void visit_call(sharing *s, vtb_inst *i) {
 static void visit_fold(sharing *s, vtb_inst *i) {
   vtb_fold p = vtb_fold_of(i);
   share *args = VTB_SCRATCH(s->f, share, i->n_operands);
+  own_operands(s, i);
   bool split = any(s, i, SPLIT);
   for (int o = 0; o < i->n_operands; o++) {
     vtb_value *v = i->operands[o];
@@ -456,12 +564,6 @@ static void visit(sharing *s, vtb_inst *i) {
   }
 }
 
-static void check_axes(sharing *s, const vtb_inst *i) {
-  for (int r = 0; r < i->n_results; r++) {
-    if (vtb_type_batch_axes(&i->results[r]->type) > 1) refuse(s, i, pairs);
-  }
-}
-
 /* A value that the target sums where it lies is its own sum. */
 static void sum_returns(sharing *s) {
   vtb_func *f = s->f;
@@ -483,11 +585,12 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
   }
   for (vtb_inst *i = f->first, *next; i && !s->told; i = next) {
     next = i->next;
-    check_axes(s, i);
     read_sums(s, i);
     visit(s, i);
     sum_early(s, i);
   }
+  for (int r = 0; r < f->n_returns; r++)
+    if (share_of(s, f->returns[r]) == WHOLE) f->returns[r] = own_of(s, f->returns[r], f->last);
   if (f == s->c->module->entry) sum_returns(s);
   k->returns = VTB_SCRATCH(f, share, f->n_returns);
   for (int r = 0; r < f->n_returns; r++) {

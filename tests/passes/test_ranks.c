@@ -189,6 +189,87 @@ TEST(rows_at_indices) {
               2);
 }
 
+/* Pairs of samples, moved and picked samples: what every rank makes of the rows of all. */
+TEST(pairs) {
+  check_ranks("entry func @f(%x: f32[B, 4], %y: f32[B, 4]) -> (f32[B], f32[], f32[B, 4]) {\n"
+              "  %p = einsum %x, %y {spec = \"ic,jc->ij\"} : f32[B, B]\n"
+              "  %m = reduce_max %p {axes = [1], keep = 1} : f32[B, 1]\n"
+              "  %s = sub %p, %m : f32[B, B]\n"
+              "  %e = exp %s : f32[B, B]\n"
+              "  %r = reduce_sum %e {axes = [1]} : f32[B]\n"
+              "  %t = reduce_sum %e {axes = [0, 1]} : f32[]\n"
+              "  %d = einsum %e, %y {spec = \"ij,jc->ic\"} : f32[B, 4]\n"
+              "  %z = mul %d, %x : f32[B, 4]\n"
+              "  return %r, %t, %z\n}\n",
+              2);
+}
+
+/* A row a sample that pairs make is a rank's own again where it meets one: activations stay where
+ * they are. */
+TEST(towers_stay_shared_out) {
+  check_ranks("entry func @f(%x: f32[B, 4], %w: f32[3, 4]) -> (f32[3, 4]) {\n"
+              "  %u = einsum %x, %w {spec = \"ic,dc->id\"} : f32[B, 3]\n"
+              "  %p = einsum %u, %u {spec = \"id,jd->ij\"} : f32[B, B]\n"
+              "  %e = tanh %p : f32[B, B]\n"
+              "  %d = einsum %e, %u {spec = \"ij,jd->id\"} : f32[B, 3]\n"
+              "  %v = mul %d, %u : f32[B, 3]\n"
+              "  %g = einsum %v, %x {spec = \"id,ic->dc\"} : f32[3, 4]\n"
+              "  return %g\n}\n",
+              2);
+}
+
+TEST(samples_meet_across) {
+  check_ranks("entry func @f(%x: f32[B]) -> (f32[B], f32[1, B]) {\n"
+              "  %i = iota {axis = 0} : f32[B]\n"
+              "  %c = reshape %i {shape = [-1, 1]} : f32[B, 1]\n"
+              "  %a = reshape %x {shape = [1, -1]} : f32[1, B]\n"
+              "  %d = mul %c, %a : f32[B, B]\n"
+              "  %one = constant {value = 2} : f32[B, B]\n"
+              "  %k = iota {axis = 1} : f32[B, B]\n"
+              "  %e = mul %d, %one : f32[B, B]\n"
+              "  %g = add %e, %k : f32[B, B]\n"
+              "  %r = reduce_sum %g {axes = [1]} : f32[B]\n"
+              "  %q = reduce_sum %g {axes = [0], keep = 1} : f32[1, B]\n"
+              "  return %r, %q\n}\n",
+              -1);
+}
+
+TEST(samples_move) {
+  check_ranks("entry func @f(%x: f32[B, 4]) -> (f32[B, 4], f32[B, 4], f32[2, 4], f32[4]) {\n"
+              "  %i = iota {axis = 0} : f32[B]\n"
+              "  %five = constant {value = 5} : f32[B]\n"
+              "  %j = sub %five, %i : f32[B]\n"
+              "  %n = cast %j {to = \"i32\"} : i32[B]\n"
+              "  %r = gather %x, %n {axis = 0} : f32[B, 4]\n"
+              "  %s = prefix_sum %x {axis = 0} : f32[B, 4]\n"
+              "  %k = constant {data = [1, 4]} : i32[2]\n"
+              "  %g = gather %x, %k {axis = 0} : f32[2, 4]\n"
+              "  %back = scatter_sum %r, %n {axis = 0, size = -1} : f32[B, 4]\n"
+              "  %m = reduce_max %back {axes = [0]} : f32[4]\n"
+              "  return %r, %s, %g, %m\n}\n",
+              -1);
+}
+
+/* Two batches end to end are each shared out. */
+TEST(joined_batches) {
+  check_ranks("entry func @f(%x: f32[B, 4], %y: f32[B, 4]) -> (f32[B, 4], f32[4], f32[B]) {\n"
+              "  %a = reshape %x {shape = [1, -1, 4]} : f32[1, B, 4]\n"
+              "  %b = reshape %y {shape = [1, -1, 4]} : f32[1, B, 4]\n"
+              "  %j = concat %a, %b {axis = 0} : f32[2, B, 4]\n"
+              "  %z = reshape %j {shape = [-2, 4]} : f32[2*B, 4]\n"
+              "  %p = einsum %z, %z {spec = \"ic,jc->ij\"} : f32[2*B, 2*B]\n"
+              "  %r = reduce_sum %p {axes = [1]} : f32[2*B]\n"
+              "  %q = reshape %r {shape = [2, -1]} : f32[2, B]\n"
+              "  %u = slice %q {axis = 0, start = 1, limit = 2} : f32[1, B]\n"
+              "  %v = reshape %u {shape = [-1]} : f32[B]\n"
+              "  %s = reduce_sum %z {axes = [0]} : f32[4]\n"
+              "  %k = reshape %z {shape = [2, -1, 4]} : f32[2, B, 4]\n"
+              "  %l = slice %k {axis = 0, start = 1, limit = 2} : f32[1, B, 4]\n"
+              "  %m = reshape %l {shape = [-1, 4]} : f32[B, 4]\n"
+              "  return %m, %s, %v\n}\n",
+              -1);
+}
+
 TEST(rows_inside) {
   check_ranks(
       "entry func @f(%x: f32[B, N=6, 4], %k: f32[4, 3, 3]) -> (f32[6, B, 2, 2], f32[4, 3, 3]) {\n"
@@ -265,10 +346,7 @@ TEST(folds) {
 
 TEST(refusals) {
   static const char *const cases[][2] = {
-      {"%y = reduce_max %x {axes = [0]} : f32[N=4, 3]", "reduce_max cannot be shared out over 3"},
       {"%y = reshape %x {shape = [4, -1, 3]} : f32[4, B, 3]", "reshape cannot"},
-      {"%n = constant {data = [1, 0]} : i32[2]\n  %y = gather %x, %n {axis = 0} : f32[2, 4, 3]",
-       "gather cannot be shared out over 3"},
       {"%y = einsum %x, %x {spec = \"bnc,anc->ba\"} : f32[B, B]",
        "rows of a batch with one another"},
       {"%t = transpose %x {perm = [1, 2, 0]} : f32[4, 3, B]\n  %y = random %s {stream = 1} : "
@@ -311,6 +389,11 @@ int main(void) {
   RUN(numbers_of_rows);
   RUN(calls);
   RUN(folds);
+  RUN(pairs);
+  RUN(towers_stay_shared_out);
+  RUN(samples_meet_across);
+  RUN(samples_move);
+  RUN(joined_batches);
   RUN(refusals);
   return test_done();
 }

@@ -25,7 +25,7 @@ static void put_once(graph_lines *l, char *text) {
 void graph_shape(const vtb_type *t, vtb_strbuf *out) {
   vtb_strbuf_putc(out, '[');
   for (int d = 0; d < t->rank; d++) {
-    bool batch = d == 0 && (t->dim[d].size == VTB_DYN || vtb_streq(t->dim[d].name, "B"));
+    bool batch = d == 0 && (vtb_is_batch(t->dim[d].size) || vtb_streq(t->dim[d].name, "B"));
     if (d) vtb_strbuf_puts(out, ", ");
     if (batch)
       vtb_strbuf_putc(out, 'B');

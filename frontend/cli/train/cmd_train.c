@@ -234,7 +234,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "augmentation: random resized crop of area fraction A to 1"},
       {"--seed", CLI_INT, &o.train.seed, "N", "everything random follows from it (default 0)"},
       {"--eval-batch", CLI_POSITIVE, &o.model.compile.eval_batch, "N",
-       "images at a time in evaluation (default 4 x batch)"},
+       "images at a time in evaluation (default 4 x batch; the batch, where samples meet in "
+       "losses)"},
       {"--checkpoint-minutes", CLI_FLOAT, &o.checkpoint_minutes, "M",
        "also checkpoint that often within an epoch (default 2)"},
       {"--log-every", CLI_POSITIVE, &o.train.log_steps, "N",

@@ -5,6 +5,7 @@
 #include "frontend/compile/classes.h"
 #include "frontend/cli/say/progress.h"
 
+#include "ir/axes.h"
 #include "ir/objective.h"
 
 #include <math.h>
@@ -146,30 +147,37 @@ static vtb_status compile_step(const char *what, train_options *o, int classes, 
   return status;
 }
 
+/* Images of an update, on all ranks; of a file those that it takes at a time. */
+static int64_t update_batch(const train_options *o) {
+  return o->model.compile.batch ? o->model.compile.batch : 64;
+}
+
+/* Images of an evaluation at a time: those of an update where samples meet, whose losses are of the
+ * batch; else four times those of a rank, which need no memory for gradients. */
+static int64_t evaluation_batch(const train_options *o, const vtb_compilation *c, int64_t batch) {
+  if (o->model.compile.eval_batch) return o->model.compile.eval_batch;
+  return vtb_mixes_samples(c->module) ? update_batch(o) : 4 * batch;
+}
+
 static vtb_status compile_eval(const char *what, train_options *o, int classes, int64_t batch,
                                train_programs *p) {
   vtb_compilation c;
   vtb_status status = load_for_classes(what, o, false, classes, p, &c);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
   if (status == VTB_OK && p->measured) status = vtb_compilation_evaluation(&c);
+  if (status == VTB_OK) batch = evaluation_batch(o, &c, batch);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->eval);
   vtb_compilation_free(&c);
   return status;
 }
 
-/* Images of an update, on all ranks; of a file those that it takes at a time. */
-static int64_t update_batch(const train_options *o) {
-  return o->model.compile.batch ? o->model.compile.batch : 64;
-}
-
 static vtb_status compile_both(const char *what, train_options *o, int classes, train_programs *p) {
-  int64_t batch = 0, of_eval = o->model.compile.eval_batch;
+  int64_t batch = 0;
   vtb_error *err = &o->model.report->error;
   vtb_status status =
       vtb_train_divide(update_batch(o), vtb_ranks_count(o->train.ranks), runs_of(o), &batch, err);
-  if (!of_eval) of_eval = 4 * batch;
   if (status == VTB_OK) status = compile_step(what, o, classes, batch, p);
-  if (status == VTB_OK) status = compile_eval(what, o, classes, of_eval, p);
+  if (status == VTB_OK) status = compile_eval(what, o, classes, batch, p);
   if (status == VTB_OK && o->search.n) /* a run's own copy: the run has warned */
     o->model.report->n_shown = o->model.report->diags.list.n;
   return cli_report(&o->model, status);

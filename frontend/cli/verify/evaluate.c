@@ -23,7 +23,7 @@ int64_t cli_infer_batch(const vtb_func *f, const vtb_weights *args) {
     const vtb_weight *w = vtb_weights_find(args, cli_arg_key(f, a, &key));
     const vtb_type *t = &f->args[a]->type;
     for (int d = 0; w && d < t->rank && w->rank == t->rank; d++)
-      if (t->dim[d].size == VTB_DYN) batch = w->dim[d];
+      if (vtb_is_batch(t->dim[d].size)) batch = w->dim[d] / vtb_batches(t->dim[d].size);
   }
   vtb_strbuf_free(&key);
   return batch;
@@ -33,7 +33,7 @@ static vtb_status check_shape(const char *key, const vtb_weight *w, const vtb_ty
                               int64_t batch, vtb_error *err) {
   bool same = w->rank == t->rank;
   for (int d = 0; same && d < t->rank; d++)
-    same = w->dim[d] == (t->dim[d].size == VTB_DYN ? batch : t->dim[d].size);
+    same = w->dim[d] == vtb_bound_size(t->dim[d].size, batch);
   if (same) return VTB_OK;
   vtb_strbuf want = {0}, have = {0};
   vtb_type_print(t, &want);
@@ -68,7 +68,7 @@ static vtb_status run_interpreter(vtb_func *f, const vtb_interp_options *options
     if ((status = find_arg(f, a, args, batch, &w, err)) != VTB_OK) break;
     vtb_type t = f->args[a]->type;
     for (int d = 0; d < t.rank; d++)
-      if (t.dim[d].size == VTB_DYN) t.dim[d].size = batch;
+      t.dim[d].size = vtb_bound_size(t.dim[d].size, batch);
     in[a] = vtb_tensor_new(t);
     vtb_weight_read_f64(w, in[a].data);
   }

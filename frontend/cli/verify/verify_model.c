@@ -2,6 +2,7 @@
  * every target, forward and gradients, compared with the interpreter running the recurrent form;
  * and the search for the first op that departs. */
 #include "runtime/base/random.h"
+#include "ir/axes.h"
 #include "ir/ops.h"
 #include "frontend/cli/say/progress.h"
 #include "frontend/cli/verify/verify.h"
@@ -17,7 +18,7 @@ static vtb_status random_args(const vtb_func *f, int64_t batch, vtb_weights *arg
   for (int a = 0; a < f->n_args && status == VTB_OK; a++) {
     const vtb_type *t = &f->args[a]->type;
     int64_t dims[VTB_MAX_RANK];
-    for (int d = 0; d < t->rank; d++) dims[d] = t->dim[d].size == VTB_DYN ? batch : t->dim[d].size;
+    for (int d = 0; d < t->rank; d++) dims[d] = vtb_bound_size(t->dim[d].size, batch);
     vtb_weight *w =
         vtb_weights_add(args, cli_arg_key(f, a, &key),
                         t->dtype == VTB_I32 ? VTB_ELEM_I32 : VTB_ELEM_F32, t->rank, dims);
@@ -333,12 +334,18 @@ static void chunk_last(vtb_module *m) {
     }
 }
 
+/* The batch that is asked for, or one; three where samples meet, as one has nobody to meet. */
+static int64_t batch_of(const verify_options *o, const vtb_compilation *c) {
+  if (o->model.compile.batch) return o->model.compile.batch;
+  return vtb_mixes_samples(c->module) ? 3 : 1;
+}
+
 static vtb_status identify(const char *what, const verify_options *o, const vtb_target *target,
                            program *p) {
   vtb_compilation c, lowered = {0};
   vtb_codegen_options code = {0};
-  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 1;
   vtb_status status = open_in_mode(what, o, &p->mode, &c);
+  int64_t batch = status == VTB_OK ? batch_of(o, &c) : 1;
   if (status == VTB_OK) status = vtb_compile_code(target, &c.options, &code, &c.report->error);
   if (status == VTB_OK) status = vtb_compilation_lower(&c, target, &code, batch, &lowered);
   cli_report(&o->model, status);
@@ -406,7 +413,7 @@ static vtb_status check_finite(const vtb_weights *reference, vtb_error *err) {
 /* Random arguments, and what the interpreter makes of them in the recurrent form. */
 static vtb_status make_reference(const vtb_compilation *c, const verify_options *o,
                                  vtb_weights *args, vtb_weights **reference) {
-  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 1;
+  int64_t batch = batch_of(o, c);
   vtb_status status =
       random_args(vtb_module_find(c->module, c->func), batch, args, &c->report->error);
   if (status != VTB_OK) return status;
