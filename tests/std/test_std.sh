@@ -1,5 +1,5 @@
 # Every function and recurrence of models/std stands in an example here, and each example is compiled and compared with the
-# interpreter, in every mode and with gradients. What it computes: tests/lang/test_values.c.
+# interpreter, in every mode and with gradients; arguments are options of `verify`. What it computes: tests/lang/test_values.c.
 . tests/cli/lib.sh
 
 # What a function of the same file calls is exercised by that function's example.
@@ -20,7 +20,7 @@ done
 
 for file in ${STD_FILES:-tests/std/*.vtb}; do
   for model in $(sed -n 's/^model \([A-Za-z_0-9]*\)(.*/\1/p' "$file"); do
-    expect 0 "$VERTEBRA" verify "$file" --entry "$model"
+    expect 0 "$VERTEBRA" verify "$file" --entry "$model" "$@"
     says "gradients"; silent_about "error"
   done
 done
