@@ -32,6 +32,17 @@ static const vtb__layout *sequence_of(vtb__eval *e, const vtb_value *y) {
       e, (vtb__layout){.kind = VTB__TOKENS, .grid = vtb_grid_series(y->type.dim[1].size)});
 }
 
+/* An index that is known when compiling and none of n places; -1 < it < n: there is none. */
+static double known_outside(const vtb_value *indices, int64_t n) {
+  const vtb_inst *i = indices->def;
+  const vtb_attr *data = i && i->op == VTB_OP_constant ? vtb_attr_find(i, "data") : NULL;
+  for (int k = 0; data && k < data->n; k++)
+    if (data->floats[k] <= -1 || data->floats[k] >= (double)n) return data->floats[k];
+  if (!i || i->op != VTB_OP_iota) return 0;
+  int64_t last = indices->type.dim[vtb_attr_int(i, "axis", 0)].size - 1;
+  return last >= n ? (double)last : 0;
+}
+
 /* gather(x, indices): of x [B, N, ...] and indices [B, M] the elements x[b, indices[b, m]]; of a
  * table x [n, ...] and indices of any shape the rows x[indices]. */
 vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
@@ -52,6 +63,12 @@ vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
                        "gather takes x [B, N, ...] with indices [B, M], or a table [n, ...] with "
                        "indices of any shape, not %s and %s",
                        vtb__describe(e, x), vtb__describe(e, i));
+  double far = known_outside(idx, v->type.dim[lead].size);
+  if (far <= -1 || far >= (double)v->type.dim[lead].size)
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
+                       "index %g of gather is none of the places 0 to %lld of %s: places count "
+                       "from the front",
+                       far, (long long)v->type.dim[lead].size - 1, vtb__describe(e, x));
   if (idx->type.dtype != VTB_I32) idx = vtb_b_cast(vtb__at(e, a->span), idx, VTB_I32);
   vtb_value *y = vtb_b_gather(vtb__at(e, a->span), v, idx, lead);
   if (y && batch) y->type.dim[1].name = vtb_intern(e->module, "N");
