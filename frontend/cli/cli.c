@@ -67,15 +67,78 @@ const cli_opt *cli_find_option(const cli_opt *opts, int n, const char *name) {
   return NULL;
 }
 
+/* Options of other tools, and what stands for them here: of several the first that the command
+ * has. */
+static const struct {
+  const char *name, *here[3];
+} habits[] = {
+    {"--batch-size", {"--batch"}},
+    {"--bs", {"--batch"}},
+    {"--device", {"--target"}},
+    {"--gpu", {"--target"}},
+    {"--gpus", {"--target"}},
+    {"--cuda", {"--target"}},
+    {"--learning-rate", {"--lr"}},
+    {"--wd", {"--weight-decay"}},
+    {"--optim", {"--optimizer"}},
+    {"--opt", {"--optimizer"}},
+    {"--output", {"--out", "-o"}},
+    {"--output-dir", {"--out", "-o"}},
+    {"--save-dir", {"--out", "-o"}},
+    {"--num-workers", {"--workers"}},
+    {"--checkpoint", {"--weights", "--init"}},
+    {"--ckpt", {"--weights", "--init"}},
+    {"--pretrained", {"--weights", "--init"}},
+    {"--finetune", {"--init"}},
+    {"--amp", {"--precision"}},
+    {"--fp16", {"--precision"}},
+    {"--bf16", {"--precision"}},
+    {"--half", {"--precision"}},
+    {"--dtype", {"--precision"}},
+    {"--image-size", {"--image"}},
+    {"--img-size", {"--image"}},
+    {"--input-size", {"--image"}},
+    {"--log-interval", {"--log-every"}},
+    {"--steps", {"--updates", "--max-steps"}},
+    {"--max-epochs", {"--epochs"}},
+    {"--dataset", {"--data"}},
+    {"--data-dir", {"--data"}},
+    {"--chunk-size", {"--chunk"}},
+    {"--num-threads", {"--threads"}},
+    {"--verbose", {"--json"}},
+};
+
+static const char *habit_of(const cli_opt *opts, int n, const char *name) {
+  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+    for (int k = 0; k < 3 && habits[i].here[k] && strcmp(habits[i].name, name) == 0; k++)
+      if (cli_find_option(opts, n, habits[i].here[k])) return habits[i].here[k];
+  return NULL;
+}
+
 static int unknown_option(const char *command, const cli_opt *opts, int n, const char *arg) {
   const char **names = vtb_xcalloc((size_t)n + 2, sizeof *names);
   for (int i = 0; i < n; i++) names[i] = opts[i].name;
   names[n] = cli_json_option.name;
   names[n + 1] = "--help";
-  const char *near = vtb_suggest(arg, names, (size_t)n + 2);
-  int status = near
-                   ? (int)cli_usage_error(command, "unknown option %s; did you mean %s?", arg, near)
-                   : (int)cli_usage_error(command, "unknown option %s", arg);
+  char *dashed = vtb_xstrdup(arg); /* --batch_size */
+  for (char *c = dashed; *c; c++)
+    if (*c == '_') *c = '-';
+  bool sets = arg[1] == '-' && cli_find_option(opts, n, "-D");
+  const char *here = habit_of(opts, n, dashed),
+             *near = cli_find_option(opts, n, dashed) ? dashed
+                                                      : vtb_suggest(dashed, names, (size_t)n + 2);
+  int status;
+  if (here)
+    status = (int)cli_usage_error(command, "unknown option %s: it is %s here", arg, here);
+  else if (sets && strcmp(arg, "--model") == 0)
+    status = (int)cli_usage_error(command, "unknown option --model: MODEL is the first word");
+  else if (near)
+    status = (int)cli_usage_error(command, "unknown option %s; did you mean %s?", arg, near);
+  else
+    status = (int)cli_usage_error(
+        command, "unknown option %s%s", arg,
+        sets ? " (a hyperparameter of the model is set with -D NAME=VALUE)" : "");
+  vtb_free(dashed);
   vtb_free(names);
   return status;
 }

@@ -1,6 +1,7 @@
 /* Arguments of builtin functions, bound to the parameters of their row by name or by place, and
  * checked to be of their kinds. */
 #include "frontend/lang/builtin.h"
+#include "frontend/lang/habits.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,6 +58,7 @@ static bool say_form(vtb__eval *e, const vtb__builtin *row) {
   }
   vtb__help(e, "it is %s", forms.at);
   vtb_strbuf_free(&forms);
+  vtb__hint_call(e, row->name);
   return false;
 }
 
@@ -74,7 +76,10 @@ static bool wrong_kind(vtb__eval *e, const vtb__args *a, const vtb__argument *ar
                                                            : VTB_DIAG_TYPE_MISMATCH,
               arg->span, "'%s' of '%s' is %s, and %s is needed", arg->name, a->name,
               vtb__describe(e, arg->value), want);
-  if (strcmp(arg->name, "axis") == 0) vtb__hint_axes(e, a->at[0].value);
+  if (strcmp(arg->name, "axis") == 0)
+    vtb__hint_axes(e, a->at[0].value);
+  else
+    vtb__hint_call(e, a->name);
   return false;
 }
 
@@ -175,7 +180,8 @@ static bool bind_one(vtb__eval *e, const vtb__builtin *row, given *g, const vtb_
 static bool surplus(vtb__eval *e, const vtb__builtin *row, const given *g, const vtb__args *a) {
   for (size_t i = 0; i < g->n; i++) {
     if (g->used[i]) continue;
-    const char *name = written_name(g, i);
+    const char *name = written_name(g, i),
+               *habit = name ? vtb__habit(VTB__HABIT_PARAMETER, name) : NULL;
     if (name)
       vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span_of(g, i), "builtin '%s' has no parameter '%s'",
                   a->name, name);
@@ -186,7 +192,9 @@ static bool surplus(vtb__eval *e, const vtb__builtin *row, const given *g, const
     bool has = known && strstr(row->parameters, known);
     if (has) vtb__help(e, "'%s' is called '%s'", name, known);
     if (has && strcmp(known, "axis") == 0) vtb__hint_axes(e, a->at[0].value);
-    return say_form(e, row);
+    if (has || !habit) return say_form(e, row);
+    vtb__help(e, "%s", habit);
+    return false;
   }
   return true;
 }
@@ -249,7 +257,7 @@ bool vtb__channels_last(vtb__eval *e, const vtb__args *a, vtb__val x) {
   for (size_t i = 0; i < a->n; i++) by_name |= strcmp(a->at[i].name, "axis") == 0;
   vtb__help(e,
             "%spixels(x) of std.conv has the channels last, as tokens, and to_image(y) is the way "
-            "back",
+            "back; patch_embed(\"embed\", x, 64, 4x4, 4x4) of std.nn makes tokens of patches",
             by_name ? "axis = \"channels\", or \"width\" if that is meant; " : "");
   return false;
 }

@@ -71,6 +71,7 @@ static bool equal_parts(vtb__eval *e, const vtb__args *a, int64_t total, int64_t
   if (parts < 1 || parts > 4096 || total % parts) {
     vtb__report(e, VTB_DIAG_SPLIT_SIZES, a->span, "%s of %s does not split into %lld equal parts",
                 which_axis(e, a), vtb__describe(e, vtb__arg(a, "x")), (long long)parts);
+    vtb__hint_call(e, "split");
     return false;
   }
   *n = (size_t)parts;

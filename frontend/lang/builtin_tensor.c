@@ -113,7 +113,8 @@ vtb__val vtb__b_matmul(vtb__eval *e, const vtb__args *a) {
   if (vw->type.rank != 2 || r < 1 || r > VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
                        "matmul takes x (..., in) and w (out, in), not %s and %s",
-                       vtb__describe(e, x), vtb__describe(e, w));
+                       vtb__describe(e, x), vtb__describe(e, w)),
+           vtb__hint_call(e, "matmul"), VTB__ERR;
   if (vx->type.dim[r - 1].size != vw->type.dim[1].size) return matmul_mismatch(e, x, w, a->span);
   char spec[2 * VTB_MAX_RANK + 16], in[VTB_MAX_RANK + 1];
   vtb__axis_letters(&vx->type, r, "", in);
@@ -190,7 +191,8 @@ vtb__val vtb__b_einsum(vtb__eval *e, const vtb__args *a) {
     return bad_spec(e, a, spec);
   if ((int)strlen(in1) != vx->type.rank || (int)strlen(in2) != vy->type.rank)
     return vtb__report(e, VTB_DIAG_EINSUM_SPEC, a->span, "\"%s\" does not fit %s and %s", spec,
-                       vtb__describe(e, x), vtb__describe(e, y));
+                       vtb__describe(e, x), vtb__describe(e, y)),
+           vtb__hint_call(e, "einsum"), VTB__ERR;
   const char *full = vtb_arena_printf(&e->arena, "%s,%s->%s", in1, in2, out);
   vtb_value *r = vtb_b_einsum(vtb__at(e, a->span), full, vx, vy);
   /* Tokens stay tokens when the batch and token axes lead the operand and the result. */
@@ -276,7 +278,8 @@ vtb__val vtb__b_flatten(vtb__eval *e, const vtb__args *a) {
   vtb_value *v = x.u.t.v;
   if (v->type.rank < 2 || x.u.t.layout->kind == VTB__TOKENS || vtb_type_is_dynamic(&v->type))
     return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
-                       "flatten takes a weight of two or more axes, not %s", vtb__describe(e, x));
+                       "flatten takes a weight of two or more axes, not %s", vtb__describe(e, x)),
+           vtb__hint_call(e, "flatten"), VTB__ERR;
   vtb_type t = {.dtype = v->type.dtype,
                 .rank = 2,
                 .dim = {v->type.dim[0], {vtb_type_count(&v->type) / v->type.dim[0].size, NULL}}};

@@ -10,7 +10,8 @@ vtb__val vtb__b_len(vtb__eval *e, const vtb__args *a) {
   if (v.kind == VTB__ERROR) return v;
   if (v.kind != VTB__LIST && v.kind != VTB__TUPLE)
     return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, a->span, "len takes a list, not %s",
-                       vtb__describe(e, v));
+                       vtb__describe(e, v)),
+           vtb__hint_call(e, "len"), VTB__ERR;
   return vtb__int((int64_t)v.u.list.n);
 }
 

@@ -1,6 +1,7 @@
 /* Expressions. Every function returns VTB__ERROR after a message, and stays silent about operands
  * that are errors. */
 #include "frontend/lang/entry.h"
+#include "frontend/lang/habits.h"
 #include "frontend/lang/symbols.h"
 #include "frontend/lang/value.h"
 #include "ir/recurrence.h"
@@ -203,8 +204,11 @@ static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
   if (token_member || of_grid)
     return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, m.span, "%s has no .%s, because it is not tokens",
                        vtb__describe(e, v), m.text);
-  return vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span,
-                     "tensors have .dim .tokens .t .h .w .grid .extra .rank, and no .%s", m.text);
+  const char *habit = vtb__habit(VTB__HABIT_MEMBER, m.text);
+  vtb__report(e, VTB_DIAG_UNKNOWN_MEMBER, m.span,
+              "tensors have .dim .tokens .t .h .w .grid .extra .rank, and no .%s", m.text);
+  if (habit) vtb__help(e, "%s", habit);
+  return VTB__ERR;
 }
 
 static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
@@ -272,6 +276,7 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
                 v.kind == VTB__TENSOR ? "the condition is %s, which is not known when compiling"
                                       : "the condition is %s, not true or false",
                 vtb__describe(e, v));
+  if (v.kind == VTB__TENSOR) vtb__help(e, "where(c, x, y) takes one or the other for each element");
   return false;
 }
 

@@ -3,6 +3,7 @@
  * A block sees only its arguments, so that one instantiation serves every call with the same
  * compile-time arguments, tensor types and layouts: a backbone of 24 equal blocks is one function
  * called 24 times. */
+#include "frontend/lang/habits.h"
 #include "frontend/lang/value.h"
 
 void vtb__enter_call(vtb__eval *e, vtb_diag_call *call, const vtb_decl *d, vtb_span span) {
@@ -54,11 +55,13 @@ static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, 
   }
   vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'",
               vtb__decl_kind_text(d->kind), d->name.text, name);
-  const char *known = vtb__name_here(name);
+  const char *known = vtb__name_here(name), *habit = vtb__habit(VTB__HABIT_PARAMETER, name);
   bool has = false;
   for (size_t i = 0; known && i < names.n; i++) has |= strcmp(names.at[i], known) == 0;
   if (has)
     vtb__help(e, "'%s' is called '%s'", name, known);
+  else if (habit)
+    vtb__help(e, "%s", habit);
   else if (!vtb__suggest_help(e, name, names.at, names.n))
     list_parameters(e, d);
   note_declared(e, d);
@@ -160,6 +163,11 @@ bool vtb__bind_params(vtb__eval *e, const vtb_decl *d, const vtb__actual *args, 
     e->file = file;
     ok &= v.kind != VTB__ERROR;
     if (!ok && wrong_kind(e, given[i], errors)) {
+      if (i == 0 && strcmp(p->name.text, "name") == 0)
+        vtb__help(e, "a layer has a name first, that of its params: %s(\"name\", x, ...)",
+                  d->name.text);
+      else
+        list_parameters(e, d);
       note_declared(e, d);
       return false;
     }

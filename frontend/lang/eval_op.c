@@ -217,7 +217,9 @@ static vtb__val divide_ints(vtb__eval *e, int64_t a, int64_t b, vtb_span span) {
   if (e->inexact) return vtb__float((double)a / (double)b);
   vtb__report(e, VTB_DIAG_DIVISION_NOT_EXACT, span, "%lld / %lld leaves a remainder of %lld",
               (long long)a, (long long)b, (long long)(a % b));
-  if (!e->stopped) vtb_diag_help(e->diags, "floor(a / b) rounds down");
+  vtb__help(e,
+            "floor(a / b) rounds down, ceil(a / b) up; %lld.0 / %lld is a number with a fraction",
+            (long long)a, (long long)b);
   return VTB__ERR;
 }
 
@@ -291,6 +293,10 @@ static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__va
   vtb__val l = a.kind == VTB__LIST ? a : b;
   if (l.kind == VTB__LIST && l.u.list.n && l.u.list.at[0].kind == VTB__TENSOR)
     vtb__help(e, "its elements are tensors: l[0]");
+  else if (a.kind == VTB__STRING || b.kind == VTB__STRING)
+    vtb__help(e, "strings take values in braces: \"blocks.{i}\"");
+  else if (l.kind == VTB__LIST)
+    vtb__help(e, "vector([1, 2]) is a tensor of a list of numbers");
   return VTB__ERR;
 }
 
@@ -378,8 +384,10 @@ vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span) {
     break;
   case VTB_UNARY_NOT:
     if (v.kind == VTB__BOOL) return vtb__bool(!v.u.b);
-    return vtb__report(e, VTB_DIAG_BAD_CONDITION, span, "not needs true or false, not %s",
-                       vtb__describe(e, v));
+    vtb__report(e, VTB_DIAG_BAD_CONDITION, span, "not needs true or false, not %s",
+                vtb__describe(e, v));
+    if (v.kind == VTB__TENSOR) vtb__help(e, "of a tensor of 1 and 0 it is 1 - x");
+    return VTB__ERR;
   case VTB_UNARY_REVERSE:
     if (v.kind == VTB__PATH) {
       vtb__path p = *v.u.path;

@@ -127,7 +127,8 @@ vtb__val vtb__init_value(vtb__eval *e, const char *name, const vtb__val *args, s
   if ((int)n < r->min || (int)n > r->max)
     return vtb__report(e, (int)n < r->min ? VTB_DIAG_MISSING_ARGUMENT : VTB_DIAG_TOO_MANY_ARGUMENTS,
                        span, "initialiser '%s' takes %s number%s, not %zu", name, init_counts(e, r),
-                       r->max == 1 ? "" : "s", n);
+                       r->max == 1 ? "" : "s", n),
+           vtb__hint_call(e, name), VTB__ERR;
   if (strcmp(name, "table") == 0) return table_value(e, args[0], span);
   vtb_strbuf s = {0};
   vtb_strbuf_puts(&s, name);

@@ -50,6 +50,7 @@ static void assign(vtb__eval *e, vtb_name target, vtb__val v, vtb_span span) {
     vtb__report(e, VTB_DIAG_IMMUTABLE, target.span, "'%s' is %s and keeps its value", target.text,
                 b->fixed);
     if (!e->stopped) vtb_diag_note(e->diags, b->span, "bound here");
+    vtb__help(e, "give the new value another name");
     return;
   }
   if (v.kind == VTB__TUPLE) {
@@ -81,6 +82,8 @@ static void assign_many(vtb__eval *e, const vtb_stmt *s) {
                 : v.kind == VTB__LIST
                     ? vtb_arena_printf(&e->arena, "a list of %zu elements", v.u.list.n)
                     : "one value");
+  if (!fits && v.kind == VTB__TENSOR)
+    vtb__help(e, "split(x, %zu) are so many parts of the last axis", n);
   for (size_t i = 0; i < n; i++)
     assign(e, s->u.assign.targets[i], fits ? v.u.list.at[i] : VTB__ERR, s->u.assign.value->span);
 }
@@ -291,12 +294,14 @@ static bool condition(vtb__eval *e, const vtb_expr *test, bool *holds) {
   vtb__val v = vtb__expr(e, test);
   *holds = v.kind == VTB__BOOL && v.u.b;
   if (v.kind == VTB__BOOL || v.kind == VTB__ERROR) return v.kind == VTB__BOOL;
-  if (v.kind == VTB__TENSOR)
+  if (v.kind == VTB__TENSOR) {
     vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, test->span,
                 "the condition is %s, which is not known when compiling", vtb__describe(e, v));
-  else
+    vtb__help(e, "where(c, x, y) takes one or the other for each element");
+  } else {
     vtb__report(e, VTB_DIAG_BAD_CONDITION, test->span, "the condition is %s, not true or false",
                 vtb__describe(e, v));
+  }
   return false;
 }
 

@@ -1,5 +1,6 @@
 /* Suggestions of messages for axes that are not there and shapes that do not fit. A shape is
  * suggested only if it has been tried. */
+#include "frontend/lang/habits.h"
 #include "frontend/lang/value.h"
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -48,6 +49,11 @@ void vtb__hint_axes(vtb__eval *e, vtb__val v) {
                   image ? "" : "; without 'axis' the last one is meant");
 }
 
+void vtb__hint_call(vtb__eval *e, const char *builtin) {
+  const char *help = vtb__habit(VTB__HABIT_CALL, builtin);
+  if (help && !e->stopped) vtb_diag_help(e->diags, "%s", help);
+}
+
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 static const char *shown(vtb__eval *e, const vtb_type *t) {
@@ -84,6 +90,13 @@ static bool hint_operand(vtb__eval *e, const char *side, const vtb_type *v, cons
     vtb_diag_help(e->diags, "group(x, %lld) of %s is %s, which fits", (long long)n, side,
                   shown(e, &t));
     return true;
+  }
+  if (v->rank == 2 && other->rank == 3 && v->dim[0].size == VTB_DYN) {
+    t = (vtb_type){.dtype = v->dtype, .rank = 3, .dim = {v->dim[0], {1, NULL}, v->dim[1]}};
+    if (fits(&t, other)) {
+      vtb_diag_help(e->diags, "unsqueeze(x, 1) of %s is %s, which fits", side, shown(e, &t));
+      return true;
+    }
   }
   if (v->rank == 2) {
     t = *v;

@@ -129,6 +129,7 @@ static void parse_file(vtb_file *f, vtb_diags *diags) {
   vtb_parse p;
   vtb__parse_begin(&p, f->unit, f, f->source, diags);
   vtb__parse_run(&p, false);
+  if (!f->unit->has_syntax_errors) vtb__check_comments(&p);
   for (size_t i = 0; i < p.comments.n; i++) vtb_vec_push(&f->comments, p.comments.at[i]);
   vtb__parse_end(&p);
 }

@@ -106,6 +106,7 @@ void vtb__error(vtb_parse *p, vtb_loc loc, int code, const char *fmt, ...) VTB_P
 /* A token the grammar cannot take. `expected` are its token kinds; n < 0: too many. */
 void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *expected, int n);
 void vtb__report_exhausted(vtb_parse *p, vtb_loc loc);
+void vtb__check_comments(vtb_parse *p); /* warns of those that look like divisions */
 bool vtb__among(const int *kinds, int n, int kind);
 
 /* ---- recover.c ------------------------------------------------------------------------------- */

@@ -1,9 +1,11 @@
 /* Messages for tokens the grammar cannot take: what was found, what could have stood there, and
  * help for the slips people make. Where parsing goes on is chosen in recover.c. */
+#include "frontend/lang/habits.h"
 #include "frontend/lang/parse.h"
 #include "frontend/lang/parser.gen.h"
 #include "ir/diag_codes.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /* ---- wording --------------------------------------------------------------------------------- */
@@ -102,40 +104,22 @@ bool vtb__among(const int *expected, int n, int kind) {
   return false;
 }
 
-static bool token_is(const vtb_parse *p, vtb_token t, const char *word) {
-  size_t n = strlen(word);
-  return t.kind == IDENT && t.loc.end - t.loc.begin == n &&
-         memcmp(p->source->text + t.loc.begin, word, n) == 0;
-}
-
-/* Words of other languages and what is meant here. */
-static const struct {
-  const char *word, *help;
-} habits[] = {
-    {"def", "a function is declared with 'fn name(x: tensor) { ... }'"},
-    {"func", "a function is declared with 'fn name(x: tensor) { ... }'"},
-    {"function", "a function is declared with 'fn name(x: tensor) { ... }'"},
-    {"class", "a backbone is declared with 'model', a part of one with 'block' or 'fn'"},
-    {"module", "a backbone is declared with 'model', a part of one with 'block' or 'fn'"},
-    {"import", "files are used with 'use std.nn'"},
-    {"from", "files are used with 'use std.nn'"},
-    {"include", "files are used with 'use std.nn'"},
-    {"for", "layers are repeated with 'repeat n as i { ... }'"},
-    {"while", "layers are repeated with 'repeat n as i { ... }'"},
-    {"elif", "write 'else if'"},
-    {"elseif", "write 'else if'"},
-    {"var", "a name gets a value with 'x = ...', without a word before it"},
-    {"auto", "a name gets a value with 'x = ...', without a word before it"},
-    {"int", "a name gets a value with 'x = ...', without a type before it"},
-    {"float", "a name gets a value with 'x = ...', without a type before it"},
-    {"lambda", "functions are declared with 'fn'; they have names and are not values"},
-};
-
-static void help_with_habits(vtb_parse *p) {
+/* The word before what does not fit, or the statement's first. */
+static bool help_with_habits(vtb_parse *p) {
   uint32_t head = p->head.loc.begin;
-  if (head != p->last.loc.begin && head != p->before_last.loc.begin) return;
-  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
-    if (token_is(p, p->head, habits[i].word)) vtb_diag_help(p->diags, "%s", habits[i].help);
+  bool at_head = head == p->last.loc.begin || head == p->before_last.loc.begin;
+  const vtb_token at[] = {at_head ? p->head : p->before_last, p->last};
+  for (int i = 0; i < 2; i++) {
+    char word[16];
+    uint32_t n = at[i].loc.end - at[i].loc.begin;
+    if (at[i].kind != IDENT || n >= sizeof word) continue;
+    memcpy(word, p->source->text + at[i].loc.begin, n);
+    word[n] = '\0';
+    const char *help = vtb__habit(VTB__HABIT_STATEMENT, word);
+    if (help) vtb_diag_help(p->diags, "%s", help);
+    if (help) return true;
+  }
+  return false;
 }
 
 static bool is_comparison(int kind) {
@@ -166,9 +150,28 @@ static bool is_word(const vtb_parse *p, vtb_loc loc) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
+/* A bracket that a comment behind it closes: linear("fc", x, dim // 2). */
+static bool help_with_division(vtb_parse *p) {
+  const vtb_bracket in = p->last.inside;
+  const char *text = p->source->text;
+  if (in.open != '(' && in.open != '[') return false;
+  for (size_t i = 0; i < p->comments.n; i++) {
+    const vtb_span c = p->comments.at[i];
+    uint32_t n = c.end - c.begin;
+    bool behind = c.begin > in.loc.begin && c.end <= p->last.loc.begin &&
+                  text[c.begin + 1] == '/' && !vtb__first_on_line(p, c.begin);
+    if (!behind || !memchr(text + c.begin, in.open == '(' ? ')' : ']', n)) continue;
+    vtb_diag_note(p->diags, c, "'//' begins a comment");
+    vtb_diag_help(p->diags, "floor(a / b) divides and rounds down");
+    return true;
+  }
+  return false;
+}
+
 /* The slip that was most likely made, by the token that does not fit and the one before it. */
 static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
   int found = p->last.kind, before = p->before_last.kind;
+  const vtb_bracket in = p->last.inside;
   const char *help = NULL;
   if (found == ARROW && vtb__among(expected, n, LBRACE))
     help = "what a fn or block returns is not declared";
@@ -178,6 +181,24 @@ static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
     help = "write constant(v), zeros or ones";
   else if (found == REST)
     help = "a range is written 1:5, and '..' for axes that are not named";
+  else if (found == STRING && before == IDENT && p->before_last.loc.end == p->last.loc.begin)
+    help = "strings take values in braces by themselves: \"a{i}\"";
+  else if (found == COMMA && in.open == '(' && !vtb__among(expected, n, COMMA))
+    help = "a size is written 3x3, a list [3, 3], several values a, b = ... without brackets";
+  else if (found == LPAREN && before == RPAREN)
+    help = "the value of a call is not called: a layer is one call, linear(\"fc\", x, 64)";
+  else if (found == LPAREN && before == RBRACKET)
+    help = "only a name is called: f = fs[i], then f(x)";
+  else if (found == LPAREN && before == PARAM)
+    help = "write param weight: [out, in] ~ trunc_normal(0.02)";
+  else if (found == COLON && before == IDENT && vtb__among(expected, n, ASSIGN))
+    help = "a name gets a value with 'x = ...', without a type; there are no dictionaries";
+  else if (found == REPEAT && vtb__among(expected, n, NUMBER))
+    help = "a list is [repeat n as i { 2 * i }]; shapes broadcast by themselves";
+  else if (found == BAR)
+    help = "of truth values 'or', of tensors max(x, y)";
+  else if (found == LT && before == LT)
+    help = "write x * pow(2, n)";
   else if (before == SCOPE)
     help = "a scope's name is a string: scope \"block\" { ... }";
   else if (found == SCOPE && vtb__among(expected, n, NUMBER))
@@ -189,6 +210,28 @@ static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
     help = "a declaration stands by itself, outside of others";
   if (help) vtb_diag_help(p->diags, "%s", help);
   return help != NULL;
+}
+
+/* The brace that has no closing one at its indentation; the innermost, if all have. */
+static vtb_loc left_open_brace(const vtb_parse *p) {
+  const char *text = p->source->text;
+  uint32_t open[VTB_MAX_NESTING], n = 0, end = p->last.loc.begin;
+  for (uint32_t i = p->last.inside.loc.begin; i < end; i++) {
+    bool closed;
+    if (text[i] == '"') {
+      i = vtb__string_extent(p->source, i, end, '"', &closed) - 1;
+    } else if (text[i] == '/' && text[i + 1] == '/') {
+      while (i + 1 < end && text[i + 1] != '\n') i++;
+    } else if (text[i] == '{' && n < VTB_MAX_NESTING) {
+      open[n++] = i;
+    } else if (text[i] == '}' && n > 0) {
+      uint32_t top = open[n - 1];
+      if (vtb__first_on_line(p, i) && vtb__indent(p, i) < vtb__indent(p, top))
+        return (vtb_loc){top, top + 1};
+      n--;
+    }
+  }
+  return p->last.inside.loc;
 }
 
 static void help_with(vtb_parse *p, int code, const int *expected, int n) {
@@ -207,10 +250,12 @@ static void help_with(vtb_parse *p, int code, const int *expected, int n) {
     vtb_diag_help(p->diags,
                   "say how it is filled before training: '~ zeros', '~ trunc_normal(0.02)'");
   } else if (wants_close || (code == VTB_DIAG_UNBALANCED && (in.open == '(' || in.open == '['))) {
-    vtb_diag_note(p->diags, vtb__span(p, in.loc), "'%c' is open here", in.open);
+    vtb_diag_note(p->diags, vtb__span(p, in.open == '{' ? left_open_brace(p) : in.loc),
+                  "'%c' is open here", in.open);
   }
-  if (code == VTB_DIAG_SYNTAX || code == VTB_DIAG_UNKNOWN_DECLARATION) help_with_habits(p);
-  if (code == VTB_DIAG_SYNTAX && help_with_slips(p, expected, n)) return;
+  if ((code == VTB_DIAG_SYNTAX || code == VTB_DIAG_UNKNOWN_DECLARATION) && help_with_habits(p))
+    return;
+  if (code == VTB_DIAG_SYNTAX && (help_with_division(p) || help_with_slips(p, expected, n))) return;
   if (code == VTB_DIAG_SYNTAX && vtb__among(expected, n, IDENT) && p->last.kind != IDENT &&
       p->last.kind != ELSE && is_word(p, p->last.loc))
     vtb_diag_help(p->diags, "'%.*s' is a word of the language and cannot be a name",
@@ -277,4 +322,29 @@ void vtb__report_unexpected(vtb_parse *p, int found, vtb_loc loc, const int *exp
   said |= cascade;
   if (!said) say_unexpected(p, found, loc, expected, n);
   vtb__recover(p, expected, n);
+}
+
+/* ---- comments ------------------------------------------------------------------------------- */
+
+/* "// 2" right behind an expression: the comment is a number and nothing else. */
+static bool is_divisor(const vtb_parse *p, vtb_span c) {
+  const char *text = p->source->text;
+  uint32_t at = c.begin, end = c.begin + 2;
+  if (text[c.begin + 1] != '/' || at == 0 || vtb__first_on_line(p, at)) return false;
+  if (text[at - 1] == ' ') at--;
+  if (at == 0 || !(isalnum((unsigned char)text[at - 1]) || strchr("_)]", text[at - 1])))
+    return false;
+  while (end < c.end && text[end] == ' ') end++;
+  uint32_t digits = end;
+  while (end < c.end && isdigit((unsigned char)text[end])) end++;
+  return end > digits && end == c.end;
+}
+
+void vtb__check_comments(vtb_parse *p) {
+  for (size_t i = 0; i < p->comments.n; i++) {
+    if (!is_divisor(p, p->comments.at[i])) continue;
+    vtb_diag_warning(p->diags, VTB_DIAG_COMMENT_DIVISION, p->comments.at[i],
+                     "'//' begins a comment, and divides nothing");
+    vtb_diag_help(p->diags, "floor(a / b) divides and rounds down");
+  }
 }

@@ -212,8 +212,16 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
   if (!x) return false;
   vtb_type full = vtb__step_type_of_axes(s, want);
   if (vtb__step_axes_of(s, &x->type) & ~want) {
+    unsigned more = vtb__step_axes_of(s, &x->type) & ~want;
+    int first = __builtin_ctz(more);
     vtb__report(e, VTB_DIAG_YIELD_SHAPE, span, "the yield is %s, and %s is declared",
                 vtb__type_string(e, &x->type), vtb__type_string(e, &full));
+    if (e->stopped) return false;
+    vtb_diag_note(e->diags, t->span, "declared here, without %s", s->axes[first]);
+    vtb__help(e,
+              "dot(x, y) sums over %s, where both have it; rename_axis(x, \"%s\", ...) takes it "
+              "for another axis of that size",
+              s->axes[first], s->axes[first]);
     return false;
   }
   if (!vtb_type_equal(&x->type, &full)) {
@@ -221,6 +229,14 @@ static bool same_axes(vtb__eval *e, vtb__rcall *c, const vtb__step *s, vtb__val 
     x = vtb_b_broadcast(vtb__at(e, span), x, &full);
   }
   return (*out = x ? as_declared(e, c, x, t, span) : NULL) != NULL;
+}
+
+/* The place of the i-th value that the body yields. */
+static vtb_span yield_span(const vtb_decl *d, size_t i) {
+  for (size_t k = 0; k < d->body.n; k++)
+    if (d->body.at[k]->kind == VTB_STMT_YIELD && i < d->body.at[k]->u.values.n)
+      return d->body.at[k]->u.values.at[i]->span;
+  return d->name.span;
 }
 
 static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r) {
@@ -252,7 +268,7 @@ static bool set_returns(vtb__eval *e, vtb__rcall *c, vtb__step *s, vtb__rstep *r
   }
   for (size_t i = 0; i < s->yields.n; i++) {
     if (s->yields.at[i].kind == VTB__ERROR) return false;
-    vtb_span span = d->n_results ? d->results[i]->span : d->name.span;
+    vtb_span span = yield_span(d, i);
     if (d->n_results ? !same_axes(e, c, s, s->yields.at[i], d->results[i], span, &at[k])
                      : !(at[k] = vtb__as_tensor(e, s->yields.at[i], span)))
       return false;

@@ -1,30 +1,7 @@
 /* Names that nothing has: what is said besides. A file is suggested only if it declares the
  * name. */
+#include "frontend/lang/habits.h"
 #include "frontend/lang/value.h"
-
-/* Names of other frameworks, and how the same is said here. */
-static const struct {
-  const char *word, *help;
-} habits[] = {
-    {"self", "blocks have no self: they see their parameters, and make params where they use them"},
-    {"torch", "functions are called by their names alone: gelu(x); `use std.nn` has layers"},
-    {"nn", "functions are called by their names alone: linear(\"fc\", x, 64), with `use std.nn`"},
-    {"F", "functions are called by their names alone: gelu(x); `use std.nn` has layers"},
-    {"np", "functions are called by their names alone: exp(x)"},
-    {"jnp", "functions are called by their names alone: exp(x)"},
-    {"math", "functions are called by their names alone: sqrt(2.0); pi is a word"},
-    {"True", "write 'true'"},
-    {"False", "write 'false'"},
-    {"reshape", "group(x, n) divides the last axis into n groups, ungroup(x) joins them; transpose "
-                "moves axes, flatten joins them"},
-    {"view", "group(x, n) divides the last axis into n groups, ungroup(x) joins them"},
-    {"permute", "write transpose(x, [0, 2, 1]), with every axis once"},
-    {"cat", "concat(a, b) joins the last axis, sequence(a, b) the tokens"},
-    {"stack", "concat(a, b) joins the last axis, sequence(a, b) the tokens"},
-    {"chunk", "split(x, 3) gives the parts of the last axis: q, k, v = split(x, 3)"},
-    {"print", "tap \"name\" = x keeps a value to look at"},
-    {"norm", "layernorm(\"norm\", x) of std.nn"},
-};
 
 /* A value that was bound in a body that has ended, or in the body of a caller. */
 static const vtb__binding *ended(const vtb__env *env, const char *name) {
@@ -88,12 +65,9 @@ static bool hint_caller(vtb__eval *e, const char *name) {
 }
 
 static bool hint_habit(vtb__eval *e, const char *name) {
-  for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
-    if (strcmp(habits[i].word, name) == 0) {
-      vtb_diag_help(e->diags, "%s", habits[i].help);
-      return true;
-    }
-  return false;
+  const char *help = vtb__habit(VTB__HABIT_NAME, name);
+  if (help) vtb_diag_help(e->diags, "%s", help);
+  return help != NULL;
 }
 
 static void hint_near(vtb__eval *e, const char *name) {

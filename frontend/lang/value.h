@@ -547,6 +547,8 @@ void vtb__warn_unreached(vtb__eval *e);
 void vtb__hint_axes(vtb__eval *e, vtb__val v);
 /* The name here of a parameter that PyTorch calls otherwise; NULL: it has the same, or none. */
 const char *vtb__name_here(const char *elsewhere);
+/* A help that says what may have been meant by a call of a builtin that does not fit. */
+void vtb__hint_call(vtb__eval *e, const char *builtin);
 /* After a message that a and b do not broadcast. */
 void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b);
 

@@ -340,13 +340,15 @@ const char *vtb_suggest(const char *name, const char *const *candidates, size_t 
   size_t length = strlen(name);
   int limit = length < 2 ? 0 : length <= 4 ? 1 : length <= 8 ? 2 : 3;
   const char *best = NULL;
+  bool begins = false; /* best begins with the name: of equal distances that is meant */
   for (size_t i = 0; i < n; i++) {
     if (!candidates[i][0] || !candidates[i][1]) continue;
     int d = vtb_edit_distance(name, candidates[i], limit);
-    if (d <= limit && d > 0) {
-      best = candidates[i];
-      limit = d - 1;
-    }
+    bool longer = strncmp(candidates[i], name, length) == 0;
+    if (d > limit || d == 0 || (best && d == limit && (begins || !longer))) continue;
+    best = candidates[i];
+    begins = longer;
+    limit = d;
   }
   return best;
 }
