@@ -66,15 +66,24 @@ static void check_decl(vtb__eval *e, const vtb_decl *d, bool params_too) {
   vtb_vec_free(&n.assigned);
 }
 
+static bool pass_name(vtb__visitor *v, const vtb_expr *x) {
+  if (x->kind == VTB_EXPR_NAME) vtb_map_set(&((names *)v)->read, x->u.name, v);
+  return true;
+}
+
+/* Parameters of a function that is passed on are what its caller gives. */
 void vtb__warn_unused(vtb__eval *e) {
   const vtb_file *root = e->unit->files.at[0];
   bool params_too = !vtb__is_shipped(root);
+  names passed = {.visitor = {.expr = pass_name}};
+  for (size_t i = 0; i < root->decls.n; i++) vtb__walk_decl(&passed.visitor, root->decls.at[i]);
   for (size_t i = 0; i < root->decls.n; i++) {
-    vtb_decl_kind kind = root->decls.at[i]->kind;
-    if (kind == VTB_DECL_MODEL || kind == VTB_DECL_BLOCK || kind == VTB_DECL_FN ||
-        kind == VTB_DECL_RECURRENCE)
-      check_decl(e, root->decls.at[i], params_too);
+    const vtb_decl *d = root->decls.at[i];
+    if (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_FN ||
+        d->kind == VTB_DECL_RECURRENCE)
+      check_decl(e, d, params_too && !vtb_map_has(&passed.read, d->name.text));
   }
+  vtb_map_free(&passed.read);
 }
 
 /* ---- params ---------------------------------------------------------------------------------- */

@@ -284,6 +284,31 @@ def presets_of_a_file_have_names():
         raises(vertebra.CompileError, lambda: vertebra.create_model(str(path), entry="wild"), "wild")
 
 
+def functions_are_hyperparameters():
+    text = """
+fn twice(x: tensor) { 2 * x }
+fn negated(x: tensor) { -x }
+model m(first: block = twice, others: [block] = [twice]) {
+  input x: tensor[3]
+  y = first(x)
+  repeat len(others) as i {
+    f = others[i]
+    y = f(y)
+  }
+  output y = y
+}
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        name = os.path.join(folder, "m.vtb")
+        pathlib.Path(name).write_text(text)
+        x = np.ones((2, 3), np.float32)
+        check((vertebra.create_model(name)(x) == 4).all())
+        y = vertebra.create_model(name, first="negated", others=["negated", "exp"])(x)
+        check(np.allclose(y, np.exp(x)), y)
+        raises(vertebra.CompileError, lambda: vertebra.create_model(name, first="thrice"), "unknown name 'thrice'")
+        raises(vertebra.CompileError, lambda: vertebra.create_model(name, first="m"), "a block is needed")
+
+
 def the_number_of_classes_is_found():
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "several.vtb"
@@ -322,6 +347,7 @@ run(
     threads_have_sessions_of_their_own,
     the_example_classifies_what_numpy_saves,
     presets_of_a_file_have_names,
+    functions_are_hyperparameters,
     the_number_of_classes_is_found,
     an_input_that_wants_a_gradient_is_refused,
 )
