@@ -1,6 +1,7 @@
 /* A model as a file of ONNX: docs/onnx.md. */
 #include "frontend/onnx/onnx.h"
 #include "frontend/compile/driver.h"
+#include "ir/axes.h"
 #include "runtime/artefact/init.h"
 #include "runtime/artefact/safetensors.h"
 #include "runtime/base/prepare.h"
@@ -96,6 +97,10 @@ vtb_status vtb__onnx(const vtb_compile_options *given, const vtb_onnx_options *x
     status = vtb_fail(&r->error, VTB_E_USAGE, "%s is no model that could be exported",
                       c.module->entry->name);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
+  if (status == VTB_OK && !o.batch && vtb_mixes_samples(c.module))
+    status = vtb_fail(&r->error, VTB_E_USAGE,
+                      "samples meet in %s, so that its file is of one number of them: --batch N",
+                      c.module->entry->name);
   if (status == VTB_OK && o.batch) status = vtb_compilation_bind(&c, o.batch);
   if (status == VTB_OK && !w && o.weights)
     status = vtb_safetensors_load(o.weights, &own, &r->error);

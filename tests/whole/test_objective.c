@@ -275,6 +275,17 @@ static const char *const over_batch[] = {
     "amax(" PAIRS ", axis = \"sample\")",
     "sum(sum(square(" PAIRS "), axis = \"sample\"), axis = \"B\")",
     "log(sum(exp(transpose(" PAIRS ", [1, 0])))) - mean(" PAIRS ")",
+    "square(roll(s, 1, axis = \"B\") + 0.5 * t)",
+    "square(reverse(s, axis = \"B\") - 2 * s)",
+    "square(cumsum(s, axis = \"B\"))",
+    "square(cumsum(s, axis = \"B\", reverse = true))",
+    "square(gather(s, argsort(t[:, 0]), axis = \"B\"))",
+    "square((range(batch) == across(range(batch))) * " PAIRS ")",
+    "square(concat(s, 2 * t, axis = \"B\"))",
+    "mean(square(sum(concat(s, t, axis = \"B\"), axis = \"B\")))",
+    "9 * mean(square(mean(concat(s, t, axis = \"B\"), axis = \"B\")))",
+    "log(sum(exp(einsum(\"ic,jc->ij\", concat(s, t, axis = \"B\"), concat(t, s, axis = \"B\")))))",
+    "square(split(concat(s, t, 2 * s, axis = \"B\"), [1, 2], axis = \"B\")[1])",
     "normed(s)\n}\nblock inner(v: tensor) { return mean(v, axis = \"B\") }\n"
     "block normed(v: tensor) {\n  return square(v - inner(v)) * inner(square(v))"};
 
