@@ -179,19 +179,41 @@ static bool is_row_of_another(const vtb_inst *i) {
   return moves && axis < x->rank && vtb_is_batch(x->dim[axis].size);
 }
 
-bool vtb_mixes_samples(const vtb_module *m) {
-  for (const vtb_func *f = m->first; f; f = f->next)
-    for (const vtb_inst *i = f->first; i; i = i->next) {
-      for (int r = 0; r < i->n_results && f->kind != VTB_FUNC_RULE; r++) {
-        const vtb_type *t = &i->results[r]->type;
-        if (vtb_type_batch_axes(t) > 1 ||
-            (vtb_batch_axis(t) >= 0 && t->dim[vtb_batch_axis(t)].size < VTB_DYN))
-          return true;
-      }
-      if (i->n_operands && is_row_of_another(i)) return true;
-    }
+static bool has_several(const vtb_inst *i) {
+  for (int r = 0; r < i->n_results; r++) {
+    const vtb_type *t = &i->results[r]->type;
+    int axis = vtb_batch_axis(t);
+    if (axis >= 0 && t->dim[axis].size < VTB_DYN) return true;
+  }
   return false;
 }
+
+static bool has_pairs(const vtb_inst *i) {
+  for (int r = 0; r < i->n_results; r++)
+    if (vtb_type_batch_axes(&i->results[r]->type) > 1) return true;
+  return i->n_operands && is_row_of_another(i);
+}
+
+static bool sums_samples(const vtb_inst *i) {
+  if (i->op != VTB_OP_einsum && vtb_op_get(i->op)->klass != VTB_CLASS_REDUCE) return false;
+  for (int o = 0; o < i->n_operands; o++) {
+    int axis = vtb_batch_axis(&i->operands[o]->type);
+    if (axis >= 0 && vtb_axis_after(i, o, axis) == VTB_AXIS_GONE) return true;
+  }
+  return false;
+}
+
+static bool any_inst(const vtb_module *m, bool (*one)(const vtb_inst *),
+                     bool (*or_this)(const vtb_inst *)) {
+  for (const vtb_func *f = m->first; f; f = f->next)
+    for (const vtb_inst *i = f->first; i && f->kind != VTB_FUNC_RULE; i = i->next)
+      if (one(i) || or_this(i)) return true;
+  return false;
+}
+
+bool vtb_mixes_samples(const vtb_module *m) { return any_inst(m, has_pairs, has_several); }
+
+bool vtb_samples_meet(const vtb_module *m) { return any_inst(m, has_pairs, sums_samples); }
 
 /* A transpose's axes with those of the operand that are new. */
 static int put_axes(int64_t *perm, int rank, int at, int n) {

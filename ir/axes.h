@@ -45,6 +45,8 @@ int vtb_reduces_leading(const vtb_inst *inst);
 int vtb_batch_axis(const vtb_type *t);
 /* Some value is of pairs of samples, or of several batches, or a row of it is another's. */
 bool vtb_mixes_samples(const vtb_module *m);
+/* Results of a sample depend on those beside it: pairs, rows of others, sums over them. */
+bool vtb_samples_meet(const vtb_module *m);
 /* Values have one axis of the batch at most, and an operand's becomes that of the result. */
 bool vtb_keeps_samples(const vtb_inst *inst);
 

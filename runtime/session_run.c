@@ -316,14 +316,30 @@ static int64_t rows_of_inputs(const vtb_session *s) {
   return rows;
 }
 
+static bool is_whole_program(const vtb_session *s, int64_t rows) {
+  for (int i = 0; i < s->n_parts; i++)
+    if (s->parts[i].size == s->size && s->parts[i].variant->about.batch == rows) return true;
+  return false;
+}
+
+/* A sample's result depends on those beside it: rows of several programs would not meet, and rows
+ * that fill one up would. */
+static vtb_status check_samples(const vtb_session *s, int64_t rows, vtb_error *err) {
+  const vtb_artefact *file = s->model->file;
+  const char *said = file ? vtb_manifest_meta(vtb_artefact_manifest(file), VTB_META_SAMPLES) : NULL;
+  if (!vtb_streq(said, VTB_SAMPLES_MEET) || is_whole_program(s, rows)) return VTB_OK;
+  return vtb_fail(err, VTB_E_USAGE,
+                  "a run of %lld rows: samples meet in this model, so that a run needs a program "
+                  "for so many; build it with --batch =%lld",
+                  (long long)rows, (long long)rows);
+}
+
 /* An output without rows is of all rows that a program has: of several programs there are several,
  * and one adjoint would be for each of them. */
 static vtb_status check_gradients(const vtb_session *s, int64_t rows, vtb_error *err) {
   const vtb__variant *v = vtb__session_variant(s);
-  bool whole = false;
+  bool whole = is_whole_program(s, rows);
   const char *name = NULL;
-  for (int i = 0; i < s->n_parts; i++)
-    whole |= s->parts[i].size == s->size && s->parts[i].variant->about.batch == rows;
   for (int i = 0; i < s->n_tensors && !name; i++)
     if (v->tensors[i].io == VTB_IO_OUTPUT && !vtb__has_rows(s, i)) name = v->tensors[i].name;
   if (whole || !name) return VTB_OK;
@@ -345,6 +361,7 @@ static vtb_status check_rows(const vtb_session *s, int64_t rows, vtb_error *err)
                     (long long)v->about.batch, (long long)rows);
   if (s->options.role == VTB_SESSION_VJP && check_gradients(s, rows, err) != VTB_OK)
     return VTB_E_USAGE;
+  if (s->options.role == VTB_SESSION_INFER) VTB_TRY(check_samples(s, rows, err));
   for (int i = 0; i < s->n_tensors; i++)
     if (vtb__has_rows(s, i) && vtb__session_rows(s, i) < rows)
       return vtb_fail(err, VTB_E_INPUT, "a run of %lld rows: the array for \"%s\" has %lld",

@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/cpu/host/link.h"
+#include "ir/axes.h"
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/launch_plan_file.h"
 
@@ -245,6 +246,8 @@ vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
   vtb_status status = VTB_OK;
   *p = (vtb_artefact_program){.role = role,
                               .codes = VTB_NEW_ARRAY(&b->arena, vtb_artefact_code, VTB_CPU_LEVELS)};
+  if (role == VTB_ARTEFACT_INFERENCE && vtb_samples_meet(c->module))
+    vtb_file_builder_meta(b, VTB_META_SAMPLES, VTB_SAMPLES_MEET);
   find_image(c, p);
   for (int i = 0; i < VTB_CPU_LEVELS && status == VTB_OK; i++)
     if (b->targets.level[i]) status = add_code(b, p, c, batch, i);

@@ -92,6 +92,13 @@ static void refuse(sharing *s, const vtb_inst *i, const char *why) {
   vtb_diag_help(s->c->diags, "sums and means over the batch can; else train it in one process");
 }
 
+/* The input that says which part of an update a run is; NULL: an update is one run. */
+static vtb_value *share_input(const vtb_func *f) {
+  for (int a = 0; a < f->n_args; a++)
+    if (vtb_streq(f->arg_info[a].official, VTB_UPDATE_SHARE)) return f->args[a];
+  return NULL;
+}
+
 static void refuse_pieces(sharing *s, const vtb_inst *i) {
   if (s->told) return;
   s->told = true;
@@ -216,7 +223,8 @@ static vtb_type result_type(sharing *s, const vtb_inst *i) {
 /* With the rows of all ranks in place of own ones. */
 static void visit_whole(sharing *s, vtb_inst *i) {
   if (s->c->ranks < 2) {
-    refuse_pieces(s, i);
+    if (share_input(s->c->module->entry)) refuse_pieces(s, i);
+    set_results(s, i, SAME);
     return;
   }
   vtb_type t = result_type(s, i);
@@ -397,9 +405,7 @@ static bool visit_accumulated(sharing *s, vtb_inst *i) {
   bool partial = share_of(s, i->operands[1]) == PARTIAL && s->c->ranks > 1;
   set_share(s, total, partial ? TOLD : SAME);
   if (!partial || (s->c->target && s->c->target->tells_gradients)) return true;
-  vtb_value *when = NULL;
-  for (int a = 0; a < s->f->n_args; a++)
-    if (vtb_streq(s->f->arg_info[a].official, VTB_UPDATE_SHARE)) when = s->f->args[a];
+  vtb_value *when = share_input(s->f);
   vtb_check(when, "gradients are accumulated without %s", VTB_UPDATE_SHARE);
   vtb_builder b = {.module = s->c->module, .func = s->f, .before = i->next, .span = i->span};
   vtb_type scalar = vtb_type_scalar();

@@ -121,6 +121,10 @@ typedef struct vtb_manifest {
   vtb_blob weights; /* no bytes: none */
 } vtb_manifest;
 
+/* Metadata of models a sample of whose results depends on those beside it. */
+#define VTB_META_SAMPLES "samples"
+#define VTB_SAMPLES_MEET "meet"
+
 const char *vtb_manifest_meta(const vtb_manifest *m, const char *key); /* NULL if absent */
 
 /* ---- reading --------------------------------------------------------------------------------- */

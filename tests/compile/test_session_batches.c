@@ -154,6 +154,37 @@ TEST(rows_do_not_see_each_other) {
   vtb_session_close(s);
 }
 
+/* Samples that meet need one program for them; joined batches meet nobody. */
+TEST(rows_that_meet_are_run_together) {
+  static const int64_t batches[] = {4, 2};
+  static const char *const texts[] = {
+      "model m() {\n  input x: tensor[1]\n  output y = roll(x, 1, axis = \"B\")\n}\n",
+      "model m() {\n  input x: tensor[1]\n"
+      "  output y = split(square(concat(x, 0 * x, axis = \"B\")), 2, axis = \"B\")[0]\n}\n"};
+  for (int k = 0; k < 2; k++) {
+    vtb_compile_options o = {.size = sizeof o, .text = texts[k], .no_tuning = true};
+    o.batches = batches, o.n_batches = 2;
+    const char *path = temp_path("meet.so");
+    compile(&o, path);
+    vtb_session *s = open_session(path, 4);
+    float x[4] = {1, 2, 3, 4}, y[4];
+    vtb_array in = scores_at(x, 4), out = scores_at(y, 4);
+    in.dim[1] = out.dim[1] = 1;
+    CHECK_OK(vtb_session_bind(s, "x", &in, err));
+    CHECK_OK(vtb_session_bind(s, "y", &out, err));
+    for (int64_t rows = 4; rows > 0; rows -= 2) {
+      CHECK_OK(vtb_session_run(s, rows, err));
+      for (int64_t i = 0; i < rows; i++)
+        CHECK_NEAR((double)y[i], k ? (double)(x[i] * x[i]) : (double)x[(i + rows - 1) % rows], 0);
+    }
+    if (k)
+      CHECK_OK(vtb_session_run(s, 3, err));
+    else
+      CHECK_REFUSED(vtb_session_run(s, 3, err), "samples meet in this model");
+    vtb_session_close(s);
+  }
+}
+
 TEST(bound_inputs_choose_the_image_size) {
   vtb_session *s = open_session(built, 0);
   float scores[4 * CLASSES];
@@ -333,6 +364,7 @@ int main(void) {
   make_files();
   RUN(any_number_of_rows_gives_what_each_gives_alone);
   RUN(rows_do_not_see_each_other);
+  RUN(rows_that_meet_are_run_together);
   RUN(bound_inputs_choose_the_image_size);
   RUN(an_image_size_may_be_asked_for);
   RUN(a_session_trains_parameters_of_its_own);
