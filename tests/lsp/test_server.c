@@ -218,6 +218,23 @@ TEST(rename_changes_every_place_or_says_why_not) {
   client_end(&c);
 }
 
+/* A parameter that is a function is called by its name, whatever else has that name. */
+TEST(rename_reaches_calls_of_parameters) {
+  static const char text[] = "fn twice(relu: block, x: tensor) {\n  relu(relu(x))\n}\n"
+                             "model m() {\n  input x: image[3, 8, 8]\n"
+                             "  output y = twice(gelu, relu(x))\n}\n";
+  client c;
+  client_start(&c);
+  client_initialize(&c, NULL, "utf-16");
+  text_is_sound(&c, text);
+  cJSON *m =
+      client_ask(&c, "textDocument/rename", named(client_at(URI, text, "relu", 0, 1), "mixer"));
+  const cJSON *changes = cJSON_GetObjectItem(cJSON_GetObjectItem(m, "result"), "changes");
+  CHECK(cJSON_GetArraySize(changes) == 1 && cJSON_GetArraySize(changes->child) == 3);
+  cJSON_Delete(m);
+  client_end(&c);
+}
+
 static void write_text(const char *path, const char *text) {
   vtb_error err = {0};
   CHECK(vtb_file_write_atomic(path, text, strlen(text), &err) == VTB_OK);
@@ -345,6 +362,7 @@ int main(void) {
   RUN(members_are_those_of_the_language);
   RUN(completion_knows_names_parameters_choices_and_files);
   RUN(rename_changes_every_place_or_says_why_not);
+  RUN(rename_reaches_calls_of_parameters);
   RUN(rename_reaches_other_files);
   RUN(outline_and_layout);
   RUN(what_is_no_request_costs_an_answer_and_nothing_else);
