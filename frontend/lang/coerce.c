@@ -11,20 +11,25 @@ const char *vtb__choice_find(const vtb_type_expr *t, const char *word) {
   return NULL;
 }
 
+/* "last, tokens, B" */
+static const char *choices_text(vtb__eval *e, const vtb_type_expr *t) {
+  const char *text = "";
+  for (size_t i = 0; i < t->n_choices; i++)
+    text = vtb_arena_printf(&e->arena, i ? "%s, %s" : "%s%s", text, t->choices[i]->name.text);
+  return text;
+}
+
 static vtb__val unknown_choice(vtb__eval *e, const char *word, const vtb_type_expr *t,
                                vtb_span span) {
-  vtb_strbuf s = {0};
   VTB_VEC(const char *) names = {0};
   for (size_t i = 0; i < t->n_choices; i++) {
-    vtb_strbuf_printf(&s, i ? ", %s" : "%s", t->choices[i]->name.text);
     vtb_vec_push(&names, t->choices[i]->name.text);
     for (size_t k = 0; k < t->choices[i]->n_aliases; k++)
       vtb_vec_push(&names, t->choices[i]->aliases[k].text);
   }
-  vtb__report(e, VTB_DIAG_UNKNOWN_CHOICE, span, "'%s' is not one of %s", word, s.at);
+  vtb__report(e, VTB_DIAG_UNKNOWN_CHOICE, span, "'%s' is not one of %s", word, choices_text(e, t));
   vtb__suggest_help(e, word, names.at, names.n);
   if (!e->stopped) vtb_diag_note(e->diags, t->span, "the choices");
-  vtb_strbuf_free(&s);
   vtb_vec_free(&names);
   return VTB__ERR;
 }
@@ -62,7 +67,7 @@ static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
   case VTB_TYPE_LIST:
     return vtb_arena_printf(&e->arena, "[%s]", type_text(e, t->elem));
   case VTB_TYPE_CHOICE:
-    return "one of its choices";
+    return vtb_arena_printf(&e->arena, "one of %s", choices_text(e, t));
   case VTB_TYPE_SHAPE:
     return "a step shape";
   }

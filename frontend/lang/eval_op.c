@@ -315,6 +315,9 @@ static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__v
     return vtb__elementwise2(e, VTB_OP_ge, b, a, span);
   case VTB_BIN_EQ:
     return vtb__elementwise2(e, VTB_OP_eq, a, b, span);
+  case VTB_BIN_NE:
+    a = vtb__elementwise2(e, VTB_OP_eq, a, b, span);
+    return a.kind == VTB__ERROR ? a : vtb__elementwise2(e, VTB_OP_sub, vtb__int(1), a, span);
   default:
     return bad_operands(e, op, a, b, span);
   }

@@ -55,7 +55,7 @@ static bool take_range(vtb__eval *e, const vtb_expr *x, const whole *w, part *p)
   if (p->by < 1) {
     vtb__report(e, VTB_DIAG_BAD_VALUE, by->span, "a range goes by 1 or more, not by %lld",
                 (long long)p->by);
-    if (p->by < 0) vtb__help(e, "reverse(x, axis = \"tokens\") turns an axis round");
+    if (p->by < 0) vtb__help(e, "reverse(x, axis = \"width\") turns that axis round, or another");
   } else if (p->from > p->to || (p->from == p->to && !w->list)) {
     vtb__report(e, VTB_DIAG_INDEX_RANGE, x->span, "nothing from %lld to %lld in %s",
                 (long long)p->from, (long long)p->to, w->text);
