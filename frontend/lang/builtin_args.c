@@ -188,11 +188,7 @@ static bool surplus(vtb__eval *e, const vtb__builtin *row, const given *g, const
     else
       vtb__report(e, VTB_DIAG_TOO_MANY_ARGUMENTS, span_of(g, i),
                   "builtin '%s' takes fewer arguments", a->name);
-    const char *known = name ? vtb__name_here(name) : NULL;
-    bool has = known && strstr(row->parameters, known);
-    if (has) vtb__help(e, "'%s' is called '%s'", name, known);
-    if (has && strcmp(known, "axis") == 0) vtb__hint_axes(e, a->at[0].value);
-    if (has || !habit) return say_form(e, row);
+    if (!habit) return say_form(e, row);
     vtb__help(e, "%s", habit);
     return false;
   }

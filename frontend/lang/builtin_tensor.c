@@ -35,8 +35,7 @@ static bool takes_axes(const vtb__args *a, const vtb_type *t, const char *word) 
   return t->rank && vtb_is_batch(t->dim[0].size) && vtb_streq(vtb__arg(a, "axis").u.str.s, word);
 }
 
-/* How many samples the batch has, a number that is known when it runs. */
-static vtb__val n_samples(vtb__eval *e, vtb_span span) {
+vtb__val vtb__n_samples(vtb__eval *e, vtb_span span) {
   vtb_type ones = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, "B"}}};
   vtb_value *one = vtb_b_splat(vtb__at(e, span), 1, &ones);
   const int64_t axis = 0;
@@ -61,7 +60,7 @@ static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb__val of, bool 
   vtb__val y = vtb__tensor(x, NULL);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
   for (; pairs > 0 && y.kind == VTB__TENSOR; pairs--)
-    y = vtb__elementwise2(e, VTB_OP_div, y, n_samples(e, a->span), a->span);
+    y = vtb__elementwise2(e, VTB_OP_div, y, vtb__n_samples(e, a->span), a->span);
   if (count == 1 || y.kind == VTB__ERROR) return y;
   return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1 / count), a->span);
 }

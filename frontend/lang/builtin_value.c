@@ -106,11 +106,14 @@ vtb__val vtb__b_clamp(vtb__eval *e, const vtb__args *a) {
   return bounded(e, VTB_OP_min, bounded(e, VTB_OP_max, x, low, a->span), high, a->span);
 }
 
-/* float(x): as a float. int(x): the next integer towards 0; of tensors a number as others are. */
+/* float(x): as a float; of the batch how many samples it has. int(x): the next integer towards 0;
+ * of tensors a number as others are. */
 vtb__val vtb__b_float(vtb__eval *e, const vtb__args *a) {
   vtb__val v = vtb__arg(a, "x");
   bool whole = strcmp(a->name, "int") == 0;
   if (v.kind == VTB__ERROR) return v;
+  if (vtb__is_batch_word(v))
+    return e->batch == VTB_DYN ? vtb__n_samples(e, a->span) : vtb__float((double)e->batch);
   if (v.kind == VTB__TENSOR) {
     vtb_builder *b = vtb__at(e, a->span);
     vtb_value *y = v.u.t.v;

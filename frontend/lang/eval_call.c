@@ -55,12 +55,8 @@ static void unknown_argument(vtb__eval *e, const vtb_decl *d, const char *name, 
   }
   vtb__report(e, VTB_DIAG_UNKNOWN_ARGUMENT, span, "%s '%s' has no parameter '%s'",
               vtb__decl_kind_text(d->kind), d->name.text, name);
-  const char *known = vtb__name_here(name), *habit = vtb__habit(VTB__HABIT_PARAMETER, name);
-  bool has = false;
-  for (size_t i = 0; known && i < names.n; i++) has |= strcmp(names.at[i], known) == 0;
-  if (has)
-    vtb__help(e, "'%s' is called '%s'", name, known);
-  else if (habit)
+  const char *habit = vtb__habit(VTB__HABIT_PARAMETER, name);
+  if (habit)
     vtb__help(e, "%s", habit);
   else if (!vtb__suggest_help(e, name, names.at, names.n))
     list_parameters(e, d);

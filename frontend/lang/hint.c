@@ -3,16 +3,6 @@
 #include "frontend/lang/habits.h"
 #include "frontend/lang/value.h"
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-const char *vtb__name_here(const char *elsewhere) {
-  static const char *const names[][2] = {
-      {"dim", "axis"}, {"padding", "pad"}, {"kernel_size", "kernel"}, {"output_padding", "more"}};
-  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-    if (strcmp(names[i][0], elsewhere) == 0) return names[i][1];
-  return NULL;
-}
-
 /* ---- axes ------------------------------------------------------------------------------------ */
 
 static void add_axis(vtb_strbuf *s, const char *name) {

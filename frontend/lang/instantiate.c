@@ -78,7 +78,10 @@ static void check_fact(vtb__eval *e, const vtb__entry *n, vtb__setting *s, vtb__
   for (size_t i = 0; e->batch == VTB_DYN && i < e->options->n_inputs; i++)
     if (e->options->inputs[i].type.rank == 4) e->batch = e->options->inputs[i].type.dim[0].size;
   e->env = scope;
-  check_let(e, n, s, vtb__expr(e, x), x->span);
+  vtb__val v = vtb__expr(e, x);
+  if (v.kind == VTB__STRING && strcmp(v.u.str.s, "batch") == 0 && e->batch != VTB_DYN)
+    v = vtb__int(e->batch); /* the word is a number here */
+  check_let(e, n, s, v, x->span);
   e->env = env;
   e->batch = batch;
 }

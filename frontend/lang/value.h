@@ -545,8 +545,6 @@ void vtb__warn_unreached(vtb__eval *e);
 
 /* hint.c: messages that say what would have worked. */
 void vtb__hint_axes(vtb__eval *e, vtb__val v);
-/* The name here of a parameter that PyTorch calls otherwise; NULL: it has the same, or none. */
-const char *vtb__name_here(const char *elsewhere);
 /* A help that says what may have been meant by a call of a builtin that does not fit. */
 void vtb__hint_call(vtb__eval *e, const char *builtin);
 /* After a message that a and b do not broadcast. */
