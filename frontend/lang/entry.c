@@ -133,14 +133,22 @@ bool vtb__entry_parse(vtb__eval *e, vtb__entry *n) {
   return ok;
 }
 
-/* Words of a config reach constants and choices; words of -D are expressions. Functions are also
- * the root file's, whose preset may be of a model elsewhere. */
+/* Functions are also the root file's, whose preset may be of a model elsewhere. */
+static const vtb_file *file_of(vtb__eval *e, const vtb__entry *n, const vtb_expr *x,
+                               const vtb_type_expr *type) {
+  const vtb_file *root = e->unit->files.at[0];
+  while (type->kind == VTB_TYPE_LIST && x->kind == VTB_EXPR_LIST && x->u.list.n)
+    type = type->elem, x = x->u.list.at[0];
+  if (!vtb__is_function_type(type) || x->kind != VTB_EXPR_NAME) return n->decl->file;
+  bool elsewhere = vtb__file_lookup(n->decl->file, x->u.name) || vtb__builtin_find(x->u.name);
+  return vtb__file_lookup(root, x->u.name) || !elsewhere ? root : n->decl->file;
+}
+
+/* Words of a config reach constants and choices; words of -D are expressions. */
 static vtb__val setting_value(vtb__eval *e, const vtb__entry *n, const vtb__setting *s,
                               const vtb_type_expr *type, const char *what) {
-  const vtb_file *root = e->unit->files.at[0];
-  bool own = vtb__is_function_type(type) && s->x->kind == VTB_EXPR_NAME &&
-             vtb__file_lookup(root, s->x->u.name);
-  if (!s->o->from_config) return vtb__global_value(e, own ? root : n->decl->file, s->x, type, what);
+  if (!s->o->from_config)
+    return vtb__global_value(e, file_of(e, n, s->x, type), s->x, type, what);
   vtb__val v = vtb__global_value(e, n->decl->file, s->x, NULL, what);
   const vtb_file *file = e->file;
   e->file = n->decl->file;
