@@ -35,6 +35,7 @@ typedef struct vtb_pass_context {
   bool updates;             /* runs change the parameters */
   int ranks;                /* processes that share a batch out; 0: 1 */
   bool pieces;              /* runs have pieces of a batch, of which each begins at some row */
+  bool draws;               /* runs are batches, whose random numbers alone go on from others' */
   const char *mode; /* of every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
   int64_t chunk;    /* with mode "chunkwise"; 0: default */
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */

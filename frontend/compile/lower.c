@@ -88,8 +88,7 @@ static vtb_status share_out(vtb_compilation *c) {
 }
 
 vtb_status vtb_compilation_number_rows(vtb_compilation *c) {
-  return vtb__run_passes(c, (vtb_pass_context){.pieces = true, .target = target_of(c)},
-                         "dce,ranks");
+  return vtb__run_passes(c, (vtb_pass_context){.draws = true, .target = target_of(c)}, "dce,ranks");
 }
 
 vtb_status vtb_compilation_train(vtb_compilation *c) {

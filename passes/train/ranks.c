@@ -537,7 +537,19 @@ static void read_sums(sharing *s, vtb_inst *i) {
   }
 }
 
+/* Where a run is a batch of its own, whose rows have numbers among those of other runs. */
+static void visit_draws(sharing *s, vtb_inst *i) {
+  if (i->op == VTB_OP_random) visit_random(s, i);
+  if (i->op != VTB_OP_call && i->op != VTB_OP_fold) return;
+  known k = visit_callee(s, i->callee, NULL);
+  (void)with_first(s, i, &k);
+}
+
 static void visit(sharing *s, vtb_inst *i) {
+  if (s->c->draws) {
+    visit_draws(s, i);
+    return;
+  }
   switch (i->op) {
   case VTB_OP_iota:
     visit_iota(s, i);
@@ -609,7 +621,7 @@ static const known *visit_func(sharing *s, vtb_func *f, const share *args) {
 }
 
 void vtb__change_ranks(vtb_pass_context *c) {
-  if (c->ranks < 2 && !c->pieces) return;
+  if (c->ranks < 2 && !c->pieces && !c->draws) return;
   sharing s = {.c = c};
   for (vtb_func *f = c->module->first; f; f = f->next) f->scratch = NULL;
   (void)visit_func(&s, c->module->entry, NULL);

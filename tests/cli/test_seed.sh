@@ -58,3 +58,19 @@ for target in cpu cuda-emulated; do
   expect 0 "$VERTEBRA" verify "$work/bits.vtb" --entry bits --target $target --no-grad --tol 1e-30
   expect 0 "$VERTEBRA" verify "$work/bits.vtb" --entry numbers --target $target --no-grad --tol 1e-6
 done
+
+# Rows that meet each other do so within a run, which is a batch; what is drawn goes on from run to run.
+cat > "$work/pairs.vtb" <<'EOF'
+use std.nn
+block drawn_for(x: tensor) { return x + random_normal(x) }
+model pairs() {
+  input image: image[1, 8, 8]
+  x = drawn_for(mean(patches(image, kernel = 4x4), axis = "tokens"))
+  output y = gather(x, range(batch), axis = "B")[:, :4]
+  output z = softmax(x, axis = "B")[:, :2] + roll(x, 1, axis = "B")[:, :2]
+}
+EOF
+expect 0 "$VERTEBRA" run "$work/pairs.vtb" --seed 5 --batch 1 "${images[@]}"; want=$out
+expect 0 "$VERTEBRA" run "$work/pairs.vtb" --seed 5 --batch 3 "${images[@]}"; [ "$out" = "$want" ] || fail "rows of a batch are numbered by the run: $out"
+expect 0 "$VERTEBRA" build "$work/pairs.vtb" --batch =3 -o "$work/pairs.so"
+expect 0 "$VERTEBRA" run "$work/pairs.so" --seed 5 "${images[@]}"; [ "$out" = "$want" ] || fail "the built file gives $out, not $want"
