@@ -58,10 +58,17 @@ static const vtb__actual *given(vtb__model_call *m, const char *name) {
   return NULL;
 }
 
-static bool same_axes(const vtb__eval *e, const vtb_type *a, const vtb_type *b) {
+static bool same_axes(const vtb_type *a, const vtb_type *b) {
   bool same = a->dtype == b->dtype && a->rank == b->rank;
   for (int i = 0; same && i < a->rank; i++) same = a->dim[i].size == b->dim[i].size;
-  return same && a->dim[0].size == e->batch;
+  return same;
+}
+
+/* Samples of the call: the batch, or several end to end, of all inputs the same. */
+static int64_t batch_of(const vtb__eval *e, vtb__model_call *m, const vtb_type *t) {
+  int64_t n = t->rank ? vtb__batches_of(e, t->dim[0]) : 0;
+  if (!m->batch) m->batch = n ? n * e->batch : e->batch;
+  return m->batch;
 }
 
 /* Tokens in an order of their own, or beside extra ones, are no input. */
@@ -98,6 +105,12 @@ static vtb__val does_not_fit(vtb__eval *e, const vtb__model_call *m, const vtb__
 vtb__val vtb__model_input(vtb__eval *e, vtb__model_call *m, vtb_name name, const vtb_type *type,
                           const vtb__layout *l) {
   const vtb__actual *a = given(m, name.text);
+  vtb_type declared = *type;
+  if (declared.rank)
+    declared.dim[0].size = a          ? batch_of(e, m, &a->value.u.t.v->type)
+                           : m->batch ? m->batch
+                                      : e->batch;
+  type = &declared;
   vtb_value *v = a ? a->value.u.t.v : vtb_b_splat(vtb__at(e, m->span), 0, type);
   if (!v) return VTB__ERR;
   l = vtb__layout_new(e, *l);
@@ -105,7 +118,7 @@ vtb__val vtb__model_input(vtb__eval *e, vtb__model_call *m, vtb_name name, const
     vtb_vec_push(&m->missing, ((vtb__output){name.text, v, name.span, NULL}));
     return vtb__tensor(v, l);
   }
-  if (same_axes(e, &v->type, type) && same_layout(a->value.u.t.layout, l)) return vtb__tensor(v, l);
+  if (same_axes(&v->type, type) && same_layout(a->value.u.t.layout, l)) return vtb__tensor(v, l);
   vtb_func *like = vtb_func_new(e->module, "like", VTB_FUNC_PLAIN, name.span);
   return does_not_fit(e, m, a, name, vtb__tensor(vtb_func_add_arg(like, name.text, *type), l));
 }

@@ -432,6 +432,7 @@ typedef struct vtb__model_call {
   vtb__actual *inputs; /* given, with their values; those without a name in order */
   size_t n_inputs;
   bool *taken;                  /* by input */
+  int64_t batch;                /* samples, as sizes say them; 0: not known yet */
   VTB_VEC(vtb__output) missing; /* inputs that are not given, with what stands for them */
   VTB_VEC(vtb__val) outputs;
   struct vtb__model_call *up;
