@@ -59,15 +59,22 @@ static const vtb_expr *key_of_path(const vtb__builtin *b, const vtb_expr *x) {
   return by ? l->at[0]->value : NULL;
 }
 
-/* Names that had two spellings: the old one warns for a version. */
-static const char *const old_names[][2] = {{"select", "where"}, {"unfold", "patches"}};
+/* Names that had two spellings, of builtins and of functions of std: the old one warns for a
+ * version. */
+static const char *const old_names[][2] = {
+    {"select", "where"}, {"unfold", "patches"}, {"layernorm", "layer_norm"}};
 
-static void warn_of_old(vtb__eval *e, const vtb_expr *x, const char *name) {
+const char *vtb__name_now(const char *name) {
   for (size_t i = 0; i < sizeof old_names / sizeof *old_names; i++)
-    if (strcmp(name, old_names[i][0]) == 0)
-      vtb_diag_warning(e->diags, VTB_DIAG_OLD_NAME, x->u.call.callee.span,
-                       "'%s' is now called '%s'; the next version does not know the old name",
-                       old_names[i][0], old_names[i][1]);
+    if (strcmp(name, old_names[i][0]) == 0) return old_names[i][1];
+  return NULL;
+}
+
+void vtb__warn_of_old(vtb__eval *e, vtb_name old) {
+  if (vtb__name_now(old.text))
+    vtb_diag_warning(e->diags, VTB_DIAG_OLD_NAME, old.span,
+                     "'%s' is now called '%s'; the next version does not know the old name",
+                     old.text, vtb__name_now(old.text));
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -107,7 +114,7 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name
   if (b == &prepare) return vtb__prepare(e, x);
   if (key_of_path(b, x)) return vtb__path_by_call(e, key_of_path(b, x));
   if (!is_in_place(e, b, name, x)) return VTB__ERR;
-  warn_of_old(e, x, name);
+  vtb__warn_of_old(e, x->u.call.callee);
   const vtb_arg_list *list = &x->u.call.args;
   size_t n = list->n + (x->u.call.self ? 1 : 0), at = 0;
   vtb__val *values = VTB_NEW_ARRAY(&e->arena, vtb__val, n);

@@ -468,6 +468,11 @@ static vtb__val call(vtb__eval *e, const vtb_expr *x) {
   if (function_of(e, d, callee, &f)) return call_value(e, f, x);
   if (d && vtb__is_called(d)) return call_decl(e, d, x);
   const vtb__builtin *b = vtb__builtin_find(callee.text);
+  if (!d && !b && vtb__name_now(callee.text)) {
+    d = vtb__file_lookup(e->file, vtb__name_now(callee.text));
+    if (d) vtb__warn_of_old(e, callee);
+    if (d) return call_decl(e, d, x);
+  }
   if (b) return vtb__builtin_call(e, b, callee.text, x);
   if (d && (d->kind == VTB_DECL_MODEL || d->kind == VTB_DECL_PRESET)) return call_decl(e, d, x);
   return not_callable(e, callee);

@@ -563,6 +563,9 @@ void vtb__several_models(vtb__eval *e, const vtb_file *root, const vtb_decl *tak
 /* builtin.c; what builtins share is in builtin.h */
 typedef struct vtb__builtin vtb__builtin;
 const vtb__builtin *vtb__builtin_find(const char *name);
+/* The name that an old one has now, NULL: it is none; a warning if it is one. */
+const char *vtb__name_now(const char *name);
+void vtb__warn_of_old(vtb__eval *e, vtb_name old);
 size_t vtb__builtin_names(const char ***out); /* malloc'd array */
 /* `name`: what it is called in messages, and by functions that several rows share. */
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name,

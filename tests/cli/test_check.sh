@@ -37,8 +37,8 @@ expect 2 "$VERTEBRA" --mode recurrent check vil_nano; says "a command comes befo
 # runs of equal blocks one after the other, none left out; presets of the file are evaluated, too
 cat >"$work/runs.vtb" <<'M'
 use std.nn
-block body(x: tensor) { return x + mlp("mlp", layernorm("n", x), 16) }
-block class(x: tensor) { return x + linear("fc", layernorm("n", x), x.dim) }
+block body(x: tensor) { return x + mlp("mlp", layer_norm("n", x), 16) }
+block class(x: tensor) { return x + linear("fc", layer_norm("n", x), x.dim) }
 model m(depth: int = 6) {
   input x: tokens[4x4, 8]
   repeat depth as i scope "b.{i}" { x = body(x) }

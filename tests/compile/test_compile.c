@@ -25,7 +25,7 @@ static const char dense[] =
     "model dense(width: int = 24) {\n"
     "  input image: image[1, 6, 6]\n"
     "  x = pixels(image)\n"
-    "  x = gelu(linear(\"up\", layernorm(\"norm\", linear(\"embed\", x, 8)), width))\n"
+    "  x = gelu(linear(\"up\", layer_norm(\"norm\", linear(\"embed\", x, 8)), width))\n"
     "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 5)\n"
     "}\n";
 

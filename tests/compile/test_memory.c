@@ -51,7 +51,7 @@ static const char text[] = "use std.nn\n"
                            "use std.conv\n"
                            "model small() {\n"
                            "  input image: image[1, 6, 6]\n"
-                           "  x = gelu(linear(\"up\", layernorm(\"norm\", pixels(image)), 8))\n"
+                           "  x = gelu(linear(\"up\", layer_norm(\"norm\", pixels(image)), 8))\n"
                            "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 3)\n"
                            "}\n";
 

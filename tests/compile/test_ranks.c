@@ -115,7 +115,7 @@ TEST(on_a_device) {
 static const char plain[] =
     "use std.nn\n"
     "block layer(x: tokens) {\n"
-    "  return x + survival(0.3) * dropout(mlp(\"mlp\", layernorm(\"norm\", x), 16), 0.2)\n"
+    "  return x + survival(0.3) * dropout(mlp(\"mlp\", layer_norm(\"norm\", x), 16), 0.2)\n"
     "}\n"
     "model plain() {\n"
     "  input image: image[1, 6, 6]\n"

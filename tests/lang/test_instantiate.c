@@ -432,7 +432,7 @@ static const char variant[] =
     "model snakes(dim: int = 32, depth: int = 6, paths: [path] = three) {\n"
     "  input image: image[3, 32, 48]\n"
     "  x = patch_embed(\"stem\", image, dim, 8x8, 8x8)\n"
-    "  repeat depth as i scope \"blocks.{i}\" { x += mixer(layernorm(\"norm\", x), paths[i % "
+    "  repeat depth as i scope \"blocks.{i}\" { x += mixer(layer_norm(\"norm\", x), paths[i % "
     "len(paths)], 4) }\n"
     "  output logits = linear(\"head\", mean(x, axis = \"tokens\"), 10)\n"
     "}\n";

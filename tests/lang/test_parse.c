@@ -154,8 +154,8 @@ TEST(files_are_found_by_what_they_declare) {
   vtb_diags diags = {0};
   const char *dirs[] = {VTB_SOURCE_DIR "/models"};
   vtb_search search = {.dirs = dirs, .n_dirs = 1};
-  vtb_unit *u = vtb_unit_find("layernorm", &search, &diags);
-  CHECK(u && diags.n_errors == 0 && vtb__unit_lookup(u, "layernorm"));
+  vtb_unit *u = vtb_unit_find("layer_norm", &search, &diags);
+  CHECK(u && diags.n_errors == 0 && vtb__unit_lookup(u, "layer_norm"));
   vtb_unit_free(u);
   CHECK(vtb_unit_find("no_such_model", &search, &diags) == NULL);
   CHECK(diags.n_errors == 1 && diags.list.at[0].code == VTB_DIAG_UNKNOWN_ENTRY);
