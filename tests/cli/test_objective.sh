@@ -117,7 +117,7 @@ if "$VERTEBRA" doctor | grep -q '^cuda emulator  *ok'; then
 fi
 
 # what a data set lacks is told
-printf 'model m(classes: int = 3) {\n  input x: image[3, 8, classes]\n  output y = mean(x * param w: [classes] ~ ones, axis = "places")\n}\n' > "$work/classes.vtb"
+printf 'model m(classes: int = 3) {\n  input x: image[3, 8, classes]\n  output y = mean(x * param w: [1, classes] ~ ones, axis = "places")\n}\n' > "$work/classes.vtb"
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/series.safetensors" "${common[@]}" --out "$work/no"; says 'cannot fill the input "image"'
 expect 1 "$VERTEBRA" train $models --entry two_heads --data "$work/seg" "${common[@]}" --out "$work/no"; says 'cannot fill the input "x"'
 expect 1 "$VERTEBRA" train $models --entry segment --data "$work/seg" "${common[@]}" --out "$work/no" -D num_classes=2; says "have class 2"
