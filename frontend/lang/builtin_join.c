@@ -16,6 +16,16 @@ static bool along(const vtb__args *a, const char *axis) {
 
 /* ---- concat and split ------------------------------------------------------------------------ */
 
+/* Labels beside other numbers become such by themselves. */
+static void make_alike(vtb__eval *e, const vtb__args *a, size_t n) {
+  size_t floats = 0;
+  for (size_t i = 0; i < n; i++) floats += a->at[i].value.u.t.v->type.dtype == VTB_F32;
+  for (size_t i = 0; i < n && floats > 0; i++) {
+    vtb_value **v = &a->at[i].value.u.t.v;
+    if ((*v)->type.dtype == VTB_I32) *v = vtb_b_cast(vtb__at(e, a->span), *v, VTB_F32);
+  }
+}
+
 /* The axis of operand i, which fits those before it; false after a message. */
 static bool take_operand(vtb__eval *e, const vtb__args *a, size_t i, vtb__axis *w, vtb_value **at,
                          const vtb__layout **l) {
@@ -47,6 +57,7 @@ vtb__val vtb__b_concat(vtb__eval *e, const vtb__args *a) {
   const vtb__layout *l = &vtb__plain;
   size_t n = a->n - 1; /* the last argument is the axis */
   if (!n) return vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, a->span, "concat of nothing");
+  make_alike(e, a, n);
   if (along(a, "B")) return vtb__concat_batches(e, a, n);
   if (along(a, "tokens")) {
     vtb__args joined = *a;

@@ -30,9 +30,15 @@ static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, 
   return vtb__elementwise2(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
 }
 
-/* axis = "sample" or "places" of a value that has the batch first. */
-static bool takes_axes(const vtb__args *a, const vtb_type *t, const char *word) {
-  return t->rank && vtb_is_batch(t->dim[0].size) && vtb_streq(vtb__arg(a, "axis").u.str.s, word);
+/* Words for several axes: all; those of a sample, giving [B]; its places, giving [B, C]. */
+typedef enum several { ALL, SAMPLE, PLACES, ONE } several;
+
+static several axes_of(const vtb__eval *e, const vtb__args *a, const vtb_type *t) {
+  const char *word = vtb__arg(a, "axis").u.str.s;
+  bool batch = t->rank && vtb__batches_of(e, t->dim[0]);
+  if (vtb_streq(word, "all")) return ALL;
+  if (batch && vtb_streq(word, "sample")) return SAMPLE;
+  return batch && vtb_streq(word, "places") ? PLACES : ONE;
 }
 
 vtb__val vtb__n_samples(vtb__eval *e, vtb_span span) {
@@ -42,17 +48,16 @@ vtb__val vtb__n_samples(vtb__eval *e, vtb_span span) {
   return vtb__tensor(vtb_b_reduce(vtb__at(e, span), VTB_OP_reduce_sum, one, &axis, 1, false), NULL);
 }
 
-/* All axes of a sample, giving [B], or of its places, giving [B, C]. */
-static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb__val of, bool places) {
+static vtb__val over_several(vtb__eval *e, const vtb__args *a, vtb__val of, several which) {
   int64_t axes[VTB_MAX_RANK];
   vtb_value *x = of.u.t.v;
-  bool image = places && of.u.t.layout->kind == VTB__IMAGE; /* its channels come first */
+  bool image = of.u.t.layout->kind == VTB__IMAGE; /* its channels come first */
+  int first = which == ALL ? 0 : which == PLACES && image ? 2 : 1;
   double count = 1;
   int n = 0, pairs = 0;
-  for (int i = 1 + image; i < x->type.rank - (places && !image); i++) {
-    bool batch = vtb_is_batch(x->type.dim[i].size);
+  for (int i = first; i < x->type.rank - (which == PLACES && !image); i++) {
     axes[n++] = i;
-    pairs += batch;
+    pairs += vtb_is_batch(x->type.dim[i].size);
     count *= (double)vtb_bound_size(x->type.dim[i].size, 1);
   }
   vtb_op op = strcmp(a->name, "amax") == 0 ? VTB_OP_reduce_max : VTB_OP_reduce_sum;
@@ -68,8 +73,8 @@ static vtb__val over_sample(vtb__eval *e, const vtb__args *a, vtb__val of, bool 
 vtb__val vtb__b_reduce(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "x");
   vtb__axis w;
-  if (takes_axes(a, &x.u.t.v->type, "sample")) return over_sample(e, a, x, false);
-  if (takes_axes(a, &x.u.t.v->type, "places")) return over_sample(e, a, x, true);
+  several which = axes_of(e, a, &x.u.t.v->type);
+  if (which != ONE && !(e->frame && e->frame->step)) return over_several(e, a, x, which);
   if (!vtb__take_axis(e, a, x, &w)) return VTB__ERR;
   vtb_value *v = w.x.u.t.v;
   bool whole = e->frame->step || e->frame->func->kind == VTB_FUNC_RULE;
