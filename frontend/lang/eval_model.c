@@ -112,6 +112,9 @@ vtb__val vtb__model_input(vtb__eval *e, vtb__model_call *m, vtb_name name, const
                                       : e->batch;
   type = &declared;
   vtb_value *v = a ? a->value.u.t.v : vtb_b_splat(vtb__at(e, m->span), 0, type);
+  /* what was computed of labels is a number, and labels again where those are taken */
+  if (v && type->dtype == VTB_I32 && v->type.dtype == VTB_F32)
+    v = vtb_b_cast(vtb__at(e, m->span), v, VTB_I32);
   if (!v) return VTB__ERR;
   l = vtb__layout_new(e, *l);
   if (!a) {
