@@ -86,6 +86,25 @@ TEST(batch_norm_of_tokens) {
   source = NULL;
 }
 
+/* Samples that meet others of all ranks: attention to them, a partner, the largest of all. */
+static const char paired[] =
+    "use std.nn\n"
+    "model paired() {\n"
+    "  input image: image[1, 4, 4]\n"
+    "  x = mean(patch_embed(\"p\", image, 8, 2), axis = \"tokens\")\n"
+    "  near = softmax(einsum(\"ic,jc->ij\", x, tanh(x)))\n"
+    "  y = x + einsum(\"ij,jc->ic\", near, x) + 0.3 * roll(x, 1, axis = \"B\")\n"
+    "  y *= 1 + 0.1 * amax(x, axis = \"B\")\n"
+    "  output logits = linear(\"head\", y, 3)\n"
+    "}\n";
+
+TEST(samples_that_meet) {
+  static const int counts[] = {2, 3, 0};
+  source = paired;
+  check_model("paired.vtb", "sgd", counts);
+  source = NULL;
+}
+
 /* Emulated CUDA tells of gradients as it does without ranks, and of sums inside the step. */
 TEST(on_a_device) {
   enum { ROWS = 6 };
@@ -290,15 +309,16 @@ TEST(sums_begin_early) {
 
 TEST(what_cannot_be_shared_out) {
   source = "use std.nn\n"
+           "block squash(pairs: tensor) { return tanh(pairs) }\n"
            "model m() {\n"
            "  input image: image[1, 4, 4]\n"
            "  x = mean(patch_embed(\"p\", image, 8, 2), axis = \"tokens\")\n"
-           "  y = x - amax(x, axis = \"B\")\n"
+           "  y = x * sum(squash(einsum(\"ic,jc->ij\", x, x)))\n"
            "  output logits = linear(\"head\", y, 3)\n"
            "}\n";
   char *text = stage("m.vtb", "grad", 3, NULL);
-  CHECK_MSG(strstr(text, "m.vtb:5:") && strstr(text, "error[VTB3203]: reduce_max cannot be shared "
-                                                     "out over 3 processes: it needs all rows"),
+  CHECK_MSG(strstr(text, "m.vtb:6:") && strstr(text, "error[VTB3203]: call cannot be shared out "
+                                                     "over 3 processes: it pairs the rows"),
             "%s", text);
   CHECK(strstr(text, "help: sums and means over the batch can"));
   free(text);
@@ -325,6 +345,7 @@ int main(int argc, char **argv) {
   RUN(alone);
   RUN(kernels_stay);
   RUN(sums_begin_early);
+  RUN(samples_that_meet);
   RUN(what_cannot_be_shared_out);
   return test_done();
 }
