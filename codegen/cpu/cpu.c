@@ -237,6 +237,3 @@ LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes) {
 LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n) {
   return vtb__const_bytes(c, v, n * sizeof *v);
 }
-LLVMValueRef vtb_cpu_const_f32(vtb_cpu *c, const float *v, size_t n) {
-  return vtb__const_bytes(c, v, n * sizeof *v);
-}

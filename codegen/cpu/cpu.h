@@ -90,7 +90,6 @@ void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVM
 
 /* Read-only tables in the program; equal tables are shared. */
 LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n);
-LLVMValueRef vtb_cpu_const_f32(vtb_cpu *c, const float *v, size_t n);
 
 /* ---- control --------------------------------------------------------------------------------- */
 
@@ -131,8 +130,6 @@ LLVMValueRef vtb_cpu_rem(vtb_cpu *c, LLVMValueRef x, int64_t k);
 LLVMValueRef vtb_cpu_min(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y); /* i64 */
 /* ptr + elements (4 bytes each). */
 LLVMValueRef vtb_cpu_at(vtb_cpu *c, LLVMValueRef ptr, LLVMValueRef elements);
-/* Address of element (i0, i1, ...) of a tensor; indices past n are 0; NULL entries are 0. */
-LLVMValueRef vtb_cpu_element(vtb_cpu *c, const vtb_cpu_tensor *t, const LLVMValueRef *index, int n);
 
 /* ---- f32 scalars and vectors ----------------------------------------------------------------- */
 

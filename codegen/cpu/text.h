@@ -3,7 +3,7 @@
  *
  *   vtb_cpu_text *x = vtb_cpu_text_open(c, "prefix_sum", c->width);
  *   vtb_cpu_text_number(x, "TOKENS", n);
- *   vtb_cpu_text_order(x, &order);
+ *   vtb_cpu_text_order(x, "place", &order);
  *   vtb_cpu_text_run(x, inst);
  *
  * Bitcode is only IR: which instructions it becomes is decided by the machine of the program, as
@@ -48,8 +48,9 @@ typedef LLVMValueRef vtb_cpu_text_fn(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef 
                                      const void *user);
 void vtb_cpu_text_function(vtb_cpu_text *x, const char *name, vtb_cpu_text_fn *build,
                            const void *user);
-/* place(step): `order` must live until run. */
-void vtb_cpu_text_order(vtb_cpu_text *x, const vtb__loop_order *order);
+/* A function of a step that gives its storage position: `place` along the path. `order` must live
+ * until run. */
+void vtb_cpu_text_order(vtb_cpu_text *x, const char *name, const vtb__loop_order *order);
 
 /* Links the text into the program and emits its tasks, in the order in which they stand; one of no
  * index is left out. */

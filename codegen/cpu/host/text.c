@@ -174,8 +174,8 @@ static LLVMValueRef build_place(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args
   return vtb__order_at(c, user, args[0]);
 }
 
-void vtb_cpu_text_order(vtb_cpu_text *x, const vtb__loop_order *order) {
-  vtb_cpu_text_function(x, "place", build_place, order);
+void vtb_cpu_text_order(vtb_cpu_text *x, const char *name, const vtb__loop_order *order) {
+  vtb_cpu_text_function(x, name, build_place, order);
 }
 
 static LLVMValueRef build_load_part(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args,

@@ -139,14 +139,6 @@ LLVMValueRef vtb_cpu_at(vtb_cpu *c, LLVMValueRef ptr, LLVMValueRef elements) {
   return LLVMBuildInBoundsGEP2(c->b, c->f32, ptr, &elements, 1, "");
 }
 
-LLVMValueRef vtb_cpu_element(vtb_cpu *c, const vtb_cpu_tensor *t, const LLVMValueRef *index,
-                             int n) {
-  LLVMValueRef offset = vtb_cpu_i64(c, 0);
-  for (int a = 0; a < n; a++)
-    if (index[a]) offset = vtb_cpu_add(c, offset, vtb_cpu_mul(c, index[a], t->stride[a]));
-  return vtb_cpu_at(c, t->ptr, offset);
-}
-
 /* ---- f32 scalars and vectors ----------------------------------------------------------------- */
 
 LLVMTypeRef vtb_cpu_vector(vtb_cpu *c, int lanes) {

@@ -51,7 +51,7 @@ void vtb__lanes_open(vtb__lanes *l, vtb_cpu *c, const vtb_inst *inst, const char
   for (int i = 0; i < n; i++) token[i] = stride_along(c, inst, i, axis, axis);
   l->text = vtb_cpu_text_open(c, text, inner > 1 ? c->width : 1);
   l->order = vtb__order_make(c, vtb_attr_str(inst, "path", NULL), g->dim[axis].size);
-  vtb_cpu_text_order(l->text, &l->order);
+  vtb_cpu_text_order(l->text, "place", &l->order);
   vtb_cpu_text_number(l->text, "TOKENS", g->dim[axis].size);
   vtb_cpu_text_number(l->text, "OUTER", outer);
   vtb_cpu_text_number(l->text, "INNER", inner);

@@ -38,7 +38,7 @@ vtb_cpu_text *vtb__scan_text(const vtb__cpu_scan *s, const char *name) {
   vtb_cpu_text *x = vtb_cpu_text_open(s->c, name, s->c->width);
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
     vtb_cpu_text_offer(x, numbers[i].name, numbers[i].v);
-  vtb_cpu_text_order(x, &s->order);
+  vtb_cpu_text_order(x, "place", &s->order);
   return x;
 }
 
