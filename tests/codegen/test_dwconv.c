@@ -83,10 +83,11 @@ TEST(depthwise_kernels_of_many_taps) {
 
 /* Tokens that are no part of the grid, at the ends, in the middle of a row, and along a path that
  * moves them; sums that begin with a number a channel. */
-static void past_extra(int64_t B, int64_t C, const int64_t *extra, int n_extra, const char *path) {
-  vtb_type x = shape(3, B, 4 * 5 + n_extra, C, 0), w = shape(3, C, 3, 5, 0),
+static void past_extra(int64_t B, int64_t C, int64_t kw, const int64_t *extra, int n_extra,
+                       const char *path) {
+  vtb_type x = shape(3, B, 4 * 5 + n_extra, C, 0), w = shape(3, C, 3, kw, 0),
            start = shape(1, C, 0, 0, 0);
-  const int64_t grid[] = {4, 5}, pad[] = {1, 2}, kernel[] = {3, 5};
+  const int64_t grid[] = {4, 5}, pad[] = {1, kw / 2}, kernel[] = {3, kw};
   vtb_attr attrs[6] = {VTB_A_INTS("grid", grid, 2), VTB_A_INTS("pad", pad, 2)};
   int n = 2;
   if (n_extra) attrs[n++] = VTB_A_INTS("extra", extra, n_extra);
@@ -101,11 +102,12 @@ static void past_extra(int64_t B, int64_t C, const int64_t *extra, int n_extra, 
 }
 
 TEST(depthwise_past_extra_tokens) {
-  past_extra(2, 12, (int64_t[]){10}, 1, NULL);
-  past_extra(1, 37, (int64_t[]){0, 13, 22}, 3, NULL);
-  past_extra(3, 5, (int64_t[]){20}, 1, "rows~@4x5+mid=1,at=7");
-  past_extra(2, 16, (int64_t[]){0, 1}, 2, "cols.hflip@4x5+head=2");
-  past_extra(2, 3, NULL, 0, "cols@4x5");
+  past_extra(2, 12, 5, (int64_t[]){10}, 1, NULL);
+  past_extra(1, 37, 5, (int64_t[]){0, 13, 22}, 3, NULL);
+  past_extra(3, 5, 5, (int64_t[]){20}, 1, "rows~@4x5+mid=1,at=7");
+  past_extra(2, 16, 5, (int64_t[]){0, 1}, 2, "cols.hflip@4x5+head=2");
+  past_extra(2, 3, 5, NULL, 0, "cols@4x5");
+  past_extra(1, 33, 29, (int64_t[]){3}, 1, NULL);
 }
 
 static void patches(int64_t B, int64_t C, int64_t H, int64_t W, const int64_t *kernel,
