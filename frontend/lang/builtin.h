@@ -88,7 +88,9 @@ const vtb__layout *vtb__reduced_layout(const vtb__axis *w);
 /* builtin_batch.c: concat and split along the batch; n is the word `batch`. */
 vtb__val vtb__concat_batches(vtb__eval *e, const vtb__args *a, size_t n);
 vtb__val vtb__split_batches(vtb__eval *e, const vtb__args *a);
-bool vtb__is_batch_word(vtb__val n);
+/* The number of each sample of n joined batches, f32 [n*B]: those of the next begin where one
+ * ends, rows that only fill it up left out. */
+vtb_value *vtb__sample_numbers(vtb__eval *e, int64_t n, vtb_span span);
 /* Samples of x [B, ...]: i where i + by was, round the end; the last first; those of `indices`. */
 vtb__val vtb__roll_batch(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t by);
 vtb__val vtb__reverse_batch(vtb__eval *e, const vtb__args *a, vtb__val x);

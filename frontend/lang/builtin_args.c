@@ -78,6 +78,8 @@ static bool wrong_kind(vtb__eval *e, const vtb__args *a, const vtb__argument *ar
               vtb__describe(e, arg->value), want);
   if (strcmp(arg->name, "axis") == 0)
     vtb__hint_axes(e, a->at[0].value);
+  else if (arg->value.kind == VTB__LIST && of_tensor)
+    vtb__help(e, "vector([1, 2]) is a tensor of a list of numbers");
   else
     vtb__hint_call(e, a->name);
   return false;

@@ -10,10 +10,6 @@
 #include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
-bool vtb__is_batch_word(vtb__val n) {
-  return n.kind == VTB__STRING && strcmp(n.u.str.s, "batch") == 0;
-}
-
 /* [k*B, ...] as [k, B, ...], and back. */
 static vtb_value *apart(vtb__eval *e, vtb_value *x, vtb_span span) {
   vtb_dim first = {vtb__batches_of(e, x->type.dim[0]), NULL};
@@ -136,6 +132,18 @@ static vtb_value *n_samples(vtb__eval *e, vtb_span span) {
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{e->batch, "B"}}};
   vtb_builder *b = vtb__at(e, span);
   return vtb_b_reduce(b, VTB_OP_reduce_sum, vtb_b_splat(b, 1, &t), (int64_t[]){0}, 1, false);
+}
+
+vtb_value *vtb__sample_numbers(vtb__eval *e, int64_t n, vtb_span span) {
+  vtb_builder *b = vtb__at(e, span);
+  if (n == 1) return numbered(e, span);
+  vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, (size_t)n), *samples = n_samples(e, span);
+  for (int64_t k = 0; k < n; k++) {
+    vtb_value *before = vtb_b_binary(b, VTB_OP_mul, samples, vtb_b_constant(b, (double)k));
+    at[k] = apart(e, vtb_b_binary(b, VTB_OP_add, numbered(e, span), before), span);
+    if (!at[k]) return NULL;
+  }
+  return end_to_end(e, vtb_b_concat(b, at, (int)n, 0), span);
 }
 
 /* Row i is that of sample i - by, round the end: i - by - n floor((i - by + 1/2) / n), whose half

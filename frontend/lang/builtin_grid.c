@@ -21,6 +21,7 @@ static bool is_grid(vtb__eval *e, const vtb__args *a, vtb__val x) {
   vtb__report(e, l->kind == VTB__TOKENS ? VTB_DIAG_NEEDS_GRID : VTB_DIAG_NEEDS_TOKENS, a->span,
               "%s takes tokens [B, N, C] of a complete grid in storage order, not %s", a->name,
               vtb__describe(e, x));
+  if (l->kind == VTB__IMAGE) vtb__help(e, "pixels(x) of std.conv makes tokens of an image");
   return false;
 }
 

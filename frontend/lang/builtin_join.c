@@ -52,6 +52,14 @@ static bool take_operand(vtb__eval *e, const vtb__args *a, size_t i, vtb__axis *
                               e, (vtb__val){.kind = VTB__TENSOR, .u.t = {at[i], *l}}, x, a->span));
 }
 
+/* Tables of pairs, [B, B], are made of what was joined or split. */
+static vtb__val pairs(vtb__eval *e, const vtb__args *a, const char *remedy) {
+  vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->span, "the last axis of %s is the batch",
+              vtb__describe(e, a->at[0].value));
+  vtb__help(e, "%s", remedy);
+  return VTB__ERR;
+}
+
 /* concat(x, y, ..., axis): along the tokens it is `sequence`. */
 vtb__val vtb__b_concat(vtb__eval *e, const vtb__args *a) {
   const vtb__layout *l = &vtb__plain;
@@ -68,6 +76,10 @@ vtb__val vtb__b_concat(vtb__eval *e, const vtb__args *a) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, n);
   for (size_t i = 0; i < n; i++)
     if (!take_operand(e, a, i, w, at, &l)) return VTB__ERR;
+  if (w[0].axis && is_batch(&w[0]))
+    return pairs(e, a,
+                 "join before the product: einsum(\"ic,jc->ij\", a, concat(b, c, axis = \"B\")) "
+                 "is [B, 2*B]; axis = \"B\" joins the first axes");
   if (!w[0].of_grid) w[0].x.u.t.layout = l;
   return vtb__along_axis(e, &w[0], vtb_b_concat(vtb__at(e, a->span), at, (int)n, (int)w[0].axis));
 }
@@ -124,9 +136,12 @@ vtb__val vtb__b_split(vtb__eval *e, const vtb__args *a) {
   int64_t *sizes, at = 0;
   size_t n;
   if (along(a, "B")) return vtb__split_batches(e, a);
-  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w) ||
-      !split_sizes(e, a, w.x.u.t.v->type.dim[w.axis].size, &sizes, &n))
-    return VTB__ERR;
+  if (!vtb__take_axis(e, a, vtb__arg(a, "x"), &w)) return VTB__ERR;
+  if (is_batch(&w))
+    return pairs(e, a,
+                 "split before the product: b, c = split(z, 2, axis = \"B\"), "
+                 "then einsum(\"ic,jc->ij\", a, b)");
+  if (!split_sizes(e, a, w.x.u.t.v->type.dim[w.axis].size, &sizes, &n)) return VTB__ERR;
   vtb__val *out = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
   for (size_t i = 0; i < n; i++) {
     out[i] = vtb__along_axis(e, &w, part(e, &w, at, at + sizes[i]));

@@ -18,7 +18,10 @@ vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char 
   vtb_value *column = vtb_b_reshape(b, idx, &t);
   t.dim[t.rank - 1] = (vtb_dim){n, name};
   vtb_type row = {.dtype = VTB_I32, .rank = 1, .dim = {{n, name}}};
-  return vtb_b_binary(b, VTB_OP_eq, column, vtb_b_iota(b, 0, &row));
+  int64_t batches = vtb__batches_of(e, row.dim[0]);
+  vtb_value *numbers = batches > 1 ? vtb_b_cast(b, vtb__sample_numbers(e, batches, span), VTB_I32)
+                                   : vtb_b_iota(b, 0, &row);
+  return vtb_b_binary(b, VTB_OP_eq, column, numbers);
 }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
@@ -58,11 +61,19 @@ vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
   bool batch = of_batch(e, &v->type);
   int lead = batch ? 1 : 0, rest = v->type.rank - lead - 1, m = idx->type.rank - lead;
   if (rest < 0 || (batch && (idx->type.rank != 2 || !of_batch(e, &idx->type))) ||
-      m + lead + rest > VTB_MAX_RANK || vtb_is_batch(v->type.dim[lead].size) || x.u.t.layout->via)
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
-                       "gather takes x [B, N, ...] with indices [B, M], or a table [n, ...] with "
-                       "indices of any shape, not %s and %s",
-                       vtb__describe(e, x), vtb__describe(e, i));
+      m + lead + rest > VTB_MAX_RANK || vtb_is_batch(v->type.dim[lead].size) || x.u.t.layout->via) {
+    vtb__report(
+        e, VTB_DIAG_WRONG_RANK, a->span,
+        "gather takes x [B, N, ...] with indices [B, M], or a table [n, ...] with indices of "
+        "any shape, not %s and %s",
+        vtb__describe(e, x), vtb__describe(e, i));
+    if (batch && idx->type.rank == 1)
+      vtb__help(e, of_batch(e, &idx->type)
+                       ? "axis = \"B\" takes samples of those numbers, unsqueeze(i, 1) one element "
+                         "of each sample"
+                       : "places that are known when compiling are parts, x[:, 1:3]");
+    return VTB__ERR;
+  }
   double far = known_outside(idx, v->type.dim[lead].size);
   if (far <= -1 || far >= (double)v->type.dim[lead].size)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
@@ -144,10 +155,15 @@ vtb__val vtb__b_argsort(vtb__eval *e, const vtb__args *a) {
   }
   bool of_samples = t.rank == 1 && t.dim[0].size == VTB_DYN;
   if (t.rank < 1 || t.rank >= VTB_MAX_RANK || t.dtype != VTB_F32 ||
-      (vtb_is_batch(t.dim[t.rank - 1].size) && !of_samples))
-    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
-                       "%s orders numbers along the last axis, and %s has none that it could",
-                       a->name, vtb__describe(e, x));
+      (vtb_is_batch(t.dim[t.rank - 1].size) && !of_samples)) {
+    vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                "%s orders numbers along the last axis, and %s has none that it could", a->name,
+                vtb__describe(e, x));
+    if (t.rank > 1 && t.dtype == VTB_F32)
+      vtb__help(e, "of a table of pairs the nearest k come one by one: repeat k { hit = "
+                   "one_hot(argmax(x), batch); ...; x -= 1e9 * hit }");
+    return VTB__ERR;
+  }
   if (t.dim[t.rank - 1].size > MOST)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
                        "%s compares each with each: an axis of %lld is too long, the most is %d",

@@ -26,7 +26,10 @@ vtb__val vtb__b_sequence(vtb__eval *e, const vtb__args *a) {
       vtb__report(e, VTB_DIAG_CONCAT_SHAPES, a->at[i].span,
                   "%s joins tensors [B, N, ...] that differ only in N, not %s and %s", a->name,
                   vtb__describe(e, first), vtb__describe(e, x));
-      if (t->rank == 2) vtb__help(e, "unsqueeze(t, 1) makes one token of a tensor [B, C]");
+      if (t->rank && f->rank && t->dim[0].size != f->dim[0].size)
+        vtb__help(e, "insert_tokens(x, t) gives each sample the same tokens t [1, n, C]");
+      else if (t->rank == 2 || f->rank == 2)
+        vtb__help(e, "unsqueeze(t, 1) makes one token of a tensor [B, C]");
       return VTB__ERR;
     }
   }
@@ -123,14 +126,14 @@ vtb__val vtb__b_vector(vtb__eval *e, const vtb__args *a) {
 /* range(n): 0, 1, ..., n - 1 as a tensor; range(batch): the number of each sample. */
 vtb__val vtb__b_range(vtb__eval *e, const vtb__args *a) {
   vtb__val n = vtb__arg(a, "n");
-  bool samples = vtb__is_batch_word(n);
-  if (!samples && n.kind != VTB__INT)
+  int64_t batches = vtb__batches_meant(n);
+  if (batches) return vtb__tensor(vtb__sample_numbers(e, batches, a->span), NULL);
+  if (n.kind != VTB__INT)
     return vtb__report(e,
                        n.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
                        a->span, "range takes an int or `batch`, not %s", vtb__describe(e, n));
-  if (!samples && (n.u.i < 1 || n.u.i > VTB__MAX_DATA))
+  if (n.u.i < 1 || n.u.i > VTB__MAX_DATA)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "range of %lld numbers", (long long)n.u.i);
-  vtb_dim axis = {samples ? e->batch : n.u.i, samples ? "B" : NULL};
-  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {axis}};
+  vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{n.u.i, NULL}}};
   return vtb__tensor(vtb_b_iota(vtb__at(e, a->span), 0, &t), NULL);
 }

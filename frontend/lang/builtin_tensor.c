@@ -13,9 +13,7 @@ vtb__val vtb__b_select(vtb__eval *e, const vtb__args *a) {
     if (vx->type.dtype == VTB_I32) vx = vtb_b_cast(vtb__at(e, a->span), vx, VTB_F32);
     if (vy->type.dtype == VTB_I32) vy = vtb_b_cast(vtb__at(e, a->span), vy, VTB_F32);
   }
-  const vtb__layout *l = vtb__layout_merge(e, c, x, a->span);
-  if (!l || !vtb__layout_merge(e, x, y, a->span)) return VTB__ERR;
-  return vtb__tensor(vtb_b_select(vtb__at(e, a->span), c.u.t.v, vx, vy), l);
+  return vtb__elementwise(e, VTB_OP_select, (vtb__val[]){c, x, y}, 3, a->span);
 }
 
 /* ---- reductions ------------------------------------------------------------------------------ */
@@ -351,8 +349,9 @@ static bool random_shape(vtb__eval *e, const vtb__args *a, vtb__val n, vtb_type 
     *t = n.u.t.v->type;
     return true;
   }
-  bool per_sample = vtb__is_batch_word(n);
-  if (!per_sample && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE)) {
+  int64_t batches = vtb__batches_meant(n);
+  if (batches && e->models && e->models->batch) batches *= e->models->batch / e->batch;
+  if (!batches && (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE)) {
     vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
                 "%s takes the batch, a number of elements or a tensor, not %s", a->name,
                 vtb__describe(e, n));
@@ -360,7 +359,7 @@ static bool random_shape(vtb__eval *e, const vtb__args *a, vtb__val n, vtb_type 
   }
   *t = (vtb_type){.dtype = VTB_F32,
                   .rank = 1,
-                  .dim = {{per_sample ? e->batch : n.u.i, per_sample ? "B" : NULL}}};
+                  .dim = {{batches ? batches * e->batch : n.u.i, batches ? "B" : NULL}}};
   return true;
 }
 
@@ -414,8 +413,9 @@ vtb__val vtb__b_one_hot(vtb__eval *e, const vtb__args *a) {
   vtb__val x = vtb__arg(a, "indices");
   vtb_value *v = x.u.t.v;
   vtb__val n = vtb__arg(a, "n");
-  if (vtb__is_batch_word(n) && v->type.rank < VTB_MAX_RANK)
-    return vtb__tensor(vtb__index_table(e, v, e->batch, "B", a->span), NULL);
+  if (vtb__batches_meant(n) && v->type.rank < VTB_MAX_RANK)
+    return vtb__tensor(vtb__index_table(e, v, vtb__batches_meant(n) * e->batch, "B", a->span),
+                       NULL);
   if (n.kind != VTB__INT || n.u.i < 1 || n.u.i >= VTB__MAX_SIZE || v->type.rank >= VTB_MAX_RANK)
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "one_hot into as many classes as %s",
                        vtb__describe(e, n));

@@ -112,8 +112,12 @@ vtb__val vtb__b_float(vtb__eval *e, const vtb__args *a) {
   vtb__val v = vtb__arg(a, "x");
   bool whole = strcmp(a->name, "int") == 0;
   if (v.kind == VTB__ERROR) return v;
-  if (vtb__is_batch_word(v))
-    return e->batch == VTB_DYN ? vtb__n_samples(e, a->span) : vtb__float((double)e->batch);
+  int64_t batches = vtb__batches_meant(v);
+  vtb__val samples =
+      batches && e->batch == VTB_DYN ? vtb__n_samples(e, a->span) : vtb__float((double)e->batch);
+  if (batches)
+    return batches == 1 ? samples
+                        : vtb__binary(e, VTB_BIN_MUL, samples, vtb__int(batches), a->span);
   if (v.kind == VTB__TENSOR) {
     vtb_builder *b = vtb__at(e, a->span);
     vtb_value *y = v.u.t.v;

@@ -97,11 +97,19 @@ static bool named_const(vtb__eval *e, const char *name, vtb__val *out) {
 static vtb__val coerce_tensor(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span span,
                               const char *what) {
   if (v.kind == VTB__NONE) return v;
-  if (v.kind != VTB__TENSOR) return mismatch(e, v, t, span, what);
+  if (v.kind != VTB__TENSOR) {
+    mismatch(e, v, t, span, what);
+    if (v.kind == VTB__LIST) vtb__help(e, "vector([1, 2]) is a tensor of a list of numbers");
+    return VTB__ERR;
+  }
   vtb__layout_kind k = v.u.t.layout->kind;
-  if (strcmp(t->name.text, "tokens") == 0 && k != VTB__TOKENS)
-    return vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what,
-                       vtb__describe(e, v));
+  if (strcmp(t->name.text, "tokens") == 0 && k != VTB__TOKENS) {
+    vtb__report(e, VTB_DIAG_NEEDS_TOKENS, span, "%s is %s, and tokens are needed", what,
+                vtb__describe(e, v));
+    if (k == VTB__PLAIN && v.u.t.v->type.rank == 3)
+      vtb__help(e, "sequence(x) makes tokens of [B, N, C], as_tokens(x) of a grid [B, h, w, C]");
+    return VTB__ERR;
+  }
   int rank = vtb__image_rank(t->name.text);
   if (rank && (k != VTB__IMAGE || v.u.t.layout->grid.rank != rank))
     return vtb__report(e, VTB_DIAG_TYPE_MISMATCH, span, "%s is %s, and %s %s is needed", what,

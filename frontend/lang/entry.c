@@ -90,9 +90,10 @@ bool vtb__entry_presets(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
     vtb_vec_push(&n->presets, d);
     const vtb_name callee = d->value->kind == VTB_EXPR_CALL ? d->value->u.call.callee : d->name;
     const vtb_decl *next = vtb__file_lookup(d->file, callee.text);
-    if (!next)
+    if (!next) {
       vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown model '%s'", callee.text);
-    else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
+      vtb__help(e, "`vertebra models` lists presets; `use` makes those of a file known");
+    } else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
       vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text,
                   vtb__decl_kind_text(next->kind));
     else if (n->presets.n > 32 || next == d)
@@ -147,8 +148,7 @@ static const vtb_file *file_of(vtb__eval *e, const vtb__entry *n, const vtb_expr
 /* Words of a config reach constants and choices; words of -D are expressions. */
 static vtb__val setting_value(vtb__eval *e, const vtb__entry *n, const vtb__setting *s,
                               const vtb_type_expr *type, const char *what) {
-  if (!s->o->from_config)
-    return vtb__global_value(e, file_of(e, n, s->x, type), s->x, type, what);
+  if (!s->o->from_config) return vtb__global_value(e, file_of(e, n, s->x, type), s->x, type, what);
   vtb__val v = vtb__global_value(e, n->decl->file, s->x, NULL, what);
   const vtb_file *file = e->file;
   e->file = n->decl->file;

@@ -187,10 +187,7 @@ static vtb__val tensor_member(vtb__eval *e, vtb__val v, vtb_name m) {
   if (strcmp(m.text, "dim") == 0) {
     if (!t->rank) return vtb__report(e, VTB_DIAG_WRONG_RANK, m.span, "a scalar has no last axis");
     int axis = l->kind == VTB__IMAGE ? 1 : t->rank - 1;
-    if (t->dim[axis].size == VTB_DYN) return vtb__val_string("batch");
-    if (vtb_is_batch(t->dim[axis].size))
-      return vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, m.span,
-                         "the last axis of %s is several batches", vtb__describe(e, v));
+    if (vtb_is_batch(t->dim[axis].size)) return vtb__batch_word(e, t->dim[axis].size / VTB_DYN);
     return vtb__int(t->dim[axis].size);
   }
   bool token_member = strcmp(m.text, "tokens") == 0 || strcmp(m.text, "extra") == 0;
@@ -228,7 +225,8 @@ static vtb__val eval_member(vtb__eval *e, const vtb_expr *x) {
                      m.text, has);
 }
 
-static bool condition(vtb__eval *e, const vtb_expr *x, bool *out);
+static bool condition(vtb__eval *e, const vtb_expr *x, const char *of_tensors, bool *out);
+static const char choice[] = "where(c, x, y) takes one or the other for each element";
 
 /* Bare choice names are words where a choice is expected, unless a variable has that name. */
 static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t) {
@@ -248,7 +246,7 @@ static vtb__val eval_as(vtb__eval *e, const vtb_expr *x, const vtb_type_expr *t)
   if (t->kind != VTB_TYPE_CHOICE) return vtb__expr(e, x);
   if (x->kind == VTB_EXPR_CONDITIONAL) {
     bool yes;
-    if (!condition(e, x->u.cond.test, &yes)) return VTB__ERR;
+    if (!condition(e, x->u.cond.test, choice, &yes)) return VTB__ERR;
     return eval_as(e, yes ? x->u.cond.yes : x->u.cond.no, t);
   }
   if (x->kind != VTB_EXPR_NAME || vtb__env_has(e, x->u.name)) return vtb__expr(e, x);
@@ -264,7 +262,7 @@ static vtb__val eval_expr_as(vtb__eval *e, const vtb_expr *x, const vtb_type_exp
 
 /* ---- operators ------------------------------------------------------------------------------- */
 
-static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
+static bool condition(vtb__eval *e, const vtb_expr *x, const char *of_tensors, bool *out) {
   vtb__val v = vtb__expr(e, x);
   if (v.kind == VTB__BOOL) {
     *out = v.u.b;
@@ -276,15 +274,17 @@ static bool condition(vtb__eval *e, const vtb_expr *x, bool *out) {
                 v.kind == VTB__TENSOR ? "the condition is %s, which is not known when compiling"
                                       : "the condition is %s, not true or false",
                 vtb__describe(e, v));
-  if (v.kind == VTB__TENSOR) vtb__help(e, "where(c, x, y) takes one or the other for each element");
+  if (v.kind == VTB__TENSOR) vtb__help(e, "%s", of_tensors);
   return false;
 }
 
 static vtb__val eval_logic(vtb__eval *e, const vtb_expr *x) {
   bool l, r, want = x->u.binary.op == VTB_BIN_OR;
-  if (!condition(e, x->u.binary.left, &l)) return VTB__ERR;
+  const char *of_tensors = want ? "of tensors of 1 and 0 it is max(a, b)"
+                                : "of tensors of 1 and 0 it is a * b: (x > 0) * (x < 1)";
+  if (!condition(e, x->u.binary.left, of_tensors, &l)) return VTB__ERR;
   if (l == want) return vtb__bool(l);
-  return condition(e, x->u.binary.right, &r) ? vtb__bool(r) : VTB__ERR;
+  return condition(e, x->u.binary.right, of_tensors, &r) ? vtb__bool(r) : VTB__ERR;
 }
 
 static bool bare(vtb__eval *e, const vtb_expr *x) {
@@ -388,7 +388,7 @@ static vtb__val eval(vtb__eval *e, const vtb_expr *x) {
     return eval_binary(e, x);
   case VTB_EXPR_CONDITIONAL: {
     bool yes;
-    if (!condition(e, x->u.cond.test, &yes)) return VTB__ERR;
+    if (!condition(e, x->u.cond.test, choice, &yes)) return VTB__ERR;
     return vtb__expr(e, yes ? x->u.cond.yes : x->u.cond.no);
   }
   case VTB_EXPR_PARAM:

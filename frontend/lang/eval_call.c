@@ -78,6 +78,7 @@ static bool match_arguments(vtb__eval *e, const vtb_decl *d, const vtb__actual *
                     vtb__decl_kind_text(d->kind), d->name.text, d->params.n,
                     d->params.n == 1 ? "" : "s");
         note_declared(e, d);
+        list_parameters(e, d);
         return false;
       }
     } else {

@@ -96,7 +96,7 @@ static vtb__val does_not_fit(vtb__eval *e, const vtb__model_call *m, const vtb__
   if (e->stopped) return VTB__ERR;
   vtb_diag_note(e->diags, name.span, "the input is declared here");
   if (l->kind == VTB__IMAGE && l->grid.rank == want.u.t.layout->grid.rank &&
-      vtb__param_find(m->decl, "image"))
+      !vtb__layout_equal(l, want.u.t.layout) && vtb__param_find(m->decl, "image"))
     vtb__help(e, "the model has the hyperparameter 'image': image = %s",
               vtb__grid_text(e, &l->grid));
   return VTB__ERR;

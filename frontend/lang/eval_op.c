@@ -293,6 +293,8 @@ static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__va
   vtb__val l = a.kind == VTB__LIST ? a : b;
   if (l.kind == VTB__LIST && l.u.list.n && l.u.list.at[0].kind == VTB__TENSOR)
     vtb__help(e, "its elements are tensors: l[0]");
+  else if (vtb__batches_meant(a) || vtb__batches_meant(b))
+    vtb__help(e, "float(batch) is how many samples the batch has");
   else if (a.kind == VTB__STRING || b.kind == VTB__STRING)
     vtb__help(e, "strings take values in braces: \"blocks.{i}\"");
   else if (l.kind == VTB__LIST)
@@ -375,6 +377,12 @@ vtb__val vtb__binary(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__val b, vtb
     return binary_size(e, op, a, b, span);
   if (a.kind == VTB__LIST && b.kind == VTB__LIST && op == VTB_BIN_ADD)
     return concat_lists(e, a, b, span);
+  int64_t batches = vtb__batches_meant(a.kind == VTB__INT ? b : a),
+          times = a.kind == VTB__INT   ? a.u.i
+                  : b.kind == VTB__INT ? b.u.i
+                                       : 0;
+  if (op == VTB_BIN_MUL && batches && times > 0 && times < VTB__MAX_SIZE / batches)
+    return vtb__batch_word(e, batches * times);
   return bad_operands(e, op, a, b, span);
 }
 

@@ -296,6 +296,9 @@ static bool weight_type(vtb__eval *e, const vtb_expr *x, vtb_type *t) {
     } else if (v.kind != VTB__INT) {
       vtb__report(e, v.kind == VTB__TENSOR ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH,
                   dims->at[i]->span, "an axis of a param is an int, not %s", vtb__describe(e, v));
+      if (vtb__batches_meant(v))
+        vtb__help(e,
+                  "params know no batch: of pairs [B, B] the last axis has samples, no channels");
       return false;
     }
     for (int k = 0; k < n; k++) {

@@ -257,6 +257,8 @@ static void output(vtb__eval *e, const vtb_stmt *s) {
     misplaced(e, s->span, "output", "models");
     return;
   }
+  if (name && v.kind == VTB__ERROR && !vtb__env_has(e, name)) /* said once, not at every use */
+    vtb__env_bind(e, name, v, NULL, s->u.named.name->span);
   if (!name || v.kind == VTB__ERROR) return;
   if (v.kind != VTB__TENSOR) {
     vtb__report(e, VTB_DIAG_TYPE_MISMATCH, s->u.named.value->span, "an output is a tensor, not %s",

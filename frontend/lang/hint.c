@@ -81,8 +81,8 @@ static bool hint_operand(vtb__eval *e, const char *side, const vtb_type *v, cons
                   shown(e, &t));
     return true;
   }
-  if (v->rank == 2 && other->rank == 3 && v->dim[0].size == VTB_DYN) {
-    t = (vtb_type){.dtype = v->dtype, .rank = 3, .dim = {v->dim[0], {1, NULL}, v->dim[1]}};
+  if (v->rank > 1 && other->rank == v->rank + 1 && vtb_is_batch(v->dim[0].size)) {
+    t = vtb_type_with_axis(v, 1, (vtb_dim){1, NULL});
     if (fits(&t, other)) {
       vtb_diag_help(e->diags, "unsqueeze(x, 1) of %s is %s, which fits", side, shown(e, &t));
       return true;

@@ -119,7 +119,8 @@ static bool by_axis(vtb__eval *e, const vtb_expr *x, vtb__val v, const vtb_expr 
   if (v.u.t.layout->kind != VTB__IMAGE || after != 1 || before > 1) return true;
   vtb__report(e, VTB_DIAG_IMAGE_AXIS, x->span, "the last axis of %s is its width",
               vtb__describe(e, v));
-  vtb__help(e, "its channels are x[:, 0:1]; of rows and columns each has an entry, x[.., 0:4, :]");
+  vtb__help(e, "its channels are x[:, 0:1]; of rows and columns each has an entry, x[.., 0:4, :]; "
+               "reverse(x, axis = \"width\") mirrors it");
   return false;
 }
 

@@ -55,7 +55,8 @@ static vtb_value *measurable(vtb__eval *e, const char *what, vtb__val v, vtb_spa
   if (e->stopped) return NULL;
   if (t && t->dtype == VTB_F32 && t->rank > 0)
     vtb_diag_help(e->diags, "a value a sample begins with the batch axis, [B] or [B, ...], whose "
-                            "other axes are averaged");
+                            "other axes are averaged; without a batch einsum(\"ij,ij->\", x, y) is "
+                            "the sum of all products, axis = \"NAME\" sums another than the last");
   return NULL;
 }
 

@@ -292,3 +292,16 @@ int64_t vtb__batches_of(const vtb__eval *e, vtb_dim d) {
   if (!known || !vtb_streq(d.name, "B") || d.size % e->batch != 0) return 0;
   return d.size / e->batch;
 }
+
+vtb__val vtb__batch_word(vtb__eval *e, int64_t n) {
+  return vtb__val_string(n == 1 ? "batch"
+                                : vtb_arena_printf(&e->arena, "%lld * batch", (long long)n));
+}
+
+int64_t vtb__batches_meant(vtb__val word) {
+  if (word.kind != VTB__STRING) return 0;
+  char *end;
+  long long n = strtoll(word.u.str.s, &end, 10);
+  if (end == word.u.str.s) return strcmp(end, "batch") == 0;
+  return strcmp(end, " * batch") == 0 ? n : 0;
+}

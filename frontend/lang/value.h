@@ -263,6 +263,9 @@ typedef struct vtb__instance {
 typedef struct vtb__eval vtb__eval;
 /* How many batches an axis is, where the batch may be a number; 0: another axis. */
 int64_t vtb__batches_of(const vtb__eval *e, vtb_dim axis);
+/* The word for the size of n batches, joined: "batch", "2 * batch"; n of a value, 0 of others. */
+vtb__val vtb__batch_word(vtb__eval *e, int64_t n);
+int64_t vtb__batches_meant(vtb__val word);
 
 /* Where values for a declaration's parameters come from. */
 typedef struct vtb__actual {

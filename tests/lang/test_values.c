@@ -84,7 +84,7 @@ TEST(builtins_give_what_they_are_defined_to_give) {
 }
 
 TEST(models_called_in_models_give_their_outputs) {
-  CHECK(check_file(VTB_SOURCE_DIR "/tests/lang/called_models.vtb", "same", 0) == 8);
+  CHECK(check_file(VTB_SOURCE_DIR "/tests/lang/called_models.vtb", "same", 0) == 12);
 }
 
 TEST(examples_of_std_give_what_they_say) {
