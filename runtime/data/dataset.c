@@ -10,10 +10,13 @@
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-static const vtb__format *const formats[] = {
-    &vtb__idx_format, &vtb__cifar_format, &vtb__mask_format,   &vtb__array_folder,
-    &vtb__tar_folder, &vtb__lists_folder, &vtb__folder_format, &vtb__array_file,
-    &vtb__tar_file,   &vtb__list_file};
+/* In the order in which they are tried: vtb__<name>_format of dataset_*.c. */
+#define FORMATS(F)                                                                                 \
+  F(idx) F(cifar) F(mask) F(arrays) F(tars) F(lists) F(folder) F(array) F(tar) F(list)
+#define DECLARED(name) extern const vtb__format vtb__##name##_format;
+#define LISTED(name) &vtb__##name##_format,
+FORMATS(DECLARED)
+static const vtb__format *const formats[] = {FORMATS(LISTED)};
 enum { N_FORMATS = sizeof formats / sizeof *formats };
 
 static vtb_status no_format(const char *path, bool is_file, vtb_error *err) {

@@ -217,20 +217,20 @@ static void close_arrays(vtb__source *d) {
   free(a);
 }
 
-const vtb__format vtb__array_file = {.is_file = true,
-                                     .ordered = true,
-                                     .what = "a .safetensors file of arrays",
-                                     .find = find_file,
-                                     .open = open_file,
-                                     .arrays = count_arrays,
-                                     .array = info_of,
-                                     .read = read_sample,
-                                     .close = close_arrays};
-const vtb__format vtb__array_folder = {.ordered = true,
-                                       .what = ".npy files of arrays",
-                                       .find = find_folder,
-                                       .open = open_folder,
+const vtb__format vtb__array_format = {.is_file = true,
+                                       .ordered = true,
+                                       .what = "a .safetensors file of arrays",
+                                       .find = find_file,
+                                       .open = open_file,
                                        .arrays = count_arrays,
                                        .array = info_of,
                                        .read = read_sample,
                                        .close = close_arrays};
+const vtb__format vtb__arrays_format = {.ordered = true,
+                                        .what = ".npy files of arrays",
+                                        .find = find_folder,
+                                        .open = open_folder,
+                                        .arrays = count_arrays,
+                                        .array = info_of,
+                                        .read = read_sample,
+                                        .close = close_arrays};

@@ -35,9 +35,7 @@ typedef struct vtb__format {
   const char *(*file)(const vtb__source *d, int64_t i); /* NULL: a sample has no file */
   void (*close)(vtb__source *d);                        /* frees data, which is not NULL */
 } vtb__format;
-extern const vtb__format vtb__idx_format, vtb__folder_format, vtb__mask_format, vtb__array_file,
-    vtb__array_folder, vtb__cifar_format, vtb__tar_file, vtb__tar_folder, vtb__list_file,
-    vtb__lists_folder;
+extern const vtb__format vtb__folder_format, vtb__tar_format; /* that others ask, too */
 
 typedef struct vtb__damage {
   int64_t sample;

@@ -211,14 +211,14 @@ static void close_list(vtb__source *d) {
   free(l);
 }
 
-const vtb__format vtb__list_file = {.is_file = true,
-                                    .what = "a .csv list of files and labels",
-                                    .find = find_file,
-                                    .open = open_file,
-                                    .image = load_row,
-                                    .file = file_of,
-                                    .close = close_list};
-const vtb__format vtb__lists_folder = {.what = "train.csv, lists of files and labels",
+const vtb__format vtb__list_format = {.is_file = true,
+                                      .what = "a .csv list of files and labels",
+                                      .find = find_file,
+                                      .open = open_file,
+                                      .image = load_row,
+                                      .file = file_of,
+                                      .close = close_list};
+const vtb__format vtb__lists_format = {.what = "train.csv, lists of files and labels",
                                        .find = find_lists,
                                        .open = open_split,
                                        .image = load_row,

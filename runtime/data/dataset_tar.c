@@ -463,16 +463,16 @@ static void close_tar(vtb__source *d) {
   free(t);
 }
 
-const vtb__format vtb__tar_file = {.is_file = true,
-                                   .what = ".tar files of images, \"shards-{000..004}.tar\"",
-                                   .find = find_files,
-                                   .open = open_files,
-                                   .image = load_member,
-                                   .file = file_of,
-                                   .close = close_tar};
-const vtb__format vtb__tar_folder = {.what = ".tar files of images (train-000.tar ...)",
-                                     .find = find_folder,
-                                     .open = open_folder,
+const vtb__format vtb__tar_format = {.is_file = true,
+                                     .what = ".tar files of images, \"shards-{000..004}.tar\"",
+                                     .find = find_files,
+                                     .open = open_files,
                                      .image = load_member,
                                      .file = file_of,
                                      .close = close_tar};
+const vtb__format vtb__tars_format = {.what = ".tar files of images (train-000.tar ...)",
+                                      .find = find_folder,
+                                      .open = open_folder,
+                                      .image = load_member,
+                                      .file = file_of,
+                                      .close = close_tar};

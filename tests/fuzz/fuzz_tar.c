@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
   char path[64];
   snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
   if (write(fd, data, n) == (ssize_t)n) {
-    vtb__place at = {.path = path, .format = &vtb__tar_file};
+    vtb__place at = {.path = path, .format = &vtb__tar_format};
     vtb__source *s = NULL;
     vtb_error err = {0};
     if (vtb__source_open(&at, 0, &s, &err) == VTB_OK) {
