@@ -172,7 +172,7 @@ static char *page(void) {
         "anew). Operands are x, y\n"
         "and z, r is the result, d its adjoint. Between the two numbers results are finite and "
         "every target is accurate;\n"
-        "`builtin` says whether the language has a function of that name (docs/language.md).\n\n"
+        "`builtin` says whether the language has a function of that name (docs/tensors.md).\n\n"
         "| op | computes | formula | adjoints of the operands | operands | builtin |\n"
         "| --- | --- | --- | --- | --- | --- |\n",
         out);
