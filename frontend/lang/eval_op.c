@@ -179,7 +179,9 @@ vtb__val vtb__elementwise(vtb__eval *e, vtb_op op, const vtb__val *a, int n, vtb
   for (int i = 1; i < n; i++) {
     const vtb__layout *l = vtb__layout_merge(e, merged, a[i], span);
     if (!l) return VTB__ERR;
-    merged = (vtb__val){.kind = VTB__TENSOR, .u.t.layout = l};
+    vtb__val said = a[i].kind == VTB__TENSOR ? a[i] : merged; /* what a later message describes */
+    merged =
+        (vtb__val){.kind = VTB__TENSOR, .u.t = {said.kind == VTB__TENSOR ? said.u.t.v : NULL, l}};
   }
   for (int i = 0; i < n; i++)
     if (!(x[i] = vtb__as_tensor(e, a[i], span))) return VTB__ERR;

@@ -112,6 +112,12 @@ void vtb__hint_shapes(vtb__eval *e, const vtb_type *a, const vtb_type *b) {
   if (e->stopped) return;
   if (hint_operand(e, "the right operand", b, a) || hint_operand(e, "the left operand", a, b))
     return;
+  if (a->rank && b->rank && a->dim[0].size != b->dim[0].size && vtb_is_batch(a->dim[0].size) &&
+      vtb_is_batch(b->dim[0].size)) {
+    vtb_diag_help(e->diags, "one is as many batches as the other when it is joined, too: concat(x, "
+                            "x, axis = \"B\"), random(2 * batch)");
+    return;
+  }
   for (int i = 1; i <= a->rank && i <= b->rank; i++) {
     vtb_dim x = a->dim[a->rank - i], y = b->dim[b->rank - i];
     if (x.size == y.size || x.size == 1 || y.size == 1 || vtb_is_batch(x.size) ||
