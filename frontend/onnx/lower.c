@@ -62,6 +62,8 @@ static void check_values(ox *x, const vtb_inst *inst, const char *scope, const c
 static void refuse_inst(ox *x, const vtb_inst *inst) {
   const char *op = vtb_op_get(inst->op)->name;
   vtb_diag_error(x->diags, VTB_DIAG_ONNX_OP, inst->span, "'%s' has no form in ONNX", op);
+  if (inst->op == VTB_OP_random)
+    vtb_diag_help(x->diags, "what is drawn in training only is not exported: if training { ... }");
 }
 
 /* A value of the right type where nothing else can be given. */

@@ -37,6 +37,11 @@ expect 1 "$VERTEBRA" export nothing_of_that_name; says "VTB1112"
 expect 0 "$VERTEBRA" build tiny.vtb -o tiny.so
 expect 2 "$VERTEBRA" export tiny.so; says "compiled already"
 
+# what is drawn has no form there, and the message says what to write
+printf 'model m() {\n  input x: tensor[3]\n  output y = x + random(x)\n}\n' >"$work/drawn.vtb"
+expect 1 "$VERTEBRA" export "$work/drawn.vtb" -o "$work/drawn.onnx"; says "'random' has no form in ONNX"
+says "if training { ... }"
+
 # what cannot be written leaves nothing
 expect 1 "$VERTEBRA" export tiny.vtb -o no_such_folder/m.onnx; says "no_such_folder/m.onnx"
 mkdir full.onnx

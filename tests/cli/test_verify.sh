@@ -10,6 +10,8 @@ model plain() {
 END
 expect 0 "$VERTEBRA" verify "$work/plain.vtb"; says "every mode is the same program"; silent_about "parallel"
 expect 2 "$VERTEBRA" verify vil_nano --mode recurent; says "did you mean recurrent?"
+expect 0 "$VERTEBRA" verify vil_nano -D depth=1 -D dim=16 --no-grad --chunk 5; says "chunkwise(5)"; silent_about "chunkwise(1)"
+silent_about "parallel"
 expect 0 "$VERTEBRA" verify vil_nano -D depth=2 -D dim=32 -D "paths=[snake, cols~, rows.hflip]" --target all
 cat > "$work/nan.vtb" <<'END'
 model negative() {

@@ -449,7 +449,8 @@ vtb_status verify_model(const char *what, const verify_options *o) {
   const verify_mode modes[] = {{"recurrent", 0}, {"parallel", 0},   {"chunkwise", 1},
                                {"chunkwise", 7}, {"chunkwise", 64}, {"chunkwise", length + 1},
                                {"auto", 0}};
-  const char *only = o->model.compile.mode;
+  int64_t chunk = o->model.compile.chunk; /* asked for, it is the only one */
+  const char *only = chunk && !o->model.compile.mode ? "chunkwise" : o->model.compile.mode;
   doc *d = doc_new(cJSON_CreateArray());
   vtb_status worst = status;
   const vtb_target *t = status == VTB_OK ? cli_next_target(o->target, NULL) : NULL;
@@ -463,7 +464,8 @@ vtb_status verify_model(const char *what, const verify_options *o) {
       if (t->in_double && m == 0 && scans) continue; /* the reference itself */
       if (modes[m].chunk > length && length < 64 && modes[m].chunk != 64) continue; /* as 64 */
       if (!scans && n > 0) continue; /* no mode changes anything */
-      list[n++] = (program){.mode = modes[m]};
+      if (chunk && n > 0) continue;
+      list[n++] = (program){.mode = {modes[m].mode, chunk ? chunk : modes[m].chunk}};
     }
     vtb_status s = verify_programs(what, o, list, n, t, args, reference, d);
     if (s != VTB_OK && worst == VTB_OK) worst = s;
