@@ -215,6 +215,7 @@ static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound
     vtb__val_key(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, &s);
   }
   if (e->frozen) vtb_strbuf_puts(&s, ";frozen"); /* its backward wants less */
+  if (e->models) vtb_strbuf_printf(&s, ";samples %lld", (long long)e->models->batch);
   if (e->options->taps) vtb_strbuf_printf(&s, ";taps %s", e->tap_prefix);
   const char *key = vtb_arena_strndup(&e->arena, s.at, s.n);
   vtb_strbuf_free(&s);
