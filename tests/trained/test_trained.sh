@@ -12,9 +12,9 @@ table=tests/trained/table.txt
 "$MAKE_DATA" arrays "$work/series.safetensors" 8 series=1x32 label:3
 "$MAKE_DATA" arrays "$work/video.safetensors" 8 video=1x4x8x8 label:3
 "$MAKE_DATA" arrays "$work/clips.safetensors" 8 clip=1x2x8x8 action:5 motion=2
-declare -A data=([images]=images [patches]=images [masks]=masks [series]=series.safetensors [video]=video.safetensors
-                 [clips]=clips.safetensors)
-declare -A asked=([images]=images/red/000.png [patches]=images/red/000.png [masks]=masks/val/images/000.png)
+declare -A data=([images]=images [patches]=images [labels]=images [masks]=masks [series]=series.safetensors
+                 [video]=video.safetensors [clips]=clips.safetensors)
+declare -A asked=([images]=images/red/000.png [patches]=images/red/000.png [labels]=images/red/000.png [masks]=masks/val/images/000.png)
 declare -A input=([series]=series [video]=video [clips]=clip)
 declares_losses() { [ "$1" != images ]; } # a built file measures them where it has an evaluation beside its step
 
@@ -49,7 +49,7 @@ use() {
   expect 0 "$VERTEBRA" run "$at.so" "${image[@]}" -o "$at.of-file.safetensors"
   cmp "$at.of-text.safetensors" "$at.of-file.safetensors" || fail "$what: the built file answers otherwise"
   if [ "$kind" = patches ]; then # which it draws: no form in ONNX
-    expect 1 "$VERTEBRA" export "$what" "$@" "${from[@]}" -o "$at.onnx"; says VTB3301
+    expect 1 "$VERTEBRA" export "$what" "$@" "${from[@]}" --batch "$batch" -o "$at.onnx"; says VTB3301
   else
     expect 0 "$VERTEBRA" export "$what" "$@" "${from[@]}" -o "$at.onnx"
   fi
