@@ -97,7 +97,7 @@ vtb__val vtb__reverse_batch(vtb__eval *e, const vtb__args *a, vtb__val x);
 vtb__val vtb__gather_batch(vtb__eval *e, const vtb__args *a);
 
 /* builtin_tensor.c: how many samples the batch has, a number that is known when it runs */
-vtb__val vtb__n_samples(vtb__eval *e, vtb_span span);
+vtb_value *vtb__n_samples(vtb__eval *e, vtb_span span);
 
 /* builtin_order.c: 1 where the index is 0 .. n - 1, along a new last axis called `name`. */
 vtb_value *vtb__index_table(vtb__eval *e, vtb_value *idx, int64_t n, const char *name,

@@ -91,7 +91,7 @@ vtb__val vtb__split_batches(vtb__eval *e, const vtb__args *a) {
     out[i] = vtb__tensor(end_to_end(e, part, a->span), x.u.t.layout);
     if (out[i].kind == VTB__ERROR) return VTB__ERR;
   }
-  return (vtb__val){.kind = VTB__TUPLE, .u.list = {out, n}};
+  return (vtb__val){.kind = VTB__LIST, .u.list = {out, n}};
 }
 
 /* across(x): [B, ...] as [1, B, ...], which meets another's batch as columns meet rows. */
@@ -127,8 +127,8 @@ static vtb_value *numbered(vtb__eval *e, vtb_span span) {
   return vtb_b_iota(vtb__at(e, span), 0, &t);
 }
 
-/* How many samples the batch has; rows that only fill it up are none (passes/train/padding.c). */
-static vtb_value *n_samples(vtb__eval *e, vtb_span span) {
+/* Rows that only fill the batch up are none of its samples (passes/train/padding.c). */
+vtb_value *vtb__n_samples(vtb__eval *e, vtb_span span) {
   vtb_type t = {.dtype = VTB_F32, .rank = 1, .dim = {{e->batch, "B"}}};
   vtb_builder *b = vtb__at(e, span);
   return vtb_b_reduce(b, VTB_OP_reduce_sum, vtb_b_splat(b, 1, &t), (int64_t[]){0}, 1, false);
@@ -137,7 +137,8 @@ static vtb_value *n_samples(vtb__eval *e, vtb_span span) {
 vtb_value *vtb__sample_numbers(vtb__eval *e, int64_t n, vtb_span span) {
   vtb_builder *b = vtb__at(e, span);
   if (n == 1) return numbered(e, span);
-  vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, (size_t)n), *samples = n_samples(e, span);
+  vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, (size_t)n),
+            *samples = vtb__n_samples(e, span);
   for (int64_t k = 0; k < n; k++) {
     vtb_value *before = vtb_b_binary(b, VTB_OP_mul, samples, vtb_b_constant(b, (double)k));
     at[k] = apart(e, vtb_b_binary(b, VTB_OP_add, numbered(e, span), before), span);
@@ -151,7 +152,7 @@ vtb_value *vtb__sample_numbers(vtb__eval *e, int64_t n, vtb_span span) {
 vtb__val vtb__roll_batch(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t by) {
   if (!one_batch(e, a, x)) return VTB__ERR;
   vtb_builder *b = vtb__at(e, a->span);
-  vtb_value *n = n_samples(e, a->span), *i = numbered(e, a->span);
+  vtb_value *n = vtb__n_samples(e, a->span), *i = numbered(e, a->span);
   i = vtb_b_binary(b, VTB_OP_sub, i, vtb_b_constant(b, (double)by));
   vtb_value *half = vtb_b_binary(b, VTB_OP_add, i, vtb_b_constant(b, 0.5));
   vtb_value *turns = vtb_b_unary(b, VTB_OP_floor, vtb_b_binary(b, VTB_OP_div, half, n));
@@ -162,7 +163,7 @@ vtb__val vtb__roll_batch(vtb__eval *e, const vtb__args *a, vtb__val x, int64_t b
 vtb__val vtb__reverse_batch(vtb__eval *e, const vtb__args *a, vtb__val x) {
   if (!one_batch(e, a, x)) return VTB__ERR;
   vtb_builder *b = vtb__at(e, a->span);
-  vtb_value *last = vtb_b_binary(b, VTB_OP_sub, n_samples(e, a->span), vtb_b_constant(b, 1));
+  vtb_value *last = vtb_b_binary(b, VTB_OP_sub, vtb__n_samples(e, a->span), vtb_b_constant(b, 1));
   vtb_value *i = vtb_b_binary(b, VTB_OP_sub, last, numbered(e, a->span));
   return vtb__tensor(rows_at(e, x.u.t.v, i, a->span), x.u.t.layout);
 }

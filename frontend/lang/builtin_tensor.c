@@ -39,13 +39,6 @@ static several axes_of(const vtb__eval *e, const vtb__args *a, const vtb_type *t
   return batch && vtb_streq(word, "places") ? PLACES : ONE;
 }
 
-vtb__val vtb__n_samples(vtb__eval *e, vtb_span span) {
-  vtb_type ones = {.dtype = VTB_F32, .rank = 1, .dim = {{VTB_DYN, "B"}}};
-  vtb_value *one = vtb_b_splat(vtb__at(e, span), 1, &ones);
-  const int64_t axis = 0;
-  return vtb__tensor(vtb_b_reduce(vtb__at(e, span), VTB_OP_reduce_sum, one, &axis, 1, false), NULL);
-}
-
 static vtb__val over_several(vtb__eval *e, const vtb__args *a, vtb__val of, several which) {
   int64_t axes[VTB_MAX_RANK];
   vtb_value *x = of.u.t.v;
@@ -63,7 +56,7 @@ static vtb__val over_several(vtb__eval *e, const vtb__args *a, vtb__val of, seve
   vtb__val y = vtb__tensor(x, NULL);
   if (strcmp(a->name, "mean") != 0 || y.kind == VTB__ERROR) return y;
   for (; pairs > 0 && y.kind == VTB__TENSOR; pairs--)
-    y = vtb__elementwise2(e, VTB_OP_div, y, vtb__n_samples(e, a->span), a->span);
+    y = vtb__elementwise2(e, VTB_OP_div, y, vtb__tensor(vtb__n_samples(e, a->span), NULL), a->span);
   if (count == 1 || y.kind == VTB__ERROR) return y;
   return vtb__elementwise2(e, VTB_OP_mul, y, vtb__float(1 / count), a->span);
 }

@@ -113,8 +113,8 @@ vtb__val vtb__b_float(vtb__eval *e, const vtb__args *a) {
   bool whole = strcmp(a->name, "int") == 0;
   if (v.kind == VTB__ERROR) return v;
   int64_t batches = vtb__batches_meant(v);
-  vtb__val samples =
-      batches && e->batch == VTB_DYN ? vtb__n_samples(e, a->span) : vtb__float((double)e->batch);
+  vtb__val samples = batches && e->batch == VTB_DYN ? vtb__tensor(vtb__n_samples(e, a->span), NULL)
+                                                    : vtb__float((double)e->batch);
   if (batches)
     return batches == 1 ? samples
                         : vtb__binary(e, VTB_BIN_MUL, samples, vtb__int(batches), a->span);

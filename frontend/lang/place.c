@@ -1,5 +1,6 @@
 /* Statements that stand where they mean nothing: yield outside recurrences, input outside
  * models. */
+#include "frontend/lang/ast_walk.h"
 #include "frontend/lang/parse.h"
 #include "ir/diag_codes.h"
 
@@ -124,63 +125,42 @@ static void check_list(place at, const vtb_stmt_list *l) {
   for (size_t i = 0; i < l->n; i++) check_stmt(at, l->at[i]);
 }
 
-static void check_expr(place at, const vtb_expr *e) {
+typedef struct expr_walk {
+  vtb__visitor visitor;
+  place at;
+} expr_walk;
+
+/* Blocks of statements are checked in their place, and not walked. */
+static bool check_node(vtb__visitor *v, const vtb_expr *e) {
+  place at = ((expr_walk *)v)->at;
   bool equations = at.kind == VTB_DECL_RECURRENCE || at.kind == VTB_DECL_OPTIMIZER;
-  if (!e) return;
   switch (e->kind) {
-  case VTB_EXPR_INTERP:
-  case VTB_EXPR_LIST:
-    check_exprs(at, &e->u.list);
-    break;
-  case VTB_EXPR_INDEX:
-    check_expr(at, e->u.index.base);
-    check_exprs(at, &e->u.index.places);
-    break;
-  case VTB_EXPR_RANGE:
-    check_expr(at, e->u.range.from);
-    check_expr(at, e->u.range.to);
-    check_expr(at, e->u.range.by);
-    break;
-  case VTB_EXPR_MEMBER:
-    check_expr(at, e->u.member.base);
-    break;
-  case VTB_EXPR_CALL:
-    check_expr(at, e->u.call.self);
-    for (size_t i = 0; i < e->u.call.args.n; i++) check_expr(at, e->u.call.args.at[i]->value);
-    break;
-  case VTB_EXPR_UNARY:
-    check_expr(at, e->u.unary.operand);
-    break;
-  case VTB_EXPR_BINARY:
-    check_expr(at, e->u.binary.left);
-    check_expr(at, e->u.binary.right);
-    break;
-  case VTB_EXPR_CONDITIONAL:
-    check_expr(at, e->u.cond.test);
-    check_expr(at, e->u.cond.yes);
-    check_expr(at, e->u.cond.no);
-    break;
   case VTB_EXPR_PARAM:
     if (equations) misplaced(at, e->span, "param", "in a model, block or fn");
     check_exprs(at, &e->u.param.dims);
-    break;
+    return false;
   case VTB_EXPR_ALONG:
     if (equations) misplaced(at, e->span, "along", "in a model, block or fn");
     check_expr(at, e->u.along.path);
     check_value_block(at, &e->u.along.body);
-    break;
+    return false;
   case VTB_EXPR_BLOCK:
     check_value_block(at, &e->u.block);
-    break;
+    return false;
   case VTB_EXPR_IF:
   case VTB_EXPR_SCOPE:
   case VTB_EXPR_REPEAT:
     at.in_value = true;
     check_stmt(at, e->u.stmt);
-    break;
+    return false;
   default:
-    break;
+    return true;
   }
+}
+
+static void check_expr(place at, const vtb_expr *e) {
+  expr_walk w = {{.expr = check_node}, at};
+  vtb__walk_expr(&w.visitor, e);
 }
 
 void vtb__check_places(const vtb_decl *d, vtb_parse *p) {
