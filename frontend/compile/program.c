@@ -2,6 +2,7 @@
 #include "frontend/compile/driver.h"
 #include "frontend/compile/words.h"
 #include "runtime/behaviour.h"
+#include "ir/axes.h"
 
 /* ---- what the options say -------------------------------------------------------------------- */
 
@@ -89,6 +90,7 @@ vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch, bool
   if (status != VTB_OK) return status;
   (*program)->compile_seconds = vtb_now() - start;
   (*program)->warn = vtb_warn;
+  (*program)->samples_meet = vtb_samples_meet(c->module);
   if (c->module->prepare)
     snprintf((*program)->prepare, sizeof(*program)->prepare, "%s", c->module->prepare);
   return status;

@@ -190,7 +190,9 @@ typedef struct vtb_program {
   /* what becomes of images before it sees them, as far as the model says: JSON
    * (runtime/image/prepare.h), or "" */
   char prepare[VTB_PROGRAM_MAX_PREPARE];
-  void *owner; /* the JIT or library handle */
+  bool samples_meet; /* results of a sample depend on those beside it (ir/axes.h); of built files
+                      * their metadata say it */
+  void *owner;       /* the JIT or library handle */
   void (*free)(void *owner);
 } vtb_program;
 

@@ -2,7 +2,7 @@
 # Models whose samples meet: contrastive losses are trained, alone and by several processes, on the pairs of the whole
 # batch; what needs all samples at once says so.
 . "$(dirname "$0")/lib.sh"
-: "${JSON_GET:?path of json_get}"
+: "${MAKE_DATA:?path of make_data}"
 small_images 100 24
 cd "$work" || exit 1
 cat > pairs.vtb <<'EOF'
@@ -47,6 +47,12 @@ says "needs all rows of a batch at once"; says "without --accumulate"
 expect 2 "$VERTEBRA" export pairs.vtb --entry moved -o m.onnx; says "samples meet in moved"; says "--batch N"
 expect 0 "$VERTEBRA" export pairs.vtb --entry moved --batch 4 -o m.onnx
 expect 0 "$VERTEBRA" export pairs.vtb --entry pairs -o p.onnx
+
+# a run is of all of them, or says so
+"$MAKE_DATA" arrays three.safetensors 3 picture=1x8x8
+alone=("$VERTEBRA" run pairs.vtb --entry moved --input picture=three.safetensors -o moved.safetensors)
+expect 0 "${alone[@]}"; says "samples meet in pairs.vtb, and do so 1 at a time: --batch 3 runs all together"
+expect 0 "${alone[@]}" --batch 3; silent_about "samples meet"
 
 command -v mpirun > /dev/null || exit 0
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none

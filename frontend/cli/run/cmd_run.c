@@ -177,6 +177,17 @@ static vtb_status name_samples(const runner *r, const char *what, const cli_list
   return VTB_OK;
 }
 
+/* Samples that meet do so within a run, and with what fills the last one up. */
+static void say_of_samples(const runner *r, const char *what, size_t n) {
+  const vtb_manifest *file = r->inf.built ? vtb_artefact_manifest(r->inf.built) : NULL;
+  bool meet = file ? vtb_streq(vtb_manifest_meta(file, VTB_META_SAMPLES), VTB_SAMPLES_MEET)
+                   : r->inf.program->samples_meet;
+  int64_t batch = vtb_runner_batch(r->inf.model);
+  if (meet && (int64_t)n != batch)
+    cli_say("samples meet in %s, and do so %lld at a time: --batch %zu runs all together\n", what,
+            (long long)batch, n);
+}
+
 static vtb_status run_samples(runner *r, const cli_list *names, vtb_error *err) {
   size_t batch = (size_t)vtb_runner_batch(r->inf.model);
   double start = vtb_now();
@@ -225,7 +236,8 @@ static vtb_status run_images(void *user, const cli_list *args, vtb_error *err) {
   cli_list files = {.at = args->at + 1, .n = args->n - 1};
   runner r = {.top = o->top};
   o->model.compile.numbers_rows = true;
-  VTB_TRY(cli_load_for_inference("run", what, &o->model, 1, &o->load, &r.inf));
+  int64_t batch = o->model.compile.batch ? o->model.compile.batch : 1;
+  VTB_TRY(cli_load_for_inference("run", what, &o->model, batch, &o->load, &r.inf));
   if (!r.inf.weights) cli_say("no --weights: the model has random weights\n");
   vtb_status status =
       cli_prepare_transform("run", what, &r.inf, &o->prepare, NULL, &r.transform, err);
@@ -240,6 +252,7 @@ static vtb_status run_images(void *user, const cli_list *args, vtb_error *err) {
   r.inputs.seed = (int32_t)o->seed;
   if (status == VTB_OK) status = run_files_open(&r.files, &files, err);
   if (status == VTB_OK) status = name_samples(&r, what, &r.files.paths, &names, &arena, err);
+  if (status == VTB_OK) say_of_samples(&r, what, names.n);
   if (status == VTB_OK && !r.logits && !r.kept)
     status = vtb_fail(err, VTB_E_USAGE,
                       "%s gives features, not classes: say where to write them with -o "
