@@ -213,9 +213,10 @@ static int make_parts(maker *m, const vtb_step *step, vtb_fold_loop *f) {
 static void make_states(maker *m, const vtb_step *step, vtb_fold_loop *f) {
   f->result = step->at + step->n_operands + f->p.yields;
   f->other = VTB_NEW_ARRAY(&m->s->arena, vtb_spot, f->p.states + 1);
+  bool odd = f->n % 2 && !vtb_fold_varies(&f->p);
   for (int i = 0; i < f->p.states; i++) {
     f->other[i] = tail_spot(m, step->at[i].type, &f->frame);
-    add_copy(m, NULL, step->at[i], f->n % 2 ? f->other[i] : f->result[i], f->frame);
+    add_copy(m, NULL, step->at[i], odd ? f->other[i] : f->result[i], f->frame);
   }
 }
 
@@ -270,6 +271,8 @@ static void add_fold(maker *m, const vtb_inst *inst) {
   make_moves(f);
   vtb_vec_push(&m->out->list, step);
 }
+
+bool vtb_fold_varies(const vtb_fold *p) { return p->is_while || p->has_limit; }
 
 int64_t *vtb_fold_positions(const vtb_fold_loop *f) {
   int64_t *stored = vtb_xcalloc((size_t)f->n + 1, sizeof *stored);

@@ -46,7 +46,9 @@ typedef struct vtb_fold_part {
 
 /* Tensors that step t hands to the callee, in order: operands, then results. States go to and fro
  * between `result` and `other`, so that the last step writes the result: step t reads `other` if n
- * - t is odd. */
+ * - t is odd. Where a run tells how many steps there are (vtb_fold_varies), states begin in
+ * `result`, step t reads `other` if t is odd, and after an odd number of steps the printer copies
+ * `other` to `result`. */
 typedef struct vtb_fold_slot {
   enum { VTB_FOLD_OLD, VTB_FOLD_NEW, VTB_FOLD_CONST, VTB_FOLD_PART } kind;
   int index;
@@ -119,6 +121,8 @@ size_t vtb_steps_find(const vtb_steps *s, const vtb_func *f);
 
 /* Bytes, up to the next multiple of the target's frame alignment. */
 int64_t vtb_places_round(const vtb_places *p, int64_t bytes);
+/* How many of its steps are run is known in a run only: `while`, `limit`. */
+bool vtb_fold_varies(const vtb_fold *p);
 /* Storage positions in the order of a fold's steps; n of them, from malloc. */
 int64_t *vtb_fold_positions(const vtb_fold_loop *f);
 /* Where in the sequence the step at `position` lies. */

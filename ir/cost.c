@@ -154,8 +154,9 @@ static vtb_cost vtb__cost_kernel(const vtb_inst *inst, int64_t batch) {
 
 static double fold_tiles(const vtb_inst *inst, int64_t batch) {
   vtb_fold p = vtb_fold_of(inst);
+  if (!p.tile) return 1;
   int64_t bound = inst->operands[p.states]->type.dim[0].size;
-  return p.tile ? (double)vtb_bound_size(bound, batch) / (double)p.tile : 1;
+  return (double)vtb_bound_size(bound, batch) / (double)p.tile;
 }
 
 static vtb_cost vtb__cost_fold(const vtb_inst *inst, int64_t batch) {

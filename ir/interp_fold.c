@@ -8,7 +8,7 @@ typedef struct fold_run {
   vtb__interp_eval *e;
   vtb_fold p;
   vtb__interp_frame frame;
-  int64_t batch, n; /* samples of a tile, steps */
+  int64_t batch, n; /* samples of a tile, or 1 for all; steps */
   int64_t first;    /* sample of the tile at hand */
 } fold_run;
 
@@ -22,8 +22,9 @@ static const vtb_tensor *returned(const fold_run *r, int i) {
 /* Elements [b, pos, ...] of a sequence to (or from) the contiguous step [b, 0, ...] of the tile. */
 static void move(const fold_run *r, const vtb_tensor *sequence, double *step, int64_t pos,
                  bool out) {
+  int64_t rows = r->p.tile ? r->p.tile : sequence->type.dim[0].size;
   int64_t len = vtb_type_count(&sequence->type) / (sequence->type.dim[0].size * r->n);
-  for (int64_t b = 0; b < r->batch; b++) {
+  for (int64_t b = 0; b < rows; b++) {
     double *at = sequence->data + ((r->first + b) * r->n + pos) * len, *one = step + b * len;
     memcpy(out ? at : one, out ? one : at, (size_t)len * sizeof(double));
   }
@@ -31,8 +32,7 @@ static void move(const fold_run *r, const vtb_tensor *sequence, double *step, in
 
 static fold_run run_new(vtb__interp_eval *e) {
   fold_run r = {.e = e, .p = vtb_fold_of(e->inst)};
-  const vtb_type *x = &e->in[r.p.states]->type;
-  r.batch = r.p.tile ? r.p.tile : x->dim[0].size, r.n = x->dim[1].size;
+  r.batch = r.p.tile ? r.p.tile : 1, r.n = vtb_fold_steps(e->inst);
   vtb__frame_init(&r.frame, e->inst->callee, true);
   for (int i = 0; i < e->inst->n_operands; i++) {
     const vtb_value *arg = e->inst->callee->args[i];
@@ -77,15 +77,36 @@ static vtb_status run_step(fold_run *r, int64_t pos) {
   return VTB_OK;
 }
 
+/* A state that is not 0 everywhere, or none to ask. */
+static bool goes_on(const fold_run *r) {
+  if (!r->p.is_while) return true;
+  const double *state = argument(r, 0);
+  int64_t n = vtb_type_count(&r->frame.t[r->frame.func->args[0]->id].type);
+  for (int64_t i = 0; i < n; i++)
+    if (state[i] != 0) return true;
+  return false;
+}
+
+static int64_t steps_of(const fold_run *r) {
+  if (!r->p.has_limit) return r->n;
+  double limit = r->e->in[r->e->inst->n_operands - 1]->data[0];
+  return limit < 0 ? 0 : limit > (double)r->n ? r->n : (int64_t)limit;
+}
+
 static vtb_status run_tile(fold_run *r, const int64_t *perm) {
   size_t bytes;
   for (int i = 0; i < r->p.states; i++) {
     const double *init = state_at(r, r->e->in[i], i, &bytes);
     memcpy(argument(r, i), init, bytes);
   }
+  for (int i = 0; i < r->p.states; i++) { /* what is left if no step is run */
+    double *last = state_at(r, r->e->out[r->p.yields + i], i, &bytes);
+    memcpy(last, argument(r, i), bytes);
+  }
   vtb_status status = VTB_OK;
-  for (int64_t t = 0; t < r->n && status == VTB_OK; t++)
-    status = run_step(r, perm[r->p.reverse ? r->n - 1 - t : t]);
+  int64_t n = steps_of(r);
+  for (int64_t t = 0; t < n && status == VTB_OK && goes_on(r); t++)
+    status = run_step(r, perm[r->p.reverse ? n - 1 - t : t]);
   return status;
 }
 
@@ -96,7 +117,7 @@ vtb_status vtb__interp_fold(vtb__interp_eval *e) {
   fold_run r = run_new(e);
   int64_t *perm = vtb__path_perm(e->inst, r.n);
   vtb_status status = VTB_OK;
-  int64_t samples = e->in[r.p.states]->type.dim[0].size;
+  int64_t samples = r.p.tile ? e->in[r.p.states]->type.dim[0].size : 1;
   e->machine->depth++;
   for (; r.first < samples && status == VTB_OK; r.first += r.batch) status = run_tile(&r, perm);
   e->machine->depth--;

@@ -16,11 +16,15 @@ vtb_fold vtb_fold_of(const vtb_inst *inst) {
   f.reverse = vtb_attr_int(inst, "reverse", 0) != 0;
   f.path = vtb_attr_str(inst, "path", NULL);
   f.tile = vtb_attr_int(inst, "tile", 0);
+  f.steps = vtb_attr_int(inst, "steps", 0);
+  f.is_while = vtb_attr_int(inst, "while", 0) != 0;
+  f.has_limit = vtb_attr_int(inst, "limit", 0) != 0;
   return f;
 }
 
 int64_t vtb_fold_steps(const vtb_inst *inst) {
-  return inst->operands[vtb_attr_int(inst, "states", 0)]->type.dim[1].size;
+  int64_t steps = vtb_attr_int(inst, "steps", 0);
+  return steps ? steps : inst->operands[vtb_attr_int(inst, "states", 0)]->type.dim[1].size;
 }
 
 /* True if operand i is what the callee takes. */
@@ -53,21 +57,53 @@ static bool push_sequence(vtb__shape *s, vtb_type t, vtb_dim n, const char *what
   return true;
 }
 
-static bool push_kept(vtb__shape *s, const vtb_type *state, vtb_dim batch, vtb_dim n, int i) {
-  if (state->rank < 1 || state->rank == VTB_MAX_RANK || state->dim[0].size != batch.size)
+static bool push_kept(vtb__shape *s, const vtb_type *state, vtb_dim n, int i) {
+  if (state->rank == VTB_MAX_RANK)
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
-                           "fold @%s: state %d is %s, which cannot be kept by sample",
+                           "fold @%s: state %d is %s, which leaves no axis for the steps",
                            s->inst->callee->name, i + 1, vtb__shape_text(s, state));
-  vtb_type t = {.dtype = state->dtype, .rank = state->rank + 1, .dim = {state->dim[0], n}};
-  for (int a = 1; a < state->rank; a++) t.dim[a + 1] = state->dim[a];
-  vtb__shape_push(s, t);
+  vtb_type t = *state;
+  if (t.rank == 0) t = vtb_type_with_axis(&t, 0, (vtb_dim){.size = 1});
+  vtb__shape_push(s, vtb_type_with_axis(&t, 1, n));
   return true;
+}
+
+/* Sequences of one length, and with a tile of one batch; the length is that of the steps. */
+static bool sequences_fit(vtb__shape *s, const vtb_fold *p, vtb_dim *n) {
+  const vtb_type *first = vtb__shape_operand(s, p->states);
+  if (!p->steps) *n = first->dim[1];
+  for (int i = 0; i < p->seqs; i++) {
+    const vtb_type *t = vtb__shape_operand(s, p->states + i);
+    bool other_batch = !p->steps && t->dim[0].size != first->dim[0].size;
+    if (vtb_is_batch(n->size) || other_batch || t->dim[1].size != n->size)
+      return vtb__shape_fail(
+          s, VTB_DIAG_IR_SCAN, "fold @%s: sequences %s and %s do not go together",
+          s->inst->callee->name, vtb__shape_text(s, first), vtb__shape_text(s, t));
+  }
+  return true;
+}
+
+/* The end of a loop is told by state 0, or a count behind the operands. */
+static bool ends_fit(vtb__shape *s, const vtb_fold *p) {
+  const vtb_type *count = p->has_limit ? vtb__shape_operand(s, s->inst->n_operands - 1) : NULL;
+  const char *wrong = NULL;
+  if (p->steps < 0 || (!p->steps && !p->seqs)) wrong = "it has neither sequences nor steps";
+  if ((p->is_while || p->has_limit) &&
+      (!p->steps || p->tile || p->path || p->is_while == p->has_limit))
+    wrong = "while, or limit, needs steps and neither a path nor a tile";
+  if (p->tile && p->steps) wrong = "a loop of steps has no tiles";
+  if (p->is_while && p->states < 1) wrong = "while needs a state that tells who goes on";
+  if (count && (p->consts < 1 || count->dtype != VTB_I32 || count->rank))
+    wrong = "its limit is no i32 scalar behind the other operands";
+  return !wrong ||
+         vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "fold @%s: %s", s->inst->callee->name, wrong);
 }
 
 bool vtb__shape_fold(vtb__shape *s) {
   const vtb_func *f = s->inst->callee;
   vtb_fold p = vtb_fold_of(s->inst);
-  if (p.states < 0 || p.seqs < 1 || p.consts < 0 || p.yields < 0 || p.tile < 0 ||
+  vtb_dim n = {.size = p.steps}, batch = {0};
+  if (p.states < 0 || p.seqs < 0 || p.consts < 0 || p.yields < 0 || p.tile < 0 ||
       f->n_args != s->inst->n_operands)
     return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
                            "fold @%s: %d operands do not fit %d states, %d sequences, %d arguments",
@@ -77,15 +113,8 @@ bool vtb__shape_fold(vtb__shape *s) {
       return vtb__shape_fail(
           s, VTB_DIAG_IR_SCAN, "fold @%s: operand %d is %s, which does not fit %s", f->name, i + 1,
           vtb__shape_text(s, vtb__shape_operand(s, i)), vtb__shape_text(s, &f->args[i]->type));
-  const vtb_type *first = vtb__shape_operand(s, p.states);
-  vtb_dim batch = first->dim[0], n = first->dim[1];
-  for (int i = 0; i < p.seqs; i++) {
-    const vtb_type *t = vtb__shape_operand(s, p.states + i);
-    if (vtb_is_batch(n.size) || t->dim[0].size != batch.size || t->dim[1].size != n.size)
-      return vtb__shape_fail(s, VTB_DIAG_IR_SCAN,
-                             "fold @%s: sequences %s and %s do not go together", f->name,
-                             vtb__shape_text(s, first), vtb__shape_text(s, t));
-  }
+  if (!ends_fit(s, &p) || (p.seqs && !sequences_fit(s, &p, &n))) return false;
+  if (p.seqs) batch = vtb__shape_operand(s, p.states)->dim[0];
   if (!vtb__shape_path(s, n.size)) return false;
   for (int i = 0; i < p.states; i++)
     if (!vtb_type_equal(&f->returns[i]->type, &f->args[i]->type))
@@ -97,6 +126,6 @@ bool vtb__shape_fold(vtb__shape *s) {
       return false;
   for (int i = 0; i < p.states; i++) vtb__shape_push(s, *vtb__shape_operand(s, i));
   for (int i = 0; p.keep && i < p.states; i++)
-    if (!push_kept(s, vtb__shape_operand(s, i), batch, n, i)) return false;
+    if (!push_kept(s, vtb__shape_operand(s, i), n, i)) return false;
   return true;
 }

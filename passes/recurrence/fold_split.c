@@ -432,15 +432,18 @@ static void split_init(split *s, vtb_inst *fold) {
   s->place = VTB_SCRATCH(s->step, place, s->n);
 }
 
-static bool is_symbolic(const vtb_inst *fold) {
+/* A loop of steps stays whole: what it would compute of all steps at once grows with them, and
+ * steps that are not run have no numbers. */
+static bool can_split(const vtb_inst *fold) {
   vtb_fold p = vtb_fold_of(fold);
+  if (p.steps) return false;
   for (int i = p.states; i < p.states + p.seqs; i++)
     if (vtb_batch_axis(&fold->operands[i]->type) != 0) return false;
   return true;
 }
 
 static void visit(vtb_inst *fold) {
-  if (!is_symbolic(fold)) return;
+  if (!can_split(fold)) return;
   split s;
   split_init(&s, fold);
   find_sums(&s);

@@ -41,6 +41,7 @@ static bool begins_with_batch(const vtb_value *v) { return vtb_batch_axis(&v->ty
 
 static bool has_samples(const vtb_inst *fold) {
   vtb_fold p = vtb_fold_of(fold);
+  if (p.steps) return false;
   for (int i = 0; i < fold->n_operands; i++) {
     const vtb_value *v = fold->operands[i];
     if (i < p.states + p.seqs ? !begins_with_batch(v) : vtb_type_is_dynamic(&v->type)) return false;

@@ -1,5 +1,6 @@
 /* fold in native code: against the interpreter, along every kind of path, forwards and back, with
- * states kept, for one and several samples, an even and an odd number of steps. */
+ * states kept, for one and several samples, an even and an odd number of steps; loops of steps
+ * without sequences, and of as many as a run tells. */
 #include "tests/codegen/codegen_check.h"
 
 static const char cell[] =
@@ -67,9 +68,83 @@ TEST(operands_need_not_be_stored_for_it) {
              NULL);
 }
 
+/* Counts i, halves x [2, 3] and keeps both, with a scalar among the states. */
+TEST(loops_need_no_sequence) {
+  for (int n = 1; n <= 4; n++) {
+    char what[32];
+    snprintf(what, sizeof what, "%d steps", n);
+    check_format(
+        what, NULL,
+        "func @f(%%i: i32[], %%x: f32[2, 3], %%c: f32[3]) -> (i32[], f32[2, 3], i32[1, %d], "
+        "f32[2, %d, 3]) {\n"
+        "  %%j, %%y, %%is, %%xs = fold @s(%%i, %%x, %%c) {states = 2, seqs = 0, keep = 1, "
+        "steps = %d} : i32[], f32[2, 3], i32[1, %d], f32[2, %d, 3]\n"
+        "  return %%j, %%y, %%is, %%xs\n}\n"
+        "func @s(%%i: i32[], %%x: f32[2, 3], %%c: f32[3]) -> (i32[], f32[2, 3]) {\n"
+        "  %%one = constant {value = 1} : i32[]\n  %%j = add %%i, %%one : i32[]\n"
+        "  %%p = mul %%x, %%c : f32[2, 3]\n  %%t = tanh %%p : f32[2, 3]\n"
+        "  return %%j, %%t\n}\n",
+        n, n, n, n, n);
+  }
+}
+
+/* Each of two samples goes on until its count down is at 0: 0, 1, ... steps are run, of which
+ * `most` at the latest. */
+static void check_while(int first, int second, int most) {
+  char what[48];
+  snprintf(what, sizeof what, "%d and %d steps of %d", first, second, most);
+  check_format(
+      what, NULL,
+      "func @f(%%x: f32[2, 3]) -> (f32[2], f32[2, 3], i32[]) {\n"
+      "  %%g = constant {data = [%d, %d]} : f32[2]\n  %%z = constant {value = 0} : i32[]\n"
+      "  %%h, %%y, %%n = fold @s(%%g, %%x, %%z) {states = 3, seqs = 0, steps = %d, while = "
+      "1} : f32[2], f32[2, 3], i32[]\n  return %%h, %%y, %%n\n}\n"
+      "func @s(%%g: f32[2], %%x: f32[2, 3], %%n: i32[]) -> (f32[2], f32[2, 3], i32[]) {\n"
+      "  %%one = constant {value = 1} : f32[]\n  %%zero = constant {value = 0} : f32[]\n"
+      "  %%d = sub %%g, %%one : f32[2]\n  %%h = max %%d, %%zero : f32[2]\n"
+      "  %%b = reshape %%g {shape = [2, 1]} : f32[2, 1]\n"
+      "  %%t = tanh %%x : f32[2, 3]\n  %%y = select %%b, %%t, %%x : f32[2, 3]\n"
+      "  %%i = constant {value = 1} : i32[]\n  %%m = add %%n, %%i : i32[]\n"
+      "  return %%h, %%y, %%m\n}\n",
+      first, second, most);
+}
+
+TEST(a_run_tells_how_many_steps_there_are) {
+  check_while(0, 0, 5);
+  check_while(1, 0, 5);
+  check_while(2, 4, 5);
+  check_while(9, 3, 5);
+}
+
+/* From the last step that was run to the first; what stands behind them is not read. */
+static void check_limit(int limit, const char *attrs) {
+  char what[48];
+  snprintf(what, sizeof what, "the first %d%s", limit, attrs);
+  check_format(what, NULL,
+               "func @f(%%x: f32[2, 3], %%u: f32[2, 5, 3]) -> (f32[2, 3]) {\n"
+               "  %%n = constant {value = %d} : i32[]\n"
+               "  %%y = fold @s(%%x, %%u, %%n) {states = 1, seqs = 1, steps = 5, limit = 1%s} : "
+               "f32[2, 3]\n  return %%y\n}\n"
+               "func @s(%%x: f32[2, 3], %%u: f32[2, 1, 3], %%n: i32[]) -> (f32[2, 3]) {\n"
+               "  %%v = reshape %%u {shape = [2, 3]} : f32[2, 3]\n  %%p = mul %%x, %%v : f32[2, "
+               "3]\n  %%q = add %%p, %%v : f32[2, 3]\n  return %%q\n}\n",
+               limit, attrs);
+}
+
+TEST(a_number_limits_the_steps) {
+  for (int limit = 0; limit <= 6; limit++) {
+    check_limit(limit, "");
+    check_limit(limit, ", reverse = 1");
+  }
+  check_limit(-1, ", reverse = 1");
+}
+
 int main(void) {
   RUN(folds_match_the_interpreter);
   RUN(states_are_kept);
   RUN(operands_need_not_be_stored_for_it);
+  RUN(loops_need_no_sequence);
+  RUN(a_run_tells_how_many_steps_there_are);
+  RUN(a_number_limits_the_steps);
   return test_done();
 }

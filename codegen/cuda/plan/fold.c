@@ -57,6 +57,10 @@ static void emit_step(const loop *l, const vtb_func *callee, vtb_spot *spots) {
 }
 
 void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step) {
+  if (vtb_fold_varies(&step->fold->p)) {
+    vtb_cuda_unsupported(c, step->inst, "a loop whose number of steps a run tells");
+    return;
+  }
   loop l = {.c = c, .fold = step->fold};
   int64_t *at = vtb_fold_positions(l.fold);
   vtb_spot *spots = vtb_xcalloc((size_t)l.fold->n_slots + 1, sizeof *spots);
