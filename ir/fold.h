@@ -10,9 +10,8 @@
  *               no pass takes the steps apart to compute them at once
  *               while = 1: state 0 tells who goes on. A step is run if an element of it is not 0;
  *               the first that is not run ends the loop, N steps at the latest
- *               limit = 1: the last operand, an i32 scalar, says how many steps are run, at the
- *               positions 0 to limit - 1, with reverse from limit - 1 down; it is a constant like
- *               others, too
+ *               limit = 1: the first constant, an i32 scalar, says how many steps are run, at the
+ *               positions 0 to limit - 1, with reverse from limit - 1 down
  *   operands    states (any shape; with tile [B, ...]), sequences [B, N, ...], constants (any
  *               shape)
  *   callee      a PLAIN function (states, sequences at one step [B, 1, ...], constants) -> (new

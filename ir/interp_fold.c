@@ -89,7 +89,7 @@ static bool goes_on(const fold_run *r) {
 
 static int64_t steps_of(const fold_run *r) {
   if (!r->p.has_limit) return r->n;
-  double limit = r->e->in[r->e->inst->n_operands - 1]->data[0];
+  double limit = r->e->in[r->p.states + r->p.seqs]->data[0];
   return limit < 0 ? 0 : limit > (double)r->n ? r->n : (int64_t)limit;
 }
 

@@ -83,9 +83,10 @@ static bool sequences_fit(vtb__shape *s, const vtb_fold *p, vtb_dim *n) {
   return true;
 }
 
-/* The end of a loop is told by state 0, or a count behind the operands. */
+/* The end of a loop is told by state 0, or by the first constant. */
 static bool ends_fit(vtb__shape *s, const vtb_fold *p) {
-  const vtb_type *count = p->has_limit ? vtb__shape_operand(s, s->inst->n_operands - 1) : NULL;
+  const vtb_type *count =
+      p->has_limit && p->consts > 0 ? vtb__shape_operand(s, p->states + p->seqs) : NULL;
   const char *wrong = NULL;
   if (p->steps < 0 || (!p->steps && !p->seqs)) wrong = "it has neither sequences nor steps";
   if ((p->is_while || p->has_limit) &&
@@ -93,8 +94,8 @@ static bool ends_fit(vtb__shape *s, const vtb_fold *p) {
     wrong = "while, or limit, needs steps and neither a path nor a tile";
   if (p->tile && p->steps) wrong = "a loop of steps has no tiles";
   if (p->is_while && p->states < 1) wrong = "while needs a state that tells who goes on";
-  if (count && (p->consts < 1 || count->dtype != VTB_I32 || count->rank))
-    wrong = "its limit is no i32 scalar behind the other operands";
+  if (p->has_limit && (!count || count->dtype != VTB_I32 || count->rank))
+    wrong = "its limit, the first constant, is no i32 scalar";
   return !wrong ||
          vtb__shape_fail(s, VTB_DIAG_IR_SCAN, "fold @%s: %s", s->inst->callee->name, wrong);
 }

@@ -120,15 +120,17 @@ TEST(a_run_tells_how_many_steps_there_are) {
 static void check_limit(int limit, const char *attrs) {
   char what[48];
   snprintf(what, sizeof what, "the first %d%s", limit, attrs);
-  check_format(what, NULL,
-               "func @f(%%x: f32[2, 3], %%u: f32[2, 5, 3]) -> (f32[2, 3]) {\n"
-               "  %%n = constant {value = %d} : i32[]\n"
-               "  %%y = fold @s(%%x, %%u, %%n) {states = 1, seqs = 1, steps = 5, limit = 1%s} : "
-               "f32[2, 3]\n  return %%y\n}\n"
-               "func @s(%%x: f32[2, 3], %%u: f32[2, 1, 3], %%n: i32[]) -> (f32[2, 3]) {\n"
-               "  %%v = reshape %%u {shape = [2, 3]} : f32[2, 3]\n  %%p = mul %%x, %%v : f32[2, "
-               "3]\n  %%q = add %%p, %%v : f32[2, 3]\n  return %%q\n}\n",
-               limit, attrs);
+  check_format(
+      what, NULL,
+      "func @f(%%x: f32[2, 3], %%u: f32[2, 5, 3]) -> (f32[2, 3]) {\n"
+      "  %%n = constant {value = %d} : i32[]\n"
+      "  %%y = fold @s(%%x, %%u, %%n, %%x) {states = 1, seqs = 1, steps = 5, limit = 1%s} : "
+      "f32[2, 3]\n  return %%y\n}\n"
+      "func @s(%%x: f32[2, 3], %%u: f32[2, 1, 3], %%n: i32[], %%c: "
+      "f32[2, 3]) -> (f32[2, 3]) {\n"
+      "  %%v = reshape %%u {shape = [2, 3]} : f32[2, 3]\n  %%p = mul %%x, %%v : f32[2, "
+      "3]\n  %%q = add %%p, %%v : f32[2, 3]\n  return %%q\n}\n",
+      limit, attrs);
 }
 
 TEST(a_number_limits_the_steps) {

@@ -73,7 +73,7 @@ static LLVMValueRef steps_to_run(loop *l) {
   vtb_cpu *c = &l->f->h->cpu;
   LLVMValueRef most = vtb_cpu_i64(c, l->fold->n), none = vtb_cpu_i64(c, 0);
   if (!l->fold->p.has_limit) return most;
-  LLVMValueRef at = vtb__host_address(l->f, &l->fold->constants[l->fold->p.consts - 1]);
+  LLVMValueRef at = vtb__host_address(l->f, &l->fold->constants[0]);
   LLVMValueRef n = LLVMBuildSExt(c->b, LLVMBuildLoad2(c->b, c->i32, at, ""), c->i64, "limit");
   n = LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSLT, n, none, ""), none, n, "");
   return LLVMBuildSelect(c->b, LLVMBuildICmp(c->b, LLVMIntSGT, n, most, ""), most, n, "");
