@@ -3,6 +3,7 @@
 #include "ir/ops.h"
 
 #include "ir/recurrence.h"
+#include "runtime/launch/launch_walk.h"
 
 static void charge(vtb_estimate *e, const vtb_speeds *speeds, double rate, vtb_estimate kernel,
                    double speed) {
@@ -179,10 +180,12 @@ vtb_estimate vtb_estimate_plan(const vtb_launch_plan *p, const vtb_gpu *gpu,
     bool kernel = s->kind == VTB_LAUNCH_KERNEL;
     vtb_launch_estimate one = kernel ? estimate_kernel(&w, s) : estimate_gemm(&w, s);
     one.step = i;
-    e.launches++;
-    e.flops += kernel ? p->kernels[s->index].info.flops : gemm_flops(&p->gemms[s->index]);
-    e.bytes += one.bytes + one.l2_bytes;
-    e.seconds += one.time.seconds;
+    one.runs = vtb_launch_runs(p, i);
+    e.launches += (int64_t)one.runs;
+    e.flops +=
+        one.runs * (kernel ? p->kernels[s->index].info.flops : gemm_flops(&p->gemms[s->index]));
+    e.bytes += one.runs * (one.bytes + one.l2_bytes);
+    e.seconds += one.runs * one.time.seconds;
     if (each) vtb_vec_push(each, one);
   }
   vtb_vec_free(&w.lately);

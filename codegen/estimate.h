@@ -27,10 +27,11 @@ vtb_estimate vtb_estimate_steps(const vtb_steps *s, const vtb_pass_context *c);
 /* One launch of a plan. Texts are the plan's. */
 typedef struct vtb_launch_estimate {
   int step;                        /* of the plan */
+  double runs;                     /* of it in a run of the plan */
   const char *name, *ops, *origin; /* of a library's product: "", "einsum", "" */
   double blocks, threads;
   double bytes, l2_bytes; /* to and from memory; of what lies in L2 */
-  vtb_launch_time time;
+  vtb_launch_time time;   /* of one */
 } vtb_launch_estimate;
 typedef VTB_VEC(vtb_launch_estimate) vtb_launch_estimates;
 

@@ -141,9 +141,9 @@ vtb_scaling_step vtb_scaling_of_plan(const vtb_launch_plan *p, const vtb_launch_
   for (size_t i = 0; i < each->n; i++) {
     const vtb_launch_estimate *l = &each->at[i];
     if (last >= 0 && l->step > last)
-      s.rest += l->time.seconds;
+      s.rest += l->runs * l->time.seconds;
     else
-      s.work += l->time.seconds;
+      s.work += l->runs * l->time.seconds;
     for (int b = 0; b < p->n_buckets; b++)
       if (l->step <= p->buckets[b].step) (*buckets)[b].ready = s.work;
   }

@@ -1,4 +1,5 @@
 /* The audit of a plan's launches: see audit.h. */
+#include "runtime/launch/launch_walk.h"
 #include "codegen/emulator/audit.h"
 
 #include <errno.h>
@@ -103,10 +104,12 @@ static void list_rows(vtb_audit *a, int64_t least_bytes) {
     put_key(p, &p->steps[i], &key);
     size_t row = (size_t)(uintptr_t)vtb_map_get(&known, key.at);
     if (row) {
-      a->rows.at[row - 1].launches++;
+      a->rows.at[row - 1].launches += (int)vtb_launch_runs(p, i);
       continue;
     }
-    vtb_audit_row r = {.step = i, .launches = 1, .moved = vtb_launch_traffic_of(p, &p->steps[i])};
+    vtb_audit_row r = {.step = i,
+                       .launches = (int)vtb_launch_runs(p, i),
+                       .moved = vtb_launch_traffic_of(p, &p->steps[i])};
     r.counted =
         p->steps[i].kind == VTB_LAUNCH_KERNEL && r.moved.read + r.moved.written >= least_bytes;
     vtb_vec_push(&a->rows, r);

@@ -7,6 +7,7 @@
  */
 #include "codegen/emulator/emulator.h"
 #include "runtime/base/half.h"
+#include "runtime/launch/launch_walk.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -186,10 +187,17 @@ static void copy_out(const emulated *e, void *const *args, const vtb_run_place *
   }
 }
 
-static vtb_status run_steps(emulated *e, const vtb_services *services, vtb_error *err) {
+typedef struct running {
+  emulated *e;
+  const vtb_services *services;
+} running;
+
+static vtb_status run_range(void *user, vtb_launch_range range, vtb_error *err) {
+  emulated *e = ((running *)user)->e;
+  const vtb_services *services = ((running *)user)->services;
   const vtb_launch_plan *p = e->plan;
   vtb_status status = VTB_OK;
-  for (int i = 0; i < p->n_steps && status == VTB_OK; i++) {
+  for (int i = range.first; i < range.end && status == VTB_OK; i++) {
     const vtb_launch_step *s = &p->steps[i];
     for (int a = 0; a < s->n_args; a++) e->args[a] = address(e, &p->args[s->first_arg + a]);
     if (s->kind == VTB_LAUNCH_GEMM)
@@ -199,6 +207,12 @@ static vtb_status run_steps(emulated *e, const vtb_services *services, vtb_error
     if (status == VTB_OK) status = tell_buckets(e, i, err);
   }
   return status;
+}
+
+static vtb_status run_steps(emulated *e, const vtb_services *services, vtb_error *err) {
+  running r = {e, services};
+  const vtb_launch_walk walk = {.plan = e->plan, .user = &r, .steps = run_range};
+  return vtb_launch_walk_range(&walk, vtb_launch_range_of(e->plan, 0, e->plan->n_steps), err);
 }
 
 static vtb_status run_with(emulated *e, void *const *args, const vtb_run_place *places,

@@ -4,22 +4,40 @@
  *
  * The first run launches step by step; the second one, without the prepared steps, is captured in a
  * graph, which all later ones launch: every address in the plan is fixed, and one graph costs the
- * host what one launch does. Runs that are submitted ahead (ahead.c) have two sets of inputs, and
- * so two graphs. Timing of single steps (a profile, by the device's clock) and VTB_CUDA_SYNC=1,
- * which finds the kernel behind an error, go step by step.
+ * host what one launch does. A loop of many launches has a graph of one turn, launched so often.
+ * Runs that are submitted ahead (ahead.c) have two sets of inputs, and so two graphs. Timing of
+ * single steps (a profile, by the device's clock) and VTB_CUDA_SYNC=1, which finds the kernel
+ * behind an error, go step by step.
  */
 #include "runtime/cuda/run.h"
+#include "runtime/launch/launch_walk.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* ---- segments: what runs between two buckets of gradients that somebody waits for ------------ */
+/* ---- segments: what runs between two buckets that somebody waits for, and loops -------------- */
 
-/* The step behind the segment that begins with step `first`. */
-static int segment_end(const vtb__run *r, int first) {
+/* The first segment of a range. */
+static vtb_launch_range segment_of(const vtb__run *r, vtb_launch_range range) {
+  for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets; i++) {
+    int step = r->plan->buckets[i].step;
+    if (step >= range.first && step < range.end) {
+      range.end = step + 1;
+      break;
+    }
+  }
+  return range;
+}
+
+/* A loop is part of a segment if a graph may hold all its turns, and nobody waits in it. */
+enum { MOST_LAUNCHES = 4096 };
+static bool is_part(void *user, int loop) {
+  const vtb__run *r = user;
+  const vtb_launch_loop *l = &r->plan->loops[loop];
   for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets; i++)
-    if (r->plan->buckets[i].step >= first) return r->plan->buckets[i].step + 1;
-  return r->plan->n_steps;
+    if (r->plan->buckets[i].step >= l->first && r->plan->buckets[i].step < l->first + l->n)
+      return false;
+  return vtb_launch_loop_launches(r->plan, loop) <= MOST_LAUNCHES;
 }
 
 /* Called behind the segment that ends with step `last`. */
@@ -44,7 +62,7 @@ static vtb_status tell_buckets(const vtb__run *r, int last, vtb_error *err) {
 }
 
 static void free_graphs(const vtb__run *r, vtb__set *set) {
-  for (int i = 0; set->graphs && i <= r->plan->n_buckets; i++)
+  for (int i = 0; set->graphs && i < r->plan->n_steps; i++)
     if (set->graphs[i]) (void)r->device->api.cuGraphExecDestroy(set->graphs[i]);
   free(set->graphs);
   set->graphs = NULL;
@@ -125,8 +143,9 @@ static vtb_status blame(const vtb__run *r, int i, const vtb_error *inner, vtb_st
                   k->origin ? k->origin : "-", inner->text);
 }
 
-static vtb_status enqueue(vtb__run *r, int first, int end, vtb_error *err) {
-  for (int i = first; i < end; i++) {
+static vtb_status enqueue_straight(void *user, vtb_launch_range range, vtb_error *err) {
+  vtb__run *r = user;
+  for (int i = range.first; i < range.end; i++) {
     vtb_error inner = {0};
     vtb_status status = enqueue_step(r, &r->plan->steps[i], &inner);
     if (status == VTB_OK && r->sync)
@@ -134,6 +153,11 @@ static vtb_status enqueue(vtb__run *r, int first, int end, vtb_error *err) {
     if (status != VTB_OK) return blame(r, i, &inner, status, err);
   }
   return VTB_OK;
+}
+
+static vtb_status enqueue(vtb__run *r, vtb_launch_range range, vtb_error *err) {
+  const vtb_launch_walk walk = {.plan = r->plan, .user = r, .steps = enqueue_straight};
+  return vtb_launch_walk_range(&walk, range, err);
 }
 
 static vtb_status make_events(vtb__run *r, vtb_error *err) {
@@ -147,50 +171,65 @@ static vtb_status make_events(vtb__run *r, vtb_error *err) {
   return status;
 }
 
+typedef struct profile {
+  vtb__run *run;
+  const vtb_services *services;
+} profile;
+
 /* Tells who counts the events' times; the first was recorded at about `begin` of the host's. */
-static vtb_status tell_times(vtb__run *r, int first, double begin, const vtb_services *services,
+static vtb_status tell_times(const profile *t, vtb_launch_range range, double begin,
                              vtb_error *err) {
+  const vtb__run *r = t->run;
   double from = begin;
-  for (int i = first; i < r->plan->n_steps; i++) {
+  for (int i = range.first; i < range.end; i++) {
     const vtb_launch_step *s = &r->plan->steps[i];
     float milliseconds = 0;
     VTB_TRY(VTB_CU_CALL(r->device, cuEventElapsedTime,
-                        (&milliseconds, r->events[first], r->events[i + 1]), err));
+                        (&milliseconds, r->events[range.first], r->events[i + 1]), err));
     double to = begin + (double)milliseconds / 1e3;
     int number = s->kind == VTB_LAUNCH_KERNEL ? s->index : r->plan->n_kernels + s->index;
-    services->kernel_took(services, number, from, to);
+    t->services->kernel_took(t->services, number, from, to);
     from = to;
   }
   return VTB_OK;
 }
 
 /* With an event behind each step, library products too: the host does not wait in between. */
-static vtb_status run_timed(vtb__run *r, int first, const vtb_services *services, vtb_error *err) {
+static vtb_status time_straight(void *user, vtb_launch_range range, vtb_error *err) {
+  const profile *t = user;
+  vtb__run *r = t->run;
   vtb_cuda_device *d = r->device;
-  vtb_status status = make_events(r, err);
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
+  vtb_status status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
   double begin = vtb_now();
-  if (status == VTB_OK) status = VTB_CU_CALL(d, cuEventRecord, (r->events[first], d->stream), err);
-  for (int i = first; i < r->plan->n_steps && status == VTB_OK; i++) {
-    status = enqueue(r, i, i + 1, err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuEventRecord, (r->events[range.first], d->stream), err);
+  for (int i = range.first; i < range.end && status == VTB_OK; i++) {
+    status = enqueue_straight(r, (vtb_launch_range){i, i + 1, 0}, err);
     if (status == VTB_OK)
       status = VTB_CU_CALL(d, cuEventRecord, (r->events[i + 1], d->stream), err);
     if (status == VTB_OK) status = tell_buckets(r, i, err);
   }
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
-  return status == VTB_OK ? tell_times(r, first, begin, services, err) : status;
+  return status == VTB_OK ? tell_times(t, range, begin, err) : status;
+}
+
+static vtb_status run_timed(vtb__run *r, int first, const vtb_services *services, vtb_error *err) {
+  profile t = {r, services};
+  const vtb_launch_walk walk = {.plan = r->plan, .user = &t, .steps = time_straight};
+  VTB_TRY(make_events(r, err));
+  return vtb_launch_walk_range(&walk, vtb_launch_range_of(r->plan, first, r->plan->n_steps), err);
 }
 
 /* On the device's own stream: a default stream cannot be captured. */
-static vtb_status capture_segment(vtb__run *r, int first, int end, void **executable,
-                                  vtb_error *err) {
+static vtb_status capture(vtb__run *r, vtb_launch_range segment, void **executable,
+                          vtb_error *err) {
   vtb_cuda_device *d = r->device;
   void *graph = NULL, *stream = d->stream;
   vtb_status status =
       VTB_CU_CALL(d, cuStreamBeginCapture_v2, (d->own, VTB__CU_CAPTURE_THREAD_LOCAL), err);
   if (status != VTB_OK) return status;
   d->stream = d->own;
-  status = enqueue(r, first, end, err);
+  status = enqueue(r, segment, err);
   d->stream = stream;
   /* also after a failure, to leave the mode */
   vtb_cu_result ended = d->api.cuStreamEndCapture(d->own, &graph);
@@ -202,47 +241,44 @@ static vtb_status capture_segment(vtb__run *r, int first, int end, void **execut
   return status;
 }
 
-static vtb_status capture(vtb__run *r, vtb_error *err) {
-  vtb_status status = VTB_OK;
-  int n = 0;
-  r->set->graphs = calloc((size_t)r->plan->n_buckets + 1, sizeof *r->set->graphs);
-  if (!r->set->graphs) return vtb_no_memory(err, "graphs");
-  for (int first = r->plan->n_prepared, end; first < r->plan->n_steps && status == VTB_OK;
-       first = end) {
-    end = segment_end(r, first);
-    status = capture_segment(r, first, end, &r->set->graphs[n++], err);
-  }
-  if (status != VTB_OK) free_graphs(r, r->set);
-  return status;
-}
-
-/* The steps behind the prepared ones, with whoever waits for gradients called in between. */
-static vtb_status run_steps(vtb__run *r, vtb_error *err) {
-  vtb_status status = VTB_OK;
-  int n = 0;
-  for (int first = r->plan->n_prepared, end; first < r->plan->n_steps && status == VTB_OK;
-       first = end) {
-    end = segment_end(r, first);
-    status = r->set->graphs ? VTB_CU_CALL(r->device, cuGraphLaunch,
-                                          (r->set->graphs[n++], r->device->stream), err)
-                            : enqueue(r, first, end, err);
-    if (status == VTB_OK) status = tell_buckets(r, end - 1, err);
-  }
-  return status;
-}
-
 /* Without a graph launches cost more, and that is all: what is wrong with a kernel shows again when
  * it is launched by itself. */
-static void capture_or_warn(vtb__run *r) {
+static void capture_or_warn(vtb__run *r, vtb_launch_range segment) {
   vtb_error why = {0};
-  if (r->set->graphs || r->no_graph || r->sync) return;
-  if (capture(r, &why) == VTB_OK) return;
+  if (capture(r, segment, &r->set->graphs[segment.first], &why) == VTB_OK) return;
   r->no_graph = true;
   char text[sizeof why.text + 128];
   snprintf(text, sizeof text,
            "no CUDA graph: %s; kernels are launched one by one, as with VTB_CUDA_GRAPH=0",
            why.text);
   if (r->program.warn) r->program.warn(text);
+}
+
+/* Each by its graph, if the set has graphs; with whoever waits for gradients called in between. */
+static vtb_status run_segments(void *user, vtb_launch_range range, vtb_error *err) {
+  vtb__run *r = user;
+  vtb_status status = VTB_OK;
+  while (range.first < range.end && status == VTB_OK) {
+    vtb_launch_range segment = segment_of(r, range);
+    void **graph = r->set->graphs ? &r->set->graphs[segment.first] : NULL;
+    if (graph && !*graph && !r->no_graph) capture_or_warn(r, segment);
+    status = graph && *graph
+                 ? VTB_CU_CALL(r->device, cuGraphLaunch, (*graph, r->device->stream), err)
+                 : enqueue(r, segment, err);
+    if (status == VTB_OK) status = tell_buckets(r, segment.end - 1, err);
+    range.first = segment.end;
+    while (range.loop < r->plan->n_loops && r->plan->loops[range.loop].first < range.first)
+      range.loop++;
+  }
+  return status;
+}
+
+/* The steps behind the prepared ones. */
+static vtb_status run_steps(vtb__run *r, vtb_error *err) {
+  const vtb_launch_walk walk = {
+      .plan = r->plan, .user = r, .steps = run_segments, .whole = is_part};
+  int n = r->plan->n_steps;
+  return vtb_launch_walk_range(&walk, vtb_launch_range_of(r->plan, r->plan->n_prepared, n), err);
 }
 
 static bool is_copied(const vtb__run *r, int i) {
@@ -317,13 +353,16 @@ vtb_status vtb__enqueue_fixed(vtb__run *r, void *const *args, vtb_error *err) {
 }
 
 vtb_status vtb__enqueue_prepared(vtb__run *r, vtb_error *err) {
-  return enqueue(r, 0, r->plan->n_prepared, err);
+  return enqueue(r, vtb_launch_range_of(r->plan, 0, r->plan->n_prepared), err);
 }
 
 vtb_status vtb__enqueue_run(vtb__run *r, bool again, vtb_error *err) {
   const char *note = r->n_runs || r->n_placed ? NULL : vtb__products_note(r->products);
   if (note && r->program.warn) r->program.warn(note);
-  if (again) capture_or_warn(r);
+  if (again && !r->set->graphs && !r->no_graph && !r->sync) {
+    r->set->graphs = calloc((size_t)r->plan->n_steps + 1, sizeof *r->set->graphs);
+    if (!r->set->graphs) return vtb_no_memory(err, "graphs");
+  }
   return run_steps(r, err);
 }
 
@@ -336,7 +375,7 @@ static vtb_status run_inside(vtb__run *r, void *const *args, const vtb_services 
   if (status == VTB_OK) status = vtb__ahead_is_empty(r->ahead, err);
   r->set = &r->sets[0];
   if (status == VTB_OK) status = copy_in(r, ~0u, args, err);
-  if (status == VTB_OK && !prepared && !timed) status = enqueue(r, 0, behind, err);
+  if (status == VTB_OK && !prepared && !timed) status = vtb__enqueue_prepared(r, err);
   if (status != VTB_OK) return status;
   status = timed ? run_timed(r, prepared ? behind : 0, services, err)
                  : vtb__enqueue_run(r, r->n_runs > 0, err);

@@ -22,8 +22,8 @@ typedef struct vtb__code {
 typedef struct vtb__set {
   vtb_cu_address *tensors; /* in the run's `memory` or `state`, or inputs in the second set's own */
   vtb__cu_map *maps;       /* one an argument of the plan; NULL: none is a map */
-  void **graphs;           /* executable, one a segment; NULL until there are any */
-  int64_t n_runs, last;    /* of sets of places: how many, and the number of the last one */
+  void **graphs;        /* executable, of the segment from each step on; NULL until there are any */
+  int64_t n_runs, last; /* of sets of places: how many, and the number of the last one */
 } vtb__set;
 
 typedef struct vtb__ahead vtb__ahead;

@@ -1,5 +1,6 @@
 /* The launch-plan checker: limits, bounds, alignment, live memory. See launch_check.h. */
 #include "runtime/launch/launch_check.h"
+#include "runtime/launch/launch_walk.h"
 
 #include <string.h>
 
@@ -31,6 +32,7 @@ typedef struct memory {
 typedef struct checker {
   const vtb_launch_plan *plan;
   memory *workspace, *tensors, *state; /* tensors: one a tensor */
+  const vtb_arch *arch;                /* NULL: all */
   int step;
   vtb_error *err;
 } checker;
@@ -385,6 +387,35 @@ static vtb_status fill_state(const checker *c) {
   return VTB_OK;
 }
 
+/* ---- loops ----------------------------------------------------------------------------------- */
+
+static bool in_loop(const vtb_launch_plan *p, int step) {
+  bool inside = false;
+  for (int i = 0; i < p->n_loops; i++)
+    inside |= step >= p->loops[i].first && step < p->loops[i].first + p->loops[i].n;
+  return inside;
+}
+
+/* Each is inside those that are around its first step, at most VTB_LAUNCH_DEPTH of them, and on one
+ * side of what is prepared. */
+static vtb_status check_loops(const checker *c) {
+  const vtb_launch_plan *p = c->plan;
+  int end[VTB_LAUNCH_DEPTH + 1] = {p->n_steps}, depth = 0, before = 0;
+  for (int i = 0; i < p->n_loops; i++) {
+    const vtb_launch_loop *l = &p->loops[i];
+    while (depth > 0 && l->first >= end[depth]) depth--;
+    bool sound = l->first >= before && l->n > 0 && l->first < end[depth] &&
+                 l->n <= end[depth] - l->first && l->times > 0 && depth < VTB_LAUNCH_DEPTH;
+    if (!sound || (l->first < p->n_prepared && l->first + l->n > p->n_prepared))
+      return vtb_fail(c->err, VTB_E_INTERNAL,
+                      "launch plan, loop %d: %d steps from step %d on, %lld times", i, l->n,
+                      l->first, (long long)l->times);
+    before = l->first;
+    end[++depth] = l->first + l->n;
+  }
+  return VTB_OK;
+}
+
 /* ---- buckets of gradients -------------------------------------------------------------------- */
 
 static bool meets(int64_t begin, int64_t end, const vtb_launch_bucket *b) {
@@ -464,7 +495,8 @@ static vtb_status check_buckets(checker *c) {
   vtb_status status = VTB_OK;
   for (int i = 0; i < p->n_buckets && status == VTB_OK; i++) {
     const vtb_launch_bucket *b = &p->buckets[i];
-    if (b->step < p->n_prepared || b->step >= p->n_steps || (i && b->step < b[-1].step))
+    bool early = b->where == VTB_BUCKET_STATE && in_loop(p, b->step);
+    if (b->step < p->n_prepared || b->step >= p->n_steps || (i && b->step < b[-1].step) || early)
       return vtb_fail(c->err, VTB_E_INTERNAL, "launch plan, bucket %d: complete behind step %d", i,
                       b->step);
     status = b->where == VTB_BUCKET_STATE ? check_state_bucket(c, i) : check_inside(c, i);
@@ -472,17 +504,35 @@ static vtb_status check_buckets(checker *c) {
   return status;
 }
 
+/* ---- the whole plan -------------------------------------------------------------------------- */
+
+static vtb_status check_range(void *user, vtb_launch_range range, vtb_error *err) {
+  checker *c = user;
+  vtb_status status = VTB_OK;
+  (void)err; /* the checker's */
+  for (c->step = range.first; c->step < range.end && status == VTB_OK; c->step++)
+    status = check_step(c, c->arch);
+  return status;
+}
+
+/* Steps from `first` on. The second turn of a loop finds what the first one left, as all later
+ * ones do. */
+static vtb_status check_from(checker *c, int first) {
+  const vtb_launch_walk twice = {.plan = c->plan, .user = c, .steps = check_range, .most = 2};
+  return vtb_launch_walk_range(&twice, vtb_launch_range_of(c->plan, first, c->plan->n_steps),
+                               c->err);
+}
+
 vtb_status vtb_launch_plan_check(const vtb_launch_plan *p, const vtb_arch *arch, vtb_error *err) {
   memory workspace = {0}, state = {0};
-  checker c = {.plan = p, .workspace = &workspace, .state = &state, .err = err};
+  checker c = {.plan = p, .workspace = &workspace, .state = &state, .arch = arch, .err = err};
   c.tensors = calloc((size_t)p->n_tensors + 1, sizeof *c.tensors);
   if (!c.tensors) return no_memory(err);
-  vtb_status status = fill_state(&c);
-  for (; c.step < p->n_steps && status == VTB_OK; c.step++) status = check_step(&c, arch);
+  vtb_status status = check_loops(&c);
+  if (status == VTB_OK) status = fill_state(&c);
+  if (status == VTB_OK) status = check_from(&c, 0);
   /* once more, as the next run does */
-  if (p->n_prepared > 0)
-    for (c.step = p->n_prepared; c.step < p->n_steps && status == VTB_OK; c.step++)
-      status = check_step(&c, arch);
+  if (status == VTB_OK && p->n_prepared > 0) status = check_from(&c, p->n_prepared);
   if (status == VTB_OK) status = check_results(&c);
   if (status == VTB_OK) status = check_buckets(&c);
   for (int i = 0; i < p->n_tensors; i++) vtb_vec_free(&c.tensors[i].pieces);

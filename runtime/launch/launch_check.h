@@ -4,8 +4,9 @@
  *
  * Overlap is found by following the plan: every byte of the workspace, of the results and of the
  * state remembers the value last written to it; a read must find its own value everywhere, and
- * parameters as they were at the start. A plan that is loaded from a file is checked the same way,
- * so that a damaged file cannot reach outside its memory.
+ * parameters as they were at the start. Of a loop two turns are followed: the second finds what the
+ * first left, as all later ones do. A plan that is loaded from a file is checked the same way, so
+ * that a damaged file cannot reach outside its memory.
  */
 #ifndef VTB_LAUNCH_CHECK_H
 #define VTB_LAUNCH_CHECK_H

@@ -1,5 +1,5 @@
-/* A compiled CUDA program as plain data: kernels, and the straight line of launches that one run
- * is.
+/* A compiled CUDA program as plain data: kernels, and the line of launches that one run is, with
+ * loops in it.
  *
  * The compiler (codegen/cuda) makes it; the runtime walks it on a stream or captures it in a graph;
  * the CUDA-on-CPU emulator walks it with host code; the checker proves that it stays inside its
@@ -11,7 +11,8 @@
  * (256-byte aligned, contents undefined at the start), the constants (256-byte aligned, read only)
  * and, of plans that update parameters (runtime/base/update.h), the state (256-byte aligned, zero
  * at first), which stays from run to run and in which tensors may have their place. Steps run one
- * after another in order: step i sees everything steps before it wrote. A run whose parameters and
+ * after another in order: step i sees everything steps before it wrote, and in a loop what its turn
+ * before wrote. A run whose parameters and
  * buffers are those of the run before, in the same workspace, may begin behind the prepared steps.
  */
 #ifndef VTB_LAUNCH_PLAN_H
@@ -81,6 +82,16 @@ typedef struct vtb_launch_step {
   int32_t first_arg, n_args; /* in the plan's args */
 } vtb_launch_step;
 
+/* Steps [first, first + n) run `times` times. Addresses are the same in each turn: what changes
+ * from turn to turn lies in memory, a number that counts the turns among it (codegen/cuda/plan/
+ * fold.c). Loops nest or are apart; they stand in the order of their first steps, outer ones before
+ * those inside. */
+enum { VTB_LAUNCH_DEPTH = 8 };
+typedef struct vtb_launch_loop {
+  int32_t first, n;
+  int64_t times; /* at least 1 */
+} vtb_launch_loop;
+
 /* For cublasLt: C[b] = op(A[b]) op(B[b]) + beta C[b] (+ bias along columns), row-major f32, leading
  * dimensions and batch strides in elements. Arguments of the step: A, B, C and, if has_bias, the
  * bias [n]. */
@@ -93,9 +104,9 @@ typedef struct vtb_launch_gemm {
   vtb_kernel_info info; /* for profiles and messages */
 } vtb_launch_gemm;
 
-/* Gradients in the state that are whole behind step `step`: nothing writes there afterwards, and
- * nothing reads them before it but what adds to them. A range of its own, so that to sum it up over
- * devices is one call; in the order of their steps. */
+/* Gradients in the state that are whole behind step `step`, which is in no loop: nothing writes
+ * there afterwards, and nothing reads them before it but what adds to them. A range of its own, so
+ * that to sum it up over devices is one call; in the order of their steps. */
 typedef enum vtb_launch_where {
   VTB_BUCKET_STATE,
   /* a sum within a step that several ranks run: the steps behind read what is there then. Of n
@@ -117,7 +128,7 @@ typedef struct vtb_launch_plan {
   int64_t batch;
   int64_t workspace_bytes, constant_bytes, state_bytes;
   unsigned char *constants;
-  int32_t n_sources, n_kernels, n_gemms, n_steps, n_args, n_maps, n_buckets;
+  int32_t n_sources, n_kernels, n_gemms, n_steps, n_loops, n_args, n_maps, n_buckets;
   /* of the steps, the first: what they write stays valid while parameters and buffers do */
   int32_t n_prepared;
   /* device functions that the sources share; goes before each, or once before all */
@@ -126,6 +137,7 @@ typedef struct vtb_launch_plan {
   vtb_launch_kernel *kernels;
   vtb_launch_gemm *gemms;
   vtb_launch_step *steps;
+  vtb_launch_loop *loops;
   vtb_launch_arg *args;
   vtb_launch_map *maps;
   vtb_launch_bucket *buckets; /* of training steps that update themselves */

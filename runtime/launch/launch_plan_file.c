@@ -4,13 +4,14 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 9 };
+enum { FORMAT = 10 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
 enum {
   LEAST_SOURCE = 4,
   LEAST_KERNEL = 60,
   LEAST_GEMM = 87 + 36,
   STEP = 24,
+  LOOP = 16,
   ARG = 40,
   MAP = 112,
   BUCKET = 32
@@ -21,6 +22,7 @@ _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
 _Static_assert(sizeof(vtb_launch_kernel) == 32 + sizeof(vtb_kernel_info), "kernel()");
 _Static_assert(sizeof(vtb_launch_gemm) == 88 + sizeof(vtb_kernel_info), "gemm()");
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
+_Static_assert(sizeof(vtb_launch_loop) == 16, "loop()");
 _Static_assert(sizeof(vtb_launch_arg) == 48, "arg()");
 _Static_assert(sizeof(vtb_launch_map) == 112, "map()");
 _Static_assert(sizeof(vtb_launch_bucket) == 32, "bucket()");
@@ -52,6 +54,12 @@ static void step(vtb_wire *w, vtb_launch_step *s) {
   vtb__wire_i64(w, &s->grid);
   vtb__wire_i32(w, &s->first_arg);
   vtb__wire_i32(w, &s->n_args);
+}
+
+static void loop(vtb_wire *w, vtb_launch_loop *l) {
+  vtb__wire_i32(w, &l->first);
+  vtb__wire_i32(w, &l->n);
+  vtb__wire_i64(w, &l->times);
 }
 
 static void arg(vtb_wire *w, vtb_launch_arg *a) {
@@ -113,6 +121,8 @@ static void whole(vtb_wire *w, vtb_launch_plan *p) {
   vtb__wire_array(w, &p->n_steps, p->steps, STEP);
   for (int i = 0; i < p->n_steps; i++) step(w, &p->steps[i]);
   vtb__wire_i32(w, &p->n_prepared);
+  vtb__wire_array(w, &p->n_loops, p->loops, LOOP);
+  for (int i = 0; i < p->n_loops; i++) loop(w, &p->loops[i]);
   vtb__wire_array(w, &p->n_args, p->args, ARG);
   for (int i = 0; i < p->n_args; i++) arg(w, &p->args[i]);
   vtb__wire_array(w, &p->n_maps, p->maps, MAP);

@@ -135,7 +135,7 @@ static void check_chain(int rows, bool cached) {
   CHECK(each.n == (size_t)e.launches && each.n >= 2);
   for (size_t i = 0; i < each.n; i++) {
     const vtb_launch_estimate *l = &each.at[i];
-    sum += l->time.seconds;
+    sum += l->runs * l->time.seconds;
     from_l2 += l->l2_bytes;
     CHECK(l->time.seconds > 0 && isfinite(l->time.seconds) && l->bytes >= 0 && l->l2_bytes >= 0);
     CHECK(*l->name && l->blocks >= 1 && l->threads >= 32);

@@ -1,6 +1,7 @@
 /* fold on CUDA: emulated against the interpreter, forwards and back, with states kept, for one and
  * several samples, an even and an odd number of steps, along paths; and the gradient, which is a
  * second fold. All folds of a test are one function, so that they are compiled together. */
+#include "runtime/launch/launch_walk.h"
 #include "tests/codegen/cuda_check.h"
 
 static vtb_module *parse(const char *text) {
@@ -126,9 +127,64 @@ TEST(gradients_are_folds_backwards) {
   free(text);
 }
 
+/* @outer, `n` times, of which each runs @c five times; the sum of both folds' last states. */
+static const char nested[] =
+    "func @f(%%s: f32[2, 3], %%x: f32[2, %1$d, 3], %%w: f32[3, 3]) -> (f32[2, %1$d, 3], f32[2, 3])"
+    " {\n  %%y, %%t = fold @outer(%%s, %%x, %%w) {states = 1, seqs = 1, reverse = 1} : f32[2, "
+    "%1$d, 3], f32[2, 3]\n  return %%y, %%t\n}\n"
+    "func @outer(%%s: f32[2, 3], %%x: f32[2, 1, 3], %%w: f32[3, 3]) -> (f32[2, 3], f32[2, 1, 3]) "
+    "{\n  %%q = broadcast %%x {shape = [2, 5, 3]} : f32[2, 5, 3]\n"
+    "  %%y, %%t = fold @c(%%s, %%q, %%w) {states = 1, seqs = 1} : f32[2, 5, 3], f32[2, 3]\n"
+    "  %%z = reduce_sum %%y {axes = [1], keep = 1} : f32[2, 1, 3]\n  return %%t, %%z\n}\n"
+    "func @c(%%h: f32[2, 3], %%x: f32[2, 1, 3], %%w: f32[3, 3]) -> (f32[2, 3], f32[2, 1, 3]) {\n"
+    "  %%p = einsum %%h, %%w {spec = \"bi,io->bo\"} : f32[2, 3]\n"
+    "  %%x1 = reshape %%x {shape = [2, 3]} : f32[2, 3]\n  %%q = add %%p, %%x1 : f32[2, 3]\n"
+    "  %%t = tanh %%q : f32[2, 3]\n  %%y = reshape %%t {shape = [2, 1, 3]} : f32[2, 1, 3]\n"
+    "  return %%t, %%y\n}\n";
+
+TEST(folds_in_folds_are_loops_in_loops) {
+  vtb_strbuf text = {0};
+  vtb_strbuf_printf(&text, nested, 7);
+  vtb_module *m = parse(text.at);
+  if (m) check("nested", m, vtb_module_find(m, "f"), 5e-6);
+  vtb_module_free(m);
+  vtb_strbuf_free(&text);
+}
+
+/* The plan of n steps has as many launches as that of any other even number; only the program's
+ * tensors grow. */
+TEST(plans_do_not_grow_with_the_steps) {
+  vtb_launch_plan *plans[2] = {NULL, NULL};
+  static const int steps[] = {10, 250};
+  for (int i = 0; i < 2; i++) {
+    vtb_strbuf text = {0};
+    vtb_error err = {0};
+    vtb_strbuf_printf(&text, nested, steps[i]);
+    vtb_module *m = parse(text.at);
+    const vtb_codegen_options o = {0};
+    vtb_status status =
+        m ? cuda_plan(m, vtb_module_find(m, "f"), &o, &plans[i], &err) : VTB_E_INPUT;
+    CHECK_MSG(status == VTB_OK, "%s", err.text);
+    vtb_module_free(m);
+    vtb_strbuf_free(&text);
+    if (status != VTB_OK) return;
+    CHECK_MSG(vtb_launch_plan_check(plans[i], NULL, &err) == VTB_OK, "%s", err.text);
+    CHECK(plans[i]->n_loops == 3 && plans[i]->loops[0].times == steps[i] / 2);
+    CHECK(plans[i]->loops[1].times == 2 && plans[i]->loops[2].times == 2);
+  }
+  CHECK_MSG(plans[0]->n_steps == plans[1]->n_steps && plans[0]->n_kernels == plans[1]->n_kernels,
+            "%d and %d launches", plans[0]->n_steps, plans[1]->n_steps);
+  CHECK_MSG(plans[0]->workspace_bytes == plans[1]->workspace_bytes, "%lld and %lld bytes",
+            (long long)plans[0]->workspace_bytes, (long long)plans[1]->workspace_bytes);
+  CHECK(vtb_launch_count(plans[1]) > 20 * vtb_launch_count(plans[0]));
+  for (int i = 0; i < 2; i++) vtb_launch_plan_free(plans[i]);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(folds_match_the_interpreter);
   RUN(gradients_are_folds_backwards);
+  RUN(folds_in_folds_are_loops_in_loops);
+  RUN(plans_do_not_grow_with_the_steps);
   return test_done();
 }

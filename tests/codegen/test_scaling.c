@@ -101,7 +101,7 @@ TEST(buckets_are_ready_behind_the_launch_that_completes_them) {
   vtb_launch_plan plan = {.batch = 3, .n_buckets = 2, .buckets = in_plan};
   vtb_launch_estimates each = {0};
   for (int i = 0; i < 6; i++)
-    vtb_vec_push(&each, ((vtb_launch_estimate){.step = i, .time = {.seconds = 1e-3}}));
+    vtb_vec_push(&each, ((vtb_launch_estimate){.step = i, .runs = 1, .time = {.seconds = 1e-3}}));
   vtb_scaling_bucket *buckets;
   vtb_scaling_step s = vtb_scaling_of_plan(&plan, &each, &buckets);
   CHECK(s.images == 3 && s.n_buckets == 2 && s.buckets == buckets);

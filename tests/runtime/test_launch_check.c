@@ -8,8 +8,8 @@ typedef struct sample {
   vtb_tensor_info tensors[2];
   vtb_launch_kernel kernels[1];
   vtb_launch_gemm gemms[1];
-  vtb_launch_step steps[3];
-  vtb_launch_arg args[6];
+  vtb_launch_step steps[4];
+  vtb_launch_arg args[8];
 } sample;
 
 static vtb_launch_arg arg(int space, int index, int access, int value, int64_t offset,
@@ -113,6 +113,67 @@ TEST(what_is_prepared_must_last) {
          "step 1 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 3");
 }
 
+/* x -> k -> a, then three times { a -> k -> b, b -> k -> a }, a -> k -> y; a at 0, b at 256. */
+static sample *make_loop(vtb_launch_loop *l) {
+  sample *s = make();
+  s->plan.n_steps = 4;
+  s->plan.n_args = 8;
+  s->steps[3] = (vtb_launch_step){VTB_LAUNCH_KERNEL, 0, 1, 6, 2};
+  s->args[4] = arg(WS, 0, R, 2, 256, 256);
+  s->args[5] = arg(WS, 0, W, 1, 0, 256);
+  s->args[6] = arg(WS, 0, R, 1, 0, 256);
+  s->args[7] = arg(T, 1, W, 3, 0, 256);
+  *l = (vtb_launch_loop){.first = 1, .n = 2, .times = 3};
+  s->plan.loops = l;
+  s->plan.n_loops = 1;
+  return s;
+}
+
+TEST(a_turn_finds_what_the_one_before_left) {
+  vtb_launch_loop l;
+  expect(make_loop(&l), NULL, NULL);
+  sample *s = make_loop(&l);
+  s->args[5] = arg(WS, 0, W, 4, 0, 256); /* a is there for the first turn alone */
+  expect(s, NULL,
+         "step 1 (k): argument 0 reads value 1, but byte 0 has been overwritten by value 4");
+  s = make_loop(&l);
+  s->args[5] = arg(WS, 0, W, 4, 0, 256);
+  l.times = 1;
+  s->args[6] = arg(WS, 0, R, 4, 0, 256);
+  expect(s, NULL, NULL);
+  s = make_loop(&l);
+  s->args[2] = arg(WS, 0, R, 2, 256, 256); /* before the second turn nobody has written it */
+  expect(s, NULL, "step 1 (k): argument 0 reads byte 256 of value 2, which nothing has written");
+}
+
+static void expect_loops(int n_prepared, vtb_launch_loop first, vtb_launch_loop second,
+                         const char *message) {
+  vtb_launch_loop l[2];
+  sample *s = make_loop(l);
+  l[0] = first, l[1] = second;
+  s->plan.n_loops = 2;
+  s->plan.n_prepared = n_prepared;
+  expect(s, NULL, message);
+}
+
+TEST(loops_nest_or_are_apart) {
+  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){1, 1, 3}, NULL);
+  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){3, 1, 3}, NULL);
+  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){2, 2, 3},
+               "loop 1: 2 steps from step 2 on, 3 times");
+  expect_loops(0, (vtb_launch_loop){1, 1, 3}, (vtb_launch_loop){0, 1, 3}, "loop 1: 1 steps");
+  expect_loops(0, (vtb_launch_loop){1, 2, 0}, (vtb_launch_loop){1, 1, 3}, "loop 0: 2 steps");
+  expect_loops(0, (vtb_launch_loop){1, 0, 3}, (vtb_launch_loop){1, 1, 3}, "loop 0: 0 steps");
+  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){3, 2, 3}, "loop 1: 2 steps");
+  expect_loops(0, (vtb_launch_loop){1, INT32_MAX, 3}, (vtb_launch_loop){3, 1, 3}, "loop 0");
+  expect_loops(2, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){3, 1, 3}, "loop 0: 2 steps");
+  vtb_launch_loop deep[VTB_LAUNCH_DEPTH + 1];
+  sample *s = make_loop(deep);
+  for (int i = 0; i <= VTB_LAUNCH_DEPTH; i++) deep[i] = (vtb_launch_loop){1, 2, 2};
+  s->plan.n_loops = VTB_LAUNCH_DEPTH + 1;
+  expect(s, NULL, "loop 8: 2 steps");
+}
+
 /* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by
  * it. */
 static sample *make_update(int64_t place[2]) {
@@ -174,6 +235,11 @@ TEST(buckets_hold_whole_gradients_that_nothing_changes) {
   sample *s = make_bucket(place, b);
   s->args[2].access = R | W; /* the update clears the gradient */
   expect(s, NULL, "step 1 (k): argument 0 writes to bucket 0, which is complete behind step 0");
+  s = make_bucket(place, b);
+  vtb_launch_loop l = {.first = 0, .n = 1, .times = 2};
+  s->plan.loops = &l;
+  s->plan.n_loops = 1;
+  expect(s, NULL, "bucket 0: complete behind step 0");
   s = make_bucket(place, b);
   b->step = 2;
   expect(s, NULL, "bucket 0: complete behind step 2");
@@ -303,6 +369,8 @@ int main(void) {
   RUN(overlapping_workspace);
   RUN(reuse_of_dead_memory_is_fine);
   RUN(what_is_prepared_must_last);
+  RUN(a_turn_finds_what_the_one_before_left);
+  RUN(loops_nest_or_are_apart);
   RUN(the_state_is_followed_too);
   RUN(buckets_hold_whole_gradients_that_nothing_changes);
   RUN(sums_inside_a_step_lie_in_its_memory);

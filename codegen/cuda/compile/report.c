@@ -2,6 +2,7 @@
  * be resident, limited by registers (given out in units of 256 a warp), shared memory (1 KB a block
  * is the system's) and blocks. */
 #include "codegen/cuda/compile/report.h"
+#include "runtime/launch/launch_walk.h"
 
 #include <string.h>
 
@@ -67,12 +68,21 @@ vtb_status vtb_cuda_report(const vtb_launch_plan *plan, const char *arch,
 
 static double mib(int64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 
+/* Those that begin with the step. */
+static void put_loops(const vtb_launch_plan *plan, int step, vtb_strbuf *out) {
+  for (int i = 0; i < plan->n_loops; i++)
+    if (plan->loops[i].first == step)
+      vtb_strbuf_printf(out, "%5s %lld x steps %d to %d:\n", "", (long long)plan->loops[i].times,
+                        step, step + plan->loops[i].n - 1);
+}
+
 void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
   vtb_launch_traffic all = {0, 0};
   int wide = names_width(plan);
   vtb_strbuf_printf(out, "%5s %-*s %9s %7s %10s %10s\n", "step", wide, "kernel", "blocks",
                     "threads", "KiB read", "written");
   for (int i = 0; i < plan->n_steps; i++) {
+    put_loops(plan, i, out);
     const vtb_launch_step *s = &plan->steps[i];
     const vtb_launch_kernel *k = s->kind == VTB_LAUNCH_KERNEL ? &plan->kernels[s->index] : NULL;
     vtb_launch_traffic t = vtb_launch_traffic_of(plan, s);
@@ -82,6 +92,7 @@ void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
         out, "%5d %-*s %9lld %7d %10.1f %10.1f  %s%s%s\n", i, wide, k ? k->name : "library product",
         (long long)s->grid, k ? k->threads : 0, (double)t.read / 1024, (double)t.written / 1024,
         i < plan->n_prepared ? "prepared  " : "", clusters, vtb_launch_info(plan, s)->origin);
+    int64_t runs = (int64_t)vtb_launch_runs(plan, i);
     for (int b = 0; b < plan->n_buckets; b++)
       if (plan->buckets[b].step == i && plan->buckets[b].where != VTB_BUCKET_STATE)
         vtb_strbuf_printf(out, "%5s bucket %d, summed here: %lld bytes\n", "", b,
@@ -90,11 +101,12 @@ void vtb_cuda_launches(const vtb_launch_plan *plan, vtb_strbuf *out) {
         vtb_strbuf_printf(out, "%5s bucket %d complete: %.1f MB, %d tensors\n", "", b,
                           (double)plan->buckets[b].bytes / 1e6, plan->buckets[b].n_tensors);
     if (i < plan->n_prepared) continue;
-    all.read += t.read;
-    all.written += t.written;
+    all.read += runs * t.read;
+    all.written += runs * t.written;
   }
   vtb_strbuf_printf(
-      out, "%d launches and %d prepared; %.2f MiB read, %.2f MiB written, workspace of %.2f MiB\n",
-      plan->n_steps - plan->n_prepared, plan->n_prepared, mib(all.read), mib(all.written),
+      out,
+      "%.0f launches and %d prepared; %.2f MiB read, %.2f MiB written, workspace of %.2f MiB\n",
+      vtb_launch_count(plan), plan->n_prepared, mib(all.read), mib(all.written),
       mib(plan->workspace_bytes));
 }

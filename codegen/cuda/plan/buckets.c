@@ -32,7 +32,16 @@ static int find_slot(const vtb_cuda_update_group *g, int64_t at) {
   return lo;
 }
 
-/* For each place in the order, the last step that writes there; -1: none. */
+/* The last step of the loops around step s, or s itself. */
+static int32_t end_of_turns(const vtb_launch_plan *p, int32_t s) {
+  for (int i = 0; i < p->n_loops; i++)
+    if (s >= p->loops[i].first && s < p->loops[i].first + p->loops[i].n)
+      return p->loops[i].first + p->loops[i].n; /* the outermost comes first */
+  return s;
+}
+
+/* For each place in the order, the step behind which nothing writes there; -1: nothing ever does.
+ * A loop's writes are over at the step behind it, which there is: the update. */
 static int32_t *last_writers(const vtb_cuda_update_group *g, const vtb_launch_plan *p) {
   int32_t *last = vtb_xcalloc((size_t)g->u.tensors + 1, sizeof *last);
   for (int k = 0; k < g->u.tensors; k++) last[k] = -1;
@@ -46,7 +55,7 @@ static int32_t *last_writers(const vtb_cuda_update_group *g, const vtb_launch_pl
       if (place < 0 || !(a->access & VTB_LAUNCH_WRITE) || begin >= g->bytes || end <= 0) continue;
       for (int k = find_slot(g, begin > 0 ? begin : 0); k < g->u.tensors; k++) {
         if (g->slot[g->order[k]] * 4 >= end) break;
-        last[k] = s;
+        last[k] = end_of_turns(p, s);
       }
     }
   return last;

@@ -5,6 +5,7 @@
 #include "codegen/cuda/plan/update.h"
 #include "codegen/label.h"
 #include "codegen/describe.h"
+#include "runtime/launch/launch_walk.h"
 
 /* ---- expansion ------------------------------------------------------------------------------- */
 
@@ -15,6 +16,9 @@ typedef struct expansion {
   VTB_VEC(vtb_launch_arg) args;
   VTB_VEC(vtb_launch_map) maps;
   VTB_VEC(vtb_launch_bucket) sums;
+  VTB_VEC(vtb_launch_loop) loops;
+  int open[VTB_LAUNCH_DEPTH], depth; /* the loops around the step at hand */
+  int64_t runs;                      /* of it */
 } expansion;
 
 /* From 1; equal ones are one. */
@@ -65,6 +69,8 @@ static vtb_launch_arg resolve(const vtb_cuda_func *f, const vtb_cuda_ref *r,
 
 static void add_sum(expansion *x, const vtb_launch_arg *a) {
   bool tensor = a->space == VTB_LAUNCH_TENSOR;
+  for (int i = 0; i < x->depth; i++)
+    vtb_check(x->loops.at[x->open[i]].first < (int)x->steps.n, "a sum over ranks begins a turn");
   vtb_check(tensor || a->space == VTB_LAUNCH_WORKSPACE, "a sum over ranks of space %d", a->space);
   vtb_launch_bucket b = {.offset = a->offset,
                          .bytes = a->bytes,
@@ -72,6 +78,21 @@ static void add_sum(expansion *x, const vtb_launch_arg *a) {
                          .where = tensor ? VTB_BUCKET_TENSOR : VTB_BUCKET_WORKSPACE,
                          .tensor = tensor ? a->tensor : 0};
   vtb_vec_push(&x->sums, b);
+}
+
+static void begin_loop(expansion *x, int64_t times) {
+  vtb_check(x->depth < VTB_LAUNCH_DEPTH, "more than %d loops in each other", VTB_LAUNCH_DEPTH);
+  x->open[x->depth++] = (int)x->loops.n;
+  x->runs *= times;
+  vtb_vec_push(&x->loops, ((vtb_launch_loop){.first = (int32_t)x->steps.n, .times = times}));
+}
+
+/* One that launches nothing is no loop, nor are those inside it. */
+static void end_loop(expansion *x) {
+  vtb_launch_loop *l = &x->loops.at[x->open[--x->depth]];
+  l->n = (int32_t)x->steps.n - l->first;
+  x->runs /= l->times;
+  if (!l->n) x->loops.n = (size_t)x->open[x->depth];
 }
 
 /* The steps of one call, with its arguments and returns in `outer` and its frame at `frame`. */
@@ -84,7 +105,11 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
     vtb_launch_arg *args = vtb_xcalloc((size_t)s->n_refs + 1, sizeof *args);
     for (int r = 0; r < s->n_refs; r++)
       args[r] = resolve(f, &s->refs[r], outer, frame, first_value);
-    if (s->callee) {
+    if (s->times) {
+      begin_loop(x, s->times);
+    } else if (s->ends_turn) {
+      end_loop(x);
+    } else if (s->callee) {
       expand(x, s->callee, args, frame + f->steps_of->tail_base + s->frame);
     } else if (s->sum) {
       add_sum(x, &args[0]);
@@ -94,7 +119,7 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
         step.kind = VTB_LAUNCH_KERNEL;
         step.index = s->kernel->number;
         step.grid = s->grid;
-        s->kernel->launches++;
+        s->kernel->launches += (int)x->runs;
       }
       vtb_vec_push(&x->steps, step);
       for (int r = 0; r < s->n_refs; r++) {
@@ -212,7 +237,8 @@ static void fill_products(vtb_launch_plan *p) {
     info->origin = vtb_arena_strdup(&p->arena, info->origin);
   }
   for (int i = 0; i < p->n_steps; i++)
-    if (p->steps[i].kind == VTB_LAUNCH_GEMM) p->gemms[p->steps[i].index].info.launches++;
+    if (p->steps[i].kind == VTB_LAUNCH_GEMM)
+      p->gemms[p->steps[i].index].info.launches += (int)vtb_launch_runs(p, i);
 }
 
 /* The bytes that a launch of each kernel and product moves, for profiles: its first one. */
@@ -235,7 +261,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   p->tensors = tensors.tensors;
   p->batch = tensors.batch;
   if (c->groups) vtb__cuda_place_tensors(c, p);
-  expansion x = {.plan = p};
+  expansion x = {.plan = p, .runs = 1};
   const vtb_cuda_func *f = &c->funcs.at[vtb_steps_find(&c->steps, entry)];
   expand_entry(&x, f);
   p->workspace_bytes = f->total_bytes;
@@ -250,6 +276,9 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
                               x.steps.n * sizeof *x.steps.at);
   p->args =
       vtb_arena_memdup(&p->arena, x.args.n ? (void *)x.args.at : "", x.args.n * sizeof *x.args.at);
+  p->n_loops = (int32_t)x.loops.n;
+  p->loops = vtb_arena_memdup(&p->arena, x.loops.n ? (void *)x.loops.at : "",
+                              x.loops.n * sizeof *x.loops.at);
   p->n_maps = (int32_t)x.maps.n;
   p->maps =
       vtb_arena_memdup(&p->arena, x.maps.n ? (void *)x.maps.at : "", x.maps.n * sizeof *x.maps.at);
@@ -259,6 +288,7 @@ vtb_launch_plan *vtb__cuda_expand(vtb_cuda *c, const vtb_func *entry) {
   fill_kernels(c, p);
   fill_products(p);
   fill_bytes(p);
+  vtb_vec_free(&x.loops);
   vtb_vec_free(&x.maps);
   vtb_vec_free(&x.steps);
   vtb_vec_free(&x.args);

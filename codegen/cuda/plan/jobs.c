@@ -40,8 +40,10 @@ static bool overlap(const vtb_cuda_ref *a, const vtb_cuda_ref *b) {
   return a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
 }
 
+static bool is_launch(const vtb_cuda_step *s) { return !s->times && !s->ends_turn; }
+
 static bool conflict(const vtb_cuda_step *a, const vtb_cuda_step *b) {
-  if (a->callee || b->callee) return true;
+  if (a->callee || b->callee || !is_launch(a) || !is_launch(b)) return true;
   for (int i = 0; i < a->n_refs; i++)
     for (int k = 0; k < b->n_refs; k++)
       if (overlap(&a->refs[i], &b->refs[k])) return true;

@@ -55,6 +55,14 @@ void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, con
   vtb_vec_push(&c->func->steps, s);
 }
 
+void vtb__cuda_begin_loop(vtb_cuda *c, int64_t times) {
+  vtb_vec_push(&c->func->steps, ((vtb_cuda_step){.times = times}));
+}
+
+void vtb__cuda_end_loop(vtb_cuda *c) {
+  vtb_vec_push(&c->func->steps, ((vtb_cuda_step){.ends_turn = true}));
+}
+
 /* No launch: whoever runs the plan is told. */
 static void emit_sum(vtb_cuda *c, const vtb_step *step) {
   if (step->n_operands > 1) {

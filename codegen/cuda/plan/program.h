@@ -31,12 +31,13 @@ typedef struct vtb_cuda_ref {
   const vtb_launch_map *map; /* NULL: a pointer */
 } vtb_cuda_ref;
 
-/* A launch of `kernel`, a call of `callee`, a sum over ranks of its one tensor, or else a product
- * by the library. */
+/* A launch of `kernel`, a call of `callee`, a sum over ranks of its one tensor, the beginning of
+ * `times` turns or the end of one, or else a product by the library. */
 typedef struct vtb_cuda_step {
   vtb_cuda_kernel *kernel;
   const struct vtb_cuda_func *callee;
-  bool sum;
+  bool sum, ends_turn;
+  int64_t times;
   int gemm;
   int64_t frame; /* of a call: bytes behind the tail's beginning */
   int64_t grid;
@@ -169,12 +170,15 @@ int vtb__cuda_element(const vtb_cuda_ref *r); /* bytes */
  * do frames and temporaries. */
 int vtb__cuda_align(const vtb_cuda_ref *r);
 
-/* ---- steps (program.c, fold.c, expand.c) ----------------------------------------------------- */
+/* ---- steps (program.c, fold.c, fold_step.c, expand.c) ---------------------------------------- */
 void vtb__cuda_emit_copy(vtb_cuda *c, const vtb_step *step);
 /* With the callee's frame `frame` bytes behind the tail's beginning. */
 void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, const vtb_spot *spots,
                          int n);
 void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step);
+/* What is between begin and end runs `times` times, at the same addresses. */
+void vtb__cuda_begin_loop(vtb_cuda *c, int64_t times);
+void vtb__cuda_end_loop(vtb_cuda *c);
 /* jobs.c: small launches of the function that do not depend on one another become one. */
 void vtb__cuda_join_jobs(vtb_cuda *c, vtb_cuda_func *f);
 /* Kernels that no step launches any more. */

@@ -55,9 +55,9 @@ static void sum_kernels(const vtb_outline *o, kernel_sums *sums) {
       vtb_map_set(&at, name_of(l), (void *)(uintptr_t)k);
     }
     kernel_sum *s = &sums->at[k - 1];
-    s->launches++;
-    s->seconds += l->time.seconds;
-    s->bytes += l->bytes + l->l2_bytes;
+    s->launches += (int64_t)l->runs;
+    s->seconds += l->runs * l->time.seconds;
+    s->bytes += l->runs * (l->bytes + l->l2_bytes);
     if (l->time.seconds > s->longest) {
       s->longest = l->time.seconds;
       s->limit = l->time.limit;
@@ -72,6 +72,7 @@ static void sum_kernels(const vtb_outline *o, kernel_sums *sums) {
 static void add_launches(doc *d, const vtb_outline *o) {
   static const doc_column columns[] = {
       {"step", "step", .width = 5},
+      {"runs", "runs", .width = 5},
       {.key = "kernel"},
       {.heading = "kernel", .width = -NAME_COLUMNS},
       {.key = "ops"},
@@ -95,10 +96,10 @@ static void add_launches(doc *d, const vtb_outline *o) {
     char name[64];
     cJSON *by = cJSON_CreateObject();
     for (int k = 0; k < VTB_N_LIMITS; k++) doc_put(by, F(vtb_limit_names[k], 1e6 * l->time.by[k]));
-    doc_row(d, t, V(l->step), V(l->name), V(fit(name_of(l), NAME_COLUMNS, name)), V(l->ops),
-            V(l->origin), V(l->blocks), V(l->threads), V(l->time.resident), V(l->time.waves),
-            V(l->bytes), V(l->l2_bytes), V(1e-6 * (l->bytes + l->l2_bytes)),
-            V(1e6 * l->time.seconds), V(100 * l->time.seconds / o->estimate.seconds),
+    doc_row(d, t, V(l->step), V(l->runs), V(l->name), V(fit(name_of(l), NAME_COLUMNS, name)),
+            V(l->ops), V(l->origin), V(l->blocks), V(l->threads), V(l->time.resident),
+            V(l->time.waves), V(l->bytes), V(l->l2_bytes), V(1e-6 * (l->bytes + l->l2_bytes)),
+            V(1e6 * l->time.seconds), V(100 * l->runs * l->time.seconds / o->estimate.seconds),
             V(vtb_limit_names[l->time.limit]), V(by));
   }
 }
@@ -131,7 +132,7 @@ static void say_limits(doc *d, const vtb_outline *o) {
   double by[VTB_N_LIMITS] = {0};
   vtb_strbuf text = {0};
   for (size_t i = 0; i < o->launches.n; i++)
-    by[o->launches.at[i].time.limit] += o->launches.at[i].time.seconds;
+    by[o->launches.at[i].time.limit] += o->launches.at[i].runs * o->launches.at[i].time.seconds;
   for (int l = 0; l < VTB_N_LIMITS; l++)
     if (by[l] > 0)
       vtb_strbuf_printf(&text, "%s %s %.0f %%", text.n ? "," : "", vtb_limit_names[l],
