@@ -153,6 +153,7 @@ void cli_progress_clear(void);
 const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 /* The option's row of commands that run models. */
 #define CLI_DEFAULT_OPTIMIZER "adamw"
+#define CLI_DEFAULT_SCHEDULE "cosine"
 #define CLI_TARGET_OPT(model)                                                                      \
   { "--target", CLI_STR, &(model).compile.target, "T", "{targets} (default cpu)" }
 

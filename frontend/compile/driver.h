@@ -85,15 +85,34 @@ void vtb_compilation_check_training(vtb_compilation *c);
 /* The options' optimiser behind the step. */
 VTB_MUST_USE vtb_status vtb_compilation_update(vtb_compilation *c);
 
-/* "lamb(beta1 = 0.95)" taken apart; free it after failures too. */
-typedef struct vtb_optimizer_choice {
-  const char *what; /* a name or a file */
+/* "lamb(beta1 = 0.95)" taken apart; free it after failures too. kind: "optimizer", "schedule", for
+ * messages. */
+typedef struct vtb_rule_choice {
+  const char *what;         /* a name or a file */
+  const char *file, *entry; /* entry NULL: the file's last */
   VTB_VEC(const char *) defines;
   vtb_arena arena;
-} vtb_optimizer_choice;
-VTB_MUST_USE vtb_status vtb_optimizer_parse(const char *text, vtb_optimizer_choice *out,
-                                            vtb_error *err);
-void vtb_optimizer_free(vtb_optimizer_choice *o);
+} vtb_rule_choice;
+VTB_MUST_USE vtb_status vtb_rule_parse(const char *text, const char *kind, vtb_rule_choice *out,
+                                       vtb_error *err);
+/* Fills file and entry. VTB_E_USAGE, with the names there are, of a name that no file of the search
+ * folders declares. */
+VTB_MUST_USE vtb_status vtb_rule_find(vtb_rule_choice *choice, vtb_decl_kind kind,
+                                      const vtb_compile_options *o, vtb_error *err);
+void vtb_rule_free(vtb_rule_choice *o);
+
+/* A schedule by its name or file, "step(every = 30)", asked update by update; the options say where
+ * names are looked for. Free it after failures too; the report must outlive it. */
+typedef struct vtb_schedule_source vtb_schedule_source;
+VTB_MUST_USE vtb_status vtb_schedule_open(const char *text, const vtb_compile_options *o,
+                                          vtb_schedule_source **out, vtb_report *r);
+VTB_MUST_USE vtb_status vtb_schedule_at(vtb_schedule_source *s, const vtb_moment *m,
+                                        vtb_pace *pace);
+/* Asks it at some hundred places of the run, the first and the last among them. */
+VTB_MUST_USE vtb_status vtb_schedule_try(vtb_schedule_source *s, const vtb_moment *m);
+bool vtb_schedule_reads(const vtb_schedule_source *s, const char *name); /* a name of its body */
+vtb_unit *vtb_schedule_unit(const vtb_schedule_source *s);
+void vtb_schedule_free(vtb_schedule_source *s);
 
 /* The gradient of the entry's results `outs` by its arguments `wrt` (vtb_autodiff) becomes what
  * is compiled. */

@@ -21,7 +21,7 @@ static cJSON *entry_json(const vtb_lang_symbol *d) {
       [VTB_DECL_MODEL] = "model",           [VTB_DECL_PRESET] = "preset",
       [VTB_DECL_BLOCK] = "block",           [VTB_DECL_FN] = "fn",
       [VTB_DECL_RECURRENCE] = "recurrence", [VTB_DECL_CONST] = "const",
-      [VTB_DECL_OPTIMIZER] = "optimizer"};
+      [VTB_DECL_OPTIMIZER] = "optimizer",   [VTB_DECL_SCHEDULE] = "schedule"};
   cJSON *row = cJSON_CreateObject();
   cJSON_AddStringToObject(row, "kind", kinds[d->decl_kind]);
   cJSON_AddStringToObject(row, "name", d->name);

@@ -197,10 +197,13 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
                         vtb_compilation *lowered) {
   *lowered = (vtb_compilation){.options = c->options, .report = c->report};
   if (c->module->entry && c->module->entry->kind == VTB_FUNC_RULE)
-    return vtb_fail(&c->report->error, VTB_E_USAGE,
-                    "%s is an optimizer, which runs behind a training step: vertebra train MODEL "
-                    "--optimizer NAME",
-                    c->module->entry->name);
+    return vtb_fail(
+        &c->report->error, VTB_E_USAGE,
+        c->module->entry->n_args
+            ? "%s is an optimizer, which runs behind a training step: vertebra train "
+              "MODEL --optimizer NAME"
+            : "%s is a schedule, of numbers alone: vertebra train MODEL --schedule NAME",
+        c->module->entry->name);
   vtb_status checked = check_batch(c->module, batch, &c->report->error);
   if (checked != VTB_OK) return checked;
   vtb_pass_context context = {.batch = batch,

@@ -1,4 +1,5 @@
-/* Optimisers behind training steps: what an option says of one, and its equations. */
+/* Optimisers behind training steps: what an option says of one (of a schedule likewise), and its
+ * equations. */
 #include "frontend/compile/driver.h"
 #include "frontend/compile/words.h"
 
@@ -11,7 +12,7 @@ static char *trimmed(vtb_arena *a, const char *s, size_t n) {
 }
 
 /* "name = value" becomes "name=value". */
-static bool take_setting(vtb_optimizer_choice *o, const char *s, size_t n) {
+static bool take_setting(vtb_rule_choice *o, const char *s, size_t n) {
   const char *eq = memchr(s, '=', n);
   if (!eq) return false;
   char *name = trimmed(&o->arena, s, (size_t)(eq - s));
@@ -20,60 +21,76 @@ static bool take_setting(vtb_optimizer_choice *o, const char *s, size_t n) {
   return *name && *value;
 }
 
-vtb_status vtb_optimizer_parse(const char *text, vtb_optimizer_choice *out, vtb_error *err) {
+/* Bytes up to a comma or the end of the list, past what stands in brackets. */
+static size_t setting_length(const char *s) {
+  int depth = 0;
+  size_t n = 0;
+  for (; s[n] && (depth > 0 || !strchr(",)", s[n])); n++)
+    depth += strchr("([", s[n]) ? 1 : strchr(")]", s[n]) ? -1 : 0;
+  return n;
+}
+
+vtb_status vtb_rule_parse(const char *text, const char *kind, vtb_rule_choice *out,
+                          vtb_error *err) {
   const char *open = strchr(text, '('), *s = open ? open + 1 : "";
-  *out = (vtb_optimizer_choice){0};
+  *out = (vtb_rule_choice){0};
   vtb_arena_init(&out->arena);
   out->what = trimmed(&out->arena, text, open ? (size_t)(open - text) : strlen(text));
   bool good = *out->what && (!open || vtb_ends_with(text, ")"));
   while (good && *s && *s != ')') {
-    size_t n = strcspn(s, ",)");
+    size_t n = setting_length(s);
     good = take_setting(out, s, n);
     s += n + (s[n] == ',');
   }
   if (good) return VTB_OK;
   return vtb_fail(err, VTB_E_USAGE,
-                  "'%s' is no optimizer: a name or a .vtb file is, or lamb(beta1 = 0.95)", text);
+                  "'%s' is no %s: a name or a .vtb file is, with settings NAME(setting = 0.95)",
+                  text, kind);
 }
 
-void vtb_optimizer_free(vtb_optimizer_choice *o) {
+void vtb_rule_free(vtb_rule_choice *o) {
   vtb_vec_free(&o->defines);
   vtb_arena_free(&o->arena);
 }
 
-/* A word that no file of the search folders declares. */
-static vtb_status check_known(const vtb_compilation *c, const char *what) {
-  const vtb_search given = {.dirs = c->options.search, .n_dirs = c->options.n_search};
-  vtb_diags diags = {0};
+vtb_status vtb_rule_find(vtb_rule_choice *choice, vtb_decl_kind kind, const vtb_compile_options *o,
+                         vtb_error *err) {
+  const vtb_search given = {.dirs = o->search, .n_dirs = o->n_search},
+                   *search = o->search ? &given : NULL;
+  const char *what = choice->what, *table = kind == VTB_DECL_OPTIMIZER ? "optimizers" : "schedules";
+  choice->file = what;
   if (vtb_ends_with(what, ".vtb") || strchr(what, '/')) return VTB_OK;
-  vtb_unit *u = vtb_unit_find(what, c->options.search ? &given : NULL, &diags);
-  vtb_diags_free(&diags);
-  vtb_unit_free(u);
-  if (u) return VTB_OK;
+  char *file = vtb_unit_declaring(what, kind, search);
+  choice->entry = what;
+  if (file) choice->file = vtb_arena_strdup(&choice->arena, file);
+  vtb_free(file);
+  if (file) return VTB_OK;
   vtb_strbuf known = {0};
-  vtb_words("optimizers", c->options.search ? &given : NULL, ", ", ", ", &known);
-  vtb_fail(&c->report->error, VTB_E_USAGE, "unknown optimizer '%s'; there are %s and .vtb files",
-           what, vtb_strbuf_text(&known));
+  vtb_words(table, search, ", ", ", ", &known);
+  vtb_fail(err, VTB_E_USAGE, "unknown %.*s '%s'; there are %s and .vtb files",
+           (int)strlen(table) - 1, table, what, vtb_strbuf_text(&known));
   vtb_strbuf_free(&known);
   return VTB_E_USAGE;
 }
 
 static vtb_status load_rule(vtb_compilation *c, vtb_compilation *rule) {
-  vtb_optimizer_choice choice;
+  vtb_rule_choice choice;
   vtb_error *err = &c->report->error;
-  vtb_status status = vtb_optimizer_parse(c->options.optimizer, &choice, err);
+  vtb_status status = vtb_rule_parse(c->options.optimizer, "optimizer", &choice, err);
+  if (status == VTB_OK) status = vtb_rule_find(&choice, VTB_DECL_OPTIMIZER, &c->options, err);
   vtb_compile_options o = {.size = sizeof o,
-                           .model = choice.what,
+                           .model = choice.file,
+                           .entry = choice.entry,
                            .defines = choice.defines.at,
                            .n_defines = choice.defines.n,
                            .search = c->options.search,
                            .n_search = c->options.n_search};
-  if (status == VTB_OK) status = check_known(c, choice.what);
   if (status == VTB_OK) status = vtb_compilation_load(rule, &o, NULL, c->report);
-  if (status == VTB_OK && rule->module->entry->kind != VTB_FUNC_RULE)
+  const vtb_func *entry = status == VTB_OK ? rule->module->entry : NULL;
+  if (entry && (entry->kind != VTB_FUNC_RULE || !entry->n_args)) /* a schedule has none */
     status = vtb_fail(err, VTB_E_USAGE, "--optimizer: %s is no optimizer", choice.what);
   rule->options = (vtb_compile_options){0}; /* it was the choice's */
-  vtb_optimizer_free(&choice);
+  vtb_rule_free(&choice);
   return status;
 }
 

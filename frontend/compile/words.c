@@ -70,25 +70,25 @@ static void machines(list *l) {
   for (size_t i = 0; i < n; i++) vtb_vec_push(&l->names, all[i].name);
 }
 
-static void optimizers_of(list *l, const char *path) {
+static void rules_of(list *l, vtb_decl_kind kind, const char *path) {
   vtb_diags quiet = {0};
   const vtb_decl_info *all;
   vtb_unit *unit = vtb_unit_load(path, l->search, &quiet);
   size_t n = unit ? vtb_unit_decls(unit, &all) : 0;
   for (size_t i = 0; i < n; i++)
-    if (all[i].kind == VTB_DECL_OPTIMIZER && !has(l, all[i].name)) /* several folders may have it */
+    if (all[i].kind == kind && !has(l, all[i].name)) /* several folders may have it */
       vtb_vec_push(&l->names, vtb_arena_strdup(&l->arena, all[i].name));
   vtb_unit_free(unit);
   vtb_diags_free(&quiet);
 }
 
 /* Most files declare none: those are not parsed. */
-static void optimizers(list *l) {
+static void rules(list *l, vtb_decl_kind kind, const char *word) {
   size_t n_files, n;
   char **files = vtb_search_files(l->search ? l->search : vtb_search_default(), &n_files), *text;
   for (size_t i = 0; i < n_files; i++) {
     if (vtb_file_read(files[i], 1 << 24, &text, &n, NULL) == VTB_OK) {
-      if (strstr(text, "optimizer ")) optimizers_of(l, files[i]);
+      if (strstr(text, word)) rules_of(l, kind, files[i]);
       vtb_free(text);
     }
     vtb_free(files[i]);
@@ -96,11 +96,15 @@ static void optimizers(list *l) {
   vtb_free(files);
 }
 
+static void optimizers(list *l) { rules(l, VTB_DECL_OPTIMIZER, "optimizer "); }
+static void schedules(list *l) { rules(l, VTB_DECL_SCHEDULE, "schedule "); }
+
 static const struct {
   const char *name;
   void (*find)(list *l);
-} tables[] = {{"targets", targets}, {"modes", modes},       {"precisions", precisions},
-              {"stages", stages},   {"machines", machines}, {"optimizers", optimizers}};
+} tables[] = {{"targets", targets},    {"modes", modes},       {"precisions", precisions},
+              {"stages", stages},      {"machines", machines}, {"optimizers", optimizers},
+              {"schedules", schedules}};
 
 bool vtb_words(const char *table, const vtb_search *search, const char *between, const char *last,
                vtb_strbuf *out) {

@@ -6,7 +6,7 @@
  *   precisions  of products
  *   stages      that `dump` prints
  *   machines    that code for CUDA is chosen for
- *   optimizers  declared in files of the search folders
+ *   optimizers, schedules  declared in files of the search folders
  */
 #ifndef VTB_COMPILE_WORDS_H
 #define VTB_COMPILE_WORDS_H
@@ -15,8 +15,8 @@
 #include "passes/target.h"
 
 /* Appends the words of a table, `between` two of them, but `last` before the last one. search:
- * where optimizers are looked for, NULL: the default. False, and nothing appended: there is no such
- * table. */
+ * where optimizers and schedules are looked for, NULL: the default. False, and nothing appended:
+ * there is no such table. */
 bool vtb_words(const char *table, const vtb_search *search, const char *between, const char *last,
                vtb_strbuf *out);
 /* Appends a text with "a, b or c" for each table in braces: "{targets} (default cpu)". Other braces

@@ -13,8 +13,8 @@ const char *vtb__binary_text(vtb_binary_op op) {
 }
 
 const char *vtb__decl_kind_text(vtb_decl_kind k) {
-  static const char *const text[] = {"model",      "preset", "block",    "fn",
-                                     "recurrence", "const",  "optimizer"};
+  static const char *const text[] = {"model",      "preset", "block",     "fn",
+                                     "recurrence", "const",  "optimizer", "schedule"};
   return text[k];
 }
 

@@ -296,7 +296,7 @@ typedef struct vtb_param_list {
 
 /* kind CONST: value. PRESET: value (a CALL of a model or another preset), aliases, prepare.
  * FN, BLOCK, MODEL: params, body. RECURRENCE: params, results (SHAPE each), body.
- * OPTIMIZER: params, body. */
+ * OPTIMIZER, SCHEDULE: params, body. */
 struct vtb_decl {
   vtb_decl_kind kind;
   vtb_name name;

@@ -2,17 +2,7 @@
  * them. */
 #include "frontend/lang/entry.h"
 
-/* An entry whose hyperparameters are bound. Expressions that make tensors make them in `frame`,
- * which nobody sees. */
-typedef struct opened {
-  vtb__eval e;
-  vtb__entry entry;
-  vtb__env *env;
-  vtb__frame frame;
-} opened;
-
-/* False after errors. */
-static bool bind_entry(opened *o, const char *name) {
+static bool bind_entry(vtb__opened *o, const char *name) {
   vtb__eval *e = &o->e;
   vtb__entry *n = &o->entry;
   const vtb_decl *d = vtb__entry_find(e, name);
@@ -23,10 +13,10 @@ static bool bind_entry(opened *o, const char *name) {
   return vtb__entry_bind(e, n, o->env) && e->diags->n_errors == e->errors_before;
 }
 
-static bool open_entry(opened *o, vtb_unit *u, const char *name,
-                       const vtb_instantiate_options *options, vtb_diags *diags) {
+bool vtb__entry_open(vtb__opened *o, vtb_unit *u, const char *name,
+                     const vtb_instantiate_options *options, vtb_diags *diags) {
   vtb__frame *f = &o->frame;
-  *o = (opened){.entry = {0}};
+  *o = (vtb__opened){.entry = {0}};
   vtb__eval_begin(&o->e, u, name, options, diags);
   f->func = vtb_func_new(o->e.module, "condition", VTB_FUNC_PLAIN, VTB_NO_SPAN);
   f->b = (vtb_builder){.module = o->e.module, .func = f->func, .diags = diags};
@@ -34,7 +24,7 @@ static bool open_entry(opened *o, vtb_unit *u, const char *name,
   return bind_entry(o, name);
 }
 
-static void close_entry(opened *o) {
+void vtb__entry_close(vtb__opened *o) {
   vtb__frame *f = &o->frame;
   vtb_vec_free(&o->entry.presets);
   vtb_vec_free(&f->weights);
@@ -45,8 +35,6 @@ static void close_entry(opened *o) {
   vtb_module_free(o->e.module);
   vtb__eval_end(&o->e);
 }
-
-static bool is_usable(const vtb_unit *u) { return u && !u->has_syntax_errors && u->files.n; }
 
 static vtb_hyperparameter describe_parameter(const vtb_param *p, vtb__env *env, vtb_arena *arena) {
   const char **aliases = VTB_NEW_ARRAY(arena, const char *, p->n_aliases + 1);
@@ -66,15 +54,15 @@ static vtb_hyperparameter describe_parameter(const vtb_param *p, vtb__env *env, 
 bool vtb_unit_hyperparameters(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                               vtb_arena *arena, vtb_hyperparameter **list, size_t *n,
                               vtb_diags *diags) {
-  opened e;
+  vtb__opened e;
   *n = 0;
-  if (!is_usable(u)) return false;
-  bool ok = open_entry(&e, u, name, o, diags);
+  if (!vtb__is_usable(u)) return false;
+  bool ok = vtb__entry_open(&e, u, name, o, diags);
   size_t count = ok ? e.entry.decl->params.n : 0;
   *list = VTB_NEW_ARRAY(arena, vtb_hyperparameter, count + 1);
   for (size_t i = 0; i < count; i++)
     (*list)[(*n)++] = describe_parameter(e.entry.decl->params.at[i], e.env, arena);
-  close_entry(&e);
+  vtb__entry_close(&e);
   return ok;
 }
 
@@ -113,9 +101,9 @@ static void bind_words(vtb__eval *e, vtb__env *env, const vtb_decl *d, const vtb
 bool vtb_unit_condition(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                         const vtb_override *words, size_t n_words, const char *text, bool *holds,
                         vtb_diags *diags) {
-  opened it;
-  if (!is_usable(u)) return false;
-  bool ok = open_entry(&it, u, name, o, diags);
+  vtb__opened it;
+  if (!vtb__is_usable(u)) return false;
+  bool ok = vtb__entry_open(&it, u, name, o, diags);
   const vtb_expr *x = ok ? vtb__parse_expr_text(u, "<condition>", text, diags) : NULL;
   if (x) {
     bind_words(&it.e, it.env, it.entry.decl, words, n_words);
@@ -126,6 +114,6 @@ bool vtb_unit_condition(vtb_unit *u, const char *name, const vtb_instantiate_opt
     *holds = v.kind == VTB__BOOL && v.u.b;
     ok = v.kind == VTB__BOOL && diags->n_errors == it.e.errors_before;
   }
-  close_entry(&it);
+  vtb__entry_close(&it);
   return ok && x;
 }

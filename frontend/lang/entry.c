@@ -16,6 +16,8 @@ static const vtb_decl *default_entry(vtb__eval *e) {
     if (root->decls.at[i]->kind == VTB_DECL_PRESET) found = root->decls.at[i];
   for (size_t i = root->decls.n; !found && i-- > 0;)
     if (root->decls.at[i]->kind == VTB_DECL_OPTIMIZER) found = root->decls.at[i];
+  for (size_t i = root->decls.n; !found && i-- > 0;)
+    if (root->decls.at[i]->kind == VTB_DECL_SCHEDULE) found = root->decls.at[i];
   if (!found)
     vtb__report(e, VTB_DIAG_NO_ENTRY, (vtb_span){.source = root->source}, "'%s' declares no model",
                 root->source->path);
@@ -29,7 +31,7 @@ const vtb_decl *vtb__entry_find(vtb__eval *e, const char *name) {
   if (d && d->kind != VTB_DECL_CONST) return d;
   const vtb_file *root = e->unit->files.at[0];
   vtb__report(e, VTB_DIAG_UNKNOWN_ENTRY, (vtb_span){.source = root->source},
-              "'%s' declares no model, preset, block, fn, recurrence or optimizer '%s'",
+              "'%s' declares no model, preset, block, fn, recurrence, optimizer or schedule '%s'",
               root->source->path, name);
   const char **names;
   size_t n = vtb__file_names(root, &names);

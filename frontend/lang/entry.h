@@ -39,9 +39,30 @@ bool vtb__entry_bind(vtb__eval *e, vtb__entry *n, vtb__env *env);
 /* The values that are set, as arguments; returns how many. */
 size_t vtb__entry_actuals(const vtb__entry *n, vtb__actual *out);
 
+/* False, after messages, if an override names nothing of an entry without lets. */
+bool vtb__entry_check(vtb__eval *e, vtb__entry *n);
+
 int vtb__param_index(const vtb_decl *d, const char *name); /* -1: none, under any of its names */
 /* Evaluates in the empty environment of a file. type may be NULL. */
 vtb__val vtb__global_value(vtb__eval *e, const vtb_file *file, const vtb_expr *x,
                            const vtb_type_expr *type, const char *what);
+
+/* An entry whose hyperparameters are bound in `env`. Expressions that make tensors make them in
+ * `frame`, which nobody sees. */
+typedef struct vtb__opened {
+  vtb__eval e;
+  vtb__entry entry;
+  vtb__env *env;
+  vtb__frame frame;
+} vtb__opened;
+
+static inline bool vtb__is_usable(const vtb_unit *u) {
+  return u && !u->has_syntax_errors && u->files.n;
+}
+/* condition.c; of a usable unit. False after errors, when it must be closed, too; it stays where
+ * it is. */
+bool vtb__entry_open(vtb__opened *o, vtb_unit *u, const char *name,
+                     const vtb_instantiate_options *options, vtb_diags *diags);
+void vtb__entry_close(vtb__opened *o);
 
 #endif

@@ -58,8 +58,9 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   const vtb_decl *d = vtb__file_lookup(e->file, name);
   if (d && d->kind == VTB_DECL_CONST) return vtb__const(e, d);
   if (d && !vtb__is_called(d) && vtb__builtin_name(e, name, &v)) return v;
-  if (d && d->kind == VTB_DECL_OPTIMIZER) {
-    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is an optimizer, not a value", name);
+  if (d && (d->kind == VTB_DECL_OPTIMIZER || d->kind == VTB_DECL_SCHEDULE)) {
+    vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is %s, not a value", name,
+                d->kind == VTB_DECL_OPTIMIZER ? "an optimizer" : "a schedule");
     if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "declared here");
     return VTB__ERR;
   }

@@ -124,7 +124,11 @@ static vtb__val actual_value(vtb__eval *e, const vtb_decl *d, const vtb_param *p
   } else {
     vtb__report(e, VTB_DIAG_MISSING_ARGUMENT, span, "parameter '%s' of %s '%s' has no value",
                 p->name.text, vtb__decl_kind_text(d->kind), d->name.text);
-    if (span.begin == d->name.span.begin && span.source == d->name.span.source)
+    bool rule = d->kind == VTB_DECL_OPTIMIZER || d->kind == VTB_DECL_SCHEDULE;
+    if (rule)
+      vtb__help(e, "set it in parentheses, \"%s(%s = ...)\", or give it a default", d->name.text,
+                p->name.text);
+    else if (span.begin == d->name.span.begin && span.source == d->name.span.source)
       vtb__help(e, "set it with -D %s=..., or give it a default: '%s: %s = ...'", p->name.text,
                 p->name.text, p->type->name.text ? p->type->name.text : "[...]");
     else

@@ -44,8 +44,8 @@ static bool place_colon(spacing *s, vtb_item *it, bool *may_break) {
  * a blank before. */
 static void place_token(spacing *s, int kind, vtb_item *it) {
   bool unary = kind == MINUS && !s->operand;
-  bool word =
-      kind == IDENT || kind == PREPARE || kind == PAPER || kind == WEIGHTS || is_contextual(kind);
+  bool word = kind == IDENT || kind == PREPARE || kind == PAPER || kind == WEIGHTS ||
+              kind == SCHEDULE || is_contextual(kind);
   bool keyword_use = (is_contextual(kind) && s->operand) || (kind == EACH && s->previous == ALONG);
   it->space = s->previous != 0 && !s->glued;
   bool glued = false, operand = false, opens_index = false;

@@ -52,7 +52,8 @@ static void unknown_setting(vtb__eval *e, const vtb__entry *n, const vtb__settin
   if (strcmp(s->o->name, "image") == 0 && !near)
     vtb__help(e, "--image sets the hyperparameter 'image: size': declare it, and the input as "
                  "image[3], which takes its size from it");
-  if ((!near || n->decl->kind == VTB_DECL_OPTIMIZER) && !e->stopped)
+  if ((!near || n->decl->kind == VTB_DECL_OPTIMIZER || n->decl->kind == VTB_DECL_SCHEDULE) &&
+      !e->stopped)
     vtb__list_hyperparameters(e, n->decl);
   vtb_vec_free(&names);
 }
@@ -100,6 +101,11 @@ static void check_lets(vtb__eval *e, vtb__entry *n, vtb__env *lets) {
     else
       unknown_setting(e, n, s, lets);
   }
+}
+
+bool vtb__entry_check(vtb__eval *e, vtb__entry *n) {
+  check_lets(e, n, NULL);
+  return e->diags->n_errors == e->errors_before;
 }
 
 /* ---- models, blocks, functions --------------------------------------------------------------- */
@@ -375,6 +381,16 @@ static void run_optimizer(vtb__eval *e, vtb__entry *n) {
   if (e->diags->n_errors == e->errors_before) vtb__optimizer_entry(e, n->decl, n->values);
 }
 
+/* ---- schedules ------------------------------------------------------------------------------- */
+
+/* A schedule has no program: it is tried at the first update of a run. */
+static void run_schedule(vtb__eval *e, vtb__entry *n) {
+  vtb__env *env = vtb__entry_env(e);
+  vtb_pace pace;
+  if (vtb__entry_check(e, n) && vtb__entry_bind(e, n, env))
+    vtb__schedule_at(e, n->decl, env, &vtb_moment_example, &pace);
+}
+
 /* ---- the module ------------------------------------------------------------------------------ */
 
 /* A program's arrays are found by their names. */
@@ -401,9 +417,11 @@ static void check_outputs(vtb__eval *e, const vtb__entry *n) {
 /* The function, under the name that was asked for, `d`. */
 static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
   vtb__frame frame = {.is_model = true};
+  bool schedule = n->decl->kind == VTB_DECL_SCHEDULE;
   bool optimizer = n->decl->kind == VTB_DECL_OPTIMIZER;
-  frame.func = vtb_func_new(e->module, d->name.text, optimizer ? VTB_FUNC_RULE : VTB_FUNC_PLAIN,
-                            n->decl->name.span);
+  frame.func =
+      vtb_func_new(e->module, d->name.text, optimizer || schedule ? VTB_FUNC_RULE : VTB_FUNC_PLAIN,
+                   n->decl->name.span);
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
   frame.calls = e->calls;
   e->frame = &frame;
@@ -414,6 +432,8 @@ static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
     run_recurrence(e, n);
   else if (optimizer)
     run_optimizer(e, n);
+  else if (schedule)
+    run_schedule(e, n);
   else
     run_function(e, n);
   if (e->diags->n_errors == e->errors_before && !optimizer) check_outputs(e, n);

@@ -8,6 +8,7 @@
 #define VTB_LANG_H
 
 #include "ir/ir.h"
+#include "runtime/base/schedule.h"
 
 typedef struct vtb_unit vtb_unit;
 
@@ -90,6 +91,17 @@ typedef struct vtb_instantiate_options {
 vtb_module *vtb_instantiate(vtb_unit *u, const char *name, const vtb_instantiate_options *o,
                             vtb_diags *diags);
 
+/* A schedule of a unit (NULL: the file's last) with its hyperparameters, asked update by update.
+ * The unit must outlive it. NULL and false after errors. */
+typedef struct vtb_pacer vtb_pacer;
+vtb_pacer *vtb_pacer_open(vtb_unit *u, const char *name, const vtb_override *overrides, size_t n,
+                          vtb_diags *diags);
+bool vtb_pacer_at(vtb_pacer *p, const vtb_moment *m, vtb_pace *pace, vtb_diags *diags);
+bool vtb_pacer_reads(const vtb_pacer *p, const char *name); /* its body has the name */
+void vtb_pacer_free(vtb_pacer *p);                          /* NULL is fine */
+/* The first update of a run that schedules are tried and drawn with. */
+extern const vtb_moment vtb_moment_example;
+
 /* Declarations of a unit, for help, completion and `check`. */
 typedef enum vtb_decl_kind {
   VTB_DECL_MODEL,
@@ -98,7 +110,8 @@ typedef enum vtb_decl_kind {
   VTB_DECL_FN,
   VTB_DECL_RECURRENCE,
   VTB_DECL_CONST,
-  VTB_DECL_OPTIMIZER
+  VTB_DECL_OPTIMIZER,
+  VTB_DECL_SCHEDULE
 } vtb_decl_kind;
 typedef struct vtb_decl_info {
   vtb_decl_kind kind;
@@ -109,6 +122,9 @@ typedef struct vtb_decl_info {
    * declared. */
   const char *model, *paper, *weights;
 } vtb_decl_info;
+/* The file of the search folders (NULL: the default ones) that declares the name as such: a
+ * function and a schedule may share one. For vtb_free(); NULL: none does. */
+char *vtb_unit_declaring(const char *name, vtb_decl_kind kind, const vtb_search *search);
 size_t vtb_unit_decls(const vtb_unit *u, const vtb_decl_info **out); /* root file's, in order */
 
 /* The i-th file that was read, the root first, then what it uses; NULL behind the last. */

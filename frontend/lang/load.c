@@ -622,3 +622,22 @@ vtb_unit *vtb_unit_find(const char *name, const vtb_search *search, vtb_diags *d
   vtb_vec_free(&files);
   return found;
 }
+
+char *vtb_unit_declaring(const char *name, vtb_decl_kind kind, const vtb_search *search) {
+  if (!search) search = vtb_search_default();
+  path_vec files = {0};
+  char *found = NULL;
+  for (size_t i = 0; i < search->n_dirs; i++) list_files(search->dirs[i], 0, &files);
+  for (size_t i = 0; i < files.n; i++) {
+    vtb_diags quiet = {0};
+    bool may = !found && text_mentions(files.at[i], name);
+    vtb_unit *u = may ? vtb_unit_load(files.at[i], search, &quiet) : NULL;
+    const vtb_decl *d = u ? vtb__file_own(u->files.at[0], name) : NULL;
+    if (d && d->kind == kind) found = vtb_xstrdup(files.at[i]);
+    vtb_unit_free(u);
+    vtb_diags_free(&quiet);
+    vtb_free(files.at[i]);
+  }
+  vtb_vec_free(&files);
+  return found;
+}

@@ -60,7 +60,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'" FROZEN "'frozen'"
 %token <const char *> SHARE "'share'" FREEZE "'freeze'"
 %token <const char *> LOSS "'loss'" METRIC "'metric'" LOWER "'lower'"
-%token <const char *> PREPARE "'prepare'" PAPER "'paper'" WEIGHTS "'weights'"
+%token <const char *> PREPARE "'prepare'" PAPER "'paper'" WEIGHTS "'weights'" SCHEDULE "'schedule'"
 
 %token LPAREN "'('" RPAREN "')'" LBRACKET "'['" RBRACKET "']'" LBRACE "'{'" RBRACE "'}'"
 %token COMMA "','" COLON "':'" DOT "'.'" REST "'..'" BAR "'|'" ARROW "'->'" ASSIGN "'='" QUESTION "'?'" TILDE "'~'"
@@ -120,6 +120,7 @@ decl: USE dotted { vtb__add_use(p, $2); }
     | BLOCK name params block { vtb__add_decl(p, VTB_DECL_BLOCK, $2, $3, NULL, &$4, @$); }
     | MODEL name params block { vtb__add_decl(p, VTB_DECL_MODEL, $2, $3, NULL, &$4, @$); }
     | OPTIMIZER name params block { vtb__add_decl(p, VTB_DECL_OPTIMIZER, $2, $3, NULL, &$4, @$); }
+    | SCHEDULE name params block { vtb__add_decl(p, VTB_DECL_SCHEDULE, $2, $3, NULL, &$4, @$); }
     | RECURRENCE name params ARROW results block { vtb__add_decl(p, VTB_DECL_RECURRENCE, $2, $3, $5, &$6, @$); }
     | error { RESUME; }
     ;
@@ -353,7 +354,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 /* ---- names ---- */
 
 name: word { $$ = vtb__name(p, $1, @1); };
-word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE | PAPER | WEIGHTS;
+word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE | PAPER | WEIGHTS | SCHEDULE;
 dotted: name
       | dotted DOT name { $$ = vtb__dotted(p, $1, $3, @$); }
       ;

@@ -49,7 +49,8 @@ static void check_states(place at, const vtb_stmt *s) {
 
 static void check_stmt(place at, const vtb_stmt *s) {
   bool optimizer = at.kind == VTB_DECL_OPTIMIZER, model = at.kind == VTB_DECL_MODEL;
-  bool recurrence = at.kind == VTB_DECL_RECURRENCE, equations = recurrence || optimizer;
+  bool recurrence = at.kind == VTB_DECL_RECURRENCE, schedule = at.kind == VTB_DECL_SCHEDULE;
+  bool equations = recurrence || optimizer;
   switch (s->kind) {
   case VTB_STMT_EXPR:
     check_expr(at, s->u.value);
@@ -77,7 +78,7 @@ static void check_stmt(place at, const vtb_stmt *s) {
     check_exprs(at, &s->u.measure.values);
     break;
   case VTB_STMT_TAP:
-    if (optimizer) misplaced(at, s->span, "tap", "in a model, block, fn or recurrence");
+    if (optimizer || schedule) misplaced(at, s->span, "tap", "in a model, block, fn or recurrence");
     check_expr(at, s->u.named.value);
     break;
   case VTB_STMT_REPEAT:
@@ -93,7 +94,7 @@ static void check_stmt(place at, const vtb_stmt *s) {
     check_list(at, &s->u.cond.no);
     break;
   case VTB_STMT_SCOPE:
-    if (equations) misplaced(at, s->span, "scope", "in a model, block or fn");
+    if (equations || schedule) misplaced(at, s->span, "scope", "in a model, block or fn");
     check_list(at, &s->u.scope.body);
     break;
   case VTB_STMT_RETURN:
@@ -101,6 +102,8 @@ static void check_stmt(place at, const vtb_stmt *s) {
       misplaced(at, s->span, "return", "in a block or fn; recurrences yield");
     else if (optimizer)
       misplaced(at, s->span, "return", "in a block or fn; optimizers assign to w and their states");
+    else if (schedule && !at.in_value)
+      misplaced(at, s->span, "return", "in a block or fn; schedules assign to rate");
     else if (model && !at.in_value)
       misplaced(at, s->span, "return", "in a block or fn; models have outputs");
     check_exprs(at, &s->u.values);
@@ -133,7 +136,8 @@ typedef struct expr_walk {
 /* Blocks of statements are checked in their place, and not walked. */
 static bool check_node(vtb__visitor *v, const vtb_expr *e) {
   place at = ((expr_walk *)v)->at;
-  bool equations = at.kind == VTB_DECL_RECURRENCE || at.kind == VTB_DECL_OPTIMIZER;
+  bool equations = at.kind == VTB_DECL_RECURRENCE || at.kind == VTB_DECL_OPTIMIZER ||
+                   at.kind == VTB_DECL_SCHEDULE;
   switch (e->kind) {
   case VTB_EXPR_PARAM:
     if (equations) misplaced(at, e->span, "param", "in a model, block or fn");

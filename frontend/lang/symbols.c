@@ -136,7 +136,8 @@ static const vtb_lang_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
   symbol->doc = d->doc ? d->doc : "";
   symbol->signature = vtb__signature(&s->arena, d);
   symbol->n_results = d->n_results;
-  symbol->is_function = d->kind != VTB_DECL_CONST && d->kind != VTB_DECL_OPTIMIZER;
+  symbol->is_function =
+      d->kind != VTB_DECL_CONST && d->kind != VTB_DECL_OPTIMIZER && d->kind != VTB_DECL_SCHEDULE;
   take_parameters(s, symbol, d);
   const vtb_decl *base = d;
   for (int i = 0; i < 16 && base && base->kind == VTB_DECL_PRESET; i++) base = base_of(base);

@@ -11,6 +11,7 @@
 #include "frontend/lang/ast.h"
 #include "ir/diag_codes.h"
 #include "ir/path.h"
+#include "runtime/base/schedule.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -485,6 +486,10 @@ void vtb__axis_letters(const vtb_type *t, int n, const char *used, char *out);
 
 /* optimizer.c: the rule of an optimizer as the frame's function; values by parameter. */
 void vtb__optimizer_entry(vtb__eval *e, const vtb_decl *d, const vtb__val *values);
+
+/* schedule.c: what the body gives an update; params: its hyperparameters. False after errors. */
+bool vtb__schedule_at(vtb__eval *e, const vtb_decl *d, const vtb__env *params, const vtb_moment *m,
+                      vtb_pace *pace);
 
 /* update.c: records that `buffer`, an argument of the current function, becomes `value`. False
  * after an error. */

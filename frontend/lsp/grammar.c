@@ -15,8 +15,8 @@ static char *words_between(const char *const *list, size_t n, const char *betwee
 
 typedef VTB_VEC(const char *) words;
 
-static const char *const declarations[] = {"use",    "const", "fn",        "block", "recurrence",
-                                           "preset", "model", "optimizer", "alias"};
+static const char *const declarations[] = {"use",    "const", "fn",        "block",    "recurrence",
+                                           "preset", "model", "optimizer", "schedule", "alias"};
 static const char *const operators[] = {"and", "or", "not"};
 static const char *const constants[] = {"true", "false"};
 

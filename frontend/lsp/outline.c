@@ -5,13 +5,11 @@
 
 /* SymbolKind of the protocol. */
 static int kind_of(const vtb_lang_symbol *s) {
-  static const int kinds[] = {[VTB_DECL_MODEL] = 5 /* class */,
-                              [VTB_DECL_PRESET] = 20 /* key */,
-                              [VTB_DECL_BLOCK] = 6 /* method */,
-                              [VTB_DECL_FN] = 12 /* function */,
-                              [VTB_DECL_RECURRENCE] = 24 /* event */,
-                              [VTB_DECL_CONST] = 14 /* constant */,
-                              [VTB_DECL_OPTIMIZER] = 11 /* interface */};
+  static const int kinds[] = {
+      [VTB_DECL_MODEL] = 5 /* class */,          [VTB_DECL_PRESET] = 20 /* key */,
+      [VTB_DECL_BLOCK] = 6 /* method */,         [VTB_DECL_FN] = 12 /* function */,
+      [VTB_DECL_RECURRENCE] = 24 /* event */,    [VTB_DECL_CONST] = 14 /* constant */,
+      [VTB_DECL_OPTIMIZER] = 11 /* interface */, [VTB_DECL_SCHEDULE] = 11};
   return kinds[s->decl_kind];
 }
 

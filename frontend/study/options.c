@@ -35,6 +35,7 @@ static const study_option table[] = {
      "train: plan the updates for that time"},
     {"--lr", STUDY_IN_TRAIN, STUDY_VALUE_NUMBER, "X", "train: peak learning rate"},
     {"--final-lr", STUDY_IN_TRAIN, STUDY_VALUE_NUMBER, "X", "train: learning rate at the end"},
+    {"--schedule", STUDY_IN_TRAIN, STUDY_VALUE_TEXT, "NAME", "train: how the rate goes"},
     {"--warmup", STUDY_IN_TRAIN, STUDY_VALUE_NUMBER, "E", "train: epochs of linear warm-up"},
     {"--warmup-updates", STUDY_IN_TRAIN, STUDY_VALUE_NUMBER, "N", "train: of linear warm-up"},
     {"--weight-decay", STUDY_IN_TRAIN, STUDY_VALUE_NUMBER, "X", "train: weight decay"},

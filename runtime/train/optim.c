@@ -15,7 +15,7 @@ struct vtb_optim {
   int *trained, n_trained;   /* numbers of tensors */
   int *row, n_rows;          /* of the rates, one a trained tensor; -1: another rank updates it */
   char name[VTB_OPTIM_NAME]; /* the optimiser's */
-  double clip_norm, ema_decay;
+  double clip_norm, ema_decay, average; /* average: the factor of the next update */
   int64_t steps, ahead;
 };
 
@@ -268,7 +268,7 @@ vtb_status vtb_optim_open(const vtb_program *p, void **args, const vtb_optim_con
   o->program = p;
   o->args = args;
   o->clip_norm = config->clip_norm;
-  o->ema_decay = config->ema_decay;
+  o->ema_decay = o->average = config->ema_decay;
   vtb_optim_name(p, o->name);
   vtb_status status = prepare(o, config, err);
   if (status == VTB_OK)
@@ -329,10 +329,19 @@ void vtb_optim_piece(vtb_optim *o, int64_t piece, int64_t pieces) {
 
 void vtb_optim_run_ahead(vtb_optim *o, int64_t n) { o->ahead = n; }
 
+vtb_status vtb_optim_follow(vtb_optim *o, const vtb_pace *pace, vtb_error *err) {
+  const vtb_setting decay = {"decay", pace->decay};
+  if (!isnan(pace->ema) && !(o->ema_decay > 0))
+    return vtb_fail(err, VTB_E_INPUT,
+                    "the schedule sets ema, and no weights are averaged: --ema D");
+  if (!isnan(pace->ema)) o->average = pace->ema;
+  return isnan(pace->decay) ? VTB_OK : take_setting(o, &decay, err);
+}
+
 void vtb_optim_prepare(vtb_optim *o, double lr, double scale) {
   put_scalar(o, VTB_SCALAR_STEP, (double)(o->steps + o->ahead) + 1);
   put_scalar(o, VTB_SCALAR_LR, lr);
-  put_scalar(o, VTB_SCALAR_AVERAGE, o->ema_decay);
+  put_scalar(o, VTB_SCALAR_AVERAGE, o->average);
   put_scalar(o, VTB_SCALAR_CLIP, o->clip_norm);
   put_scalar(o, VTB_SCALAR_SCALE, scale);
 }

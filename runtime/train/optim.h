@@ -1,5 +1,5 @@
 /* The optimiser of a training program, seen from the host: its scalars, its states by their names,
- * and learning-rate schedules. The update itself is in the program (runtime/base/update.h).
+ * and what schedules make of them. The update itself is in the program (runtime/base/update.h).
  *
  * Ownership: an optimiser owns what it allocates among `args` and refers to the program and to
  * `args`, which must stay.
@@ -8,6 +8,7 @@
 #define VTB_OPTIM_H
 
 #include "runtime/artefact/tensors.h"
+#include "runtime/base/schedule.h"
 #include "runtime/base/update.h"
 
 /* A hyperparameter, by the name that the optimiser's declaration gives it. */
@@ -56,6 +57,9 @@ float *vtb_optim_average(const vtb_optim *o, int tensor);
  * the last changes the parameters. Without a word there is one. */
 bool vtb_optim_accumulates(const vtb_program *p);
 void vtb_optim_piece(vtb_optim *o, int64_t piece, int64_t pieces);
+/* Weight decay and the factor of averages from the next update on, as far as the pace says any.
+ * VTB_E_INPUT if the program has none of what it says. */
+VTB_MUST_USE vtb_status vtb_optim_follow(vtb_optim *o, const vtb_pace *pace, vtb_error *err);
 /* Before a run: what the next update needs. scale: gradients are this many times too large. */
 void vtb_optim_prepare(vtb_optim *o, double lr, double scale);
 /* From here on, prepare is for the update that comes `n` behind the next: so many have begun that
@@ -75,18 +79,15 @@ int64_t vtb_optim_steps(const vtb_optim *o);
 void vtb_optim_save(const vtb_optim *o, vtb_weights *w);
 VTB_MUST_USE vtb_status vtb_optim_load(vtb_optim *o, const vtb_weights *w, vtb_error *err);
 
-/* lr(t), t = update number from 0.
- *   t < warmup:  warmup_lr + t (base - warmup_lr) / warmup
- *   constant:    base
- *   cosine: u = prefix ? t - warmup : t; final + (base - final) (1 + cos(pi u / total)) / 2 for u <
- *   total, then final */
-typedef enum vtb_schedule_kind { VTB_SCHEDULE_COSINE, VTB_SCHEDULE_CONSTANT } vtb_schedule_kind;
+/* A run's schedule: the rate and more of every update. */
 typedef struct vtb_schedule {
-  vtb_schedule_kind kind;
-  double base_lr, final_lr, warmup_lr;
-  int64_t warmup, total; /* in updates; with prefix, `total` counts after the warm-up */
-  bool prefix;
+  double lr;     /* the peak, as it is told */
+  int64_t total; /* updates of the run */
+  double factor; /* on every rate; 0: 1 */
+  /* *pace has the rate lr, and leaves decay and averages alone; NULL: that is all. Of the moment
+   * what the trainer knows is set: t, total, updates_an_epoch and batch. */
+  vtb_status (*at)(void *user, const vtb_moment *moment, vtb_pace *pace, vtb_error *err);
+  void *user;
 } vtb_schedule;
-double vtb_schedule_lr(const vtb_schedule *s, int64_t update);
 
 #endif

@@ -11,11 +11,7 @@
 
 vtb_train_config vtb_train_defaults(void) {
   vtb_train_config c = {.epochs = 10, .eval_epochs = 1};
-  c.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE,
-                              .base_lr = 1e-3,
-                              .final_lr = 1e-6,
-                              .warmup_lr = 1e-6,
-                              .prefix = true};
+  c.schedule = (vtb_schedule){.lr = 1e-3};
   return c;
 }
 
@@ -41,11 +37,10 @@ static vtb_status check_data(vtb_trainer *t, vtb_error *err) {
 
 static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
   if (c->epochs < 1) return vtb_fail(err, VTB_E_USAGE, "the number of epochs must be positive");
-  if (!(c->schedule.base_lr >= 0) || isinf(c->schedule.base_lr))
+  if (!(c->schedule.lr >= 0) || isinf(c->schedule.lr))
     return vtb_fail(err, VTB_E_USAGE, "the learning rate must be a finite number of at least 0");
-  if (c->schedule.warmup < 0 || c->max_steps < 0 || c->max_seconds < 0 || c->checkpoint_steps < 0 ||
-      c->log_steps < 0)
-    return vtb_fail(err, VTB_E_USAGE, "warm-up, limits and intervals must not be negative");
+  if (c->max_steps < 0 || c->max_seconds < 0 || c->checkpoint_steps < 0 || c->log_steps < 0)
+    return vtb_fail(err, VTB_E_USAGE, "limits and intervals must not be negative");
   return VTB_OK;
 }
 

@@ -192,14 +192,13 @@ static int64_t logged_epochs(const vtb_trainer *t) {
 /* How an update's images are shared out, where they are. */
 static vtb_status log_shares(vtb_trainer *t, vtb_error *err) {
   int64_t here, all;
+  const vtb_schedule *s = &t->config.schedule;
+  double peak = s->lr * (s->factor > 0 ? s->factor : 1);
   vtb__state_bytes(t, &here, &all);
-  const vtb_log_field fields[] = {INT("batch", t->whole),
-                                  INT("ranks", t->n_ranks),
-                                  INT("accumulate", t->pieces),
-                                  INT("rank_batch", t->rows),
-                                  REAL("lr", t->config.schedule.base_lr),
-                                  INT("state_bytes", here),
-                                  INT("state_bytes_of_all", all)};
+  const vtb_log_field fields[] = {
+      INT("batch", t->whole),        INT("ranks", t->n_ranks), INT("accumulate", t->pieces),
+      INT("rank_batch", t->rows),    REAL("lr", peak),         INT("state_bytes", here),
+      INT("state_bytes_of_all", all)};
   if (!t->log || t->rows == t->whole) return VTB_OK;
   return vtb_run_log_event(t->log, "begin", t->first_step, fields, sizeof fields / sizeof *fields,
                            err);

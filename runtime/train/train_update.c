@@ -17,6 +17,18 @@ static vtb_status take_part(vtb_trainer *t, const vtb_batch *batch) {
   return VTB_OK;
 }
 
+/* The schedule is asked for the update that is `step` behind the first; *rate: its learning
+ * rate. */
+static vtb_status pace_of(vtb_trainer *t, int64_t step, double *rate, vtb_error *err) {
+  const vtb_schedule *s = &t->config.schedule;
+  const vtb_moment moment = {
+      .t = step + 1, .total = s->total, .updates_an_epoch = t->batches, .batch = t->whole};
+  vtb_pace pace = {s->lr, NAN, NAN};
+  if (s->at) VTB_TRY(s->at(s->user, &moment, &pace, err));
+  *rate = pace.rate * (s->factor > 0 ? s->factor : 1);
+  return vtb_optim_follow(t->optim, &pace, err);
+}
+
 vtb_status vtb__issue(vtb_trainer *t, const vtb_batch *batch, vtb_error *err) {
   vtb_bound *b = &t->bound;
   int64_t step = t->state.step + t->n_issued;
@@ -24,7 +36,8 @@ vtb_status vtb__issue(vtb_trainer *t, const vtb_batch *batch, vtb_error *err) {
   /* draws of the rows of a batch: by their number in it, or of each run others */
   uint64_t draws = b->first < 0 && batch->piece ? (uint64_t)batch->piece << 40 : 0;
   int32_t seed = (int32_t)(vtb_random_u64(t->config.seed, (uint64_t)step + draws) >> 33);
-  double lr = vtb_schedule_lr(&t->config.schedule, step);
+  double lr;
+  VTB_TRY(pace_of(t, step, &lr, err));
   vtb__bound_fill(b, batch);
   t->first_row = (int32_t)((t->rank * t->pieces + batch->piece) * t->rows);
   if (b->seed >= 0) b->args[b->seed] = &seed;

@@ -12,6 +12,7 @@
 #include "runtime/artefact/artefact.h"
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
+#include "tests/runtime/schedule.h"
 
 #include <math.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static vtb_status train(vtb_program *step, vtb_program *eval, const char *checkp
   o.step = step, o.eval = eval, o.services = services;
   o.train_set = train_set, o.eval_set = test_set;
   o.optim.clip_norm = 1, o.optim.ema_decay = 0.9;
-  o.schedule.prefix = false, o.schedule.warmup = updates / 2, o.schedule.total = epochs * updates;
+  o.schedule = warm_schedule(1e-3, updates / 2, epochs * updates);
   o.epochs = epochs, o.seed = 1;
   o.checkpoint = checkpoint, o.resume = checkpoint != NULL, o.max_steps = max_steps;
   o.on_event = on_event, o.user = c;

@@ -10,7 +10,8 @@ static const vtb_search *search(void) {
 }
 
 static bool is_entry(vtb_decl_kind k) {
-  return k == VTB_DECL_MODEL || k == VTB_DECL_PRESET || k == VTB_DECL_OPTIMIZER;
+  return k == VTB_DECL_MODEL || k == VTB_DECL_PRESET || k == VTB_DECL_OPTIMIZER ||
+         k == VTB_DECL_SCHEDULE;
 }
 
 static int compile(const char *name, const char *text, size_t n) {

@@ -3,6 +3,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
+#include "tests/runtime/schedule.h"
 
 enum { EPOCHS = 4, BATCHES = 12, UPDATES = EPOCHS * BATCHES };
 
@@ -35,7 +36,7 @@ static vtb_train_config config_for(const vtb_services *s, story *told) {
   c.eval_transform = c.train_transform;
   c.train_transform.augment.shift = 1;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.8;
-  c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = UPDATES;
+  c.schedule = warm_schedule(0.02, 6, UPDATES);
   c.epochs = EPOCHS, c.seed = 17, c.resume = true;
   c.on_event = note, c.user = told;
   return c;

@@ -2,6 +2,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
+#include "tests/runtime/schedule.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -29,7 +30,7 @@ static vtb_train_config config_for(const vtb_services *s) {
   c.eval_transform = c.train_transform;
   c.train_transform.augment.shift = 1;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.95;
-  c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = 42;
+  c.schedule = warm_schedule(0.02, 6, 42);
   c.epochs = 4, c.seed = 17, c.recipe = "model=test lr=0.1 -Ddim=8";
   return c;
 }
@@ -208,7 +209,7 @@ TEST(saved_weights_are_the_average_and_start_a_new_run) {
   CHECK_NEAR((double)right / 43, from_file.top1, 1e-12);
   free(from_file.confusion);
 
-  c.init_weights = path, c.max_steps = 1, c.schedule.warmup_lr = 0;
+  c.init_weights = path, c.max_steps = 1, c.schedule = (vtb_schedule){.lr = 0};
   CHECK_OK(vtb_trainer_open(&c, &t, err));
   CHECK(memcmp(vtb_trainer_param(t, "weight", NULL), weight, sizeof weight) == 0);
   vtb_trainer_close(t);
@@ -287,9 +288,7 @@ TEST(a_run_stops_on_request_and_tells_what_happens) {
 TEST(exploding_runs_end_with_an_error) {
   vtb_services *s = vtb_services_default(1);
   vtb_train_config c = config_for(s);
-  c.schedule.kind = VTB_SCHEDULE_CONSTANT;
-  c.schedule.warmup = 0;
-  c.schedule.base_lr = 1e30;
+  c.schedule = (vtb_schedule){.lr = 1e30};
   vtb_trainer *t = NULL;
   CHECK_OK(vtb_trainer_open(&c, &t, err));
   CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "not finite at update");

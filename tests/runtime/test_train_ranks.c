@@ -4,6 +4,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
+#include "tests/runtime/schedule.h"
 
 #include <pthread.h>
 
@@ -33,7 +34,7 @@ static vtb_train_config common(void) {
   c.eval_transform = c.train_transform;
   c.train_transform.augment.shift = 1;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.95;
-  c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = 42;
+  c.schedule = warm_schedule(0.02, 6, 42);
   c.epochs = 4, c.seed = 17, c.recipe = "model=test lr=0.1 -Ddim=8";
   c.loader_threads = 1;
   return c;
@@ -223,7 +224,7 @@ TEST(a_time_that_is_over_is_over_for_all) {
   CHECK(!runs[0].result.finished && runs[0].result.steps >= 1);
   free(runs);
   c = common();
-  c.fit_seconds = 0.3, c.schedule.warmup = 0;
+  c.fit_seconds = 0.3, c.schedule = warm_schedule(0.02, 0, 42);
   runs = run_on(4, &c);
   CHECK(runs[0].result.finished && runs[0].result.steps >= 1);
   free(runs);

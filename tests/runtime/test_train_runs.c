@@ -5,6 +5,7 @@
 #include "runtime/train/tensorboard.h"
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
+#include "tests/runtime/schedule.h"
 
 #include <dirent.h>
 
@@ -49,7 +50,7 @@ static vtb_train_config config_for(const files *f) {
   CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
   c.eval_transform = c.train_transform;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.95;
-  c.schedule.base_lr = 0.02, c.schedule.warmup = 6, c.schedule.total = 42;
+  c.schedule = warm_schedule(0.02, 6, 42);
   c.epochs = 4, c.seed = 17, c.recipe = "model=a/test.vtb lr=0.1";
   c.checkpoint = f->checkpoint, c.best = f->best, c.log = f->log, c.resume = true;
   return c;

@@ -3,6 +3,7 @@
 #include "runtime/launch/threads.h"
 #include "runtime/train/train_internal.h"
 #include "tests/runtime/fake_program.h"
+#include "tests/runtime/schedule.h"
 
 #include <cjson/cJSON.h>
 #include <dirent.h>
@@ -149,7 +150,7 @@ static void train(const char *log, const char *board, int64_t most, bool resume)
   CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
   c.eval_transform = c.train_transform;
   c.optim.clip_norm = 1, c.optim.ema_decay = 0.8;
-  c.schedule.base_lr = 0.02, c.schedule.total = UPDATES;
+  c.schedule = warm_schedule(0.02, 0, UPDATES);
   c.epochs = EPOCHS, c.seed = 17;
   c.log = log, c.board = board, c.on_event = note;
   c.checkpoint = temp_path("told.safetensors"), c.resume = resume, c.max_steps = most;

@@ -7,6 +7,7 @@
 #include "runtime/train/train.h"
 #include "tests/runtime/fake_program.h"
 #include "tests/whole/attach.h"
+#include "tests/runtime/schedule.h"
 
 enum { C = 3, LAYERS = 3, TEST_IMAGES = 43, STEPS = 5 };
 static const double eps = 1e-5, decay = 0.8; /* of the average */
@@ -86,7 +87,7 @@ static vtb_train_config config(void) {
   CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
   c.eval_transform = c.train_transform;
   c.optim.ema_decay = decay;
-  c.schedule.base_lr = 0.05, c.schedule.total = STEPS;
+  c.schedule = warm_schedule(0.05, 0, STEPS);
   c.epochs = STEPS, c.eval_epochs = 1000, c.seed = 5;
   return c;
 }

@@ -9,6 +9,7 @@
 #include "runtime/train/train.h"
 #include "tests/whole/device_model.h"
 #include "tests/whole/driver_calls.h"
+#include "tests/runtime/schedule.h"
 
 #include <dlfcn.h>
 
@@ -33,7 +34,7 @@ static vtb_train_config config(const vtb_program *step) {
   CHECK_OK(vtb_transform_init(&c.train_transform, train_set, 1, FAKE_SIDE, FAKE_SIDE, err));
   c.eval_transform = c.train_transform;
   c.optim.ema_decay = 0.8, c.optim.clip_norm = 0.05; /* below what the gradients have */
-  c.schedule.base_lr = 0.01, c.schedule.warmup = 2, c.schedule.total = STEPS;
+  c.schedule = warm_schedule(0.01, 2, STEPS);
   c.epochs = STEPS / 5, c.seed = 5;
   return c;
 }
@@ -131,7 +132,7 @@ static const vtb_setting sgd_settings[] = {{"decay", 0.1}, {"dampening", 0.3}, {
 static vtb_train_config sgd_config(const vtb_program *step) {
   vtb_train_config c = config(step);
   c.optim.settings = sgd_settings, c.optim.n_settings = 3;
-  c.schedule.base_lr = 0.5;
+  c.schedule.lr = 0.5;
   return c;
 }
 
@@ -305,7 +306,7 @@ TEST(the_host_waits_only_where_it_reads) {
   CHECK_STR(calls.at, "oS");
   vtb_trainer_close(t);
   CHECK(interrupted(driver, config(driver)) == 0); /* checkpoints are of what was begun */
-  c.schedule.base_lr = 1e38; /* no number stays finite; found when others have begun */
+  c.schedule.lr = 1e38; /* no number stays finite; found when others have begun */
   CHECK_OK(vtb_trainer_open(&c, &t, err));
   CHECK_REFUSED(vtb_trainer_run(t, NULL, err), "updates behind it had begun and are done");
   vtb_trainer_close(t);

@@ -11,8 +11,9 @@
 static const struct {
   const char *option, *table;
 } values[] = {
-    {"--mode", "modes"},   {"--precision", "precisions"}, {"--optimizer", "optimizers"},
-    {"--stage", "stages"}, {"--target", "targets"},       {"--machine", "machines"},
+    {"--mode", "modes"},         {"--precision", "precisions"}, {"--optimizer", "optimizers"},
+    {"--schedule", "schedules"}, {"--stage", "stages"},         {"--target", "targets"},
+    {"--machine", "machines"},
 };
 
 /* Valid until the next call; NULL: none. */

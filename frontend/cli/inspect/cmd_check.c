@@ -146,6 +146,10 @@ static vtb_status check_model(const char *what, const check_options *o) {
   vtb_status worst = VTB_OK;
   bool json = o->model.json;
   if (!o->model.compile.entry) models_of(what, &names, &unit);
+  if (check_schedules(what, unit, &worst)) {
+    vtb_unit_free(unit);
+    return worst;
+  }
   if (names.n < 2 || json) worst = check_one(what, NULL, o);
   if (names.n > 1 && !json) {
     printf("%s declares %zu models:", what, names.n);

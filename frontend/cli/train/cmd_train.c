@@ -6,6 +6,7 @@
 #include "frontend/cli/train/train_label.h"
 #include "frontend/cli/train/train_recipe.h"
 #include "frontend/cli/train/train_record.h"
+#include "frontend/cli/train/train_schedule.h"
 #include "frontend/cli/train/train_session.h"
 #include "frontend/cli/train/train_signals.h"
 
@@ -15,10 +16,10 @@
 static train_options defaults(void) {
   train_options o = {.train = vtb_train_defaults(),
                      .data = CLI_DATA_DEFAULTS,
-                     .warmup = 0.5,
+                     .final_lr = TRAIN_FINAL_LR,
+                     .warmup = TRAIN_WARMUP,
                      .decay = NAN,
                      .checkpoint_minutes = 2};
-  o.train.schedule = (vtb_schedule){.kind = VTB_SCHEDULE_COSINE, .base_lr = 1e-3, .final_lr = 1e-6};
   o.train.optim.clip_norm = 1;
   return o;
 }
@@ -128,6 +129,12 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
                               train_words *words, cli_list *rest) {
   int parsed = parse(o, opts, n, argc, argv, words, rest);
   if (parsed) return parsed < 0 ? VTB_OK : (vtb_status)parsed;
+  if (o->picture) {
+    cli_model_parsed(&o->model);
+    vtb_status drawn = train_schedule_draw(o, o->picture);
+    cli_model_options_free(&o->model);
+    return drawn;
+  }
   if (rest->n != 1) return cli_usage_error("train", "one MODEL or built FILE is needed");
   if (o->plan_scale) {
     cli_model_parsed(&o->model);
@@ -207,10 +214,13 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "stop, with a checkpoint, after that many updates"},
       {"--optimizer", CLI_STR, &o.model.compile.optimizer, "NAME",
        "{optimizers} (default adamw), or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
-      {"--lr", CLI_FLOAT, &o.train.schedule.base_lr, "X", "peak learning rate (default 1e-3)"},
+      {"--lr", CLI_FLOAT, &o.train.schedule.lr, "X", "peak learning rate (default 1e-3)"},
+      {"--schedule", CLI_STR, &o.schedule, "NAME",
+       "how the rate goes: {schedules} (default cosine), or a .vtb file; \"step(every = 30)\" sets "
+       "more"},
       TRAIN_BATCH_OPTS(o),
-      {"--final-lr", CLI_FLOAT, &o.train.schedule.final_lr, "X",
-       "learning rate at the end of the cosine (default 1e-6)"},
+      {"--final-lr", CLI_FLOAT, &o.final_lr, "X",
+       "learning rate at the end of the schedule (default 1e-6)"},
       {"--warmup", CLI_FLOAT, &o.warmup, "E", "epochs of linear warm-up (default 0.5)"},
       {"--warmup-updates", CLI_INT, &o.warmup_updates, "N",
        "the warm-up in updates instead of --warmup"},

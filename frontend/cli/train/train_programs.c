@@ -103,7 +103,8 @@ static int by_name(const void *a, const void *b) {
 }
 
 /* Copies of the texts, each once. */
-static void keep_sources(train_sources *all, vtb_unit *u) {
+void train_programs_keep(train_programs *p, vtb_unit *u) {
+  train_sources *all = &p->sources;
   vtb_source_file *files;
   size_t n = vtb_unit_sources(u, &files);
   for (size_t k = 0; k < n; k++) {
@@ -141,8 +142,8 @@ static vtb_status compile_step(const char *what, train_options *o, int classes, 
     status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);
   if (status == VTB_OK) status = vtb_compilation_train(&c);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, o->trace, &p->step);
-  if (status == VTB_OK) keep_sources(&p->sources, c.unit);
-  if (status == VTB_OK && c.rule) keep_sources(&p->sources, c.rule->unit);
+  if (status == VTB_OK) train_programs_keep(p, c.unit);
+  if (status == VTB_OK && c.rule) train_programs_keep(p, c.rule->unit);
   vtb_compilation_free(&c);
   return status;
 }
@@ -267,15 +268,15 @@ void train_programs_free(train_programs *c) {
   vtb_program_free(c->eval);
   vtb_artefact_close(c->file);
   cJSON_Delete(c->settings);
-  vtb_optimizer_free(&c->optimizer);
+  vtb_rule_free(&c->optimizer);
   free_sources(&c->sources);
   vtb_vec_free(&c->given);
 }
 
 /* A file's optimizer is compiled: it must be the one, and only its numbers can be set. */
 static vtb_status set_built(const char *text, train_programs *c, vtb_error *err) {
-  vtb_optimizer_choice *o = &c->optimizer;
-  vtb_status status = vtb_optimizer_parse(text, o, err);
+  vtb_rule_choice *o = &c->optimizer;
+  vtb_status status = vtb_rule_parse(text, "optimizer", o, err);
   if (status == VTB_OK && strcmp(o->what, c->name) != 0)
     return vtb_fail(err, VTB_E_USAGE,
                     "the file updates by %s, which is compiled: build it with --optimizer %s",

@@ -2,6 +2,7 @@
 #ifndef VTB_CLI_TRAIN_PROGRAMS_H
 #define VTB_CLI_TRAIN_PROGRAMS_H
 
+#include "frontend/draw/picture.h"
 #include "frontend/cli/load/built.h"
 #include "frontend/cli/data/data.h"
 #include "frontend/cli/load/prepare.h"
@@ -19,6 +20,7 @@ typedef struct train_options {
   train_layers layers;
   const char *out, *recipe, *again;
   const char *plan_scale; /* numbers of ranks to predict, instead of training; NULL: trains */
+  const char *picture;    /* of the schedule, instead of training; NULL: trains */
   const char *trace;      /* a file for what the first updates do; NULL: not wanted */
   int64_t ranks_per_node; /* of the prediction; 0: the machine says */
   bool overwrite, tensorboard;
@@ -35,17 +37,25 @@ typedef struct train_options {
   double lr_batch;        /* the batch that the learning rate is given for; 0: it is the run's */
   const char *lr_scaling; /* how it follows the batch: NULL is linear */
   int64_t rank_threads;   /* of this process */
+  const char *schedule;   /* a name or a file, with settings; NULL: the default */
+  double final_lr;        /* what schedules know of the rate at the end */
   double warmup;          /* epochs */
   int64_t warmup_updates; /* instead; 0: epochs count */
+  int64_t warm;           /* updates of warm-up of the run as it is planned */
   double decay;           /* NAN: the optimizer's own */
   double checkpoint_minutes;
   bool quiet;
 } train_options;
 
+#define TRAIN_FINAL_LR 1e-6
+#define TRAIN_WARMUP 0.5 /* epochs */
+
 /* Options of training that is predicted or looked at (plan_scale.h, train_trace.h). */
 #define TRAIN_FORESIGHT_OPTS(o)                                                                    \
   {"--plan-scale", CLI_STR, &(o).plan_scale, "N,N,...",                                            \
    "train nothing: predict steps on so many ranks, 8,64,512 (docs/scaling_model.md)"},             \
+      {"--draw-schedule", CLI_FILE, &(o).picture, PICTURE_FILE,                                    \
+       "train nothing: the rate over such a run as a picture"},                                    \
       {"--ranks-per-node", CLI_POSITIVE, &(o).ranks_per_node, "N",                                 \
        "--plan-scale: ranks that share a node (default: GPUs 8, else this machine's)"},            \
   {                                                                                                \
@@ -73,14 +83,16 @@ typedef struct train_programs {
   bool measured;               /* the model declares what it is trained for */
   int channels, height, width; /* of the image input; channels 0: there is none */
   vtb_artefact *file;          /* both are from it; NULL: compiled here */
-  train_sources sources;       /* of the model and of the optimizer, where they are compiled here */
-  vtb_optimizer_choice optimizer;
+  train_sources sources;       /* of model, optimizer and schedule, where they are compiled here */
+  vtb_rule_choice optimizer;
   char name[VTB_OPTIM_NAME];  /* of the step's optimizer */
   VTB_VEC(vtb_setting) given; /* hyperparameters that are not the step's defaults */
   cJSON *settings;            /* the texts of its defines */
   char define[64];            /* num_classes=..., where the data say it */
 } train_programs;
 
+/* Keeps copies of the unit's texts among the sources, each once. */
+void train_programs_keep(train_programs *p, vtb_unit *u);
 /* For data of so many classes (0: not known). Errors are printed. */
 VTB_MUST_USE vtb_status train_programs_open(const char *what, train_options *o, int classes,
                                             train_programs *p);

@@ -14,8 +14,9 @@
 
 /* Options of the invocation, not of the run. */
 static const char *const not_stored[] = {
-    "--out",   "--recipe",      "--resume",      "--again", "--overwrite",  "--json",
-    "--quiet", "--time-passes", "--print-after", "--trace", "--plan-scale", "--ranks-per-node"};
+    "--out",        "--recipe",         "--resume",       "--again",       "--overwrite",
+    "--json",       "--quiet",          "--time-passes",  "--print-after", "--trace",
+    "--plan-scale", "--ranks-per-node", "--draw-schedule"};
 /* A run may be continued with others: results do not depend on them, or they only say when it
  * stops. What the data are is compared by itself. */
 static const char *const free_to_change[] = {

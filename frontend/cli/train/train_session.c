@@ -4,6 +4,7 @@
 #include "frontend/cli/ranks.h"
 #include "frontend/cli/train/train_output.h"
 #include "frontend/cli/train/train_record.h"
+#include "frontend/cli/train/train_schedule.h"
 #include "frontend/cli/train/train_signals.h"
 #include "frontend/cli/train/train_trace.h"
 #include "frontend/cli/load/weights.h"
@@ -20,10 +21,10 @@ static void describe_recipe(const char *what, const train_options *o, vtb_strbuf
       out,
       "model=%s batch=%lld epochs=%lld lr=%.9g final=%.9g warmup=%.9g wd=%.9g clip=%.9g ls=%.9g "
       "ema=%.9g shift=%lld flip=%d erase=%.9g crop=%.9g seed=%lld limit=%lld optimizer=%s",
-      what, (long long)(c->batch ? c->batch : 64), (long long)t->epochs, t->schedule.base_lr,
-      t->schedule.final_lr, o->warmup, o->decay, t->optim.clip_norm, c->label_smoothing,
-      t->optim.ema_decay, (long long)a->shift, a->flip, a->erase_prob, a->scale_min,
-      (long long)t->seed, (long long)o->data.limit, c->optimizer);
+      what, (long long)(c->batch ? c->batch : 64), (long long)t->epochs, t->schedule.lr,
+      o->final_lr, o->warmup, o->decay, t->optim.clip_norm, c->label_smoothing, t->optim.ema_decay,
+      (long long)a->shift, a->flip, a->erase_prob, a->scale_min, (long long)t->seed,
+      (long long)o->data.limit, c->optimizer);
   if (vtb_dataset_held_out(t->train_set))
     vtb_strbuf_printf(out, " val=%.9g/%lld", o->data.val_fraction, (long long)o->data.val_seed);
   for (size_t i = 0; i < o->model.defines.n; i++)
@@ -47,16 +48,18 @@ static double update_seconds(const vtb_train_config *t, double seconds, vtb_erro
 }
 
 /* Takes over what rank 0 has planned. */
-static vtb_status agree(vtb_train_config *t, vtb_error *err) {
-  int64_t plan[] = {t->epochs, t->schedule.total, t->schedule.warmup};
+static vtb_status agree(train_options *o, vtb_error *err) {
+  vtb_train_config *t = &o->train;
+  int64_t plan[] = {t->epochs, t->schedule.total, o->warm};
   vtb_status status = vtb_ranks_broadcast(t->ranks, 0, plan, sizeof plan, err);
-  t->epochs = plan[0], t->schedule.total = plan[1], t->schedule.warmup = plan[2];
+  t->epochs = plan[0], t->schedule.total = plan[1], o->warm = plan[2];
   return status;
 }
 
 /* A schedule for the time; the trainer reckons it anew as it goes. What measuring took, and what
  * the evaluation at the end will take, is part of the time; a fifth of it is always trained. */
-static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *err) {
+static vtb_status fit_schedule(train_options *o, int64_t updates, vtb_error *err) {
+  vtb_train_config *t = &o->train;
   double start = vtb_now(), seconds = t->fit_seconds;
   double each = update_seconds(t, fmin(2, 0.05 * seconds), err);
   double evaluation = err->text[0] ? 0 : evaluation_seconds(t, err);
@@ -70,10 +73,10 @@ static vtb_status fit_schedule(vtb_train_config *t, int64_t updates, vtb_error *
   if (planned < 1) planned = 1;
   t->epochs = (planned + updates - 1) / updates;
   t->schedule.total = planned;
-  if (t->schedule.warmup > planned / 5) t->schedule.warmup = planned / 5;
+  if (o->warm > planned / 5) o->warm = planned / 5;
   cli_say("%.0f ms an update: about %lld updates in %.0f s, %.0f s of evaluation\n", 1e3 * each,
           (long long)planned, t->fit_seconds, evaluation);
-  return agree(t, err);
+  return agree(o, err);
 }
 
 /* A session: what a training refers to, and the files it writes. */
@@ -82,6 +85,7 @@ typedef struct session {
   const char *model;
   train_programs programs;
   vtb_services *services;
+  train_schedule schedule;
   train_trace *trace;     /* NULL: not wanted */
   vtb_ranks_device *sums; /* of a step on a device, with other ranks */
   run_folder folder;
@@ -106,6 +110,7 @@ static void close_session(session *s) {
   vtb_services_free(s->services);
   train_trace_free(s->trace);
   train_programs_free(&s->programs);
+  train_schedule_free(&s->schedule);
   vtb_strbuf_free(&s->recipe);
   vtb_strbuf_free(&s->more);
   vtb_strbuf_free(&s->record);
@@ -210,15 +215,16 @@ static vtb_status plan_updates(train_options *o, vtb_error *err) {
           batch = t->step->batch * vtb_ranks_count(t->ranks) * runs,
           updates = vtb_loader_batches(vtb_dataset_count(t->train_set), batch, true);
   if (updates < 1) updates = 1;
-  t->schedule.warmup =
-      o->warmup_updates ? o->warmup_updates : (int64_t)(o->warmup * (double)updates);
+  if (o->warmup < 0 || o->warmup_updates < 0)
+    return vtb_fail(err, VTB_E_USAGE, "the warm-up must not be negative");
+  o->warm = o->warmup_updates ? o->warmup_updates : (int64_t)(o->warmup * (double)updates);
   t->schedule.total = t->epochs * updates;
   t->checkpoint_seconds = 60 * o->checkpoint_minutes;
   if (t->n_plan) t->fit_seconds = 0; /* it was planned before */
-  if (t->n_plan && t->schedule.warmup > t->plan[0].total / 5)
-    t->schedule.warmup = t->plan[0].total / 5;
+  if (t->n_plan) t->schedule.total = t->plan[0].total;
+  if (t->n_plan && o->warm > t->plan[0].total / 5) o->warm = t->plan[0].total / 5;
   if (o->updates) plan_evaluations(o, updates);
-  return t->fit_seconds > 0 ? fit_schedule(t, updates, err) : VTB_OK;
+  return t->fit_seconds > 0 ? fit_schedule(o, updates, err) : VTB_OK;
 }
 
 /* A note on statistics of an update of several runs. */
@@ -247,10 +253,9 @@ static vtb_status scale_rates(train_options *o, vtb_error *err) {
   if (!o->lr_batch) return VTB_OK;
   double by = root ? sqrt(batch / o->lr_batch) : batch / o->lr_batch;
   if (!o->quiet)
-    cli_say("learning rate %g for batch %g: %g for %g (%s)", s->base_lr, o->lr_batch,
-            s->base_lr * by, batch, root ? "its square root" : "linear");
-  s->base_lr *= by;
-  s->final_lr *= by;
+    cli_say("learning rate %g for batch %g: %g for %g (%s)", s->lr, o->lr_batch, s->lr * by, batch,
+            root ? "its square root" : "linear");
+  s->factor = by;
   return VTB_OK;
 }
 
@@ -327,6 +332,7 @@ static vtb_status compare_ranks(const session *s, vtb_error *err) {
 
 static vtb_status prepare(const char *what, session *s, train_options *o, vtb_error *err) {
   vtb_status status = train_programs_optimizer(&s->programs, o, err);
+  if (status == VTB_OK) status = train_schedule_open(&s->schedule, o, &s->programs);
   if (status == VTB_OK && !s->record.n) train_record_options(what, o, &s->record);
   if (status == VTB_OK) status = check_sources(s, o, err);
   if (status == VTB_OK) status = find_plan(s, o, err);
@@ -339,6 +345,7 @@ static vtb_status prepare(const char *what, session *s, train_options *o, vtb_er
                              s->programs.height, s->programs.width, &o->train, err);
   if (status == VTB_OK) status = plan_updates(o, err);
   if (status == VTB_OK) status = scale_rates(o, err);
+  if (status == VTB_OK) status = train_schedule_try(&s->schedule);
   if (status == VTB_OK) say_statistics(o);
   if (status == VTB_OK) status = plan_images(s, o, &o->train, err);
   return status;

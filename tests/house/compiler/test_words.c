@@ -6,8 +6,8 @@
 #include "tests/house/tree.h"
 #include "tests/test.h"
 
-static const char *const tables[] = {"targets", "modes",    "precisions",
-                                     "stages",  "machines", "optimizers"};
+static const char *const tables[] = {"targets",  "modes",      "precisions", "stages",
+                                     "machines", "optimizers", "schedules"};
 enum { N_TABLES = sizeof tables / sizeof *tables };
 
 /* Texts that name some words of a table, not the table; and what knows no table. */
