@@ -272,8 +272,6 @@ static void add_fold(maker *m, const vtb_inst *inst) {
   vtb_vec_push(&m->out->list, step);
 }
 
-bool vtb_fold_varies(const vtb_fold *p) { return p->is_while || p->has_limit; }
-
 int64_t *vtb_fold_positions(const vtb_fold_loop *f) {
   int64_t *stored = vtb_xcalloc((size_t)f->n + 1, sizeof *stored);
   for (int64_t t = 0; t < f->n; t++) stored[t] = t;

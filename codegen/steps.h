@@ -121,8 +121,6 @@ size_t vtb_steps_find(const vtb_steps *s, const vtb_func *f);
 
 /* Bytes, up to the next multiple of the target's frame alignment. */
 int64_t vtb_places_round(const vtb_places *p, int64_t bytes);
-/* How many of its steps are run is known in a run only: `while`, `limit`. */
-bool vtb_fold_varies(const vtb_fold *p);
 /* Storage positions in the order of a fold's steps; n of them, from malloc. */
 int64_t *vtb_fold_positions(const vtb_fold_loop *f);
 /* Where in the sequence the step at `position` lies. */

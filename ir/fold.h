@@ -42,5 +42,7 @@ typedef struct vtb_fold {
 vtb_fold vtb_fold_of(const vtb_inst *inst);
 /* Steps, of which `while` and `limit` may run fewer. */
 int64_t vtb_fold_steps(const vtb_inst *inst);
+/* How many of its steps are run is known in a run only: `while`, `limit`. */
+bool vtb_fold_varies(const vtb_fold *p);
 
 #endif

@@ -22,6 +22,8 @@ vtb_fold vtb_fold_of(const vtb_inst *inst) {
   return f;
 }
 
+bool vtb_fold_varies(const vtb_fold *p) { return p->is_while || p->has_limit; }
+
 int64_t vtb_fold_steps(const vtb_inst *inst) {
   int64_t steps = vtb_attr_int(inst, "steps", 0);
   return steps ? steps : inst->operands[vtb_attr_int(inst, "states", 0)]->type.dim[1].size;

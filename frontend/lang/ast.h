@@ -174,6 +174,7 @@ typedef enum vtb_stmt_kind {
   VTB_STMT_LOSS,      /* u.measure */
   VTB_STMT_METRIC,    /* u.measure */
   VTB_STMT_REPEAT,    /* u.repeat */
+  VTB_STMT_ITERATE,   /* a loop kept at run time: u.iterate */
   VTB_STMT_IF,        /* u.cond */
   VTB_STMT_SCOPE,     /* scope, share, freeze: u.scope */
   VTB_STMT_RETURN,    /* u.values, at least one */
@@ -255,6 +256,13 @@ struct vtb_stmt {
       vtb_expr *scope; /* NULL if absent */
       vtb_stmt_list body;
     } repeat;
+    struct {
+      vtb_expr *test;  /* of `while`, NULL if absent */
+      vtb_name most;   /* the word before the bound of `while`; text NULL if absent */
+      vtb_expr *count; /* steps, or with `while` how many at most; NULL if absent */
+      vtb_name as;     /* text NULL if absent */
+      vtb_stmt_list body;
+    } iterate;
     struct {
       vtb_expr *test;
       vtb_stmt_list yes;

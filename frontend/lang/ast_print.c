@@ -305,6 +305,15 @@ static void print_repeat(printer *p, const vtb_stmt *s) {
   put_form(p, "%b)", &s->u.repeat.body);
 }
 
+static void print_iterate(printer *p, const vtb_stmt *s) {
+  put_form(p, "(iterate");
+  if (s->u.iterate.test) put_form(p, " while %e", s->u.iterate.test);
+  if (s->u.iterate.most.text) put_form(p, " %s", s->u.iterate.most.text);
+  if (s->u.iterate.count) put_form(p, " %e", s->u.iterate.count);
+  print_as(p, s->u.iterate.as);
+  put_form(p, "%b)", &s->u.iterate.body);
+}
+
 static void print_if(printer *p, const vtb_stmt *s) {
   put_form(p, "(if %e%b", s->u.cond.test, &s->u.cond.yes);
   if (s->u.cond.has_else) {
@@ -353,6 +362,9 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     break;
   case VTB_STMT_REPEAT:
     print_repeat(p, s);
+    break;
+  case VTB_STMT_ITERATE:
+    print_iterate(p, s);
     break;
   case VTB_STMT_IF:
     print_if(p, s);

@@ -108,6 +108,11 @@ static void walk_stmt(vtb__visitor *v, const vtb_stmt *s) {
     vtb__walk_expr(v, s->u.repeat.scope);
     vtb__walk_stmts(v, &s->u.repeat.body);
     break;
+  case VTB_STMT_ITERATE:
+    vtb__walk_expr(v, s->u.iterate.test);
+    vtb__walk_expr(v, s->u.iterate.count);
+    vtb__walk_stmts(v, &s->u.iterate.body);
+    break;
   case VTB_STMT_IF:
     vtb__walk_expr(v, s->u.cond.test);
     vtb__walk_stmts(v, &s->u.cond.yes);

@@ -314,6 +314,19 @@ vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vt
   return s;
 }
 
+vtb_stmt *vtb__stmt_iterate(vtb_parse *p, vtb_expr *test, const vtb_name *most, vtb_expr *count,
+                            const vtb_name *as, vtb_block_text body, vtb_loc loc) {
+  vtb_stmt_list list = stmts(p, body);
+  vtb_stmt *s = stmt_at(p, VTB_STMT_ITERATE,
+                        max2(max2(depth_of(test), depth_of(count)), deepest_stmt(&list)), loc);
+  s->u.iterate.test = test;
+  s->u.iterate.most = name_or_none(most);
+  s->u.iterate.count = count;
+  s->u.iterate.as = name_or_none(as);
+  s->u.iterate.body = list;
+  return s;
+}
+
 vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const vtb_block_text *no,
                        vtb_loc loc) {
   vtb_stmt_list a = stmts(p, yes), b = {0};

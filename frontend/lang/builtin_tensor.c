@@ -328,9 +328,13 @@ static vtb_value *seed_argument(vtb__eval *e, vtb_span span) {
 
 vtb_value *vtb__seed(vtb__eval *e, bool fresh, vtb_span span) {
   vtb_value *seed = seed_argument(e, span);
-  if (!fresh) return seed;
   vtb_builder *b = vtb__at(e, span);
   vtb_type t = {.dtype = VTB_I32};
+  for (const vtb__loop *l = e->frame->loop; l; l = l->up) {
+    vtb_value *stride = vtb_b_splat(b, (double)l->stride, &t);
+    seed = vtb_b_binary(b, VTB_OP_add, seed, vtb_b_binary(b, VTB_OP_mul, l->index, stride));
+  }
+  if (!fresh) return seed;
   int64_t step = 0x9E37 * (int64_t)++e->frame->n_seeds; /* calls of one block draw apart */
   return vtb_b_binary(b, VTB_OP_add, seed, vtb_b_splat(b, (double)step, &t));
 }

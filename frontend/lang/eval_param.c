@@ -394,7 +394,7 @@ const char *vtb__tap_name(vtb__eval *e, const char *name) {
 }
 
 void vtb__tap(vtb__eval *e, const vtb_expr *name_expr, const vtb_expr *value, vtb_span span) {
-  if (!e->options->taps) return;
+  if (!e->options->taps || e->frame->loop) return; /* in a loop there is no single value */
   const char *name = vtb__text(e, name_expr);
   vtb__val v = vtb__expr(e, value);
   if (!name || v.kind == VTB__ERROR) return;

@@ -444,6 +444,9 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
     break;
   case VTB_STMT_REPEAT:
     return repeat(e, s);
+  case VTB_STMT_ITERATE:
+    vtb__iterate(e, s);
+    break;
   case VTB_STMT_IF:
     return branch(e, s);
   case VTB_STMT_SCOPE:

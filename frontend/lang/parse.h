@@ -157,6 +157,8 @@ vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_
                           vtb_loc loc);
 vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope,
                            vtb_block_text body, vtb_loc loc);
+vtb_stmt *vtb__stmt_iterate(vtb_parse *p, vtb_expr *test, const vtb_name *most, vtb_expr *count,
+                            const vtb_name *as, vtb_block_text body, vtb_loc loc);
 vtb_stmt *vtb__stmt_if(vtb_parse *p, vtb_expr *test, vtb_block_text yes, const vtb_block_text *no,
                        vtb_loc loc);
 vtb_stmt *vtb__stmt_scope(vtb_parse *p, vtb_scope_kind kind, vtb_expr *name, vtb_block_text body,

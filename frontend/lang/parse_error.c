@@ -27,7 +27,7 @@ static const int name_words[] = {STATE,    INPUT,   OUTPUT, TAP,     EACH,     A
 static const int op_assigns[] = {ADD_ASSIGN, SUB_ASSIGN, MUL_ASSIGN, DIV_ASSIGN, 0};
 static const int declarations[] = {USE,   CONST,  FN,    BLOCK,   RECURRENCE, OPTIMIZER,
                                    MODEL, PRESET, PAPER, WEIGHTS, SCHEDULE,   0};
-static const int statements[] = {LET, REPEAT, IF, SCOPE, RETURN, YIELD, ASSERT, 0};
+static const int statements[] = {LET, REPEAT, ITERATE, IF, SCOPE, RETURN, YIELD, ASSERT, 0};
 
 static void leave_out(token_set *s, const int *kinds) {
   for (; *kinds; kinds++) s->has[*kinds] = false;
@@ -112,7 +112,7 @@ static bool help_with_habits(vtb_parse *p) {
   for (int i = 0; i < 2; i++) {
     char word[16];
     uint32_t n = at[i].loc.end - at[i].loc.begin;
-    if (at[i].kind != IDENT || n >= sizeof word) continue;
+    if ((at[i].kind != IDENT && at[i].kind != WHILE) || n >= sizeof word) continue;
     memcpy(word, p->source->text + at[i].loc.begin, n);
     word[n] = '\0';
     const char *help = vtb__habit(VTB__HABIT_STATEMENT, word);
@@ -131,8 +131,8 @@ static int code_for(const vtb_parse *p, int found, const int *expected, int n) {
   const vtb_bracket in = p->last.inside;
   if (found == ASSIGN && vtb__among(expected, n, PLUS)) {
     bool at_head = p->last.n_inside == p->head.n_inside && p->n_assigns <= 1;
-    bool tests = p->head.kind == IF || p->head.kind == REPEAT || p->head.kind == ASSERT ||
-                 p->head.kind == RETURN;
+    bool tests = p->head.kind == IF || p->head.kind == REPEAT || p->head.kind == ITERATE ||
+                 p->head.kind == ASSERT || p->head.kind == RETURN;
     if (p->string_depth || !at_head || tests) return VTB_DIAG_ASSIGN_IN_EXPRESSION;
     if (in.open == '{') return VTB_DIAG_BAD_TARGET;
   }

@@ -52,7 +52,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %token <vtb_expr *> NUMBER "a number" STRING "a string"
 
 %token USE "'use'" CONST "'const'" FN "'fn'" BLOCK "'block'" RECURRENCE "'recurrence'" OPTIMIZER "'optimizer'" MODEL "'model'" PRESET "'preset'"
-%token LET "'let'" PARAM "'param'" REPEAT "'repeat'" AS "'as'" SCOPE "'scope'" IF "'if'" ELSE "'else'"
+%token LET "'let'" PARAM "'param'" REPEAT "'repeat'" ITERATE "'iterate'" WHILE "'while'" AS "'as'" SCOPE "'scope'" IF "'if'" ELSE "'else'"
 %token RETURN "'return'" YIELD "'yield'" ASSERT "'assert'" ALONG "'along'" ONE_OF "'one of'"
 %token AND "'and'" OR "'or'" NOT "'not'" TRUE "'true'" FALSE "'false'"
 /* Words only where the grammar waits for them, names elsewhere. */
@@ -199,6 +199,9 @@ stmt: expr { $$ = vtb__stmt_value(p, $1); }
     | METRIC label LOWER ASSIGN values { $$ = vtb__stmt_measure(p, VTB_STMT_METRIC, $2, true, $5, @$); }
     | TAP label ASSIGN rhs { $$ = vtb__stmt_named(p, VTB_STMT_TAP, $2, $4, @$); }
     | REPEAT expr as_opt count_scope block { $$ = vtb__stmt_repeat(p, $2, $3, $4, $5, @$); }
+    | ITERATE expr as_opt block { $$ = vtb__stmt_iterate(p, NULL, NULL, $2, $3, $4, @$); }
+    | ITERATE WHILE expr as_opt block { $$ = vtb__stmt_iterate(p, $3, NULL, NULL, $4, $5, @$); }
+    | ITERATE WHILE expr COMMA name ASSIGN expr as_opt block { $$ = vtb__stmt_iterate(p, $3, $5, $7, $8, $9, @$); }
     | if_stmt
     | scope_stmt
     | RETURN values { $$ = vtb__stmt_values(p, VTB_STMT_RETURN, $2, @$); }

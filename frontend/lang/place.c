@@ -8,7 +8,7 @@ typedef struct place {
   vtb_parse *p;
   vtb_decl_kind kind;
   bool in_value; /* inside a block used as a value, which return ends */
-  bool in_repeat, in_condition;
+  bool in_repeat, in_condition, in_loop;
 } place;
 
 static void check_list(place at, const vtb_stmt_list *l);
@@ -16,7 +16,7 @@ static void check_expr(place at, const vtb_expr *e);
 
 static void misplaced(place at, vtb_span span, const char *what, const char *where) {
   vtb__error(at.p, (vtb_loc){span.begin, span.end}, VTB_DIAG_MISPLACED, "'%s' cannot stand %s %s",
-             what, at.in_repeat || at.in_value ? "here in a" : "in a",
+             what, at.in_repeat || at.in_value || at.in_loop ? "here in a" : "in a",
              vtb__decl_kind_text(at.kind));
   vtb_diag_help(at.p->diags, "it belongs %s", where);
 }
@@ -47,10 +47,44 @@ static void check_states(place at, const vtb_stmt *s) {
   }
 }
 
+static const char *stmt_word(const vtb_stmt *s) {
+  return s->kind == VTB_STMT_OUTPUT   ? "output"
+         : s->kind == VTB_STMT_LOSS   ? "loss"
+         : s->kind == VTB_STMT_METRIC ? "metric"
+                                      : "return";
+}
+
+static void check_repeat(place at, const vtb_stmt *s) {
+  if (at.kind == VTB_DECL_RECURRENCE || at.kind == VTB_DECL_OPTIMIZER)
+    misplaced(at, s->span, "repeat", "in a model, block or fn");
+  check_expr(at, s->u.repeat.count);
+  at.in_repeat = true;
+  check_list(at, &s->u.repeat.body);
+}
+
+/* Statements of a model or function as a whole, which no step of a loop can make. */
+static bool belongs_around(place at, const vtb_stmt *s) {
+  return s->kind == VTB_STMT_OUTPUT || s->kind == VTB_STMT_LOSS || s->kind == VTB_STMT_METRIC ||
+         (s->kind == VTB_STMT_RETURN && !at.in_value);
+}
+
+/* A loop kept at run time has one body for all steps. */
+static void check_loop(place at, const vtb_stmt *s) {
+  if (at.kind != VTB_DECL_MODEL && at.kind != VTB_DECL_BLOCK && at.kind != VTB_DECL_FN)
+    misplaced(at, s->span, "iterate", "in a model, block or fn");
+  check_expr(at, s->u.iterate.test);
+  check_expr(at, s->u.iterate.count);
+  at.in_loop = at.in_repeat = true;
+  at.in_value = false;
+  check_list(at, &s->u.iterate.body);
+}
+
 static void check_stmt(place at, const vtb_stmt *s) {
   bool optimizer = at.kind == VTB_DECL_OPTIMIZER, model = at.kind == VTB_DECL_MODEL;
   bool recurrence = at.kind == VTB_DECL_RECURRENCE, schedule = at.kind == VTB_DECL_SCHEDULE;
   bool equations = recurrence || optimizer;
+  if (at.in_loop && belongs_around(at, s))
+    misplaced(at, s->span, stmt_word(s), "before the loop or behind it: it has no value of a step");
   switch (s->kind) {
   case VTB_STMT_EXPR:
     check_expr(at, s->u.value);
@@ -74,7 +108,7 @@ static void check_stmt(place at, const vtb_stmt *s) {
     break;
   case VTB_STMT_LOSS:
   case VTB_STMT_METRIC:
-    if (!model) misplaced(at, s->span, s->kind == VTB_STMT_LOSS ? "loss" : "metric", "in a model");
+    if (!model) misplaced(at, s->span, stmt_word(s), "in a model");
     check_exprs(at, &s->u.measure.values);
     break;
   case VTB_STMT_TAP:
@@ -82,10 +116,10 @@ static void check_stmt(place at, const vtb_stmt *s) {
     check_expr(at, s->u.named.value);
     break;
   case VTB_STMT_REPEAT:
-    if (equations) misplaced(at, s->span, "repeat", "in a model, block or fn");
-    check_expr(at, s->u.repeat.count);
-    at.in_repeat = true;
-    check_list(at, &s->u.repeat.body);
+    check_repeat(at, s);
+    break;
+  case VTB_STMT_ITERATE:
+    check_loop(at, s);
     break;
   case VTB_STMT_IF:
     check_expr(at, s->u.cond.test);

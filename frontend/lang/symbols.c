@@ -187,6 +187,9 @@ static bool declare_stmt(vtb__visitor *v, const vtb_stmt *s) {
   case VTB_STMT_REPEAT:
     write_name(r, &s->u.repeat.as);
     break;
+  case VTB_STMT_ITERATE:
+    write_name(r, &s->u.iterate.as);
+    break;
   case VTB_STMT_STATE:
     for (size_t i = 0; i < s->u.state.n; i++) write_name(r, &s->u.state.at[i]->name);
     break;

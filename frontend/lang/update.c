@@ -17,6 +17,12 @@ bool vtb__add_update(vtb__eval *e, const vtb_value *buffer, vtb_value *value, vt
   vtb__frame *f = e->frame;
   int w = buffer_of(f, buffer);
   vtb_check(w >= 0, "an update of %%%s, which is no buffer", buffer->name);
+  if (f->loop) {
+    vtb__report(e, VTB_DIAG_MISPLACED, span,
+                "buffer '%s' would be updated at every step of a loop; updates belong around it",
+                f->weights.at[w].name);
+    return false;
+  }
   for (size_t i = 0; i < f->updates.n; i++) {
     if (f->updates.at[i].weight != w) continue;
     vtb__report(e, VTB_DIAG_UPDATED_TWICE, span, "buffer '%s' is updated twice",

@@ -215,6 +215,13 @@ typedef struct vtb__prepared { /* a field of `prepare` */
   int level; /* who said so */
 } vtb__prepared;
 
+/* An `iterate` whose body is evaluated. */
+typedef struct vtb__loop {
+  struct vtb__loop *up;
+  vtb_value *index; /* the stand-in of the step's number, an i32 scalar */
+  int64_t stride;   /* of seeds, from step to step: draws differ */
+} vtb__loop;
+
 /* The function being built: the entry, a block, or a recurrence's step. */
 typedef struct vtb__frame {
   vtb_builder b;
@@ -229,6 +236,7 @@ typedef struct vtb__frame {
   int n_seeds;        /* calls that were given a seed of their own */
   bool is_model;      /* input and output statements belong here */
   struct vtb__step *step; /* inside a recurrence */
+  vtb__loop *loop;        /* the innermost */
 } vtb__frame;
 
 /* A recurrence body while it is evaluated. Every tensor in it has its axes in the order of
@@ -322,7 +330,7 @@ struct vtb__eval {
   vtb_map orders; /* key and layout -> the positions of path(by = ...) */
   int64_t batch;  /* VTB_DYN, or the size the entry's inputs have */
   int64_t n_steps;
-  int n_streams, n_insts, calls, depth, errors_before;
+  int n_streams, n_loops, n_insts, calls, depth, errors_before;
 };
 
 /* False, after a message, if an input or a param has more than VTB__MAX_ELEMENTS. */
@@ -400,6 +408,9 @@ vtb__val vtb__run_body_value(vtb__eval *e, const vtb_stmt_list *body);
 /* [repeat n as i { e }]: the list of the body's values. */
 vtb__val vtb__collect(vtb__eval *e, const vtb_expr *x);
 bool vtb__repeat_count(vtb__eval *e, const vtb_expr *x, int64_t *n); /* false after an error */
+
+/* iterate.c */
+void vtb__iterate(vtb__eval *e, const vtb_stmt *s);
 
 /* eval_op.c */
 vtb__val vtb__unary(vtb__eval *e, vtb_unary_op op, vtb__val v, vtb_span span);

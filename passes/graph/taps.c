@@ -4,7 +4,8 @@
  *   kept: the entry function returns %x as "tap:blocks.0.h" after its own outputs; calls between
  *   the tap and the entry return it outward.
  *
- * Taps in step functions and kernels have no single value and vanish in either case. Two taps of
+ * Taps in step functions, kernels and bodies of loops have no single value and vanish in either
+ * case. Two taps of
  * one name get the suffixes "#2", "#3" in the order of execution.
  */
 #include "passes/passes_internal.h"
@@ -41,6 +42,12 @@ static void collect(vtb_func *f, taps *out) {
   }
 }
 
+static bool is_body(vtb_module *m, const vtb_func *f) {
+  for (vtb_inst **i = vtb__all_of(m, VTB_OP_fold); *i; i++)
+    if ((*i)->callee == f) return true;
+  return false;
+}
+
 static const char *unique_name(vtb_func *f, const tapped *all, size_t i) {
   int same = 1;
   for (size_t j = 0; j < i; j++) same += vtb_streq(all[j].name, all[i].name);
@@ -52,7 +59,7 @@ void vtb__change_taps(vtb_pass_context *c) {
   for (vtb_func **f = entry ? vtb__callees_first(c->module, entry) : NULL; f && *f; f++) {
     taps t = {0};
     if ((*f)->kind == VTB_FUNC_PLAIN) collect(*f, &t);
-    for (size_t i = 0; i < t.n; i++)
+    for (size_t i = 0; i < t.n && !is_body(c->module, *f); i++)
       vtb_func_add_return(*f, t.at[i].value, unique_name(*f, t.at, i));
   }
   for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_tap); *i; i++) drop_tap(*i);

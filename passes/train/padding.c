@@ -11,8 +11,9 @@
  * no sum takes. A maximum gets the lowest number in place of 0, a product that sums over the batch
  * has both of its sides masked. As a count of samples is a sum of ones, means are right, too.
  * Functions that do this are copied and take `valid` behind their arguments; others are shared.
- * Steps of recurrences see one token and cannot sum over the batch. The adjoint of a product meets
- * the other side's padding rows times 0: they hold finite numbers, as the loader fills them.
+ * Steps of recurrences see one token and cannot sum over the batch; those of loops may. The adjoint
+ * of a product meets the other side's padding rows times 0: they hold finite numbers, as the loader
+ * fills them.
  */
 #include "passes/passes_internal.h"
 
@@ -37,11 +38,15 @@ static unsigned summed_axes(const vtb_inst *i, int o) {
   return found;
 }
 
+static bool runs_function(const vtb_inst *i) {
+  return i->op == VTB_OP_call || i->op == VTB_OP_fold;
+}
+
 bool vtb__sums_batch(const vtb_func *f) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
     for (int o = 0; o < i->n_operands; o++)
       if (summed_axes(i, o)) return true;
-    if (i->op == VTB_OP_call && vtb__sums_batch(i->callee)) return true;
+    if (runs_function(i) && vtb__sums_batch(i->callee)) return true;
   }
   return false;
 }
@@ -74,7 +79,7 @@ static void mask_operands(vtb_inst *i, vtb_value *valid) {
 
 static void mask_func(vtb_func *f, vtb_value *valid) {
   VTB__EACH_INST(f, i, next) {
-    vtb_func *callee = i->op == VTB_OP_call ? masked(i->callee, &valid->type) : NULL;
+    vtb_func *callee = runs_function(i) ? masked(i->callee, &valid->type) : NULL;
     if (!callee)
       mask_operands(i, valid);
     else if (callee != i->callee)

@@ -446,6 +446,18 @@ static void visit_call(sharing *s, vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) set_share(s, i->results[r], k.returns[r]);
 }
 
+/* Rows end a loop when they are done, and each process has its own: how many steps that took is for
+ * the loop's adjoint alone. */
+static bool is_own_count(const vtb_value *v) {
+  for (vtb_inst **r = vtb__readers((vtb_value *)v); *r; r++) {
+    if ((*r)->op != VTB_OP_fold) return true;
+    vtb_fold p = vtb_fold_of(*r);
+    if (!p.has_limit || (*r)->operands[p.states + p.seqs] != v || vtb_reader_count(v) > 1)
+      return true;
+  }
+  return vtb_is_returned(v);
+}
+
 /* A state without rows that begins with zeros collects parts; other states are what they are. */
 static void visit_fold(sharing *s, vtb_inst *i) {
   vtb_fold p = vtb_fold_of(i);
@@ -468,6 +480,8 @@ static void visit_fold(sharing *s, vtb_inst *i) {
     if (!vtb_type_is_dynamic(&y->type) && args[n] == PARTIAL) set_share(s, y, PARTIAL);
     bool kept = k.returns[n] == args[n] || (k.returns[n] == ZEROS && args[n] != SPLIT);
     if (!kept) refuse(s, i, "its states mix rows");
+    if (p.is_while && args[0] == SPLIT && !vtb_type_is_dynamic(&y->type) && is_own_count(y))
+      refuse(s, i, "each process ends it when its own rows are done");
   }
 }
 

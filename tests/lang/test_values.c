@@ -1,5 +1,5 @@
 /* What builtins and functions of models/std compute, in double precision: every output of
- * tests/lang/values.vtb is 0, whatever the inputs and parameters are; every output of
+ * tests/lang/values.vtb and loops.vtb is 0, whatever the inputs and parameters are; every output of
  * tests/lang/called_models.vtb whose name begins with "same" too; and every output of the examples
  * in tests/std whose name begins with "one" is 1. */
 #include "frontend/lang/lang.h"
@@ -83,6 +83,10 @@ TEST(builtins_give_what_they_are_defined_to_give) {
   CHECK(check_file(VTB_SOURCE_DIR "/tests/lang/values.vtb", "", 0) > 60);
 }
 
+TEST(loops_give_what_their_steps_give) {
+  CHECK(check_file(VTB_SOURCE_DIR "/tests/lang/loops.vtb", "", 0) == 38);
+}
+
 TEST(models_called_in_models_give_their_outputs) {
   CHECK(check_file(VTB_SOURCE_DIR "/tests/lang/called_models.vtb", "same", 0) == 12);
 }
@@ -98,6 +102,7 @@ TEST(examples_of_std_give_what_they_say) {
 
 int main(void) {
   RUN(builtins_give_what_they_are_defined_to_give);
+  RUN(loops_give_what_their_steps_give);
   RUN(models_called_in_models_give_their_outputs);
   RUN(examples_of_std_give_what_they_say);
   return test_done();
