@@ -209,9 +209,16 @@ static vtb_status run_range(void *user, vtb_launch_range range, vtb_error *err) 
   return status;
 }
 
+static vtb_status ask(void *user, int loop, int32_t *turns, vtb_error *err) {
+  const emulated *e = ((const running *)user)->e;
+  (void)err;
+  memcpy(turns, address(e, &e->plan->args[e->plan->loops[loop].condition - 1]).begin, 4);
+  return VTB_OK;
+}
+
 static vtb_status run_steps(emulated *e, const vtb_services *services, vtb_error *err) {
   running r = {e, services};
-  const vtb_launch_walk walk = {.plan = e->plan, .user = &r, .steps = run_range};
+  const vtb_launch_walk walk = {.plan = e->plan, .user = &r, .steps = run_range, .ask = ask};
   return vtb_launch_walk_range(&walk, vtb_launch_range_of(e->plan, 0, e->plan->n_steps), err);
 }
 

@@ -153,6 +153,11 @@ static vtb_status run_inside(vtb__run *r, const vtb_run_place *places, bool fixe
     status = find_address(r, i, &places[i], err);
   if (status == VTB_OK) status = find_set(r, err);
   if (status != VTB_OK) return status;
+  for (int i = 0; recorded && i < r->plan->n_loops; i++)
+    if (r->plan->loops[i].condition)
+      return vtb_fail(err, VTB_E_INPUT,
+                      "a program with a loop that ends by its values cannot be recorded into a "
+                      "graph: the host reads whether it goes on");
   bool prepared = fixed && r->is_prepared;
   r->is_prepared = false; /* until nothing has failed */
   r->set->last = ++r->n_placed;

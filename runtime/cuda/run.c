@@ -29,7 +29,8 @@ static vtb_launch_range segment_of(const vtb__run *r, vtb_launch_range range) {
   return range;
 }
 
-/* A loop is part of a segment if a graph may hold all its turns, and nobody waits in it. */
+/* A loop is part of a segment if a graph may hold all its turns, nobody waits in it, and nobody
+ * asks whether it goes on. */
 enum { MOST_LAUNCHES = 4096 };
 static bool is_part(void *user, int loop) {
   const vtb__run *r = user;
@@ -37,7 +38,8 @@ static bool is_part(void *user, int loop) {
   for (int i = 0; r->program.on_bucket && i < r->plan->n_buckets; i++)
     if (r->plan->buckets[i].step >= l->first && r->plan->buckets[i].step < l->first + l->n)
       return false;
-  return vtb_launch_loop_launches(r->plan, loop) <= MOST_LAUNCHES;
+  return !vtb_launch_asks(r->plan, loop) &&
+         vtb_launch_loop_launches(r->plan, loop) <= MOST_LAUNCHES;
 }
 
 /* Called behind the segment that ends with step `last`. */
@@ -87,6 +89,7 @@ void vtb__run_free(vtb__run *r) {
   vtb__products_free(r->products);
   for (int i = 0; r->modules && i < r->plan->n_sources; i++)
     if (r->modules[i]) (void)api->cuModuleUnload(r->modules[i]);
+  if (r->answer) (void)api->cuMemFreeHost(r->answer);
   if (r->memory) (void)api->cuMemFree_v2(r->memory);
   if (r->workspace) (void)api->cuMemFree_v2(r->workspace);
   if (r->constants) (void)api->cuMemFree_v2(r->constants);
@@ -155,8 +158,24 @@ static vtb_status enqueue_straight(void *user, vtb_launch_range range, vtb_error
   return VTB_OK;
 }
 
+/* Waits for what is queued, a condition being what it makes. */
+static vtb_status ask(void *user, int loop, int32_t *turns, vtb_error *err) {
+  vtb__run *r = user;
+  vtb_cuda_device *d = r->device;
+  const vtb_launch_arg *a = &r->plan->args[r->plan->loops[loop].condition - 1];
+  vtb_status status = VTB_OK;
+  if (!r->answer)
+    status = VTB_CU_CALL(d, cuMemHostAlloc, ((void **)&r->answer, sizeof *r->answer, 0), err);
+  if (status == VTB_OK)
+    status = VTB_CU_CALL(d, cuMemcpyDtoHAsync_v2,
+                         (r->answer, address(r, a), sizeof *r->answer, d->stream), err);
+  if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
+  if (status == VTB_OK) *turns = *r->answer;
+  return status;
+}
+
 static vtb_status enqueue(vtb__run *r, vtb_launch_range range, vtb_error *err) {
-  const vtb_launch_walk walk = {.plan = r->plan, .user = r, .steps = enqueue_straight};
+  const vtb_launch_walk walk = {.plan = r->plan, .user = r, .steps = enqueue_straight, .ask = ask};
   return vtb_launch_walk_range(&walk, range, err);
 }
 
@@ -171,15 +190,9 @@ static vtb_status make_events(vtb__run *r, vtb_error *err) {
   return status;
 }
 
-typedef struct profile {
-  vtb__run *run;
-  const vtb_services *services;
-} profile;
-
 /* Tells who counts the events' times; the first was recorded at about `begin` of the host's. */
-static vtb_status tell_times(const profile *t, vtb_launch_range range, double begin,
+static vtb_status tell_times(const vtb__run *r, vtb_launch_range range, double begin,
                              vtb_error *err) {
-  const vtb__run *r = t->run;
   double from = begin;
   for (int i = range.first; i < range.end; i++) {
     const vtb_launch_step *s = &r->plan->steps[i];
@@ -188,7 +201,7 @@ static vtb_status tell_times(const profile *t, vtb_launch_range range, double be
                         (&milliseconds, r->events[range.first], r->events[i + 1]), err));
     double to = begin + (double)milliseconds / 1e3;
     int number = s->kind == VTB_LAUNCH_KERNEL ? s->index : r->plan->n_kernels + s->index;
-    t->services->kernel_took(t->services, number, from, to);
+    r->services->kernel_took(r->services, number, from, to);
     from = to;
   }
   return VTB_OK;
@@ -196,8 +209,7 @@ static vtb_status tell_times(const profile *t, vtb_launch_range range, double be
 
 /* With an event behind each step, library products too: the host does not wait in between. */
 static vtb_status time_straight(void *user, vtb_launch_range range, vtb_error *err) {
-  const profile *t = user;
-  vtb__run *r = t->run;
+  vtb__run *r = user;
   vtb_cuda_device *d = r->device;
   vtb_status status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
   double begin = vtb_now();
@@ -210,12 +222,12 @@ static vtb_status time_straight(void *user, vtb_launch_range range, vtb_error *e
     if (status == VTB_OK) status = tell_buckets(r, i, err);
   }
   if (status == VTB_OK) status = VTB_CU_CALL(d, cuStreamSynchronize, (d->stream), err);
-  return status == VTB_OK ? tell_times(t, range, begin, err) : status;
+  return status == VTB_OK ? tell_times(r, range, begin, err) : status;
 }
 
 static vtb_status run_timed(vtb__run *r, int first, const vtb_services *services, vtb_error *err) {
-  profile t = {r, services};
-  const vtb_launch_walk walk = {.plan = r->plan, .user = &t, .steps = time_straight};
+  const vtb_launch_walk walk = {.plan = r->plan, .user = r, .steps = time_straight, .ask = ask};
+  r->services = services;
   VTB_TRY(make_events(r, err));
   return vtb_launch_walk_range(&walk, vtb_launch_range_of(r->plan, first, r->plan->n_steps), err);
 }
@@ -276,7 +288,7 @@ static vtb_status run_segments(void *user, vtb_launch_range range, vtb_error *er
 /* The steps behind the prepared ones. */
 static vtb_status run_steps(vtb__run *r, vtb_error *err) {
   const vtb_launch_walk walk = {
-      .plan = r->plan, .user = r, .steps = run_segments, .whole = is_part};
+      .plan = r->plan, .user = r, .steps = run_segments, .whole = is_part, .ask = ask};
   int n = r->plan->n_steps;
   return vtb_launch_walk_range(&walk, vtb_launch_range_of(r->plan, r->plan->n_prepared, n), err);
 }

@@ -40,8 +40,10 @@ typedef struct vtb__run {
   vtb_cu_address *addresses; /* arguments of the step at hand */
   void **parameters;         /* pointers to them, or to maps */
   vtb__products *products;
-  vtb__ahead *ahead; /* NULL until a run is submitted */
-  void **events;     /* n_steps + 1, from the first profile on */
+  vtb__ahead *ahead;            /* NULL until a run is submitted */
+  void **events;                /* n_steps + 1, from the first profile on */
+  const vtb_services *services; /* of the profile at hand */
+  int32_t *answer;              /* pinned: of a loop's condition; NULL until one is read */
   int n_runs;
   unsigned kept; /* roles that are not copied, from the second run on */
   bool no_graph, sync;

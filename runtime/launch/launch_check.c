@@ -515,10 +515,27 @@ static vtb_status check_range(void *user, vtb_launch_range range, vtb_error *err
   return status;
 }
 
+/* One turn at a time, so that the condition is read before the second as well. */
+static vtb_status check_condition(void *user, int loop, int32_t *turns, vtb_error *err) {
+  checker *c = user;
+  const vtb_launch_loop *l = &c->plan->loops[loop];
+  (void)err;
+  c->step = l->first;
+  *turns = 1;
+  if (l->condition < 0 || l->condition > c->plan->n_args)
+    return broken(c, "the condition of its loop is argument %d", l->condition);
+  const vtb_launch_arg *a = &c->plan->args[l->condition - 1];
+  if (a->element_bytes != 4 || a->bytes != 4 || a->align < 4 || a->access != VTB_LAUNCH_READ)
+    return broken(c, "the condition of its loop is no number that is read");
+  vtb_status status = check_arg(c, l->condition - 1, a);
+  return status == VTB_OK ? check_read(c, l->condition - 1, a) : status;
+}
+
 /* Steps from `first` on. The second turn of a loop finds what the first one left, as all later
  * ones do. */
 static vtb_status check_from(checker *c, int first) {
-  const vtb_launch_walk twice = {.plan = c->plan, .user = c, .steps = check_range, .most = 2};
+  const vtb_launch_walk twice = {
+      .plan = c->plan, .user = c, .steps = check_range, .ask = check_condition, .most = 2};
   return vtb_launch_walk_range(&twice, vtb_launch_range_of(c->plan, first, c->plan->n_steps),
                                c->err);
 }

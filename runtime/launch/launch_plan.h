@@ -90,6 +90,10 @@ enum { VTB_LAUNCH_DEPTH = 8 };
 typedef struct vtb_launch_loop {
   int32_t first, n;
   int64_t times; /* at least 1 */
+  /* 0: all turns run. Else an argument, counted from 1: an i32 that is read before the first turn.
+   * n > 0: it is read again after n turns; 0: the loop ends; n < 0: it ends after -n turns. After
+   * `times` turns it ends in any case. */
+  int32_t condition;
 } vtb_launch_loop;
 
 /* For cublasLt: C[b] = op(A[b]) op(B[b]) + beta C[b] (+ bias along columns), row-major f32, leading

@@ -4,14 +4,14 @@
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/wire.h"
 
-enum { FORMAT = 10 };
+enum { FORMAT = 11 };
 /* Bytes that an element takes at least; see vtb__wire_count(). */
 enum {
   LEAST_SOURCE = 4,
   LEAST_KERNEL = 60,
   LEAST_GEMM = 87 + 36,
   STEP = 24,
-  LOOP = 16,
+  LOOP = 20,
   ARG = 40,
   MAP = 112,
   BUCKET = 32
@@ -22,7 +22,7 @@ _Static_assert(sizeof(vtb_launch_source) == 8, "source()");
 _Static_assert(sizeof(vtb_launch_kernel) == 32 + sizeof(vtb_kernel_info), "kernel()");
 _Static_assert(sizeof(vtb_launch_gemm) == 88 + sizeof(vtb_kernel_info), "gemm()");
 _Static_assert(sizeof(vtb_launch_step) == 24, "step()");
-_Static_assert(sizeof(vtb_launch_loop) == 16, "loop()");
+_Static_assert(sizeof(vtb_launch_loop) == 24, "loop()");
 _Static_assert(sizeof(vtb_launch_arg) == 48, "arg()");
 _Static_assert(sizeof(vtb_launch_map) == 112, "map()");
 _Static_assert(sizeof(vtb_launch_bucket) == 32, "bucket()");
@@ -60,6 +60,7 @@ static void loop(vtb_wire *w, vtb_launch_loop *l) {
   vtb__wire_i32(w, &l->first);
   vtb__wire_i32(w, &l->n);
   vtb__wire_i64(w, &l->times);
+  vtb__wire_i32(w, &l->condition);
 }
 
 static void arg(vtb_wire *w, vtb_launch_arg *a) {

@@ -22,10 +22,17 @@ vtb_launch_range vtb_launch_range_of(const vtb_launch_plan *p, int first, int en
 
 static vtb_status walk_loop(const vtb_launch_walk *w, int loop, vtb_error *err) {
   const vtb_launch_loop *l = &w->plan->loops[loop];
-  int64_t times = w->most && w->most < l->times ? w->most : l->times;
+  const vtb_launch_range turn = {l->first, end_of(l), loop + 1};
+  int64_t left = w->most && w->most < l->times ? w->most : l->times;
   vtb_status status = VTB_OK;
-  for (int64_t turn = 0; turn < times && status == VTB_OK; turn++)
-    status = vtb_launch_walk_range(w, (vtb_launch_range){l->first, end_of(l), loop + 1}, err);
+  while (left > 0 && status == VTB_OK) {
+    int32_t answer = INT32_MAX;
+    if (l->condition && w->ask) status = w->ask(w->user, loop, &answer, err);
+    int64_t turns = answer < 0 ? -(int64_t)answer : answer;
+    if (turns > left) turns = left;
+    left = answer > 0 ? left - turns : 0;
+    while (turns-- > 0 && status == VTB_OK) status = vtb_launch_walk_range(w, turn, err);
+  }
   return status;
 }
 
@@ -45,6 +52,12 @@ vtb_status vtb_launch_walk_range(const vtb_launch_walk *w, vtb_launch_range rang
     at = end_of(&p->loops[loop]);
   }
   return status;
+}
+
+bool vtb_launch_asks(const vtb_launch_plan *p, int loop) {
+  bool asks = false;
+  for (int i = loop, end = loop_behind(p, loop); i < end; i++) asks |= p->loops[i].condition != 0;
+  return asks;
 }
 
 double vtb_launch_runs(const vtb_launch_plan *p, int step) {

@@ -21,8 +21,9 @@ typedef struct vtb_launch_walk {
   vtb_status (*steps)(void *user, vtb_launch_range range, vtb_error *err);
   /* NULL: no loop is taken whole */
   bool (*whole)(void *user, int loop);
-  /* Most turns that are walked; 0: all. */
-  int64_t most;
+  /* What the condition of a loop says; NULL: all turns run. */
+  vtb_status (*ask)(void *user, int loop, int32_t *turns, vtb_error *err);
+  int64_t most; /* turns that are walked; 0: all */
 } vtb_launch_walk;
 
 /* The range must not begin or end inside a loop. */
@@ -30,8 +31,10 @@ vtb_launch_range vtb_launch_range_of(const vtb_launch_plan *p, int first, int en
 VTB_MUST_USE vtb_status vtb_launch_walk_range(const vtb_launch_walk *w, vtb_launch_range range,
                                               vtb_error *err);
 
-/* How often a step runs in one run of the plan; launches of a loop; launches behind what is
- * prepared. */
+/* True if loop `loop`, or one inside it, has a condition. */
+bool vtb_launch_asks(const vtb_launch_plan *p, int loop);
+/* How often a step runs in one run of the plan, at most; launches of a loop; launches behind what
+ * is prepared. */
 double vtb_launch_runs(const vtb_launch_plan *p, int step);
 double vtb_launch_loop_launches(const vtb_launch_plan *p, int loop);
 double vtb_launch_count(const vtb_launch_plan *p);

@@ -151,6 +151,97 @@ TEST(folds_in_folds_are_loops_in_loops) {
   vtb_strbuf_free(&text);
 }
 
+static void check_format(const char *what, const char *format, ...) {
+  vtb_strbuf text = {0};
+  va_list ap;
+  va_start(ap, format);
+  vtb_strbuf_vprintf(&text, format, ap);
+  va_end(ap);
+  vtb_module *m = parse(text.at);
+  if (m) check(what, m, vtb_module_find(m, "f"), 2e-6);
+  vtb_module_free(m);
+  vtb_strbuf_free(&text);
+}
+
+/* Each of two samples goes on until its count down is at 0: 0, 1, ... steps are run, of which
+ * `most` at the latest. Without sequences nothing counts; with them each step adds its own. */
+static void check_while(int first, int second, int most) {
+  check_format("while",
+               "func @f(%%x: f32[2, 3]) -> (f32[2], f32[2, 3]) {\n"
+               "  %%g = constant {data = [%d, %d]} : f32[2]\n"
+               "  %%h, %%y = fold @s(%%g, %%x) {states = 2, seqs = 0, steps = %d, while = 1} : "
+               "f32[2], f32[2, 3]\n  return %%h, %%y\n}\n"
+               "func @s(%%g: f32[2], %%x: f32[2, 3]) -> (f32[2], f32[2, 3]) {\n"
+               "  %%one = constant {value = 1} : f32[]\n  %%zero = constant {value = 0} : f32[]\n"
+               "  %%d = sub %%g, %%one : f32[2]\n  %%h = max %%d, %%zero : f32[2]\n"
+               "  %%b = reshape %%g {shape = [2, 1]} : f32[2, 1]\n"
+               "  %%t = tanh %%x : f32[2, 3]\n  %%y = select %%b, %%t, %%x : f32[2, 3]\n"
+               "  return %%h, %%y\n}\n",
+               first, second, most);
+  check_format("while along a sequence",
+               "func @f(%%x: f32[2, 3], %%u: f32[2, %3$d, 3]) -> (f32[], f32[2, 3]) {\n"
+               "  %%g = constant {value = %1$d} : f32[]\n"
+               "  %%h, %%y = fold @s(%%g, %%x, %%u) {states = 2, seqs = 1, steps = %3$d, while = "
+               "1} : f32[], f32[2, 3]\n  return %%h, %%y\n}\n"
+               "func @s(%%g: f32[], %%x: f32[2, 3], %%u: f32[2, 1, 3]) -> (f32[], f32[2, 3]) {\n"
+               "  %%one = constant {value = 1} : f32[]\n  %%h = sub %%g, %%one : f32[]\n"
+               "  %%v = reshape %%u {shape = [2, 3]} : f32[2, 3]\n"
+               "  %%p = mul %%x, %%v : f32[2, 3]\n  %%y = add %%p, %%v : f32[2, 3]\n"
+               "  return %%h, %%y\n}\n",
+               first, second, most);
+}
+
+TEST(a_state_tells_whether_there_is_another_step) {
+  check_while(0, 0, 5);
+  check_while(1, 0, 5);
+  check_while(2, 4, 5);
+  check_while(9, 3, 5);
+}
+
+/* What a loop of at most five steps has kept is read from the last step that was run to the first;
+ * what stands behind that is NaN. */
+TEST(a_number_limits_the_steps) {
+  for (int limit = -1; limit <= 6; limit++)
+    for (int reverse = 0; reverse <= 1; reverse++)
+      check_format("limit",
+                   "func @f(%%x: f32[2, 3], %%u: f32[2, 5, 3]) -> (f32[2, 3]) {\n"
+                   "  %%n = constant {value = %d} : i32[]\n"
+                   "  %%y = fold @s(%%x, %%u, %%n) {states = 1, seqs = 1, steps = 5, limit = 1%s} "
+                   ": f32[2, 3]\n  return %%y\n}\n"
+                   "func @s(%%x: f32[2, 3], %%u: f32[2, 1, 3], %%n: i32[]) -> (f32[2, 3]) {\n"
+                   "  %%v = reshape %%u {shape = [2, 3]} : f32[2, 3]\n"
+                   "  %%p = mul %%x, %%v : f32[2, 3]\n  %%q = add %%p, %%v : f32[2, 3]\n"
+                   "  return %%q\n}\n",
+                   limit, reverse ? ", reverse = 1" : "");
+}
+
+/* Forwards until the count is at 0, states kept and a yield a step; back as far as it went. */
+TEST(a_loop_goes_back_as_far_as_it_went) {
+  for (int count = 0; count <= 6; count++)
+    check_format(
+        "there and back",
+        "func @f(%%x: f32[2, 3]) -> (f32[2, 3]) {\n"
+        "  %%g = constant {value = %d} : i32[]\n  %%z = constant {value = 0} : i32[]\n"
+        "  %%u, %%h, %%y, %%n, %%hs, %%ys, %%ns = fold @s(%%g, %%x, %%z) {states = 3, seqs "
+        "= 0, keep = 1, steps = 5, while = 1} : f32[2, 5, 3], i32[], f32[2, 3], i32[], "
+        "i32[1, 5], f32[2, 5, 3], i32[1, 5]\n"
+        "  %%r = fold @b(%%y, %%ys, %%u, %%n) {states = 1, seqs = 2, steps = 5, limit = "
+        "1, reverse = 1} : f32[2, 3]\n  return %%r\n}\n"
+        "func @s(%%g: i32[], %%x: f32[2, 3], %%n: i32[]) -> (i32[], f32[2, 3], i32[], "
+        "f32[2, 1, 3]) {\n"
+        "  %%one = constant {value = 1} : i32[]\n  %%h = sub %%g, %%one : i32[]\n"
+        "  %%m = add %%n, %%one : i32[]\n  %%t = tanh %%x : f32[2, 3]\n"
+        "  %%u = reshape %%t {shape = [2, 1, 3]} : f32[2, 1, 3]\n"
+        "  return %%h, %%t, %%m, %%u\n}\n"
+        "func @b(%%r: f32[2, 3], %%y: f32[2, 1, 3], %%u: f32[2, 1, 3], %%n: i32[]) -> "
+        "(f32[2, 3]) {\n"
+        "  %%v = sub %%y, %%u : f32[2, 1, 3]\n"
+        "  %%w = reshape %%v {shape = [2, 3]} : f32[2, 3]\n"
+        "  %%p = mul %%r, %%w : f32[2, 3]\n  %%q = add %%p, %%r : f32[2, 3]\n"
+        "  return %%q\n}\n",
+        count);
+}
+
 /* The plan of n steps has as many launches as that of any other even number; only the program's
  * tensors grow. */
 TEST(plans_do_not_grow_with_the_steps) {
@@ -185,6 +276,9 @@ int main(void) {
   RUN(folds_match_the_interpreter);
   RUN(gradients_are_folds_backwards);
   RUN(folds_in_folds_are_loops_in_loops);
+  RUN(a_state_tells_whether_there_is_another_step);
+  RUN(a_number_limits_the_steps);
+  RUN(a_loop_goes_back_as_far_as_it_went);
   RUN(plans_do_not_grow_with_the_steps);
   return test_done();
 }

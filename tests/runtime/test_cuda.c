@@ -116,77 +116,6 @@ TEST(runs_and_then_replays_a_graph) {
   CHECK(*allocations == 0);
 }
 
-/* y = 2 x + 1 + 2 times: the workspace has the number to and fro. */
-static vtb_program *make_loop(int64_t times) {
-  vtb_cuda_image images[] = {{"fake", 5}};
-  vtb_cuda_device *device = NULL;
-  vtb_program *p = NULL;
-  vtb_error err = {0};
-  CHECK(vtb_cuda_device_open(&how, &device, &err) == VTB_OK);
-  vtb_launch_plan *plan = make_plan("k_add_one");
-  vtb_arena *a = &plan->arena;
-  vtb_launch_arg first = plan->args[2], second = first;
-  second.value = 5;
-  second.offset = 256;
-  vtb_launch_arg args[] = {plan->args[0], plan->args[1], first, second,
-                           second,        first,         first, plan->args[3]};
-  for (int i = 3; i < 6; i += 2) args[i].access = VTB_LAUNCH_WRITE;
-  vtb_launch_step steps[] = {plan->steps[0], plan->steps[1], plan->steps[1], plan->steps[1]};
-  for (int i = 0; i < 4; i++) steps[i].first_arg = 2 * i;
-  plan->workspace_bytes = 512;
-  plan->n_steps = 4;
-  plan->n_args = 8;
-  plan->n_loops = 1;
-  plan->steps = vtb_arena_memdup(a, steps, sizeof steps);
-  plan->args = vtb_arena_memdup(a, args, sizeof args);
-  plan->loops = vtb_arena_memdup(a, &(vtb_launch_loop){.first = 1, .n = 2, .times = times},
-                                 sizeof *plan->loops);
-  vtb_status status = vtb_cuda_program(plan, images, device, &p, &err);
-  CHECK_MSG(status == VTB_OK, "%s", err.text);
-  return p;
-}
-
-/* Few launches are one graph; of many each turn is a launch of one graph, with one for what is
- * before the loop and one for what is behind it. */
-TEST(loops_run_turn_by_turn) {
-  static const int64_t times[] = {3, 2100};
-  static const int graphs[] = {1, 2102};
-  for (int i = 0; i < 2; i++) {
-    vtb_program *p = make_loop(times[i]);
-    if (!p) return;
-    *launches = *graph_launches = 0;
-    for (int run = 0; run < 3; run++) {
-      float x[64] = {(float)run}, y[64] = {0};
-      void *args[] = {x, y};
-      vtb_error err = {0};
-      *trace = '\0';
-      CHECK_MSG(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK, "%s", err.text);
-      CHECK_MSG(y[0] == 2 * x[0] + 1 + 2 * (float)times[i], "%g", (double)y[0]);
-    }
-    CHECK_MSG(*launches == 3 * (2 + 2 * times[i]), "%d launches", *launches);
-    CHECK_MSG(*graph_launches == 2 * graphs[i], "%d launches of graphs", *graph_launches);
-    vtb_program_free(p);
-    CHECK(*allocations == 0 && *alive == 0 && *faults == 0);
-  }
-}
-
-TEST(profiles_count_every_turn) {
-  vtb_services *plain = services;
-  vtb_program *p = make_loop(3);
-  float x[64] = {1}, y[64] = {0};
-  void *args[] = {x, y};
-  vtb_error err = {0};
-  int n;
-  if (!p) return;
-  services = vtb_services_profiling(1, 2);
-  CHECK(vtb_program_execute(p, args, NULL, services, &err) == VTB_OK && y[0] == 9);
-  const vtb_kernel_time *all = vtb_services_times(services, &n);
-  CHECK(n == 2 && all[0].launches == 1 && all[1].launches == 7);
-  vtb_services_free(services);
-  services = plain;
-  vtb_program_free(p);
-}
-
 TEST(the_graph_can_be_turned_off) {
   vtb_program *p = NULL;
   vtb_error err = {0};
@@ -624,8 +553,6 @@ int main(void) {
   *hook = run_kernel;
   services = vtb_services_default(1);
   RUN(runs_and_then_replays_a_graph);
-  RUN(loops_run_turn_by_turn);
-  RUN(profiles_count_every_turn);
   RUN(the_graph_can_be_turned_off);
   RUN(profiles_count_every_kernel);
   RUN(prepared_steps_are_run_when_parameters_change);

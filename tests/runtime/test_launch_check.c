@@ -9,7 +9,7 @@ typedef struct sample {
   vtb_launch_kernel kernels[1];
   vtb_launch_gemm gemms[1];
   vtb_launch_step steps[4];
-  vtb_launch_arg args[8];
+  vtb_launch_arg args[9];
 } sample;
 
 static vtb_launch_arg arg(int space, int index, int access, int value, int64_t offset,
@@ -157,21 +157,50 @@ static void expect_loops(int n_prepared, vtb_launch_loop first, vtb_launch_loop 
 }
 
 TEST(loops_nest_or_are_apart) {
-  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){1, 1, 3}, NULL);
-  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){3, 1, 3}, NULL);
-  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){2, 2, 3},
+  expect_loops(0, (vtb_launch_loop){1, 2, 3, 0}, (vtb_launch_loop){1, 1, 3, 0}, NULL);
+  expect_loops(0, (vtb_launch_loop){1, 2, 3, 0}, (vtb_launch_loop){3, 1, 3, 0}, NULL);
+  expect_loops(0, (vtb_launch_loop){1, 2, 3, 0}, (vtb_launch_loop){2, 2, 3, 0},
                "loop 1: 2 steps from step 2 on, 3 times");
-  expect_loops(0, (vtb_launch_loop){1, 1, 3}, (vtb_launch_loop){0, 1, 3}, "loop 1: 1 steps");
-  expect_loops(0, (vtb_launch_loop){1, 2, 0}, (vtb_launch_loop){1, 1, 3}, "loop 0: 2 steps");
-  expect_loops(0, (vtb_launch_loop){1, 0, 3}, (vtb_launch_loop){1, 1, 3}, "loop 0: 0 steps");
-  expect_loops(0, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){3, 2, 3}, "loop 1: 2 steps");
-  expect_loops(0, (vtb_launch_loop){1, INT32_MAX, 3}, (vtb_launch_loop){3, 1, 3}, "loop 0");
-  expect_loops(2, (vtb_launch_loop){1, 2, 3}, (vtb_launch_loop){3, 1, 3}, "loop 0: 2 steps");
+  expect_loops(0, (vtb_launch_loop){1, 1, 3, 0}, (vtb_launch_loop){0, 1, 3, 0}, "loop 1: 1 steps");
+  expect_loops(0, (vtb_launch_loop){1, 2, 0, 0}, (vtb_launch_loop){1, 1, 3, 0}, "loop 0: 2 steps");
+  expect_loops(0, (vtb_launch_loop){1, 0, 3, 0}, (vtb_launch_loop){1, 1, 3, 0}, "loop 0: 0 steps");
+  expect_loops(0, (vtb_launch_loop){1, 2, 3, 0}, (vtb_launch_loop){3, 2, 3, 0}, "loop 1: 2 steps");
+  expect_loops(0, (vtb_launch_loop){1, INT32_MAX, 3, 0}, (vtb_launch_loop){3, 1, 3, 0}, "loop 0");
+  expect_loops(2, (vtb_launch_loop){1, 2, 3, 0}, (vtb_launch_loop){3, 1, 3, 0}, "loop 0: 2 steps");
   vtb_launch_loop deep[VTB_LAUNCH_DEPTH + 1];
   sample *s = make_loop(deep);
-  for (int i = 0; i <= VTB_LAUNCH_DEPTH; i++) deep[i] = (vtb_launch_loop){1, 2, 2};
+  for (int i = 0; i <= VTB_LAUNCH_DEPTH; i++) deep[i] = (vtb_launch_loop){1, 2, 2, 0};
   s->plan.n_loops = VTB_LAUNCH_DEPTH + 1;
   expect(s, NULL, "loop 8: 2 steps");
+}
+
+TEST(conditions_are_numbers_that_are_there) {
+  vtb_launch_loop l;
+  sample *s = make_loop(&l);
+  l.condition = 9;
+  expect(s, NULL, "step 1 (k): the condition of its loop is argument 9");
+  s = make_loop(&l);
+  l.condition = -1;
+  expect(s, NULL, "the condition of its loop is argument -1");
+  s = make_loop(&l);
+  l.condition = 3; /* 256 bytes */
+  expect(s, NULL, "the condition of its loop is no number that is read");
+  static const struct {
+    int offset, value;
+    const char *message;
+  } all[] = {{0, 1, NULL},
+             {252, 1, NULL},
+             {512, 1, "reaches bytes 512 to 515 of the workspace"},
+             {256, 2, "reads byte 256 of value 2, which nothing has written"},
+             {0, 4, "has been overwritten by value 1"}};
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    s = make_loop(&l);
+    s->args[8] = arg(WS, 0, R, all[i].value, all[i].offset, 4);
+    s->args[8].align = 4;
+    s->plan.n_args = 9;
+    l.condition = 9;
+    expect(s, NULL, all[i].message);
+  }
 }
 
 /* A parameter w at byte 0 of the state, its gradient at 256: k makes the gradient, k updates w by
@@ -371,6 +400,7 @@ int main(void) {
   RUN(what_is_prepared_must_last);
   RUN(a_turn_finds_what_the_one_before_left);
   RUN(loops_nest_or_are_apart);
+  RUN(conditions_are_numbers_that_are_there);
   RUN(the_state_is_followed_too);
   RUN(buckets_hold_whole_gradients_that_nothing_changes);
   RUN(sums_inside_a_step_lie_in_its_memory);

@@ -12,8 +12,14 @@ static vtb_strbuf bytes_of(const vtb_launch_plan *p) {
 TEST(a_plan_survives_the_way_through_bytes) {
   vtb_launch_plan *p = sample_plan(), *q = NULL;
   p->n_prepared = 1;
-  p->loops = &(vtb_launch_loop){.first = 1, .n = 1, .times = 250};
+  p->loops = &(vtb_launch_loop){.first = 1, .n = 1, .times = 250, .condition = 5};
   p->n_loops = 1;
+  vtb_launch_arg args[5];
+  memcpy(args, p->args, 4 * sizeof *args);
+  args[4] = args[2];
+  args[4].bytes = args[4].touched = 4;
+  p->args = vtb_arena_memdup(&p->arena, args, sizeof args);
+  p->n_args = 5;
   vtb_strbuf bytes = bytes_of(p);
   CHECK_OK(vtb_launch_plan_read(bytes.at, bytes.n, &q, err));
   if (!q) return;
@@ -32,9 +38,10 @@ TEST(a_plan_survives_the_way_through_bytes) {
   CHECK(memcmp(&q->gemms[0], &p->gemms[0], offsetof(vtb_launch_gemm, info)) == 0);
   CHECK_STR(q->gemms[0].info.origin, p->gemms[0].info.origin);
   CHECK(memcmp(q->steps, p->steps, 2 * sizeof *p->steps) == 0);
-  CHECK(memcmp(q->args, p->args, 4 * sizeof *p->args) == 0);
+  CHECK(memcmp(q->args, p->args, 5 * sizeof *p->args) == 0);
   CHECK(q->n_prepared == 1 && q->n_loops == 1);
-  CHECK(memcmp(q->loops, p->loops, sizeof *p->loops) == 0);
+  CHECK(q->loops->first == 1 && q->loops->n == 1 && q->loops->times == 250);
+  CHECK(q->loops->condition == 5);
   vtb_strbuf again = bytes_of(q);
   CHECK(again.n == bytes.n && memcmp(again.at, bytes.at, bytes.n) == 0);
   vtb_strbuf_free(&again);
@@ -100,7 +107,7 @@ TEST(every_cut_is_refused) {
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err), "the launch plan is damaged");
   bytes.at[0] = 1;
   CHECK_REFUSED(vtb_launch_plan_read(bytes.at, bytes.n, &q, err),
-                "has format 1; this runtime reads 10: build the file again");
+                "has format 1; this runtime reads 11: build the file again");
   vtb_strbuf_free(&bytes);
   vtb_launch_plan_free(p);
 }

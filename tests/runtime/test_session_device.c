@@ -319,6 +319,46 @@ TEST(default_streams_and_recordings) {
   expect_nothing_left();
 }
 
+/* The host reads whether a loop goes on: on a stream as ever, in a recording it cannot. */
+TEST(loops_that_end_by_values_are_not_recorded) {
+  vtb_launch_plan *p = make_plan();
+  vtb_model *m = NULL;
+  vtb_session *s = NULL;
+  caller c;
+  const vtb_launch_loop loop = {.first = 1, .n = 1, .times = 3, .condition = 6};
+  vtb_launch_arg args[6];
+  open_caller(&c, 0);
+  memcpy(args, p->args, 5 * sizeof *args);
+  args[5] = args[3]; /* 2 as a float: as many turns as there are */
+  args[5].bytes = args[5].touched = 4;
+  p->args = vtb_arena_memdup(&p->arena, args, sizeof args);
+  p->n_args = 6;
+  p->loops = vtb_arena_memdup(&p->arena, &loop, sizeof loop);
+  p->n_loops = 1;
+  CHECK_OK(model_of(p, "fake\nk_twice 2\nk_add 3\n", &m, err));
+  vtb_session_options o = on_stream(c.stream);
+  CHECK_OK(vtb_session_open(m, &o, &s, err));
+  CHECK_OK(bind(s, "x", c.x, ROWS, err));
+  CHECK_OK(bind(s, "y", c.y, ROWS, err));
+  for (int i = 0; i < 4; i++) {
+    fill(c.x, (float)i);
+    record(i == 2 ? c.stream : NULL);
+    *trace = '\0';
+    if (i == 2)
+      CHECK_REFUSED(vtb_session_run(s, 0, err), "cannot be recorded into a graph");
+    else
+      CHECK_OK(vtb_session_run(s, 0, err));
+    record(NULL);
+    CHECK_MSG(count("launch k_add;") == (i == 2 ? 0 : 3), "%s", trace);
+    CHECK(cu.cuStreamSynchronize(c.stream) == 0);
+    expect(at(c.y), (float)(i == 2 ? 1 : i), 2, N);
+  }
+  vtb_session_close(s);
+  vtb_model_release(m);
+  close_caller(&c, 0);
+  expect_nothing_left();
+}
+
 /* Whatever is current in the thread is so again; what is of another device is refused. */
 TEST(contexts_stay_and_devices_are_checked) {
   vtb_model *m = NULL;
@@ -554,6 +594,7 @@ int main(void) {
   RUN(parameters_of_the_callers);
   RUN(without_a_stream_runs_wait);
   RUN(default_streams_and_recordings);
+  RUN(loops_that_end_by_values_are_not_recorded);
   RUN(contexts_stay_and_devices_are_checked);
   RUN(two_threads_and_two_streams);
   RUN(any_call_may_fail);

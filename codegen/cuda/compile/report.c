@@ -72,7 +72,8 @@ static double mib(int64_t bytes) { return (double)bytes / (1024.0 * 1024.0); }
 static void put_loops(const vtb_launch_plan *plan, int step, vtb_strbuf *out) {
   for (int i = 0; i < plan->n_loops; i++)
     if (plan->loops[i].first == step)
-      vtb_strbuf_printf(out, "%5s %lld x steps %d to %d:\n", "", (long long)plan->loops[i].times,
+      vtb_strbuf_printf(out, "%5s %s%lld x steps %d to %d:\n", "",
+                        plan->loops[i].condition ? "at most " : "", (long long)plan->loops[i].times,
                         step, step + plan->loops[i].n - 1);
 }
 

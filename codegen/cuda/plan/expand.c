@@ -80,11 +80,14 @@ static void add_sum(expansion *x, const vtb_launch_arg *a) {
   vtb_vec_push(&x->sums, b);
 }
 
-static void begin_loop(expansion *x, int64_t times) {
+static void begin_loop(expansion *x, int64_t times, const vtb_launch_arg *condition) {
   vtb_check(x->depth < VTB_LAUNCH_DEPTH, "more than %d loops in each other", VTB_LAUNCH_DEPTH);
   x->open[x->depth++] = (int)x->loops.n;
   x->runs *= times;
-  vtb_vec_push(&x->loops, ((vtb_launch_loop){.first = (int32_t)x->steps.n, .times = times}));
+  if (condition) vtb_vec_push(&x->args, *condition);
+  vtb_vec_push(&x->loops, ((vtb_launch_loop){.first = (int32_t)x->steps.n,
+                                             .times = times,
+                                             .condition = condition ? (int32_t)x->args.n : 0}));
 }
 
 /* One that launches nothing is no loop, nor are those inside it. */
@@ -106,7 +109,7 @@ static void expand(expansion *x, const vtb_cuda_func *f, const vtb_launch_arg *o
     for (int r = 0; r < s->n_refs; r++)
       args[r] = resolve(f, &s->refs[r], outer, frame, first_value);
     if (s->times) {
-      begin_loop(x, s->times);
+      begin_loop(x, s->times, s->n_refs ? args : NULL);
     } else if (s->ends_turn) {
       end_loop(x);
     } else if (s->callee) {

@@ -9,6 +9,11 @@
  * and fro as well: the first kernel of a step reads it and leaves the next one where the next step
  * reads it. One kernel a side copies all steps of sequences (fold_step.c). Two or three steps are
  * launched one after another, in place in their sequences where those allow it.
+ *
+ * Where a limit tells the number of steps it is the same, with numbers of turns in memory: one or
+ * none for the step of an odd number, whose states are put into place first. While a state tells
+ * whether there is another step, a turn is one step: the kernel behind it copies the states back
+ * and leaves the answer.
  */
 #include "codegen/cuda/plan/fold_step.h"
 
@@ -90,39 +95,79 @@ static void list_moves(const vtb_cuda_fold *l, bool before, vtb_cuda_moves *move
 
 /* The step whose number is counter[0], if anything asks for it. */
 static void emit_step(vtb_cuda_fold *l, const vtb_func *callee, bool odd) {
-  vtb_cuda_moves moves = {0};
+  const vtb_cuda_ref from = l->counter[0], to = l->counter[1];
+  vtb_cuda_side side = {.from = &from, .to = &to};
   l->odd = odd;
-  l->counts = true;
-  list_moves(l, true, &moves);
-  vtb__cuda_fold_moves(l, &moves);
+  list_moves(l, true, &side.moves);
+  if (side.moves.n) {
+    vtb__cuda_fold_side(l, &side);
+    side.to = NULL;
+  }
   call(l, callee);
-  list_moves(l, false, &moves);
-  vtb__cuda_fold_moves(l, &moves);
-  vtb_vec_free(&moves);
-  vtb_cuda_ref next = l->counter[1];
-  l->counter[1] = l->counter[0];
-  l->counter[0] = next;
+  list_moves(l, false, &side.moves);
+  if (side.moves.n) vtb__cuda_fold_side(l, &side);
+  vtb_vec_free(&side.moves);
+  l->counter[0] = to;
+  l->counter[1] = from;
 }
 
-static void emit_loop(vtb_cuda_fold *l, const vtb_func *callee) {
-  int64_t n = l->fold->n;
-  vtb__cuda_fold_places(l);
-  if (n % 2) emit_step(l, callee, true);
-  vtb__cuda_begin_loop(l->c, n / 2);
+static void emit_pairs(vtb_cuda_fold *l, const vtb_func *callee, const vtb_cuda_ref *turns) {
+  if (l->fold->n < 2) return;
+  vtb__cuda_begin_loop(l->c, l->fold->n / 2, turns);
   emit_step(l, callee, false);
   emit_step(l, callee, true);
   vtb__cuda_end_loop(l->c);
 }
 
+static void emit_loop(vtb_cuda_fold *l, const vtb_func *callee) {
+  if (l->counts) vtb__cuda_fold_begin(l);
+  if (l->fold->n % 2) emit_step(l, callee, true);
+  emit_pairs(l, callee, NULL);
+}
+
+/* The step of an odd number reads `other`; its states, and with them the counter, go there. */
+static void emit_limited(vtb_cuda_fold *l, const vtb_func *callee) {
+  const vtb_cuda_ref from = l->counter[0], to = l->counter[1];
+  const vtb_cuda_side other = {.from = &from, .to = &to, .counted = true, .hands = VTB_HANDS_BACK};
+  vtb__cuda_fold_begin(l);
+  vtb__cuda_begin_loop(l->c, 1, &l->first);
+  vtb__cuda_fold_side(l, &other);
+  l->counter[0] = to;
+  l->counter[1] = from;
+  emit_step(l, callee, true);
+  vtb__cuda_end_loop(l->c);
+  emit_pairs(l, callee, &l->turns);
+}
+
+static void emit_while(vtb_cuda_fold *l, const vtb_func *callee) {
+  vtb_cuda_side before = {.from = &l->counter[0], .to = &l->counter[1]};
+  vtb_cuda_side behind = {
+      .from = &l->counter[1], .to = &l->counter[0], .counted = true, .hands = VTB_HANDS_ON};
+  vtb__cuda_fold_begin(l);
+  vtb__cuda_begin_loop(l->c, l->fold->n, &l->turns);
+  l->odd = false;
+  list_moves(l, true, &before.moves);
+  list_moves(l, false, &behind.moves);
+  if (l->counts) vtb__cuda_fold_side(l, &before);
+  call(l, callee);
+  vtb__cuda_fold_side(l, &behind);
+  vtb__cuda_end_loop(l->c);
+  vtb_vec_free(&before.moves);
+  vtb_vec_free(&behind.moves);
+}
+
 void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step) {
-  if (vtb_fold_varies(&step->fold->p)) {
-    vtb_cuda_unsupported(c, step->inst, "a loop whose number of steps a run tells");
-    return;
-  }
+  const vtb_fold *p = &step->fold->p;
   vtb_cuda_fold l = {.c = c, .fold = step->fold, .label = step->label, .frame = step->fold->frame};
+  bool few = l.fold->n < FEW && !vtb_fold_varies(p);
   l.order = vtb_fold_positions(l.fold);
-  if (l.fold->n < FEW)
+  if (!few) vtb__cuda_fold_places(&l);
+  if (few)
     emit_few(&l, step->inst->callee);
+  else if (p->is_while)
+    emit_while(&l, step->inst->callee);
+  else if (p->has_limit)
+    emit_limited(&l, step->inst->callee);
   else
     emit_loop(&l, step->inst->callee);
   vtb_free(l.order);

@@ -15,7 +15,8 @@ typedef struct vtb_cuda_fold {
   /* ---- of a loop: places of parts' steps; of the number of the step at hand, and of the next */
   vtb_spot *step;
   vtb_cuda_ref counter[2];
-  bool counts; /* the next kernel of the step leaves the number of the next one */
+  bool counts;               /* something lies where the number of the step says */
+  vtb_cuda_ref first, turns; /* conditions of loops: of the first of an odd limit, of all others */
 } vtb_cuda_fold;
 
 /* A copy between the part's sequence, at the step at hand, and `step`, dense. */
@@ -26,9 +27,20 @@ typedef struct vtb_cuda_move {
 } vtb_cuda_move;
 typedef VTB_VEC(vtb_cuda_move) vtb_cuda_moves;
 
-/* Gives counter and steps their places in the tail; counts from 0. */
+/* A kernel before or behind the callee. */
+typedef struct vtb_cuda_side {
+  const vtb_cuda_ref *from, *to; /* number of the step; NULL, or where that of the next one goes */
+  bool counted;                  /* `from` has that of the next one already */
+  vtb_cuda_moves moves;
+  /* all states from their other places to those of the results, with what a fold's condition says
+   * then, or back */
+  enum { VTB_HANDS_NONE, VTB_HANDS_ON, VTB_HANDS_BACK } hands;
+} vtb_cuda_side;
+
+/* Gives all of a loop its places in the tail. */
 void vtb__cuda_fold_places(vtb_cuda_fold *l);
-/* One launch, if there is anything to move. */
-void vtb__cuda_fold_moves(vtb_cuda_fold *l, const vtb_cuda_moves *moves);
+/* A launch: counts from 0, and how often loops run. */
+void vtb__cuda_fold_begin(vtb_cuda_fold *l);
+void vtb__cuda_fold_side(vtb_cuda_fold *l, const vtb_cuda_side *side);
 
 #endif

@@ -55,8 +55,11 @@ void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, con
   vtb_vec_push(&c->func->steps, s);
 }
 
-void vtb__cuda_begin_loop(vtb_cuda *c, int64_t times) {
-  vtb_vec_push(&c->func->steps, ((vtb_cuda_step){.times = times}));
+void vtb__cuda_begin_loop(vtb_cuda *c, int64_t times, const vtb_cuda_ref *condition) {
+  vtb_cuda_step s = {.times = times, .n_refs = condition != NULL};
+  if (condition) s.refs = vtb_arena_memdup(&c->arena, condition, sizeof *condition);
+  if (condition) s.refs->access = VTB_LAUNCH_READ;
+  vtb_vec_push(&c->func->steps, s);
 }
 
 void vtb__cuda_end_loop(vtb_cuda *c) {

@@ -176,8 +176,9 @@ void vtb__cuda_emit_copy(vtb_cuda *c, const vtb_step *step);
 void vtb__cuda_emit_call(vtb_cuda *c, const vtb_func *callee, int64_t frame, const vtb_spot *spots,
                          int n);
 void vtb__cuda_emit_fold(vtb_cuda *c, const vtb_step *step);
-/* What is between begin and end runs `times` times, at the same addresses. */
-void vtb__cuda_begin_loop(vtb_cuda *c, int64_t times);
+/* What is between begin and end runs `times` times, at the same addresses; condition, unless NULL,
+ * as of vtb_launch_loop. */
+void vtb__cuda_begin_loop(vtb_cuda *c, int64_t times, const vtb_cuda_ref *condition);
 void vtb__cuda_end_loop(vtb_cuda *c);
 /* jobs.c: small launches of the function that do not depend on one another become one. */
 void vtb__cuda_join_jobs(vtb_cuda *c, vtb_cuda_func *f);
