@@ -225,7 +225,7 @@ TEST(a_loop_goes_back_as_far_as_it_went) {
         "  %%u, %%h, %%y, %%n, %%hs, %%ys, %%ns = fold @s(%%g, %%x, %%z) {states = 3, seqs "
         "= 0, keep = 1, steps = 5, while = 1} : f32[2, 5, 3], i32[], f32[2, 3], i32[], "
         "i32[1, 5], f32[2, 5, 3], i32[1, 5]\n"
-        "  %%r = fold @b(%%y, %%ys, %%u, %%n) {states = 1, seqs = 2, steps = 5, limit = "
+        "  %%r = fold @b(%%y, %%ys, %%u, %%n, %%x) {states = 1, seqs = 2, steps = 5, limit = "
         "1, reverse = 1} : f32[2, 3]\n  return %%r\n}\n"
         "func @s(%%g: i32[], %%x: f32[2, 3], %%n: i32[]) -> (i32[], f32[2, 3], i32[], "
         "f32[2, 1, 3]) {\n"
@@ -233,11 +233,12 @@ TEST(a_loop_goes_back_as_far_as_it_went) {
         "  %%m = add %%n, %%one : i32[]\n  %%t = tanh %%x : f32[2, 3]\n"
         "  %%u = reshape %%t {shape = [2, 1, 3]} : f32[2, 1, 3]\n"
         "  return %%h, %%t, %%m, %%u\n}\n"
-        "func @b(%%r: f32[2, 3], %%y: f32[2, 1, 3], %%u: f32[2, 1, 3], %%n: i32[]) -> "
+        "func @b(%%r: f32[2, 3], %%y: f32[2, 1, 3], %%u: f32[2, 1, 3], %%n: i32[], %%x: f32[2, 3]) "
+        "-> "
         "(f32[2, 3]) {\n"
         "  %%v = sub %%y, %%u : f32[2, 1, 3]\n"
         "  %%w = reshape %%v {shape = [2, 3]} : f32[2, 3]\n"
-        "  %%p = mul %%r, %%w : f32[2, 3]\n  %%q = add %%p, %%r : f32[2, 3]\n"
+        "  %%p = mul %%r, %%w : f32[2, 3]\n  %%q = add %%p, %%x : f32[2, 3]\n"
         "  return %%q\n}\n",
         count);
 }

@@ -77,7 +77,7 @@ static void ask_state(vtb_cuda_kernel *k, const vtb_cuda_fold *l, const char *st
 
 /* Declares `n`: the limit, within 0 and the steps there are. */
 static void use_limit(vtb_cuda_kernel *k, const vtb_cuda_fold *l) {
-  use(k, &l->fold->constants[l->fold->p.consts - 1], "limit", VTB_LAUNCH_READ, 1);
+  use(k, &l->fold->constants[0], "limit", VTB_LAUNCH_READ, 1);
   vtb_cuda_line(k, "const int n = vtb_min_int(vtb_max_int(limit[0], 0), %lld);",
                 (long long)l->fold->n);
 }
