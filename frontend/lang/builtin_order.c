@@ -1,8 +1,9 @@
-/* Builtins that pick and order: gather(x, indices), argsort(x), ranks(x), inverse(order).
+/* Builtins that pick and order: gather(x, indices), scatter(x, indices, n), argsort(x), ranks(x),
+ * inverse(order).
  *
- * gather is an op, which reads the rows that it takes. The others are comparisons of what the
- * language has, n^2 numbers a row of n: made for tokens and classes, not for millions. Nothing
- * depends on the order in which threads run.
+ * gather is an op, which reads the rows that it takes, and so is its adjoint, scatter. The others
+ * are comparisons of what the language has, n^2 numbers a row of n: made for tokens and classes,
+ * not for millions. Nothing depends on the order in which threads run.
  */
 #include "frontend/lang/builtin.h"
 #include "ir/ops.h"
@@ -85,6 +86,31 @@ vtb__val vtb__b_gather(vtb__eval *e, const vtb__args *a) {
   if (y && batch) y->type.dim[1].name = vtb_intern(e->module, "N");
   bool tokens = y && batch && x.u.t.layout->kind == VTB__TOKENS;
   return vtb__tensor(y, tokens ? sequence_of(e, y) : NULL);
+}
+
+/* scatter(x, indices, n): of n places each the sum of the elements that were sent to it, x [B, M,
+ * ...] with indices [B, M]; without a batch x [m, ...] with indices [m]. */
+vtb__val vtb__b_scatter(vtb__eval *e, const vtb__args *a) {
+  vtb__val x = vtb__arg(a, "x"), i = vtb__arg(a, "indices");
+  vtb_value *v = x.u.t.v, *idx = i.u.t.v;
+  int64_t n = vtb__arg(a, "n").u.i;
+  bool batch = of_batch(e, &v->type);
+  if (idx->type.rank != 1 + batch || v->type.rank < 1 + batch || of_batch(e, &idx->type) != batch ||
+      v->type.dim[batch].size != idx->type.dim[batch].size || x.u.t.layout->via)
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, a->span,
+                       "scatter takes x [B, M, ...] with indices [B, M], or x [m, ...] with "
+                       "indices [m], not %s and %s",
+                       vtb__describe(e, x), vtb__describe(e, i));
+  if (n < 1)
+    return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span,
+                       "scatter sends to one place at least, not to %lld", (long long)n);
+  vtb_type t = v->type;
+  t.dim[batch] = (vtb_dim){n, NULL};
+  if (idx->type.dtype != VTB_I32) idx = vtb_b_cast(vtb__at(e, a->span), idx, VTB_I32);
+  vtb_attr attrs[] = {VTB_A_INT("axis", batch), VTB_A_INT("size", n)};
+  vtb_inst *made = vtb_build_typed(vtb__at(e, a->span), VTB_OP_scatter_sum,
+                                   (vtb_value *[]){v, idx}, 2, attrs, 2, &t, 1);
+  return vtb__tensor(made ? made->results[0] : NULL, NULL);
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */

@@ -192,12 +192,17 @@ static vtb__val coerce_named(vtb__eval *e, vtb__val v, const vtb_type_expr *t, v
     return mismatch(e, v, t, span, what);
   }
   if (vtb__is_function_type(t)) return coerce_function(e, v, t, span, what, config);
-  static const char *const names[] = {"int",  "float", "bool",  "string", "size",   "path", "mode",
-                                      "init", "block", "model", "tensor", "tokens", "image"};
+  if (strcmp(t->name.text, "number") == 0) { /* known when compiling, or not */
+    if (v.kind == VTB__FLOAT || v.kind == VTB__TENSOR || v.kind == VTB__NONE) return v;
+    return v.kind == VTB__INT ? vtb__float((double)v.u.i) : mismatch(e, v, t, span, what);
+  }
+  static const char *const names[] = {"int",   "float",  "number", "bool", "string",
+                                      "size",  "path",   "mode",   "init", "block",
+                                      "model", "tensor", "tokens", "image"};
   vtb__report(e, VTB_DIAG_UNKNOWN_NAME, t->name.span, "unknown type '%s'", t->name.text);
   if (!vtb__suggest_help(e, t->name.text, names, sizeof names / sizeof *names))
-    vtb__help(e, "types are int, float, bool, string, size, path, mode, init, block, model, "
-                 "tensor, tokens, image, [T] and 'one of a | b'");
+    vtb__help(e, "types are int, float, number, bool, string, size, path, mode, init, block, "
+                 "model, tensor, tokens, image, [T] and 'one of a | b'");
   return VTB__ERR;
 }
 
