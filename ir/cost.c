@@ -167,7 +167,7 @@ static vtb_cost vtb__cost_fold(const vtb_inst *inst, int64_t batch) {
 
 vtb_cost vtb_inst_cost(const vtb_inst *inst, int64_t batch) {
   static vtb_cost (*const rules[])(const vtb_inst *, int64_t) = {
-#define VTB_OP(name, klass, lo, hi, shape, interp, grad, cpu, cost, ...) vtb__cost_##cost,
+#define VTB_OP(name, klass, lo, hi, shape, interp, grad, tangent, cpu, cost, ...) vtb__cost_##cost,
 #include "ir/ops.def"
 #undef VTB_OP
   };

@@ -130,6 +130,7 @@ bool vtb__shape_maxplus_grad(vtb__shape *s);
 bool vtb__shape_attention(vtb__shape *s);
 bool vtb__shape_attention_grad(vtb__shape *s);
 bool vtb__shape_call(vtb__shape *s);
+bool vtb__shape_tangent(vtb__shape *s);
 bool vtb__shape_fold(vtb__shape *s);
 bool vtb__shape_verdict(vtb__shape *s);
 bool vtb__shape_update(vtb__shape *s);

@@ -117,6 +117,7 @@ static vtb_status run_inst(vtb__machine *m, vtb__interp_frame *f, const vtb_inst
   vtb__interp_eval e = {m, f, inst, in, out};
   vtb_status status = table[inst->op](&e);
   for (int i = 0; i < FEW; i++) vtb_tensor_free(&rounded[i]);
+  if (status == VTB_OK && m->held && inst->op == VTB_OP_stop_gradient) vtb__hold(m->held, out[0]);
   for (int i = 0; status == VTB_OK && i < inst->n_results; i++) round_result(m, out[i]);
   if (status == VTB_OK && !watched(m, inst, out))
     status = vtb_fail(m->err, VTB_E_NUMBERS, "stopped at %%%s in @%s",
@@ -136,14 +137,14 @@ vtb_status vtb__frame_run(vtb__machine *m, vtb__interp_frame *f) {
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-vtb_status vtb__interp_call(vtb__interp_eval *e) {
+vtb_status vtb__interp_callee(vtb__interp_eval *e, vtb_tensor *const *in, vtb_tensor *const *out) {
   const vtb_func *callee = e->inst->callee;
   if (e->machine->depth >= VTB__MAX_CALL_DEPTH)
     return vtb_fail(e->machine->err, VTB_E_INPUT, "calls nest too deeply at @%s", callee->name);
   vtb__interp_frame f;
   vtb__frame_init(&f, callee, false);
   for (int i = 0; i < callee->n_args; i++) {
-    f.t[callee->args[i]->id] = *e->in[i];
+    f.t[callee->args[i]->id] = *in[i];
     f.borrowed[callee->args[i]->id] = true;
   }
   e->machine->depth++;
@@ -151,11 +152,13 @@ vtb_status vtb__interp_call(vtb__interp_eval *e) {
   e->machine->depth--;
   for (int i = 0; status == VTB_OK && i < callee->n_returns; i++) {
     const vtb_tensor *r = &f.t[callee->returns[i]->id];
-    memcpy(e->out[i]->data, r->data, (size_t)vtb_type_count(&r->type) * sizeof(double));
+    memcpy(out[i]->data, r->data, (size_t)vtb_type_count(&r->type) * sizeof(double));
   }
   vtb__frame_free(&f);
   return status;
 }
+
+vtb_status vtb__interp_call(vtb__interp_eval *e) { return vtb__interp_callee(e, e->in, e->out); }
 
 vtb_status vtb__interp_sum_ranks(vtb__interp_eval *e) {
   const vtb_interp_options *o = e->machine->options;

@@ -5,6 +5,16 @@
 #include "ir/internal.h"
 #include "ir/interp.h"
 
+/* Results of stop_gradient at the point where a tangent is taken, in the order of execution: they
+ * are constant for the differences around that point. */
+typedef struct vtb__held {
+  VTB_VEC(double *) values;
+  size_t next; /* at the point: all there are */
+  bool at_point;
+  struct vtb__held *up; /* of a tangent that this one is inside of */
+} vtb__held;
+void vtb__hold(vtb__held *h, vtb_tensor *t);
+
 /* One run of vtb_interpret(). */
 typedef struct vtb__machine {
   int64_t batch;
@@ -12,6 +22,7 @@ typedef struct vtb__machine {
   bool silent;      /* the watcher is not called: values are computed a second time */
   int depth;        /* of calls */
   double log_scale; /* m of the step being evaluated, for state_scale */
+  vtb__held *held;  /* NULL outside of tangents */
   vtb_error *err;
 } vtb__machine;
 
@@ -38,6 +49,8 @@ typedef struct vtb__interp_eval {
   vtb_tensor **in, **out;
 } vtb__interp_eval;
 typedef vtb_status (*vtb__interp_fn)(vtb__interp_eval *e);
+/* The callee of e's instruction for these arguments; out[i] takes its return i. */
+vtb_status vtb__interp_callee(vtb__interp_eval *e, vtb_tensor *const *in, vtb_tensor *const *out);
 
 /* ---- strided loops --------------------------------------------------------------------------- */
 
@@ -97,6 +110,7 @@ vtb_status vtb__interp_maxplus_grad(vtb__interp_eval *e);
 vtb_status vtb__interp_attention(vtb__interp_eval *e);
 vtb_status vtb__interp_attention_grad(vtb__interp_eval *e);
 vtb_status vtb__interp_call(vtb__interp_eval *e);
+vtb_status vtb__interp_tangent(vtb__interp_eval *e);
 vtb_status vtb__interp_fold(vtb__interp_eval *e);
 vtb_status vtb__interp_verdict(vtb__interp_eval *e);
 vtb_status vtb__interp_update(vtb__interp_eval *e);

@@ -3,7 +3,7 @@
 #include "ir/ops.h"
 
 static const vtb_op_info table[] = {
-#define VTB_OP(name, klass, min, max, shape, interp, grad, cpu, cost, attrs, doc)                  \
+#define VTB_OP(name, klass, min, max, shape, interp, grad, tangent, cpu, cost, attrs, doc)         \
   {#name, VTB_CLASS_##klass, min, max, attrs, doc},
 #include "ir/ops.def"
 #undef VTB_OP

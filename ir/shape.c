@@ -73,7 +73,7 @@ static bool check_operands(vtb__shape *s) {
     return vtb__shape_fail(s, VTB_DIAG_IR_ATTR, "%s with %d operands", info->name, n);
   vtb_op op = s->inst->op;
   bool takes_callee = op == VTB_OP_call || op == VTB_OP_fused || op == VTB_OP_recurrence ||
-                      op == VTB_OP_fold || op == VTB_OP_update;
+                      op == VTB_OP_fold || op == VTB_OP_tangent || op == VTB_OP_update;
   if (takes_callee == (s->inst->callee != NULL)) return true;
   return vtb__shape_fail(s, VTB_DIAG_IR_CALL,
                          takes_callee ? "%s lacks a function" : "%s takes no function", info->name);
@@ -224,6 +224,35 @@ bool vtb__shape_call(vtb__shape *s) {
                              vtb__shape_text(s, &f->args[i]->type), f->args[i]->name,
                              vtb__shape_text(s, vtb__shape_operand(s, i)));
   for (int i = 0; i < f->n_returns; i++) vtb__shape_push(s, f->returns[i]->type);
+  return true;
+}
+
+/* Arguments, then tangents of some, which are of their types. */
+bool vtb__shape_tangent(vtb__shape *s) {
+  const vtb_func *f = s->inst->callee;
+  int n, last = -1;
+  const int64_t *wrt = vtb_attr_ints(s->inst, "wrt", &n);
+  if (n < 1 || f->n_args + n != s->inst->n_operands)
+    return vtb__shape_fail(s, VTB_DIAG_IR_CALL,
+                           "tangent @%s: %d operands are not %d arguments and %d tangents", f->name,
+                           s->inst->n_operands, f->n_args, n);
+  for (int i = 0; i < n; i++) {
+    if (wrt[i] <= last || wrt[i] >= f->n_args || f->args[wrt[i]]->type.dtype != VTB_F32)
+      return vtb__shape_fail(s, VTB_DIAG_IR_CALL,
+                             "tangent @%s: argument %" PRId64 " has no tangent here", f->name,
+                             wrt[i]);
+    last = (int)wrt[i];
+  }
+  for (int i = 0; i < f->n_args + n; i++) {
+    const vtb_value *arg = f->args[i < f->n_args ? i : (int)wrt[i - f->n_args]];
+    if (!vtb_type_equal(&arg->type, vtb__shape_operand(s, i)))
+      return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "tangent @%s takes %s as %s, not %s", f->name,
+                             vtb__shape_text(s, &arg->type), arg->name,
+                             vtb__shape_text(s, vtb__shape_operand(s, i)));
+  }
+  for (int i = 0; i < f->n_returns; i++) vtb__shape_push(s, f->returns[i]->type);
+  for (int i = 0; i < f->n_returns; i++)
+    if (f->returns[i]->type.dtype == VTB_F32) vtb__shape_push(s, f->returns[i]->type);
   return true;
 }
 

@@ -27,12 +27,13 @@ static const pass_row table[] = {
 enum { N_PASSES = sizeof table / sizeof *table };
 
 /* taps first, so that no later pass has to keep them; extra tokens pass before paths fold, which do
- * not through what takes sequences apart; paths before recurrences, while a recurrence
- * is one op and takes a path whole; simplify after both, because they leave reshapes and dead scale
- * arithmetic behind. The second cse is for the slices of parameters that join_products and
- * distribute make, equal where several products read one operand. */
+ * not through what takes sequences apart; paths before recurrences, while a recurrence is one op
+ * and takes a path whole; tangents of what recurrences become; simplify after these, because they
+ * leave reshapes and dead scale arithmetic behind. The second cse is for the slices of parameters
+ * that join_products and distribute make, equal where several products read one operand. */
 const char *const vtb_pipeline_graph =
-    "taps,pass_extra,path_fold,recurrence,simplify,cse,unscale,join_products,split_concat,cse,dce";
+    "taps,pass_extra,path_fold,recurrence,tangents,simplify,cse,unscale,join_products,split_concat,"
+    "cse,dce";
 
 static const pass_row *find(const char *name) {
   for (size_t i = 0; i < N_PASSES; i++)

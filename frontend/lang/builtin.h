@@ -25,6 +25,8 @@ typedef struct vtb__args {
   vtb_span span;     /* of the call */
   vtb__argument *at; /* by parameter; of "x: tensor..." one for each that is given */
   size_t n;
+  vtb__argument *more; /* named ones that are not the builtin's, where it takes them */
+  size_t n_more;
 } vtb__args;
 
 typedef vtb__val vtb__builtin_fn(vtb__eval *e, const vtb__args *a);

@@ -52,7 +52,8 @@ static bool say_form(vtb__eval *e, const vtb__builtin *row) {
     int n = vtb__builtin_form(&e->arena, &at, p);
     vtb_strbuf_printf(&forms, "%s%s(", forms.n ? " or " : "", row->name);
     for (int i = 0; i < n; i++)
-      vtb_strbuf_printf(&forms, "%s%s%s%s%s", i ? ", " : "", p[i].name, p[i].any ? ", ..." : "",
+      vtb_strbuf_printf(&forms, "%s%s%s%s%s%s", i ? ", " : "", p[i].name,
+                        strcmp(p[i].kind, "named") == 0 ? " = ..." : "", p[i].any ? ", ..." : "",
                         p[i].otherwise ? " = " : "", p[i].otherwise ? p[i].otherwise : "");
     vtb_strbuf_puts(&forms, ")");
   }
@@ -162,6 +163,10 @@ static bool take_list(vtb__eval *e, const given *g, const vtb__parameter *p, vtb
 static bool bind_one(vtb__eval *e, const vtb__builtin *row, given *g, const vtb__parameter *p,
                      vtb__args *a) {
   vtb__argument *arg = &a->at[a->n];
+  if (strcmp(p->kind, "named") == 0) {
+    a->more = VTB_NEW_ARRAY(&e->arena, vtb__argument, g->n);
+    return true;
+  }
   if (take_given(g, p->name, arg)) {
     bool tensors = p->any && strcmp(p->kind, "tensor") == 0;
     if (tensors && arg->value.kind == VTB__LIST) return take_list(e, g, p, a);
@@ -179,9 +184,13 @@ static bool bind_one(vtb__eval *e, const vtb__builtin *row, given *g, const vtb_
   return check(e, a, arg, arg->value.kind == VTB__NONE ? "value" : p->kind);
 }
 
-static bool surplus(vtb__eval *e, const vtb__builtin *row, const given *g, const vtb__args *a) {
+static bool surplus(vtb__eval *e, const vtb__builtin *row, const given *g, vtb__args *a) {
   for (size_t i = 0; i < g->n; i++) {
     if (g->used[i]) continue;
+    if (a->more && written_name(g, i)) {
+      a->more[a->n_more++] = (vtb__argument){written_name(g, i), g->at[i], true, span_of(g, i)};
+      continue;
+    }
     const char *name = written_name(g, i),
                *habit = name ? vtb__habit(VTB__HABIT_PARAMETER, name) : NULL;
     if (name)

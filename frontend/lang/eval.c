@@ -125,6 +125,13 @@ static const char *eval_text(vtb__eval *e, const vtb_expr *x) {
 
 /* ---- lists, indices, members ----------------------------------------------------------------- */
 
+/* Elements of one kind; arguments and their tangents, and what is left out, stand side by side. */
+static bool go_together(vtb__val a, vtb__val b) {
+  bool x = a.kind == VTB__TENSOR || a.kind == VTB__NONE || vtb__is_number(a);
+  bool y = b.kind == VTB__TENSOR || b.kind == VTB__NONE || vtb__is_number(b);
+  return a.kind == b.kind || (x && y);
+}
+
 static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
   size_t n = x->u.list.n;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, n);
@@ -136,9 +143,7 @@ static vtb__val eval_list(vtb__eval *e, const vtb_expr *x) {
       at[i] = vtb__report(e, VTB_DIAG_VALUE_COUNT, x->u.list.at[i]->span,
                           "%s where one element is needed", vtb__describe(e, at[i])),
       failed = true;
-    if (failed || i == 0 || at[i].kind == at[0].kind ||
-        (vtb__is_number(at[i]) && vtb__is_number(at[0])))
-      continue;
+    if (failed || i == 0 || go_together(at[i], at[0])) continue;
     vtb__report(e, VTB_DIAG_MIXED_LIST, x->u.list.at[i]->span, "%s in a list that begins with %s",
                 vtb__describe(e, at[i]), vtb__describe(e, at[0]));
     failed = true;

@@ -211,11 +211,13 @@ vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span 
 
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
-static const char *instance_key(vtb__eval *e, const vtb_decl *d, vtb__env *bound) {
+/* `what` tells declarations apart. */
+static const char *instance_key(vtb__eval *e, const char *what, const vtb_decl *d,
+                                vtb__env *bound) {
   vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "%p", (const void *)d);
+  vtb_strbuf_puts(&s, what);
   for (size_t i = 0; i < d->params.n; i++) {
-    vtb_strbuf_putc(&s, ';');
+    vtb_strbuf_printf(&s, ";%s ", d->params.at[i]->name.text);
     vtb__val_key(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, &s);
   }
   if (e->frozen) vtb_strbuf_puts(&s, ";frozen"); /* its backward wants less */
@@ -246,9 +248,14 @@ static bool set_results(vtb__eval *e, const vtb_decl *d, vtb__frame *f, vtb__ins
     in->results[i] = several ? v.u.list.at[i] : v;
     if (in->results[i].kind == VTB__ERROR) return false;
     if (in->results[i].kind != VTB__TENSOR) {
-      vtb__report(e, VTB_DIAG_TYPE_MISMATCH, d->name.span,
-                  "block '%s' returns %s, and blocks return tensors; make it a fn", d->name.text,
-                  vtb__describe(e, in->results[i]));
+      const char *made = vtb__describe(e, in->results[i]);
+      if (d->kind == VTB_DECL_BLOCK)
+        vtb__report(e, VTB_DIAG_TYPE_MISMATCH, d->name.span,
+                    "block '%s' returns %s, and blocks return tensors; make it a fn", d->name.text,
+                    made);
+      else
+        vtb__report(e, VTB_DIAG_BAD_TANGENT, d->name.span,
+                    "'%s' gives %s here, and only tensors have tangents", d->name.text, made);
       return false;
     }
     values[i] = in->results[i].u.t.v;
@@ -332,6 +339,7 @@ static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *boun
                                  const vtb__instance *in, vtb_span span) {
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, in->func->n_args);
   vtb_value **next = at;
+  int shared = 0; /* this call as an evaluation of what the body shares */
   for (size_t i = 0; i < d->params.n; i++)
     next = put_tensors(vtb__env_find_here(bound, d->params.at[i]->name.text)->value, next);
   for (size_t i = 0; i < in->n_weights; i++) {
@@ -339,7 +347,10 @@ static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *boun
     vtb__weight like = *w;
     like.name = vtb__official(e, w->name, w->span);
     like.made = span;
+    int outside = e->share;
+    if (w->share && !outside) e->share = shared = shared ? shared : ++e->n_shares;
     vtb_value *arg = vtb__weight_get(e, like, &w->arg->type);
+    e->share = outside;
     if (!arg) return NULL;
     at[w->arg->index] = arg;
   }
@@ -347,8 +358,9 @@ static vtb_value **call_operands(vtb__eval *e, const vtb_decl *d, vtb__env *boun
   return at;
 }
 
-static vtb__val call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
-  const char *key = instance_key(e, d, bound);
+vtb__instance *vtb__instance_of(vtb__eval *e, const char *what, const vtb_decl *d, vtb__env *bound,
+                                vtb_span span) {
+  const char *key = instance_key(e, what, d, bound);
   vtb__instance *in = vtb_map_get(&e->blocks, key);
   if (!in) {
     in = VTB_NEW(&e->arena, vtb__instance);
@@ -360,21 +372,34 @@ static vtb__val call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb
     vtb__leave_call(e, &call);
     in->in_progress = false;
   } else if (in->in_progress) {
-    return vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "block '%s' calls itself", d->name.text);
+    vtb__report(e, VTB_DIAG_CALL_CYCLE, span, "%s '%s' calls itself", vtb__decl_kind_text(d->kind),
+                d->name.text);
+    return NULL;
   }
-  if (!in->func) return VTB__ERR;
-  vtb_value **operands = call_operands(e, d, bound, in, span);
-  vtb_builder *b = operands ? vtb__at(e, span) : NULL;
-  vtb_inst *call = b ? vtb_b_call(b, in->func, operands, in->func->n_args) : NULL;
+  if (in->func) in->operands = call_operands(e, d, bound, in, span);
+  return in->func && in->operands ? in : NULL;
+}
+
+bool vtb__instance_results(vtb__eval *e, const vtb__instance *in, const vtb_inst *call,
+                           vtb__val *out) {
+  for (size_t i = 0; i < in->n_results; i++)
+    out[i] = vtb__tensor(call->results[i], in->results[i].u.t.layout);
+  for (size_t i = 0; i < in->n_updates; i++) {
+    const vtb_value *buffer = call->operands[in->weights[in->updates[i].weight].arg->index];
+    if (!vtb__add_update(e, buffer, call->results[in->n_results + i], in->updates[i].span))
+      return false;
+  }
+  return true;
+}
+
+static vtb__val call_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vtb_span span) {
+  const char *what = vtb_arena_printf(&e->arena, "%p", (const void *)d);
+  const vtb__instance *in = vtb__instance_of(e, what, d, bound, span);
+  vtb_builder *b = in ? vtb__at(e, span) : NULL;
+  vtb_inst *call = b ? vtb_b_call(b, in->func, in->operands, in->func->n_args) : NULL;
   if (!call) return VTB__ERR;
   vtb__val *at = VTB_NEW_ARRAY(&e->arena, vtb__val, in->n_results);
-  for (size_t i = 0; i < in->n_results; i++)
-    at[i] = vtb__tensor(call->results[i], in->results[i].u.t.layout);
-  for (size_t i = 0; i < in->n_updates; i++) {
-    const vtb_value *buffer = operands[in->weights[in->updates[i].weight].arg->index];
-    if (!vtb__add_update(e, buffer, call->results[in->n_results + i], in->updates[i].span))
-      return VTB__ERR;
-  }
+  if (!vtb__instance_results(e, in, call, at)) return VTB__ERR;
   if (in->kind == VTB__TENSOR) return at[0];
   return (vtb__val){.kind = in->kind, .u.list = {at, in->n_results}};
 }

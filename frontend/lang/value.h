@@ -265,7 +265,8 @@ typedef struct vtb__instance {
   size_t n_results;
   vtb__update *updates; /* further results of the function, behind `results` */
   size_t n_updates;
-  vtb__kind kind; /* of the value: a tensor, or a list or tuple of them */
+  vtb_value **operands; /* of the call at hand, by argument: tensors, weights, the seed */
+  vtb__kind kind;       /* of the value: a tensor, or a list or tuple of them */
   bool in_progress;
 } vtb__instance;
 
@@ -435,6 +436,14 @@ void vtb__leave_call(vtb__eval *e, const vtb_diag_call *call);
 /* Evaluates a body with its parameters bound; reports a body without a value. */
 vtb__val vtb__run_body(vtb__eval *e, const vtb_decl *d, vtb__env *env, vtb_span span);
 const vtb_param *vtb__param_find(const vtb_decl *d, const char *name);
+/* The body of d as a function of its own for arguments of these types, made once: `what` tells
+ * declarations apart. Its operands are those of a call here. NULL after a message. */
+vtb__instance *vtb__instance_of(vtb__eval *e, const char *what, const vtb_decl *d, vtb__env *bound,
+                                vtb_span span);
+/* The n_results tensors that a call of it gives; updates of buffers are told. False after a
+ * message. */
+bool vtb__instance_results(vtb__eval *e, const vtb__instance *in, const vtb_inst *call,
+                           vtb__val *out);
 static inline vtb__val vtb__const(vtb__eval *e, const vtb_decl *d) {
   return e->evaluator->constant(e, d);
 }

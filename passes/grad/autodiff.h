@@ -79,6 +79,18 @@ void vtb__contribute_slice(vtb__gradient *g, vtb_value *v, vtb_value *d, int axi
 vtb_value *vtb__build_pad(vtb_builder *b, vtb_value *x, int axis, int64_t low, int64_t high,
                           int64_t step);
 
+/* ---- what forward mode asks, too ------------------------------------------------------------- */
+
+/* The derivative of an elementwise instruction by an operand, times d; NULL: zero
+ * (grad_scalar.c). */
+vtb_value *vtb__scalar_derivative(vtb_builder *b, const vtb_inst *inst, int operand, vtb_value *d);
+/* 1 at the first of the largest elements that a reduce_max chooses, else 0; NULL: it chooses none
+ * (grad_shape.c). */
+vtb_value *vtb__first_largest(vtb_builder *b, const vtb_inst *inst);
+/* v where tokens are of the grid of a depthwise convolution, 0 at the others, which its weights do
+ * not see (grad_structured.c). */
+vtb_value *vtb__on_grid(vtb_builder *b, const vtb_inst *inst, vtb_value *v);
+
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 /* Emits the adjoints of the operands of `inst`. Called when a result has an adjoint and an operand

@@ -1,4 +1,4 @@
-/* Adjoints of elementwise ops, by their rows.
+/* Derivatives of elementwise ops, by the adjoints of their rows.
  *
  * Shapes: operands broadcast, so contributions have the result's shape; vtb__contribute() sums them
  * down.
@@ -8,9 +8,9 @@
 
 /* The expressions of a row's adjoints being built; each of its nodes is built once. */
 typedef struct expansion {
-  vtb__gradient *g;
+  vtb_builder *b;
   const vtb_scalar *row;
-  vtb_inst *inst;
+  const vtb_inst *inst;
   vtb_value *adjoint;
   vtb_value *built[VTB_SCALAR_NODES];
 } expansion;
@@ -21,7 +21,7 @@ static vtb_value *build_new(expansion *e, const vtb_scalar_node *n) {
   vtb_value *operands[VTB_SCALAR_OPERANDS];
   switch (n->leaf) {
   case VTB_LEAF_NUMBER:
-    return vtb_b_constant(&e->g->b, n->number);
+    return vtb_b_constant(e->b, n->number);
   case VTB_LEAF_R:
     return e->inst->results[0];
   case VTB_LEAF_D:
@@ -33,7 +33,7 @@ static vtb_value *build_new(expansion *e, const vtb_scalar_node *n) {
   }
   int count = vtb_scalar_get(n->op)->n_operands;
   for (int i = 0; i < count; i++) operands[i] = build(e, n->arg[i]);
-  return vtb_build(&e->g->b, n->op, operands, count, NULL, 0)->results[0];
+  return vtb_build(e->b, n->op, operands, count, NULL, 0)->results[0];
 }
 
 static vtb_value *build(expansion *e, int node) {
@@ -42,10 +42,15 @@ static vtb_value *build(expansion *e, int node) {
 }
 
 void vtb__grad_scalar(vtb__gradient *g, vtb_inst *inst) {
-  expansion e = {g, vtb_scalar_get(inst->op), inst, vtb__adjoint(g, inst->results[0]), {NULL}};
+  expansion e = {&g->b, vtb_scalar_get(inst->op), inst, vtb__adjoint(g, inst->results[0]), {NULL}};
   for (int i = 0; i < inst->n_operands; i++)
     if (e.row->adjoint[i] >= 0 && vtb__wants(inst->operands[i]))
       vtb__contribute(g, inst->operands[i], build(&e, e.row->adjoint[i]));
+}
+
+vtb_value *vtb__scalar_derivative(vtb_builder *b, const vtb_inst *inst, int operand, vtb_value *d) {
+  expansion e = {b, vtb_scalar_get(inst->op), inst, d, {NULL}};
+  return e.row->adjoint[operand] < 0 ? NULL : build(&e, e.row->adjoint[operand]);
 }
 
 void vtb__grad_zero(vtb__gradient *g, vtb_inst *inst) { (void)g, (void)inst; }

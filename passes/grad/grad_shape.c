@@ -12,29 +12,28 @@ static vtb_value *dr(vtb__gradient *g, vtb_inst *inst) { return vtb__adjoint(g, 
 /* ---- reductions ------------------------------------------------------------------------------ */
 
 /* v with the reduced axes of size 1. */
-static vtb_value *with_kept_axes(vtb__gradient *g, const vtb_inst *inst, vtb_value *v) {
+static vtb_value *with_kept_axes(vtb_builder *b, const vtb_inst *inst, vtb_value *v) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   vtb_type t = inst->operands[0]->type;
   for (int i = 0; i < n; i++) t.dim[axes[i]].size = 1;
-  return vtb_b_shaped(&g->b, v, &t);
+  return vtb_b_shaped(b, v, &t);
 }
 
 RULE(reduce_sum) {
-  vtb_value *d = with_kept_axes(g, inst, dr(g, inst));
+  vtb_value *d = with_kept_axes(&g->b, inst, dr(g, inst));
   vtb__contribute(g, X, vtb_b_broadcast(&g->b, d, &X->type));
 }
 
 /* How many samples the batch has, as a number. */
-static vtb_value *batch_size(vtb__gradient *g) {
+static vtb_value *batch_size(vtb_builder *b) {
   vtb_type t = VTB__F32({VTB_DYN, NULL});
-  return vtb_b_reduce(&g->b, VTB_OP_reduce_sum, vtb_b_splat(&g->b, 1, &t), (int64_t[]){0}, 1,
-                      false);
+  return vtb_b_reduce(b, VTB_OP_reduce_sum, vtb_b_splat(b, 1, &t), (int64_t[]){0}, 1, false);
 }
 
 /* -(row-major index over the reduced axes), of a shape that broadcasts to x. Axes of the batch
  * count slowest. */
-static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
+static vtb_value *negated_index(vtb_builder *b, const vtb_inst *inst) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
   vtb_value *total = NULL, *slow = NULL; /* slow: what an axis of the batch before multiplies */
@@ -45,35 +44,36 @@ static vtb_value *negated_index(vtb__gradient *g, const vtb_inst *inst) {
       if (vtb_is_batch(dim.size) != (pass == 1)) continue;
       vtb_type one = VTB__F32(dim);
       vtb_type t = vtb_type_among_ones(&one, (int[]){(int)axes[i]}, inst->operands[0]->type.rank);
-      vtb_value *at = vtb_b_iota(&g->b, (int)axes[i], &t);
-      at = vtb_b_binary(&g->b, VTB_OP_mul, at, vtb_b_constant(&g->b, (double)-stride));
-      at = vtb__joined(&g->b, VTB_OP_mul, at, slow);
-      total = vtb__joined(&g->b, VTB_OP_add, total, at);
+      vtb_value *at = vtb_b_iota(b, (int)axes[i], &t);
+      at = vtb_b_binary(b, VTB_OP_mul, at, vtb_b_constant(b, (double)-stride));
+      at = vtb__joined(b, VTB_OP_mul, at, slow);
+      total = vtb__joined(b, VTB_OP_add, total, at);
       stride *= vtb_bound_size(dim.size, 1);
-      if (vtb_is_batch(dim.size)) slow = vtb__joined(&g->b, VTB_OP_mul, slow, batch_size(g));
+      if (vtb_is_batch(dim.size)) slow = vtb__joined(b, VTB_OP_mul, slow, batch_size(b));
     }
   }
   return total;
 }
 
-/* To the first element that equals the maximum: mark the equal ones with their negated index, and
- * keep the largest mark. */
-RULE(reduce_max) {
+/* Elements equal to the maximum are marked with their negated index, and the largest mark is
+ * kept. */
+vtb_value *vtb__first_largest(vtb_builder *b, const vtb_inst *inst) {
   int n;
   const int64_t *axes = vtb_attr_ints(inst, "axes", &n);
-  vtb_builder *b = &g->b;
-  vtb_value *d = with_kept_axes(g, inst, dr(g, inst));
-  if (n == 0) {
-    vtb__contribute(g, X, d);
-    return;
-  }
-  vtb_value *top = with_kept_axes(g, inst, inst->results[0]);
-  vtb_value *at = negated_index(g, inst);
+  if (n == 0) return NULL;
+  vtb_value *top = with_kept_axes(b, inst, inst->results[0]);
+  vtb_value *at = negated_index(b, inst);
   vtb_value *mark =
       vtb_b_select(b, vtb_b_binary(b, VTB_OP_eq, X, top), at, vtb_b_constant(b, -3e38));
   vtb_value *first = vtb_b_reduce(b, VTB_OP_reduce_max, mark, axes, n, true);
-  vtb_value *chosen = vtb_b_binary(b, VTB_OP_eq, mark, first);
-  vtb__contribute(g, X, vtb_b_select(b, chosen, d, vtb_b_constant(b, 0.0)));
+  return vtb_b_binary(b, VTB_OP_eq, mark, first);
+}
+
+RULE(reduce_max) {
+  vtb_value *d = with_kept_axes(&g->b, inst, dr(g, inst));
+  vtb_value *first = vtb__first_largest(&g->b, inst);
+  if (first) d = vtb_b_select(&g->b, first, d, vtb_b_constant(&g->b, 0.0));
+  vtb__contribute(g, X, d);
 }
 
 /* ---- views ----------------------------------------------------------------------------------- */

@@ -107,19 +107,18 @@ RULE(dwconv_dx) {
     vtb__contribute(g, w, conv(g, inst, VTB_OP_dwconv_dw, d, u, &w->type, false)->results[0]);
 }
 
-/* v where tokens are of the grid, 0 at the others, which dw does not see. */
-static vtb_value *grid_of(vtb__gradient *g, const vtb_inst *inst, vtb_value *v) {
+vtb_value *vtb__on_grid(vtb_builder *b, const vtb_inst *inst, vtb_value *v) {
   vtb_depthwise d;
   vtb_check(vtb_depthwise_of(inst, &d), "dwconv: attributes");
   if (!d.n_extra) return v;
   vtb_type t = {.dtype = VTB_F32, .rank = 3, .dim = {{1, NULL}, v->type.dim[1], {1, NULL}}};
-  int64_t *places = VTB_SCRATCH(&g->b, int64_t, d.tokens);
-  double *is_cell = VTB_SCRATCH(&g->b, double, d.tokens);
+  int64_t *places = VTB_SCRATCH(b, int64_t, d.tokens);
+  double *is_cell = VTB_SCRATCH(b, double, d.tokens);
   vtb_depthwise_places(inst, &d, places);
   for (int64_t n = 0; n < d.tokens; n++) is_cell[places[n]] = n < d.tokens - d.n_extra;
   vtb_attr data = VTB_A_FLOATS("data", is_cell, (int)d.tokens);
-  vtb_inst *cells = vtb_build_typed(&g->b, VTB_OP_constant, NULL, 0, &data, 1, &t, 1);
-  return vtb_b_binary(&g->b, VTB_OP_mul, v, cells->results[0]);
+  vtb_inst *cells = vtb_build_typed(b, VTB_OP_constant, NULL, 0, &data, 1, &t, 1);
+  return vtb_b_binary(b, VTB_OP_mul, v, cells->results[0]);
 }
 
 RULE(dwconv_dw) {
@@ -128,12 +127,12 @@ RULE(dwconv_dw) {
   if (!d) d = vtb__adjoint_or_zeros(g, inst->results[0]);
   if (vtb__wants(x)) {
     vtb_inst *dx = conv(g, inst, VTB_OP_dwconv_dx, u, d, &d->type, false);
-    vtb__contribute(g, x, grid_of(g, inst, dx->results[0]));
+    vtb__contribute(g, x, vtb__on_grid(&g->b, inst, dx->results[0]));
   }
   if (vtb__wants(u)) {
     vtb_value *du = conv(g, inst, VTB_OP_dwconv, x, d, &d->type, false)->results[0];
     if (ds) du = vtb_b_binary(&g->b, VTB_OP_add, du, ds);
-    vtb__contribute(g, u, grid_of(g, inst, du));
+    vtb__contribute(g, u, vtb__on_grid(&g->b, inst, du));
   }
 }
 

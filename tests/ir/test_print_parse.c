@@ -71,6 +71,8 @@ static const char *const samples[] = {
     "  %t4, %t5, %t6 = fold @advance(%s12, %q) {states = 1, seqs = 1, path = \"snake@2x2\", "
     "reverse = 1, keep = 1} : "
     "f32[B, N=4, h=2, K=3], f32[B, h=2, K=3], f32[B, N=4, h=2, K=3]\n"
+    "  %t7, %t8, %t9, %t10 = tangent @two(%w, %w, %w) {wrt = [1]} : f32[C=6], f32[C=6], f32[C=6], "
+    "f32[C=6]\n"
     "  call @nothing()\n"
     "  %vd = verdict %scalars, %scale, %w, %w : f32[4]\n"
     "  %g1, %g2, %g3, %g4 = update @descend(%scalars, %rates, %vd, %w, %k, %w, %k, %w, %k) "

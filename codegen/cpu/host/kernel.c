@@ -13,7 +13,8 @@ typedef void (*emit_fn)(vtb_cpu *, const vtb_inst *);
 #define vtb__cpu_by_lowering NULL
 #define vtb__cpu_call NULL
 static const emit_fn emitters[VTB_OP_COUNT] = {
-#define VTB_OP(name, klass, lo, hi, shape, interp, grad, cpu, ...) [VTB_OP_##name] = vtb__cpu_##cpu,
+#define VTB_OP(name, klass, lo, hi, shape, interp, grad, tangent, cpu, ...)                        \
+  [VTB_OP_##name] = vtb__cpu_##cpu,
 #include "ir/ops.def"
 #undef VTB_OP
 };

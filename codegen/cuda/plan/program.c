@@ -15,7 +15,7 @@ typedef void (*emit_fn)(vtb_cuda *, const vtb_inst *);
 #define vtb__cuda_by_lowering NULL
 #define vtb__cuda_call NULL
 static const emit_fn emitters[VTB_OP_COUNT] = {
-#define VTB_OP(name, klass, lo, hi, shape, interp, grad, cpu, ...)                                 \
+#define VTB_OP(name, klass, lo, hi, shape, interp, grad, tangent, cpu, ...)                        \
   [VTB_OP_##name] = vtb__cuda_##cpu,
 #include "ir/ops.def"
 #undef VTB_OP
