@@ -194,11 +194,38 @@ TEST(what_stands_still_costs_nothing) {
   vtb_module_free(m);
 }
 
+/* A function that is called where other arguments move has a dual for each; calls alike share
+ * one. */
+TEST(duals_are_by_what_moves) {
+  vtb_module *m = grad_parse(
+      "func @g(%a: f32[3], %b: f32[3]) -> (f32[3]) {\n  %s = square %a : f32[3]\n"
+      "  %r = mul %s, %b : f32[3]\n  return %r\n}\n"
+      "func @f(%x: f32[3], %c: f32[3]) -> (f32[3]) {\n  %p = call @g(%x, %c) : f32[3]\n"
+      "  %q = call @g(%c, %x) : f32[3]\n  %o = call @g(%x, %p) : f32[3]\n"
+      "  %u = call @g(%x, %c) : f32[3]\n  %v = add %p, %q : f32[3]\n  %w = add %v, %o : f32[3]\n"
+      "  %r = add %w, %u : f32[3]\n  return %r\n}\n");
+  vtb_func *t = tangent_of(grad_func(m, "f"), (bool[]){true, false});
+  arguments a = arguments_of(t, t->n_args, 0, 0);
+  lower(m);
+  vtb_tensor *r = grad_run(t, a.at);
+  for (int i = 0; i < 3; i++) {
+    double x = a.at[0].data[i], c = a.at[1].data[i], dx = a.at[2].data[i];
+    CHECK_NEAR(r[1].data[i], (4 * x * c + c * c + 4 * x * x * x * c) * dx, 1e-12);
+  }
+  int n = 0;
+  for (const vtb_func *f = m->first; f; f = f->next) n += vtb_streq(f->declared, "g_dual");
+  CHECK_MSG(n == 3, "%d duals", n);
+  grad_free(r, t->n_returns);
+  grad_free(a.at, a.n);
+  vtb_module_free(m);
+}
+
 int main(void) {
   RUN(tangents_match_differences);
   RUN(forward_and_reverse_mode_agree);
   RUN(reverse_mode_goes_over_tangents);
   RUN(tangents_have_tangents);
+  RUN(duals_are_by_what_moves);
   RUN(what_stands_still_costs_nothing);
   return test_done();
 }
