@@ -272,6 +272,29 @@ TEST(plans_do_not_grow_with_the_steps) {
   for (int i = 0; i < 2; i++) vtb_launch_plan_free(plans[i]);
 }
 
+/* In each half of a turn, behind a launch of its own. */
+TEST(a_sum_over_ranks_begins_a_step) {
+  vtb_module *m = parse("func @f(%x: f32[2, 3]) -> (f32[2, 3]) {\n"
+                        "  %y = fold @s(%x) {states = 1, seqs = 0, steps = 6} : f32[2, 3]\n"
+                        "  return %y\n}\n"
+                        "func @s(%x: f32[2, 3]) -> (f32[2, 3]) {\n"
+                        "  %s = sum_ranks %x {ranks = 2} : f32[2, 3]\n"
+                        "  %t = tanh %s : f32[2, 3]\n  return %t\n}\n");
+  vtb_launch_plan *p = NULL;
+  vtb_error err = {0};
+  const vtb_codegen_options o = {0};
+  vtb_status status = m ? cuda_plan(m, vtb_module_find(m, "f"), &o, &p, &err) : VTB_E_INPUT;
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  if (status == VTB_OK) {
+    int first = p->loops[0].first;
+    CHECK(p->n_loops == 1 && p->loops[0].times == 3 && p->n_buckets == 2);
+    CHECK(p->buckets[0].step == first && p->buckets[1].step == first + p->loops[0].n / 2);
+    CHECK_MSG(vtb_launch_plan_check(p, NULL, &err) == VTB_OK, "%s", err.text);
+  }
+  vtb_launch_plan_free(p);
+  vtb_module_free(m);
+}
+
 int main(void) {
   emulate_or_skip();
   RUN(folds_match_the_interpreter);
@@ -281,5 +304,6 @@ int main(void) {
   RUN(a_number_limits_the_steps);
   RUN(a_loop_goes_back_as_far_as_it_went);
   RUN(plans_do_not_grow_with_the_steps);
+  RUN(a_sum_over_ranks_begins_a_step);
   return test_done();
 }

@@ -1,5 +1,6 @@
 /* See built.h. */
 #include "frontend/cli/load/built.h"
+#include "runtime/launch/launch_walk.h"
 #include "runtime/weights/rename.h"
 
 #include <stdlib.h>
@@ -158,9 +159,10 @@ static void add_plan(doc *d, const vtb_artefact *a, const vtb_artefact_program *
   char name[40] = "CUDA";
   if (of->arch) snprintf(name, sizeof name, "CUDA, %.20s alone", of->arch);
   if (vtb_artefact_read_plan(a, p, number, &plan, NULL) != VTB_OK) return;
-  doc_say(d, 6, "    %-20s %d kernels, %d launches, workspace %.1f MiB, state %.1f MiB; %.1f KiB",
-          name, plan->n_kernels, plan->n_steps, (double)plan->workspace_bytes / 1048576,
-          (double)plan->state_bytes / 1048576, (double)of->bytes.bytes / 1024);
+  doc_say(d, 6, "    %-20s %d kernels, %.0f launches, workspace %.1f MiB, state %.1f MiB; %.1f KiB",
+          name, plan->n_kernels, vtb_launch_count(plan) + plan->n_prepared,
+          (double)plan->workspace_bytes / 1048576, (double)plan->state_bytes / 1048576,
+          (double)of->bytes.bytes / 1024);
   vtb_launch_plan_free(plan);
   for (int i = 0; i < p->n_images; i++)
     if (p->images[i].plan == number)
