@@ -162,6 +162,8 @@ struct vtb_module {
   /* what becomes of images before the entry sees them: JSON (runtime/image/prepare.h); no part of
    * the IR text. NULL: nothing is said */
   const char *prepare;
+  /* "m.vtb:12": where the model says what becomes of samples in training; likewise */
+  const char *augment;
   /* memory of who works on the module, as a pass is: emptied behind each (passes/pass.c) */
   vtb_arena scratch;
 };

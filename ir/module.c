@@ -296,6 +296,7 @@ vtb_module *vtb_module_clone(const vtb_module *m) {
   for (vtb_func *f = m->first; f; f = f->next) copy_body(f, vtb_module_find(copy, f->name));
   if (m->entry) copy->entry = vtb_module_find(copy, m->entry->name);
   copy->prepare = intern_or_null(copy, m->prepare);
+  copy->augment = intern_or_null(copy, m->augment);
   return copy;
 }
 

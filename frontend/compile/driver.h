@@ -148,6 +148,21 @@ VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vt
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);
 
+/* ---- augment (augment.c) --------------------------------------------------------------------- */
+
+/* Programs of a model's `augment { }`: for each of its images one of one sample, on processors;
+ * images of one size share it. */
+typedef struct vtb_augments {
+  struct vtb_augment *at; /* runtime/data/dataset.h */
+  size_t n;
+  VTB_VEC(vtb_program *) programs;
+  vtb_arena arena;
+} vtb_augments;
+/* loaded: a model before passes ran over it; if it says nothing there are none. */
+VTB_MUST_USE vtb_status vtb_compile_augments(const vtb_compilation *loaded, vtb_augments *out,
+                                             vtb_report *r);
+void vtb_augments_free(vtb_augments *a); /* zeros are fine */
+
 /* ---- targets (program.c) --------------------------------------------------------------------- */
 
 #define VTB_DEFAULT_TARGET "cpu"

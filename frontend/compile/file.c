@@ -106,6 +106,7 @@ vtb_status vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation 
   b->manifest.model = vtb_arena_strdup(&b->arena, o->model ? o->model : "<text>");
   vtb_file_builder_meta(b, "defines", settings);
   if (c->module->prepare) vtb_file_builder_meta(b, VTB_META_PREPARE, c->module->prepare);
+  if (c->module->augment) vtb_file_builder_meta(b, "augment", c->module->augment);
   if (c->options.entry) vtb_file_builder_meta(b, "entry", c->options.entry);
   if (o->image) vtb_file_builder_meta(b, "image", o->image);
   if (o->mode) vtb_file_builder_meta(b, "mode", o->mode);

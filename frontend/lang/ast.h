@@ -187,15 +187,17 @@ typedef enum vtb_stmt_kind {
 typedef enum vtb_scope_kind {
   VTB_SCOPE_NAMED,  /* scope "a": names begin with "a." */
   VTB_SCOPE_SHARED, /* share "a": the same, and each evaluation means the same params */
-  VTB_SCOPE_FROZEN  /* freeze, freeze if c: not trained */
+  VTB_SCOPE_FROZEN, /* freeze, freeze if c: not trained */
+  VTB_SCOPE_AUGMENT /* augment: no params, but equations of one sample */
 } vtb_scope_kind;
 
 /* How a type is written; meaning comes from elaboration. */
 typedef enum vtb_type_kind {
-  VTB_TYPE_NAME,  /* int, tokens, image ...: name; image[3], tokens[14x14, 192]: with dims */
-  VTB_TYPE_LIST,  /* [T]: elem. In parameters of everything but recurrences */
-  VTB_TYPE_SHAPE, /* [K, V], []: dims. In recurrences: step parameters, states, results */
-  VTB_TYPE_CHOICE /* one of a | b alias "2d" | c: choices */
+  VTB_TYPE_NAME,   /* int, tokens, image ...: name; image[3], tokens[14x14, 192]: with dims */
+  VTB_TYPE_LIST,   /* [T]: elem. In parameters of everything but recurrences */
+  VTB_TYPE_SHAPE,  /* [K, V], []: dims. In recurrences: step parameters, states, results */
+  VTB_TYPE_CHOICE, /* one of a | b alias "2d" | c: choices */
+  VTB_TYPE_VIEW    /* view(NAME, T) of inputs: name, elem or NULL */
 } vtb_type_kind;
 
 typedef struct vtb_choice {
@@ -238,7 +240,8 @@ struct vtb_stmt {
       vtb_expr *value;
     } let;
     struct {
-      vtb_name name;
+      vtb_name *names;
+      size_t n_names;
       vtb_type_expr *type;
     } input;
     struct {

@@ -288,6 +288,9 @@ static void print_type(printer *p, const vtb_type_expr *t) {
     }
     put_form(p, ")");
     break;
+  case VTB_TYPE_VIEW:
+    put_form(p, t->elem ? "(view %s %t)" : "(view %s)", t->name.text, t->elem);
+    break;
   }
 }
 
@@ -332,7 +335,7 @@ static void print_state(printer *p, const vtb_stmt *s) {
 }
 
 static void print_stmt(printer *p, const vtb_stmt *s) {
-  static const char *const scopes[] = {"scope", "share", "freeze"};
+  static const char *const scopes[] = {"scope", "share", "freeze", "augment"};
   switch (s->kind) {
   case VTB_STMT_EXPR:
     print_expr(p, s->u.value);
@@ -345,7 +348,9 @@ static void print_stmt(printer *p, const vtb_stmt *s) {
     put_form(p, "(let %s %e)", s->u.let.name.text, s->u.let.value);
     break;
   case VTB_STMT_INPUT:
-    put_form(p, "(input %s %t)", s->u.input.name.text, s->u.input.type);
+    put_form(p, "(input");
+    for (size_t i = 0; i < s->u.input.n_names; i++) put_form(p, " %s", s->u.input.names[i].text);
+    put_form(p, " %t)", s->u.input.type);
     break;
   case VTB_STMT_OUTPUT:
     put_form(p, "(output %e %e)", s->u.named.name, s->u.named.value);

@@ -8,7 +8,7 @@ static void walk_stmt(vtb__visitor *v, const vtb_stmt *s);
 void vtb__walk_type(vtb__visitor *v, const vtb_type_expr *t) {
   if (!t || (v->type && !v->type(v, t))) return;
   walk_exprs(v, &t->dims);
-  if (t->kind == VTB_TYPE_LIST) vtb__walk_type(v, t->elem);
+  if (t->kind == VTB_TYPE_LIST || t->kind == VTB_TYPE_VIEW) vtb__walk_type(v, t->elem);
 }
 
 void vtb__walk_expr(vtb__visitor *v, const vtb_expr *x) {

@@ -277,9 +277,11 @@ vtb_stmt *vtb__stmt_let(vtb_parse *p, const vtb_name *name, vtb_expr *value, vtb
   return s;
 }
 
-vtb_stmt *vtb__stmt_input(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_loc loc) {
-  vtb_stmt *s = stmt_at(p, VTB_STMT_INPUT, deepest(&type->dims), loc);
-  s->u.input.name = *name;
+vtb_stmt *vtb__stmt_input(vtb_parse *p, vtb_list *list, vtb_type_expr *type, vtb_loc loc) {
+  const vtb_type_expr *of = type->elem ? type->elem : type;
+  vtb_stmt *s = stmt_at(p, VTB_STMT_INPUT, deepest(&of->dims), loc);
+  s->u.input.names = names(p, list);
+  s->u.input.n_names = list->n;
   s->u.input.type = type;
   return s;
 }
@@ -386,6 +388,16 @@ vtb_list *vtb__stmts_add(vtb_parse *p, vtb_list *l, vtb_stmt *s) {
 }
 
 /* ---- types, parameters ----------------------------------------------------------------------- */
+
+/* A word that is not `view` leaves a type that nothing has, and its message. */
+vtb_type_expr *vtb__type_view(vtb_parse *p, const vtb_name *word, const vtb_name *picture,
+                              vtb_type_expr *of, vtb_loc loc) {
+  if (strcmp(word->text, "view") != 0) return vtb__type_dims(p, word, NULL, loc);
+  vtb_type_expr *t = vtb__type(p, VTB_TYPE_VIEW, loc);
+  t->name = *picture;
+  t->elem = of;
+  return t;
+}
 
 vtb_type_expr *vtb__type(vtb_parse *p, vtb_type_kind kind, vtb_loc loc) {
   vtb_type_expr *t = VTB_NEW(&p->unit->arena, vtb_type_expr);

@@ -70,6 +70,8 @@ static const char *type_text(vtb__eval *e, const vtb_type_expr *t) {
     return vtb_arena_printf(&e->arena, "one of %s", choices_text(e, t));
   case VTB_TYPE_SHAPE:
     return "a step shape";
+  case VTB_TYPE_VIEW: /* of inputs alone */
+    break;
   }
   return "?";
 }
@@ -224,6 +226,7 @@ vtb__val vtb__coerce(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_span 
     return vtb__is_tensor_type(t) ? coerce_tensor(e, v, t, span, what)
                                   : coerce_named(e, v, t, span, what, config);
   case VTB_TYPE_SHAPE:
+  case VTB_TYPE_VIEW:
     return v;
   }
   return VTB__ERR;

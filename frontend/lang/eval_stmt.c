@@ -210,21 +210,39 @@ static bool input_type(vtb__eval *e, const vtb_type_expr *t, const vtb__val *d, 
   return true;
 }
 
-static vtb__val new_input(vtb__eval *e, vtb_name name, const vtb_type *type, vtb__layout l) {
+static vtb__val new_input(vtb__eval *e, vtb_name name, const vtb_type *type, vtb__layout l,
+                          const vtb_type_expr *view) {
   vtb_value *arg = vtb_func_add_arg(e->frame->func, name.text, *type);
   e->frame->func->arg_info[arg->index] = (vtb_arg_info){
       .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name.text), .span = name.span};
-  return vtb__tensor(arg, vtb__layout_new(e, l));
+  vtb__val v = vtb__tensor(arg, vtb__layout_new(e, l));
+  vtb__declare_input(e, name, v, view);
+  return v;
 }
 
-static void input(vtb__eval *e, const vtb_stmt *s) {
-  vtb_name name = s->u.input.name;
-  const vtb_type_expr *t = s->u.input.type;
+/* view(picture): an image like any other, that the data set's pictures are made to once more. */
+static const vtb_type_expr *viewed_type(vtb__eval *e, const vtb_type_expr *view) {
+  static vtb_expr channels = {.kind = VTB_EXPR_INT, .u.i = 3};
+  if (view->elem) return view->elem;
+  vtb_type_expr *t = VTB_NEW(&e->arena, vtb_type_expr);
+  *t = (vtb_type_expr){.kind = VTB_TYPE_NAME, .span = view->span, .has_dims = true};
+  t->name = (vtb_name){"image", view->span};
+  vtb_expr *three = VTB_NEW(&e->arena, vtb_expr), **dims = VTB_NEW(&e->arena, vtb_expr *);
+  *three = channels;
+  three->span = view->span;
+  *dims = three;
+  t->dims = (vtb_expr_list){dims, 1};
+  return t;
+}
+
+static void input(vtb__eval *e, const vtb_stmt *s, vtb_name name) {
+  const vtb_type_expr *t = s->u.input.type, *view = t->kind == VTB_TYPE_VIEW ? t : NULL;
   vtb__model_call *called = vtb__called_model(e);
   if (!called && (!e->frame || !e->frame->is_model)) {
     misplaced(e, s->span, "input", "models");
     return;
   }
+  if (view) t = viewed_type(e, view);
   for (int i = 0; !called && i < e->frame->func->n_args; i++)
     if (e->frame->func->arg_info[i].role == VTB_ROLE_INPUT &&
         vtb_streq(e->frame->func->arg_info[i].official, name.text)) {
@@ -238,12 +256,13 @@ static void input(vtb__eval *e, const vtb_stmt *s) {
   if (t->dims.n <= 16 && input_dims(e, t, dims)) {
     bool known = input_type(e, t, dims, &type, &l);
     if (known && vtb__check_elements(e, &type, "an input", t->span)) {
-      v = called ? vtb__model_input(e, called, name, &type, &l) : new_input(e, name, &type, l);
+      v = called ? vtb__model_input(e, called, name, &type, &l)
+                 : new_input(e, name, &type, l, view);
     } else if (!known) {
       vtb__report(e, VTB_DIAG_BAD_INPUT_TYPE, t->span,
                   "an input is image[channels], image[channels, height, width], series[channels, "
-                  "length], video[channels, 8x14x14], tokens[size, channels], tensor[sizes] or "
-                  "labels");
+                  "length], video[channels, 8x14x14], tokens[size, channels], tensor[sizes], "
+                  "labels or view(picture)");
     }
   }
   vtb__env_bind(e, name.text, v, NULL, name.span);
@@ -333,6 +352,8 @@ static vtb__val scope(vtb__eval *e, const vtb_stmt *s) {
     return shared(e, s);
   case VTB_SCOPE_FROZEN:
     return frozen(e, s);
+  case VTB_SCOPE_AUGMENT:
+    return vtb__augment(e, s);
   case VTB_SCOPE_NAMED:
     return scoped(e, s->u.scope.name, &s->u.scope.body);
   }
@@ -430,7 +451,7 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
     let(e, s);
     break;
   case VTB_STMT_INPUT:
-    input(e, s);
+    for (size_t i = 0; i < s->u.input.n_names; i++) input(e, s, s->u.input.names[i]);
     break;
   case VTB_STMT_OUTPUT:
     output(e, s);

@@ -122,6 +122,7 @@ static void run_model(vtb__eval *e, vtb__entry *n) {
   vtb__body_value(e, &n->decl->body);
   e->models = NULL;
   check_lets(e, n, env);
+  vtb__check_inputs(e);
   for (size_t i = n->presets.n; i-- > 0;)
     vtb__prepare_preset(e, n->presets.at[i], (int)(n->presets.n - i));
   vtb__set_preparation(e);
@@ -446,11 +447,16 @@ static void build_entry(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
     }
     vtb__drop_objective(e);
   }
+  if (e->options->augment && frame.augmented) {
+    e->module->entry = frame.augmented;
+    vtb_module_remove(e->module, frame.func);
+  }
   vtb_vec_free(&frame.weights);
   vtb_vec_free(&frame.outputs);
   vtb_vec_free(&frame.taps);
   vtb_vec_free(&frame.updates);
   vtb_vec_free(&frame.measures);
+  vtb_vec_free(&frame.inputs);
 }
 
 static void run_entry(vtb__eval *e, const char *name) {

@@ -78,6 +78,9 @@ typedef struct vtb_instantiate_options {
   size_t n_freeze;
   /* Results may be called what an argument is: whoever runs the program tells them apart. */
   bool shared_names;
+  /* The entry becomes the model's `augment { }` of this image input, module->augment says that
+   * there is one: from f32 inputs, the image as numbers of bytes, to results of the same names. */
+  const char *augment;
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
   /* Told, while it evaluates, what names and calls came to be, at the places of the names: "tokens

@@ -152,7 +152,9 @@ vtb_stmt *vtb__stmt_assign(vtb_parse *p, vtb_list *targets, vtb_expr *value, vtb
 vtb_stmt *vtb__stmt_op_assign(vtb_parse *p, const vtb_name *target, vtb_binary_op op,
                               vtb_expr *value, vtb_loc op_loc, vtb_loc loc);
 vtb_stmt *vtb__stmt_let(vtb_parse *p, const vtb_name *name, vtb_expr *value, vtb_loc loc);
-vtb_stmt *vtb__stmt_input(vtb_parse *p, const vtb_name *name, vtb_type_expr *type, vtb_loc loc);
+vtb_stmt *vtb__stmt_input(vtb_parse *p, vtb_list *names, vtb_type_expr *type, vtb_loc loc);
+vtb_type_expr *vtb__type_view(vtb_parse *p, const vtb_name *word, const vtb_name *picture,
+                              vtb_type_expr *of, vtb_loc loc);
 vtb_stmt *vtb__stmt_named(vtb_parse *p, vtb_stmt_kind kind, vtb_expr *name, vtb_expr *value,
                           vtb_loc loc);
 vtb_stmt *vtb__stmt_repeat(vtb_parse *p, vtb_expr *count, const vtb_name *as, vtb_expr *scope,

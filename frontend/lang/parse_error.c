@@ -15,15 +15,15 @@ typedef struct token_set {
 } token_set;
 
 static const int expression_starts[] = {
-    IDENT,  NUMBER, STRING, LPAREN, LBRACKET, MINUS, NOT,     TRUE,     FALSE,  PARAM,  ALONG,
-    STATE,  INPUT,  OUTPUT, TAP,    EACH,     ALIAS, SUFFIX,  NO_DECAY, BUFFER, FROZEN, SHARE,
-    FREEZE, LOSS,   METRIC, LOWER,  PREPARE,  PAPER, WEIGHTS, SCHEDULE, 0};
+    IDENT,  NUMBER, STRING, LPAREN, LBRACKET, MINUS, NOT,     TRUE,     FALSE,   PARAM,  ALONG,
+    STATE,  INPUT,  OUTPUT, TAP,    EACH,     ALIAS, SUFFIX,  NO_DECAY, BUFFER,  FROZEN, SHARE,
+    FREEZE, LOSS,   METRIC, LOWER,  PREPARE,  PAPER, WEIGHTS, SCHEDULE, AUGMENT, 0};
 static const int operators[] = {PLUS, MINUS, STAR, SLASH, PERCENT, QUESTION, EQ, NE,
                                 LT,   LE,    GT,   GE,    AND,     OR,       0};
 static const int after_expression[] = {DOT, TILDE, LBRACKET, LPAREN, 0};
-static const int name_words[] = {STATE,    INPUT,   OUTPUT, TAP,     EACH,     ALIAS, SUFFIX,
-                                 NO_DECAY, BUFFER,  FROZEN, SHARE,   FREEZE,   LOSS,  METRIC,
-                                 LOWER,    PREPARE, PAPER,  WEIGHTS, SCHEDULE, 0};
+static const int name_words[] = {STATE,    INPUT,   OUTPUT, TAP,     EACH,     ALIAS,   SUFFIX,
+                                 NO_DECAY, BUFFER,  FROZEN, SHARE,   FREEZE,   LOSS,    METRIC,
+                                 LOWER,    PREPARE, PAPER,  WEIGHTS, SCHEDULE, AUGMENT, 0};
 static const int op_assigns[] = {ADD_ASSIGN, SUB_ASSIGN, MUL_ASSIGN, DIV_ASSIGN, 0};
 static const int declarations[] = {USE,   CONST,  FN,    BLOCK,   RECURRENCE, OPTIMIZER,
                                    MODEL, PRESET, PAPER, WEIGHTS, SCHEDULE,   0};

@@ -58,7 +58,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 /* Words only where the grammar waits for them, names elsewhere. */
 %token <const char *> STATE "'state'" INPUT "'input'" OUTPUT "'output'" TAP "'tap'" EACH "'each'" ALIAS "'alias'"
 %token <const char *> SUFFIX "'suffix'" NO_DECAY "'no_decay'" BUFFER "'buffer'" FROZEN "'frozen'"
-%token <const char *> SHARE "'share'" FREEZE "'freeze'"
+%token <const char *> SHARE "'share'" FREEZE "'freeze'" AUGMENT "'augment'"
 %token <const char *> LOSS "'loss'" METRIC "'metric'" LOWER "'lower'"
 %token <const char *> PREPARE "'prepare'" PAPER "'paper'" WEIGHTS "'weights'" SCHEDULE "'schedule'"
 
@@ -89,7 +89,7 @@ static void vtb__yyerror(const vtb_loc *loc, vtb_parse *p, const char *text);
 %type <vtb_list *> targets values states stmts stmt_list
 %type <vtb_arg *> arg
 %type <vtb_param *> param
-%type <vtb_type_expr *> type shape function_type
+%type <vtb_type_expr *> type view shape function_type
 %type <vtb_choice *> choice
 %type <vtb_state_decl *> state
 %type <vtb_stmt *> stmt if_stmt scope_stmt
@@ -192,7 +192,8 @@ stmt: expr { $$ = vtb__stmt_value(p, $1); }
     | targets ASSIGN rhs { $$ = vtb__stmt_assign(p, $1, $3, @2, @$); }
     | name op_assign rhs { $$ = vtb__stmt_op_assign(p, $1, $2, $3, @2, @$); }
     | LET name ASSIGN rhs { $$ = vtb__stmt_let(p, $2, $4, @$); }
-    | INPUT name COLON type { $$ = vtb__stmt_input(p, $2, $4, @$); }
+    | INPUT targets COLON type { $$ = vtb__stmt_input(p, $2, $4, @$); }
+    | INPUT targets COLON view { $$ = vtb__stmt_input(p, $2, $4, @$); }
     | OUTPUT label ASSIGN rhs { $$ = vtb__stmt_named(p, VTB_STMT_OUTPUT, $2, $4, @$); }
     | LOSS label ASSIGN values { $$ = vtb__stmt_measure(p, VTB_STMT_LOSS, $2, true, $4, @$); }
     | METRIC label ASSIGN values { $$ = vtb__stmt_measure(p, VTB_STMT_METRIC, $2, false, $4, @$); }
@@ -212,6 +213,9 @@ stmt: expr { $$ = vtb__stmt_value(p, $1); }
     | error { RESUME; $$ = NULL; }
     ;
 
+view: name LPAREN name RPAREN { $$ = vtb__type_view(p, $1, $3, NULL, @$); }
+    | name LPAREN name COMMA type RPAREN { $$ = vtb__type_view(p, $1, $3, $5, @$); }
+    ;
 targets: name { $$ = vtb__list_add(p, vtb__list(p), $1); }
        | targets COMMA name { $$ = vtb__list_add(p, $1, $3); }
        ;
@@ -239,6 +243,7 @@ scope_stmt: SCOPE expr block { $$ = vtb__stmt_scope(p, VTB_SCOPE_NAMED, $2, $3, 
           | SHARE name block { $$ = vtb__stmt_scope(p, VTB_SCOPE_SHARED, vtb__expr_name(p, $2), $3, @$); }
           | FREEZE block { $$ = vtb__stmt_scope(p, VTB_SCOPE_FROZEN, NULL, $2, @$); }
           | FREEZE IF expr block { $$ = vtb__stmt_scope(p, VTB_SCOPE_FROZEN, $3, $4, @$); }
+          | AUGMENT block { $$ = vtb__stmt_scope(p, VTB_SCOPE_AUGMENT, NULL, $2, @$); }
           ;
 states: state { $$ = vtb__list_add(p, vtb__list(p), $1); }
       | states COMMA state { $$ = vtb__list_add(p, $1, $3); }
@@ -357,7 +362,7 @@ arg: expr { $$ = vtb__arg(p, NULL, $1, @$); }
 /* ---- names ---- */
 
 name: word { $$ = vtb__name(p, $1, @1); };
-word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | LOSS | METRIC | LOWER | PREPARE | PAPER | WEIGHTS | SCHEDULE;
+word: IDENT | STATE | INPUT | OUTPUT | TAP | EACH | ALIAS | SUFFIX | NO_DECAY | BUFFER | FROZEN | SHARE | FREEZE | AUGMENT | LOSS | METRIC | LOWER | PREPARE | PAPER | WEIGHTS | SCHEDULE;
 dotted: name
       | dotted DOT name { $$ = vtb__dotted(p, $1, $3, @$); }
       ;

@@ -182,7 +182,8 @@ static bool declare_stmt(vtb__visitor *v, const vtb_stmt *s) {
     write_name(r, &s->u.let.name);
     break;
   case VTB_STMT_INPUT:
-    write_name(r, &s->u.input.name);
+    for (size_t i = 0; i < s->u.input.n_names; i++) write_name(r, &s->u.input.names[i]);
+    if (s->u.input.type->kind == VTB_TYPE_VIEW) write_name(r, &s->u.input.type->name);
     break;
   case VTB_STMT_REPEAT:
     write_name(r, &s->u.repeat.as);

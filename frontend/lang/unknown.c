@@ -41,10 +41,11 @@ static bool hint_below(vtb__eval *e, const char *name, vtb_span span) {
   for (size_t i = 0; i < e->decl->body.n; i++) {
     const vtb_stmt *s = e->decl->body.at[i];
     vtb_name n = {0};
-    if (s->kind == VTB_STMT_INPUT) n = s->u.input.name;
     if (s->kind == VTB_STMT_LET) n = s->u.let.name;
     for (size_t k = 0; s->kind == VTB_STMT_ASSIGN && k < s->u.assign.n_targets; k++)
       if (strcmp(s->u.assign.targets[k].text, name) == 0) n = s->u.assign.targets[k];
+    for (size_t k = 0; s->kind == VTB_STMT_INPUT && k < s->u.input.n_names; k++)
+      if (strcmp(s->u.input.names[k].text, name) == 0) n = s->u.input.names[k];
     if (!n.text || strcmp(n.text, name) != 0 || n.span.begin < span.begin) continue;
     vtb_diag_note(e->diags, n.span, "'%s' gets its value here, further down", name);
     return true;

@@ -222,6 +222,12 @@ typedef struct vtb__loop {
   int64_t stride;   /* of seeds, from step to step: draws differ */
 } vtb__loop;
 
+typedef struct vtb__declared { /* an input of the model being built */
+  vtb_name name;
+  vtb__val value;
+  const char *view; /* the picture it is a view of; NULL: none */
+} vtb__declared;
+
 /* The function being built: the entry, a block, or a recurrence's step. */
 typedef struct vtb__frame {
   vtb_builder b;
@@ -230,7 +236,11 @@ typedef struct vtb__frame {
   VTB_VEC(vtb__output) outputs, taps;
   VTB_VEC(vtb__update) updates;
   VTB_VEC(vtb__measured) measures;
-  int calls;          /* e->calls inside its body, without functions in line */
+  VTB_VEC(vtb__declared) inputs;
+  const vtb_stmt *augment; /* the statement, when it was there */
+  size_t n_augmented;      /* inputs that stand before it */
+  vtb_func *augmented;     /* what it became for the options' input */
+  int calls;               /* e->calls inside its body, without functions in line */
   VTB_VEC(int) named; /* by a value's id, the arena's: depth of calls at which it got its name */
   vtb_value *seed;    /* argument for op random, NULL until needed */
   int n_seeds;        /* calls that were given a seed of their own */
@@ -526,6 +536,12 @@ void vtb__set_preparation(vtb__eval *e);
 void vtb__measure(vtb__eval *e, const vtb_stmt *s);
 void vtb__set_returns(vtb__eval *e);
 void vtb__drop_objective(vtb__eval *e);
+
+/* augment.c: `augment { }`, and the inputs that it is of, which are told when they are declared;
+ * view: its type, NULL of others. At the model's end they must fit together. */
+vtb__val vtb__augment(vtb__eval *e, const vtb_stmt *s);
+void vtb__declare_input(vtb__eval *e, vtb_name name, vtb__val v, const vtb_type_expr *view);
+void vtb__check_inputs(vtb__eval *e);
 
 /* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);

@@ -149,10 +149,15 @@ VTB_MUST_USE vtb_status vtb_transform_init(vtb_transform *t, const vtb_dataset *
 VTB_MUST_USE bool vtb_transform_apply(const vtb_transform *t, const vtb_image *im, uint64_t key,
                                       float *out);
 
-/* The same as bytes (C, H, W), before they are normalised, and the box (x, y, width, height) that
- * is erased: out[c, y, x] of the above is vtb_image_values() of the byte, or 0 in the box. */
-VTB_MUST_USE bool vtb_transform_pixels(const vtb_transform *t, const vtb_image *im, uint64_t key,
-                                       uint8_t *out, int32_t erased[4]);
+/* Its two halves, between which equations may change the pixels: what is resized, cut, moved and
+ * mirrored, {0} without memory; then numbers, some of them erased. */
+vtb_image vtb_transform_frame(const vtb_transform *t, const vtb_image *im, uint64_t key);
+void vtb_transform_values(const vtb_transform *t, const vtb_image *framed, uint64_t key,
+                          float *out);
+/* The second half as bytes (C, H, W), before they are normalised, and the box (x, y, width, height)
+ * that is erased: out[c, y, x] of the above is vtb_image_values() of the byte, or 0 in the box. */
+void vtb_transform_pixels(const vtb_transform *t, const vtb_image *framed, uint64_t key,
+                          uint8_t *out, int32_t erased[4]);
 
 /* The mask of an image that was transformed with this key: the same crop, shift and flip, by the
  * nearest pixel; what comes in from outside is 255. out: i32 (h, w), the classes at the middles of
@@ -164,6 +169,18 @@ VTB_MUST_USE bool vtb_transform_mask(const vtb_transform *t, const vtb_image *ma
  * number. */
 uint64_t vtb_sample_key(uint64_t seed, int64_t epoch, int64_t sample);
 int64_t vtb_permute(uint64_t seed, int64_t epoch, int64_t n, int64_t position);
+/* The key of a view of the sample, from 1; the first has the sample's own. */
+uint64_t vtb_view_key(uint64_t key, int view);
+
+/* Equations that make another sample of a sample (`augment { }` of a model), as a program of one
+ * for processors. Its inputs and results of the same names are those of the model, f32: the image
+ * (1, C, H, W) as numbers of bytes, rounded and cut to bytes when it is done; whole numbers are
+ * rounded. Its "seed" follows the key. */
+typedef struct vtb_augment {
+  const char *input; /* the image's; NULL: of a classifier, which has one */
+  const struct vtb_program *program;
+  const char *where; /* "m.vtb:12", for messages */
+} vtb_augment;
 
 /* ---- feeds: what fills an input of a program ------------------------------------------------- */
 
@@ -182,6 +199,7 @@ typedef struct vtb_feed {
   int rank; /* of a sample: without the batch */
   int64_t dim[8];
   int classes; /* labels are below it, or 255; 0: not known */
+  int view;    /* of the picture, from 1: an image of any size; 0: none */
   vtb_feed_kind kind;
   int64_t count;     /* elements of a sample */
   int height, width; /* MASK */
@@ -192,6 +210,8 @@ typedef struct vtb_feed {
  * the mask. t: how images are made, all of one size. VTB_E_INPUT if the data set cannot fill it. */
 VTB_MUST_USE vtb_status vtb_feed_find(vtb_feed *f, const vtb_dataset *d, const vtb_transform *t,
                                       vtb_error *err);
+/* VTB_E_INPUT if they cannot be of one sample: the classes of places beside several views. */
+VTB_MUST_USE vtb_status vtb_feeds_check(const vtb_feed *feeds, int n, vtb_error *err);
 
 /* ---- loader ---------------------------------------------------------------------------------- */
 
@@ -208,6 +228,8 @@ typedef struct vtb_loader_options {
   int n_feeds;
   /* leave out the samples that do not fill a batch; else they are padded with label -1, zeros */
   bool drop_last;
+  const vtb_augment *augments; /* one for each image, or none */
+  int n_augments;
   uint64_t seed;
   int64_t start_epoch, start_batch,
       n_epochs;  /* n_epochs counts from epoch 0; batches before the start are skipped */

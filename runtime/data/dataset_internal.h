@@ -150,6 +150,21 @@ VTB_MUST_USE vtb_status vtb__map_classes(const char *folder, vtb__source *d, vtb
 VTB_MUST_USE vtb_status vtb__agree_on_classes(const vtb_dataset *train, vtb_dataset *val,
                                               vtb_error *err);
 
+/* ---- augmenter.c ----------------------------------------------------------------------------- */
+
+/* The equations of an image feed with memory for several threads. */
+typedef struct vtb__augmenter vtb__augmenter;
+/* image: which of the feeds they are of. They and `a` must outlive it. */
+VTB_MUST_USE vtb_status vtb__augmenter_open(const vtb_augment *a, const vtb_feed *feeds,
+                                            int n_feeds, int image, int n_workers,
+                                            vtb__augmenter **out, vtb_error *err);
+/* Changes the image's pixels, or its row if it is an array (im NULL), and the rows of the others,
+ * of which there is a pointer a feed. A worker's own thread.
+ * VTB_E_INPUT: what they give is no sample. */
+VTB_MUST_USE vtb_status vtb__augmenter_run(vtb__augmenter *a, int worker, uint64_t key,
+                                           vtb_image *im, void *const *rows, vtb_error *err);
+void vtb__augmenter_close(vtb__augmenter *a); /* NULL is fine */
+
 /* ---- names.c --------------------------------------------------------------------------------- */
 
 /* The sub-folder of a split, by any of its names. */

@@ -70,7 +70,7 @@ static vtb_status label_feed(vtb_feed *f, const vtb_dataset *d, vtb_error *err) 
 
 static bool is_image(const vtb_feed *f, const vtb_transform *t) {
   return !f->is_int && f->rank == 3 && f->dim[0] == t->prepare.channels &&
-         f->dim[1] == t->prepare.height && f->dim[2] == t->prepare.width;
+         (f->view || (f->dim[1] == t->prepare.height && f->dim[2] == t->prepare.width));
 }
 
 static vtb_status nothing(const vtb_feed *f, const vtb_dataset *d, vtb_error *err) {
@@ -107,4 +107,17 @@ vtb_status vtb_feed_find(vtb_feed *f, const vtb_dataset *d, const vtb_transform 
     return VTB_OK;
   }
   return nothing(f, d, err);
+}
+
+vtb_status vtb_feeds_check(const vtb_feed *feeds, int n, vtb_error *err) {
+  const vtb_feed *mask = NULL, *view = NULL;
+  for (int i = 0; i < n; i++) {
+    if (feeds[i].kind == VTB_FEED_MASK) mask = &feeds[i];
+    if (feeds[i].kind == VTB_FEED_IMAGE && feeds[i].view > 1) view = &feeds[i];
+  }
+  if (!mask || !view) return VTB_OK;
+  return vtb_fail(err, VTB_E_INPUT,
+                  "the input %s is a class for each place of the image, and the view %s shows "
+                  "others of its places: with classes of places there is one view",
+                  mask->name, view->name);
 }

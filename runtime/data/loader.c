@@ -4,7 +4,7 @@
  * One mutex guards the counters; samples are prepared outside it. Sample s of batch b always lands
  * in row s, so the result does not depend on which thread prepared it.
  */
-#include "runtime/data/dataset.h"
+#include "runtime/data/dataset_internal.h"
 #include "runtime/launch/pixels.h"
 #include "runtime/launch/threads.h"
 
@@ -26,7 +26,9 @@ typedef struct slot {
 
 struct vtb_loader {
   vtb_loader_options o;
-  vtb_feed pair[2]; /* the image and the label, where no feeds are asked for */
+  vtb__augmenter **augmenters; /* by feed; NULL: the loader has none, or the feed */
+  void **rows;                 /* a worker: a place for the row of each feed */
+  vtb_feed pair[2];            /* the image and the label, where no feeds are asked for */
   int64_t n_samples;
   int64_t per_epoch, total; /* pieces an epoch, pieces in all, counted from epoch 0 */
   slot ring[RING];
@@ -36,6 +38,7 @@ struct vtb_loader {
   pthread_t *threads;
   int n_threads;
   int64_t next_batch, next_row; /* the next rows to prepare; batches are pieces of whole ones */
+  int next_worker;              /* threads count themselves */
   int64_t consumed;             /* batches before this one are free again */
   bool holding, stop;           /* holding: the consumer has batch `consumed` */
   vtb_error error;
@@ -50,6 +53,7 @@ typedef struct sample {
   int64_t number;
   uint64_t key;
   bool padding;
+  int worker;
   vtb_image image, mask;
 } sample;
 
@@ -121,13 +125,45 @@ static vtb_status decode_sound(const vtb_loader *l, sample *s, vtb_error *err) {
                   vtb_dataset_name(l->o.dataset));
 }
 
-static vtb_status fill_image(const vtb_loader *l, const vtb_feed *f, sample *s, void *at,
-                             int64_t row, vtb_error *err) {
-  void *out = row_at(l, f, at, row);
-  bool done = is_pixels(l, f) ? vtb_transform_pixels(&l->o.transform, &s->image, s->key, out,
-                                                     erased_at(l, f, at, row))
-                              : vtb_transform_apply(&l->o.transform, &s->image, s->key, out);
-  return done ? VTB_OK : vtb_no_memory(err, "preparing an image");
+static vtb__augmenter *augmenter_of(const vtb_loader *l, int feed) {
+  return l->augmenters ? l->augmenters[feed] : NULL;
+}
+
+/* Rows of the other feeds are there already. im: the image, NULL of an array. */
+static vtb_status augment(const vtb_loader *l, vtb__augmenter *a, const sample *s, vtb_image *im,
+                          uint64_t key, void *const *at, int64_t row, vtb_error *err) {
+  vtb_error why = {0};
+  void **rows = l->rows + (size_t)s->worker * (size_t)l->o.n_feeds;
+  for (int i = 0; i < l->o.n_feeds; i++) rows[i] = row_at(l, &l->o.feeds[i], at[i], row);
+  vtb_status status = vtb__augmenter_run(a, s->worker, key, im, rows, &why);
+  if (status != VTB_E_INPUT)
+    return status == VTB_OK ? status : vtb_fail(err, status, "%s", why.text);
+  const char *file = vtb_dataset_file(l->o.dataset, s->number);
+  return vtb_fail(err, status, "%s, of sample %lld%s%s%s", why.text, (long long)s->number,
+                  file ? " (" : "", file ? file : "", file ? ")" : "");
+}
+
+/* The image at the size of its input, as its equations make it, if it has any; number `i` of the
+ * feeds. */
+static vtb_status fill_image(const vtb_loader *l, int i, sample *s, void *const *at, int64_t row,
+                             vtb_error *err) {
+  const vtb_feed *f = &l->o.feeds[i];
+  vtb__augmenter *a = augmenter_of(l, i);
+  uint64_t key = vtb_view_key(s->key, f->view);
+  void *out = row_at(l, f, at[i], row);
+  vtb_transform t = l->o.transform;
+  vtb_status status = VTB_OK;
+  t.prepare.height = (int)f->dim[1];
+  t.prepare.width = (int)f->dim[2];
+  vtb_image im = vtb_transform_frame(&t, &s->image, key);
+  if (!im.pixels) return vtb_no_memory(err, "preparing an image");
+  if (a) status = augment(l, a, s, &im, key, at, row, err);
+  if (status == VTB_OK && is_pixels(l, f))
+    vtb_transform_pixels(&t, &im, key, out, erased_at(l, f, at[i], row));
+  else if (status == VTB_OK)
+    vtb_transform_values(&t, &im, key, out);
+  vtb_image_free(&im);
+  return status;
 }
 
 static vtb_status check_classes(const vtb_loader *l, const vtb_feed *f, const sample *s,
@@ -170,19 +206,23 @@ static vtb_status fill_array(const vtb_loader *l, const vtb_feed *f, const sampl
   return status;
 }
 
-static vtb_status fill_row(const vtb_loader *l, const vtb_feed *f, sample *s, void *at, int64_t row,
+static vtb_status fill_row(const vtb_loader *l, int i, sample *s, void *const *at, int64_t row,
                            vtb_error *err) {
-  void *out = row_at(l, f, at, row);
+  const vtb_feed *f = &l->o.feeds[i];
+  vtb__augmenter *a;
+  void *out = row_at(l, f, at[i], row);
   switch (f->kind) {
   case VTB_FEED_IMAGE:
-    return fill_image(l, f, s, at, row, err);
+    return fill_image(l, i, s, at, row, err);
   case VTB_FEED_LABEL:
     *(int32_t *)out = vtb_dataset_label(l->o.dataset, s->number);
     return VTB_OK;
   case VTB_FEED_MASK:
     return fill_mask(l, f, s, out, err);
   case VTB_FEED_ARRAY:
-    return fill_array(l, f, s, out, err);
+    VTB_TRY(fill_array(l, f, s, out, err));
+    a = augmenter_of(l, i);
+    return a ? augment(l, a, s, NULL, vtb_view_key(s->key, f->view), at, row, err) : VTB_OK;
   case VTB_FEED_VALID:
     *(float *)out = 1;
     return VTB_OK;
@@ -199,10 +239,10 @@ static int64_t begin_of(const vtb_loader *l, int64_t b) {
 }
 
 /* Row `row` of batch `b` into the slot; *damaged: padding stands in its place. */
-static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row, int64_t *damaged,
-                          vtb_error *err) {
+static vtb_status prepare(const vtb_loader *l, int worker, slot *at, int64_t b, int64_t row,
+                          int64_t *damaged, vtb_error *err) {
   int64_t epoch = b / l->per_epoch, position = begin_of(l, b) + row;
-  sample s = {.padding = position >= l->n_samples};
+  sample s = {.padding = position >= l->n_samples, .worker = worker};
   vtb_status status = VTB_OK;
   if (!s.padding) {
     s.number = l->o.shuffle ? vtb_permute(l->o.seed, epoch, l->n_samples, position) : position;
@@ -211,13 +251,15 @@ static vtb_status prepare(const vtb_loader *l, slot *at, int64_t b, int64_t row,
     at->samples[row] = s.number;
     *damaged += s.padding;
   }
-  for (int i = 0; i < l->o.n_feeds && status == VTB_OK; i++) {
-    const vtb_feed *f = &l->o.feeds[i];
-    if (s.padding)
-      pad(l, f, at->at[i], row);
-    else
-      status = fill_row(l, f, &s, at->at[i], row, err);
-  }
+  for (int made = 0; made < 2; made++) /* what equations make is made of the others, too */
+    for (int i = 0; i < l->o.n_feeds && status == VTB_OK; i++) {
+      const vtb_feed *f = &l->o.feeds[i];
+      if ((augmenter_of(l, i) != NULL) != (made == 1)) continue;
+      if (s.padding)
+        pad(l, f, at->at[i], row);
+      else
+        status = fill_row(l, i, &s, at->at, row, err);
+    }
   vtb_image_free(&s.image);
   vtb_image_free(&s.mask);
   return status;
@@ -231,6 +273,7 @@ static bool rows_available(const vtb_loader *l) {
 static void *work(void *user) {
   vtb_loader *l = user;
   pthread_mutex_lock(&l->lock);
+  int worker = l->next_worker++;
   while (!l->stop) {
     if (!rows_available(l)) {
       pthread_cond_wait(&l->changed, &l->lock);
@@ -249,7 +292,7 @@ static void *work(void *user) {
     vtb_status status = VTB_OK;
     int64_t damaged = 0;
     for (int64_t row = from; row < to && status == VTB_OK; row++)
-      status = prepare(l, s, b, row, &damaged, &error);
+      status = prepare(l, worker, s, b, row, &damaged, &error);
     pthread_mutex_lock(&l->lock);
     if (status == VTB_OK) {
       s->rows_done += to - from;
@@ -273,6 +316,8 @@ static void feed_pair(vtb_loader *l) {
   l->pair[0] =
       (vtb_feed){.name = "image",
                  .kind = VTB_FEED_IMAGE,
+                 .rank = 3,
+                 .dim = {t->prepare.channels, t->prepare.height, t->prepare.width},
                  .count = (int64_t)t->prepare.channels * t->prepare.height * t->prepare.width};
   l->pair[1] = (vtb_feed){.name = "label", .kind = VTB_FEED_LABEL, .is_int = true, .count = 1};
   l->o.feeds = l->pair;
@@ -315,9 +360,39 @@ static vtb_status allocate_ring(vtb_loader *l, vtb_error *err) {
   return status;
 }
 
+static int threads_wanted(const vtb_loader *l) {
+  return l->o.n_threads > 0 ? l->o.n_threads : vtb_default_threads();
+}
+
+/* The augment of a feed; NULL: it has none. */
+static const vtb_augment *augment_of(const vtb_loader *l, const vtb_feed *f) {
+  if (f->kind != VTB_FEED_IMAGE && f->kind != VTB_FEED_ARRAY) return NULL;
+  for (int i = 0; i < l->o.n_augments; i++) {
+    const vtb_augment *a = &l->o.augments[i];
+    if (l->o.feeds == l->pair || vtb_streq(a->input, f->name)) return a;
+  }
+  return NULL;
+}
+
+static vtb_status open_augmenters(vtb_loader *l, vtb_error *err) {
+  size_t n = (size_t)l->o.n_feeds, workers = (size_t)threads_wanted(l);
+  vtb_status status = VTB_OK;
+  if (!l->o.n_augments) return VTB_OK;
+  l->augmenters = calloc(n, sizeof *l->augmenters);
+  l->rows = calloc(n * workers, sizeof *l->rows);
+  if (!l->augmenters || !l->rows) return vtb_no_memory(err, "the threads that load images");
+  for (int i = 0; i < l->o.n_feeds && status == VTB_OK; i++) {
+    const vtb_augment *a = augment_of(l, &l->o.feeds[i]);
+    if (a)
+      status =
+          vtb__augmenter_open(a, l->o.feeds, l->o.n_feeds, i, (int)workers, &l->augmenters[i], err);
+  }
+  return status;
+}
+
 /* Threads of the loader leave signals to the main thread. */
 static vtb_status start_threads(vtb_loader *l, vtb_error *err) {
-  int want = l->o.n_threads > 0 ? l->o.n_threads : vtb_default_threads();
+  int want = threads_wanted(l);
   l->threads = calloc((size_t)want, sizeof *l->threads);
   if (!l->threads) return vtb_no_memory(err, "the threads that load images");
   sigset_t all, old;
@@ -350,6 +425,7 @@ vtb_status vtb_loader_open(const vtb_loader_options *o, vtb_loader **out, vtb_er
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed, NULL);
   vtb_status status = allocate_ring(l, err);
+  if (status == VTB_OK) status = open_augmenters(l, err);
   if (status == VTB_OK) status = start_threads(l, err);
   if (status != VTB_OK) {
     vtb_loader_close(l);
@@ -371,6 +447,9 @@ void vtb_loader_close(vtb_loader *l) {
     free(l->ring[i].at);
     free(l->ring[i].samples);
   }
+  for (int f = 0; l->augmenters && f < l->o.n_feeds; f++) vtb__augmenter_close(l->augmenters[f]);
+  free(l->augmenters);
+  free(l->rows);
   pthread_cond_destroy(&l->changed);
   pthread_mutex_destroy(&l->lock);
   free(l->threads);

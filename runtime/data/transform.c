@@ -21,6 +21,10 @@ uint64_t vtb_sample_key(uint64_t seed, int64_t epoch, int64_t sample) {
   return vtb_random_u64(vtb_random_u64(seed, (uint64_t)epoch), (uint64_t)sample);
 }
 
+uint64_t vtb_view_key(uint64_t key, int view) {
+  return view > 1 ? vtb_random_u64(key, UINT64_C(0x76696577) + (uint64_t)view) : key;
+}
+
 /* ---- the epoch's order ----------------------------------------------------------------------- */
 
 /* A four-round Feistel network on the smallest even number of bits that holds n; values beyond n
@@ -160,31 +164,32 @@ static vtb_image framed(const vtb_transform *t, vtb_image im, uint64_t key, bool
   return im;
 }
 
-static vtb_image framed_image(const vtb_transform *t, const vtb_image *source, uint64_t key) {
+vtb_image vtb_transform_frame(const vtb_transform *t, const vtb_image *source, uint64_t key) {
   vtb_image im = vtb_image_convert(source, t->prepare.channels);
   return im.pixels ? framed(t, im, key, false) : im;
 }
 
-bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
-                         float *out) {
-  vtb_image im = framed_image(t, source, key);
-  if (!im.pixels) return false;
+void vtb_transform_values(const vtb_transform *t, const vtb_image *framed, uint64_t key,
+                          float *out) {
   box erased = erased_box(t, key);
-  vtb_image_to_chw(&im, t->prepare.mean, t->prepare.std, out);
+  vtb_image_to_chw(framed, t->prepare.mean, t->prepare.std, out);
   erase(t, &erased, out);
-  vtb_image_free(&im);
-  return true;
 }
 
-bool vtb_transform_pixels(const vtb_transform *t, const vtb_image *source, uint64_t key,
+void vtb_transform_pixels(const vtb_transform *t, const vtb_image *framed, uint64_t key,
                           uint8_t *out, int32_t erased[4]) {
-  vtb_image im = framed_image(t, source, key);
-  if (!im.pixels) return false;
   box b = erased_box(t, key);
   memcpy(erased, (int32_t[]){b.x, b.y, b.w, b.h}, 4 * sizeof *erased);
-  vtb_image_to_planes(&im, out);
+  vtb_image_to_planes(framed, out);
+}
+
+bool vtb_transform_apply(const vtb_transform *t, const vtb_image *source, uint64_t key,
+                         float *out) {
+  vtb_image im = vtb_transform_frame(t, source, key);
+  if (im.pixels) vtb_transform_values(t, &im, key, out);
+  bool done = im.pixels != NULL;
   vtb_image_free(&im);
-  return true;
+  return done;
 }
 
 bool vtb_transform_mask(const vtb_transform *t, const vtb_image *source, uint64_t key, int h, int w,

@@ -63,6 +63,11 @@ static bool is_fed(const vtb_bound *b, int i) {
          !vtb_starts_with(t->name, "update.");
 }
 
+/* "view 2", said in the same place. */
+static int view_of(const vtb_tensor_info *t) {
+  return t->init && vtb_starts_with(t->init, "view ") ? atoi(t->init + strlen("view ")) : 0;
+}
+
 /* "classes 10": what the program compares labels with, said where an initialiser would stand. */
 static int classes_of(const vtb_tensor_info *t) {
   return t->init && vtb_starts_with(t->init, "classes ") ? atoi(t->init + strlen("classes ")) : 0;
@@ -84,8 +89,11 @@ static vtb_status describe_inputs(vtb_bound *b, vtb_error *err) {
     if (!is_fed(b, i)) continue;
     vtb_feed *f = &b->feeds[b->n_feeds];
     b->fed[b->n_feeds++] = i;
-    *f = (vtb_feed){
-        .name = t->name, .is_int = t->is_int, .rank = t->rank - 1, .classes = classes_of(t)};
+    *f = (vtb_feed){.name = t->name,
+                    .is_int = t->is_int,
+                    .rank = t->rank - 1,
+                    .classes = classes_of(t),
+                    .view = view_of(t)};
     memcpy(f->dim, t->dim + 1, (size_t)f->rank * sizeof *f->dim);
   }
   return VTB_OK;
@@ -112,7 +120,7 @@ vtb_status vtb__bound_feed(vtb_bound *b, const vtb_dataset *d, const vtb_transfo
       status = vtb_feed_find(f, d, t, err);
     }
   }
-  return status;
+  return status == VTB_OK ? vtb_feeds_check(b->feeds, b->n_feeds, err) : status;
 }
 
 void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch) {

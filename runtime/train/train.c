@@ -303,7 +303,7 @@ static void save_after_error(vtb_trainer *t, vtb_error *err) {
 }
 
 static void send_start(const vtb_trainer *t) {
-  char text[400], resumed[64] = "", shared[80] = "", sharded[80] = "";
+  char text[600], augmented[160] = "", resumed[64] = "", shared[80] = "", sharded[80] = "";
   int64_t parameters = 0, here, all;
   for (int i = 0; i < vtb_optim_n_trained(t->optim); i++)
     parameters += vtb_tensor_info_count(&t->bound.program->tensors[vtb_optim_trained(t->optim, i)]);
@@ -320,13 +320,15 @@ static void send_start(const vtb_trainer *t) {
   if (t->shards)
     snprintf(sharded, sizeof sharded, ", %.1f of %.1f MB of optimizer state here",
              1e-6 * (double)here, 1e-6 * (double)all);
+  if (t->config.n_augments)
+    snprintf(augmented, sizeof augmented, ", augmented by %s", t->config.augments[0].where);
   snprintf(text, sizeof text,
-           "%lld parameters, %lld %s, batch %lld%s, %lld updates an epoch%s, %d thread%s%s%s%s",
+           "%lld parameters, %lld %s, batch %lld%s, %lld updates an epoch%s, %d thread%s%s%s%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),
            vtb_dataset_has_images(t->config.train_set) ? "images" : "samples", (long long)t->whole,
            shared, (long long)t->batches, t->bound.program->exchange ? " on the device" : "",
            t->config.services->n_threads, t->config.services->n_threads == 1 ? "" : "s",
-           t->n_ranks > 1 ? " a rank" : "", sharded, resumed);
+           t->n_ranks > 1 ? " a rank" : "", sharded, augmented, resumed);
   vtb_train_event e = vtb__event(t, VTB_TRAIN_START);
   e.text = text;
   vtb__send(t, &e);
@@ -367,6 +369,8 @@ static vtb_status run_loop(vtb_trainer *t, const char **why, vtb_error *err) {
                           .pixels = t->most_issued && vtb__bound_takes_pixels(&t->bound),
                           .shuffle = true,
                           .drop_last = vtb_dataset_count(c->train_set) >= t->whole,
+                          .augments = c->augments,
+                          .n_augments = c->n_augments,
                           .seed = c->seed,
                           .start_epoch = t->state.epoch,
                           .start_batch = t->state.batch,

@@ -102,6 +102,8 @@ typedef struct vtb_train_config {
 
   const vtb_dataset *train_set, *eval_set; /* eval_set may be NULL */
   vtb_transform train_transform, eval_transform;
+  const vtb_augment *augments; /* of training samples; n_augments 0: there are none */
+  int n_augments;
   int loader_threads;
 
   vtb_optim_config optim;

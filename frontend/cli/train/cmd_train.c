@@ -1,6 +1,7 @@
 /* vertebra train: a model by the losses that it declares, or a classifier by its labels: the
  * options of a training. */
 #include "frontend/cli/train/plan_scale.h"
+#include "frontend/cli/train/train_augmented.h"
 #include "frontend/cli/ranks.h"
 #include "frontend/cli/recipe_find.h"
 #include "frontend/cli/train/train_label.h"
@@ -149,6 +150,11 @@ static vtb_status run_command(train_options *o, const cli_opt *opts, int n, int 
   if (o->updates && says(argc, argv, "--epochs"))
     return cli_usage_error("train", "--updates and --epochs both say how long: one of them");
   cli_model_parsed(&o->model);
+  if (o->augmented) {
+    vtb_status drawn = train_augmented(rest->at[0], o, o->augmented);
+    cli_model_options_free(&o->model);
+    return drawn;
+  }
   o->rows = opts;
   o->n_rows = n;
   o->command = command_line(argc, argv);

@@ -137,6 +137,7 @@ static vtb_status compile_step(const char *what, train_options *o, int classes, 
   vtb_status status = load_for_classes(what, o, true, classes, p, &c);
   if (status == VTB_OK)
     status = train_layers_check(&o->layers, c.module->entry, o->quiet, &o->model.report->error);
+  if (status == VTB_OK) status = vtb_compile_augments(&c, &p->augments, c.report);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
   if (status == VTB_OK && (!p->measured || takes_images(c.module->entry, o)))
     status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);
@@ -206,7 +207,13 @@ static void take_settings(train_options *o, train_programs *c) {
 /* Options that the step has compiled in, one way or the other. */
 static vtb_status check_built(const char *path, const train_options *o, int classes,
                               const train_programs *c) {
-  const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing");
+  const char *text = vtb_manifest_meta(vtb_artefact_manifest(c->file), "label_smoothing"),
+             *augment = vtb_manifest_meta(vtb_artefact_manifest(c->file), "augment");
+  if (augment)
+    return cli_usage_error("train",
+                           "%s is of a model with augment (%s), which a training of the model's "
+                           "source runs, and none of a built file",
+                           path, augment);
   bool averages = vtb_optim_has_averages(c->step);
   int64_t have = c->measured ? classes : 0;
   for (int i = 0; i < c->step->n_tensors; i++) {
@@ -266,6 +273,7 @@ static vtb_status open_both(const char *path, train_options *o, int classes, tra
 void train_programs_free(train_programs *c) {
   vtb_program_free(c->step);
   vtb_program_free(c->eval);
+  vtb_augments_free(&c->augments);
   vtb_artefact_close(c->file);
   cJSON_Delete(c->settings);
   vtb_rule_free(&c->optimizer);

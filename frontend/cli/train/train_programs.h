@@ -21,6 +21,7 @@ typedef struct train_options {
   const char *out, *recipe, *again;
   const char *plan_scale; /* numbers of ranks to predict, instead of training; NULL: trains */
   const char *picture;    /* of the schedule, instead of training; NULL: trains */
+  const char *augmented;  /* a picture of samples to draw, instead of training; NULL: trains */
   const char *trace;      /* a file for what the first updates do; NULL: not wanted */
   int64_t ranks_per_node; /* of the prediction; 0: the machine says */
   bool overwrite, tensorboard;
@@ -58,6 +59,8 @@ typedef struct train_options {
        "train nothing: the rate over such a run as a picture"},                                    \
       {"--ranks-per-node", CLI_POSITIVE, &(o).ranks_per_node, "N",                                 \
        "--plan-scale: ranks that share a node (default: GPUs 8, else this machine's)"},            \
+      {"--augmented", CLI_FILE, &(o).augmented, "FILE.png",                                        \
+       "train nothing: draw what the flags and augment { } make of some samples"},                 \
   {                                                                                                \
     "--trace", CLI_FILE, &(o).trace, "FILE.json",                                                  \
         "what the first updates do, on every rank, as a Chrome trace (Perfetto)"                   \
@@ -80,6 +83,7 @@ typedef VTB_VEC(vtb_source_file) train_sources; /* each with its own texts, by n
 
 typedef struct train_programs {
   vtb_program *step, *eval;
+  vtb_augments augments;       /* of the model's images in training */
   bool measured;               /* the model declares what it is trained for */
   int channels, height, width; /* of the image input; channels 0: there is none */
   vtb_artefact *file;          /* both are from it; NULL: compiled here */

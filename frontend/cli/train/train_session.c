@@ -171,6 +171,8 @@ static vtb_status describe_weights(void *user, vtb_weights *w, vtb_error *err) {
 static void refer_to(session *s, vtb_train_config *t) {
   t->step = s->programs.step;
   t->eval = s->programs.eval;
+  t->augments = s->programs.augments.at;
+  t->n_augments = (int)s->programs.augments.n;
   t->services = s->services;
   t->checkpoint = s->folder.checkpoint;
   t->best = s->folder.best;
