@@ -68,10 +68,18 @@ TEST(a_branch_holds_its_work) {
   vtb_module_free(m);
 }
 
+static const char root[] = "fn root(a: tensor) {\n  r = a\n"
+                           "  iterate while amax(abs(r * r - a)) > 0.003, most = 20 {\n"
+                           "    r = 0.5 * (r + a / r)\n  }\n  return r\n}\n";
+
 static void check_gradient(const char *what, const char *body) {
   vtb_strbuf s = {0};
-  vtb_strbuf_printf(&s, "use std.nn\nmodel m() {\n  input x: tensor[3]\n%s}\n", body);
+  vtb_strbuf_printf(&s, "use std.nn\n%smodel m() {\n  input x: tensor[3]\n%s}\n", root, body);
   vtb_module *m = instantiate(s.at);
+  vtb_pass_context compile = {.module = m};
+  vtb_error err = {0};
+  vtb_pipeline_options o = {.pipeline = "tangents", .verify_each = true};
+  CHECK_MSG(vtb_run_pipeline(&compile, &o, &err) == VTB_OK, "%s", err.text);
   grad_case c = grad_case_new(m->entry, 0, 0);
   int failures = test_failures;
   grad_compare(&c, 2e-6);
@@ -102,6 +110,8 @@ TEST(gradients_match_differences) {
                  "  k = 0.0\n  w = param w: [3] ~ normal(1)\n"
                  "  iterate while k > 1, most = 3 {\n    x = x * w\n    k += 1\n  }\n"
                  "  output y = x + 0 * w\n");
+  check_gradient("the tangent of a loop that its samples end",
+                 "  r, dr = jvp(root, 0.4 + square(x), sin(x))\n  output y = r\n  output z = dr\n");
   check_gradient("draws",
                  "  iterate 3 { x = sin(x * random(x)) + random_normal(x) }\n  output y = x\n");
 }
