@@ -27,7 +27,7 @@ void vtb__tangent_call(vtb__tangents *t, vtb_inst *inst) {
 /* ---- fold ------------------------------------------------------------------------------------ */
 
 /* A fold of the dual: states s, ds, then sequences x, dx, then constants c, dc; it yields y, dy.
- * All states of numbers change. */
+ * All states that are numbers change. */
 typedef struct turn {
   vtb__tangents *t;
   const vtb_inst *inst;
@@ -41,6 +41,11 @@ typedef struct turn {
 
 static int operand_kind(const turn *k, int i) {
   return i < k->of.states ? 0 : i < k->of.states + k->of.seqs ? 1 : 2;
+}
+
+/* State i is a number, and not the one that tells who goes on. */
+static bool is_smooth(const turn *k, int i) {
+  return k->inst->callee->args[i]->type.dtype == VTB_F32 && !(k->of.is_while && i == 0);
 }
 
 static vtb_value *new_argument(turn *k, const vtb_value *like, const char *prefix) {
@@ -88,8 +93,7 @@ void vtb__tangent_fold(vtb__tangents *t, vtb_inst *inst) {
   turn k = {.t = t, .inst = inst, .of = vtb_fold_of(inst)};
   bool *moves = VTB_SCRATCH(t->duals, bool, f->n_args);
   for (int i = 0; i < f->n_args; i++)
-    moves[i] = i < k.of.states ? f->args[i]->type.dtype == VTB_F32
-                               : vtb__tangent(t, inst->operands[i]) != NULL;
+    moves[i] = i < k.of.states ? is_smooth(&k, i) : vtb__tangent(t, inst->operands[i]) != NULL;
   vtb_check(!k.of.keep && !k.of.tile, "tangents come before adjoints and tiles of @%s", f->name);
   k.dual = vtb__dual_of(t->duals, f, moves);
   if (t->duals->status != VTB_OK) return;
@@ -100,6 +104,7 @@ void vtb__tangent_fold(vtb__tangents *t, vtb_inst *inst) {
   for (int kind = 0; kind < 3; kind++) add_operands(&k, kind);
   vtb_inst *call = vtb_b_call(&k.b, k.dual->dual, k.taken, k.n);
   for (int yields = 0; yields < 2; yields++) add_returns(&k, call, yields);
+  vtb__expand(call); /* what takes steps apart looks for their ops here */
   vtb_attr attrs[8] = {VTB_A_INT("states", k.count[0]), VTB_A_INT("seqs", k.count[1])};
   int n = 2 + vtb_attrs_of(inst, "path layout reverse steps while limit", attrs + 2);
   vtb_inst *made = vtb_build_call(&t->b, VTB_OP_fold, k.step, k.operands, k.n, attrs, n);
