@@ -4,9 +4,9 @@
  *   kept: the entry function returns %x as "tap:blocks.0.h" after its own outputs; calls between
  *   the tap and the entry return it outward.
  *
- * Taps in step functions, kernels and bodies of loops have no single value and vanish in either
- * case. Two taps of
- * one name get the suffixes "#2", "#3" in the order of execution.
+ * Taps in step functions, kernels, bodies of loops and what a tangent is taken of have no single
+ * value and vanish in either case. Two taps of one name get the suffixes "#2", "#3" in the order of
+ * execution.
  */
 #include "passes/passes_internal.h"
 
@@ -42,9 +42,10 @@ static void collect(vtb_func *f, taps *out) {
   }
 }
 
-static bool is_body(vtb_module *m, const vtb_func *f) {
-  for (vtb_inst **i = vtb__all_of(m, VTB_OP_fold); *i; i++)
-    if ((*i)->callee == f) return true;
+/* A body of a loop, or what a tangent is taken of: its returns mean something to who calls it. */
+static bool is_body(const vtb_func *f) {
+  for (vtb_inst **i = vtb__calls_of(f); *i; i++)
+    if ((*i)->op == VTB_OP_fold || (*i)->op == VTB_OP_tangent) return true;
   return false;
 }
 
@@ -59,7 +60,7 @@ void vtb__change_taps(vtb_pass_context *c) {
   for (vtb_func **f = entry ? vtb__callees_first(c->module, entry) : NULL; f && *f; f++) {
     taps t = {0};
     if ((*f)->kind == VTB_FUNC_PLAIN) collect(*f, &t);
-    for (size_t i = 0; i < t.n && !is_body(c->module, *f); i++)
+    for (size_t i = 0; i < t.n && !is_body(*f); i++)
       vtb_func_add_return(*f, t.at[i].value, unique_name(*f, t.at, i));
   }
   for (vtb_inst **i = vtb__all_of(c->module, VTB_OP_tap); *i; i++) drop_tap(*i);
