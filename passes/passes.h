@@ -64,10 +64,11 @@ extern const char *const vtb_pipeline_graph;
 VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o,
                                          vtb_error *err);
 
-/* The class of a linscan or delta, the mode that select_mode gave it, and why: "scalar decay,
- * chunkwise(16): cheaper than parallel from 144 tokens", "scalar decay, parallel: measured 0.21 ms
- * against 0.25 of chunkwise(64)". The context is that of select_mode: target, precision, tuning and
- * threads. */
+/* How a recurrence or a loop is computed. Of a linscan or delta its class, the mode that
+ * select_mode gave it, and why: "scalar decay, chunkwise(16): cheaper than parallel from 144
+ * tokens", "scalar decay, parallel: measured 0.21 ms against 0.25 of chunkwise(64)"; of a fold
+ * "step after step", "a loop of 250 steps". The context is that of select_mode: target, precision,
+ * tuning and threads. */
 void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf *out);
 
 /* Reverse mode. From entry @f(args) -> (outs) makes and returns a new entry function

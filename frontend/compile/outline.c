@@ -26,10 +26,7 @@ static vtb_outline_recurrence describe_recurrence(vtb_outline *o, const vtb_pass
                                                   const vtb_inst *i, const char *path) {
   vtb_strbuf reason = {0};
   bool fold = i->op == VTB_OP_fold;
-  if (fold)
-    vtb_strbuf_puts(&reason, "step after step: no form takes its tokens together");
-  else
-    vtb_mode_reason(c, i, &reason);
+  vtb_mode_reason(c, i, &reason);
   vtb_outline_recurrence r = {
       .name = vtb_label_of(i, path, &o->arena),
       .op = vtb_op_get(i->op)->name,
@@ -65,7 +62,7 @@ static void look_at(vtb_outline *o, const vtb_pass_context *c, const vtb_inst *i
                     const vtb_func_steps *f) {
   bool recurrence = is_scan(i) || i->op == VTB_OP_fold;
   int64_t tokens = 0;
-  if (i->op == VTB_OP_fold) tokens = vtb_fold_steps(i);
+  if (i->op == VTB_OP_fold && !vtb_fold_of(i).steps) tokens = vtb_fold_steps(i);
   if (is_scan(i) || is_attention(i)) tokens = i->operands[0]->type.dim[1].size;
   if (tokens > o->tokens) o->tokens = tokens;
   if (recurrence) add_inst(o, c, i, f);

@@ -48,7 +48,7 @@ typedef struct loop {
    * body */
   vtb_inst *begin, *cond_end;
   vtb_value *cond, *go; /* the condition, and its stand-in; NULL without one */
-  bool by_sample;
+  bool by_sample, counts_samples;
   bool *moves, *wanted; /* by id */
   vtb_value **of;       /* by id: what stands for it in the loop's function */
   vtb_builder b;        /* in the loop's function */
@@ -221,7 +221,7 @@ static void changed(loop *l, const carried *c, vtb_span span, const vtb_type *t,
 }
 
 /* Samples that are done keep what they have, which takes an axis of samples. */
-static bool keep_if_done(loop *l, carried *c, vtb_span span) {
+static void keep_if_done(loop *l, carried *c, vtb_span span) {
   vtb__eval *e = l->e;
   const vtb_type *t = &c->old->type;
   vtb_type rows = {.rank = t->rank};
@@ -233,19 +233,34 @@ static bool keep_if_done(loop *l, carried *c, vtb_span span) {
               "give each sample its own: %s = %s + 0 * mean(x, axis = \"sample\") of the "
               "batch's x, before the loop",
               c->name, c->name);
-    return false;
+    return;
   }
   for (int a = 0; a < t->rank; a++) rows.dim[a] = a ? (vtb_dim){.size = 1} : t->dim[0];
   vtb_builder *b = vtb__at(e, span);
   c->new = b ? vtb_b_select(b, vtb_b_reshape(b, l->go, &rows), c->new, c->old) : NULL;
-  return c->new;
 }
 
-static bool take_new(loop *l, carried *c) {
+/* Where each sample ends by itself, the step's number behind the loop is how many steps it took, a
+ * state of its own. */
+static void count_samples(loop *l) {
+  vtb_name as = l->s->u.iterate.as;
+  vtb_type counts = {.dtype = VTB_I32, .rank = 1, .dim = {l->go->type.dim[0]}};
+  vtb_builder *b = vtb__at(l->e, as.span);
+  if (!b || !l->go) return;
+  carried c = {.name = as.text, .init = vtb_b_splat(b, 0, &counts), .layout = &vtb__plain};
+  vtb_type number = {.dtype = VTB_I32};
+  c.old = stand_in(l, c.init);
+  vtb_value *more = vtb_b_binary(b, VTB_OP_add, c.old, vtb_b_splat(b, 1, &number));
+  c.new = vtb_b_select(b, l->go, more, c.old);
+  vtb_vec_push(&l->carried, c);
+  l->counts_samples = true;
+}
+
+static void take_new(loop *l, carried *c) {
   vtb__eval *e = l->e;
   const vtb__binding *b = vtb__env_find_here(e->env, c->name);
   vtb__val v = b->value;
-  if (v.kind == VTB__ERROR || !(c->new = vtb__as_tensor(e, v, b->span))) return false;
+  if (v.kind == VTB__ERROR || !(c->new = vtb__as_tensor(e, v, b->span))) return;
   const vtb_type *t = &c->new->type;
   vtb_type joint;
   bool units = vtb_type_unit_reshape(t, &c->old->type); /* mean(x) is [1], and s = 0.0 is [] */
@@ -254,17 +269,17 @@ static bool take_new(loop *l, carried *c) {
   fits &= t->dtype == c->old->type.dtype;
   if (!fits) {
     changed(l, c, b->span, t, "");
-    return false;
+    return;
   }
   const vtb__layout *order = v.kind == VTB__TENSOR ? v.u.t.layout : &vtb__plain;
   if (order->kind != VTB__PLAIN && c->layout->kind != VTB__PLAIN &&
       !vtb__layout_equal(order, c->layout)) {
     changed(l, c, b->span, t, ", in another order");
-    return false;
+    return;
   }
   c->new = units ? vtb_b_shaped(vtb__at(e, b->span), c->new, &c->old->type)
                  : vtb_b_stretched(vtb__at(e, b->span), c->new, &c->old->type);
-  return c->new && (!l->by_sample || keep_if_done(l, c, b->span));
+  if (c->new && l->by_sample) keep_if_done(l, c, b->span);
 }
 
 /* Evaluates condition and body on the stand-ins. */
@@ -287,7 +302,9 @@ static bool evaluate(loop *l) {
   if (l->cond) l->go = stand_in(l, l->cond);
   (void)vtb__body_value(e, &s->u.iterate.body);
   bool ok = e->diags->n_errors == errors && !e->stopped && others_stay(l);
-  for (size_t i = 0; i < l->carried.n && ok; i++) ok = take_new(l, &l->carried.at[i]);
+  for (size_t i = 0; i < l->carried.n && ok; i++) take_new(l, &l->carried.at[i]);
+  ok &= e->diags->n_errors == errors && !e->stopped;
+  if (ok && l->by_sample && as.text) count_samples(l);
   return ok;
 }
 
@@ -426,12 +443,13 @@ static void build(loop *l) {
   int first = states - (int)l->carried.n;
   for (size_t i = 0; i < l->carried.n; i++) {
     const carried *c = &l->carried.at[i];
+    vtb__val v = vtb__tensor(fold->results[first + (int)i], c->layout);
     vtb__binding *b = vtb__env_find_here(e->env, c->name);
-    b->value = vtb__tensor(fold->results[first + (int)i], c->layout);
-    vtb__name_assigned(e, b->value, c->name);
+    vtb__env_bind(e, c->name, v, NULL, b ? b->span : l->s->u.iterate.as.span);
+    vtb__name_assigned(e, v, c->name);
   }
   vtb_name as = l->s->u.iterate.as;
-  if (as.text && l->go)
+  if (as.text && l->go && !l->counts_samples)
     vtb__env_bind(e, as.text, vtb__tensor(fold->results[1], NULL), NULL, as.span);
 }
 

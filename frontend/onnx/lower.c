@@ -106,6 +106,46 @@ void vtb__ox_function(ox *x, const vtb_func *f, const char *scope, ox_value *con
 
 /* ---- fold ------------------------------------------------------------------------------------ */
 
+/* Some element of the state that tells who goes on is not 0. */
+static ox_value *goes_on(ox *x, ox_value *state) {
+  const int64_t axes[OX_MAX_RANK] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  ox_value *is = vtb__ox_compare(x, "Equal", state, vtb__ox_number_of(x, state->type.elem, 0));
+  ox_value *size = vtb__ox_cast(x, vtb__ox_unary(x, "Not", is), OX_F32);
+  if (state->type.rank) size = vtb__ox_reduce(x, "ReduceMax", size, axes, state->type.rank, false);
+  return vtb__ox_compare(x, "Greater", size, vtb__ox_number(x, 0));
+}
+
+/* Without sequences, Loop: its body takes the step's number, the condition and the states, and
+ * gives the next condition and states. */
+static void loop(ox *x, const vtb_inst *inst, const vtb_fold *p, ox_value *const *in,
+                 ox_value **out) {
+  const ox_type number = {.elem = OX_I64}, truth = {.elem = OX_BOOL};
+  int states = p->states, n = inst->n_operands;
+  ox_value **outer = VTB_NEW_ARRAY(&x->arena, ox_value *, states + 2);
+  ox_value **args = VTB_NEW_ARRAY(&x->arena, ox_value *, n + 1);
+  ox_type *types = VTB_NEW_ARRAY(&x->arena, ox_type, states + 1);
+  outer[0] = vtb__ox_data(x, &number, &p->steps);
+  outer[1] = p->is_while ? goes_on(x, in[0]) : vtb__ox_data(x, &truth, &(uint8_t){1});
+  ox_graph *outside = x->at, *body = x->at = VTB_NEW(&x->arena, ox_graph);
+  *body = (ox_graph){.name = "step", .n_in = states + 2, .n_out = states + 1};
+  body->in = VTB_NEW_ARRAY(&x->arena, ox_value *, states + 2);
+  body->out = VTB_NEW_ARRAY(&x->arena, ox_value *, states + 2);
+  body->in[0] = vtb__ox_new(x, &number), body->in[1] = vtb__ox_new(x, &truth);
+  for (int i = 0; i < n; i++) args[i] = in[i];
+  for (int i = 0; i < states; i++) {
+    types[i] = in[i]->type;
+    outer[i + 2] = in[i];
+    args[i] = body->in[i + 2] = vtb__ox_new(x, &types[i]);
+  }
+  vtb__ox_function(x, inst->callee, vtb_arena_printf(&x->arena, "%s.", x->path), args, out);
+  for (int i = 0; i < states; i++) body->out[i + 1] = vtb__ox_unary(x, "Identity", out[i]);
+  body->out[0] = p->is_while ? goes_on(x, body->out[1]) : vtb__ox_unary(x, "Identity", body->in[1]);
+  x->at = outside;
+  ox_node *node = vtb__ox_node(x, "Loop", outer, states + 2, NULL, 0, types, states);
+  node->body = body;
+  for (int i = 0; i < states; i++) out[i] = node->out[i];
+}
+
 /* The callee sees one step [B, 1, ...] of sequences, the body [B, ...]. */
 static void fold(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **out) {
   vtb_fold p = vtb_fold_of(inst);
@@ -115,6 +155,10 @@ static void fold(ox *x, const vtb_inst *inst, ox_value *const *in, ox_value **ou
            **results = VTB_NEW_ARRAY(&x->arena, ox_value *, made + 1);
   const char *scope = vtb_arena_printf(&x->arena, "%s.", x->path);
   vtb_check(!p.keep && !p.reverse && !p.tile, "onnx: a fold of an adjoint");
+  if (!p.seqs) {
+    loop(x, inst, &p, in, out);
+    return;
+  }
   for (int i = 0; i < p.seqs; i++) over[i] = vtb__ox_along(x, inst, in[p.states + i], 1, false);
   ox_loop l = vtb__ox_loop_begin(x, in, p.states, over, p.seqs);
   for (int i = 0; i < n; i++) {

@@ -31,19 +31,6 @@ typedef struct writer {
 
 /* ---- what is read ---------------------------------------------------------------------------- */
 
-static void mark_back(ox_node *n);
-
-/* Nodes of a graph, the last first. */
-static void mark_graph(writer *w, const ox_graph *g) {
-  VTB_VEC(ox_node *) nodes = {0};
-  for (int i = 0; i < g->n_out; i++) g->out[i]->used = true;
-  for (ox_node *n = g->first; n; n = n->next) vtb_vec_push(&nodes, n);
-  for (size_t i = nodes.n; i-- > 0;) mark_back(nodes.at[i]);
-  for (size_t i = nodes.n; i-- > 0;)
-    if (nodes.at[i]->used) w->n_nodes++;
-  vtb_vec_free(&nodes);
-}
-
 /* A loop makes all that its body gives. */
 static void mark_back(ox_node *n) {
   for (int i = 0; i < n->n_out; i++) n->used |= n->out[i]->used;
@@ -51,9 +38,9 @@ static void mark_back(ox_node *n) {
   for (int i = 0; n->used && i < n->n_in; i++) n->in[i]->used = true;
 }
 
-/* Bodies are marked where their loop is: what they read lies before it. */
-static void mark(writer *w) {
-  ox_graph *g = w->x->top;
+/* Nodes of a graph, the last first. Bodies are marked where their loop is: what they read lies
+ * before it. */
+static void mark(writer *w, const ox_graph *g) {
   VTB_VEC(ox_node *) nodes = {0};
   for (int i = 0; i < g->n_out; i++) g->out[i]->used = true;
   for (ox_node *n = g->first; n; n = n->next) vtb_vec_push(&nodes, n);
@@ -61,7 +48,7 @@ static void mark(writer *w) {
     mark_back(nodes.at[i]);
     if (!nodes.at[i]->used) continue;
     w->n_nodes++;
-    if (nodes.at[i]->body) mark_graph(w, nodes.at[i]->body);
+    if (nodes.at[i]->body) mark(w, nodes.at[i]->body);
   }
   vtb_vec_free(&nodes);
 }
@@ -338,7 +325,7 @@ vtb_status vtb__ox_write(ox *x, const char *path, vtb_onnx_made *made, vtb_error
   const char *slash = strrchr(path, '/');
   w.data_path = vtb_arena_printf(&x->arena, "%s.data", path);
   w.location = vtb_arena_printf(&x->arena, "%s.data", slash ? slash + 1 : path);
-  mark(&w);
+  mark(&w, x->top);
   const int64_t most = x->job->most_bytes ? x->job->most_bytes : MOST_INSIDE;
   w.external = x->job->external || initialiser_bytes(x) > most - most / 32; /* and the graph */
   name_all(&w);

@@ -30,6 +30,7 @@
 
 #include <math.h>
 
+#include "ir/fold.h"
 #include "ir/recurrence.h"
 #include "passes/cost/scan_gpu.h"
 #include "runtime/base/names.h"
@@ -237,7 +238,20 @@ static void put_price(const vtb_pass_context *c, const vtb_inst *inst, const cha
     vtb_strbuf_puts(out, ": cheaper than steps");
 }
 
+static void fold_reason(const vtb_inst *inst, vtb_strbuf *out) {
+  vtb_fold p = vtb_fold_of(inst);
+  if (!p.steps)
+    vtb_strbuf_puts(out, "step after step: no form takes its tokens together");
+  else
+    vtb_strbuf_printf(out, "a loop of %s%lld step%s", vtb_fold_varies(&p) ? "at most " : "",
+                      (long long)p.steps, p.steps == 1 ? "" : "s");
+}
+
 void vtb_mode_reason(const vtb_pass_context *c, const vtb_inst *inst, vtb_strbuf *out) {
+  if (inst->op == VTB_OP_fold) {
+    fold_reason(inst, out);
+    return;
+  }
   const char *mode = vtb_attr_str(inst, "mode", "auto");
   choice own = automatic(c, inst);
   int64_t chunk = vtb_attr_int(inst, "chunk", 0);

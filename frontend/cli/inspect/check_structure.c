@@ -18,18 +18,10 @@ static int64_t call_params(const vtb_func *f, const vtb_inst *call) {
   return n;
 }
 
-/* A recurrence: its class, and the form that was chosen, with the reason. */
-static void print_recurrence(const vtb_pass_context *context, const vtb_inst *i, vtb_strbuf *text) {
-  if (i->op == VTB_OP_fold)
-    vtb_strbuf_puts(text, "step after step: no form takes its tokens together");
-  else
-    vtb_mode_reason(context, i, text);
-}
-
 /* The types of its operands, or how a recurrence is computed. */
 static void describe_inst(const vtb_pass_context *context, const vtb_inst *i, vtb_strbuf *text) {
   bool recurrence = i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold;
-  if (recurrence) print_recurrence(context, i, text);
+  if (recurrence) vtb_mode_reason(context, i, text);
   for (int o = 0; o < i->n_operands && o < 3 && !recurrence; o++) {
     vtb_strbuf_puts(text, o ? ", " : "");
     vtb_type_print(&i->operands[o]->type, text);

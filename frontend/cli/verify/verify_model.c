@@ -2,6 +2,7 @@
  * every target, forward and gradients, compared with the interpreter running the recurrent form;
  * and the search for the first op that departs. */
 #include "runtime/base/random.h"
+#include "ir/fold.h"
 #include "ir/axes.h"
 #include "ir/ops.h"
 #include "frontend/cli/say/progress.h"
@@ -306,13 +307,16 @@ static int64_t longest_sequence(const vtb_module *m) {
   return longest;
 }
 
+/* A recurrence as a fold of its step; a loop has no modes. */
+static bool is_stepwise(const vtb_inst *i) { return i->op == VTB_OP_fold && !vtb_fold_of(i).steps; }
+
 /* No recurrence is linear in its state: there is one form of each, whatever mode is asked for. */
 static bool runs_stepwise(const vtb_module *m) {
   bool some = false;
   for (const vtb_func *f = m->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next) {
       if (i->op == VTB_OP_linscan || i->op == VTB_OP_delta) return false;
-      some |= i->op == VTB_OP_fold;
+      some |= is_stepwise(i);
     }
   return some;
 }
@@ -365,7 +369,7 @@ static vtb_status identify(const char *what, const verify_options *o, const vtb_
 static bool has_recurrence(const vtb_module *m) {
   for (const vtb_func *f = m->first; f; f = f->next)
     for (const vtb_inst *i = f->first; i; i = i->next)
-      if (i->op == VTB_OP_linscan || i->op == VTB_OP_delta || i->op == VTB_OP_fold) return true;
+      if (i->op == VTB_OP_linscan || i->op == VTB_OP_delta || is_stepwise(i)) return true;
   return false;
 }
 
