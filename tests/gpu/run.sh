@@ -72,6 +72,9 @@ if [ "$here_only" = cuda:sm_90a ]; then # products in clusters, which small case
 fi
 VTB_CUBLAS=0 part cases_vil_no_cublas "$vertebra" verify --map "$map" --target cuda "${list[@]}"
 VTB_CUDA_GRAPH=0 part model_vil_nano "$vertebra" verify vil_nano --target cuda
+for model in euler newton ends nested; do
+  part "loop_$model" "$vertebra" verify "$here/tests/cli/loops.vtb" --entry $model --target cuda
+done
 
 # ---- files built here, run and compared by the runtime alone (pack.sh: for machines that cannot compile) ------------------
 linker=

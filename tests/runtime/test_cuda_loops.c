@@ -6,7 +6,8 @@
 
 #include <dlfcn.h>
 
-static int *allocations, *launches, *graph_launches, *alive, *faults;
+static int *allocations, *launches, *graph_launches, *alive, *faults, *fail_number;
+static const char **failed;
 static char *trace;
 static vtb_services *services;
 static int32_t by; /* what each kernel adds to whole numbers */
@@ -132,6 +133,45 @@ TEST(profiles_count_every_turn) {
   services = plain;
 }
 
+static int n_warnings;
+static void warn(const char *text) {
+  (void)text;
+  n_warnings++;
+}
+
+/* The n-th call fails: the run before, in or behind the loop ends with a sentence, or goes on
+ * without a graph; nothing is left, and the next run is whole. */
+TEST(any_call_of_a_loop_may_fail) {
+  by = -1;
+  for (int n = 1;; n++) {
+    vtb_program *p = make(4, true);
+    vtb_status status = VTB_OK;
+    vtb_error err = {0};
+    if (!p) return;
+    p->warn = warn;
+    n_warnings = 0;
+    *failed = NULL;
+    *fail_number = n;
+    for (int i = 0; i < 3 && status == VTB_OK; i++) {
+      int32_t x[64] = {3}, y[64] = {0};
+      void *args[] = {x, y};
+      status = vtb_program_execute(p, args, NULL, services, &err);
+      if (status == VTB_OK) CHECK_MSG(y[0] == -7, "call %d, run %d: %d", n, i, y[0]);
+    }
+    *fail_number = 0;
+    const char *name = *failed;
+    bool told = (status == VTB_E_DEVICE && name && strstr(err.text, name)) || n_warnings == 1;
+    if (name && !strstr(name, "Destroy")) /* of what gives back nobody is told */
+      CHECK_MSG(told, "call %d, %s: %d, \"%s\"", n, name, (int)status, err.text);
+    CHECK(run(p, 3) == -7);
+    end(p);
+    if (!name) {
+      CHECK_MSG(n > 30, "%d calls", n);
+      return;
+    }
+  }
+}
+
 int main(void) {
   void *fake = dlopen(VTB_FAKE_CUDA, RTLD_NOW);
   if (!fake) {
@@ -144,6 +184,8 @@ int main(void) {
   graph_launches = dlsym(fake, "fake_cuda_graph_launches");
   alive = dlsym(fake, "fake_cuda_alive");
   faults = dlsym(fake, "fake_cuda_faults");
+  failed = dlsym(fake, "fake_cuda_failed");
+  fail_number = dlsym(fake, "fake_cuda_fail_number");
   trace = dlsym(fake, "fake_cuda_trace");
   void (**hook)(const char *, unsigned, unsigned, unsigned, void **) =
       dlsym(fake, "fake_cuda_hook");
@@ -152,6 +194,7 @@ int main(void) {
   RUN(many_turns_share_a_graph);
   RUN(a_number_on_the_device_ends_a_loop);
   RUN(profiles_count_every_turn);
+  RUN(any_call_of_a_loop_may_fail);
   vtb_services_free(services);
   dlclose(fake);
   return test_done();
