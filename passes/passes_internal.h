@@ -147,6 +147,13 @@ void vtb__return_updates(vtb_func *f, const vtb_func *before);
  * rows for which `valid`, [B], is 0, in copies of what it calls; x, of the batch along an axis,
  * with `fill` in those rows. */
 bool vtb__sums_batch(const vtb_func *f);
+
+/* rank_loops.c: by id, the values of a fold's callee that are made of rows, in one step or over
+ * several. */
+const bool *vtb__made_of_rows(const vtb_inst *fold);
+/* v, how many steps the rows of a loop took, is read by more than the loop's adjoint, which runs as
+ * many: each process has rows, and so a number, of its own. */
+bool vtb__is_count_read(const vtb_value *v);
 void vtb__mask_padding(vtb_func *f, vtb_value *valid);
 vtb_value *vtb__mask_rows(vtb_builder *b, vtb_value *valid, vtb_value *x, int axis, double fill);
 

@@ -211,7 +211,12 @@ static void changed(loop *l, const carried *c, vtb_span span, const vtb_type *t,
   vtb__report(e, VTB_DIAG_LOOP_STATE, span, "'%s' is %s before the loop and %s behind a step%s",
               c->name, vtb__type_string(e, &c->old->type), vtb__type_string(e, t), what);
   vtb_type joint;
-  if (vtb_type_broadcast(t, &c->old->type, &joint) && vtb_type_equal(&joint, t))
+  if (t->rank == 1 && vtb__batches_of(e, t->dim[0]) == 1)
+    vtb__help(e,
+              "let each sample have its own from the beginning: %s = %s + 0 * mean(x, axis = "
+              "\"sample\"), of any x of the batch",
+              c->name, c->name);
+  else if (vtb_type_broadcast(t, &c->old->type, &joint) && vtb_type_equal(&joint, t))
     vtb__help(e,
               "let it begin with the shape that it has behind a step: %s = %s + 0 * y, of a y "
               "with that shape",
@@ -244,9 +249,9 @@ static void keep_if_done(loop *l, carried *c, vtb_span span) {
  * state of its own. */
 static void count_samples(loop *l) {
   vtb_name as = l->s->u.iterate.as;
-  vtb_type counts = {.dtype = VTB_I32, .rank = 1, .dim = {l->go->type.dim[0]}};
   vtb_builder *b = vtb__at(l->e, as.span);
   if (!b || !l->go) return;
+  vtb_type counts = {.dtype = VTB_I32, .rank = 1, .dim = {l->go->type.dim[0]}};
   carried c = {.name = as.text, .init = vtb_b_splat(b, 0, &counts), .layout = &vtb__plain};
   vtb_type number = {.dtype = VTB_I32};
   c.old = stand_in(l, c.init);

@@ -446,27 +446,18 @@ static void visit_call(sharing *s, vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) set_share(s, i->results[r], k.returns[r]);
 }
 
-/* Rows end a loop when they are done, and each process has its own: how many steps that took is for
- * the loop's adjoint alone. */
-static bool is_own_count(const vtb_value *v) {
-  for (vtb_inst **r = vtb__readers((vtb_value *)v); *r; r++) {
-    if ((*r)->op != VTB_OP_fold) return true;
-    vtb_fold p = vtb_fold_of(*r);
-    if (!p.has_limit || (*r)->operands[p.states + p.seqs] != v || vtb_reader_count(v) > 1)
-      return true;
-  }
-  return vtb_is_returned(v);
-}
-
-/* A state without rows that begins with zeros collects parts; other states are what they are. */
+/* A state without rows that begins with zeros collects parts of what is made of rows; other states
+ * are what they are. */
 static void visit_fold(sharing *s, vtb_inst *i) {
   vtb_fold p = vtb_fold_of(i);
   share *args = VTB_SCRATCH(s->f, share, i->n_operands);
   own_operands(s, i);
   bool split = any(s, i, SPLIT);
+  const bool *of_rows = vtb__made_of_rows(i);
   for (int o = 0; o < i->n_operands; o++) {
     vtb_value *v = i->operands[o];
     bool collects = split && o < p.states && !vtb_type_is_dynamic(&v->type) && fits_partial(s, v);
+    collects = collects && of_rows[i->callee->returns[o]->id];
     if (!collects && share_of(s, v) == PARTIAL) vtb_inst_set_operand(i, o, sum_of(s, v));
     args[o] = collects ? PARTIAL : vtb_type_is_dynamic(&v->type) ? SPLIT : SAME;
     if (vtb_batch_axis(&v->type) > 0) refuse(s, i, mixes);
@@ -480,7 +471,7 @@ static void visit_fold(sharing *s, vtb_inst *i) {
     if (!vtb_type_is_dynamic(&y->type) && args[n] == PARTIAL) set_share(s, y, PARTIAL);
     bool kept = k.returns[n] == args[n] || (k.returns[n] == ZEROS && args[n] != SPLIT);
     if (!kept) refuse(s, i, "its states mix rows");
-    if (p.is_while && args[0] == SPLIT && !vtb_type_is_dynamic(&y->type) && is_own_count(y))
+    if (p.is_while && args[0] == SPLIT && !vtb_type_is_dynamic(&y->type) && vtb__is_count_read(y))
       refuse(s, i, "each process ends it when its own rows are done");
   }
 }

@@ -342,6 +342,56 @@ TEST(folds) {
       1);
 }
 
+/* Steps that count: a sum that a state collects, of rows that a loop hands on. */
+TEST(loops) {
+  check_ranks("entry func @f(%x: f32[B, 3], %w: f32[3]) -> (f32[B, 3], f32[3]) {\n"
+              "  %zero = constant {value = 0} : f32[3]\n  %i = constant {value = 0} : i32[]\n"
+              "  %n, %y, %d = fold @step(%i, %x, %zero, %w) {states = 3, seqs = 0, steps = 4} : "
+              "i32[], f32[B, 3], f32[3]\n  return %y, %d\n}\n"
+              "func @step(%i: i32[], %x: f32[B, 3], %d: f32[3], %w: f32[3]) -> (i32[], f32[B, 3], "
+              "f32[3]) {\n  %one = constant {value = 1} : i32[]\n  %n = add %i, %one : i32[]\n"
+              "  %k = cast %i {to = \"f32\"} : f32[]\n  %a = mul %x, %w : f32[B, 3]\n"
+              "  %b = add %a, %k : f32[B, 3]\n  %c = tanh %b : f32[B, 3]\n"
+              "  %g = reduce_sum %c {axes = [0]} : f32[3]\n  %t = add %d, %g : f32[3]\n"
+              "  return %n, %c, %t\n}\n",
+              1);
+}
+
+/* Rows end a loop when they are done: each process has a number of steps of its own, which goes
+ * where its own rows go and nowhere else. */
+static void check_count(const char *read, const char *refusal) {
+  vtb_strbuf s = {0}, said = {0};
+  vtb_strbuf_printf(
+      &s,
+      "entry func @f(%%x: f32[B, 3]) -> (f32[B, 3], f32[]) {\n"
+      "  %%g = reduce_sum %%x {axes = [1]} : f32[B]\n  %%i = constant {value = 0} : i32[]\n"
+      "  %%h, %%n, %%y = fold @step(%%g, %%i, %%x) {states = 3, seqs = 0, steps = 5, while = 1} : "
+      "f32[B], i32[], f32[B, 3]\n  %%z = constant {value = 0} : f32[]\n  %s\n"
+      "  return %%y, %%c\n}\n"
+      "func @step(%%g: f32[B], %%i: i32[], %%x: f32[B, 3]) -> (f32[B], i32[], f32[B, 3]) {\n"
+      "  %%one = constant {value = 1} : i32[]\n  %%n = add %%i, %%one : i32[]\n"
+      "  %%h = relu %%g : f32[B]\n  %%y = tanh %%x : f32[B, 3]\n  return %%h, %%n, %%y\n}\n"
+      "func @back(%%a: f32[], %%n: i32[]) -> (f32[]) {\n  %%b = tanh %%a : f32[]\n"
+      "  return %%b\n}\n",
+      read);
+  vtb_module *m = parse_ir(s.at);
+  vtb_diags d = {0};
+  vtb_module *made = m ? shared(m, rank_count, &d) : NULL;
+  vtb_diags_render(&d, &said, false);
+  CHECK_MSG(m && (refusal ? said.at && strstr(said.at, refusal) != NULL : made != NULL), "%s",
+            vtb_strbuf_text(&said));
+  if (made) vtb_module_free(made);
+  if (m) vtb_module_free(m);
+  vtb_diags_free(&d);
+  vtb_strbuf_free(&s);
+  vtb_strbuf_free(&said);
+}
+
+TEST(loops_that_rows_end) {
+  check_count("%c = fold @back(%z, %n) {states = 1, seqs = 0, steps = 5, limit = 1} : f32[]", NULL);
+  check_count("%c = cast %n {to = \"f32\"} : f32[]", "when its own rows are done");
+}
+
 /* ---- what is not ----------------------------------------------------------------------------- */
 
 TEST(refusals) {
@@ -389,6 +439,8 @@ int main(void) {
   RUN(numbers_of_rows);
   RUN(calls);
   RUN(folds);
+  RUN(loops);
+  RUN(loops_that_rows_end);
   RUN(pairs);
   RUN(towers_stay_shared_out);
   RUN(samples_meet_across);

@@ -287,7 +287,13 @@ static const char *const over_batch[] = {
     "log(sum(exp(einsum(\"ic,jc->ij\", concat(s, t, axis = \"B\"), concat(t, s, axis = \"B\")))))",
     "square(split(concat(s, t, 2 * s, axis = \"B\"), [1, 2], axis = \"B\")[1])",
     "normed(s)\n}\nblock inner(v: tensor) { return mean(v, axis = \"B\") }\n"
-    "block normed(v: tensor) {\n  return square(v - inner(v)) * inner(square(v))"};
+    "block normed(v: tensor) {\n  return square(v - inner(v)) * inner(square(v))",
+    "meets(s)\n}\nblock meets(v: tensor) {\n"
+    "  iterate 3 { v = sin(2 * v - mean(v, axis = \"B\")) }\n  return square(v)",
+    "smaller(s)\n}\nblock smaller(v: tensor) {\n"
+    "  iterate while sum(sum(square(v), axis = \"sample\"), axis = \"B\") > 0.1, most = 4 { v *= "
+    "0.7 }\n"
+    "  return square(v)"};
 
 /* With another row of padding, or with none, the loss and its gradient are the same numbers. */
 TEST(padding_is_in_no_sum_over_the_batch) {
