@@ -195,24 +195,16 @@ static const vtb__declared *first_picture(vtb__eval *e, const vtb_stmt *s) {
 
 /* ---- the function ---------------------------------------------------------------------------- */
 
-/* An input as the body sees it: numbers, whatever they are of, and classes of places as an image of
- * one channel, which moves as images do. */
+/* An input as the body sees it: numbers, whatever they are of; a map of classes has its axes by
+ * name. */
 static void bind_input(vtb__eval *e, vtb_func *f, const char *name, const vtb__declared *d) {
   vtb_type t = d->value.u.t.v->type;
-  const vtb__layout *l = d->value.u.t.layout;
-  if (t.dtype == VTB_I32 && t.rank == 3) {
-    l = vtb__layout_new(
-        e, (vtb__layout){.kind = VTB__IMAGE, .grid = vtb_grid_image(t.dim[1].size, t.dim[2].size)});
-    t.rank = 4;
-    t.dim[3] = (vtb_dim){t.dim[2].size, "W"};
-    t.dim[2] = (vtb_dim){t.dim[1].size, "H"};
-    t.dim[1] = (vtb_dim){1, "C"};
-  }
+  if (t.dtype == VTB_I32 && t.rank == 3) t.dim[1].name = "height", t.dim[2].name = "width";
   t.dtype = VTB_F32;
   vtb_value *arg = vtb_func_add_arg(f, name, t);
   f->arg_info[arg->index] = (vtb_arg_info){
       .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name), .span = d->name.span};
-  vtb__env_bind(e, name, vtb__tensor(arg, l), NULL, d->name.span);
+  vtb__env_bind(e, name, vtb__tensor(arg, d->value.u.t.layout), NULL, d->name.span);
 }
 
 /* Everything that is known when compiling. */
@@ -265,13 +257,23 @@ static void remove_unread(vtb_func *f, int n_inputs) {
   vtb_free(uses);
 }
 
-/* Results are of one sample each. */
+/* True if it takes an axis of the batch apart, or sums over it. */
+static bool is_of_several(const vtb_inst *i) {
+  for (int o = 0; o < i->n_operands; o++) {
+    int axis = vtb_batch_axis(&i->operands[o]->type);
+    if (axis < 0) continue;
+    if (vtb_has_axis(i, "axis", axis) || vtb_has_axis(i, "axes", axis)) return true;
+    if (i->op == VTB_OP_einsum && vtb_axis_after(i, o, axis) == VTB_AXIS_GONE) return true;
+  }
+  for (int r = 0; r < i->n_results; r++)
+    if (vtb_type_batch_axes(&i->results[r]->type) > 1) return true;
+  return false;
+}
+
+/* Results are of one sample each, as far as the body itself says; blocks are not looked into. */
 static bool is_of_samples(vtb__eval *e, const vtb_func *f) {
   for (const vtb_inst *i = f->first; i; i = i->next) {
-    bool draws = i->op == VTB_OP_random || i->op == VTB_OP_call;
-    bool of_batch = false;
-    for (int o = 0; o < i->n_operands; o++) of_batch |= vtb_type_is_dynamic(&i->operands[o]->type);
-    if (draws || !of_batch || vtb_keeps_samples(i)) continue;
+    if (i->op == VTB_OP_call || !is_of_several(i)) continue;
     vtb__report(e, VTB_DIAG_BAD_AUGMENT, i->span,
                 "augment makes a sample of one sample, and this is of several");
     vtb__help(e, "samples meet in the model itself: mixup(...) there");
