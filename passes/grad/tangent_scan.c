@@ -4,10 +4,11 @@
  *   dS_t = D_t * dS_{t-1} + dk_t v_t^T + k_t dv_t^T + dD_t * S_{t-1}
  *   dy_t = dS_t^T q_t + S_t^T dq_t
  *
- * Where the decay stands still each term is the same scan of other operands, and no state is kept.
- * Where it moves S is made for all tokens, as a scan of its elements, and dS is another one; decays
- * of 0 are exact, and nothing is divided by them. Of op delta the tangent is a delta of what the
- * lines would read anyway, of maxplus a scan of decays 0 and 1.
+ * Where the decay stands still each term is the same scan of other operands, and nothing is kept.
+ * Where it moves, decays between pairs of tokens are made, or S for all tokens, whichever is less:
+ * scans themselves, of which tangents are scans. Decays of 0 are exact, and nothing is divided by
+ * them. Of op delta the tangent is a delta of what the lines would read anyway, of maxplus a scan
+ * of decays 0 and 1.
  */
 #include "ir/recurrence.h"
 #include "passes/grad/tangent.h"
@@ -179,6 +180,135 @@ static void through_states(linscan *l, vtb_value *dd) {
   add_columns(l, 1, ds.last);
 }
 
+/* Pairs of tokens, where the decay is one number a head: y_t = sum_j (q_t . k_j) M[t,j] v_j with
+ * the decays M[t,j] from token j to t, which are a scan themselves, of rows of a unit matrix; the
+ * initial state is one more column. N x N numbers a head are kept, and no state. */
+typedef struct pairs {
+  linscan *l;
+  vtb_dim batch, columns; /* batch: 1 where decays are the same in all steps */
+  bool init;
+} pairs;
+
+static bool by_pairs(const linscan *l) {
+  const scan *c = &l->c;
+  return c->decay->axes == VTB_ALONG_NEITHER &&
+         c->tokens.size + l->of.init <= c->key.size * c->value.size;
+}
+
+/* M_t = d_t M_{t-1} + u_t, [B, N, h, columns]. */
+static vtb_value *scan_pairs(pairs *p, vtb_value *u, vtb_value *init) {
+  scan *c = &p->l->c;
+  vtb_type t = VTB__F32(p->batch, c->tokens, c->heads, p->columns), one = t,
+           first = VTB__F32(p->batch, c->heads, {.size = 1}, p->columns);
+  one.dim[3].size = 1;
+  vtb_value *ones = vtb_b_splat(c->b, 1, &one);
+  vtb_value *operands[] = {ones, ones, vtb_b_stretched(c->b, u, &t), operand(c, c->d),
+                           init ? vtb_b_reshape(c->b, init, &first) : NULL};
+  vtb_attr attrs[7];
+  int n = scan_attrs(c, c->decay->name, init != NULL, attrs);
+  return vtb_build(c->b, VTB_OP_linscan, operands, init ? 5 : 4, attrs, n)->results[0];
+}
+
+/* Columns of pairs [B, N, h, columns]: those of tokens, or the initial state's. */
+static vtb_value *columns_of(pairs *p, vtb_value *m, bool init) {
+  int64_t n = p->l->c.tokens.size;
+  if (!p->init) return m;
+  return vtb_b_slice(p->l->c.b, m, 3, init ? n : 0, init ? n + 1 : n, 1);
+}
+
+/* The row of the last token as a factor on keys, [B, N, h, 1], or on the initial state. */
+static vtb_value *last_row(pairs *p, vtb_value *m, bool init) {
+  scan *c = &p->l->c;
+  int64_t end = vtb__path_end(c->b->module, p->l->of.path, c->tokens.size, true);
+  vtb_value *row = vtb_b_slice(c->b, columns_of(p, m, init), 1, end, end + 1, 1);
+  return vtb_b_transpose(c->b, row, init ? (int64_t[]){0, 2, 1, 3} : (int64_t[]){0, 3, 2, 1});
+}
+
+/* q . k of all pairs, [B, h, N, N]; NULL if one of them is. */
+static vtb_value *scores_of(scan *c, vtb_value *q, vtb_value *k) {
+  return q && k ? vtb_b_einsum(c->b, "bnhk,bmhk->bhnm", q, k) : NULL;
+}
+
+/* x y, and a sum where NULL is nothing. */
+static vtb_value *add_product(scan *c, vtb_value *sum_, vtb_value *x, vtb_value *y) {
+  return x && y ? sum(c, sum_, times(c, x, y)) : sum_;
+}
+
+static vtb_value *add_einsum(scan *c, vtb_value *sum_, const char *spec, vtb_value *x,
+                             vtb_value *y) {
+  return x && y ? sum(c, sum_, vtb_b_einsum(c->b, spec, x, y)) : sum_;
+}
+
+typedef struct moved_operands {
+  vtb_value *q, *k, *v, *s0, *dq, *dk, *dv, *ds0; /* v and s0 with the normalizer's column */
+} moved_operands;
+
+static void add_reads(pairs *p, const moved_operands *o, vtb_value *m, vtb_value *dm) {
+  scan *c = &p->l->c;
+  const int64_t heads_first[] = {0, 2, 1, 3};
+  const char *apply = "bhnm,bmhv->bnhv", *read = "bnhk,bhkv->bnhv";
+  vtb_value *decay = vtb_b_transpose(c->b, columns_of(p, m, false), heads_first),
+            *moves = vtb_b_transpose(c->b, columns_of(p, dm, false), heads_first);
+  vtb_value *a = scores_of(c, o->q, o->k), *da = scores_of(c, o->dq, o->k);
+  if (o->dk) da = sum(c, da, scores_of(c, o->q, o->dk));
+  vtb_value *w = add_product(c, times(c, a, moves), da, decay);
+  vtb_value *y = vtb_b_einsum(c->b, apply, w, o->v);
+  if (o->dv) y = add_einsum(c, y, apply, times(c, a, decay), o->dv);
+  if (p->init) {
+    vtb_value *s = add_einsum(c, NULL, read, o->dq, o->s0);
+    s = add_einsum(c, s, read, o->q, o->ds0);
+    y = add_product(c, y, columns_of(p, dm, true), vtb_b_einsum(c->b, read, o->q, o->s0));
+    y = add_product(c, y, columns_of(p, m, true), s);
+  }
+  add_columns(p->l, 0, y);
+}
+
+static void add_last(pairs *p, const moved_operands *o, vtb_value *m, vtb_value *dm) {
+  scan *c = &p->l->c;
+  const char *joined = "bmhk,bmhv->bhkv";
+  vtb_value *row = last_row(p, m, false), *drow = last_row(p, dm, false);
+  vtb_value *k = add_product(c, times(c, o->k, drow), o->dk, row);
+  vtb_value *s = vtb_b_einsum(c->b, joined, k, o->v);
+  if (o->dv) s = add_einsum(c, s, joined, times(c, o->k, row), o->dv);
+  if (p->init) s = add_product(c, s, last_row(p, dm, true), o->s0);
+  if (p->init) s = add_product(c, s, last_row(p, m, true), o->ds0);
+  add_columns(p->l, 1, s);
+}
+
+static void through_pairs(linscan *l) {
+  scan *c = &l->c;
+  const vtb_scan_tensors *at = &l->of.at;
+  pairs p = {l, c->batch, c->tokens, l->of.init};
+  if (!c->decay->by_step) p.batch = (vtb_dim){.size = 1};
+  p.columns = (vtb_dim){.size = c->tokens.size + p.init};
+  vtb_type all = VTB__F32({.size = 1}, c->tokens, {.size = 1}, p.columns);
+  vtb_value *unit =
+      vtb_b_binary(c->b, VTB_OP_eq, vtb_b_iota(c->b, 1, &all), vtb_b_iota(c->b, 3, &all));
+  vtb_value *first = NULL;
+  if (p.init) {
+    vtb_type t = VTB__F32(p.batch, c->heads, p.columns), flat = VTB__F32(p.columns);
+    first = vtb_b_binary(c->b, VTB_OP_eq, vtb_b_iota(c->b, 0, &flat),
+                         vtb_b_constant(c->b, (double)c->tokens.size));
+    first = vtb_b_stretched(c->b, first, &t);
+  }
+  vtb_value *dd = moved(c, c->d);
+  vtb_type each = VTB__F32(p.batch, c->tokens, c->heads, {.size = 1});
+  if (!c->decay->by_step) each.dim[1].size = 1;
+  vtb_value *m = scan_pairs(&p, unit, first);
+  vtb_value *dm =
+      scan_pairs(&p, times(c, vtb_b_reshape(c->b, dd, &each), before(c, m, first)), NULL);
+  moved_operands o = {operand(c, at->q),
+                      operand(c, at->k),
+                      with_column(l, operand(c, at->v), NULL, 1),
+                      with_column(l, operand(c, at->s0), operand(c, at->n0), 0),
+                      moved(c, at->q),
+                      moved(c, at->k),
+                      with_column(l, moved(c, at->v), NULL, 0),
+                      with_column(l, moved(c, at->s0), moved(c, at->n0), 0)};
+  add_reads(&p, &o, m, dm);
+  add_last(&p, &o, m, dm);
+}
+
 /* Adds the scan of these operands, from initial states or from 0 (NULL), to the tangents of what is
  * read, and of the last states. */
 static void add_scan(linscan *l, vtb_value *q, vtb_value *k, vtb_value *v, vtb_value *s0,
@@ -223,10 +353,12 @@ RULE(linscan) {
   l.c = (scan){t, &t->b, inst, l.of.decay, q[0], q[1], q[2], q[3], v[3], l.of.at.d, l.of.at.rates};
   if (l.of.normalizer) l.c.value.size++;
   vtb_value *dd = decay_moved(&l.c);
-  if (dd)
-    through_states(&l, dd);
-  else
+  if (!dd)
     without_states(&l);
+  else if (by_pairs(&l))
+    through_pairs(&l);
+  else
+    through_states(&l, dd);
 }
 
 /* ---- delta ----------------------------------------------------------------------------------- */

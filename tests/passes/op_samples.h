@@ -177,6 +177,16 @@ static const sample samples[] = {
     SCAN_NORM_INIT("f32[2]", "class = \"constant\""),
     SCAN_NORM_INIT("f32[B, 5, 2]", "class = \"scalar\", mode = \"chunkwise\", chunk = 2"),
     SCAN_NORM_INIT("f32[B, 5, 2, 3]", "class = \"key\", path = \"rows~@1x5\""),
+    {.op = "linscan", /* states smaller than pairs of tokens */
+     .args = "%q: f32[B, 5, 2, 1], %k: f32[B, 5, 2, 1], %v: f32[B, 5, 2, 2], %d: f32[B, 5, 2], "
+             "%s: f32[B, 2, 1, 2], %n: f32[B, 2, 1]",
+     .call = "linscan %q, %k, %v, %d, %s, %n {class = \"scalar\", init = 1, normalizer = 1}",
+     .types = "f32[B, 5, 2, 2], f32[B, 2, 1, 2], f32[B, 5, 2], f32[B, 2, 1]", .n_results = 4,
+     .lo = 0.1, .hi = 0.95},
+    {.op = "linscan",
+     .args = "%q: f32[B, 5, 2, 1], %k: f32[B, 5, 2, 1], %v: f32[B, 5, 2, 2], %d: f32[2]",
+     .call = "linscan %q, %k, %v, %d {class = \"constant\", path = \"rows~@1x5\"}",
+     .types = "f32[B, 5, 2, 2], f32[B, 2, 1, 2]", .n_results = 2, .lo = 0.1, .hi = 0.95},
     DELTA("1", "f32[2]", "class = \"constant\""),
     DELTA("1", "f32[B, 5, 2]", "class = \"scalar\", path = \"rows~@1x5\""),
     DELTA("1", "f32[B, 5, 2, 3]", "class = \"key\", mode = \"chunkwise\", chunk = 2"),
