@@ -93,6 +93,10 @@ static bool print_piece(vtb__eval *e, const vtb_expr *x, vtb_strbuf *out, bool *
   default:
     vtb__report(e, VTB_DIAG_BAD_INTERPOLATED_VALUE, x->span, "%s cannot be written into a string",
                 vtb__describe(e, v));
+    if (v.kind == VTB__TENSOR && e->frame && e->frame->loop)
+      vtb__help(e,
+                "params of a loop are the same at every step; repeat n as i { ... } has some for "
+                "each round");
     return false;
   }
 }

@@ -318,7 +318,9 @@ static bool condition(vtb__eval *e, const vtb_expr *test, bool *holds) {
   if (v.kind == VTB__TENSOR) {
     vtb__report(e, VTB_DIAG_NOT_COMPILE_TIME, test->span,
                 "the condition is %s, which is not known when compiling", vtb__describe(e, v));
-    vtb__help(e, "where(c, x, y) takes one or the other for each element");
+    vtb__help(e,
+              "where(c, x, y) takes one or the other for each element; iterate while c, most = 1 "
+              "{ ... } is skipped where c is 0");
   } else {
     vtb__report(e, VTB_DIAG_BAD_CONDITION, test->span, "the condition is %s, not true or false",
                 vtb__describe(e, v));

@@ -166,6 +166,8 @@ static bool others_stay(loop *l) {
                 b->name, vtb__describe(e, was));
     vtb__help(e, vtb__is_number(was)
                      ? "a number that the body reads before it assigns it is handed on"
+                 : was.kind == VTB__LIST
+                     ? "a list grows when compiling, in repeat n { ... }; a loop hands on tensors"
                      : "give the new value another name");
     return false;
   }
@@ -426,10 +428,23 @@ static void drop_moved(loop *l, const vtb_inst *end) {
   }
 }
 
+/* A value that nothing changes which the loop hands on: the same behind one step and many. */
+static void warn_of_same(loop *l) {
+  for (size_t i = 0; i < l->carried.n && l->most > 1; i++) {
+    const carried *c = &l->carried.at[i];
+    if (l->moves[c->new->id]) continue;
+    vtb_diag_warning(l->e->diags, VTB_DIAG_LOOP_STATE, vtb__env_find_here(l->e->env, c->name)->span,
+                     "'%s' is the same behind every step: it is made of nothing that the loop "
+                     "changes",
+                     c->name);
+  }
+}
+
 static void build(loop *l) {
   vtb__eval *e = l->e;
   const vtb_inst *end = e->frame->func->last;
   mark_moves(l);
+  warn_of_same(l);
   bool counts = l->go || vtb_is_read(l->seen.index);
   make_function(l, counts);
   vtb_value **at = VTB_NEW_ARRAY(&e->arena, vtb_value *, l->carried.n + l->captured.n + 2);
