@@ -19,6 +19,7 @@ for channels in 1 3; do
   case_of="--input x=$stored/x$channels.npy -D channels=$channels --batch 4"
   all_zero $here/pillow.vtb levels $case_of --input want=$stored/want$channels.npy --input m=$stored/magnitudes.npy "$@"
   all_zero $here/pillow.vtb others $case_of "$@"
+  all_zero $here/pillow.vtb joint $case_of "$@"
   all_zero $here/pillow.vtb warps $case_of --input want=$stored/warped$channels.npy --input m=$stored/moves.npy "$@"
 done
 
