@@ -98,11 +98,27 @@ typedef struct names {
   bool ok;
 } names;
 
+/* Views of a picture go by its name. */
+static bool is_view(names *n, const char *name, vtb_span at) {
+  const vtb__frame *f = n->e->frame;
+  const vtb__declared *d = NULL;
+  for (size_t i = 0; i < f->inputs.n && !d; i++)
+    if (f->inputs.at[i].view && strcmp(f->inputs.at[i].name.text, name) == 0) d = &f->inputs.at[i];
+  if (d && n->ok) {
+    vtb__report(n->e, VTB_DIAG_BAD_AUGMENT, at, "'%s' is called '%s' in augment", name, d->view);
+    vtb__help(n->e, "each view of '%s' is made for itself, by the same equations", d->view);
+    n->ok = false;
+  }
+  return d != NULL;
+}
+
 static bool note_assigned(vtb__visitor *v, const vtb_stmt *s) {
   names *n = (names *)v;
   bool assigns = s->kind == VTB_STMT_ASSIGN || s->kind == VTB_STMT_OP_ASSIGN;
-  for (size_t i = 0; assigns && i < s->u.assign.n_targets; i++)
-    vtb_map_set(&n->assigned, s->u.assign.targets[i].text, n);
+  for (size_t i = 0; assigns && i < s->u.assign.n_targets; i++) {
+    vtb_name target = s->u.assign.targets[i];
+    if (!is_view(n, target.text, target.span)) vtb_map_set(&n->assigned, target.text, n);
+  }
   const char *what = s->kind == VTB_STMT_LOSS     ? "a loss"
                      : s->kind == VTB_STMT_METRIC ? "a metric"
                      : s->kind == VTB_STMT_INPUT  ? "an input"
@@ -140,17 +156,14 @@ static bool check_name(vtb__visitor *v, const vtb_expr *x) {
   names *n = (names *)v;
   const vtb__binding *b =
       x->kind == VTB_EXPR_NAME ? vtb__env_find_here(n->e->env, x->u.name) : NULL;
+  if (x->kind == VTB_EXPR_NAME && is_view(n, x->u.name, x->span)) return true;
   if (!n->ok || !b || !holds_tensor(b->value) || is_input(n->e->frame, x->u.name) ||
       vtb_map_has(&n->assigned, x->u.name))
     return true;
-  const vtb__declared *view = first_view(n->e->frame);
   vtb__report(n->e, VTB_DIAG_BAD_AUGMENT, x->span,
               "'%s' is not known in augment, which is before the model", x->u.name);
-  if (view)
-    vtb__help(n->e, "each view of '%s' is made for itself: its image is '%s'", view->view,
-              view->view);
-  else
-    vtb__help(n->e, "inputs are, and what is known when compiling");
+  vtb__help(n->e, "%s, and what is known when compiling",
+            first_view(n->e->frame) ? "the picture is" : "inputs are");
   n->ok = false;
   return true;
 }
@@ -299,12 +312,16 @@ static bool run_body(vtb__eval *e, const vtb_stmt *s, int n_inputs) {
   return true;
 }
 
-/* The body over the image d, as a function; NULL after errors. Its draws are numbered from 0, so
- * that they do not depend on what else the model draws, nor the model's on them. */
+/* The body over the image d, as a function; NULL after errors. It is of training, whatever the
+ * program is of, with blocks of its own. Its draws are numbered from 0, so that they do not depend
+ * on what else the model draws, nor the model's on them. */
 static vtb_func *evaluate(vtb__eval *e, const vtb_stmt *s, const vtb__declared *d) {
   vtb__frame *model = e->frame, frame = {.calls = e->calls};
   vtb__env *outside = e->env, *env = VTB_NEW(&e->arena, vtb__env);
   const char *prefix = e->prefix;
+  const vtb_instantiate_options *options = e->options;
+  vtb_instantiate_options training = *options;
+  vtb_map blocks = e->blocks;
   int streams = e->n_streams, n_inputs = 0;
   frame.func = vtb_func_new(e->module, "augment", VTB_FUNC_PLAIN, s->span);
   frame.b = (vtb_builder){.module = e->module, .func = frame.func, .diags = e->diags};
@@ -316,17 +333,22 @@ static vtb_func *evaluate(vtb__eval *e, const vtb_stmt *s, const vtb__declared *
     if (&model->inputs.at[i] != d)
       bind_input(e, frame.func, model->inputs.at[i].name.text, &model->inputs.at[i]);
   n_inputs = frame.func->n_args;
+  training.training = true;
+  e->options = &training;
+  e->blocks = (vtb_map){0};
   e->frame = &frame;
   e->n_streams = 0;
   bool ok = run_body(e, s, n_inputs);
   if (frame.seed)
     frame.func->arg_info[frame.seed->index] = (vtb_arg_info){
         .role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, "seed"), .span = s->span};
+  vtb_map_free(&e->blocks);
+  e->blocks = blocks;
+  e->options = options;
   e->n_streams = streams;
   e->frame = model;
   e->env = outside;
   e->prefix = prefix;
-  vtb__env_end(e, env);
   vtb_vec_free(&frame.weights);
   vtb_vec_free(&frame.outputs);
   vtb_vec_free(&frame.taps);

@@ -268,6 +268,18 @@ static void input(vtb__eval *e, const vtb_stmt *s, vtb_name name) {
   vtb__env_bind(e, name.text, v, NULL, name.span);
 }
 
+/* Names of one type, whose mistakes are told once. */
+static void inputs(vtb__eval *e, const vtb_stmt *s) {
+  int errors = e->diags->n_errors;
+  for (size_t i = 0; i < s->u.input.n_names; i++) {
+    vtb_name name = s->u.input.names[i];
+    if (e->diags->n_errors == errors)
+      input(e, s, name);
+    else
+      vtb__env_bind(e, name.text, VTB__ERR, NULL, name.span);
+  }
+}
+
 static void output(vtb__eval *e, const vtb_stmt *s) {
   const char *name = vtb__text(e, s->u.named.name);
   vtb__val v = vtb__expr(e, s->u.named.value);
@@ -453,7 +465,7 @@ static vtb__val statement(vtb__eval *e, const vtb_stmt *s, bool last) {
     let(e, s);
     break;
   case VTB_STMT_INPUT:
-    for (size_t i = 0; i < s->u.input.n_names; i++) input(e, s, s->u.input.names[i]);
+    inputs(e, s);
     break;
   case VTB_STMT_OUTPUT:
     output(e, s);

@@ -65,6 +65,17 @@ static bool hint_caller(vtb__eval *e, const char *name) {
   return true;
 }
 
+/* The picture that inputs are views of. */
+static bool hint_view(vtb__eval *e, const char *name) {
+  const vtb__declared *view = NULL;
+  for (size_t i = 0; e->frame && i < e->frame->inputs.n && !view; i++)
+    if (vtb_streq(e->frame->inputs.at[i].view, name)) view = &e->frame->inputs.at[i];
+  if (view)
+    vtb_diag_help(e->diags, "the model sees views of it, like '%s'; augment sees '%s' itself",
+                  view->name.text, name);
+  return view != NULL;
+}
+
 static bool hint_habit(vtb__eval *e, const char *name) {
   const char *help = vtb__habit(VTB__HABIT_NAME, name);
   if (help) vtb_diag_help(e->diags, "%s", help);
@@ -100,7 +111,7 @@ vtb__val vtb__unknown_name(vtb__eval *e, const char *what, const char *name, vtb
     e->missing_use = use;
     vtb_diag_help(e->diags, "it is declared in std: add `use %s` at the top of the file", use);
   } else if (!hint_ended(e, name) && !hint_below(e, name, span) && !hint_caller(e, name) &&
-             !hint_habit(e, name)) {
+             !hint_view(e, name) && !hint_habit(e, name)) {
     hint_near(e, name);
   }
   return VTB__ERR;
