@@ -35,3 +35,12 @@ all_zero $here/timm.vtb arguments --input x="$work/levels.npy" --input levels=$s
   --input want=$stored/arguments.npy --batch 165 "$@"
 all_zero $here/timm.vtb frequencies --input x="$work/many.npy" --batch 4000 "$@"
 all_zero $here/timm.vtb rectangles --input x="$work/large.npy" --batch 1000 "$@"
+
+# in `augment { }`, which each thread of the loader runs
+mkdir -p "$work/pictures/a" "$work/pictures/b"
+cp tests/timm/stored/p0[0-2].jpg "$work/pictures/a" && cp tests/timm/stored/p0[4-6].jpg "$work/pictures/b"
+for how in three rand; do
+  expect 0 "$VERTEBRA" train tests/bench/augment.vtb -D how=$how --image 32 --data "$work/pictures" --epochs 2 \
+    --batch 2 --val-fraction 0 --workers 2 --out "$work/run-$how"
+  says "augmented by"
+done
