@@ -171,6 +171,42 @@ TEST(entry_of_another_kind) {
   refused(m, "the entry is not a plain function");
 }
 
+/* A fold without sequences says how many steps it has, and what ends it goes with nothing else that
+ * does. */
+TEST(loops_that_cannot_end_so) {
+  static const char loop[] =
+      "module \"m\"\nentry func @main(%x: f32[B, 3], %n: i32[]) -> (f32[B, 3]) {\n"
+      "  %y = fold @s(%x, %n) {states = 1, seqs = 0, steps = 4} : f32[B, 3]\n  return %y\n}\n"
+      "func @s(%x: f32[B, 3], %n: i32[]) -> (f32[B, 3]) {\n  %y = exp %x : f32[B, 3]\n"
+      "  return %y\n}\n";
+  static const vtb_source of_loop = {.path = "m.ir", .text = loop, .n = sizeof loop - 1};
+  static const struct {
+    const char *key[2];
+    int64_t value[2];
+    const char *why; /* NULL: nothing is wrong */
+  } cases[] = {{{"while"}, {1}, NULL},
+               {{"limit"}, {1}, NULL},
+               {{"steps"}, {0}, "it has neither sequences nor steps"},
+               {{"steps"}, {-1}, "it has neither sequences nor steps"},
+               {{"while", "limit"}, {1, 1}, "while, or limit, needs steps"},
+               {{"states", "while"}, {0, 1}, "a state that tells who goes on"},
+               {{"states", "limit"}, {0, 1}, "its limit, the first constant, is no i32 scalar"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    vtb_diags diags = {0};
+    vtb_error err = {0};
+    vtb_module *m = vtb_module_parse(&of_loop, &diags);
+    CHECK(m != NULL);
+    if (!m) return;
+    for (int k = 0; k < 2 && cases[i].key[k]; k++)
+      vtb_attr_set(inst_at(m, 0), VTB_A_INT(cases[i].key[k], cases[i].value[k]));
+    bool good = vtb_module_verify(m, &err);
+    const char *why = cases[i].why;
+    CHECK_MSG(good == !why && (!why || strstr(err.text, why)), "%zu: \"%s\"", i, err.text);
+    vtb_module_free(m);
+    vtb_diags_free(&diags);
+  }
+}
+
 int main(void) {
   RUN(a_good_module_passes);
   RUN(use_before_definition);
@@ -190,5 +226,6 @@ int main(void) {
   RUN(broken_list);
   RUN(returned_value_that_was_removed);
   RUN(entry_of_another_kind);
+  RUN(loops_that_cannot_end_so);
   return test_done();
 }
