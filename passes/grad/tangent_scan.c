@@ -119,6 +119,75 @@ static vtb_value *outer(scan *c, vtb_value *k, vtb_value *v) {
   return times(c, vtb_b_reshape(c->b, k, &down), vtb_b_reshape(c->b, v, &across));
 }
 
+/* ---- pairs of tokens ------------------------------------------------------------------------- */
+
+/* Where the decay is one number a head, S_t = sum_j M[t,j] k_j v_j^T with the decays M[t,j] from
+ * token j to t, which are a scan themselves, of rows of a unit matrix; the initial state is one
+ * more column. N x N numbers a head are kept, and no state. */
+typedef struct pairs {
+  scan *c;
+  vtb_dim batch, columns; /* batch: 1 where decays are the same in all steps */
+  bool init;
+  vtb_value *m, *dm; /* [batch, N, h, columns]; dm: NULL, it stands still */
+  vtb_value *first;  /* M before the first token, NULL: 0 */
+} pairs;
+
+/* They are fewer numbers than the states: n, as many as a token has for each other. */
+static bool are_fewer(const scan *c, int64_t n) {
+  return c->decay->axes == VTB_ALONG_NEITHER && n <= c->key.size * c->value.size;
+}
+
+/* M_t = d_t M_{t-1} + u_t. */
+static vtb_value *scan_pairs(pairs *p, vtb_value *u, vtb_value *init) {
+  scan *c = p->c;
+  vtb_type t = VTB__F32(p->batch, c->tokens, c->heads, p->columns), one = t,
+           first = VTB__F32(p->batch, c->heads, {.size = 1}, p->columns);
+  one.dim[3].size = 1;
+  vtb_value *ones = vtb_b_splat(c->b, 1, &one);
+  vtb_value *operands[] = {ones, ones, vtb_b_stretched(c->b, u, &t), operand(c, c->d),
+                           init ? vtb_b_reshape(c->b, init, &first) : NULL};
+  vtb_attr attrs[7];
+  int n = scan_attrs(c, c->decay->name, init != NULL, attrs);
+  return vtb_build(c->b, VTB_OP_linscan, operands, init ? 5 : 4, attrs, n)->results[0];
+}
+
+static pairs pairs_of(scan *c, bool init) {
+  pairs p = {.c = c, .batch = c->batch, .columns = {.size = c->tokens.size + init}, .init = init};
+  if (!c->decay->by_step) p.batch = (vtb_dim){.size = 1};
+  vtb_type all = VTB__F32({.size = 1}, c->tokens, {.size = 1}, p.columns),
+           row = VTB__F32(p.columns), before_all = VTB__F32(p.batch, c->heads, p.columns),
+           each = VTB__F32(p.batch, c->tokens, c->heads, {.size = 1});
+  if (init) {
+    vtb_value *last = vtb_b_constant(c->b, (double)c->tokens.size);
+    vtb_value *unit = vtb_b_binary(c->b, VTB_OP_eq, vtb_b_iota(c->b, 0, &row), last);
+    p.first = vtb_b_stretched(c->b, unit, &before_all);
+  }
+  vtb_value *i = vtb_b_iota(c->b, 1, &all), *j = vtb_b_iota(c->b, 3, &all);
+  p.m = scan_pairs(&p, vtb_b_binary(c->b, VTB_OP_eq, i, j), p.first);
+  vtb_value *dd = moved(c, c->d);
+  if (!c->decay->by_step) each.dim[1].size = 1;
+  if (dd) dd = times(c, vtb_b_reshape(c->b, dd, &each), before(c, p.m, p.first));
+  if (dd) p.dm = scan_pairs(&p, dd, NULL);
+  return p;
+}
+
+/* Columns of pairs: those of tokens, or the initial state's. */
+static vtb_value *columns_of(pairs *p, vtb_value *m, bool init) {
+  int64_t n = p->c->tokens.size;
+  if (!p->init || !m) return m;
+  return vtb_b_slice(p->c->b, m, 3, init ? n : 0, init ? n + 1 : n, 1);
+}
+
+/* x y, and a sum where NULL is nothing. */
+static vtb_value *add_product(scan *c, vtb_value *sum_, vtb_value *x, vtb_value *y) {
+  return x && y ? sum(c, sum_, times(c, x, y)) : sum_;
+}
+
+static vtb_value *add_einsum(scan *c, vtb_value *sum_, const char *spec, vtb_value *x,
+                             vtb_value *y) {
+  return x && y ? sum(c, sum_, vtb_b_einsum(c->b, spec, x, y)) : sum_;
+}
+
 /* ---- linscan --------------------------------------------------------------------------------- */
 
 typedef struct linscan {
@@ -180,123 +249,55 @@ static void through_states(linscan *l, vtb_value *dd) {
   add_columns(l, 1, ds.last);
 }
 
-/* Pairs of tokens, where the decay is one number a head: y_t = sum_j (q_t . k_j) M[t,j] v_j with
- * the decays M[t,j] from token j to t, which are a scan themselves, of rows of a unit matrix; the
- * initial state is one more column. N x N numbers a head are kept, and no state. */
-typedef struct pairs {
-  linscan *l;
-  vtb_dim batch, columns; /* batch: 1 where decays are the same in all steps */
-  bool init;
-} pairs;
-
-static bool by_pairs(const linscan *l) {
-  const scan *c = &l->c;
-  return c->decay->axes == VTB_ALONG_NEITHER &&
-         c->tokens.size + l->of.init <= c->key.size * c->value.size;
-}
-
-/* M_t = d_t M_{t-1} + u_t, [B, N, h, columns]. */
-static vtb_value *scan_pairs(pairs *p, vtb_value *u, vtb_value *init) {
-  scan *c = &p->l->c;
-  vtb_type t = VTB__F32(p->batch, c->tokens, c->heads, p->columns), one = t,
-           first = VTB__F32(p->batch, c->heads, {.size = 1}, p->columns);
-  one.dim[3].size = 1;
-  vtb_value *ones = vtb_b_splat(c->b, 1, &one);
-  vtb_value *operands[] = {ones, ones, vtb_b_stretched(c->b, u, &t), operand(c, c->d),
-                           init ? vtb_b_reshape(c->b, init, &first) : NULL};
-  vtb_attr attrs[7];
-  int n = scan_attrs(c, c->decay->name, init != NULL, attrs);
-  return vtb_build(c->b, VTB_OP_linscan, operands, init ? 5 : 4, attrs, n)->results[0];
-}
-
-/* Columns of pairs [B, N, h, columns]: those of tokens, or the initial state's. */
-static vtb_value *columns_of(pairs *p, vtb_value *m, bool init) {
-  int64_t n = p->l->c.tokens.size;
-  if (!p->init) return m;
-  return vtb_b_slice(p->l->c.b, m, 3, init ? n : 0, init ? n + 1 : n, 1);
-}
-
 /* The row of the last token as a factor on keys, [B, N, h, 1], or on the initial state. */
-static vtb_value *last_row(pairs *p, vtb_value *m, bool init) {
-  scan *c = &p->l->c;
-  int64_t end = vtb__path_end(c->b->module, p->l->of.path, c->tokens.size, true);
+static vtb_value *last_row(linscan *l, pairs *p, vtb_value *m, bool init) {
+  scan *c = &l->c;
+  int64_t end = vtb__path_end(c->b->module, l->of.path, c->tokens.size, true);
   vtb_value *row = vtb_b_slice(c->b, columns_of(p, m, init), 1, end, end + 1, 1);
   return vtb_b_transpose(c->b, row, init ? (int64_t[]){0, 2, 1, 3} : (int64_t[]){0, 3, 2, 1});
-}
-
-/* q . k of all pairs, [B, h, N, N]; NULL if one of them is. */
-static vtb_value *scores_of(scan *c, vtb_value *q, vtb_value *k) {
-  return q && k ? vtb_b_einsum(c->b, "bnhk,bmhk->bhnm", q, k) : NULL;
-}
-
-/* x y, and a sum where NULL is nothing. */
-static vtb_value *add_product(scan *c, vtb_value *sum_, vtb_value *x, vtb_value *y) {
-  return x && y ? sum(c, sum_, times(c, x, y)) : sum_;
-}
-
-static vtb_value *add_einsum(scan *c, vtb_value *sum_, const char *spec, vtb_value *x,
-                             vtb_value *y) {
-  return x && y ? sum(c, sum_, vtb_b_einsum(c->b, spec, x, y)) : sum_;
 }
 
 typedef struct moved_operands {
   vtb_value *q, *k, *v, *s0, *dq, *dk, *dv, *ds0; /* v and s0 with the normalizer's column */
 } moved_operands;
 
-static void add_reads(pairs *p, const moved_operands *o, vtb_value *m, vtb_value *dm) {
-  scan *c = &p->l->c;
+static void add_reads(linscan *l, pairs *p, const moved_operands *o) {
+  scan *c = &l->c;
   const int64_t heads_first[] = {0, 2, 1, 3};
-  const char *apply = "bhnm,bmhv->bnhv", *read = "bnhk,bhkv->bnhv";
-  vtb_value *decay = vtb_b_transpose(c->b, columns_of(p, m, false), heads_first),
-            *moves = vtb_b_transpose(c->b, columns_of(p, dm, false), heads_first);
-  vtb_value *a = scores_of(c, o->q, o->k), *da = scores_of(c, o->dq, o->k);
-  if (o->dk) da = sum(c, da, scores_of(c, o->q, o->dk));
+  const char *apply = "bhnm,bmhv->bnhv", *read = "bnhk,bhkv->bnhv", *score = "bnhk,bmhk->bhnm";
+  vtb_value *decay = vtb_b_transpose(c->b, columns_of(p, p->m, false), heads_first),
+            *moves = vtb_b_transpose(c->b, columns_of(p, p->dm, false), heads_first);
+  vtb_value *a = vtb_b_einsum(c->b, score, o->q, o->k);
+  vtb_value *da = add_einsum(c, add_einsum(c, NULL, score, o->dq, o->k), score, o->q, o->dk);
   vtb_value *w = add_product(c, times(c, a, moves), da, decay);
   vtb_value *y = vtb_b_einsum(c->b, apply, w, o->v);
   if (o->dv) y = add_einsum(c, y, apply, times(c, a, decay), o->dv);
   if (p->init) {
     vtb_value *s = add_einsum(c, NULL, read, o->dq, o->s0);
     s = add_einsum(c, s, read, o->q, o->ds0);
-    y = add_product(c, y, columns_of(p, dm, true), vtb_b_einsum(c->b, read, o->q, o->s0));
-    y = add_product(c, y, columns_of(p, m, true), s);
+    vtb_value *still = vtb_b_einsum(c->b, read, o->q, o->s0);
+    y = add_product(c, y, columns_of(p, p->dm, true), still);
+    y = add_product(c, y, columns_of(p, p->m, true), s);
   }
-  add_columns(p->l, 0, y);
+  add_columns(l, 0, y);
 }
 
-static void add_last(pairs *p, const moved_operands *o, vtb_value *m, vtb_value *dm) {
-  scan *c = &p->l->c;
+static void add_last(linscan *l, pairs *p, const moved_operands *o) {
+  scan *c = &l->c;
   const char *joined = "bmhk,bmhv->bhkv";
-  vtb_value *row = last_row(p, m, false), *drow = last_row(p, dm, false);
+  vtb_value *row = last_row(l, p, p->m, false), *drow = last_row(l, p, p->dm, false);
   vtb_value *k = add_product(c, times(c, o->k, drow), o->dk, row);
   vtb_value *s = vtb_b_einsum(c->b, joined, k, o->v);
   if (o->dv) s = add_einsum(c, s, joined, times(c, o->k, row), o->dv);
-  if (p->init) s = add_product(c, s, last_row(p, dm, true), o->s0);
-  if (p->init) s = add_product(c, s, last_row(p, m, true), o->ds0);
-  add_columns(p->l, 1, s);
+  if (p->init) s = add_product(c, s, last_row(l, p, p->dm, true), o->s0);
+  if (p->init) s = add_product(c, s, last_row(l, p, p->m, true), o->ds0);
+  add_columns(l, 1, s);
 }
 
 static void through_pairs(linscan *l) {
   scan *c = &l->c;
   const vtb_scan_tensors *at = &l->of.at;
-  pairs p = {l, c->batch, c->tokens, l->of.init};
-  if (!c->decay->by_step) p.batch = (vtb_dim){.size = 1};
-  p.columns = (vtb_dim){.size = c->tokens.size + p.init};
-  vtb_type all = VTB__F32({.size = 1}, c->tokens, {.size = 1}, p.columns);
-  vtb_value *unit =
-      vtb_b_binary(c->b, VTB_OP_eq, vtb_b_iota(c->b, 1, &all), vtb_b_iota(c->b, 3, &all));
-  vtb_value *first = NULL;
-  if (p.init) {
-    vtb_type t = VTB__F32(p.batch, c->heads, p.columns), flat = VTB__F32(p.columns);
-    first = vtb_b_binary(c->b, VTB_OP_eq, vtb_b_iota(c->b, 0, &flat),
-                         vtb_b_constant(c->b, (double)c->tokens.size));
-    first = vtb_b_stretched(c->b, first, &t);
-  }
-  vtb_value *dd = moved(c, c->d);
-  vtb_type each = VTB__F32(p.batch, c->tokens, c->heads, {.size = 1});
-  if (!c->decay->by_step) each.dim[1].size = 1;
-  vtb_value *m = scan_pairs(&p, unit, first);
-  vtb_value *dm =
-      scan_pairs(&p, times(c, vtb_b_reshape(c->b, dd, &each), before(c, m, first)), NULL);
+  pairs p = pairs_of(c, l->of.init);
   moved_operands o = {operand(c, at->q),
                       operand(c, at->k),
                       with_column(l, operand(c, at->v), NULL, 1),
@@ -305,8 +306,8 @@ static void through_pairs(linscan *l) {
                       moved(c, at->k),
                       with_column(l, moved(c, at->v), NULL, 0),
                       with_column(l, moved(c, at->s0), moved(c, at->n0), 0)};
-  add_reads(&p, &o, m, dm);
-  add_last(&p, &o, m, dm);
+  add_reads(l, &p, &o);
+  add_last(l, &p, &o);
 }
 
 /* Adds the scan of these operands, from initial states or from 0 (NULL), to the tangents of what is
@@ -355,7 +356,7 @@ RULE(linscan) {
   vtb_value *dd = decay_moved(&l.c);
   if (!dd)
     without_states(&l);
-  else if (by_pairs(&l))
+  else if (are_fewer(&l.c, l.c.tokens.size + l.of.init))
     through_pairs(&l);
   else
     through_states(&l, dd);
@@ -369,31 +370,74 @@ RULE(linscan) {
  *   dw_r = (dv_r + S_{t-1}^T db_r + A_{t-1}^T b_r) + E_{t-1}^T b_r
  *   E_t = D_t * E_{t-1} + sum_r k_r dw_r^T
  * which is a delta of the bracket. */
+typedef struct delta {
+  scan c;
+  vtb_delta of;
+  vtb_value *k, *b, *w, *s0, *dk, *db, *ds0;
+} delta;
+
+/* What lines read of the state before, and of what moves of it, by pairs: [B,N,h,R,V]. */
+static vtb_value *lines_by_pairs(delta *d) {
+  scan *c = &d->c;
+  const char *score = "bnhrk,bmhsk->bhrnsm", *apply = "bhrnsm,bmhsv->bnhrv",
+             *read = "bnhrk,bhkv->bnhrv";
+  const int64_t heads_first[] = {0, 2, 1, 3};
+  pairs p = pairs_of(c, d->of.init);
+  vtb_value *old[] = {before(c, p.m, p.first), p.dm ? before(c, p.dm, NULL) : NULL},
+            *of_token[2] = {0}, *of_init[2] = {0};
+  vtb_type t = VTB__F32(p.batch, c->heads, {.size = 1}, c->tokens, {.size = 1}, c->tokens),
+           init = VTB__F32(p.batch, c->tokens, c->heads, {.size = 1}, {.size = 1});
+  for (int i = 0; i < 2 && old[i]; i++) {
+    vtb_value *m = vtb_b_transpose(c->b, columns_of(&p, old[i], false), heads_first);
+    of_token[i] = vtb_b_reshape(c->b, m, &t);
+    if (p.init) of_init[i] = vtb_b_reshape(c->b, columns_of(&p, old[i], true), &init);
+  }
+  vtb_value *a = add_einsum(c, add_einsum(c, NULL, score, d->db, d->k), score, d->b, d->dk);
+  vtb_value *w = add_product(c, NULL, a, of_token[0]);
+  if (p.dm) w = add_product(c, w, vtb_b_einsum(c->b, score, d->b, d->k), of_token[1]);
+  vtb_value *line = add_einsum(c, NULL, apply, w, d->w);
+  if (!p.init) return line;
+  vtb_value *s = add_einsum(c, add_einsum(c, NULL, read, d->db, d->s0), read, d->b, d->ds0);
+  line = add_product(c, line, s, of_init[0]);
+  return p.dm ? add_product(c, line, vtb_b_einsum(c->b, read, d->b, d->s0), of_init[1]) : line;
+}
+
+/* The same by the states of all tokens. */
+static vtb_value *lines_by_states(delta *d, vtb_value *dd) {
+  scan *c = &d->c;
+  const char *joined = "bnhrk,bnhrv->bnhkv", *read = "bnhrk,bnhkv->bnhrv";
+  vtb_value *old = NULL, *line = NULL, *u = NULL;
+  if (dd || d->db) {
+    states s = states_of(c, vtb_b_einsum(c->b, joined, d->k, d->w), d->s0);
+    old = before(c, s.all, d->s0);
+  }
+  line = add_einsum(c, line, read, d->db, old);
+  u = add_einsum(c, add_product(c, u, dd, old), joined, d->dk, d->w);
+  if (!u && d->ds0) u = vtb_b_constant(c->b, 0);
+  if (u) u = before(c, states_of(c, u, d->ds0).all, d->ds0);
+  return add_einsum(c, line, read, d->b, u);
+}
+
 RULE(delta) {
   vtb_delta of = vtb_delta_of(inst);
   const vtb_delta_tensors *at = &of.at;
   const vtb_dim *k = inst->operands[at->k]->type.dim;
-  scan c = {
+  delta d = {.of = of, .w = inst->results[0]};
+  d.c = (scan){
       t,     &t->b, inst, of.decay, k[0], k[1], k[2], k[4], inst->operands[at->v]->type.dim[4],
       at->d, -1};
-  vtb_value *w = inst->results[0], *dd = decay_moved(&c), *dk = moved(&c, at->k),
-            *db = moved(&c, at->b), *s0 = operand(&c, at->s0), *ds0 = moved(&c, at->s0),
-            *line = moved(&c, at->v), *old = NULL, *u = NULL;
-  const char *joined = "bnhrk,bnhrv->bnhkv", *read = "bnhrk,bnhkv->bnhrv";
-  if (dd || db)
-    old = before(&c, states_of(&c, vtb_b_einsum(c.b, joined, operand(&c, at->k), w), s0).all, s0);
-  if (db) line = sum(&c, line, vtb_b_einsum(c.b, read, db, old));
-  if (dd) u = times(&c, dd, old);
-  if (dk) u = sum(&c, u, vtb_b_einsum(c.b, joined, dk, w));
-  if (!u && ds0) u = vtb_b_constant(c.b, 0);
-  if (u) {
-    u = before(&c, states_of(&c, u, ds0).all, ds0);
-    line = sum(&c, line, vtb_b_einsum(c.b, read, operand(&c, at->b), u));
-  }
-  vtb_value *operands[] = {operand(&c, at->k), line, operand(&c, at->b), operand(&c, at->d)};
+  scan *c = &d.c;
+  d.k = operand(c, at->k), d.b = operand(c, at->b), d.s0 = operand(c, at->s0);
+  d.dk = moved(c, at->k), d.db = moved(c, at->b), d.ds0 = moved(c, at->s0);
+  vtb_value *dd = decay_moved(c), *line = moved(c, at->v);
+  int64_t n = of.rank * of.rank * c->tokens.size + of.init;
+  if (dd || d.dk || d.db || d.ds0)
+    line = sum(c, line, are_fewer(c, n) ? lines_by_pairs(&d) : lines_by_states(&d, dd));
+  vtb_value *operands[] = {d.k, line, d.b, operand(c, at->d)};
   vtb_attr attrs[6];
-  int n = scan_attrs(&c, of.decay->name, false, attrs);
-  vtb__add_tangent(t, w, vtb_build(c.b, VTB_OP_delta, operands, 4, attrs, n)->results[0]);
+  int n_attrs = scan_attrs(c, of.decay->name, false, attrs);
+  vtb_inst *made = vtb_build(c->b, VTB_OP_delta, operands, 4, attrs, n_attrs);
+  vtb__add_tangent(t, d.w, made->results[0]);
 }
 
 /* ---- maxplus --------------------------------------------------------------------------------- */
