@@ -10,6 +10,7 @@
  * a function of its own in every program, so that mistakes are found, and for each size of a view;
  * the function is kept where the options ask for it. */
 #include "ir/axes.h"
+#include "runtime/base/augment.h"
 #include "ir/ops.h"
 #include "frontend/lang/ast_walk.h"
 #include "frontend/lang/value.h"
@@ -357,6 +358,113 @@ static vtb_func *evaluate(vtb__eval *e, const vtb_stmt *s, const vtb__declared *
   return ok ? frame.func : NULL;
 }
 
+/* ---- inside the step ------------------------------------------------------------------------- */
+
+static vtb_value *add_input(vtb__eval *e, const char *name, const vtb_type *t, vtb_span span) {
+  vtb_func *f = e->frame->func;
+  vtb_value *arg = vtb_func_add_arg(f, name, *t);
+  f->arg_info[arg->index] =
+      (vtb_arg_info){.role = VTB_ROLE_INPUT, .official = vtb_intern(e->module, name), .span = span};
+  return arg;
+}
+
+typedef VTB_VEC(vtb_value *) operands;
+
+/* Draws of the function become arguments, which whoever feeds the model fills by sample. */
+static bool lift_draws(vtb__eval *e, const vtb_stmt *s, vtb_func *f, int view, operands *out) {
+  bool ok = true;
+  for (vtb_inst *i = f->first, *next; i && ok; i = next) {
+    next = i->next;
+    if (i->op != VTB_OP_random) continue;
+    const vtb_type *t = &i->results[0]->type;
+    ok = t->rank > 0 && t->dim[0].size == e->batch;
+    if (!ok) break;
+    const char *name = vtb_arena_printf(&e->arena, "%s%d.%lld", VTB_AUGMENT_DRAW, view,
+                                        (long long)vtb_attr_int(i, "stream", 0));
+    vtb_vec_push(out, add_input(e, name, t, s->span));
+    vtb_replace_all(i->results[0], vtb_func_add_arg(f, "draw", *t));
+    vtb_inst_unlink(i);
+  }
+  int *uses = vtb_count_uses(f);
+  for (int a = f->n_args - 1; a >= 0; a--) {
+    if (!vtb_streq(f->arg_info[a].official, "seed")) continue;
+    ok &= !uses[f->args[a]->id];
+    if (ok) vtb_func_remove_arg(f, a);
+  }
+  vtb_free(uses);
+  if (ok) return true;
+  vtb__report(e, VTB_DIAG_BAD_AUGMENT, s->span,
+              "augment draws in a block or a loop, or without the batch, which the step cannot do");
+  vtb__help(e, "--augment-in loader");
+  return false;
+}
+
+static vtb_value *rounded(vtb_builder *b, vtb_value *x) { return vtb_b_unary(b, VTB_OP_round, x); }
+
+/* Bytes become what `prepare` makes of them: (x / 255 - mean) / std. */
+static vtb_value *normalised(vtb_builder *b, vtb_value *x, vtb_value *moments) {
+  vtb_type one = {.dtype = VTB_F32, .rank = 4, .dim = {x->type.dim[0], x->type.dim[1]}};
+  one.dim[2] = one.dim[3] = (vtb_dim){1, NULL};
+  vtb_value *part[2];
+  for (int k = 0; k < 2; k++)
+    part[k] = vtb_b_reshape(b, vtb_b_slice(b, moments, 1, k, k + 1, 1), &one);
+  x = vtb_b_binary(b, VTB_OP_min, vtb_b_binary(b, VTB_OP_max, x, vtb_b_constant(b, 0)),
+                   vtb_b_constant(b, 255));
+  x = vtb_b_binary(b, VTB_OP_div, rounded(b, x), vtb_b_constant(b, 255));
+  return vtb_b_binary(b, VTB_OP_div, vtb_b_binary(b, VTB_OP_sub, x, part[0]), part[1]);
+}
+
+/* The input that the function's argument or result of this name is of. */
+static const vtb__declared *input_of(const vtb__frame *f, const vtb__declared *image,
+                                     const char *name) {
+  for (size_t i = 0; i < f->inputs.n; i++)
+    if (strcmp(f->inputs.at[i].name.text, name) == 0) return &f->inputs.at[i];
+  return image;
+}
+
+static void rebind(vtb__eval *e, const vtb__declared *d, vtb_value *v) {
+  vtb__env_bind(e, d->name.text, vtb__tensor(v, d->value.u.t.layout), NULL, d->name.span);
+}
+
+/* Inputs of the model are from now on what the function makes of them. */
+static bool go_through(vtb__eval *e, const vtb_stmt *s, vtb_func *f, const vtb__declared *d,
+                       int view, vtb_value *moments) {
+  vtb_builder *b = vtb__at(e, s->span);
+  vtb_value *image = rounded(b, d->value.u.t.v);
+  operands draws = {0}, all = {0};
+  bool ok = lift_draws(e, s, f, view, &draws);
+  int n_inputs = f->n_args - (int)draws.n;
+  for (int a = 0; a < n_inputs && ok; a++) {
+    const vtb__declared *of = input_of(e->frame, d, f->arg_info[a].official);
+    vtb_value *v = of->value.u.t.v;
+    vtb_vec_push(&all, of == d ? image : v->type.dtype == VTB_I32 ? vtb_b_cast(b, v, VTB_F32) : v);
+  }
+  for (size_t i = 0; i < draws.n; i++) vtb_vec_push(&all, draws.at[i]);
+  vtb_inst *call = ok ? vtb_b_call(b, f, all.at, (int)all.n) : NULL;
+  for (int r = 0; call && r < f->n_returns; r++) {
+    const vtb__declared *of = input_of(e->frame, d, f->return_names[r]);
+    vtb_value *v = call->results[r];
+    if (of == d)
+      image = v;
+    else
+      rebind(e, of,
+             of->value.u.t.v->type.dtype == VTB_I32 ? vtb_b_cast(b, rounded(b, v), VTB_I32) : v);
+  }
+  if (call) rebind(e, d, normalised(b, image, moments));
+  vtb_vec_free(&draws);
+  vtb_vec_free(&all);
+  return call != NULL;
+}
+
+/* For all images the same. */
+static vtb_value *add_moments(vtb__eval *e, const vtb__declared *d) {
+  const vtb_type *image = &d->value.u.t.v->type;
+  vtb_type t = {.dtype = VTB_F32, .rank = 3, .dim = {image->dim[0], {2, NULL}, image->dim[1]}};
+  return add_input(e, VTB_AUGMENT_MOMENTS, &t, d->name.span);
+}
+
+/* ---- the statement --------------------------------------------------------------------------- */
+
 /* An image of that size before it had the same body. */
 static bool is_known(const vtb__frame *f, const vtb__declared *d) {
   for (const vtb__declared *x = f->inputs.at; x != d; x++)
@@ -376,14 +484,20 @@ vtb__val vtb__augment(vtb__eval *e, const vtb_stmt *s) {
   if (!first || !check_views(e) || !check_body(e, s)) return VTB__ERR;
   vtb__frame *f = e->frame;
   const char *wanted = e->options->augment;
+  bool inside = e->options->augment_inside;
+  vtb_value *moments = inside ? add_moments(e, first) : NULL;
+  int view = 0;
   f->augment = s;
   f->n_augmented = f->inputs.n;
   if (!first->view) number_view(e, first, 1);
   for (size_t i = 0; i < f->inputs.n; i++) {
     const vtb__declared *d = &f->inputs.at[i];
-    if (d->view ? is_known(f, d) && !vtb_streq(wanted, d->name.text) : d != first) continue;
+    bool known = d->view && is_known(f, d) && !inside && !vtb_streq(wanted, d->name.text);
+    if (known || (!d->view && d != first)) continue;
     vtb_func *func = evaluate(e, s, d);
     if (!func) return VTB__ERR;
+    if (inside && !go_through(e, s, func, d, ++view, moments)) return VTB__ERR;
+    if (inside) continue;
     if (vtb_streq(wanted, d->name.text))
       f->augmented = func;
     else

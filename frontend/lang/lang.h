@@ -81,6 +81,9 @@ typedef struct vtb_instantiate_options {
   /* The entry becomes the model's `augment { }` of this image input, module->augment says that
    * there is one: from f32 inputs, the image as numbers of bytes, to results of the same names. */
   const char *augment;
+  /* Samples go through it on their way into the model: images are the numbers of their bytes then,
+   * and inputs of the names in runtime/base/augment.h have its draws, and means and deviations. */
+  bool augment_inside;
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
   /* Told, while it evaluates, what names and calls came to be, at the places of the names: "tokens

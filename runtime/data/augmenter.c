@@ -96,6 +96,10 @@ void vtb__augmenter_close(vtb__augmenter *a) {
   free(a);
 }
 
+int32_t vtb__augment_seed(uint64_t key) {
+  return (int32_t)(vtb_random_u64(key, DRAW_AUGMENT) >> 33);
+}
+
 /* ---- a run ----------------------------------------------------------------------------------- */
 
 static void planes_of(const vtb_image *im, float *out) {
@@ -150,7 +154,7 @@ vtb_status vtb__augmenter_run(vtb__augmenter *a, int number, uint64_t key, vtb_i
                               void *const *rows, vtb_error *err) {
   const vtb_program *p = a->augment->program;
   worker *w = &a->workers[number];
-  int32_t seed = (int32_t)(vtb_random_u64(key, DRAW_AUGMENT) >> 33);
+  int32_t seed = vtb__augment_seed(key);
   for (int i = 0; i < p->n_tensors; i++) {
     if (p->tensors[i].io != VTB_IO_INPUT) continue;
     if (a->fed[i] < 0)

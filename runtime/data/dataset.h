@@ -186,11 +186,13 @@ typedef struct vtb_augment {
 
 typedef enum vtb_feed_kind {
   VTB_FEED_NOTHING,
-  VTB_FEED_IMAGE, /* f32 (C, H, W): the image, transformed */
-  VTB_FEED_LABEL, /* i32: the sample's class */
-  VTB_FEED_MASK,  /* i32 (h, w) or (h w): the class at each of h x w places of the image */
-  VTB_FEED_ARRAY, /* the array of the input's name */
-  VTB_FEED_VALID  /* f32: 1; of padding 0 */
+  VTB_FEED_IMAGE,  /* f32 (C, H, W): the image, transformed */
+  VTB_FEED_LABEL,  /* i32: the sample's class */
+  VTB_FEED_MASK,   /* i32 (h, w) or (h w): the class at each of h x w places of the image */
+  VTB_FEED_ARRAY,  /* the array of the input's name */
+  VTB_FEED_VALID,  /* f32: 1; of padding 0 */
+  VTB_FEED_DRAW,   /* f32: what an `augment` in the step draws (runtime/base/augment.h) */
+  VTB_FEED_MOMENTS /* f32 (2, C): with it images are the numbers of their bytes */
 } vtb_feed_kind;
 
 typedef struct vtb_feed {
@@ -204,6 +206,7 @@ typedef struct vtb_feed {
   int64_t count;     /* elements of a sample */
   int height, width; /* MASK */
   int array;         /* ARRAY */
+  int stream;        /* DRAW */
 } vtb_feed;
 /* Finds what fills the input that name, is_int, rank, dim and classes describe: an array of its
  * name; of images a f32 input (C, H, W) is the image, an i32 number the label, i32 (h, w) or (h w)

@@ -164,6 +164,8 @@ VTB_MUST_USE vtb_status vtb__augmenter_open(const vtb_augment *a, const vtb_feed
 VTB_MUST_USE vtb_status vtb__augmenter_run(vtb__augmenter *a, int worker, uint64_t key,
                                            vtb_image *im, void *const *rows, vtb_error *err);
 void vtb__augmenter_close(vtb__augmenter *a); /* NULL is fine */
+/* Its "seed" by the key. */
+int32_t vtb__augment_seed(uint64_t key);
 
 /* ---- names.c --------------------------------------------------------------------------------- */
 

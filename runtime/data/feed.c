@@ -1,4 +1,5 @@
 /* Which part of a data set fills an input of a program. */
+#include "runtime/base/augment.h"
 #include "runtime/data/dataset.h"
 
 #include <math.h>
@@ -91,10 +92,24 @@ static vtb_status nothing(const vtb_feed *f, const vtb_dataset *d, vtb_error *er
                   has);
 }
 
+/* Inputs of a step that augments itself. */
+static bool augment_feed(vtb_feed *f) {
+  bool draw = vtb_starts_with(f->name, VTB_AUGMENT_DRAW);
+  if (draw)
+    f->kind = VTB_FEED_DRAW;
+  else if (strcmp(f->name, VTB_AUGMENT_MOMENTS) == 0)
+    f->kind = VTB_FEED_MOMENTS;
+  else
+    return false;
+  if (draw) sscanf(f->name + strlen(VTB_AUGMENT_DRAW), "%d.%d", &f->view, &f->stream);
+  return true;
+}
+
 vtb_status vtb_feed_find(vtb_feed *f, const vtb_dataset *d, const vtb_transform *t,
                          vtb_error *err) {
   bool found = false;
   f->count = elements(f);
+  if (augment_feed(f)) return VTB_OK;
   vtb_status status = array_feed(f, d, &found, err);
   if (status != VTB_OK || found) return status;
   if (vtb_dataset_has_images(d) && is_image(f, t)) {

@@ -4,6 +4,7 @@
  * One mutex guards the counters; samples are prepared outside it. Sample s of batch b always lands
  * in row s, so the result does not depend on which thread prepared it.
  */
+#include "runtime/base/random.h"
 #include "runtime/data/dataset_internal.h"
 #include "runtime/launch/pixels.h"
 #include "runtime/launch/threads.h"
@@ -28,6 +29,7 @@ struct vtb_loader {
   vtb_loader_options o;
   vtb__augmenter **augmenters; /* by feed; NULL: the loader has none, or the feed */
   void **rows;                 /* a worker: a place for the row of each feed */
+  vtb_preparation moments;     /* as the model says; with feeds of it images are bytes */
   vtb_feed pair[2];            /* the image and the label, where no feeds are asked for */
   int64_t n_samples;
   int64_t per_epoch, total; /* pieces an epoch, pieces in all, counted from epoch 0 */
@@ -75,6 +77,22 @@ static int32_t *erased_at(const vtb_loader *l, const vtb_feed *f, void *at, int6
   return (int32_t *)(void *)((char *)at + pixels_of(l, f).erased) + 4 * row;
 }
 
+/* The mean and the deviation of each channel. */
+static void fill_moments(const vtb_loader *l, const vtb_feed *f, float *out) {
+  const vtb_preparation *p = &l->moments;
+  for (int64_t c = 0; c < f->count / 2; c++) {
+    out[c] = p->mean[c];
+    out[f->count / 2 + c] = p->std[c];
+  }
+}
+
+/* Uniform numbers as the sample's own program draws them. */
+static void fill_draw(const vtb_feed *f, const sample *s, float *out) {
+  uint32_t seed = (uint32_t)vtb__augment_seed(vtb_view_key(s->key, f->view));
+  for (int64_t i = 0; i < f->count; i++)
+    out[i] = (float)(vtb_random_hash(seed, (uint32_t)f->stream, (uint32_t)i) >> 8) * 0x1p-24F;
+}
+
 /* Pixels are all erased. */
 static void pad(const vtb_loader *l, const vtb_feed *f, void *at, int64_t row) {
   void *out = row_at(l, f, at, row);
@@ -82,6 +100,10 @@ static void pad(const vtb_loader *l, const vtb_feed *f, void *at, int64_t row) {
     const vtb_preparation *p = &l->o.transform.prepare;
     memcpy(erased_at(l, f, at, row), (int32_t[]){0, 0, p->width, p->height}, 4 * sizeof(int32_t));
     memset(out, 0, (size_t)f->count);
+    return;
+  }
+  if (f->kind == VTB_FEED_MOMENTS) {
+    fill_moments(l, f, out);
     return;
   }
   if (f->kind != VTB_FEED_LABEL && f->kind != VTB_FEED_MASK) {
@@ -225,6 +247,12 @@ static vtb_status fill_row(const vtb_loader *l, int i, sample *s, void *const *a
     return a ? augment(l, a, s, NULL, vtb_view_key(s->key, f->view), at, row, err) : VTB_OK;
   case VTB_FEED_VALID:
     *(float *)out = 1;
+    return VTB_OK;
+  case VTB_FEED_DRAW:
+    fill_draw(f, s, out);
+    return VTB_OK;
+  case VTB_FEED_MOMENTS:
+    fill_moments(l, f, out);
     return VTB_OK;
   case VTB_FEED_NOTHING:
     break;
@@ -424,6 +452,11 @@ vtb_status vtb_loader_open(const vtb_loader_options *o, vtb_loader **out, vtb_er
   l->next_batch = l->consumed = (o->start_epoch * batches + o->start_batch) * pieces;
   pthread_mutex_init(&l->lock, NULL);
   pthread_cond_init(&l->changed, NULL);
+  l->moments = o->transform.prepare;
+  for (int c = 0; c < 3 && has_kind(l, VTB_FEED_MOMENTS); c++) {
+    l->o.transform.prepare.mean[c] = 0;
+    l->o.transform.prepare.std[c] = 1 / 255.0F;
+  }
   vtb_status status = allocate_ring(l, err);
   if (status == VTB_OK) status = open_augmenters(l, err);
   if (status == VTB_OK) status = start_threads(l, err);

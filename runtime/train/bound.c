@@ -1,4 +1,5 @@
 /* A program with its buffers: which tensor is what, what fills its inputs, and memory for them. */
+#include "runtime/base/augment.h"
 #include "runtime/base/objective.h"
 #include "runtime/train/train_internal.h"
 
@@ -31,8 +32,9 @@ static vtb_status check_inputs(const vtb_bound *b, vtb_error *err) {
   const vtb_program *p = b->program;
   for (int i = 0; i < p->n_tensors; i++) {
     vtb_io io = p->tensors[i].io;
-    bool known = i == b->image || i == b->labels || i == b->seed || i == b->scale ||
-                 i == b->first || vtb_starts_with(p->tensors[i].name, "update.");
+    bool known = vtb_starts_with(p->tensors[i].name, "augment.") || i == b->image ||
+                 i == b->labels || i == b->seed || i == b->scale || i == b->first ||
+                 vtb_starts_with(p->tensors[i].name, "update.");
     if ((io == VTB_IO_INPUT && !known) || io == VTB_IO_GRAD_IN)
       return vtb_fail(err, VTB_E_INPUT,
                       "the model has an input \"%s\" that a classifier's data set cannot fill",
@@ -165,7 +167,8 @@ vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, const char *image
     return vtb_fail(err, VTB_E_INPUT, "the model has no output%s%s of shape [batch, classes]",
                     logits ? " " : "", logits ? logits : "");
   b->classes = p->tensors[b->logits].dim[1];
-  return check_inputs(b, err);
+  VTB_TRY(check_inputs(b, err));
+  return find_role(p, VTB_AUGMENT_MOMENTS, VTB_IO_INPUT) < 0 ? VTB_OK : describe_inputs(b, err);
 }
 
 vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err) {

@@ -32,7 +32,7 @@ static vtb_status check_data(vtb_trainer *t, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT, "data set %s has %d classes, the model %lld",
                     vtb_dataset_name(c->train_set), vtb_dataset_classes(c->train_set),
                     (long long)t->bound.classes);
-  return VTB_OK;
+  return vtb__bound_feed(&t->bound, c->train_set, &c->train_transform, err);
 }
 
 static vtb_status check_numbers(const vtb_train_config *c, vtb_error *err) {
@@ -320,8 +320,8 @@ static void send_start(const vtb_trainer *t) {
   if (t->shards)
     snprintf(sharded, sizeof sharded, ", %.1f of %.1f MB of optimizer state here",
              1e-6 * (double)here, 1e-6 * (double)all);
-  if (t->config.n_augments)
-    snprintf(augmented, sizeof augmented, ", augmented by %s", t->config.augments[0].where);
+  if (t->config.augmented)
+    snprintf(augmented, sizeof augmented, ", augmented by %s", t->config.augmented);
   snprintf(text, sizeof text,
            "%lld parameters, %lld %s, batch %lld%s, %lld updates an epoch%s, %d thread%s%s%s%s%s",
            (long long)parameters, (long long)vtb_dataset_count(t->config.train_set),

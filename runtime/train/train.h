@@ -104,6 +104,7 @@ typedef struct vtb_train_config {
   vtb_transform train_transform, eval_transform;
   const vtb_augment *augments; /* of training samples; n_augments 0: there are none */
   int n_augments;
+  const char *augmented; /* by what, in words: "m.vtb:12"; NULL: by nothing */
   int loader_threads;
 
   vtb_optim_config optim;

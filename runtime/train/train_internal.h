@@ -32,7 +32,8 @@ VTB_MUST_USE vtb_status vtb__bound_find(vtb_bound *b, const vtb_program *p, cons
 /* Allocates the workspace and the buffers of tensors in the set of roles (bit 1 << vtb_io); no
  * results that stay on the device. */
 VTB_MUST_USE vtb_status vtb__bound_allocate(vtb_bound *b, unsigned roles, vtb_error *err);
-/* Finds what of the data set fills which input; nothing to do for a classifier. */
+/* Finds what of the data set fills which input; a classifier has such inputs where it augments in
+ * the step. */
 VTB_MUST_USE vtb_status vtb__bound_feed(vtb_bound *b, const vtb_dataset *d, const vtb_transform *t,
                                         vtb_error *err);
 void vtb__bound_fill(vtb_bound *b, const vtb_batch *batch); /* inputs are those of the batch */

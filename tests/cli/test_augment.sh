@@ -73,6 +73,7 @@ expect 0 "$VERTEBRA" train "${all[@]}" --out pieces --accumulate 2; near pieces
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 if command -v mpirun > /dev/null && mpirun --oversubscribe -n 2 true > /dev/null 2>&1; then
   expect 0 timeout 100 mpirun --oversubscribe --bind-to none -n 2 "$VERTEBRA" train "${all[@]}" --out ranks --threads 1; near ranks
+  expect 0 timeout 100 mpirun --oversubscribe --bind-to none -n 2 "$VERTEBRA" train "${all[@]}" --out inside --threads 1 --augment-in step; near inside
 fi
 
 # an image that is an array is augmented, as the numbers that it has; so is what lies beside it
@@ -93,6 +94,33 @@ model boxes() {
 END
 expect 0 "$VERTEBRA" train boxes.vtb --data boxes.safetensors "${common[@]}" --epochs 1 --out boxes
 is "$(column boxes 1 box) == 7 && $(column boxes 1 light) == 3" "arrays are not augmented"
+
+# inside the step: the same draws, and the same results but for rounding; of a classifier too
+step() { # RUN COLUMN ARGS...: a training as RUN was, in the step
+  local run=$1 name=$2 row; row=$(wc -l < "$run/log.csv"); row=$((row - 1))
+  expect 0 "$VERTEBRA" train "${@:3}" --augment-in step --out "$run.step" --overwrite
+  is "($(column "$run.step" $row "$name") - $(column "$run" $row "$name")) ^ 2 < 1e-9" "$run in the step is another"
+}
+step flags mistaken moved.vtb --data seg "${common[@]}" "${pixels[@]}" --epochs 1 --flip --crop-scale 0.5
+step whole apart "${all[@]}"; step whole light "${all[@]}" --accumulate 2; step cropped apart "${all[@]}" -D draws=false --crop-scale 0.5
+"$MAKE_DATA" classes "$work/kinds" 12 red green
+cat > kind.vtb <<'END'
+use std.nn
+use std.augment
+model kind(num_classes: int = 2) {
+  input picture: image[3, 16, 16]
+  augment { picture = color_jitter(picture) }
+  output scores = linear("head", mean(patch_embed("stem", picture, 8, 4x4, 4x4), axis = "tokens"), num_classes)
+}
+END
+kinds=(kind.vtb --data kinds "${common[@]}" --epochs 3 --val-fraction 0)
+expect 0 "$VERTEBRA" train "${kinds[@]}" --out kinds.run; step kinds.run loss "${kinds[@]}"
+step kinds.run loss "${kinds[@]}" --target cuda-emulated
+expect 2 "$VERTEBRA" train "${kinds[@]}" --augment-in step --erase 0.5 --out erased; says "--augment-in step comes behind it"
+grep -v 'augment {' kind.vtb > plain.vtb
+expect 2 "$VERTEBRA" train plain.vtb "${kinds[@]:1}" --augment-in step --out plain; says "the model says no augment"
+sed 's/color_jitter(picture)/picture + 0 * sum(random(4))/' kind.vtb > alone.vtb
+expect 1 "$VERTEBRA" train alone.vtb "${kinds[@]:1}" --augment-in step --out alone; says "or without the batch, which the step cannot do"
 
 # where it runs is said; a built file does not have it
 expect 0 "$VERTEBRA" train views.vtb --data seg --batch 8 --epochs 1 --out said; says "augmented by views.vtb:6"

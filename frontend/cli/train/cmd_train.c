@@ -248,6 +248,8 @@ vtb_status cli_cmd_train(int argc, char **argv) {
        "augmentation: erase a random rectangle with probability P"},
       {"--crop-scale", CLI_FLOAT, &o.train.train_transform.augment.scale_min, "A",
        "augmentation: random resized crop of area fraction A to 1"},
+      {"--augment-in", CLI_CHOICE, &o.augment_in, "loader|step",
+       "where the model's augment { } runs: threads that load (default), or the training step"},
       {"--seed", CLI_INT, &o.train.seed, "N", "everything random follows from it (default 0)"},
       {"--eval-batch", CLI_POSITIVE, &o.model.compile.eval_batch, "N",
        "images at a time in evaluation (default 4 x batch; the batch, where samples meet in "

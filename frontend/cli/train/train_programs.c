@@ -60,7 +60,8 @@ static bool takes(const char *what, train_options *o, const char *define) {
 static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
                                    train_programs *p, vtb_compilation *c) {
   vtb_compile_options with = options_for(what, o, training);
-  VTB_TRY(vtb_compilation_load(c, &with, NULL, o->model.report));
+  const vtb_instantiate_options more = {.augment_inside = training && train_augments_inside(o)};
+  VTB_TRY(vtb_compilation_load(c, &with, &more, o->model.report));
   int have = vtb_class_scores(c->module->entry);
   p->measured = vtb_has_measure(c->module->entry);
   if (p->measured) {
@@ -131,13 +132,26 @@ static void free_sources(train_sources *all) {
   vtb_vec_free(all);
 }
 
+/* The model's `augment`, for the loader, or inside the step already. */
+static vtb_status find_augment(const vtb_compilation *c, const train_options *o,
+                               train_programs *p) {
+  bool inside = train_augments_inside(o);
+  const char *where = c->module->augment;
+  if (!where && inside)
+    return vtb_fail(&c->report->error, VTB_E_USAGE,
+                    "--augment-in step: the model says no augment { }");
+  if (where)
+    snprintf(p->augmented, sizeof p->augmented, "%s%s", where, inside ? " in the step" : "");
+  return inside ? VTB_OK : vtb_compile_augments(c, &p->augments, c->report);
+}
+
 static vtb_status compile_step(const char *what, train_options *o, int classes, int64_t batch,
                                train_programs *p) {
   vtb_compilation c;
   vtb_status status = load_for_classes(what, o, true, classes, p, &c);
   if (status == VTB_OK)
     status = train_layers_check(&o->layers, c.module->entry, o->quiet, &o->model.report->error);
-  if (status == VTB_OK) status = vtb_compile_augments(&c, &p->augments, c.report);
+  if (status == VTB_OK) status = find_augment(&c, o, p);
   if (status == VTB_OK) status = vtb_compilation_graph(&c);
   if (status == VTB_OK && (!p->measured || takes_images(c.module->entry, o)))
     status = vtb_compilation_image_size(&c, &p->channels, &p->height, &p->width);

@@ -22,6 +22,7 @@ typedef struct train_options {
   const char *plan_scale; /* numbers of ranks to predict, instead of training; NULL: trains */
   const char *picture;    /* of the schedule, instead of training; NULL: trains */
   const char *augmented;  /* a picture of samples to draw, instead of training; NULL: trains */
+  const char *augment_in; /* "loader" (NULL) or "step" */
   const char *trace;      /* a file for what the first updates do; NULL: not wanted */
   int64_t ranks_per_node; /* of the prediction; 0: the machine says */
   bool overwrite, tensorboard;
@@ -50,6 +51,10 @@ typedef struct train_options {
 
 #define TRAIN_FINAL_LR 1e-6
 #define TRAIN_WARMUP 0.5 /* epochs */
+
+static inline bool train_augments_inside(const train_options *o) {
+  return vtb_streq(o->augment_in, "step");
+}
 
 /* Options of training that is predicted or looked at (plan_scale.h, train_trace.h). */
 #define TRAIN_FORESIGHT_OPTS(o)                                                                    \
@@ -84,6 +89,7 @@ typedef VTB_VEC(vtb_source_file) train_sources; /* each with its own texts, by n
 typedef struct train_programs {
   vtb_program *step, *eval;
   vtb_augments augments;       /* of the model's images in training */
+  char augmented[160];         /* where they stand and run; "": nowhere */
   bool measured;               /* the model declares what it is trained for */
   int channels, height, width; /* of the image input; channels 0: there is none */
   vtb_artefact *file;          /* both are from it; NULL: compiled here */

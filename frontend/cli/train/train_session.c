@@ -173,6 +173,7 @@ static void refer_to(session *s, vtb_train_config *t) {
   t->eval = s->programs.eval;
   t->augments = s->programs.augments.at;
   t->n_augments = (int)s->programs.augments.n;
+  t->augmented = *s->programs.augmented ? s->programs.augmented : NULL;
   t->services = s->services;
   t->checkpoint = s->folder.checkpoint;
   t->best = s->folder.best;
@@ -266,6 +267,10 @@ static vtb_status plan_images(const session *s, const train_options *o, vtb_trai
                               vtb_error *err) {
   const train_programs *c = &s->programs;
   vtb_augmentation augment = t->train_transform.augment;
+  if (train_augments_inside(o) && augment.erase_prob > 0)
+    return vtb_fail(err, VTB_E_USAGE,
+                    "--erase is what comes last, and --augment-in step comes behind it: "
+                    "random_erasing of std.augment erases there");
   if (!c->channels)
     return augment.flip || augment.shift || augment.erase_prob > 0 || augment.scale_min > 0
                ? vtb_fail(err, VTB_E_USAGE,
