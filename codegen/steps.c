@@ -18,6 +18,7 @@ typedef struct maker { /* the function at hand */
   const vtb_frame *frame;
   int64_t copies;     /* bytes that copies of call operands take at most */
   vtb_spot *returned; /* by return: where it is afterwards */
+  bool *has_returned;
 } maker;
 
 int64_t vtb_places_round(const vtb_places *p, int64_t bytes) {
@@ -161,6 +162,16 @@ static void make_operands_dense(maker *m, vtb_step *step) {
  * gradients from where they are returned. Its operands are dense; equal elements are one. */
 static bool comes_last(const vtb_inst *inst) {
   return inst->op == VTB_OP_verdict || inst->op == VTB_OP_update;
+}
+
+/* A verdict that is read by more than updates stands where it stands. */
+static bool is_read_early(const vtb_inst *inst) {
+  vtb_inst **readers;
+  size_t n = inst->op == VTB_OP_verdict ? vtb_value_readers(inst->results[0], &readers) : 0;
+  bool early = false;
+  for (size_t i = 0; i < n; i++) early |= readers[i]->op != VTB_OP_update;
+  if (inst->op == VTB_OP_verdict) vtb_free(readers);
+  return early;
 }
 
 static void add_last(maker *m, const vtb_inst *inst) {
@@ -319,23 +330,30 @@ static bool needs_no_step(const maker *m, const vtb_inst *i) {
   return empty;
 }
 
-/* Returned values that were not computed in place: arguments, constants, views, and one value
+/* A returned value that was not computed in place: an argument, a constant, a view, or one that is
  * returned twice. */
-static void add_returns(maker *m) {
+static void add_return(maker *m, int r) {
   const vtb_func *f = m->out->func;
-  for (int r = 0; r < f->n_returns; r++) {
-    const vtb_value *v = f->returns[r];
-    vtb_spot from = spot_of(m, v);
-    bool in_place = from.at == VTB_AT_ARG && from.index == f->n_args + r;
-    const vtb_slot *slot = slot_of(m, v), *base = slot_of(m, stored_value(m, v));
-    m->returned[r] = from;
-    if (vtb_type_count(&v->type) == 0) continue;
-    if (in_place && (base == slot || (slot->view_offset == 0 && !needs_copy(m, &from)))) continue;
-    vtb_spot to = dense_spot(m, VTB_AT_ARG, 0, &v->type);
-    to.index = f->n_args + r;
-    add_copy(m, NULL, from, to, 0);
-    m->returned[r] = to;
-  }
+  const vtb_value *v = f->returns[r];
+  vtb_spot from = spot_of(m, v);
+  bool in_place = from.at == VTB_AT_ARG && from.index == f->n_args + r;
+  const vtb_slot *slot = slot_of(m, v), *base = slot_of(m, stored_value(m, v));
+  if (m->has_returned[r]) return;
+  m->has_returned[r] = true;
+  m->returned[r] = from;
+  if (vtb_type_count(&v->type) == 0) return;
+  if (in_place && (base == slot || (slot->view_offset == 0 && !needs_copy(m, &from)))) return;
+  vtb_spot to = dense_spot(m, VTB_AT_ARG, 0, &v->type);
+  to.index = f->n_args + r;
+  add_copy(m, NULL, from, to, 0);
+  m->returned[r] = to;
+}
+
+static void add_early(maker *m, const vtb_inst *inst) {
+  for (int r = 0; r < m->out->func->n_returns; r++)
+    for (int i = 0; i < inst->n_operands; i++)
+      if (m->out->func->returns[r] == inst->operands[i]) add_return(m, r);
+  add_last(m, inst);
 }
 
 /* ---- sums over ranks ------------------------------------------------------------------------- */
@@ -379,8 +397,11 @@ static void list_func(vtb_steps *s, vtb_func_steps *out) {
   maker m = {.s = s, .out = out, .frame = vtb_plan_frame(&s->plan, out->func)};
   out->n_values = out->func->n_values;
   m.returned = VTB_NEW_ARRAY(&s->arena, vtb_spot, out->func->n_returns + 1);
+  m.has_returned = VTB_NEW_ARRAY(&s->arena, bool, out->func->n_returns + 1);
   for (const vtb_inst *i = out->func->first; i; i = i->next) {
-    if (needs_no_step(&m, i) || comes_last(i)) continue;
+    if (needs_no_step(&m, i)) continue;
+    if (is_read_early(i)) add_early(&m, i);
+    if (comes_last(i)) continue;
     if (i->op == VTB_OP_call)
       add_call(&m, i);
     else if (i->op == VTB_OP_fold)
@@ -390,9 +411,9 @@ static void list_func(vtb_steps *s, vtb_func_steps *out) {
     else
       add_kernel(&m, i);
   }
-  add_returns(&m);
+  for (int r = 0; r < out->func->n_returns; r++) add_return(&m, r);
   for (const vtb_inst *i = out->func->first; i; i = i->next)
-    if (comes_last(i)) add_last(&m, i);
+    if (comes_last(i) && !is_read_early(i)) add_last(&m, i);
   add_waits(s, out);
   out->tail_base = rounded(&m, m.frame->bytes) + m.copies;
 }

@@ -28,7 +28,7 @@ vtb_status vtb__interp_verdict(vtb__interp_eval *e) {
 static void bind_rule(const vtb__interp_eval *e, const vtb_update *u, int k, double *small,
                       vtb__interp_frame *f) {
   const vtb_func *rule = e->inst->callee;
-  int vectors = 2 + u->states;
+  int vectors = vtb_update_vectors(u);
   int64_t n = vtb_type_count(&e->in[vtb_update_operand(u, 0, k)]->type);
   small[0] = e->in[2]->data[VTB_VERDICT_FACTOR];
   small[1] = e->in[1]->data[2 * k];

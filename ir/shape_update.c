@@ -6,7 +6,8 @@
 vtb_update vtb_update_of(const vtb_inst *update) {
   vtb_update u = {.tensors = (int)vtb_attr_int(update, "tensors", 0),
                   .scalars = (int)update->operands[0]->type.dim[0].size};
-  if (u.tensors > 0) u.states = (update->n_operands - VTB_UPDATE_LEAD) / u.tensors - 2;
+  u.changes = (int)vtb_attr_int(update, "changes", 0);
+  if (u.tensors > 0) u.states = (update->n_operands - VTB_UPDATE_LEAD) / u.tensors - 2 - u.changes;
   return u;
 }
 
@@ -39,7 +40,7 @@ bool vtb__shape_verdict(vtb__shape *s) {
 
 static bool check_rule(vtb__shape *s, const vtb_update *u) {
   const vtb_func *f = s->inst->callee;
-  int vectors = 2 + u->states;
+  int vectors = vtb_update_vectors(u);
   bool fits = f->n_args == vectors + VTB_RULE_LEAD + u->scalars && f->n_returns == 1 + u->states;
   for (int i = 0; fits && i < f->n_args; i++)
     fits = is_shape(&f->args[i]->type, i < vectors, VTB_DYN, 0);
@@ -54,7 +55,7 @@ bool vtb__shape_update(vtb__shape *s) {
   if (!vtb__shape_f32(s) || !check_scalars(s)) return false;
   vtb_update u = vtb_update_of(s->inst);
   int n = s->inst->n_operands - VTB_UPDATE_LEAD;
-  if (u.tensors < 1 || u.states < 0 || n % u.tensors ||
+  if (u.tensors < 1 || u.states < 0 || u.changes < 0 || u.changes > 1 || n % u.tensors ||
       !is_shape(vtb__shape_operand(s, 1), 2, u.tensors, 2) ||
       !is_shape(vtb__shape_operand(s, 2), 1, VTB_N_VERDICT, 0))
     return vtb__shape_fail(s, VTB_DIAG_IR_CALL, "update: %d operands do not fit %d tensors",

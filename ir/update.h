@@ -20,6 +20,8 @@
  *               no axis is computed in
  *               double; reduce_sum is over the whole tensor, in double
  *   results     n values, n of each state
+ * attribute changes = 1: behind the states stand n changes, which an optimiser of shapes made
+ *             (passes/train/shaped.c) and the rule gets as one more vector
  */
 #ifndef VTB_IR_UPDATE_H
 #define VTB_IR_UPDATE_H
@@ -33,9 +35,12 @@ enum { VTB_UPDATE_LEAD = 3, VTB_RULE_LEAD = 3 };
 
 typedef struct vtb_update {
   int tensors, states, scalars; /* n, states of each, S */
+  int changes;                  /* 1: behind the states stand n more */
 } vtb_update;
 vtb_update vtb_update_of(const vtb_inst *update);
 
+/* Vectors of a rule: value, gradient, states, changes. */
+static inline int vtb_update_vectors(const vtb_update *u) { return 2 + u->states + u->changes; }
 /* Operand `kind` (0: value, 1: gradient, 2: first state ...) of tensor i, result `kind` (0: value,
  * 1: first state ...). */
 static inline int vtb_update_operand(const vtb_update *u, int kind, int i) {

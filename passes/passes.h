@@ -134,7 +134,12 @@ VTB_MUST_USE vtb_status vtb_build_evaluation(vtb_module *m, vtb_func *f, vtb_fun
  * right. */
 typedef struct vtb_update_options {
   const vtb_func *rule; /* an optimiser of any module */
-  bool average;         /* of parameters and buffers */
+  /* Of one whose equations go by the shapes of tensors, or sum over all of them (see
+   * passes/train/shaped.c): those of a tensor, in any module; rows 0: it is no matrix, and has
+   * `columns` elements. NULL after an error, which is told elsewhere. Otherwise NULL. */
+  const vtb_func *(*of_tensor)(void *user, const char *name, int64_t rows, int64_t columns);
+  void *user;
+  bool average; /* of parameters and buffers */
   /* gradients of several runs make an update (runtime/base/update.h); their number is no matter */
   bool accumulates;
   /* the step updates the parameters that are dealt to `rank` of `ranks`, and has their states

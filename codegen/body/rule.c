@@ -6,7 +6,7 @@ void vtb_rule_open(const vtb_inst *update, vtb_rule *r) {
   const vtb_func *f = update->callee;
   size_t n = (size_t)f->n_values + 1;
   *r = (vtb_rule){.func = f, .u = vtb_update_of(update), .n_phases = 1};
-  r->n_vectors = 2 + r->u.states;
+  r->n_vectors = vtb_update_vectors(&r->u);
   r->level = vtb_xcalloc(n, sizeof *r->level);
   r->sum = vtb_xcalloc(n, sizeof *r->sum);
   r->needed = vtb_xcalloc(n, sizeof *r->needed);

@@ -94,15 +94,65 @@ static vtb_status load_rule(vtb_compilation *c, vtb_compilation *rule) {
   return status;
 }
 
+/* Equations of tensors, each evaluated in a module of its own, until the update stands. */
+typedef struct shapes {
+  vtb_compilation *c;
+  vtb_rule_choice choice;
+  VTB_VEC(vtb_override) settings;
+  VTB_VEC(vtb_module *) modules;
+} shapes;
+
+static const vtb_func *of_tensor(void *user, const char *name, int64_t rows, int64_t columns) {
+  shapes *s = user;
+  const vtb_updated_tensor tensor = {name, rows, columns};
+  const vtb_instantiate_options o = {
+      .overrides = s->settings.at, .n_overrides = s->settings.n, .tensor = &tensor};
+  vtb_diags diags = {0};
+  vtb_module *m = vtb_instantiate(s->c->rule->unit, s->choice.entry, &o, &diags);
+  if (m) vtb_vec_push(&s->modules, m);
+  bool good = m && !diags.n_errors;
+  vtb__report_take(s->c->report, &diags);
+  return good ? m->entry : NULL;
+}
+
+static void take_settings(shapes *s) {
+  for (size_t i = 0; i < s->choice.defines.n; i++) {
+    const char *text = s->choice.defines.at[i], *eq = strchr(text, '=');
+    char *name = vtb_arena_strndup(&s->choice.arena, text, (size_t)(eq - text));
+    vtb_vec_push(&s->settings, ((vtb_override){.name = name, .value = eq + 1}));
+  }
+}
+
+/* The error of the equations is a diagnostic. */
+static vtb_status update(vtb_compilation *c, vtb_update_options *update) {
+  shapes s = {.c = c};
+  vtb_error *err = &c->report->error;
+  VTB_TRY(vtb_rule_parse(c->options.optimizer, "optimizer", &s.choice, err));
+  vtb_status status = vtb_rule_find(&s.choice, VTB_DECL_OPTIMIZER, &c->options, err);
+  int errors = c->report->diags.n_errors;
+  if (status == VTB_OK && vtb_optimizer_is_shaped(c->rule->unit, s.choice.entry)) {
+    take_settings(&s);
+    update->of_tensor = of_tensor;
+    update->user = &s;
+  }
+  if (status == VTB_OK) status = vtb__run_passes(c, (vtb_pass_context){.update = update}, "update");
+  if (c->report->diags.n_errors > errors) *err = (vtb_error){0};
+  for (size_t i = 0; i < s.modules.n; i++) vtb_module_free(s.modules.at[i]);
+  vtb_vec_free(&s.modules);
+  vtb_vec_free(&s.settings);
+  vtb_rule_free(&s.choice);
+  return status;
+}
+
 vtb_status vtb_compilation_update(vtb_compilation *c) {
   c->rule = vtb_xcalloc(1, sizeof *c->rule);
   c->rule->report = c->report;
   VTB_TRY(load_rule(c, c->rule));
   const vtb_compile_options *o = &c->options;
-  vtb_update_options update = {.rule = c->rule->module->entry,
-                               .average = o->average,
-                               .accumulates = o->accumulate > 1,
-                               .rank = o->rank,
-                               .ranks = o->shard ? o->ranks : 0};
-  return vtb__run_passes(c, (vtb_pass_context){.update = &update}, "update");
+  vtb_update_options options = {.rule = c->rule->module->entry,
+                                .average = o->average,
+                                .accumulates = o->accumulate > 1,
+                                .rank = o->rank,
+                                .ranks = o->shard ? o->ranks : 0};
+  return update(c, &options);
 }

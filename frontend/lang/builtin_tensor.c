@@ -28,13 +28,18 @@ static vtb__val over_batch(vtb__eval *e, vtb_value *x, int64_t axis, bool keep, 
   return vtb__elementwise2(e, VTB_OP_div, sum, vtb__tensor(count, NULL), span);
 }
 
-/* Words for several axes: all; those of a sample, giving [B]; its places, giving [B, C]. */
+static bool of_rule(const vtb__eval *e) {
+  return e->frame && e->frame->func->kind == VTB_FUNC_RULE;
+}
+
+/* Words for several axes: all, which is meant in optimizers, too; those of a sample, giving [B];
+ * its places, giving [B, C]. */
 typedef enum several { ALL, SAMPLE, PLACES, ONE } several;
 
 static several axes_of(const vtb__eval *e, const vtb__args *a, const vtb_type *t) {
   const char *word = vtb__arg(a, "axis").u.str.s;
   bool batch = t->rank && vtb__batches_of(e, t->dim[0]);
-  if (vtb_streq(word, "all")) return ALL;
+  if (vtb_streq(word, "all") || (!word && t->rank > 1 && of_rule(e))) return ALL;
   if (batch && vtb_streq(word, "sample")) return SAMPLE;
   return batch && vtb_streq(word, "places") ? PLACES : ONE;
 }
@@ -68,7 +73,7 @@ vtb__val vtb__b_reduce(vtb__eval *e, const vtb__args *a) {
   if (which != ONE && !(e->frame && e->frame->step)) return over_several(e, a, x, which);
   if (!vtb__take_axis(e, a, x, &w)) return VTB__ERR;
   vtb_value *v = w.x.u.t.v;
-  bool whole = e->frame->step || e->frame->func->kind == VTB_FUNC_RULE;
+  bool whole = e->frame->step || (of_rule(e) && v->type.rank == 1);
   bool keep = !w.tokens && !whole, is_max = strcmp(a->name, "amax") == 0;
   vtb_value *r = vtb_b_reduce(vtb__at(e, a->span), is_max ? VTB_OP_reduce_max : VTB_OP_reduce_sum,
                               v, &w.axis, 1, keep);
@@ -287,6 +292,8 @@ vtb__val vtb__b_transpose(vtb__eval *e, const vtb__args *a) {
   vtb__val order = vtb__arg(a, "axes");
   int64_t perm[VTB_MAX_RANK];
   unsigned seen = 0;
+  if (order.kind == VTB__NONE && v->type.rank == 2) /* the other way round */
+    return vtb__tensor(vtb_b_transpose(vtb__at(e, a->span), v, (int64_t[]){1, 0}), NULL);
   bool ok = order.kind == VTB__LIST && (int)order.u.list.n == v->type.rank;
   for (int i = 0; ok && i < v->type.rank; i++) {
     vtb__val p = order.u.list.at[i];

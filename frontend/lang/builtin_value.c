@@ -3,6 +3,7 @@
 #include "frontend/lang/builtin.h"
 #include "ir/ops.h"
 
+#include <fnmatch.h>
 #include <math.h>
 
 vtb__val vtb__b_len(vtb__eval *e, const vtb__args *a) {
@@ -13,6 +14,36 @@ vtb__val vtb__b_len(vtb__eval *e, const vtb__args *a) {
                        vtb__describe(e, v)),
            vtb__hint_call(e, "len"), VTB__ERR;
   return vtb__int((int64_t)v.u.list.n);
+}
+
+vtb__val vtb__b_matches(vtb__eval *e, const vtb__args *a) {
+  vtb__val text = vtb__arg(a, "text"), pattern = vtb__arg(a, "pattern");
+  (void)e;
+  return vtb__bool(fnmatch(pattern.u.str.s, text.u.str.s, 0) == 0);
+}
+
+/* total(x): the part of the tensor is a result, the sum over all of them an argument. */
+vtb__val vtb__b_total(vtb__eval *e, const vtb__args *a) {
+  const vtb__argument *v = vtb__arg_of(a, "x");
+  vtb_func *f = e->frame->func;
+  if (f->kind != VTB_FUNC_RULE)
+    return vtb__report(e, VTB_DIAG_MISPLACED, a->span, "total(x) belongs to optimizers");
+  vtb_value *x = vtb__as_tensor(e, v->value, v->span);
+  vtb_builder *b = x ? vtb__at(e, a->span) : NULL;
+  if (!b) return VTB__ERR;
+  int64_t axes[VTB_MAX_RANK];
+  for (int i = 0; i < x->type.rank; i++) axes[i] = i;
+  if (!x->type.rank)
+    return vtb__report(e, VTB_DIAG_WRONG_RANK, v->span,
+                       "total(x) sums over the elements of all tensors, and this is one number");
+  const char *name = vtb_arena_printf(&e->arena, "total.%zu", e->frame->outputs.n);
+  vtb_value *part = vtb_b_reduce(b, VTB_OP_reduce_sum, x, axes, x->type.rank, false);
+  if (!part) return VTB__ERR;
+  vtb_vec_push(&e->frame->outputs, ((vtb__output){name, part, a->span, NULL}));
+  vtb_value *all = vtb_func_add_arg(f, name, vtb_type_scalar());
+  f->arg_info[all->index] = (vtb_arg_info){
+      .role = VTB_ROLE_PLAIN, .official = vtb_intern(e->module, name), .span = a->span};
+  return vtb__tensor(all, NULL);
 }
 
 /* size(w), size(h, w), size(t, h, w) */

@@ -64,6 +64,15 @@ typedef struct vtb_shape_binding {
   vtb_type type;
 } vtb_shape_binding;
 
+/* A tensor that an optimizer is evaluated for; rows 0: no matrix, but a vector of `columns`. */
+typedef struct vtb_updated_tensor {
+  const char *name;
+  int64_t rows, columns;
+} vtb_updated_tensor;
+/* True of one whose equations go by the shape or the name of a tensor, or sum over all of them: it
+ * is evaluated for each tensor. name NULL: the file's last. */
+bool vtb_optimizer_is_shaped(const vtb_unit *u, const char *name);
+
 typedef struct vtb_instantiate_options {
   const vtb_override *overrides;
   size_t n_overrides;
@@ -84,6 +93,7 @@ typedef struct vtb_instantiate_options {
   /* Samples go through it on their way into the model: images are the numbers of their bytes then,
    * and inputs of the names in runtime/base/augment.h have its draws, and means and deviations. */
   bool augment_inside;
+  const vtb_updated_tensor *tensor; /* of an optimizer's equations; NULL: any vector */
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;
   /* Told, while it evaluates, what names and calls came to be, at the places of the names: "tokens

@@ -30,20 +30,17 @@ static void check_value_block(place at, const vtb_stmt_list *l) {
   check_list(at, l);
 }
 
-/* A recurrence's states have axes; an optimizer's have the shape of the tensor that is updated, and
- * stand in its body itself, whatever its hyperparameters say. */
+/* A recurrence's states have axes; an optimizer's have the shape of the tensor that is updated
+ * where none are written, and stand in its body itself, whatever its hyperparameters say. */
 static void check_states(place at, const vtb_stmt *s) {
   bool axes = at.kind == VTB_DECL_RECURRENCE;
   if (!axes && at.in_condition) misplaced(at, s->span, "state", "directly in the optimizer's body");
   for (size_t i = 0; i < s->u.state.n; i++) {
     const vtb_state_decl *d = s->u.state.at[i];
-    if ((d->type != NULL) == axes) continue;
+    if (!axes || d->type) continue;
     vtb__error(at.p, (vtb_loc){d->name.span.begin, d->name.span.end}, VTB_DIAG_STATE_AXES,
-               axes ? "state '%s' has no axes" : "state '%s' has axes", d->name.text);
-    vtb_diag_help(at.p->diags,
-                  axes ? "write 'state %s: [K]', or [] for one number"
-                       : "write 'state %s': it has the shape of w",
-                  d->name.text);
+               "state '%s' has no axes", d->name.text);
+    vtb_diag_help(at.p->diags, "write 'state %s: [K]', or [] for one number", d->name.text);
   }
 }
 
@@ -55,8 +52,7 @@ static const char *stmt_word(const vtb_stmt *s) {
 }
 
 static void check_repeat(place at, const vtb_stmt *s) {
-  if (at.kind == VTB_DECL_RECURRENCE || at.kind == VTB_DECL_OPTIMIZER)
-    misplaced(at, s->span, "repeat", "in a model, block or fn");
+  if (at.kind == VTB_DECL_RECURRENCE) misplaced(at, s->span, "repeat", "in a model, block or fn");
   check_expr(at, s->u.repeat.count);
   at.in_repeat = true;
   check_list(at, &s->u.repeat.body);

@@ -23,26 +23,10 @@
  */
 #include "ir/objective.h"
 #include "ir/update.h"
-#include "passes/passes_internal.h"
+#include "passes/train/attach.h"
 
 #include <math.h>
 #include <string.h>
-
-typedef struct moved {     /* a tensor that the step changes */
-  vtb_value *value, *next; /* an argument; its gradient, or what it becomes */
-  const char *official;
-} moved;
-
-typedef VTB_VEC(moved) moved_list;
-
-typedef struct attach {
-  vtb_module *m;
-  vtb_func *f;
-  vtb_builder b;
-  vtb_value *scalars, *verdict;
-  bool average;
-  vtb_value *share, *last; /* scalars; NULL: one run is an update */
-} attach;
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
@@ -72,6 +56,13 @@ static int n_vectors_of(const vtb_func *rule) {
   return n;
 }
 
+/* Behind the last of its scalars: states and totals of one that goes by shapes follow. */
+static int scalars_end(const vtb_func *rule) {
+  int n = n_vectors_of(rule);
+  while (n < rule->n_args && rule->arg_info[n].role == VTB_ROLE_INPUT) n++;
+  return n;
+}
+
 /* Arguments of the new rule that stand for the optimiser's scalars: t, lr, then its
  * hyperparameters. */
 static void give_scalars(const vtb_func *rule, vtb_func *f, vtb_builder *b, int first,
@@ -97,7 +88,7 @@ static int add_scalars(vtb_func *f, const vtb_func *rule, vtb_value **rows) {
   int first = f->n_args, n = VTB_N_SCALARS;
   for (int i = 0; i < VTB_RULE_LEAD; i++) add_scalar(f, lead[i]);
   for (int i = 0; i < VTB_N_SCALARS; i++) rows[i] = add_scalar(f, fixed_rows[i]);
-  for (int i = n_vectors_of(rule) + 2; i < rule->n_args; i++)
+  for (int i = n_vectors_of(rule) + 2; i < scalars_end(rule); i++)
     rows[n++] = add_scalar(f, rule->arg_info[i].official);
   return first;
 }
@@ -131,6 +122,19 @@ static vtb_func *complete_rule(attach *a, const vtb_func *rule, bool equations, 
   return f;
 }
 
+/* The rule of tensors whose change is made elsewhere. */
+static vtb_func *changed_rule(attach *a, const vtb_func *rule, bool average) {
+  const char *names[] = {"w", "g", average ? "ema" : "change", "change"};
+  vtb_value **rows = VTB_SCRATCH(a->f, vtb_value *, rule->n_args + VTB_N_SCALARS), *out[2];
+  vtb_func *f = new_rule(a, "changed", rule->span, 3 + average, names);
+  add_scalars(f, rule, rows);
+  vtb_builder b = {.module = a->m, .func = f, .span = rule->span};
+  out[0] = vtb_b_binary(&b, VTB_OP_add, f->args[0], f->args[2 + average]);
+  if (average) out[1] = averaged(&b, f->args[2], out[0], rows[VTB_SCALAR_AVERAGE]);
+  vtb_func_set_returns(f, out, NULL, 1 + average);
+  return f;
+}
+
 /* ---- the step -------------------------------------------------------------------------------- */
 
 static void add_updated(attach *a, vtb_value *v, const char *state, const char *official) {
@@ -154,14 +158,14 @@ static const char *state_prefix(attach *a, const vtb_func *rule, int vector) {
   return vtb_arena_printf(&a->m->arena, "optim/%s/", name);
 }
 
-static void apply(attach *a, vtb_func *rule, const moved_list *list, bool trained) {
-  int n = (int)list->n, vectors = n_vectors_of(rule);
+/* changes: what is added to the values, one each; NULL: the rule makes it of the gradients. */
+static void apply(attach *a, vtb_func *rule, const moved_list *list, vtb_value *rates,
+                  vtb_value *const *changes) {
+  int n = (int)list->n, vectors = n_vectors_of(rule) - (changes != NULL);
   VTB_VEC(vtb_value *) operands = {0};
   vtb_type t = VTB__F32({n, NULL}, {2, NULL});
-  vtb_value *rates = trained ? vtb__named_arg(a->f, VTB_UPDATE_RATES, t, VTB_ROLE_INPUT)
-                             : vtb_b_splat(&a->b, 1, &t);
   vtb__put(a->f, &operands, a->scalars);
-  vtb__put(a->f, &operands, rates);
+  vtb__put(a->f, &operands, rates ? rates : vtb_b_splat(&a->b, 1, &t));
   vtb__put(a->f, &operands, a->verdict);
   for (int i = 0; i < n; i++) vtb__put(a->f, &operands, list->at[i].value);
   for (int i = 0; i < n; i++) vtb__put(a->f, &operands, list->at[i].next);
@@ -172,12 +176,35 @@ static void apply(attach *a, vtb_func *rule, const moved_list *list, bool traine
       vtb__put(a->f, &operands,
                vtb__named_arg(a->f, name, list->at[i].value->type, VTB_ROLE_STATE));
     }
-  vtb_attr attr = VTB_A_INT("tensors", n);
-  vtb_inst *u = vtb_build_call(&a->b, VTB_OP_update, rule, operands.at, (int)operands.n, &attr, 1);
+  for (int i = 0; changes && i < n; i++) vtb__put(a->f, &operands, changes[i]);
+  vtb_attr attr[] = {VTB_A_INT("tensors", n), VTB_A_INT("changes", 1)};
+  vtb_inst *u = vtb_build_call(&a->b, VTB_OP_update, rule, operands.at, (int)operands.n, attr,
+                               changes ? 2 : 1);
   for (int s = 1; s < vectors; s++)
     for (int i = 0; i < n; i++)
       add_updated(a, u->results[(s - 1) * n + i], s == 1 ? "" : state_prefix(a, rule, s),
                   list->at[i].official);
+}
+
+static vtb_value *rates_of(attach *a, const moved_list *list) {
+  vtb_type t = VTB__F32({(int64_t)list->n, NULL}, {2, NULL});
+  return vtb__named_arg(a->f, VTB_UPDATE_RATES, t, VTB_ROLE_INPUT);
+}
+
+/* Equations by shapes make the changes and what states become. */
+static vtb_status apply_shaped(attach *a, const vtb_update_options *o, const moved_list *list,
+                               vtb_error *err) {
+  moved_list states = {0};
+  vtb_value *rates = rates_of(a, list), **changes = VTB_SCRATCH(a->f, vtb_value *, list->n);
+  VTB_TRY(vtb__update_shaped(a, o, list, rates, changes, &states, err));
+  for (size_t i = 0; i < list->n; i++)
+    vtb_func_add_return(a->f, changes[i],
+                        vtb__text(a->f, VTB_UPDATE_CHANGE "%s", list->at[i].official));
+  for (size_t i = 0; i < states.n; i++)
+    vtb_func_add_return(a->f, states.at[i].next, vtb__text(a->f, "d:%s", states.at[i].official));
+  apply(a, changed_rule(a, o->rule, a->average), list, rates, changes);
+  if (states.n) apply(a, complete_rule(a, o->rule, false, false), &states, NULL, NULL);
+  return VTB_OK;
 }
 
 /* 1 where the largest of a row's logits, the first of equal ones, is its label's. */
@@ -235,7 +262,7 @@ static void add_scalar_rows(attach *a, const vtb_func *rule) {
   int n = VTB_N_SCALARS;
   vtb_strbuf_puts(&rows, rule->name);
   for (int i = 0; i < VTB_N_SCALARS; i++) vtb_strbuf_printf(&rows, " %s", fixed_rows[i]);
-  for (int i = n_vectors_of(rule) + 2; i < rule->n_args; i++, n++)
+  for (int i = n_vectors_of(rule) + 2; i < scalars_end(rule); i++, n++)
     vtb_strbuf_printf(&rows, " %s=%s", rule->arg_info[i].official, rule->arg_info[i].init);
   vtb_type t = VTB__F32({n, NULL}, {2, NULL});
   a->scalars = vtb__named_arg(a->f, VTB_UPDATE_SCALARS, t, VTB_ROLE_INPUT);
@@ -261,7 +288,7 @@ static void move_buffers(attach *a, const vtb_func *rule, const moved_list *buff
       bool has = a->average && vtb_type_count(&buffers->at[i].value->type) > 1;
       if (has == (average == 1)) vtb__put(a->f, &list, buffers->at[i]);
     }
-    if (list.n) apply(a, complete_rule(a, rule, false, average), &list, false);
+    if (list.n) apply(a, complete_rule(a, rule, false, average), &list, NULL, NULL);
   }
 }
 
@@ -323,11 +350,15 @@ static void keep_own(attach *a, const vtb_update_options *o, const moved_list *a
     if (mine[i]) vtb__put(a->f, own, all->at[i]);
 }
 
-static void update_trained(attach *a, const vtb_update_options *o, const moved_list *trained) {
+static vtb_status update_trained(attach *a, const vtb_update_options *o, const moved_list *trained,
+                                 vtb_error *err) {
   moved_list own = {0};
   if (o->ranks > 1) keep_own(a, o, trained, &own);
   const moved_list *list = o->ranks > 1 ? &own : trained;
-  if (list->n) apply(a, complete_rule(a, o->rule, true, a->average), list, true);
+  if (!list->n) return VTB_OK;
+  if (o->of_tensor) return apply_shaped(a, o, list, err);
+  apply(a, complete_rule(a, o->rule, true, a->average), list, rates_of(a, list), NULL);
+  return VTB_OK;
 }
 
 static vtb_span span_of(const vtb_func *f, int r) {
@@ -358,7 +389,7 @@ vtb_status vtb_attach_update(vtb_module *m, vtb_func *step, const vtb_update_opt
     if (logits) vtb_func_add_return(step, correct(&a, logits, labels), VTB_UPDATE_CORRECT);
     judge(&a, step->returns[loss], &trained);
     vtb_func_add_return(step, a.verdict, VTB_UPDATE_VERDICT);
-    update_trained(&a, o, &trained);
+    status = update_trained(&a, o, &trained, err);
     move_buffers(&a, o->rule, &buffers);
   }
   return vtb__verified(m, "after the update was attached", status, err);

@@ -27,6 +27,8 @@
  *                       but "optim/accumulated/<param>", which has the gradients so far, is zero
  *                       before the first and becomes zero in the last. The verdict of the others
  *                       says that they do not count
+ *   VTB_UPDATE_CHANGE "<param>", an output of programs whose optimiser goes by the shapes of
+ *   tensors: what is added to the parameter
  *   VTB_RANK_FIRST an input, i32 []: the number of the first of the rows that a run is given within
  *   the batch of
  *                       the update; only of programs for several ranks where results depend on it
@@ -41,6 +43,7 @@
 #define VTB_LOSS_SCALE "loss_scale"
 #define VTB_UPDATE_SHARE "update.share"
 #define VTB_ACCUMULATED "optim/accumulated/"
+#define VTB_UPDATE_CHANGE "d:change/"
 #define VTB_RANK_FIRST "rank.first"
 
 /* Number of the update from 1, learning rate, decay of averages (0: none), bound of the norm (0:

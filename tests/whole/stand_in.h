@@ -22,6 +22,10 @@ typedef struct parameter {
   double rate;
 } parameter;
 
+/* A test may have tensors of other shapes than vectors. */
+#ifndef STAND_IN_TYPE
+#define STAND_IN_TYPE(p) vtb_type_make(VTB_F32, 1, &(p)->count)
+#endif
 /* ---- a step around an update ---- */
 
 typedef struct stand_in {
@@ -52,12 +56,11 @@ static inline vtb_module *step_module(const parameter *p, int n) {
   vtb_value *scores =
       input(f, "scores", VTB_ROLE_INPUT, vtb_type_make(VTB_F32, 2, (int64_t[]){2, 3}), false);
   input(f, "labels", VTB_ROLE_INPUT, vtb_type_make(VTB_I32, 1, (int64_t[]){2}), false);
-  for (int i = 0; i < n; i++)
-    input(f, p[i].name, VTB_ROLE_PARAM, vtb_type_make(VTB_F32, 1, &p[i].count), p[i].decay);
+  for (int i = 0; i < n; i++) input(f, p[i].name, VTB_ROLE_PARAM, STAND_IN_TYPE(&p[i]), p[i].decay);
   for (int i = 0; i < n; i++) {
     names[2 + i] = vtb_arena_printf(&m->arena, "d:%s", p[i].name);
     grads[i] = input(f, vtb_arena_printf(&m->arena, "given:%s", p[i].name), VTB_ROLE_INPUT,
-                     vtb_type_make(VTB_F32, 1, &p[i].count), false);
+                     STAND_IN_TYPE(&p[i]), false);
   }
   const int64_t axes[] = {0, 1};
   returns[1] = vtb_b_unary(&b, VTB_OP_neg, scores);

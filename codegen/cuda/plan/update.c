@@ -46,7 +46,7 @@ static vtb_cuda_update_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64
   g->inst = inst;
   g->u = vtb_update_of(inst);
   g->slot = VTB_NEW_ARRAY(&c->arena, int64_t, g->u.tensors + 1);
-  g->begin = VTB_NEW_ARRAY(&c->arena, int64_t, 2 + g->u.states);
+  g->begin = VTB_NEW_ARRAY(&c->arena, int64_t, vtb_update_vectors(&g->u));
   g->order = order_of_gradients(c, inst, &g->u);
   int64_t size = 0;
   for (int k = 0; k < g->u.tensors; k++) {
@@ -56,7 +56,7 @@ static vtb_cuda_update_group *add_group(vtb_cuda *c, const vtb_inst *inst, int64
                      SLOT_ALIGN);
   }
   g->bytes = size * 4;
-  for (int k = 0; k < 2 + g->u.states; k++) {
+  for (int k = 0; k < vtb_update_vectors(&g->u); k++) {
     g->begin[k] = *at;
     *at += round_up(g->bytes, REGION_ALIGN);
   }
@@ -93,7 +93,7 @@ vtb_status vtb__cuda_layout_check(const vtb_cuda *c, vtb_error *err) {
   int64_t end = 0;
   for (const vtb_cuda_update_group *g = c->groups; g; g = g->next) {
     VTB_TRY(check_slots(g, err));
-    for (int k = 0; k < 2 + g->u.states; k++) {
+    for (int k = 0; k < vtb_update_vectors(&g->u); k++) {
       if (g->begin[k] < end || g->begin[k] % REGION_ALIGN)
         return vtb_fail(err, VTB_E_INTERNAL, "state: region %d begins at byte %lld, behind %lld", k,
                         (long long)g->begin[k], (long long)end);
@@ -135,13 +135,15 @@ static int find_tensor(const vtb_launch_plan *p, const char *prefix, const char 
 /* Values, gradients ("d:") and states of a group; what they become ("updated.") has the same place.
  * */
 static void place_group(const vtb_cuda_update_group *g, vtb_launch_plan *p) {
-  for (int k = 0; k < 2 + g->u.states; k++)
+  int changes = g->u.changes ? vtb_update_vectors(&g->u) - 1 : -1;
+  for (int k = 0; k < vtb_update_vectors(&g->u); k++)
     for (int i = 0; i < g->u.tensors; i++) {
       int64_t at = g->begin[k] + g->slot[i] * 4;
       const vtb_value *value = g->inst->operands[vtb_update_operand(&g->u, 0, i)];
       const vtb_value *arg = g->inst->operands[vtb_update_operand(&g->u, k, i)];
-      if (k == 1) {
-        p->place[find_tensor(p, "d:", p->tensors[value->index].name)] = at;
+      if (k == 1 || k == changes) {
+        const char *prefix = k == 1 ? "d:" : VTB_UPDATE_CHANGE;
+        p->place[find_tensor(p, prefix, p->tensors[value->index].name)] = at;
         continue;
       }
       p->place[arg->index] = at;

@@ -281,7 +281,7 @@ static void store_parts(phase *h) {
 static void use_regions(phase *h, const vtb_cuda_update_group *g) {
   const vtb_func *f = h->r->func;
   for (int i = 0; i < h->r->n_vectors; i++) {
-    bool writes = is_last(h) && i != 1;
+    bool writes = is_last(h) && i != 1 && i < 2 + h->r->u.states;
     int access =
         (h->r->needed[f->args[i]->id] ? VTB_LAUNCH_READ : 0) | (writes ? VTB_LAUNCH_WRITE : 0);
     if (access) use_region(h->k, g, i, vtb_arena_printf(&h->c->arena, "p%d", i), access);
