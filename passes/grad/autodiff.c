@@ -393,6 +393,7 @@ vtb_status vtb_autodiff_as(vtb_module *m, vtb_func *f, vtb_gradients *g, vtb_err
     g->fwd = entry->fwd;
     g->bwd = entry->bwd;
   }
+  vtb_map_free(&ad.backs);
   return vtb__verified(m, "after autodiff", status, err);
 }
 

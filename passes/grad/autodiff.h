@@ -37,6 +37,7 @@ typedef struct vtb__ad {
   bool values;       /* deps are of values, also where no derivative passes */
   bool keeps;        /* what products of both halves read is saved */
   bool starts;       /* scans save states for their adjoints */
+  vtb_map backs;     /* by the name of what a fold calls: its adjoint (grad_fold.c) */
 } vtb__ad;
 
 /* One contribution to an adjoint. axis < 0: to the whole value; else to [start, limit) along

@@ -90,24 +90,24 @@ static void back_body(back *k, const vtb_func *f, const vtb_fold *p, vtb_func *g
   vtb_func_set_returns(k->func, at, NULL, rest);
 }
 
-static vtb_func *make_back(vtb__gradient *g, vtb_func *f, const vtb_fold *p, const char *name) {
+static vtb_func *make_back(vtb__gradient *g, vtb_func *f, const vtb_fold *p) {
   vtb_func *grad = differentiate(g, f, p);
   if (!grad) return NULL;
-  back k = {.func = vtb_func_new(g->ad->module, name, VTB_FUNC_PLAIN, f->span)};
+  back k = {.func = vtb_func_made_of(f, "back")};
   k.b = (vtb_builder){.module = g->ad->module, .func = k.func, .span = f->span};
   k.in = VTB_SCRATCH(f, vtb_value *, f->n_args);
   k.sum = VTB_SCRATCH(f, vtb_value *, f->n_args);
   vtb_value **seeds = VTB_SCRATCH(f, vtb_value *, f->n_returns);
   back_arguments(&k, f, p, seeds);
   back_body(&k, f, p, grad, seeds);
+  vtb_map_set(&g->ad->backs, f->name, k.func);
   return k.func;
 }
 
 /* Equal folds share their adjoint. */
 static vtb_func *back_of(vtb__gradient *g, vtb_func *f, const vtb_fold *p) {
-  const char *name = vtb__text(g->ad, "%s_back", f->name);
-  vtb_func *known = vtb_module_find(g->ad->module, name);
-  return known ? known : make_back(g, f, p, name);
+  vtb_func *known = vtb_map_get(&g->ad->backs, f->name);
+  return known ? known : make_back(g, f, p);
 }
 
 static bool is_number(const vtb_inst *i, double value) {

@@ -45,7 +45,7 @@ expect 0 train --schedule "own.vtb(k = 8)" --ema 0.9 --lr-batch 16 --out half
 # What is wrong.
 expect 2 train --schedule sine --out no; says "unknown schedule 'sine'; there are"; says "one_cycle"
 expect 1 train --schedule "step(every = 0)" --out no; says "a step lasts some epochs"
-expect 1 train --schedule "multistep(milestones = [1, 7])" --out no; says "the milestone 1 is beyond the end of the run"
+expect 1 train --schedule "multistep(milestones = [1, 7])" --out no; says "milestones[1] is beyond the end of the run"
 expect 1 train --schedule "own.vtb(k = 8)" --out no; says "no weights are averaged: --ema D"
 printf 'schedule falls() {\n  rate = lr * (0.5 - t / total)\n}\n' > falls.vtb
 expect 1 train --schedule falls.vtb --out no; says "falls.vtb:2:3"; says "at update 14 of 27"

@@ -179,7 +179,7 @@ static void refused(const char *text, const char *part) {
 TEST(what_is_wrong_is_told) {
   refused("sine", "unknown schedule 'sine'; there are ");
   refused("cosine(cycle = 2)", "schedule 'cosine' has no hyperparameter 'cycle'");
-  refused("multistep(milestones = [3, 30])", "the milestone 1 is beyond the end of the run");
+  refused("multistep(milestones = [3, 30])", "milestones[1] is beyond the end of the run");
   refused("step(every = 0)", "a step lasts some epochs");
   refused(file_of("schedule s() {\n  rate = lr * (0.5 - t / total)\n}\n"),
           "own.vtb:2:3: error[VTB1418]: rate is ");

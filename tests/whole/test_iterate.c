@@ -70,7 +70,8 @@ TEST(a_branch_holds_its_work) {
 
 static const char root[] = "fn root(a: tensor) {\n  r = a\n"
                            "  iterate while amax(abs(r * r - a)) > 0.003, most = 20 {\n"
-                           "    r = 0.5 * (r + a / r)\n  }\n  return r\n}\n";
+                           "    r = 0.5 * (r + a / r)\n  }\n  return r\n}\n"
+                           "block loop_back(x: tensor) { return linear(\"b\", x, 3) }\n";
 
 static void check_gradient(const char *what, const char *body) {
   vtb_strbuf s = {0};
@@ -112,6 +113,8 @@ TEST(gradients_match_differences) {
                  "  output y = x + 0 * w\n");
   check_gradient("the tangent of a loop that its samples end",
                  "  r, dr = jvp(root, 0.4 + square(x), sin(x))\n  output y = r\n  output z = dr\n");
+  check_gradient("a loop beside a block of its adjoint's name",
+                 "  x = loop_back(x) * x\n  iterate 2 { x = sin(x) * mean(x) }\n  output y = x\n");
   check_gradient("draws",
                  "  iterate 3 { x = sin(x * random(x)) + random_normal(x) }\n  output y = x\n");
 }
