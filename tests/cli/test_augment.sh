@@ -123,6 +123,7 @@ sed 's/color_jitter(picture)/picture + 0 * sum(random(4))/' kind.vtb > alone.vtb
 expect 1 "$VERTEBRA" train alone.vtb "${kinds[@]:1}" --augment-in step --out alone; says "or without the batch, which the step cannot do"
 
 # where it runs is said; a built file does not have it
+expect 0 "$VERTEBRA" check views.vtb; says "in training, by views.vtb:6"
 expect 0 "$VERTEBRA" train views.vtb --data seg --batch 8 --epochs 1 --out said; says "augmented by views.vtb:6"
 expect 0 "$VERTEBRA" build views.vtb --train --batch 8 -o views.so
 expect 2 "$VERTEBRA" train views.so --data seg --out built; says "a model with augment (views.vtb:6), which a training of the model's source runs"

@@ -226,6 +226,14 @@ TEST(opening_and_running_a_file_on_a_device) { fail_each(on_device, VTB_E_DEVICE
 
 /* ---- training -------------------------------------------------------------------------------- */
 
+/* Equations of a sample: its negative. */
+static void negative(void *const *args, void *workspace, const vtb_services *s) {
+  (void)workspace, (void)s;
+  const float *in = args[0];
+  float *out = args[1];
+  for (int i = 0; i < FAKE_PIXELS; i++) out[i] = 255 - in[i];
+}
+
 static vtb_status train_on(const vtb_services *s, const vtb_dataset *train_set,
                            const vtb_dataset *eval_set, uint64_t *hash, vtb_error *err) {
   vtb_program step = fake_step_program(), eval = fake_eval_program();
@@ -233,6 +241,14 @@ static vtb_status train_on(const vtb_services *s, const vtb_dataset *train_set,
   vtb_trainer *t = NULL;
   vtb_train_result r = {0};
   c.step = &step, c.eval = &eval, c.services = s;
+  vtb_tensor_info tensors[2] = {
+      {.name = "image", .io = VTB_IO_INPUT, .rank = 4, .dim = {1, 1, FAKE_SIDE, FAKE_SIDE}}};
+  tensors[1] = tensors[0];
+  tensors[1].io = VTB_IO_OUTPUT;
+  const vtb_program equations = {
+      .entry = negative, .n_tensors = 2, .tensors = tensors, .batch = 1, .workspace_bytes = 64};
+  const vtb_augment augment = {.program = &equations, .where = "m.vtb:1"};
+  c.augments = &augment, c.n_augments = 1;
   c.train_set = train_set, c.eval_set = eval_set;
   c.optim.ema_decay = 0.9, c.optim.clip_norm = 1;
   c.epochs = 1, c.seed = 3, c.loader_threads = 1, c.recipe = "recipe";

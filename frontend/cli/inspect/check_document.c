@@ -45,6 +45,7 @@ static void say_io(doc *d, const vtb_module *m) {
     if (f->arg_info[a].role == VTB_ROLE_INPUT)
       say_type(d, "input", f->arg_info[a].official, &f->args[a]->type, "");
   if (m->prepare) doc_say(d, 22, "  images %-12s %s", "", m->prepare);
+  if (m->augment) doc_say(d, 22, "  augment %-11s in training, by %s", "", m->augment);
   for (int r = 0; r < f->n_returns; r++)
     say_type(d, "output", f->return_names[r] ? f->return_names[r] : "", &f->returns[r]->type, "");
 }
@@ -157,7 +158,8 @@ doc *check_document(const check_facts *c, const vtb_func *objective, bool list_p
   const vtb_module *m = c->model->module;
   doc *d = doc_new(doc_object(F("model", c->model->func), F("text_hash", c->text_hash),
                               F("sources", sources_json(c->model)), F("parameters", c->params),
-                              K("prepare", m->prepare ? cJSON_Parse(m->prepare) : NULL)));
+                              K("prepare", m->prepare ? cJSON_Parse(m->prepare) : NULL),
+                              K("augment", m->augment)));
   doc_say(d, 0, "%s", c->model->func);
   say_io(d, m);
   say_objective(d, m->entry, objective);
