@@ -8,10 +8,11 @@
 #include <string.h>
 
 static inline vtb_type type_of(const char *name, int64_t count) {
-  static const int64_t a[] = {6, 4}, b[] = {3, 2, 4}, head[] = {4, 3};
+  static const int64_t a[] = {6, 4}, b[] = {3, 2, 4}, head[] = {4, 3}, row[] = {1, 6};
   return name[0] == 'a'   ? vtb_type_make(VTB_F32, 2, a)
          : name[0] == 'b' ? vtb_type_make(VTB_F32, 3, b)
          : name[0] == 'h' ? vtb_type_make(VTB_F32, 2, head)
+         : name[0] == 'p' ? vtb_type_make(VTB_F32, 2, row)
                           : vtb_type_make(VTB_F32, 1, &count);
 }
 #define STAND_IN_TYPE(p) type_of((p)->name, (p)->count)
@@ -120,6 +121,15 @@ TEST(states_have_their_shapes) {
   close_step(&s);
   s = opened(for_cpu, "prodigy", NULL, 0, 0);
   CHECK(count_of(&s, "optim/d/shared") == 1 && count_of(&s, "optim/d/a.weight") == -1);
+  close_step(&s);
+}
+
+/* Two axes of which one has size 1 are no matrix. */
+TEST(a_row_is_a_vector) {
+  const parameter row = {"pos", 6, true, 1};
+  vtb_optim_config c = {0};
+  stand_in s = open_step(for_cpu, "muon", NULL, 0, &c, &row, 1, 1);
+  CHECK(count_of(&s, "optim/v/pos") == 6);
   close_step(&s);
 }
 
@@ -285,6 +295,7 @@ TEST(totals_are_of_all_tensors) {
 int main(void) {
   RUN(trajectories_of_others_are_followed);
   RUN(states_have_their_shapes);
+  RUN(a_row_is_a_vector);
   RUN(interrupted_runs_go_on_to_the_bit);
   RUN(a_step_that_does_not_count_changes_nothing);
   RUN(factors_reach_the_equations);
