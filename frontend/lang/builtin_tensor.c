@@ -95,7 +95,11 @@ static vtb__val matmul_mismatch(vtb__eval *e, vtb__val x, vtb__val w, vtb_span s
               "the last axis of %s does not fit the weight %s, which is [out, in]",
               vtb__describe(e, x), vtb__type_string(e, tw));
   if (e->stopped) return VTB__ERR;
-  if (tw->dim[0].size == in)
+  if (tw->dim[0].size == in && w.u.t.v->def)
+    vtb__help(e,
+              "matmul(x, w) is x times w transposed; einsum(\"ij,jk->ik\", x, w) is x times w as "
+              "it stands");
+  else if (tw->dim[0].size == in)
     vtb_diag_help(e->diags,
                   "it stands as [in, out]: declare it [%lld, %lld], or transpose(w, [1, 0])",
                   (long long)tw->dim[1].size, in);
