@@ -86,3 +86,10 @@ expect 0 "$VERTEBRA" check "${view[@]}" --train --json
 awk -v a="$(get train.predicted_ms)" -v b="$(get predicted_ms)" -v c="$(get train.launches)" -v d="$launches" \
   'BEGIN { exit !(a > b && c > d) }' || fail "a training step is more than a run"
 expect 0 "$VERTEBRA" check "${view[@]}" --train --target cuda-emulated; says "MiB of a training step"; says "on cuda-emulated"
+
+# a file of an optimizer: what it remembers of a vector and of a matrix
+expect 0 "$VERTEBRA" check models/std/shampoo.vtb; says "m [96, 64], left [96, 96], right [64, 64]"
+expect 0 "$VERTEBRA" check models/std/adamw.vtb; says "once for tensors of all shapes"; says "m, v"
+expect 0 "$VERTEBRA" check models/std/prodigy.vtb --json; json optimizer prodigy states.0.tensor "vector [64]"
+printf 'optimizer o() {\n  state m: [rows, 3]\n  if matrix { m = g }\n  w = w - lr * g\n}\n' > "$work/wrong.vtb"
+expect 1 "$VERTEBRA" check "$work/wrong.vtb"; says "wrong.vtb:2:9"

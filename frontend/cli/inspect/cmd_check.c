@@ -146,7 +146,7 @@ static vtb_status check_model(const char *what, const check_options *o) {
   vtb_status worst = VTB_OK;
   bool json = o->model.json;
   if (!o->model.compile.entry) models_of(what, &names, &unit);
-  if (check_schedules(what, unit, &worst)) {
+  if (check_rules(what, unit, &worst)) {
     vtb_unit_free(unit);
     return worst;
   }
