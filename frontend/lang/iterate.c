@@ -227,12 +227,23 @@ static void changed(loop *l, const carried *c, vtb_span span, const vtb_type *t,
     vtb__help(e, "a loop hands on values of one shape; give the new value another name");
 }
 
+static bool has_samples(const loop *l, const vtb_type *t) {
+  return t->rank && vtb__batches_of(l->e, t->dim[0]) == 1;
+}
+
+/* y of the samples that go on, z of those that are done. */
+static vtb_value *if_going(loop *l, vtb_span span, vtb_value *y, vtb_value *z) {
+  vtb_type rows = {.rank = y->type.rank};
+  vtb_builder *b = vtb__at(l->e, span);
+  for (int a = 0; a < rows.rank; a++) rows.dim[a] = a ? (vtb_dim){.size = 1} : y->type.dim[0];
+  return b ? vtb_b_select(b, vtb_b_reshape(b, l->go, &rows), y, z) : NULL;
+}
+
 /* Samples that are done keep what they have, which takes an axis of samples. */
 static void keep_if_done(loop *l, carried *c, vtb_span span) {
   vtb__eval *e = l->e;
   const vtb_type *t = &c->old->type;
-  vtb_type rows = {.rank = t->rank};
-  if (!t->rank || vtb__batches_of(e, t->dim[0]) != 1) {
+  if (!has_samples(l, t)) {
     vtb__report(e, VTB_DIAG_LOOP_STATE, span,
                 "'%s' is %s, one for all samples, and the condition is one a sample", c->name,
                 vtb__type_string(e, t));
@@ -242,9 +253,7 @@ static void keep_if_done(loop *l, carried *c, vtb_span span) {
               c->name, c->name);
     return;
   }
-  for (int a = 0; a < t->rank; a++) rows.dim[a] = a ? (vtb_dim){.size = 1} : t->dim[0];
-  vtb_builder *b = vtb__at(e, span);
-  c->new = b ? vtb_b_select(b, vtb_b_reshape(b, l->go, &rows), c->new, c->old) : NULL;
+  c->new = if_going(l, span, c->new, c->old);
 }
 
 /* Where each sample ends by itself, the step's number behind the loop is how many steps it took, a
@@ -289,6 +298,17 @@ static void take_new(loop *l, carried *c) {
   if (c->new && l->by_sample) keep_if_done(l, c, b->span);
 }
 
+/* A sample that is done is computed beside the others, from where it began: a derivative that is
+ * infinite where it ended would make NaN of the zeros that come back to it. */
+static void compute_elsewhere_if_done(loop *l) {
+  for (size_t i = 0; i < l->carried.n && l->by_sample && l->most > 1; i++) {
+    const carried *c = &l->carried.at[i];
+    if (!has_samples(l, &c->old->type)) continue; /* refused behind the body */
+    vtb__env_find_here(l->e->env, c->name)->value =
+        vtb__tensor(if_going(l, l->s->span, c->old, c->init), c->layout);
+  }
+}
+
 /* Evaluates condition and body on the stand-ins. */
 static bool evaluate(loop *l) {
   vtb__eval *e = l->e;
@@ -307,6 +327,7 @@ static bool evaluate(loop *l) {
   if (s->u.iterate.test && !(l->cond = condition(l))) return false;
   l->cond_end = e->frame->func->last;
   if (l->cond) l->go = stand_in(l, l->cond);
+  compute_elsewhere_if_done(l);
   (void)vtb__body_value(e, &s->u.iterate.body);
   bool ok = e->diags->n_errors == errors && !e->stopped && others_stay(l);
   for (size_t i = 0; i < l->carried.n && ok; i++) take_new(l, &l->carried.at[i]);

@@ -103,6 +103,11 @@ TEST(gradients_match_differences) {
                  "  a = 0.4 + square(x)\n  r = a\n  e = amax(a)\n"
                  "  iterate while e > 0.003, most = 30 {\n    old = r\n    r = 0.5 * (r + a / r)\n"
                  "    e = amax(abs(r - old))\n  }\n  output y = r\n");
+  check_gradient("a loop that ends where a root has no slope",
+                 "  z = sum(square(x), axis = \"channels\")\n"
+                 "  e = 0 * z + 1 + 2 * int(where(sum(x, axis = \"channels\") > 0, 1.0, 0.0))\n"
+                 "  y = z\n  iterate while e > 0.5, most = 4 {\n"
+                 "    y += sqrt(e + 0 * z) * z\n    e -= 1 + 0 * z\n  }\n  output y = y\n");
   check_gradient("a loop that ends for all",
                  "  w = param w: [3] ~ normal(1)\n  k = 0.0\n"
                  "  iterate while k < 2.9, most = 9 {\n    k += 0.5\n    x = sin(x * w) + k\n  }\n"
