@@ -112,10 +112,10 @@ bool vtb__shape_fold(vtb__shape *s) {
                            "fold @%s: %d operands do not fit %d states, %d sequences, %d arguments",
                            f->name, s->inst->n_operands, p.states, p.seqs, f->n_args);
   for (int i = 0; i < f->n_args; i++)
-    if (!argument_fits(&p, i, vtb__shape_operand(s, i), &f->args[i]->type))
+    if (!argument_fits(&p, i, &s->inst->operands[i]->type, &f->args[i]->type)) /* as stored */
       return vtb__shape_fail(
           s, VTB_DIAG_IR_SCAN, "fold @%s: operand %d is %s, which does not fit %s", f->name, i + 1,
-          vtb__shape_text(s, vtb__shape_operand(s, i)), vtb__shape_text(s, &f->args[i]->type));
+          vtb__shape_text(s, &s->inst->operands[i]->type), vtb__shape_text(s, &f->args[i]->type));
   if (!ends_fit(s, &p) || (p.seqs && !sequences_fit(s, &p, &n))) return false;
   if (p.seqs) batch = vtb__shape_operand(s, p.states)->dim[0];
   if (!vtb__shape_path(s, n.size)) return false;

@@ -32,10 +32,16 @@ bool vtb__is_called(const vtb_decl *d) {
   return d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE;
 }
 
+bool vtb__is_used(const vtb_decl *d) {
+  return d->kind != VTB_DECL_OPTIMIZER && d->kind != VTB_DECL_SCHEDULE;
+}
+
 vtb_decl *vtb__file_lookup(const vtb_file *file, const char *name) {
   vtb_decl *d = vtb__file_own(file, name);
-  for (size_t i = 0; !d && i < file->uses.n; i++)
-    if (file->uses.at[i].file) d = vtb__file_own(file->uses.at[i].file, name);
+  for (size_t i = 0; !d && i < file->uses.n; i++) {
+    vtb_decl *other = file->uses.at[i].file ? vtb__file_own(file->uses.at[i].file, name) : NULL;
+    if (other && vtb__is_used(other)) d = other;
+  }
   return d;
 }
 

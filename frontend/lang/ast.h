@@ -328,6 +328,8 @@ const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
 /* True for what is called by its name: fn, block, recurrence. */
 bool vtb__is_called(const vtb_decl *d);
+/* True for what other files see by `use`; optimizers and schedules are found by options. */
+bool vtb__is_used(const vtb_decl *d);
 
 /* ---- units ----------------------------------------------------------------------------------- */
 

@@ -306,6 +306,7 @@ static void check_names(loader *l, const vtb_file *f) {
     const vtb_file *other = f->uses.at[i].file;
     for (size_t k = 0; other && k < other->decls.n; k++) {
       const vtb_decl *d = other->decls.at[k], *first = vtb_map_get(&used, d->name.text);
+      if (!vtb__is_used(d)) continue;
       if (!first) {
         vtb_map_set(&used, d->name.text, (void *)d);
       } else if (first->file != other && !vtb_map_has(&taken, d->name.text)) {

@@ -31,6 +31,7 @@
 #include <string.h>
 
 #include "ir/attention.h"
+#include "ir/fold.h"
 #include "ir/kernels.h"
 #include "ir/narrow.h"
 #include "ir/recurrence.h"
@@ -331,6 +332,27 @@ static void note_call(storage *s, const vtb_inst *i) {
   for (int r = 0; r < i->n_results; r++) join(s, i->callee->returns[r], i->results[r]);
 }
 
+static void bar(storage *s, const vtb_value *outside, const vtb_value *inside) {
+  note(s, outside, BARRED);
+  if (inside->func->kind == VTB_FUNC_PLAIN) note(s, inside, BARRED);
+}
+
+/* Sums of many steps: states and sequences have 32 bits. Constants are as in a call, where steps
+ * are calls. */
+static void note_fold(storage *s, const vtb_inst *i) {
+  vtb_fold p = vtb_fold_of(i);
+  const vtb_func *f = i->callee;
+  int constants = p.states + p.seqs;
+  for (int o = 0; o < i->n_operands; o++)
+    if (o < constants || p.tile)
+      bar(s, i->operands[o], f->args[o]);
+    else
+      join(s, f->args[o], i->operands[o]);
+  for (int r = 0; r < i->n_results; r++) note(s, i->results[r], BARRED);
+  for (int r = 0; r < f->n_returns && f->kind == VTB_FUNC_PLAIN; r++)
+    note(s, f->returns[r], BARRED);
+}
+
 static bool is_param(const storage *s, const vtb_value *v) {
   return v->func == s->entry && !v->def && s->entry->arg_info[v->index].role == VTB_ROLE_PARAM;
 }
@@ -343,6 +365,9 @@ static void note_inst(storage *s, const vtb_inst *i) {
     return;
   case VTB_OP_call:
     note_call(s, i);
+    return;
+  case VTB_OP_fold:
+    note_fold(s, i);
     return;
   case VTB_OP_fused:
     note_fused(s, i);

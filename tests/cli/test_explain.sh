@@ -9,7 +9,7 @@ expect 1 "$VERTEBRA" explain VTB9999; says "no diagnostic"
 # A function of the language or of std, each once, and what it is near to.
 expect 0 "$VERTEBRA" help pad; says "pad(x: tensor, low: int, high: int, axis: string = none)"; says "a function of the language"
 expect 0 "$VERTEBRA" help linear; says "fn linear(name: string, x: tensor, out: int"; says "use std.nn"
-[ "$(printf "%s\n" "$out" | grep -c "^use")" = 1 ] || fail "more than one linear"
+[ "$(printf "%s\n" "$out" | grep -c "^use std.nn")" = 1 ] || fail "more than one linear"; says "schedule linear("
 expect 0 "$VERTEBRA" help mlstm --json; says '"module":	"std.mlstm"'
 expect 2 "$VERTEBRA" help pd; says "did you mean 'pad'?"
 expect 2 "$VERTEBRA" help chek; says "did you mean 'check'?"

@@ -14,3 +14,7 @@ launches() { # STEPS: how many launches the plan has, what its workspace takes
 launches 10; ten=$plan
 launches 250
 [ "$plan" = "$ten" ] || fail "10 steps: $ten; 250 steps: $plan"
+
+# the weights of a step have 16 bits where they are read so, what it hands on has 32
+expect 0 "$VERTEBRA" verify flow_sampler -D steps=3 -D depth=1 --target cuda-emulated --precision bf16-all
+says "ok   cuda-emulated"

@@ -58,3 +58,7 @@ expect 0 "$VERTEBRA" check own.vtb; says "1000"
 expect 0 "$VERTEBRA" train --schedule one_cycle --epochs 30 --draw-schedule rate.svg
 grep -q "learning rate" rate.svg || fail "no picture"
 expect 2 "$VERTEBRA" check vit_nano --schedule cosine
+
+# A schedule and a fn of one name, in two files that are used, do not clash.
+printf 'use std.schedules\nuse std.nn\nmodel m() {\n  input x: tensor[4]\n  output y = linear("a", x, 3)\n}\nschedule s() { rate = warmed(t, warmup, 0, lr, lr) }\n' > both.vtb
+expect 0 check both.vtb; says "a 4 -> 3"

@@ -62,4 +62,4 @@ done
 
 # what several search folders declare is listed once
 expect 0 env VTB_MODELS="$PWD/models:$PWD/models" COLUMNS=200 "$VERTEBRA" build --help
-says "of the training step: adamw, lamb, lars, lion or sgd (default adamw)"
+says "of the training step: adafactor, adamw, lamb, lars, lion, muon, prodigy, sgd or shampoo (default adamw)"

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORST = 12, NAME_COLUMNS = 33, WORST_COLUMNS = 39 };
+enum { WORST = 12, NAME_COLUMNS = 28, WORST_COLUMNS = 39 };
 
 /* Launches of one kernel together. */
 typedef struct kernel_sum {
