@@ -61,4 +61,4 @@ expect 2 "$VERTEBRA" check vit_nano --schedule cosine
 
 # A schedule and a fn of one name, in two files that are used, do not clash.
 printf 'use std.schedules\nuse std.nn\nmodel m() {\n  input x: tensor[4]\n  output y = linear("a", x, 3)\n}\nschedule s() { rate = warmed(t, warmup, 0, lr, lr) }\n' > both.vtb
-expect 0 check both.vtb; says "a 4 -> 3"
+expect 0 "$VERTEBRA" check both.vtb; says "a 4 -> 3"
