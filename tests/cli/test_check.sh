@@ -93,3 +93,7 @@ expect 0 "$VERTEBRA" check models/std/adamw.vtb; says "once for tensors of all s
 expect 0 "$VERTEBRA" check models/std/prodigy.vtb --json; json optimizer prodigy states.0.tensor "vector [64]"
 printf 'optimizer o() {\n  state m: [rows, 3]\n  if matrix { m = g }\n  w = w - lr * g\n}\n' > "$work/wrong.vtb"
 expect 1 "$VERTEBRA" check "$work/wrong.vtb"; says "wrong.vtb:2:9"
+printf 'schedule s() { rate = lr * (t }\n' > "$work/wrong.vtb"
+expect 1 "$VERTEBRA" check "$work/wrong.vtb"; says "wrong.vtb:1:31: error[VTB1013]"
+printf 'optimizer o() { iterate 3 { w = w - lr * g } }\n' > "$work/wrong.vtb"
+expect 1 "$VERTEBRA" check "$work/wrong.vtb"; says "'iterate' cannot stand in"

@@ -25,8 +25,8 @@ bool check_is_param(const vtb_arg_info *info);
 /* Its layers, with what repeats said once: for people. */
 void check_add_structure(const check_facts *c, doc *d);
 /* True of a file that declares schedules or optimizers and nothing that can be built: they are
- * told. */
-bool check_rules(const char *what, vtb_unit *unit, vtb_status *status);
+ * told, or `diags`, what is wrong with the file. */
+bool check_rules(const char *what, vtb_unit *unit, const vtb_diags *diags, vtb_status *status);
 /* All of it; objective: the model with what it is trained for. */
 doc *check_document(const check_facts *c, const vtb_func *objective, bool list_params);
 

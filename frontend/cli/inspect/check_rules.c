@@ -87,7 +87,7 @@ static vtb_status tell_optimizer(const char *what, vtb_unit *unit, const char *n
   return status;
 }
 
-bool check_rules(const char *what, vtb_unit *unit, vtb_status *status) {
+bool check_rules(const char *what, vtb_unit *unit, const vtb_diags *diags, vtb_status *status) {
   const vtb_decl_info *decls;
   size_t n = unit ? vtb_unit_decls(unit, &decls) : 0;
   bool has = false;
@@ -96,7 +96,8 @@ bool check_rules(const char *what, vtb_unit *unit, vtb_status *status) {
     if (k == VTB_DECL_MODEL || k == VTB_DECL_PRESET) return false;
     has |= k == VTB_DECL_SCHEDULE || k == VTB_DECL_OPTIMIZER;
   }
-  *status = VTB_OK;
+  *status = diags->n_errors ? VTB_E_INPUT : VTB_OK;
+  if (has) vtb_diags_print(diags, stderr);
   for (size_t i = 0; i < n && *status == VTB_OK; i++)
     if (decls[i].kind == VTB_DECL_SCHEDULE)
       *status = tell_schedule(what, unit, decls[i].name);

@@ -111,13 +111,11 @@ static vtb_status check_one(const char *what, const char *entry, const check_opt
 
 /* Names of the models that a file declares, borrowed from *unit; none if it is no file that can be
  * read, of which check_one says more. */
-static void models_of(const char *what, cli_list *names, vtb_unit **unit) {
-  vtb_diags quiet = {0};
+static void models_of(const char *what, cli_list *names, vtb_unit **unit, vtb_diags *diags) {
   const vtb_decl_info *decls;
-  *unit = vtb_ends_with(what, ".vtb") ? vtb_unit_load(what, NULL, &quiet) : NULL;
+  *unit = vtb_ends_with(what, ".vtb") ? vtb_unit_load(what, NULL, diags) : NULL;
   for (size_t i = 0, n = *unit ? vtb_unit_decls(*unit, &decls) : 0; i < n; i++)
     if (decls[i].kind == VTB_DECL_MODEL) vtb_vec_push(names, decls[i].name);
-  vtb_diags_free(&quiet);
 }
 
 /* Presets of a file are evaluated, no more: what is wrong with one is said. */
@@ -145,8 +143,11 @@ static vtb_status check_model(const char *what, const check_options *o) {
   vtb_unit *unit = NULL;
   vtb_status worst = VTB_OK;
   bool json = o->model.json;
-  if (!o->model.compile.entry) models_of(what, &names, &unit);
-  if (check_rules(what, unit, &worst)) {
+  vtb_diags diags = {0}; /* of a file with models check_one() tells them */
+  if (!o->model.compile.entry) models_of(what, &names, &unit, &diags);
+  bool has_rules = check_rules(what, unit, &diags, &worst);
+  vtb_diags_free(&diags);
+  if (has_rules) {
     vtb_unit_free(unit);
     return worst;
   }
