@@ -54,12 +54,21 @@ static const vtb__declared *first_view(const vtb__frame *f) {
   return NULL;
 }
 
+static int64_t channels_of(const vtb__declared *d) { return d->value.u.t.v->type.dim[1].size; }
+
 /* Views are of one picture, which is no input itself, and all images are such. */
 static bool check_views(vtb__eval *e) {
   const vtb__frame *f = e->frame;
   const vtb__declared *view = first_view(f);
   for (size_t i = 0; view && i < f->inputs.n; i++) {
     const vtb__declared *d = &f->inputs.at[i];
+    if (d->view && channels_of(d) != channels_of(view)) {
+      vtb__report(e, VTB_DIAG_BAD_VIEW, d->name.span,
+                  "'%s' takes %lld of the picture's channels, and '%s' %lld", d->name.text,
+                  (long long)channels_of(d), view->name.text, (long long)channels_of(view));
+      vtb__help(e, "views of one picture have the same channels");
+      return false;
+    }
     if (d->view && strcmp(d->view, view->view) != 0)
       vtb__report(e, VTB_DIAG_BAD_VIEW, d->name.span,
                   "'%s' is a view of '%s', and '%s' one of '%s': a sample has one picture",
@@ -99,18 +108,23 @@ typedef struct names {
   bool ok;
 } names;
 
-/* Views of a picture go by its name. */
-static bool is_view(names *n, const char *name, vtb_span at) {
+/* Beside views the picture is all that a body knows: they go by its name, and a sample has one of
+ * every other input, which the views' equations would each change. */
+static bool is_beside_picture(names *n, const char *name, vtb_span at) {
   const vtb__frame *f = n->e->frame;
-  const vtb__declared *d = NULL;
-  for (size_t i = 0; i < f->inputs.n && !d; i++)
-    if (f->inputs.at[i].view && strcmp(f->inputs.at[i].name.text, name) == 0) d = &f->inputs.at[i];
-  if (d && n->ok) {
+  const vtb__declared *view = first_view(f), *d = NULL;
+  for (size_t i = 0; view && i < f->inputs.n && !d; i++)
+    if (strcmp(f->inputs.at[i].name.text, name) == 0) d = &f->inputs.at[i];
+  if (!d || !n->ok) return d != NULL;
+  if (d->view)
     vtb__report(n->e, VTB_DIAG_BAD_AUGMENT, at, "'%s' is called '%s' in augment", name, d->view);
-    vtb__help(n->e, "each view of '%s' is made for itself, by the same equations", d->view);
-    n->ok = false;
-  }
-  return d != NULL;
+  else
+    vtb__report(n->e, VTB_DIAG_BAD_AUGMENT, at,
+                "'%s' is not known in augment, which beside views is of '%s' alone", name,
+                view->view);
+  vtb__help(n->e, "each view of '%s' is made for itself, by the same equations", view->view);
+  n->ok = false;
+  return true;
 }
 
 static bool note_assigned(vtb__visitor *v, const vtb_stmt *s) {
@@ -118,7 +132,7 @@ static bool note_assigned(vtb__visitor *v, const vtb_stmt *s) {
   bool assigns = s->kind == VTB_STMT_ASSIGN || s->kind == VTB_STMT_OP_ASSIGN;
   for (size_t i = 0; assigns && i < s->u.assign.n_targets; i++) {
     vtb_name target = s->u.assign.targets[i];
-    if (!is_view(n, target.text, target.span)) vtb_map_set(&n->assigned, target.text, n);
+    if (!is_beside_picture(n, target.text, target.span)) vtb_map_set(&n->assigned, target.text, n);
   }
   const char *what = s->kind == VTB_STMT_LOSS     ? "a loss"
                      : s->kind == VTB_STMT_METRIC ? "a metric"
@@ -157,7 +171,7 @@ static bool check_name(vtb__visitor *v, const vtb_expr *x) {
   names *n = (names *)v;
   const vtb__binding *b =
       x->kind == VTB_EXPR_NAME ? vtb__env_find_here(n->e->env, x->u.name) : NULL;
-  if (x->kind == VTB_EXPR_NAME && is_view(n, x->u.name, x->span)) return true;
+  if (x->kind == VTB_EXPR_NAME && is_beside_picture(n, x->u.name, x->span)) return true;
   if (!n->ok || !b || !holds_tensor(b->value) || is_input(n->e->frame, x->u.name) ||
       vtb_map_has(&n->assigned, x->u.name))
     return true;
@@ -401,6 +415,11 @@ static bool lift_draws(vtb__eval *e, const vtb_stmt *s, vtb_func *f, int view, o
 
 static vtb_value *rounded(vtb_builder *b, vtb_value *x) { return vtb_b_unary(b, VTB_OP_round, x); }
 
+/* y where x is a number, else NaN, which a loss then is. */
+static vtb_value *where_number(vtb_builder *b, vtb_value *x, vtb_value *y) {
+  return vtb_b_select(b, vtb_b_binary(b, VTB_OP_eq, x, x), y, x);
+}
+
 /* Bytes become what `prepare` makes of them: (x / 255 - mean) / std. */
 static vtb_value *normalised(vtb_builder *b, vtb_value *x, vtb_value *moments) {
   vtb_type one = {.dtype = VTB_F32, .rank = 4, .dim = {x->type.dim[0], x->type.dim[1]}};
@@ -408,15 +427,14 @@ static vtb_value *normalised(vtb_builder *b, vtb_value *x, vtb_value *moments) {
   vtb_value *part[2];
   for (int k = 0; k < 2; k++)
     part[k] = vtb_b_reshape(b, vtb_b_slice(b, moments, 1, k, k + 1, 1), &one);
-  x = vtb_b_binary(b, VTB_OP_min, vtb_b_binary(b, VTB_OP_max, x, vtb_b_constant(b, 0)),
-                   vtb_b_constant(b, 255));
-  x = vtb_b_binary(b, VTB_OP_div, rounded(b, x), vtb_b_constant(b, 255));
+  vtb_value *byte = vtb_b_binary(b, VTB_OP_max, x, vtb_b_constant(b, 0));
+  byte = rounded(b, vtb_b_binary(b, VTB_OP_min, byte, vtb_b_constant(b, 255)));
+  x = vtb_b_binary(b, VTB_OP_div, where_number(b, x, byte), vtb_b_constant(b, 255));
   return vtb_b_binary(b, VTB_OP_div, vtb_b_binary(b, VTB_OP_sub, x, part[0]), part[1]);
 }
 
 /* The input that the function's argument or result of this name is of. */
-static const vtb__declared *input_of(const vtb__frame *f, const vtb__declared *image,
-                                     const char *name) {
+static vtb__declared *input_of(vtb__frame *f, vtb__declared *image, const char *name) {
   for (size_t i = 0; i < f->inputs.n; i++)
     if (strcmp(f->inputs.at[i].name.text, name) == 0) return &f->inputs.at[i];
   return image;
@@ -426,11 +444,13 @@ static void rebind(vtb__eval *e, const vtb__declared *d, vtb_value *v) {
   vtb__env_bind(e, d->name.text, vtb__tensor(v, d->value.u.t.layout), NULL, d->name.span);
 }
 
-/* Inputs of the model are from now on what the function makes of them. */
-static bool go_through(vtb__eval *e, const vtb_stmt *s, vtb_func *f, const vtb__declared *d,
-                       int view, vtb_value *moments) {
+/* Inputs of the model are from now on what the function makes of them. moments: NULL of an image
+ * that is an array, whose numbers are no bytes. */
+static bool go_through(vtb__eval *e, const vtb_stmt *s, vtb_func *f, vtb__declared *d, int view,
+                       vtb_value *moments) {
   vtb_builder *b = vtb__at(e, s->span);
-  vtb_value *image = rounded(b, d->value.u.t.v);
+  bool bytes = moments != NULL;
+  vtb_value *image = bytes ? rounded(b, d->value.u.t.v) : d->value.u.t.v;
   operands draws = {0}, all = {0};
   bool ok = lift_draws(e, s, f, view, &draws);
   int n_inputs = f->n_args - (int)draws.n;
@@ -442,18 +462,37 @@ static bool go_through(vtb__eval *e, const vtb_stmt *s, vtb_func *f, const vtb__
   for (size_t i = 0; i < draws.n; i++) vtb_vec_push(&all, draws.at[i]);
   vtb_inst *call = ok ? vtb_b_call(b, f, all.at, (int)all.n) : NULL;
   for (int r = 0; call && r < f->n_returns; r++) {
-    const vtb__declared *of = input_of(e->frame, d, f->return_names[r]);
+    vtb__declared *of = input_of(e->frame, d, f->return_names[r]);
     vtb_value *v = call->results[r];
     if (of == d)
       image = v;
+    else if (of->value.u.t.v->type.dtype == VTB_I32)
+      rebind(e, of, of->made = vtb_b_cast(b, rounded(b, v), VTB_I32));
     else
-      rebind(e, of,
-             of->value.u.t.v->type.dtype == VTB_I32 ? vtb_b_cast(b, rounded(b, v), VTB_I32) : v);
+      rebind(e, of, v);
   }
-  if (call) rebind(e, d, normalised(b, image, moments));
+  if (call) rebind(e, d, bytes ? normalised(b, image, moments) : image);
   vtb_vec_free(&draws);
   vtb_vec_free(&all);
   return call != NULL;
+}
+
+vtb_value *vtb__check_classes(vtb__eval *e, vtb_value *labels, vtb_value *table, vtb_span span) {
+  const vtb__frame *f = e->frame;
+  vtb_builder *b = vtb__at(e, span);
+  double n = (double)table->type.dim[table->type.rank - 1].size;
+  bool made = false;
+  for (size_t i = 0; i < f->inputs.n; i++) made |= f->inputs.at[i].made == labels;
+  if (!made) return table;
+  vtb_value *x = labels->def->operands[0];
+  vtb_type column = x->type;
+  column.dim[column.rank++] = (vtb_dim){1, NULL};
+  vtb_value *known =
+      vtb_b_binary(b, VTB_OP_mul, vtb_b_binary(b, VTB_OP_ge, x, vtb_b_constant(b, 0)),
+                   vtb_b_binary(b, VTB_OP_gt, vtb_b_constant(b, n), x));
+  for (int c = -1; c < 256; c += 256)
+    known = vtb_b_binary(b, VTB_OP_max, known, vtb_b_binary(b, VTB_OP_eq, x, vtb_b_constant(b, c)));
+  return vtb_b_binary(b, VTB_OP_div, table, vtb_b_reshape(b, known, &column));
 }
 
 /* For all images the same. */
@@ -485,13 +524,13 @@ vtb__val vtb__augment(vtb__eval *e, const vtb_stmt *s) {
   vtb__frame *f = e->frame;
   const char *wanted = e->options->augment;
   bool inside = e->options->augment_inside;
-  vtb_value *moments = inside ? add_moments(e, first) : NULL;
+  vtb_value *moments = inside && !e->options->augment_arrays ? add_moments(e, first) : NULL;
   int view = 0;
   f->augment = s;
   f->n_augmented = f->inputs.n;
   if (!first->view) number_view(e, first, 1);
   for (size_t i = 0; i < f->inputs.n; i++) {
-    const vtb__declared *d = &f->inputs.at[i];
+    vtb__declared *d = &f->inputs.at[i];
     bool known = d->view && is_known(f, d) && !inside && !vtb_streq(wanted, d->name.text);
     if (known || (!d->view && d != first)) continue;
     vtb_func *func = evaluate(e, s, d);

@@ -428,7 +428,8 @@ vtb__val vtb__b_one_hot(vtb__eval *e, const vtb__args *a) {
     return vtb__report(e, VTB_DIAG_BAD_VALUE, a->span, "one_hot into as many classes as %s",
                        vtb__describe(e, n));
   say_classes(e, v, n.u.i);
-  return vtb__tensor(vtb__index_table(e, v, n.u.i, NULL, a->span), NULL);
+  vtb_value *table = vtb__index_table(e, v, n.u.i, NULL, a->span);
+  return vtb__tensor(vtb__check_classes(e, v, table, a->span), NULL);
 }
 
 /* sample_mask(indices): 1 for the samples of the batch that the list names, else 0. */

@@ -93,6 +93,7 @@ typedef struct vtb_instantiate_options {
   /* Samples go through it on their way into the model: images are the numbers of their bytes then,
    * and inputs of the names in runtime/base/augment.h have its draws, and means and deviations. */
   bool augment_inside;
+  bool augment_arrays; /* images are arrays: their numbers are no bytes, and stay as they are */
   const vtb_updated_tensor *tensor; /* of an optimizer's equations; NULL: any vector */
   const char *mode; /* --mode: overrides `mode` of every recurrence; NULL: as written */
   int64_t chunk;

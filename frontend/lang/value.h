@@ -226,6 +226,7 @@ typedef struct vtb__declared { /* an input of the model being built */
   vtb_name name;
   vtb__val value;
   const char *view; /* the picture it is a view of; NULL: none */
+  vtb_value *made;  /* labels that `augment` makes in the step; NULL: as they are fed */
 } vtb__declared;
 
 /* The function being built: the entry, a block, or a recurrence's step. */
@@ -542,6 +543,8 @@ void vtb__drop_objective(vtb__eval *e);
 vtb__val vtb__augment(vtb__eval *e, const vtb_stmt *s);
 void vtb__declare_input(vtb__eval *e, vtb_name name, vtb__val v, const vtb_type_expr *view);
 void vtb__check_inputs(vtb__eval *e);
+/* The one-hot table, not finite where labels are no class that `augment` in the step made. */
+vtb_value *vtb__check_classes(vtb__eval *e, vtb_value *labels, vtb_value *table, vtb_span span);
 
 /* along.c */
 vtb__val vtb__along(vtb__eval *e, const vtb_expr *x);

@@ -131,15 +131,18 @@ static void take_out(const vtb_feed *f, const float *in, void *row) {
   for (int64_t i = 0; f->is_int && i < f->count; i++) whole[i] = (int32_t)lrintf(in[i]);
 }
 
-/* A sample is one that a data set could have given. */
-static vtb_status check(const vtb__augmenter *a, int i, const float *x, vtb_error *err) {
+/* A sample is one that a data set could have given. bytes: numbers will be cut to them. */
+static vtb_status check(const vtb__augmenter *a, int i, const float *x, bool bytes,
+                        vtb_error *err) {
   const vtb_feed *f = &a->feeds[a->fed[i]];
   const char *where = a->augment->where, *name = tensor(a, i)->name;
-  bool numbers = true;
-  for (int64_t k = 0; k < f->count; k++) numbers &= x[k] == x[k];
+  bool numbers = true, finite = true;
+  for (int64_t k = 0; k < f->count; k++) numbers &= x[k] == x[k], finite &= isfinite(x[k]) != 0;
   if (!numbers)
     return vtb_fail(err, VTB_E_INPUT, "%s: augment gives %s that is not a number (NaN)", where,
                     name);
+  if (!finite && !bytes && !f->is_int)
+    return vtb_fail(err, VTB_E_INPUT, "%s: augment gives %s that is not finite", where, name);
   for (int64_t k = 0; f->is_int && k < f->count; k++) {
     float c = rintf(x[k]);
     bool known = c == 255 || c == -1 || (c >= 0 && (f->classes ? c < (float)f->classes : c < 1e9f));
@@ -167,8 +170,9 @@ vtb_status vtb__augmenter_run(vtb__augmenter *a, int number, uint64_t key, vtb_i
   vtb_status status = vtb_program_execute(p, w->args, w->workspace, w->services, err);
   for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
     if (p->tensors[i].io != VTB_IO_OUTPUT) continue;
-    status = check(a, i, w->args[i], err);
-    if (status == VTB_OK && a->fed[i] == a->image && im)
+    bool bytes = a->fed[i] == a->image && im;
+    status = check(a, i, w->args[i], bytes, err);
+    if (status == VTB_OK && bytes)
       bytes_of(w->args[i], im);
     else if (status == VTB_OK)
       take_out(&a->feeds[a->fed[i]], w->args[i], rows[a->fed[i]]);

@@ -84,7 +84,7 @@ model boxes() {
   input boxes: tensor[2, 4]
   augment {
     boxes = 0 * boxes + 7
-    picture = 0 * picture + 3
+    picture = picture - 3
   }
   output y = mean(picture, axis = "channels")
   loss none = mean(square(picture * param w: [1] ~ ones), axis = "sample")
@@ -92,8 +92,16 @@ model boxes() {
   metric light = mean(picture, axis = "sample")
 }
 END
-expect 0 "$VERTEBRA" train boxes.vtb --data boxes.safetensors "${common[@]}" --epochs 1 --out boxes
-is "$(column boxes 1 box) == 7 && $(column boxes 1 light) == 3" "arrays are not augmented"
+boxes=(boxes.vtb --data boxes.safetensors "${common[@]}" --epochs 1)
+expect 0 "$VERTEBRA" train "${boxes[@]}" --out boxes
+is "$(column boxes 1 box) == 7 && $(column boxes 1 light) < -2" "arrays are not augmented"
+expect 2 "$VERTEBRA" train boxes.vtb --data boxes.safetensors --augmented look.png
+says "--augmented draws images, and the data has arrays, whose numbers are no colours"
+for name in boxes picture; do
+  sed "s|picture = picture - 3|$name = 1 / (0 * $name)|" boxes.vtb > endless.vtb
+  expect 1 "$VERTEBRA" train endless.vtb "${boxes[@]:1}" --out endless
+  says "augment gives $name that is not finite, of sample"
+done
 
 # inside the step: the same draws, and the same results but for rounding; of a classifier too
 step() { # RUN COLUMN ARGS...: a training as RUN was, in the step
@@ -101,6 +109,7 @@ step() { # RUN COLUMN ARGS...: a training as RUN was, in the step
   expect 0 "$VERTEBRA" train "${@:3}" --augment-in step --out "$run.step" --overwrite
   is "($(column "$run.step" $row "$name") - $(column "$run" $row "$name")) ^ 2 < 1e-9" "$run in the step is another"
 }
+step boxes light "${boxes[@]}"; step boxes box "${boxes[@]}"
 step flags mistaken moved.vtb --data seg "${common[@]}" "${pixels[@]}" --epochs 1 --flip --crop-scale 0.5
 step whole apart "${all[@]}"; step whole light "${all[@]}" --accumulate 2; step cropped apart "${all[@]}" -D draws=false --crop-scale 0.5
 "$MAKE_DATA" classes "$work/kinds" 12 red green
@@ -147,6 +156,25 @@ END
 broken "broken.vtb:4: augment gives picture that is not a number (NaN), of sample" 'picture = sqrt(0 - 1 - picture)'
 says ".png)"
 broken "broken.vtb:4: augment gives labels class 3; the model takes 0 to 2, of sample" 'labels = 0 * labels + 3'
+# the step names no sample, and does not train on such either
+unfit() { # BODY
+  broken 'broken.vtb:4: augment gives' "$1"
+  expect 5 "$VERTEBRA" train broken.vtb --data seg "${common[@]}" --epochs 1 --out unfit --augment-in step
+  says "the loss is not finite at update 0"
+}
+unfit 'picture = sqrt(0 - 1 - picture)'
+for labels in '+ 3' '- 2' '+ 254' '+ sqrt(0 - 1 - labels)'; do unfit "labels = 0 * labels $labels"; done
+cat > broken.vtb <<'END'
+model fit() {
+  input picture: image[3, 16, 16]
+  input labels: labels[16, 16]
+  augment { labels = where(labels > 1, labels - labels + 255, where(labels > 0, labels - labels - 1, labels + 2)) }
+  output y = picture
+  loss l = mean(square(picture * param w: [1] ~ ones), axis = "sample") * mean(one_hot(labels, 3), axis = "sample")
+  metric known = mean(sum(one_hot(labels, 3)), axis = "sample")
+}
+END
+expect 0 "$VERTEBRA" train broken.vtb --data seg "${common[@]}" --epochs 1 --out fit; step fit known broken.vtb --data seg "${common[@]}" --epochs 1
 cat > masks.vtb <<'END'
 model masks() {
   input a, b: view(picture, image[3, 16, 16])

@@ -43,7 +43,11 @@ static vtb_status find_feeds(sheet *s, const vtb_func *f, const vtb_dataset *d, 
     vtb_vec_push(&s->feeds, feed);
   }
   if (status == VTB_OK && !s->n_images)
-    status = vtb_fail(err, VTB_E_USAGE, "--augmented draws images, and none is an input");
+    status = vtb_fail(err, VTB_E_USAGE,
+                      vtb_dataset_has_images(d)
+                          ? "--augmented draws images, and none is an input"
+                          : "--augmented draws images, and the data has arrays, whose numbers are "
+                            "no colours");
   return status == VTB_OK ? vtb_feeds_check(s->feeds.at, (int)s->feeds.n, err) : status;
 }
 

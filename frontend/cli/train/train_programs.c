@@ -60,7 +60,9 @@ static bool takes(const char *what, train_options *o, const char *define) {
 static vtb_status load_for_classes(const char *what, train_options *o, bool training, int classes,
                                    train_programs *p, vtb_compilation *c) {
   vtb_compile_options with = options_for(what, o, training);
-  const vtb_instantiate_options more = {.augment_inside = training && train_augments_inside(o)};
+  const vtb_instantiate_options more = {.augment_inside = training && train_augments_inside(o),
+                                        .augment_arrays =
+                                            !vtb_dataset_has_images(o->train.train_set)};
   VTB_TRY(vtb_compilation_load(c, &with, &more, o->model.report));
   int have = vtb_class_scores(c->module->entry);
   p->measured = vtb_has_measure(c->module->entry);
