@@ -88,8 +88,8 @@ VTB_MUST_USE vtb_status vtb_compilation_update(vtb_compilation *c);
 /* "lamb(beta1 = 0.95)" taken apart; free it after failures too. kind: "optimizer", "schedule", for
  * messages. */
 typedef struct vtb_rule_choice {
-  const char *what;         /* a name or a file */
-  const char *file, *entry; /* entry NULL: the file's last */
+  const char *what;         /* a name, a file, or a name of a file, "my.vtb:halves" */
+  const char *file, *entry; /* entry NULL: the file's only one */
   VTB_VEC(const char *) defines;
   vtb_arena arena;
 } vtb_rule_choice;
@@ -99,6 +99,9 @@ VTB_MUST_USE vtb_status vtb_rule_parse(const char *text, const char *kind, vtb_r
  * folders declares. */
 VTB_MUST_USE vtb_status vtb_rule_find(vtb_rule_choice *choice, vtb_decl_kind kind,
                                       const vtb_compile_options *o, vtb_error *err);
+/* VTB_E_USAGE, with their names, of a file that declares several where none is chosen. */
+VTB_MUST_USE vtb_status vtb_rule_of_unit(const vtb_rule_choice *choice, vtb_decl_kind kind,
+                                         const vtb_unit *u, vtb_error *err);
 void vtb_rule_free(vtb_rule_choice *o);
 
 /* A schedule by its name or file, "step(every = 30)", asked update by update; the options say where

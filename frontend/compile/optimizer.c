@@ -2,6 +2,7 @@
  * equations. */
 #include "frontend/compile/driver.h"
 #include "frontend/compile/words.h"
+#include "runtime/base/names.h"
 
 #include <string.h>
 
@@ -43,9 +44,10 @@ vtb_status vtb_rule_parse(const char *text, const char *kind, vtb_rule_choice *o
     s += n + (s[n] == ',');
   }
   if (good) return VTB_OK;
-  return vtb_fail(err, VTB_E_USAGE,
-                  "'%s' is no %s: a name or a .vtb file is, with settings NAME(setting = 0.95)",
-                  text, kind);
+  return vtb_fail(
+      err, VTB_E_USAGE,
+      "'%s' is no %s: a name, a .vtb file or FILE:NAME is, with settings NAME(setting = 0.95)",
+      text, kind);
 }
 
 void vtb_rule_free(vtb_rule_choice *o) {
@@ -58,8 +60,14 @@ vtb_status vtb_rule_find(vtb_rule_choice *choice, vtb_decl_kind kind, const vtb_
   const vtb_search given = {.dirs = o->search, .n_dirs = o->n_search},
                    *search = o->search ? &given : NULL;
   const char *what = choice->what, *table = kind == VTB_DECL_OPTIMIZER ? "optimizers" : "schedules";
+  const char *of_file = strstr(what, ".vtb:");
   choice->file = what;
-  if (vtb_ends_with(what, ".vtb") || strchr(what, '/')) return VTB_OK;
+  if (of_file) {
+    choice->entry = strchr(of_file, ':') + 1;
+    choice->file =
+        vtb_arena_strndup(&choice->arena, what, (size_t)(of_file - what) + strlen(".vtb"));
+  }
+  if (of_file || vtb_ends_with(what, ".vtb") || strchr(what, '/')) return VTB_OK;
   char *file = vtb_unit_declaring(what, kind, search);
   choice->entry = what;
   if (file) choice->file = vtb_arena_strdup(&choice->arena, file);
@@ -71,6 +79,25 @@ vtb_status vtb_rule_find(vtb_rule_choice *choice, vtb_decl_kind kind, const vtb_
            (int)strlen(table) - 1, table, what, vtb_strbuf_text(&known));
   vtb_strbuf_free(&known);
   return VTB_E_USAGE;
+}
+
+vtb_status vtb_rule_of_unit(const vtb_rule_choice *choice, vtb_decl_kind kind, const vtb_unit *u,
+                            vtb_error *err) {
+  const vtb_decl_info *decls;
+  VTB_VEC(const char *) names = {0};
+  vtb_strbuf list = {0};
+  vtb_status status = VTB_OK;
+  for (size_t i = 0, n = vtb_unit_decls(u, &decls); i < n && !choice->entry; i++)
+    if (decls[i].kind == kind) vtb_vec_push(&names, decls[i].name);
+  vtb_strbuf_names(&list, names.at, names.n, ", ", " and ");
+  if (names.n > 1)
+    status =
+        vtb_fail(err, VTB_E_USAGE, "%s declares %zu %s, %s: say which, as in %s:%s", choice->file,
+                 names.n, kind == VTB_DECL_OPTIMIZER ? "optimizers" : "schedules", list.at,
+                 choice->file, names.at[names.n - 1]);
+  vtb_strbuf_free(&list);
+  vtb_vec_free(&names);
+  return status;
 }
 
 static vtb_status load_rule(vtb_compilation *c, vtb_compilation *rule) {
@@ -86,6 +113,7 @@ static vtb_status load_rule(vtb_compilation *c, vtb_compilation *rule) {
                            .search = c->options.search,
                            .n_search = c->options.n_search};
   if (status == VTB_OK) status = vtb_compilation_load(rule, &o, NULL, c->report);
+  if (status == VTB_OK) status = vtb_rule_of_unit(&choice, VTB_DECL_OPTIMIZER, rule->unit, err);
   const vtb_func *entry = status == VTB_OK ? rule->module->entry : NULL;
   if (entry && (entry->kind != VTB_FUNC_RULE || !entry->n_args)) /* a schedule has none */
     status = vtb_fail(err, VTB_E_USAGE, "--optimizer: %s is no optimizer", choice.what);

@@ -25,10 +25,13 @@ static vtb_status open_unit(vtb_schedule_source *s, const vtb_compile_options *o
       .size = sizeof with, .model = s->choice.file, .search = o->search, .n_search = o->n_search};
   vtb_diags diags = {0};
   s->unit = vtb__compile_unit(&with, &diags);
+  vtb_status status = VTB_OK;
   if (s->unit && !diags.n_errors)
+    status = vtb_rule_of_unit(&s->choice, VTB_DECL_SCHEDULE, s->unit, &s->report->error);
+  if (s->unit && !diags.n_errors && status == VTB_OK)
     s->pacer = vtb_pacer_open(s->unit, s->choice.entry, s->overrides.at, s->overrides.n, &diags);
   vtb__report_take(s->report, &diags);
-  return s->pacer ? VTB_OK : VTB_E_INPUT;
+  return s->pacer || status != VTB_OK ? status : VTB_E_INPUT;
 }
 
 vtb_status vtb_schedule_open(const char *text, const vtb_compile_options *o,

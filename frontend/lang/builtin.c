@@ -108,6 +108,14 @@ bool vtb__builtin_is_value(const vtb__builtin *b) {
   return b->fn && b->where != VTB__inside && b->fn != vtb__b_path;
 }
 
+/* A named argument of jvp is one of the function's, and may be a word that its type knows. */
+static vtb__val argument(vtb__eval *e, const vtb__builtin *b, const vtb_arg *arg, vtb__val first) {
+  const vtb_decl *d = b->fn == vtb__b_jvp && first.kind == VTB__FUNCTION ? first.u.fn.decl : NULL;
+  const vtb_param *p = d && arg->name.text ? vtb__param_find(d, arg->name.text) : NULL;
+  if (!p || p->type->kind != VTB_TYPE_CHOICE) return vtb__expr(e, arg->value);
+  return vtb__expr_as(e, arg->value, p->type, vtb_arena_printf(&e->arena, "'%s'", p->name.text));
+}
+
 vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name,
                            const vtb_expr *x) {
   if (b == &tapped) return call_tapped(e, x);
@@ -121,7 +129,8 @@ vtb__val vtb__builtin_call(vtb__eval *e, const vtb__builtin *b, const char *name
   bool inexact = e->inexact;
   e->inexact = vtb__rounds(b) || b->fn == vtb__b_ceil || strcmp(b->name, "int") == 0;
   if (x->u.call.self) values[at++] = vtb__expr(e, x->u.call.self);
-  for (size_t i = 0; i < list->n; i++) values[at++] = vtb__expr(e, list->at[i]->value);
+  for (size_t i = 0; i < list->n; i++, at++)
+    values[at] = argument(e, b, list->at[i], at ? values[0] : VTB__NIL);
   e->inexact = inexact;
   for (size_t i = 0; i < n; i++) {
     if (values[i].kind == VTB__ERROR) return VTB__ERR;

@@ -114,6 +114,7 @@ typedef struct given {
   const vtb__val *at;
   bool *used;
   size_t n, next; /* next: the first that may be one by place */
+  bool by_place;  /* all names are those of a function that the row calls */
   vtb_span span;
 } given;
 
@@ -133,7 +134,7 @@ static vtb_span span_of(const given *g, size_t i) {
 /* The argument of that name, or the next by place; false if there is none. */
 static bool take_given(given *g, const char *name, vtb__argument *out) {
   size_t i = 0;
-  while (i < g->n && (g->used[i] || !vtb_streq(written_name(g, i), name))) i++;
+  while (i < g->n && (g->by_place || g->used[i] || !vtb_streq(written_name(g, i), name))) i++;
   if (i == g->n) {
     while (g->next < g->n && (g->used[g->next] || written_name(g, g->next))) g->next++;
     i = g->next;
@@ -219,8 +220,10 @@ static int find_form(vtb__eval *e, const vtb__builtin *row, size_t n,
 bool vtb__args_bind(vtb__eval *e, const vtb__builtin *row, const vtb_arg_list *list,
                     const vtb__val *values, size_t n, vtb__args *a) {
   vtb__parameter p[VTB__MOST_PARAMETERS];
-  given g = {list, values, VTB_NEW_ARRAY(&e->arena, bool, n + 1), n, 0, a->span};
   int count = find_form(e, row, n, p);
+  given g = {list,   values, VTB_NEW_ARRAY(&e->arena, bool, n + 1),
+             n,      0,      count && strcmp(p[count - 1].kind, "named") == 0,
+             a->span};
   a->at = VTB_NEW_ARRAY(&e->arena, vtb__argument, n + VTB__MOST_PARAMETERS);
   for (int i = 0; i < count; i++) {
     size_t bound; /* a parameter that takes any number does until nothing is left by place */

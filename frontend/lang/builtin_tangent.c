@@ -10,7 +10,7 @@ typedef struct tangent_call {
   const vtb__args *a;
   vtb__argument *x, *dx; /* those by place; dx as they were given */
   size_t n;
-  vtb_decl *decl; /* the call as a body: its parameters are f, x.0, x.1 ..., then named ones */
+  vtb_decl *decl; /* the call as a body: its parameters are .f, x.0, x.1 ..., then named ones */
   vtb__env *bound;
 } tangent_call;
 
@@ -117,7 +117,7 @@ static void make_body(vtb__eval *e, tangent_call *c) {
   *d = (vtb_decl){.kind = VTB_DECL_FN, .span = a->span, .doc = "", .file = (vtb_file *)e->file};
   d->name = (vtb_name){.text = vtb__function_name(f->value), .span = a->span};
   d->params.at = VTB_NEW_ARRAY(&e->arena, vtb_param *, n);
-  call->u.call.callee = (vtb_name){.text = "f", .span = f->span};
+  call->u.call.callee = (vtb_name){.text = ".f", .span = f->span}; /* no parameter's name */
   call->u.call.args.at = VTB_NEW_ARRAY(&e->arena, vtb_arg *, n);
   *s = (vtb_stmt){.kind = VTB_STMT_EXPR, .depth = 2, .span = a->span, .u.value = call};
   d->body.at = vtb_arena_memdup(&e->arena, &s, sizeof s);
@@ -126,7 +126,7 @@ static void make_body(vtb__eval *e, tangent_call *c) {
   e->env = c->bound = vtb_arena_memdup(&e->arena, &env, sizeof env);
   vtb__argument called = *f;
   called.value.u.fn.at = VTB_NO_SPAN; /* where it was named is the call */
-  add_argument(e, c, NULL, "f", NULL, &called);
+  add_argument(e, c, NULL, ".f", NULL, &called);
   for (size_t i = 0; i < c->n; i++)
     add_argument(e, c, &call->u.call.args, vtb_arena_printf(&e->arena, "x.%zu", i), NULL, &c->x[i]);
   for (size_t i = 0; i < a->n_more; i++)

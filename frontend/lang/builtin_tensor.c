@@ -400,6 +400,10 @@ static vtb_value *normal(vtb__eval *e, vtb_value *u, vtb_value *v, vtb_span span
 vtb__val vtb__b_random(vtb__eval *e, const vtb__args *a) {
   vtb__val n = vtb__arg(a, "n");
   vtb_type t;
+  bool schedule = e->decl && e->decl->kind == VTB_DECL_SCHEDULE;
+  if (schedule || (e->frame && e->frame->func->kind == VTB_FUNC_RULE))
+    return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span,
+                       "schedules and optimizers draw nothing");
   if (!random_shape(e, a, n, &t)) return VTB__ERR;
   if (!e->frame || e->frame->step)
     return vtb__report(e, VTB_DIAG_NOT_A_STEP_OPERATION, a->span,

@@ -85,8 +85,11 @@ static vtb__val mismatch(vtb__eval *e, vtb__val v, const vtb_type_expr *t, vtb_s
                         : t->kind == VTB_TYPE_CHOICE ? ""
                         : strchr("aeiou", type[0])   ? "an "
                                                      : "a ";
-  return vtb__report(e, code, span, "%s is %s, and %s%s is needed", what, vtb__describe(e, v),
-                     strcmp(type, "tokens") == 0 ? "" : article, type);
+  vtb__report(e, code, span, "%s is %s, and %s%s is needed", what, vtb__describe(e, v),
+              strcmp(type, "tokens") == 0 ? "" : article, type);
+  if (v.kind == VTB__TENSOR && strcmp(type, "float") == 0)
+    vtb__help(e, "a parameter of type number takes tensors of one number, too");
+  return VTB__ERR;
 }
 
 /* The const that a config's string names, such as "row_tl". */

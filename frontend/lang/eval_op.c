@@ -297,6 +297,8 @@ static vtb__val bad_operands(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__va
     vtb__help(e, "its elements are tensors: l[0]");
   else if (vtb__batches_meant(a) || vtb__batches_meant(b))
     vtb__help(e, "float(batch) is how many samples the batch has");
+  else if (a.kind == VTB__PATH || b.kind == VTB__PATH)
+    vtb__help(e, "rows and cols are paths; an optimizer's matrix has rows and columns");
   else if (a.kind == VTB__STRING || b.kind == VTB__STRING)
     vtb__help(e, "strings take values in braces: \"blocks.{i}\"");
   else if (l.kind == VTB__LIST)
@@ -309,6 +311,10 @@ static vtb__val binary_tensor(vtb__eval *e, vtb_binary_op op, vtb__val a, vtb__v
   static const vtb_op ops[] = {VTB_OP_add, VTB_OP_sub, VTB_OP_mul, VTB_OP_div};
   if (op <= VTB_BIN_DIV) return vtb__elementwise2(e, ops[op], a, b, span);
   switch (op) {
+  case VTB_BIN_MOD:
+    bad_operands(e, op, a, b, span);
+    vtb__help(e, "of tensors it is x - n * floor(x / n)");
+    return VTB__ERR;
   case VTB_BIN_GT:
     return vtb__elementwise2(e, VTB_OP_gt, a, b, span);
   case VTB_BIN_GE:

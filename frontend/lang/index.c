@@ -24,6 +24,7 @@ static bool take_int(vtb__eval *e, const vtb_expr *x, int64_t *out) {
   bool tensor = v.kind == VTB__TENSOR;
   vtb__report(e, tensor ? VTB_DIAG_NOT_COMPILE_TIME : VTB_DIAG_TYPE_MISMATCH, x->span,
               "an index is an int, not %s", vtb__describe(e, v));
+  if (v.kind == VTB__FLOAT) vtb__help(e, "int(x) of a number without a fraction, floor(x) of any");
   if (v.kind == VTB__NONE) vtb__help(e, "unsqueeze(x, 1) puts an axis of 1 behind the batch");
   if (tensor) vtb__help(e, "gather(x, i) takes the elements that a tensor of indices names");
   return false;

@@ -95,11 +95,13 @@ static bool carry(loop *l) {
   l->visitor = (vtb__visitor){.expr = note_expr, .stmt = note_stmt};
   vtb__walk_expr(&l->visitor, l->s->u.iterate.test);
   vtb__walk_stmts(&l->visitor, &l->s->u.iterate.body);
+  bool lists = false;
   for (size_t i = 0; i < l->assigned.n; i++) {
     const assigned *a = &l->assigned.at[i];
     vtb__val v;
     if (!vtb__env_has(e, a->name) || !vtb__env_get(e, a->name, l->s->span, &v)) continue;
     if (v.kind == VTB__ERROR) return false;
+    lists |= v.kind == VTB__LIST;
     bool is_state = v.kind == VTB__TENSOR || (vtb__is_number(v) && a->read);
     if (!is_state || vtb__env_find_here(e->env, a->name)->fixed) continue;
     carried c = {.name = a->name, .init = vtb__as_tensor(e, v, l->s->span), .layout = &vtb__plain};
@@ -110,8 +112,9 @@ static bool carry(loop *l) {
   if (l->carried.n) return true;
   vtb__report(e, VTB_DIAG_LOOP_STATE, l->s->span,
               "the loop changes nothing: no tensor that is there before it is assigned in it");
-  vtb__help(e, "variables of the body are gone after it; what it shall hand on has its first value "
-               "before the loop");
+  vtb__help(e, lists ? "a list is not handed on: give each of its elements a name, a, b = b, a + 1"
+                     : "variables of the body are gone after it; what it shall hand on has its "
+                       "first value before the loop");
   return false;
 }
 
@@ -213,7 +216,10 @@ static void changed(loop *l, const carried *c, vtb_span span, const vtb_type *t,
   vtb__report(e, VTB_DIAG_LOOP_STATE, span, "'%s' is %s before the loop and %s behind a step%s",
               c->name, vtb__type_string(e, &c->old->type), vtb__type_string(e, t), what);
   vtb_type joint;
-  if (t->rank == 1 && vtb__batches_of(e, t->dim[0]) == 1)
+  if (t->dtype != c->old->type.dtype)
+    vtb__help(e, "let it be of floats %s: %s = float(%s)",
+              t->dtype == VTB_F32 ? "from the beginning" : "behind a step", c->name, c->name);
+  else if (t->rank == 1 && vtb__batches_of(e, t->dim[0]) == 1)
     vtb__help(e,
               "let each sample have its own from the beginning: %s = %s + 0 * mean(x, axis = "
               "\"sample\"), of any x of the batch",

@@ -68,6 +68,19 @@ static bool is_shaped(const vtb_decl *d) {
   return f.found;
 }
 
+static bool look_for_w(vtb__visitor *v, const vtb_stmt *s) {
+  bool assigns = s->kind == VTB_STMT_ASSIGN || s->kind == VTB_STMT_OP_ASSIGN;
+  for (size_t i = 0; assigns && i < s->u.assign.n_targets; i++)
+    ((finder *)v)->found |= strcmp(s->u.assign.targets[i].text, vectors[0]) == 0;
+  return true;
+}
+
+static bool assigns_w(const vtb_decl *d) {
+  finder f = {{.stmt = look_for_w}, d, false};
+  vtb__walk_stmts(&f.visitor, &d->body);
+  return f.found;
+}
+
 bool vtb_optimizer_is_shaped(const vtb_unit *u, const char *name) {
   const vtb_file *root = u->files.at[0];
   const vtb_decl *found = name ? vtb__unit_lookup(u, name) : NULL;
@@ -175,15 +188,16 @@ static bool add_hyperparameters(vtb__eval *e, const vtb_decl *d, const vtb__val 
   return ok;
 }
 
-/* Argument `at` and its new value; false after a message. A state that a tensor's equations neither
- * read nor assign is none of its. */
+/* Argument `at` and its new value; false after a message. A tensor whose equations leave w alone
+ * stays as it is; a state that they neither read nor assign is none of its. */
 static bool collect_argument(vtb__eval *e, const vtb_decl *d, int at, bool shaped) {
   const vtb_func *f = e->frame->func;
   const vtb_arg_info *info = &f->arg_info[at];
   vtb_value *old = f->args[at];
   vtb__val v = vtb__env_find_here(e->env, info->official)->value;
   if (v.kind == VTB__ERROR) return false;
-  if (v.kind == VTB__TENSOR && v.u.t.v == old) {
+  bool stays = at == 0 && shaped && assigns_w(d);
+  if (v.kind == VTB__TENSOR && v.u.t.v == old && !stays) {
     if (shaped && at > 0 && !vtb_is_read(old)) return true;
     vtb__report(e, VTB_DIAG_MISSING_UPDATE, info->span, "'%s' of optimizer '%s' is never assigned",
                 info->official, d->name.text);

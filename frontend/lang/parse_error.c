@@ -199,6 +199,11 @@ static bool help_with_slips(vtb_parse *p, const int *expected, int n) {
     help = "of truth values 'or', of tensors max(x, y)";
   else if (found == LT && before == LT)
     help = "write x * pow(2, n)";
+  else if (found == ITERATE && vtb__among(expected, n, NUMBER))
+    help = "iterate is no value: assign within it to variables that are there before it";
+  else if (found == SCOPE && p->head.kind == ITERATE)
+    help = "the scope goes around the loop, whose steps share their params: scope \"block\" { "
+           "iterate n { ... } }";
   else if (before == SCOPE)
     help = "a scope's name is a string: scope \"block\" { ... }";
   else if (found == SCOPE && vtb__among(expected, n, NUMBER))

@@ -85,7 +85,11 @@ bool vtb__schedule_at(vtb__eval *e, const vtb_decl *d, const vtb__env *params, c
   *pace = (vtb_pace){NAN, NAN, NAN};
   if (!give_moment(e, m)) return false;
   vtb__body_value(e, &d->body);
-  if (e->diags->n_errors > errors || e->stopped) return false;
+  if (e->diags->n_errors > errors || e->stopped) {
+    vtb_diag_note(e->diags, d->name.span, "update %lld of %lld", (long long)m->t,
+                  (long long)m->total);
+    return false;
+  }
   *pace = (vtb_pace){value_of(e, assigned[0], m, INFINITY), value_of(e, assigned[1], m, INFINITY),
                      value_of(e, assigned[2], m, 1)};
   if (e->diags->n_errors > errors) return false;

@@ -49,7 +49,18 @@ expect 1 train --schedule "multistep(milestones = [1, 7])" --out no; says "miles
 expect 1 train --schedule "own.vtb(k = 8)" --out no; says "no weights are averaged: --ema D"
 printf 'schedule falls() {\n  rate = lr * (0.5 - t / total)\n}\n' > falls.vtb
 expect 1 train --schedule falls.vtb --out no; says "falls.vtb:2:3"; says "at update 14 of 27"
+printf 'schedule low() {\n  rate = lr / 2\n}\nschedule high() {\n  rate = 2 * lr\n}\n' > two.vtb
+expect 2 train --schedule two.vtb --out no
+says "two.vtb declares 2 schedules, low and high: say which, as in two.vtb:high"
+expect 1 train --schedule two.vtb:middle --out no; says "declares no model, preset, block"
+printf 'schedule list() {\n  rates = [lr, lr / 10]\n  rate = rates[int(epoch)]\n}\n' > list.vtb
+expect 1 train --schedule list.vtb --out no; says "index 2 in a list of 2 elements"; says "update 19 of 27"
+sed 's/schedule/optimizer/; s/  rate = .*/  w = w - lr * g/' two.vtb > rules.vtb
+expect 2 train --optimizer rules.vtb --out no; says "rules.vtb declares 2 optimizers, low and high: say which"
 [ -e no ] && fail "a run was begun"
+expect 0 "$VERTEBRA" train $model --data three --batch 8 --epochs 1 --schedule two.vtb:low --lr 0.01 --log-every 1 \
+  --optimizer rules.vtb:low --label low --quiet --out low
+[ "$(rates low 2)" = "0.005 0.005 " ] || fail "rates: $(rates low 2)"
 expect 0 "$VERTEBRA" train $model --data three --batch 8 --epochs 1 --schedule constant --final-lr 1e-4 --out c
 says "--final-lr changes nothing: schedule constant does not read"
 

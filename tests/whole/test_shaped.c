@@ -254,6 +254,36 @@ TEST(the_interpreter_makes_the_same_update) {
   interpret("adafactor");
 }
 
+/* Tensors whose equations leave w alone stay as they are, without states. */
+static void only_the_head(make_fn make, const char *otherwise) {
+  char text[200];
+  snprintf(text, sizeof text,
+           "optimizer o() {\n  state m\n"
+           "  if matches(name, \"head*\") {\n    m = 0.9 * m + g\n    w = w - lr * m\n  }%s\n}\n",
+           otherwise);
+  const char *path = temp_path("head.vtb");
+  write_file(path, text, strlen(text));
+  stand_in s = opened(make, path, NULL, 0, 0.5), untouched = opened(make, path, NULL, 0, 0.5);
+  for (int t = 1; t <= 2; t++) {
+    set_gradients(&s, t);
+    CHECK_OK(update(&s, 0.1, 1, NULL, err));
+  }
+  for (int k = 0; k < TENSORS; k++) {
+    size_t n = (size_t)tensors[k].count * sizeof(float);
+    bool stays = memcmp(s.value[k], untouched.value[k], n) == 0;
+    CHECK_MSG(stays == (tensors[k].name[0] != 'h'), "%s", tensors[k].name);
+  }
+  CHECK(count_of(&s, "optim/m/head.weight") == 12 && count_of(&s, "optim/m/a.weight") == -1);
+  close_step(&s);
+  close_step(&untouched);
+}
+
+TEST(a_part_of_the_tensors_may_stay) {
+  only_the_head(for_cpu, "");
+  only_the_head(for_cpu, " else {\n    w = w\n  }");
+  only_the_head(for_emulator, "");
+}
+
 /* ---- what is wrong ---- */
 
 static const char *attach_error(const char *text, int ranks) {
@@ -300,6 +330,7 @@ int main(void) {
   RUN(a_step_that_does_not_count_changes_nothing);
   RUN(factors_reach_the_equations);
   RUN(the_interpreter_makes_the_same_update);
+  RUN(a_part_of_the_tensors_may_stay);
   RUN(totals_are_of_all_tensors);
   return test_done();
 }

@@ -6,7 +6,7 @@
 
 static const char *const entries[] = {"tangent_cells",     "tangent_turning",   "tangent_steps",
                                       "tangent_corrected", "tangent_attention", "tangent_loops",
-                                      "tangent_twice"};
+                                      "tangent_twice",     "tangent_named"};
 static const char *const modes[] = {"recurrent", "parallel", "chunkwise"};
 
 static void lower(vtb_module *m, const char *mode) {
