@@ -28,6 +28,22 @@ vtb_decl *vtb__file_own(const vtb_file *f, const char *name) {
   return NULL;
 }
 
+const char *vtb__decl_kind_an(vtb_decl_kind k) {
+  static const char *const text[] = {"a model",      "a preset", "a block",      "a fn",
+                                     "a recurrence", "a const",  "an optimizer", "a schedule"};
+  return text[k];
+}
+
+const vtb_decl *vtb__behind_presets(const vtb_decl *d) {
+  enum { MOST = 32 }; /* one may lead to itself */
+  for (int i = 0; i < MOST && d && d->kind == VTB_DECL_PRESET; i++) {
+    const vtb_expr *x = d->value;
+    d = x && x->kind == VTB_EXPR_CALL && d->file ? vtb__file_lookup(d->file, x->u.call.callee.text)
+                                                 : NULL;
+  }
+  return d && d->kind == VTB_DECL_PRESET ? NULL : d;
+}
+
 bool vtb__is_called(const vtb_decl *d) {
   return d->kind == VTB_DECL_FN || d->kind == VTB_DECL_BLOCK || d->kind == VTB_DECL_RECURRENCE;
 }

@@ -326,6 +326,9 @@ struct vtb_decl {
 };
 const char *
 vtb__decl_kind_text(vtb_decl_kind k); /* "model" "preset" "block" "fn" "recurrence" "const" */
+const char *vtb__decl_kind_an(vtb_decl_kind k); /* "a model" "an optimizer" */
+/* The model, or else, that a preset leads to; what is none itself; NULL: a preset of nothing. */
+const vtb_decl *vtb__behind_presets(const vtb_decl *d);
 /* True for what is called by its name: fn, block, recurrence. */
 bool vtb__is_called(const vtb_decl *d);
 /* True for what other files see by `use`; optimizers and schedules are found by options. */

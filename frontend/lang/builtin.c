@@ -111,6 +111,7 @@ bool vtb__builtin_is_value(const vtb__builtin *b) {
 /* A named argument of jvp is one of the function's, and may be a word that its type knows. */
 static vtb__val argument(vtb__eval *e, const vtb__builtin *b, const vtb_arg *arg, vtb__val first) {
   const vtb_decl *d = b->fn == vtb__b_jvp && first.kind == VTB__FUNCTION ? first.u.fn.decl : NULL;
+  d = vtb__behind_presets(d);
   const vtb_param *p = d && arg->name.text ? vtb__param_find(d, arg->name.text) : NULL;
   if (!p || p->type->kind != VTB_TYPE_CHOICE) return vtb__expr(e, arg->value);
   return vtb__expr_as(e, arg->value, p->type, vtb_arena_printf(&e->arena, "'%s'", p->name.text));

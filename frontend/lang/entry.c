@@ -96,8 +96,8 @@ bool vtb__entry_presets(vtb__eval *e, const vtb_decl *d, vtb__entry *n) {
       vtb__report(e, VTB_DIAG_UNKNOWN_NAME, callee.span, "unknown model '%s'", callee.text);
       vtb__help(e, "`vertebra models` lists presets; `use` makes those of a file known");
     } else if (next->kind != VTB_DECL_MODEL && next->kind != VTB_DECL_PRESET)
-      vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is a %s, not a model", callee.text,
-                  vtb__decl_kind_text(next->kind));
+      vtb__report(e, VTB_DIAG_NOT_A_MODEL, callee.span, "'%s' is %s, not a model", callee.text,
+                  vtb__decl_kind_an(next->kind));
     else if (n->presets.n > 32 || next == d)
       vtb__report(e, VTB_DIAG_DEFINITION_CYCLE, d->name.span,
                   "preset '%s' is defined in terms of itself", d->name.text);

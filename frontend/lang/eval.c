@@ -60,7 +60,7 @@ static vtb__val eval_name(vtb__eval *e, const char *name, vtb_span span) {
   if (d && !vtb__is_called(d) && vtb__builtin_name(e, name, &v)) return v;
   if (d && (d->kind == VTB_DECL_OPTIMIZER || d->kind == VTB_DECL_SCHEDULE)) {
     vtb__report(e, VTB_DIAG_NOT_A_VALUE, span, "'%s' is %s, not a value", name,
-                d->kind == VTB_DECL_OPTIMIZER ? "an optimizer" : "a schedule");
+                vtb__decl_kind_an(d->kind));
     if (!e->stopped) vtb_diag_note(e->diags, d->name.span, "declared here");
     return VTB__ERR;
   }

@@ -417,8 +417,8 @@ static vtb__val enter_block(vtb__eval *e, const vtb_decl *d, vtb__env *bound, vt
 static vtb__val not_callable(vtb__eval *e, vtb_name callee) {
   vtb_decl *d = vtb__file_lookup(e->file, callee.text);
   if (d) {
-    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is a %s and cannot be called here",
-                callee.text, vtb__decl_kind_text(d->kind));
+    vtb__report(e, VTB_DIAG_NOT_CALLABLE, callee.span, "'%s' is %s and cannot be called here",
+                callee.text, vtb__decl_kind_an(d->kind));
     note_declared(e, d);
     return VTB__ERR;
   }

@@ -15,10 +15,9 @@ static void check_list(place at, const vtb_stmt_list *l);
 static void check_expr(place at, const vtb_expr *e);
 
 static void misplaced(place at, vtb_span span, const char *what, const char *where) {
-  vtb__error(at.p, (vtb_loc){span.begin, span.end}, VTB_DIAG_MISPLACED,
-             "'%s' cannot stand %sin a%s %s", what,
-             at.in_repeat || at.in_value || at.in_loop ? "here " : "",
-             at.kind == VTB_DECL_OPTIMIZER ? "n" : "", vtb__decl_kind_text(at.kind));
+  vtb__error(at.p, (vtb_loc){span.begin, span.end}, VTB_DIAG_MISPLACED, "'%s' cannot stand %sin %s",
+             what, at.in_repeat || at.in_value || at.in_loop ? "here " : "",
+             vtb__decl_kind_an(at.kind));
   vtb_diag_help(at.p->diags, "it belongs %s", where);
 }
 

@@ -129,8 +129,8 @@ vtb_pacer *vtb_pacer_open(vtb_unit *u, const char *name, const vtb_override *ove
   bool ok = vtb__entry_open(&p->opened, u, name, &p->options, diags);
   const vtb_decl *d = p->opened.entry.decl;
   if (ok && d->kind != VTB_DECL_SCHEDULE) {
-    vtb__report(&p->opened.e, VTB_DIAG_NO_ENTRY, d->name.span, "'%s' is a %s, not a schedule",
-                d->name.text, vtb__decl_kind_text(d->kind));
+    vtb__report(&p->opened.e, VTB_DIAG_NO_ENTRY, d->name.span, "'%s' is %s, not a schedule",
+                d->name.text, vtb__decl_kind_an(d->kind));
     ok = false;
   }
   if (ok) ok = vtb__entry_check(&p->opened.e, &p->opened.entry);

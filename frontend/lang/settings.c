@@ -15,9 +15,7 @@ static const vtb_decl *model_of(const vtb_unit *u, const char *name) {
   const vtb_file *root = u->files.at[0];
   const vtb_decl *d = name ? vtb__unit_lookup(u, name) : last_of(root, VTB_DECL_MODEL);
   if (!d && !name) d = last_of(root, VTB_DECL_PRESET);
-  for (int n = 0; d && d->kind == VTB_DECL_PRESET && n < 32; n++)
-    d = d->value->kind == VTB_EXPR_CALL ? vtb__file_lookup(d->file, d->value->u.call.callee.text)
-                                        : NULL;
+  d = vtb__behind_presets(d);
   return d && d->kind == VTB_DECL_MODEL ? d : NULL;
 }
 

@@ -118,13 +118,6 @@ static void take_builtin(vtb_symbols *s, vtb_lang_symbol *symbol) {
   symbol->signature = vtb_arena_printf(&s->arena, "%s(%s)", row->name, row->parameters);
 }
 
-/* The model or preset that a preset's value calls. */
-static const vtb_decl *base_of(const vtb_decl *preset) {
-  const vtb_expr *x = preset->value;
-  if (!x || x->kind != VTB_EXPR_CALL || !preset->file) return NULL;
-  return vtb__file_lookup(preset->file, x->u.call.callee.text);
-}
-
 static const vtb_lang_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
   char key[32];
   vtb_lang_symbol *symbol = vtb_map_get(&s->decls, key_of(d, key));
@@ -139,8 +132,7 @@ static const vtb_lang_symbol *symbol_of(vtb_symbols *s, const vtb_decl *d) {
   symbol->is_function =
       d->kind != VTB_DECL_CONST && d->kind != VTB_DECL_OPTIMIZER && d->kind != VTB_DECL_SCHEDULE;
   take_parameters(s, symbol, d);
-  const vtb_decl *base = d;
-  for (int i = 0; i < 16 && base && base->kind == VTB_DECL_PRESET; i++) base = base_of(base);
+  const vtb_decl *base = vtb__behind_presets(d);
   if (d->kind == VTB_DECL_PRESET && base && base->kind == VTB_DECL_MODEL) {
     const vtb_lang_symbol *model = symbol_of(s, base);
     symbol->parameters = model->parameters;
@@ -269,7 +261,7 @@ static const vtb_lang_symbol *callee_of(const resolver *r, const char *name) {
 
 static const vtb_lang_symbol *parameter_of(const vtb_symbols *s, const vtb_decl *d,
                                            const char *name) {
-  for (int i = 0; i < 16 && d && d->kind == VTB_DECL_PRESET; i++) d = base_of(d);
+  d = vtb__behind_presets(d);
   int k = d ? vtb__param_index(d, name) : -1;
   return k < 0 ? NULL : symbol_of((vtb_symbols *)s, d)->parameters[k];
 }

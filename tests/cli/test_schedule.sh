@@ -57,6 +57,7 @@ printf 'schedule list() {\n  rates = [lr, lr / 10]\n  rate = rates[int(epoch)]\n
 expect 1 train --schedule list.vtb --out no; says "index 2 in a list of 2 elements"; says "update 19 of 27"
 sed 's/schedule/optimizer/; s/  rate = .*/  w = w - lr * g/' two.vtb > rules.vtb
 expect 2 train --optimizer rules.vtb --out no; says "rules.vtb declares 2 optimizers, low and high: say which"
+expect 1 train --schedule rules.vtb:low --out no; says "'low' is an optimizer, not a schedule"
 [ -e no ] && fail "a run was begun"
 expect 0 "$VERTEBRA" train $model --data three --batch 8 --epochs 1 --schedule two.vtb:low --lr 0.01 --log-every 1 \
   --optimizer rules.vtb:low --label low --quiet --out low

@@ -219,11 +219,11 @@ vtb_status cli_cmd_train(int argc, char **argv) {
       {"--max-steps", CLI_INT, &o.train.max_steps, "N",
        "stop, with a checkpoint, after that many updates"},
       {"--optimizer", CLI_STR, &o.model.compile.optimizer, "NAME",
-       "{optimizers} (default adamw), or a .vtb file; \"lamb(beta1 = 0.95)\" sets more"},
+       "{optimizers} (default adamw), a .vtb file or FILE:NAME; \"lamb(beta1 = 0.95)\" sets more"},
       {"--lr", CLI_FLOAT, &o.train.schedule.lr, "X", "peak learning rate (default 1e-3)"},
       {"--schedule", CLI_STR, &o.schedule, "NAME",
-       "how the rate goes: {schedules} (default cosine), or a .vtb file; \"step(every = 30)\" sets "
-       "more"},
+       "how the rate goes: {schedules} (default cosine), a .vtb file or FILE:NAME; "
+       "\"step(every = 30)\" sets more"},
       TRAIN_BATCH_OPTS(o),
       {"--final-lr", CLI_FLOAT, &o.final_lr, "X",
        "learning rate at the end of the schedule (default 1e-6)"},
