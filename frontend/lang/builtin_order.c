@@ -108,8 +108,8 @@ vtb__val vtb__b_scatter(vtb__eval *e, const vtb__args *a) {
   t.dim[batch] = (vtb_dim){n, NULL};
   if (idx->type.dtype != VTB_I32) idx = vtb_b_cast(vtb__at(e, a->span), idx, VTB_I32);
   vtb_attr attrs[] = {VTB_A_INT("axis", batch), VTB_A_INT("size", n)};
-  vtb_inst *made = vtb_build_typed(vtb__at(e, a->span), VTB_OP_scatter_sum,
-                                   (vtb_value *[]){v, idx}, 2, attrs, 2, &t, 1);
+  vtb_inst *made = vtb_build_typed(vtb__at(e, a->span), VTB_OP_scatter_sum, (vtb_value *[]){v, idx},
+                                   2, attrs, 2, &t, 1);
   return vtb__tensor(made ? made->results[0] : NULL, NULL);
 }
 

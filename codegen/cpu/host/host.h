@@ -61,7 +61,7 @@ struct vtb_host {
   vtb_map kernels; /* key -> vtb_cpu_kernel */
   VTB_VEC(vtb_cpu_kernel *) kernel_list;
   VTB_VEC(vtb_host_table) tables;
-  int n_texts; /* of kernels, that have been linked */
+  int n_texts;       /* of kernels, that have been linked */
   vtb_cpu_task task; /* the one under construction */
   vtb_cpu_joint joint;
   vtb_arena arena;

@@ -67,8 +67,7 @@ static vtb_status run_interpreter(vtb_func *f, const vtb_interp_options *options
     const vtb_weight *w;
     if ((status = find_arg(f, a, args, batch, &w, err)) != VTB_OK) break;
     vtb_type t = f->args[a]->type;
-    for (int d = 0; d < t.rank; d++)
-      t.dim[d].size = vtb_bound_size(t.dim[d].size, batch);
+    for (int d = 0; d < t.rank; d++) t.dim[d].size = vtb_bound_size(t.dim[d].size, batch);
     in[a] = vtb_tensor_new(t);
     vtb_weight_read_f64(w, in[a].data);
   }
