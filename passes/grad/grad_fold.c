@@ -114,27 +114,16 @@ static bool is_number(const vtb_inst *i, double value) {
   return i && i->op == VTB_OP_constant && vtb_attr_float(i, "value", -1) == value;
 }
 
-/* Argument i of a function and one more: the number that a step made of it. Looks into calls. */
-static bool counts_up(const vtb_func *f, const vtb_value *made, int i) {
-  const vtb_inst *next = made->def;
-  if (!next || f->args[i]->type.dtype != VTB_I32 || f->args[i]->type.rank) return false;
-  if (next->op == VTB_OP_add) {
-    bool first = next->operands[0] == f->args[i];
-    return next->operands[!first] == f->args[i] && is_number(next->operands[first]->def, 1);
-  }
-  if (next->op != VTB_OP_call) return false;
-  int r = 0, k = 0;
-  while (next->results[r] != made) r++;
-  while (k < next->n_operands && next->operands[k] != f->args[i]) k++;
-  return k < next->n_operands && counts_up(next->callee, next->callee->returns[r], k);
-}
-
 /* The result that says how many steps were run: of the state that begins at 0 and goes up by 1. */
 static vtb_value *counted(const vtb_inst *inst, const vtb_fold *p) {
-  for (int i = 0; i < p->states; i++)
-    if (is_number(inst->operands[i]->def, 0) &&
-        counts_up(inst->callee, inst->callee->returns[i], i))
-      return inst->results[p->yields + i];
+  for (int i = 0; i < p->states; i++) {
+    const vtb_value *arg = inst->callee->args[i], *made = inst->callee->returns[i];
+    const vtb_inst *zero = inst->operands[i]->def, *next = made->def;
+    if (arg->type.dtype != VTB_I32 || arg->type.rank || !next || next->op != VTB_OP_add) continue;
+    const vtb_value *step = next->operands[next->operands[0] == arg];
+    bool up = (next->operands[0] == arg || next->operands[1] == arg) && is_number(step->def, 1);
+    if (up && is_number(zero, 0)) return inst->results[p->yields + i];
+  }
   return NULL;
 }
 

@@ -104,7 +104,7 @@ void vtb__tangent_fold(vtb__tangents *t, vtb_inst *inst) {
   for (int kind = 0; kind < 3; kind++) add_operands(&k, kind);
   vtb_inst *call = vtb_b_call(&k.b, k.dual->dual, k.taken, k.n);
   for (int yields = 0; yields < 2; yields++) add_returns(&k, call, yields);
-  vtb__expand(call); /* what takes steps apart looks for their ops here */
+  vtb__expand(call); /* who takes steps apart, or asks what counts them, looks for ops here */
   vtb_attr attrs[8] = {VTB_A_INT("states", k.count[0]), VTB_A_INT("seqs", k.count[1])};
   int n = 2 + vtb_attrs_of(inst, "path layout reverse steps while limit", attrs + 2);
   vtb_inst *made = vtb_build_call(&t->b, VTB_OP_fold, k.step, k.operands, k.n, attrs, n);
