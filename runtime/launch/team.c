@@ -14,6 +14,8 @@
 #if defined(__SSE__)
 #include <xmmintrin.h>
 #define RELAX() _mm_pause()
+#elif defined(__aarch64__)
+#define RELAX() __asm__ volatile("yield")
 #else
 #define RELAX() ((void)0)
 #endif

@@ -58,6 +58,11 @@ unsigned vtb_denormals_flush(void) {
   unsigned mode = _mm_getcsr();
   _mm_setcsr(mode | 0x8040u); /* bit 15 flush to zero, bit 6 denormals are zero */
   return mode;
+#elif defined(__aarch64__)
+  uint64_t mode;
+  __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+  vtb_denormals_restore((unsigned)mode | 1u << 24); /* FZ: of operands and results */
+  return (unsigned)mode;
 #else
   return 0;
 #endif
@@ -66,6 +71,8 @@ unsigned vtb_denormals_flush(void) {
 void vtb_denormals_restore(unsigned mode) {
 #if defined(__SSE__)
   _mm_setcsr(mode);
+#elif defined(__aarch64__)
+  __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)mode));
 #else
   (void)mode;
 #endif
