@@ -1,9 +1,9 @@
 /* vertebra-run: classifies images with built files, where nothing but the runtime is installed. */
+#include "runtime/base/json.h"
 #include "runtime/base/update.h"
 #include "runtime/base/utf8.h"
 #include "runtime/vertebra.h"
 
-#include <cjson/cJSON.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
@@ -17,7 +17,8 @@ typedef struct runner {
   int64_t top, threads;
   vtb_device device;
   vtb_session *session;
-  cJSON *names; /* of classes; NULL: none */
+  vtb_arena arena;
+  const vtb_json *names; /* of classes, the arena's; NULL: none */
   float *scores;
   int64_t batch, classes;
   int64_t seed;
@@ -98,18 +99,25 @@ static int show(const vtb_model *m, const char *file) {
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
+static const char *class_name(const vtb_json *names, int64_t class) {
+  const vtb_json *at = names ? names->first : NULL;
+  for (; at && class > 0; class --) at = at->next;
+  return at && at->kind == VTB_JSON_STRING ? at->text : NULL;
+}
+
 static void show_class(const runner *r, int64_t class, double p) {
   char before[32], number[32];
-  const cJSON *name = r->names ? cJSON_GetArrayItem(r->names, (int)class) : NULL;
+  const char *name = class_name(r->names, class);
   snprintf(before, sizeof before, "  %5.1f %%  ", 100 * p);
   snprintf(number, sizeof number, "class %lld", (long long)class);
-  say(stdout, before, cJSON_IsString(name) ? name->valuestring : number);
+  say(stdout, before, name ? name : number);
 }
 
 static void show_image(runner *r, const char *image, const float *x) {
   double highest = x[0], sum = 0;
   double *p = vtb_xcalloc((size_t)r->classes, sizeof *p);
-  for (int64_t i = 1; i < r->classes; i++) highest = fmax(highest, (double)x[i]);
+  for (int64_t i = 1; i < r->classes; i++)
+    if ((double)x[i] > highest) highest = (double)x[i];
   for (int64_t i = 0; i < r->classes; i++) sum += p[i] = exp((double)x[i] - highest);
   say(stdout, "", image);
   if (!isfinite(sum)) puts("  not classified: its scores are not finite");
@@ -186,7 +194,9 @@ static int open_session(runner *r, vtb_model *m, vtb_error *err) {
   r->classes = scores.dim[1];
   r->scores = scores.data;
   const char *names = vtb_model_meta(m, "classes");
-  r->names = names ? cJSON_Parse(names) : NULL;
+  bool no_memory;
+  size_t end;
+  if (names) r->names = vtb_json_parse(names, strlen(names), &r->arena, &no_memory, &end);
   return VTB_OK;
 }
 
@@ -200,12 +210,13 @@ static void say_weights(void *user, const char *line) {
 static int run_file(runner *r, char **images, int n) {
   vtb_model *m = NULL;
   vtb_error err = {0};
+  vtb_arena_init(&r->arena);
   if (vtb_model_open(r->file, &r->open, &m, &err) != VTB_OK) return failed(&err);
   int status = n ? open_session(r, m, &err) : show(m, r->file);
   if (n && status == VTB_OK) status = classify(r, images, n);
   vtb_session_close(r->session);
   vtb_model_release(m);
-  cJSON_Delete(r->names);
+  vtb_arena_free(&r->arena);
   if (fflush(stdout) != 0 || ferror(stdout)) {
     say(stderr, "vertebra-run: ", "cannot write to standard output");
     return VTB_E_INPUT;
