@@ -15,7 +15,8 @@
 #include "runtime/vertebra.h"
 
 typedef struct vtb_codegen_options {
-  /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4" */
+  /* LLVM cpu name, NULL or "host": this machine's. "x86-64-v3" (AVX2), "x86-64-v4",
+   * "aarch64" */
   const char *cpu;
   const char *arch;        /* of texts for GPUs: "compute_80", "sm_90a"; NULL: a default */
   bool no_opt;             /* compiles in a fifth of the time, runs longer */

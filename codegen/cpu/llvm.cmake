@@ -1,7 +1,7 @@
 # The functions of LLVM's C API that the code generator calls:
-# cmake -DOUT=folder "-DHEADERS=llvm-c/Core.h;..." -DCONFIG=llvm-config.h "-DSOURCES=..." -P llvm.cmake
+# cmake -DOUT=folder "-DHEADERS=llvm-c/Core.h;..." "-DARCHS=X86;..." "-DSOURCES=..." -P llvm.cmake
 # writes llvm.gen.def, FUNCTION(name) for each, and llvm.gen.h, which has them called through vtb__llvm (llvm.h). They are the
-# functions of HEADERS that SOURCES name, and those in CONFIG that make LLVM ready for this machine.
+# functions of HEADERS that SOURCES name, and those that make LLVM ready for ARCHS.
 function(names_in pattern files found)
   set(all "")
   foreach(file ${files})
@@ -18,8 +18,11 @@ set(others ${functions})
 list(REMOVE_ITEM others ${declared})
 list(FILTER others EXCLUDE REGEX "^LLVMIsA[A-Z]") # what a macro of Core.h declares
 list(REMOVE_ITEM functions ${others})
-names_in("LLVMInitialize[A-Za-z0-9]*" "${CONFIG}" ready)
-list(APPEND functions ${ready})
+foreach(arch ${ARCHS})
+  foreach(part TargetInfo Target TargetMC AsmPrinter AsmParser)
+    list(APPEND functions LLVMInitialize${arch}${part})
+  endforeach()
+endforeach()
 list(REMOVE_DUPLICATES functions)
 list(SORT functions)
 list(TRANSFORM functions REPLACE "(.+)" "FUNCTION(\\1)\n" OUTPUT_VARIABLE table)

@@ -36,6 +36,20 @@ static bool take_target(const char *name, vtb_build_targets *t) {
   return take_level(name, t) || take_arch(name, t);
 }
 
+/* A shared object is one architecture's. */
+static vtb_status check_alike(const vtb_build_targets *t, vtb_error *err) {
+  int first = -1;
+  for (int i = 0; i < VTB_CPU_LEVELS; i++) {
+    if (!t->level[i]) continue;
+    if (first < 0) first = i;
+    if (!vtb_cpu_levels_alike(first, i))
+      return vtb_fail(err, VTB_E_USAGE,
+                      "a file has native code of one architecture: build one for %s and one for %s",
+                      vtb_cpu_level_names[first], vtb_cpu_level_names[i]);
+  }
+  return VTB_OK;
+}
+
 static vtb_status parse_targets(const char *text, vtb_build_targets *out, vtb_error *err) {
   char *copy = vtb_xstrdup(text), *rest = copy;
   vtb_status status = VTB_OK;
@@ -45,10 +59,11 @@ static vtb_status parse_targets(const char *text, vtb_build_targets *out, vtb_er
       status = vtb_fail(
           err, VTB_E_USAGE,
           "'%s' is no target: there are cpu (this machine's level), cpu:x86-64, cpu:x86-64-v2, "
-          "cpu:x86-64-v3, cpu:x86-64-v4, cuda (all), cuda:sm_80, cuda:sm_90a and cuda:sm_100a",
+          "cpu:x86-64-v3, cpu:x86-64-v4, cpu:aarch64, cuda (all), cuda:sm_80, cuda:sm_90a and "
+          "cuda:sm_100a",
           name);
   vtb_free(copy);
-  return status;
+  return status == VTB_OK ? check_alike(out, err) : status;
 }
 
 /* ---- the builder ----------------------------------------------------------------------------- */

@@ -212,7 +212,7 @@ static vtb_status choose_code(const vtb_artefact *a, const vtb_artefact_program 
   for (int i = 0; i < p->n_codes; i++) {
     int level = vtb_cpu_level_find(p->codes[i].cpu);
     vtb_strbuf_printf(&there, "%s%s", i ? ", " : "", p->codes[i].cpu);
-    if (level > here || level <= best) continue;
+    if (!vtb_cpu_level_runs(here, level) || level <= best) continue;
     best = level;
     *out = &p->codes[i];
   }
@@ -220,10 +220,15 @@ static vtb_status choose_code(const vtb_artefact *a, const vtb_artefact_program 
   if (!p->n_codes)
     status = vtb_fail(err, VTB_E_DEVICE,
                       "%s has no code for processors: build it with --target cpu", a->path);
+  else if (here < 0)
+    status = vtb_fail(err, VTB_E_DEVICE,
+                      "%s has code for %s, and none is made for this machine's "
+                      "kind of processor",
+                      a->path, vtb_strbuf_text(&there));
   else if (best < 0)
-    status = vtb_fail(err, VTB_E_DEVICE, "%s has code for %s; this machine has %s", a->path,
-                      vtb_strbuf_text(&there),
-                      here < 0 ? "another processor" : vtb_cpu_level_names[here]);
+    status = vtb_fail(
+        err, VTB_E_DEVICE, "%s has code for %s; this machine has %s: build it with --target cpu:%s",
+        a->path, vtb_strbuf_text(&there), vtb_cpu_level_names[here], vtb_cpu_level_names[here]);
   vtb_strbuf_free(&there);
   return status;
 }

@@ -25,6 +25,11 @@ if ! grep -q avx512f /proc/cpuinfo; then
   expect 0 "$VERTEBRA" build "${small[@]}" --target cpu:x86-64-v4 -o "$work/foreign.so"
   expect 4 "$VERTEBRA" run "$work/foreign.so" $image; says "has code for x86-64-v4; this machine has"
 fi
+# for another architecture, by its own compiler
+expect 2 "$VERTEBRA" build "${small[@]}" --target cpu:x86-64-v3,aarch64; says "one architecture: build one for x86-64-v3 and one for aarch64"
+case $(uname -m) in x86_64) other=aarch64 ;; *) other=x86-64 ;; esac
+expect 1 env PATH="$work" CC= "$VERTEBRA" build "${small[@]}" --target cpu:$other -o "$work/x.so"
+says "linking code for $other needs a C compiler for it, and there is no"; says "apt-get install gcc-"
 expect 4 "$VERTEBRA" run "$work/plain.so" --target cuda $image; says "no code for CUDA"
 
 # wrong use

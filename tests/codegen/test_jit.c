@@ -115,6 +115,7 @@ TEST(text_for_every_cpu_level) {
   } levels[] = {{"x86-64", "<4 x float>"},
                 {"x86-64-v3", "<8 x float>"},
                 {"x86-64-v4", "<16 x float>"},
+                {"aarch64", "<4 x float>"},
                 {"host", "x float>"}};
   vtb_module *m = parse_ir(
       "func @f(%x: f32[64, 33]) -> (f32[64, 33]) {\n  %y = exp %x : f32[64, 33]\n  return %y\n}\n");
@@ -153,6 +154,23 @@ TEST(narrower_code_runs_too) {
   }
 }
 
+/* A machine of another architecture computes x * y + z as one rounding of a whole vector. */
+TEST(code_for_another_architecture) {
+  vtb_module *m = parse_ir(with_calls);
+  vtb_codegen_options o = {.cpu = "aarch64"};
+  vtb_strbuf text = {0};
+  vtb_error err = {0};
+  CHECK(vtb_codegen_text(m, vtb_module_find(m, "f"), &o, true, &text, &err) == VTB_OK);
+  CHECK(text.at && strstr(text.at, "fmla\tv") && strstr(text.at, ".4s, v"));
+  vtb_strbuf_free(&text);
+#if !defined(__aarch64__)
+  vtb_program *p = NULL;
+  CHECK(vtb_jit(m, vtb_module_find(m, "f"), &o, &p, &err) == VTB_E_DEVICE);
+  CHECK(strstr(err.text, "cannot run code for cpu aarch64") != NULL);
+#endif
+  vtb_module_free(m);
+}
+
 TEST(errors_are_reported) {
   vtb_module *m =
       parse_ir("func @f(%x: f32[4]) -> (f32[4]) {\n  %y = exp %x : f32[4]\n  return %y\n}\n");
@@ -184,6 +202,7 @@ int main(void) {
   RUN(kernels_are_timed_when_asked);
   RUN(text_for_every_cpu_level);
   RUN(narrower_code_runs_too);
+  RUN(code_for_another_architecture);
   RUN(errors_are_reported);
   return test_done();
 }

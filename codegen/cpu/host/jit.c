@@ -82,7 +82,7 @@ vtb_status vtb_jit(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb
   vtb_status status = vtb__machine_open(o, &target, err);
   if (status != VTB_OK) return status;
   if (!target.runs_here) {
-    status = vtb_fail(err, VTB_E_DEVICE, "this machine cannot run code for cpu %s", target.cpu);
+    status = vtb_fail(err, VTB_E_DEVICE, "this machine cannot run code for cpu %s", o->cpu);
     vtb__machine_close(&target);
     return status;
   }

@@ -41,9 +41,36 @@ static bool in_path(const char *name) {
   return found;
 }
 
+/* Compilers of an architecture, which is numbered as in the head of an object. */
+typedef struct toolchain {
+  int machine;
+  const char *name, *known[4], *packages;
+} toolchain;
+static const toolchain here = {EM_NONE, NULL, {"cc", "gcc", "clang"}, "gcc libc6-dev"};
+static const toolchain others[] = {
+#if !defined(__x86_64__)
+    {EM_X86_64, "x86-64", {"x86_64-linux-gnu-gcc"}, "gcc-x86-64-linux-gnu libc6-dev-amd64-cross"},
+#endif
+#if !defined(__aarch64__)
+    {EM_AARCH64,
+     "aarch64",
+     {"aarch64-linux-gnu-gcc"},
+     "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"},
+#endif
+    {EM_NONE, NULL, {NULL}, NULL}};
+
+/* For objects, which are all of one; of none: for this machine. */
+static const toolchain *toolchain_of(const vtb_object *objects, int n) {
+  Elf64_Ehdr head;
+  if (n == 0 || objects[0].n_bytes < sizeof head) return &here;
+  memcpy(&head, objects[0].data, sizeof head);
+  for (const toolchain *t = others; t->name; t++)
+    if (t->machine == head.e_machine) return t;
+  return &here;
+}
+
 /* CC may hold options: "ccache gcc". */
-static vtb_status find_compiler(word_list *argv, vtb_error *err) {
-  static const char *const known[] = {"cc", "gcc", "clang"};
+static vtb_status find_compiler(const toolchain *t, word_list *argv, vtb_error *err) {
   const char *wanted = getenv("CC");
   if (wanted && *wanted) {
     char *copy = vtb_xstrdup(wanted), *rest = copy;
@@ -54,15 +81,16 @@ static vtb_status find_compiler(word_list *argv, vtb_error *err) {
     return vtb_fail(err, VTB_E_INPUT, "CC=%s is not a program: set CC to a C compiler, or unset it",
                     wanted);
   }
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    if (!in_path(known[i])) continue;
-    vtb_vec_push(argv, vtb_xstrdup(known[i]));
+  for (const char *const *name = t->known; *name; name++) {
+    if (!in_path(*name)) continue;
+    vtb_vec_push(argv, vtb_xstrdup(*name));
     return VTB_OK;
   }
   return vtb_fail(err, VTB_E_INPUT,
-                  "linking needs a C compiler, and there is no cc, gcc or clang in PATH: install "
-                  "one (apt-get install "
-                  "gcc libc6-dev), or set CC");
+                  "linking%s%s needs a C compiler%s, and there is no %s in PATH: install one "
+                  "(apt-get install %s), or set CC",
+                  t->name ? " code for " : "", t->name ? t->name : "", t->name ? " for it" : "",
+                  t->name ? t->known[0] : "cc, gcc or clang", t->packages);
 }
 
 /* The exit status, -1 if it could not be run; what it printed is left in the file `log`. */
@@ -196,8 +224,8 @@ bool vtb_link_probe(vtb_strbuf *out) {
   size_t n = 0;
   vtb_error err = {0};
   word_list argv = {0};
-  bool ok =
-      find_compiler(&argv, &err) == VTB_OK && vtb_link_table(NULL, 0, 0, &data, &n, &err) == VTB_OK;
+  bool ok = find_compiler(&here, &argv, &err) == VTB_OK &&
+            vtb_link_table(NULL, 0, 0, &data, &n, &err) == VTB_OK;
   if (ok)
     vtb_strbuf_printf(out, "%s links what `vertebra build` makes", argv.at[0]);
   else
@@ -212,7 +240,7 @@ static vtb_status link_all(const vtb_object *objects, int n, uint64_t build, con
                            char **data, size_t *n_bytes, vtb_error *err) {
   word_list argv = {0};
   char *folder = NULL, name[32];
-  vtb_status status = find_compiler(&argv, err);
+  vtb_status status = find_compiler(toolchain_of(objects, n), &argv, err);
   bool made = status == VTB_OK && (status = make_folder(&folder, err)) == VTB_OK;
   if (made) status = link_in(folder, objects, n, build, model, &argv, err);
   if (status == VTB_OK) {

@@ -1,6 +1,7 @@
-/* Objects linked into a shared object, or into one object for static linking, by the machine's C
- * compiler: $CC, else cc, gcc or clang. Nothing else of the compiler's is needed: neither headers
- * nor a C library's development files beyond what linking takes. */
+/* Objects linked into a shared object, or into one object for static linking, by a C compiler of
+ * their architecture: $CC, else cc, gcc or clang; on machines of another one
+ * aarch64-linux-gnu-gcc. Nothing else of the compiler's is needed: neither headers nor a C
+ * library's development files beyond what linking takes. */
 #ifndef VTB_CODEGEN_LINK_H
 #define VTB_CODEGEN_LINK_H
 

@@ -1,4 +1,4 @@
-/* Target machines by name: this host, or one of the x86-64 levels. */
+/* Target machines by name: this host, an x86-64 level, or AArch64. */
 #include "codegen/cpu/host/machine.h"
 
 #include <stdlib.h>
@@ -21,21 +21,33 @@ static int width_of(const char *features) {
 }
 
 typedef struct level {
-  const char *name, *cpu; /* ours, LLVM's */
-  int width, needs;       /* lanes of the code; of the machine */
+  const char *name, *arch, *cpu; /* ours; LLVM's */
+  int width, needs;              /* lanes of the code; of the machine */
 } level;
-static const level levels[] = {{"x86-64", "x86-64", 4, 4},
-                               {"x86-64-v2", "x86-64-v2", 4, 4},
-                               {"x86-64-v3", "x86-64-v3", 8, 8},
-                               {"x86-64-v4", "x86-64-v4", 16, 16},
+static const level levels[] = {{"x86-64", "x86_64", "x86-64", 4, 4},
+                               {"x86-64-v2", "x86_64", "x86-64-v2", 4, 4},
+                               {"x86-64-v3", "x86_64", "x86-64-v3", 8, 8},
+                               {"x86-64-v4", "x86_64", "x86-64-v4", 16, 16},
                                /* the code for 16 lanes, to be tested where there is no AVX-512 */
-                               {"x86-64-v3-wide", "x86-64-v3", 16, 8}};
+                               {"x86-64-v3-wide", "x86_64", "x86-64-v3", 16, 8},
+                               {"aarch64", "aarch64", "generic", 4, 4}};
+
+/* The triple is this host's unless the architecture is another. */
+static bool choose_arch(const char *arch, vtb_machine *t) {
+  if (vtb_starts_with(t->triple, arch)) return true;
+  char triple[64];
+  snprintf(triple, sizeof triple, "%s-unknown-linux-gnu", arch);
+  LLVMDisposeMessage(t->triple);
+  t->triple = LLVMCreateMessage(triple);
+  return false;
+}
 
 static vtb_status choose_cpu(const char *wanted, vtb_machine *t, vtb_error *err) {
   char *features = LLVMGetHostCPUFeatures();
   int host_width = width_of(features);
   t->width = host_width;
   t->runs_here = true;
+  t->triple = LLVMGetDefaultTargetTriple();
   if (!wanted || vtb_streq(wanted, "host")) {
     t->cpu = LLVMGetHostCPUName();
     t->features = features;
@@ -47,18 +59,17 @@ static vtb_status choose_cpu(const char *wanted, vtb_machine *t, vtb_error *err)
     t->cpu = LLVMCreateMessage(levels[i].cpu);
     t->features = LLVMCreateMessage("");
     t->width = levels[i].width;
-    t->runs_here = levels[i].needs <= host_width;
+    t->runs_here = choose_arch(levels[i].arch, t) && levels[i].needs <= host_width;
     return VTB_OK;
   }
-  return vtb_fail(err, VTB_E_USAGE,
-                  "unknown cpu \"%s\": use host, x86-64, x86-64-v2, x86-64-v3 or x86-64-v4",
-                  wanted);
+  return vtb_fail(
+      err, VTB_E_USAGE,
+      "unknown cpu \"%s\": use host, x86-64, x86-64-v2, x86-64-v3, x86-64-v4 or aarch64", wanted);
 }
 
 static vtb_status make_machine(vtb_machine *t, vtb_error *err) {
   LLVMTargetRef target;
   char *message = NULL;
-  t->triple = LLVMGetDefaultTargetTriple();
   if (LLVMGetTargetFromTriple(t->triple, &target, &message)) {
     vtb_status status =
         vtb_fail(err, VTB_E_DEVICE, "LLVM has no target %s: %s", t->triple, message);
@@ -73,18 +84,13 @@ static vtb_status make_machine(vtb_machine *t, vtb_error *err) {
 }
 
 /* The functions of llvm-c/Target.h for this are inline and call others by name. */
-static vtb_status get_ready(vtb_error *err) {
-  (void)err;
-#ifdef LLVM_NATIVE_TARGET
-  LLVM_NATIVE_TARGETINFO();
-  LLVM_NATIVE_TARGET();
-  LLVM_NATIVE_TARGETMC();
-  LLVM_NATIVE_ASMPRINTER();
-  LLVM_NATIVE_ASMPARSER();
-  return VTB_OK;
-#else
-  return vtb_fail(err, VTB_E_DEVICE, "LLVM was built without code generation for this machine");
-#endif
+#define GET_READY(arch)                                                                            \
+  (LLVMInitialize##arch##TargetInfo(), LLVMInitialize##arch##Target(),                             \
+   LLVMInitialize##arch##TargetMC(), LLVMInitialize##arch##AsmPrinter(),                           \
+   LLVMInitialize##arch##AsmParser())
+static void get_ready(void) {
+  GET_READY(X86);
+  GET_READY(AArch64);
 }
 
 static void undo_open(void *t) { vtb__machine_close(t); }
@@ -94,7 +100,7 @@ vtb_status vtb__machine_open(const vtb_codegen_options *o, vtb_machine *t, vtb_e
   *t = (vtb_machine){.optimise = !o->no_opt && o->how.optimise != VTB_NO};
   vtb_defer(undo_open, t);
   if (status == VTB_OK) status = vtb__texts_check(err);
-  if (status == VTB_OK) status = get_ready(err);
+  if (status == VTB_OK) get_ready();
   if (status == VTB_OK) status = choose_cpu(o->cpu, t, err);
   if (status == VTB_OK) status = make_machine(t, err);
   if (status != VTB_OK) vtb__machine_close(t);

@@ -155,8 +155,8 @@ vtb_status cli_cmd_build(int argc, char **argv) {
        "of FILE.o: C knows the model as NAME_vtb (default: the file's name)"},
       {"--map", CLI_STR, &o.map, "FILE", "of a reference case: its cases.map, as for `verify`"},
       {"--target", CLI_STR, &c->target, "LIST",
-       "cpu (this machine's level, default), cpu:x86-64-v3, cuda (all), cuda:sm_80,sm_90a,sm_100a, "
-       "or several"},
+       "cpu (this machine's level, default), cpu:x86-64-v3, cpu:aarch64, cuda (all), "
+       "cuda:sm_80,sm_90a,sm_100a, or several"},
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP ", which go into the file"),
       {"--train", CLI_FLAG, &c->training, NULL, "a training step too, for vertebra train"},
       {"--vjp", CLI_FLAG, &c->vjp, NULL,

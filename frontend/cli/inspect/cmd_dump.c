@@ -95,7 +95,7 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "ir to fused: every parameter on a line of its own; such text parses back"},
       {"--taps", CLI_FLAG, &o.taps, NULL, "keep `tap` statements"},
       {"--cpu", CLI_STR, &o.cpu, "NAME",
-       "code for another processor: x86-64-v3, x86-64-v4 (default: this one)"},
+       "code for another processor: x86-64-v3, x86-64-v4, aarch64 (default: this one)"},
       {"--arch", CLI_STR, &o.arch, "NAME",
        "of ptx: compute_80, compute_90; of resources: sm_80, sm_90a (default), sm_100a; with "
        "--estimate: whose plan"},
