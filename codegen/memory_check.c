@@ -38,6 +38,17 @@ static const vtb_value *storage_of(const checker *c, const vtb_value *v) {
 
 /* ---- places ---------------------------------------------------------------------------------- */
 
+static bool check_room(const checker *c, const vtb_value *v, int64_t room) {
+  const vtb_slot *s = slot_of(c, v);
+  int64_t bytes = vtb_type_bytes(&v->type);
+  if (s->offset < 0 || s->offset % 64) return broken(c, v, "lies at %lld", (long long)s->offset);
+  if (s->bytes < bytes)
+    return broken(c, v, "has %lld bytes for %lld", (long long)s->bytes, (long long)bytes);
+  return s->offset + s->bytes <= room ||
+         broken(c, v, "ends at %lld, behind the frame of %lld bytes",
+                (long long)(s->offset + s->bytes), (long long)room);
+}
+
 static bool check_kind(const checker *c, const vtb_value *v, const bool *constants) {
   const vtb_slot *s = slot_of(c, v);
   int64_t bytes = vtb_type_bytes(&v->type);
@@ -55,13 +66,12 @@ static bool check_kind(const checker *c, const vtb_value *v, const bool *constan
     return (v->def && v->def->op == VTB_OP_constant && s->index >= 0 && s->index < c->f->n_values &&
             constants[s->index]) ||
            broken(c, v, "is said to be constant %d", s->index);
+  case VTB_PLACE_KEPT:
+    if (!c->places || !c->places->kept || !v->def || !vtb_attr_int(v->def, "prepared", 0))
+      return broken(c, v, "is kept and not prepared");
+    return check_room(c, v, c->frame->kept_bytes);
   case VTB_PLACE_WORKSPACE:
-    if (s->offset < 0 || s->offset % 64) return broken(c, v, "lies at %lld", (long long)s->offset);
-    if (s->bytes < bytes)
-      return broken(c, v, "has %lld bytes for %lld", (long long)s->bytes, (long long)bytes);
-    return s->offset + s->bytes <= c->frame->bytes ||
-           broken(c, v, "ends at %lld, behind the frame of %lld bytes",
-                  (long long)(s->offset + s->bytes), (long long)c->frame->bytes);
+    return check_room(c, v, c->frame->bytes);
   case VTB_PLACE_VIEW:
     return slot_of(c, s->base)->place != VTB_PLACE_VIEW ||
            broken(c, v, "is a view of the view %%%s", s->base->name);
@@ -225,16 +235,19 @@ static life *find_lives(const checker *c, int n_insts) {
       const vtb_value *v = storage_of(c, i->results[r]);
       const vtb_slot *s = slot_of(c, v);
       life *l = &lives[v->id];
-      if (s->place != VTB_PLACE_WORKSPACE) continue;
-      if (!l->v) *l = (life){v, i->order, i->order, s->offset, s->offset + s->bytes};
-      l->to = i->order > l->to ? i->order : l->to;
+      if (s->place != VTB_PLACE_WORKSPACE && s->place != VTB_PLACE_KEPT) continue;
+      /* what is kept as if it lay behind the frame, for ever */
+      int64_t at = s->offset + (s->place == VTB_PLACE_KEPT ? c->frame->bytes : 0);
+      if (!l->v) *l = (life){v, i->order, i->order, at, at + s->bytes};
+      l->to = s->place == VTB_PLACE_KEPT ? n_insts : i->order > l->to ? i->order : l->to;
     }
   }
   for (const vtb_inst *i = c->f->first; i; i = i->next)
     for (int r = 0; r < i->n_results; r++) {
       life *l = &lives[i->results[r]->id];
       bool keeps = l->v && c->small && l->end - l->begin <= c->places->small_bytes;
-      if (keeps || (l->v && vtb_attr_int(i, "prepared", 0))) l->to = n_insts;
+      bool stays = vtb_attr_int(i, "prepared", 0) && !(c->places && c->places->kept);
+      if (keeps || (l->v && stays)) l->to = n_insts;
     }
   for (int r = 0; r < c->f->n_returns; r++) lives[storage_of(c, c->f->returns[r])->id].to = n_insts;
   return lives;
@@ -260,6 +273,19 @@ static bool check_lives(const checker *c) {
             broken(c, lives[k].v, "lies where %%%s does, while both are needed", lives[o].v->name);
   vtb_free(lives);
   return good;
+}
+
+/* Runs may begin behind what is prepared: nothing from there on reads what it left in the
+ * workspace. */
+static bool check_kept(const checker *c, const vtb_inst *i) {
+  if (!c->places || !c->places->kept || vtb_attr_int(i, "prepared", 0)) return true;
+  for (int o = 0; o < i->n_operands; o++) {
+    const vtb_value *v = storage_of(c, i->operands[o]);
+    if (v->def && vtb_attr_int(v->def, "prepared", 0) &&
+        slot_of(c, v)->place == VTB_PLACE_WORKSPACE)
+      return broken(c, v, "is prepared, not kept, and read by what is not prepared");
+  }
+  return true;
 }
 
 /* A value that is summed where it lies has no other reader, as far as the sum's operand leads
@@ -302,6 +328,7 @@ static bool check_func(const checker *c) {
   bool good = check_values(c, constants);
   for (const vtb_inst *i = c->f->first; i && good; i = i->next) {
     if (i->n_operands && i->n_results == 1) good = check_view(c, i) && check_sum(c, i, uses);
+    good = good && check_kept(c, i);
     for (int r = 0; r < i->n_results && good; r++) good = check_concat(c, i);
   }
   vtb_free(uses);
@@ -336,7 +363,7 @@ vtb_status vtb_plan_check(const vtb_plan *p, const vtb_func *entry, const vtb_pl
     if (!check_func(&c) || !check_total(&c, i)) return VTB_E_INTERNAL;
   }
   if (c.f != entry) return broken(&c, NULL, "is the last, not the entry's"), VTB_E_INTERNAL;
-  if (p->peak_bytes != c.frame->total_bytes)
+  if (p->peak_bytes != c.frame->total_bytes || p->kept_bytes != c.frame->kept_bytes)
     return broken(&c, NULL, "its total is not the plan's peak"), VTB_E_INTERNAL;
   return VTB_OK;
 }

@@ -7,8 +7,9 @@
  * ranges count instructions; a value used by a view lives as long as the view does. Offsets are
  * chosen largest value first, each at the lowest place free during its whole life, which packs
  * well and is deterministic. Callees run in frames placed after their caller's. Results of
- * instructions with the attribute `prepared` (prepare.c) live to the function's end. A sum over
- * ranks is made where its operand lies, if nothing else reads that, else in a copy. */
+ * instructions with the attribute `prepared` (prepare.c) live to the function's end; where the
+ * target keeps them, those that anything else reads lie side by side in memory of their own. A sum
+ * over ranks is made where its operand lies, if nothing else reads that, else in a copy. */
 #include "codegen/memory_plan.h"
 #include "ir/ops.h"
 
@@ -296,6 +297,22 @@ static bool keeps_small(const vtb_func *entry, const vtb_places *places) {
   return false;
 }
 
+/* By value id: what is not prepared reads it, a view of it, or what it is a part of. */
+static bool *find_outliving(const vtb_func *f, const vtb_frame *frame) {
+  bool *needed = vtb_xcalloc((size_t)f->n_values + 1, sizeof *needed);
+  for (const vtb_inst *i = f->last; i; i = i->prev) {
+    bool reads = !vtb_attr_int(i, "prepared", 0);
+    for (int r = 0; r < i->n_results; r++)
+      reads |= needed[i->results[r]->id] && vtb_op_get(i->op)->klass == VTB_CLASS_SHAPE;
+    for (int o = 0; o < i->n_operands && reads; o++) {
+      const vtb_value *part_of = frame->slots[i->operands[o]->id].base;
+      needed[i->operands[o]->id] = true;
+      if (part_of) needed[part_of->id] = true;
+    }
+  }
+  return needed;
+}
+
 static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_frame *frame) {
   int n_insts = vtb_func_number(f), n_live = 0, n_constants = 0;
   frame->slots = vtb_xcalloc((size_t)f->n_values + 1, sizeof *frame->slots);
@@ -307,6 +324,7 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
   int *uses = vtb_count_uses(f);
   return_through_reshapes(f, uses, return_of);
   plan_concats(f, frame, return_of, places);
+  bool keeps = places && places->kept, *outlives = keeps ? find_outliving(f, frame) : NULL;
   for (int a = 0; a < f->n_args; a++) {
     vtb_slot *s = &frame->slots[f->args[a]->id];
     *s = (vtb_slot){.place = VTB_PLACE_ARG, .index = a, .bytes = vtb_type_bytes(&f->args[a]->type)};
@@ -336,11 +354,16 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
       } else if (return_of[v->id] >= 0) {
         s->place = VTB_PLACE_RETURN;
         s->index = return_of[v->id];
+      } else if (keeps && vtb_attr_int(i, "prepared", 0) && outlives[v->id]) {
+        s->place = VTB_PLACE_KEPT;
+        s->offset = frame->kept_bytes;
+        frame->kept_bytes += s->bytes;
       } else {
         s->place = VTB_PLACE_WORKSPACE;
         stored_strides(f, v, places, s->stride);
         /* to the next run */
-        int to = vtb_attr_int(i, "prepared", 0) || s->bytes <= small ? n_insts : i->order;
+        bool stays = vtb_attr_int(i, "prepared", 0) && !keeps;
+        int to = stays || s->bytes <= small ? n_insts : i->order;
         live_of[v->id] = n_live;
         lives[n_live++] = (live){v->id, i->order, to, s->bytes, 0};
       }
@@ -359,6 +382,7 @@ static void plan_func(vtb_func *f, const vtb_places *places, int64_t small, vtb_
       frame->bytes = lives[k].offset + lives[k].bytes;
   }
   vtb_free(scratch);
+  vtb_free(outlives);
   vtb_free(uses);
   vtb_free(lives);
   vtb_free(live_of);
@@ -400,6 +424,7 @@ vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *pla
     plan->frames[i].total_bytes = plan->frames[i].bytes + deepest;
   }
   plan->peak_bytes = vtb_plan_frame(plan, entry)->total_bytes;
+  plan->kept_bytes = vtb_plan_frame(plan, entry)->kept_bytes;
   vtb_status status = vtb_checks() ? vtb_plan_check(plan, entry, places, err) : VTB_OK;
   if (status != VTB_OK) vtb_plan_free(plan);
   return status;
@@ -413,7 +438,7 @@ void vtb_plan_free(vtb_plan *p) {
 }
 
 void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out) {
-  static const char *const place_names[] = {"argument", "return",   "workspace",
+  static const char *const place_names[] = {"argument", "return",   "workspace", "kept",
                                             "view",     "constant", "none"};
   for (size_t i = p->n_funcs; i-- > 0;) {
     const vtb_func *f = p->funcs[i];
@@ -424,7 +449,7 @@ void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out) {
       for (int r = 0; r < k->n_results; r++) {
         const vtb_slot *s = &frame->slots[k->results[r]->id];
         vtb_strbuf_printf(out, "  %%%-24s %-9s ", k->results[r]->name, place_names[s->place]);
-        if (s->place == VTB_PLACE_WORKSPACE)
+        if (s->place == VTB_PLACE_WORKSPACE || s->place == VTB_PLACE_KEPT)
           vtb_strbuf_printf(out, "at %9lld, %9lld bytes", (long long)s->offset,
                             (long long)s->bytes);
         else if (s->place == VTB_PLACE_VIEW)
@@ -438,4 +463,7 @@ void vtb_plan_print(const vtb_plan *p, vtb_strbuf *out) {
     }
   }
   vtb_strbuf_printf(out, "peak workspace: %.2f MiB\n", (double)p->peak_bytes / (1024.0 * 1024.0));
+  if (p->kept_bytes)
+    vtb_strbuf_printf(out, "kept between runs: %.2f MiB\n",
+                      (double)p->kept_bytes / (1024.0 * 1024.0));
 }

@@ -15,6 +15,7 @@ typedef enum vtb_place {
   VTB_PLACE_ARG,
   VTB_PLACE_RETURN,
   VTB_PLACE_WORKSPACE,
+  VTB_PLACE_KEPT, /* of the entry, where the target wants that: memory that stays between runs */
   VTB_PLACE_VIEW,
   VTB_PLACE_CONSTANT,
   VTB_PLACE_NONE
@@ -22,7 +23,7 @@ typedef enum vtb_place {
 typedef struct vtb_slot {
   vtb_place place;
   int index;      /* argument or return; for a constant: number in the function's constant table */
-  int64_t offset; /* bytes into the function's workspace frame, 64-byte aligned */
+  int64_t offset; /* bytes into the function's workspace frame or what is kept, 64-byte aligned */
   int64_t bytes;
   const vtb_value *base; /* VIEW: the stored value it aliases (never itself a view) */
   int64_t view_offset;   /* VIEW: elements */
@@ -35,12 +36,14 @@ typedef struct vtb_frame {
   vtb_slot *slots;     /* by value id */
   int64_t bytes;       /* this function's frame; callees run in frames placed right after it */
   int64_t total_bytes; /* frame plus the deepest callee */
+  int64_t kept_bytes;  /* beside it */
 } vtb_frame;
 typedef struct vtb_plan {
   size_t n_funcs;
   vtb_func **funcs; /* post order from the entry, kernel functions left out */
   vtb_frame *frames;
   int64_t peak_bytes; /* entry's total */
+  int64_t kept_bytes; /* entry's */
 } vtb_plan;
 /* The module must be bound (no VTB_DYN). places NULL: as on the CPU. */
 VTB_MUST_USE vtb_status vtb_plan_memory(vtb_module *m, vtb_func *entry, const vtb_places *places,

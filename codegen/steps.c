@@ -59,6 +59,10 @@ static void place_base(const maker *m, const vtb_value *base, vtb_spot *spot) {
     spot->at = VTB_AT_FRAME;
     spot->offset = slot->offset;
     return;
+  case VTB_PLACE_KEPT:
+    spot->at = VTB_AT_KEPT;
+    spot->offset = slot->offset;
+    return;
   case VTB_PLACE_CONSTANT:
     spot->at = VTB_AT_CONSTANT;
     spot->constant = base->def;
@@ -416,6 +420,8 @@ static void list_func(vtb_steps *s, vtb_func_steps *out) {
     if (comes_last(i) && !is_read_early(i)) add_last(&m, i);
   add_waits(s, out);
   out->tail_base = rounded(&m, m.frame->bytes) + m.copies;
+  for (size_t i = 0; i < out->list.n; i++)
+    if (out->list.at[i].prepared) out->n_prepared = i + 1;
 }
 
 /* How often each function runs in one run of the entry: callers are later in post order. */

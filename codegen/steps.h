@@ -7,6 +7,9 @@
  * kernels, buffers of a fold, the frame of the callee that runs. How large the tail is only the
  * printer knows: kernels take temporaries when they are emitted.
  *
+ * What is prepared (passes/memory/prepare.c) comes first in the entry. Where the target keeps it
+ * (vtb_places.kept) what other steps read of it lies beside the workspace.
+ *
  * Ownership: all of this lives until vtb_steps_free(). The module must outlive it. One thread.
  */
 #ifndef VTB_CODEGEN_STEPS_H
@@ -19,6 +22,7 @@ typedef enum vtb_spot_kind {
   VTB_AT_ARG,     /* argument `index` of the function, then its returns */
   VTB_AT_FRAME,   /* the frame, copies of call operands included */
   VTB_AT_TAIL,    /* behind it */
+  VTB_AT_KEPT,    /* of the entry: beside the workspace */
   VTB_AT_CONSTANT /* the data of instruction `constant` */
 } vtb_spot_kind;
 
@@ -101,6 +105,7 @@ typedef struct vtb_func_steps {
   int n_values;      /* of spots */
   bool is_step;      /* of a fold that is one kernel: runs inside it */
   int64_t tail_base; /* bytes of the frame and the copies */
+  size_t n_prepared; /* the first steps, that runs may leave out */
   VTB_VEC(vtb_step) list;
 } vtb_func_steps;
 

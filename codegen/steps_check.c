@@ -8,6 +8,7 @@ typedef struct checker {
   const vtb_steps *s;
   const vtb_func_steps *f;
   size_t at;    /* of the step */
+  int64_t kept; /* bytes of what the function keeps */
   bool *summed; /* by value: it is being summed */
   vtb_error *err;
 } checker;
@@ -40,7 +41,9 @@ static bool is_splat(const vtb_spot *p) {
 static bool check_spot(const checker *c, const vtb_spot *p, int64_t tail) {
   const vtb_func *f = c->f->func;
   if (!p->type) return broken(c, "a tensor has no type");
-  int64_t end = p->offset + reach_of(p), room = p->at == VTB_AT_FRAME ? c->f->tail_base : tail;
+  int64_t end = p->offset + reach_of(p), room = p->at == VTB_AT_FRAME  ? c->f->tail_base
+                                                : p->at == VTB_AT_KEPT ? c->kept
+                                                                       : tail;
   if (p->value < 0 || p->value >= c->f->n_values)
     return broken(c, "a tensor is value %d of %d", p->value, c->f->n_values);
   if (p->at == VTB_AT_CONSTANT && (!p->constant || p->constant->op != VTB_OP_constant))
@@ -50,9 +53,13 @@ static bool check_spot(const checker *c, const vtb_spot *p, int64_t tail) {
   if (p->at == VTB_AT_ARG && (p->index < 0 || p->index >= f->n_args + f->n_returns))
     return broken(c, "a tensor is argument %d of %d", p->index, f->n_args + f->n_returns);
   if (p->offset < 0) return broken(c, "a tensor begins before its memory");
-  if ((p->at == VTB_AT_FRAME || p->at == VTB_AT_TAIL) && vtb_type_count(p->type) && end > room)
+  bool bounded = p->at != VTB_AT_ARG && p->at != VTB_AT_CONSTANT;
+  if (bounded && vtb_type_count(p->type) && end > room)
     return broken(c, "a tensor ends at byte %lld of the %s's %lld", (long long)end,
-                  p->at == VTB_AT_FRAME ? "frame" : "tail", (long long)room);
+                  p->at == VTB_AT_FRAME  ? "frame"
+                  : p->at == VTB_AT_KEPT ? "kept memory"
+                                         : "tail",
+                  (long long)room);
   return true;
 }
 
@@ -181,6 +188,9 @@ static bool check_step(const checker *c, const vtb_step *s) {
                   (long long)s->tail);
   for (int i = 0; i < s->n_operands + s->n_results; i++)
     if (!check_spot(c, &s->at[i], s->tail)) return false;
+  for (int i = s->n_operands; i < s->n_operands + s->n_results; i++)
+    if (s->at[i].at == VTB_AT_KEPT && c->at >= c->f->n_prepared)
+      return broken(c, "writes what is kept, in every run");
   switch (s->kind) {
   case VTB_STEP_COPY:
     return check_copy(c, s);
@@ -237,6 +247,7 @@ vtb_status vtb_steps_check(const vtb_steps *s, vtb_error *err) {
   for (size_t i = 0; i < s->n_funcs && good; i++) {
     const vtb_frame *frame = vtb_plan_frame(&s->plan, s->funcs[i].func);
     c.f = &s->funcs[i];
+    c.kept = frame->kept_bytes;
     c.summed = vtb_xcalloc((size_t)c.f->n_values + 1, sizeof *c.summed);
     good = check_func(&c);
     if (good && c.f->tail_base < vtb_places_round(&s->places, frame->bytes))

@@ -115,6 +115,9 @@ bool vtb__is_large(const vtb_inst *einsum);
 
 /* A parameter, or a buffer: the same in every run of an entry until somebody changes it. */
 bool vtb__is_parameter(const vtb_value *v);
+/* With the options "of inference" a pass leaves other programs alone, whose runs change parameters
+ * or make gradients. */
+bool vtb__is_left_alone(const vtb_pass_context *c);
 /* Somebody does not want the fusion of that name (pass.c). */
 bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 

@@ -9,6 +9,9 @@
 #define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,grow{of everywhere}"
 #define KERNELS BOUND "," BEFORE_FUSION ",fuse"
 
+/* On processors runs of inference keep what is made of parameters alone. */
+#define KEPT "hoist{of inference},prepare{of inference}"
+
 /* Where memory is the limit, of the graph, differentiated or not. */
 #define FEWER_READERS "compose_weights"
 
@@ -22,7 +25,7 @@
 
 /* A cache line, and the widest vector; code asks no more of a tensor than its elements. */
 #define CPU_PLACES                                                                                 \
-  { .frame_align = 64, .tensor_align = 4 }
+  { .frame_align = 64, .tensor_align = 4, .kept = true }
 /* The driver's alignment of memory, and the widest access of a thread. */
 #define CUDA_PLACES                                                                                \
   {                                                                                                \
@@ -92,7 +95,7 @@ static const vtb_target table[] = {
      .in_double = true},
     {.name = "cpu",
      .summary = "native code of this machine or another of its kind, by LLVM",
-     .pipeline = KERNELS,
+     .pipeline = KERNELS "," KEPT,
      .places = CPU_PLACES,
      .costs = CPU_COSTS,
      .speeds = CPU_SPEEDS,

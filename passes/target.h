@@ -63,6 +63,7 @@ typedef struct vtb_places {
   bool strided_rows;    /* adjoints of attention and scans may be parts of a concatenation */
   bool channels_last;   /* images of patches may lie with their channels as neighbours */
   int64_t small_bytes;  /* in a training step, values of at most so many bytes keep their places */
+  bool kept;            /* what is prepared lies in memory beside the workspace, for many runs */
 } vtb_places;
 
 typedef struct vtb_target {

@@ -149,6 +149,14 @@ bool vtb__is_parameter(const vtb_value *v) {
   return role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER;
 }
 
+bool vtb__is_left_alone(const vtb_pass_context *c) {
+  const vtb_func *f = c->module->entry;
+  if (!vtb_streq(c->options, "of inference")) return false;
+  for (int r = 0; r < f->n_returns; r++)
+    if (f->return_names[r] && vtb_starts_with(f->return_names[r], "d:")) return true;
+  return c->updates;
+}
+
 vtb_value *vtb__named_arg(vtb_func *f, const char *name, vtb_type type, vtb_role role) {
   vtb_value *v = vtb_func_add_arg(f, name, type);
   f->arg_info[v->index] = (vtb_arg_info){.role = role, .official = vtb_intern(f->module, name)};

@@ -146,6 +146,7 @@ void vtb_model_release(vtb_model *m) {
   for (int i = 0; i < m->n_variants; i++) free(m->variants[i].params);
   free(m->variants);
   vtb__device_weights_forget(&m->on_devices);
+  vtb__model_forget_kept(m);
   vtb_weights_free(m->made);
   vtb_weights_free(m->beside);
   vtb_program_free(m->program);

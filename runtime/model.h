@@ -18,6 +18,19 @@ typedef struct vtb__variant {
   const void **params;               /* one a tensor: where it stands, NULL where it does not */
 } vtb__variant;
 
+/* Memory that native programs prepare of the model's parameters, once for all sessions, until the
+ * model goes. */
+typedef struct vtb__kept {
+  struct vtb__kept *next;
+  uint64_t key; /* of the programs' kept_key */
+  bool is_ready;
+  void *memory;
+} vtb__kept;
+typedef struct vtb__kept_list {
+  vtb__kept *first;
+  vtb_lock lock;
+} vtb__kept_list;
+
 struct vtb_model {
   atomic_int users;
   vtb_artefact *file;   /* NULL: */
@@ -29,6 +42,7 @@ struct vtb_model {
   vtb__variant *variants;
   int n_variants;
   vtb_lock loading; /* of the file's native code */
+  vtb__kept_list kept;
   vtb__device_list on_devices;
 };
 
@@ -47,6 +61,12 @@ VTB_MUST_USE vtb_status vtb__model_load(vtb_model *m, const vtb__variant *v, vtb
                                         const vtb_device_choice *where, vtb_program **out,
                                         vtb_error *err);
 void vtb__model_give_back(vtb_model *m, vtb_program *p);
+/* ---- model_kept.c */
+/* The memory of p's prepared steps, which are run with these, unless they have been. */
+VTB_MUST_USE vtb_status vtb__model_prepare(vtb_model *m, const vtb_program *p, void *const *args,
+                                           void *workspace, const vtb_services *s, void **kept,
+                                           vtb_error *err);
+void vtb__model_forget_kept(vtb_model *m); /* nobody uses it any more */
 
 /* A struct that begins with its size: what the caller's has, the rest zeros. False: it has no size,
  * or asks for more than is known here. */
@@ -64,6 +84,7 @@ typedef struct vtb__part { /* a program that the session runs */
   vtb_program *program; /* NULL until it is needed */
   int *tensor;          /* of each of the program's tensors, its number among the session's */
   bool kept;            /* a device has the parameters */
+  void *prepared;       /* what native code made of the model's parameters; NULL: nothing yet */
   uint64_t *weights;    /* on the device, of each of the program's tensors; 0: not the model's */
 } vtb__part;
 

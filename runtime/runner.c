@@ -146,6 +146,7 @@ void *vtb_runner_param(vtb_runner *m, const char *name, int64_t *count) {
 vtb_status vtb_runner_run(vtb_runner *m, vtb_error *err) {
   if (!m->program->entry && !m->program->run)
     return vtb_fail(err, VTB_E_INTERNAL, "the program has no entry");
+  if (!m->kept) vtb_services_keep(m->services, true);
   vtb_status status = vtb_program_execute(m->program, m->buffers, m->workspace, m->services, err);
   if (status == VTB_OK && !m->kept) {
     vtb_program_keep(m->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);

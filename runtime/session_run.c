@@ -188,16 +188,26 @@ static vtb_status load_part(vtb_session *s, vtb__part *p, vtb_error *err) {
   return status;
 }
 
+/* The parameters are the model's, and so is what is made of them alone. */
+static bool shares_prepared(const vtb_session *s, const vtb__part *p) {
+  bool shares = p->program->kept_bytes > 0 && s->options.role != VTB_SESSION_STEP;
+  for (int i = 0; i < s->n_tensors && shares; i++)
+    shares = !s->buffers[i].is_bound || !is_parameter(&p->variant->tensors[i]);
+  return shares;
+}
+
 vtb_status vtb__session_ready(vtb_session *s, vtb__part *p, vtb_error *err) {
-  vtb_status status = load_part(s, p, err);
-  if (status != VTB_OK || (size_t)p->program->workspace_bytes <= s->workspace_bytes) return status;
-  void *memory = vtb_aligned_alloc((size_t)p->program->workspace_bytes);
+  VTB_TRY(load_part(s, p, err));
+  int64_t shared = shares_prepared(s, p) ? p->program->kept_bytes : 0;
+  size_t bytes = (size_t)(p->program->workspace_bytes - shared);
+  if (bytes <= s->workspace_bytes) return VTB_OK;
+  void *memory = vtb_aligned_alloc(bytes);
   if (!memory)
-    return vtb_fail(err, VTB_E_MEMORY, "out of memory for the model's workspace of %lld bytes",
-                    (long long)p->program->workspace_bytes);
+    return vtb_fail(err, VTB_E_MEMORY, "out of memory for the model's workspace of %zu bytes",
+                    bytes);
   free(s->workspace);
   s->workspace = memory;
-  s->workspace_bytes = (size_t)p->program->workspace_bytes;
+  s->workspace_bytes = bytes;
   return VTB_OK;
 }
 
@@ -287,6 +297,21 @@ static vtb_status run_there(vtb_session *s, vtb__part *p, const vtb__slice *c, v
   return status;
 }
 
+/* Other sessions may wait for what is prepared: threads of the caller's are left out, which may be
+ * those that wait. */
+static vtb_status execute(vtb_session *s, vtb__part *p, vtb_error *err) {
+  const vtb_program *program = p->program;
+  if (!shares_prepared(s, p))
+    return vtb_program_execute(program, s->args, s->workspace, s->services, err);
+  vtb_services alone = *s->services;
+  if (s->options.pool) alone.n_threads = 1;
+  if (!p->prepared)
+    VTB_TRY(
+        vtb__model_prepare(s->model, program, s->args, s->workspace, &alone, &p->prepared, err));
+  return vtb_program_execute_part(program, s->args, s->workspace, p->prepared, VTB_OTHER_STEPS,
+                                  s->services, err);
+}
+
 static vtb_status run_part(vtb_session *s, vtb__part *p, const vtb__slice *c, vtb_error *err) {
   vtb_status status = vtb__session_ready(s, p, err);
   if (status == VTB_OK && p->program->device) return run_there(s, p, c, err);
@@ -295,7 +320,7 @@ static vtb_status run_part(vtb_session *s, vtb__part *p, const vtb__slice *c, vt
   if (status == VTB_OK) status = vtb__session_exchange(s, true, err);
   if (status != VTB_OK) return status;
   if (!p->kept) vtb_program_keep(p->program, 0);
-  VTB_TRY(vtb_program_execute(p->program, s->args, s->workspace, s->services, err));
+  VTB_TRY(execute(s, p, err));
   bool keep = !vtb__vjp_moves(s);
   if (!p->kept && keep) vtb_program_keep(p->program, 1u << VTB_IO_PARAM | 1u << VTB_IO_BUFFER);
   p->kept = keep;

@@ -145,6 +145,8 @@ static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const v
   p->codes[p->n_codes++] = (vtb_artefact_code){.cpu = vtb_cpu_level_names[level],
                                                .entry = entry,
                                                .workspace_bytes = about->workspace_bytes,
+                                               .kept_bytes = about->kept_bytes,
+                                               .kept_key = about->kept_key,
                                                .n_kernels = about->n_kernels,
                                                .kernels = about->kernels};
   return VTB_OK;

@@ -120,7 +120,7 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, const char 
   if (status == VTB_OK)
     status = vtb_steps_make(lowered.module, lowered.module->entry, &places, &steps, err);
   if (status == VTB_OK) {
-    out->workspace_bytes = steps.plan.peak_bytes;
+    out->workspace_bytes = steps.plan.peak_bytes + steps.plan.kept_bytes;
     find_recurrences(out, &lowered.context, &steps);
     status = estimate(&lowered, target, &code, &steps, out);
   }

@@ -9,7 +9,8 @@
  *
  * In the entry it is prepared once for all runs while parameters stay as they are, and shared by
  * the way back. Behind all rewriting, for targets that prepare. What depends on other arguments
- * stays, and so do scans, random numbers and calls.
+ * stays, and so do scans, random numbers and calls. {of inference}: of other programs everything
+ * stays.
  */
 #include "passes/passes_internal.h"
 
@@ -53,6 +54,15 @@ static bool is_among(const vtb_value *v, vtb_value *const *only, int n) {
   return !only;
 }
 
+/* By what stays, or through views. */
+static bool is_read_here(const vtb_value *v, const bool *ready) {
+  for (vtb_inst **i = vtb__readers(v); *i; i++) {
+    const vtb_value *y = (*i)->n_results ? (*i)->results[0] : NULL;
+    if (!y || !ready[y->id] || (!is_work(*i) && is_read_here(y, ready))) return true;
+  }
+  return vtb_is_returned(v);
+}
+
 /* Results of ready work of f that others read: new arguments take their place. How many. */
 static int wanted(const vtb_func *f, const bool *ready, vtb_value *const *only, int n_only,
                   vtb_value **out) {
@@ -60,7 +70,8 @@ static int wanted(const vtb_func *f, const bool *ready, vtb_value *const *only, 
   for (const vtb_inst *i = f->first; i; i = i->next) {
     if (!i->n_results || !ready[i->results[0]->id]) continue;
     if (only ? !is_among(i->results[0], only, n_only) : !is_work(i)) continue;
-    for (int r = 0; r < i->n_results; r++) out[n++] = i->results[r];
+    for (int r = 0; r < i->n_results; r++)
+      if (only || is_read_here(i->results[r], ready)) out[n++] = i->results[r];
   }
   return n;
 }
@@ -92,12 +103,14 @@ void vtb__hoist(vtb_func *f, vtb_value *const *only, int n_only) {
   }
   for (vtb_inst *i = f->last, *before; n && !only && i; i = before) {
     before = i->prev;
-    if (is_work(i) && ready[i->results[0]->id]) vtb_inst_unlink(i);
+    if (ready[i->results[0]->id] && (is_work(i) || !is_read_here(i->results[0], ready)))
+      vtb_inst_unlink(i);
   }
 }
 
 /* A function is called by those behind it, the entry last. */
 void vtb__change_hoist(vtb_pass_context *c) {
+  if (vtb__is_left_alone(c)) return;
   for (vtb_func *f = c->module->first; f; f = f->next)
     if (f->kind == VTB_FUNC_PLAIN && f != c->module->entry) vtb__hoist(f, NULL, 0);
   vtb__cse_func(c->module->entry);

@@ -6,11 +6,12 @@
  *   %y = einsum %h, %w.1                          %y = einsum %h, %w.1
  *
  * Casts of weights, tables of angles, resized position embeddings: their results keep their places
- * in the workspace (codegen/memory_plan.c), so that runs repeat these steps only when parameters
- * have changed (runtime/launch/launch_plan.h).
+ * in the workspace, or lie in memory of their own (codegen/memory_plan.c), so that runs repeat
+ * these steps only when parameters have changed (runtime/launch/launch_plan.h, program.h).
  *
  * In programs whose runs change parameters (`updates` of the context) they come first, too, so that
- * small ones of all blocks are one launch, and are not marked.
+ * small ones of all blocks are one launch, and are not marked. {of inference}: these and programs
+ * that make gradients stay as they are.
  *
  * Needs all other rewriting to be done. Declines returned values, and parts of a concatenation that
  * is not prepared: their place is in a result of other lifetime.
@@ -75,4 +76,6 @@ static void prepare(vtb_func *entry, bool marked) {
   }
 }
 
-void vtb__change_prepare(vtb_pass_context *c) { prepare(c->module->entry, !c->updates); }
+void vtb__change_prepare(vtb_pass_context *c) {
+  if (!vtb__is_left_alone(c)) prepare(c->module->entry, !c->updates);
+}

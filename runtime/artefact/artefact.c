@@ -272,6 +272,8 @@ static vtb_status load_native(vtb_artefact *a, const vtb_artefact_program *p, vt
                              .tensors = p->tensors,
                              .batch = p->batch,
                              .workspace_bytes = code->workspace_bytes,
+                             .kept_bytes = code->kept_bytes,
+                             .kept_key = code->kept_key,
                              .n_kernels = code->n_kernels,
                              .kernels = code->kernels,
                              .owner = n,

@@ -26,7 +26,7 @@
 #include "runtime/launch/launch_plan.h"
 #include "runtime/artefact/tensors.h"
 
-enum { VTB_ARTEFACT_FORMAT = 5 };
+enum { VTB_ARTEFACT_FORMAT = 6 };
 #define VTB_ARTEFACT_SYMBOL                                                                        \
   "vtb_artefact_1" /* numbered by the interface between code and runtime */
 
@@ -56,9 +56,10 @@ typedef struct vtb_blob {
 
 /* Native code. */
 typedef struct vtb_artefact_code {
-  const char *cpu; /* one of vtb_cpu_level_names */
-  int32_t entry;   /* in the table */
-  int64_t workspace_bytes;
+  const char *cpu;                     /* one of vtb_cpu_level_names */
+  int32_t entry;                       /* in the table */
+  int64_t workspace_bytes, kept_bytes; /* as of vtb_program */
+  uint64_t kept_key;
   int32_t n_kernels;
   vtb_kernel_info *kernels;
 } vtb_artefact_code;

@@ -10,7 +10,7 @@ const char *const vtb_artefact_role_names[VTB_N_ARTEFACT_ROLES] = {"inference", 
 enum {
   BLOB = 16,
   LEAST_KERNEL = 32,
-  LEAST_CODE = 20,
+  LEAST_CODE = 36,
   LEAST_IMAGES = 12,
   LEAST_PLAN = 4 + BLOB,
   LEAST_PROGRAM = 56,
@@ -26,6 +26,8 @@ static void code(vtb_wire *w, vtb_artefact_code *c) {
   vtb__wire_text(w, &c->cpu);
   vtb__wire_i32(w, &c->entry);
   vtb__wire_i64(w, &c->workspace_bytes);
+  vtb__wire_i64(w, &c->kept_bytes);
+  vtb__wire_u64(w, &c->kept_key);
   vtb__wire_array(w, &c->n_kernels, c->kernels, LEAST_KERNEL);
   for (int i = 0; i < c->n_kernels; i++) vtb__wire_kernel_info(w, &c->kernels[i]);
 }
@@ -100,7 +102,8 @@ static bool sound_program(const vtb_artefact_program *p, uint64_t limit) {
   for (int i = 0; i < p->n_codes; i++) {
     const vtb_artefact_code *c = &p->codes[i];
     ok = ok && vtb_cpu_level_find(c->cpu) >= 0 && c->entry >= 0 && c->workspace_bytes >= 0 &&
-         c->workspace_bytes < INT64_C(1) << 46;
+         c->workspace_bytes < INT64_C(1) << 46 && c->kept_bytes >= 0 &&
+         c->kept_bytes <= c->workspace_bytes;
   }
   for (int i = 0; i < p->n_plans; i++)
     ok = ok && within(&p->plans[i].bytes, limit) && p->plans[i].bytes.bytes &&

@@ -5,6 +5,11 @@
  * `tensors`; buffers are 64-byte aligned, row-major, f32 or i32; `workspace` has workspace_bytes
  * bytes, 64-byte aligned, contents undefined. An entry may be called from one thread at a time per
  * workspace; inside it uses the services' threads.
+ *
+ * What native code makes of parameters and buffers alone (its prepared steps) takes kept_bytes, in
+ * memory that the services name: then the workspace has that much less, and any number of entries
+ * may read it, of all programs whose kept_key is the same. Services that name none: it is the first
+ * of the workspace.
  */
 #ifndef VTB_PROGRAM_H
 #define VTB_PROGRAM_H
@@ -40,6 +45,13 @@ typedef struct vtb_tensor_info {
   bool decay;       /* params: weight decay applies */
 } vtb_tensor_info;
 
+/* Steps that a call of an entry does. */
+typedef enum vtb_part {
+  VTB_ALL_STEPS,
+  VTB_PREPARED_STEPS, /* those that fill the kept memory */
+  VTB_OTHER_STEPS     /* the kept memory is filled */
+} vtb_part;
+
 /* The functions that generated code calls back into. Passed to every entry; the table is versioned
  * by size. */
 typedef void (*vtb_task_fn)(void *closure, int64_t begin, int64_t end);
@@ -70,6 +82,9 @@ typedef struct vtb_services {
    * returns when all sums that were begun are there. NULL: the ranks do not know each other. */
   void (*sum_begin)(const struct vtb_services *s, float *at, int64_t n);
   void (*sum_wait)(const struct vtb_services *s);
+  /* of programs with kept_bytes: 64-byte aligned, or NULL; and what to do, a vtb_part */
+  void *kept;
+  int32_t part;
 } vtb_services;
 
 typedef void (*vtb_entry_fn)(void *const *args, void *workspace, const vtb_services *services);
@@ -184,6 +199,8 @@ typedef struct vtb_program {
   /* peak of activations and temporaries; of programs with `run` it is on the device: */
   int64_t workspace_bytes;
   int64_t device_workspace_bytes;
+  int64_t kept_bytes; /* of workspace_bytes: see above; 0: runs prepare nothing */
+  uint64_t kept_key;
   int n_kernels;
   vtb_kernel_info *kernels;
   double compile_seconds;

@@ -43,7 +43,10 @@ typedef struct services_state {
   _Atomic bool no_memory;   /* a task of this run had no scratch memory, */
   _Atomic bool no_products; /* or none for a product */
   vtb_summer summer;
-  vtb_error sum_error;    /* of this run; of the caller's thread */
+  vtb_error sum_error; /* of this run; of the caller's thread */
+  bool keeps;
+  const vtb_program *prepared; /* while it keeps: whose steps have been, and in which workspace */
+  const void *prepared_in;
   vtb_kernel_time *times; /* NULL unless profiling */
   double *started;
   int n_kernels;
@@ -177,8 +180,8 @@ static vtb_status check_products(services_state *st, vtb_error *err) {
                   VTB_BLAS_ROOM >> 20, st->n_threads);
 }
 
-vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
-                               const vtb_services *s, vtb_error *err) {
+static vtb_status execute(const vtb_program *p, void *const *args, void *workspace,
+                          const vtb_services *s, vtb_error *err) {
   services_state *before = my_run;
   unsigned mode = vtb_denormals_flush();
   my_run = s->user;
@@ -188,6 +191,32 @@ vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *wo
   vtb_denormals_restore(mode);
   vtb_status products = check_products(s->user, status == VTB_OK ? err : NULL);
   return status == VTB_OK ? products : status;
+}
+
+vtb_status vtb_program_execute_part(const vtb_program *p, void *const *args, void *workspace,
+                                    void *kept, vtb_part part, const vtb_services *s,
+                                    vtb_error *err) {
+  vtb_services with = *s;
+  with.kept = kept;
+  with.part = part;
+  return execute(p, args, workspace, &with, err);
+}
+
+vtb_status vtb_program_execute(const vtb_program *p, void *const *args, void *workspace,
+                               const vtb_services *s, vtb_error *err) {
+  services_state *st = s->user;
+  bool ready = st->prepared == p && st->prepared_in == workspace;
+  st->prepared = NULL; /* until nothing has failed */
+  VTB_TRY(vtb_program_execute_part(p, args, workspace, NULL,
+                                   ready ? VTB_OTHER_STEPS : VTB_ALL_STEPS, s, err));
+  if (st->keeps && p->kept_bytes) st->prepared = p, st->prepared_in = workspace;
+  return VTB_OK;
+}
+
+void vtb_services_keep(const vtb_services *s, bool on) {
+  services_state *st = s->user;
+  st->keeps = on;
+  st->prepared = NULL;
 }
 
 /* ---- parallel ranges ------------------------------------------------------------------------- */

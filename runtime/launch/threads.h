@@ -53,6 +53,15 @@ void vtb_services_reset_times(vtb_services *s);
  * through this. Native programs fail only for lack of memory. */
 VTB_MUST_USE vtb_status vtb_program_execute(const vtb_program *p, void *const *args,
                                             void *workspace, const vtb_services *s, vtb_error *err);
+/* A part of a run: the prepared steps, or the others, with `kept` of p->kept_bytes in place of as
+ * many of the workspace's. Any number of runs may read what one has prepared. */
+VTB_MUST_USE vtb_status vtb_program_execute_part(const vtb_program *p, void *const *args,
+                                                 void *workspace, void *kept, vtb_part part,
+                                                 const vtb_services *s, vtb_error *err);
+/* From now on, until it is told otherwise: runs of a native program in the workspace of the run
+ * before leave its prepared steps out, since parameters, buffers and that memory are as they were.
+ * Forgets what was prepared. The counterpart of vtb_program_keep(). */
+void vtb_services_keep(const vtb_services *s, bool on);
 /* Sets flush-to-zero and denormals-are-zero for the calling thread; returns the old mode for
  * _restore. */
 unsigned vtb_denormals_flush(void);

@@ -273,7 +273,9 @@ vtb_status vtb_evaluate(vtb_program *p, void *const *params, const vtb_eval_opti
     p->uses_pixels = lo.pixels;
     if (status == VTB_OK) status = vtb_loader_open(&lo, &loader, err);
   }
+  vtb_services_keep(o->services, true);
   if (status == VTB_OK) status = run_batches(&e, loader, err);
+  vtb_services_keep(o->services, false);
   if (status == VTB_OK) status = sum_up(&e, err);
   if (status == VTB_OK)
     fill_result(result, &t, &b, vtb_now() - start);

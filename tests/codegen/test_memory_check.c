@@ -167,6 +167,47 @@ TEST(functions) {
   refused("@g, which it calls, comes later");
 }
 
+/* What is prepared lies in memory that is kept, if anything else reads it. */
+TEST(what_is_kept) {
+  static const char prepared[] =
+      "module \"m\"\n"
+      "entry func @main(%x: f32[4, 6], %w: f32[4, 6] param \"w\") -> (f32[6, 4], f32[4, 6]) {\n"
+      "  %a = exp %w {prepared = 1} : f32[4, 6]\n"
+      "  %b = neg %a {prepared = 1} : f32[4, 6]\n"
+      "  %c = exp %b {prepared = 1} : f32[4, 6]\n"
+      "  %t = reshape %c {shape = [6, 4], prepared = 1} : f32[6, 4]\n"
+      "  %d = mul %x, %b : f32[4, 6]\n"
+      "  %e = neg %d : f32[4, 6]\n"
+      "  %u = reshape %e {shape = [6, 4]} : f32[6, 4]\n"
+      "  %f = mul %u, %t : f32[6, 4]\n"
+      "  %g = neg %e : f32[4, 6]\n"
+      "  return %f, %g\n"
+      "}\n";
+  static const char *const kept[] = {"b", "c"}, *const others[] = {"a", "d", "e"};
+  for (int at = 0; at < 5; at++) {
+    m = parse_ir(prepared);
+    err = (vtb_error){0};
+    const vtb_places *places = &vtb_target_find("cpu")->places;
+    CHECK_MSG(vtb_plan_memory(m, m->entry, places, &plan, &err) == VTB_OK, "%s", err.text);
+    CHECK_MSG(vtb_plan_check(&plan, m->entry, places, &err) == VTB_OK, "%s", err.text);
+    for (int i = 0; i < 2; i++) CHECK(slot(kept[i])->place == VTB_PLACE_KEPT);
+    for (int i = 0; i < 3; i++) CHECK(slot(others[i])->place == VTB_PLACE_WORKSPACE);
+    CHECK(plan.kept_bytes == 256 && frame()->bytes == 256); /* of the others two live at a time */
+    static const char *const why[] = {
+        "%e is kept and not prepared", "%c is prepared, not kept, and read by what is not",
+        "both are needed", "%c ends at 256, behind the frame of 128", "is not the plan's peak"};
+    if (at == 0) slot("e")->place = VTB_PLACE_KEPT;
+    if (at == 1) slot("c")->place = VTB_PLACE_WORKSPACE;
+    if (at == 2) slot("c")->offset = 0;
+    if (at == 3) frame()->kept_bytes = 128;
+    if (at == 4) plan.kept_bytes = 128;
+    CHECK(vtb_plan_check(&plan, m->entry, places, &err) == VTB_E_INTERNAL);
+    CHECK_MSG(strstr(err.text, why[at]), "\"%s\", not \"%s\"", err.text, why[at]);
+    vtb_plan_free(&plan);
+    vtb_module_free(m);
+  }
+}
+
 int main(void) {
   RUN(places);
   RUN(frames);
@@ -174,5 +215,6 @@ int main(void) {
   RUN(sums);
   RUN(concatenations);
   RUN(functions);
+  RUN(what_is_kept);
   return test_done();
 }

@@ -186,6 +186,34 @@ TEST(functions) {
   refused(", which comes later");
 }
 
+/* Steps that only prepare come first, and nothing else writes what is kept. */
+TEST(what_is_kept) {
+  static const char prepared[] =
+      "module \"m\"\n"
+      "entry func @main(%x: f32[4, 6], %w: f32[4, 6] param \"w\") -> (f32[4, 6]) {\n"
+      "  %a = exp %x : f32[4, 6]\n"
+      "  %b = exp %w : f32[4, 6]\n"
+      "  %c = mul %a, %b : f32[4, 6]\n"
+      "  return %c\n"
+      "}\n";
+  for (int at = 0; at < 2; at++) {
+    m = parse_ir(prepared);
+    err = (vtb_error){0};
+    if (!run_passes_in(&(vtb_pass_context){.module = m, .batch = 1}, "prepare")) exit(1);
+    const vtb_places *places = &vtb_target_find("cpu")->places;
+    CHECK_MSG(vtb_steps_make(m, m->entry, places, &steps, &err) == VTB_OK, "%s", err.text);
+    CHECK_MSG(vtb_steps_check(&steps, &err) == VTB_OK, "%s", err.text);
+    CHECK(entry()->list.n == 3 && entry()->n_prepared == 1 && entry()->list.at[0].prepared);
+    if (at == 0) {
+      first_spot(VTB_AT_KEPT)->offset = 64;
+      refused("a tensor ends at byte 160 of the kept memory's 128");
+    } else {
+      entry()->n_prepared = 0;
+      refused("writes what is kept, in every run");
+    }
+  }
+}
+
 /* ---- the state of a training step on CUDA (codegen/cuda/plan/update.h) ----------------------- */
 
 static const char training[] =
@@ -255,6 +283,7 @@ int main(void) {
   RUN(sums);
   RUN(folds);
   RUN(functions);
+  RUN(what_is_kept);
   RUN(layouts_of_a_state);
   return test_done();
 }

@@ -161,6 +161,21 @@ TEST(what_parameters_make_comes_first) {
       "  return %z\n}\n";
   says("prepare", FP32, both_ways, "prepared", 1);
   says("prepare", (vtb_pass_context){.updates = true}, late, "prepared", 0);
+  /* of inference: nothing moves in others */
+  static const char gradient[] =
+      "entry func @f(%x: f32[4], %w: f32[4] param \"w\") -> (f32[4] \"y\", f32[4] \"d:x\") {\n"
+      "  %y = exp %x : f32[4]\n"
+      "  %v = exp %w : f32[4]\n"
+      "  %z = add %y, %v : f32[4]\n"
+      "  return %z, %y\n}\n";
+  char *plain = after("cse", FP32, late);
+  text = after("prepare{of inference}", (vtb_pass_context){.updates = true}, late);
+  CHECK(strcmp(text, plain) == 0);
+  free(text);
+  free(plain);
+  says("prepare{of inference}", FP32, late, "prepared", 1);
+  says("prepare", FP32, gradient, "prepared", 1);
+  says("prepare{of inference}", FP32, gradient, "prepared", 0);
 }
 
 /* What leads from weights to gradients alone is side by side for all blocks, last what the update
@@ -224,6 +239,8 @@ TEST(blocks_leave_what_parameters_alone_make_to_the_entry) {
       "  %c = call @block(%b, %u, %v) : f32[2, 4]\n"
       "  return %c\n}\n";
   vtb_module *m = parse_ir(text), *before = parse_ir(text);
+  vtb_pass_context updates = {.module = m, .updates = true};
+  CHECK(run_passes_in(&updates, "hoist{of inference}") && vtb_module_find(m, "block")->n_args == 3);
   run_passes(m, "hoist,prepare");
   const vtb_func *block = vtb_module_find(m, "block");
   int exps = 0, prepared = 0;
@@ -231,6 +248,8 @@ TEST(blocks_leave_what_parameters_alone_make_to_the_entry) {
   for (const vtb_inst *i = m->entry->first; i; i = i->next)
     prepared += vtb_attr_int(i, "prepared", 0) != 0;
   CHECK_MSG(exps == 1, "%d exponentials are left in the block", exps);
+  CHECK_MSG(block->n_args == 4, "the block takes %d values: x, w, v and what x meets",
+            block->n_args);
   CHECK_MSG(count_ops(m, VTB_OP_concat) == 2 && prepared >= 6, "%d concatenations, %d prepared",
             count_ops(m, VTB_OP_concat), prepared);
   vtb_tensor args[4], want, got;

@@ -284,7 +284,7 @@ TEST(damaged_files) {
   for (size_t at = 0; at < n - 80; at += 61) expect_damage(data, n, 0, at, 1, "damaged");
   for (size_t at = n - 80; at < n; at++)
     expect_damage(data, n, 0, at, 1, ""); /* the trailer, whole */
-  expect_damage(data, n, 0, n - 16, 1, "has format 4; this is vertebra");
+  expect_damage(data, n, 0, n - 16, 2, "has format 4; this is vertebra");
   char *longer = vtb_xmalloc(2 * n); /* the trailer of another, shorter file */
   memcpy(longer, data, n);
   memcpy(longer + n, data, n);

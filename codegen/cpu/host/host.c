@@ -4,6 +4,8 @@
  *   void f(ptr args, ptr workspace, ptr services)
  *
  * args holds one pointer an argument, then one a return.
+ *
+ * The entry begins with what is prepared, and leaves it out, or the rest, as the services say.
  */
 #include "codegen/cpu/host/host.h"
 
@@ -57,6 +59,8 @@ LLVMValueRef vtb__host_address(vtb_host_print *f, const vtb_spot *spot) {
     return bytes_from(f, f->workspace, spot->offset);
   case VTB_AT_TAIL:
     return bytes_from(f, f->workspace, f->steps->tail_base + spot->offset);
+  case VTB_AT_KEPT:
+    return bytes_from(f, f->kept, spot->offset);
   case VTB_AT_CONSTANT:
     return bytes_from(f, constant(f, spot->constant), spot->offset);
   }
@@ -225,6 +229,46 @@ static int closure_slots(const vtb_func_steps *steps) {
 
 static void dispose_builder(void *builder) { LLVMDisposeBuilder(builder); }
 
+static vtb_status print_steps(vtb_host_print *f, size_t from, size_t to, vtb_error *err) {
+  vtb_status status = VTB_OK;
+  for (size_t i = from; i < to && status == VTB_OK; i++)
+    status = print_step(f, &f->steps->list.at[i], err);
+  return status;
+}
+
+/* Memory of the services' for what is kept, else the first of the workspace. */
+static void find_kept(vtb_host_print *f, int64_t bytes) {
+  LLVMValueRef given = service(f, offsetof(vtb_services, kept));
+  LLVMValueRef none = LLVMBuildIsNull(f->b, given, "");
+  f->kept = LLVMBuildSelect(f->b, none, f->workspace, given, "kept");
+  f->workspace =
+      LLVMBuildSelect(f->b, none, bytes_from(f, f->workspace, bytes), f->workspace, "workspace");
+}
+
+/* The steps of an entry that keeps what the first of them make: these, the others or all. */
+static vtb_status print_parts(vtb_host_print *f, int64_t kept_bytes, vtb_error *err) {
+  vtb_cpu *c = &f->h->cpu;
+  size_t first = f->steps->n_prepared;
+  LLVMBasicBlockRef prepare = LLVMAppendBasicBlockInContext(c->ctx, f->fn, "prepare");
+  LLVMBasicBlockRef others = LLVMAppendBasicBlockInContext(c->ctx, f->fn, "others");
+  LLVMBasicBlockRef left = LLVMAppendBasicBlockInContext(c->ctx, f->fn, "prepared");
+  find_kept(f, kept_bytes);
+  LLVMValueRef at = bytes_from(f, f->services, offsetof(vtb_services, part));
+  LLVMValueRef part = LLVMBuildLoad2(f->b, c->i32, at, "part");
+  LLVMValueRef no_first =
+      LLVMBuildICmp(f->b, LLVMIntEQ, part, LLVMConstInt(c->i32, VTB_OTHER_STEPS, 0), "");
+  LLVMValueRef only_first =
+      LLVMBuildICmp(f->b, LLVMIntEQ, part, LLVMConstInt(c->i32, VTB_PREPARED_STEPS, 0), "");
+  LLVMBuildCondBr(f->b, no_first, others, prepare);
+  LLVMPositionBuilderAtEnd(f->b, prepare);
+  VTB_TRY(print_steps(f, 0, first, err));
+  LLVMBuildCondBr(f->b, only_first, left, others);
+  LLVMPositionBuilderAtEnd(f->b, left);
+  LLVMBuildRetVoid(f->b);
+  LLVMPositionBuilderAtEnd(f->b, others);
+  return print_steps(f, first, f->steps->list.n, err);
+}
+
 static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   vtb_cpu *c = &h->cpu;
   const vtb_func_steps *steps = &h->steps.funcs[number];
@@ -239,9 +283,8 @@ static vtb_status print_func(vtb_host *h, size_t number, vtb_error *err) {
   f.constants = vtb_xcalloc((size_t)steps->func->n_values + 1, sizeof *f.constants);
   f.closure_slots = closure_slots(steps);
   f.closure = LLVMBuildAlloca(f.b, LLVMArrayType2(c->ptr, (uint64_t)f.closure_slots), "closure");
-  vtb_status status = VTB_OK;
-  for (size_t i = 0; i < steps->list.n && status == VTB_OK; i++)
-    status = print_step(&f, &steps->list.at[i], err);
+  int64_t kept = is_entry ? h->steps.plan.kept_bytes : 0;
+  vtb_status status = kept ? print_parts(&f, kept, err) : print_steps(&f, 0, steps->list.n, err);
   LLVMBuildRetVoid(f.b);
   h->funcs[number] =
       (vtb_host_func){f.fn, vtb_places_round(&h->steps.places, steps->tail_base + f.tail_bytes)};

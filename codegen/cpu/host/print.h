@@ -9,6 +9,7 @@ typedef struct vtb_host_print {
   const vtb_func_steps *steps;
   LLVMBuilderRef b;
   LLVMValueRef fn, args, workspace, services;
+  LLVMValueRef kept;    /* of the entry: NULL where nothing is */
   LLVMValueRef closure; /* one, as large as the largest */
   int closure_slots;
   LLVMValueRef *constants; /* by value id */

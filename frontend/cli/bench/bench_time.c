@@ -11,6 +11,7 @@ vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, con
                       vtb_error *err) {
   vtb_status status = VTB_OK;
   double begun = vtb_now();
+  vtb_services_keep(s, true);
   for (int i = 0; i < 2 && status == VTB_OK && (i == 0 || vtb_now() - begun < seconds); i++)
     status = vtb_program_execute(p, buffers, workspace, s, err);
   /* an update that was left out, since gradients were not finite, is no measure */
@@ -29,6 +30,7 @@ vtb_status bench_time(const vtb_program *p, void **buffers, void *workspace, con
   if (status == VTB_OK)
     *out = (bench_timing){study_least(times.at, times.n), study_median(times.at, times.n),
                           sum / (double)times.n, (int64_t)times.n};
+  vtb_services_keep(s, false);
   vtb_vec_free(&times);
   return status;
 }
@@ -68,6 +70,7 @@ vtb_status bench_profile(const vtb_program *p, void **buffers, void *workspace, 
                          double seconds, bench_row **rows, int *n, vtb_error *err) {
   vtb_services *profiling = vtb_need(vtb_services_profiling((int)threads, p->n_kernels));
   double start = vtb_now();
+  vtb_services_keep(profiling, true);
   vtb_status status = vtb_program_execute(p, buffers, workspace, profiling, err);
   int rounds = vtb_now() - start < seconds ? 5 : 1;
   if (rounds > 1) vtb_services_reset_times(profiling); /* else the first one has to do */
@@ -75,7 +78,7 @@ vtb_status bench_profile(const vtb_program *p, void **buffers, void *workspace, 
     status = vtb_program_execute(p, buffers, workspace, profiling, err);
   const vtb_kernel_time *times = vtb_services_times(profiling, n);
   *rows = vtb_xcalloc((size_t)*n + 1, sizeof **rows);
-  int timed = 0; /* kernels inside others are not launched, nor prepared ones of a device again */
+  int timed = 0; /* kernels inside others are not launched, nor prepared ones again */
   for (int i = 0; i < *n; i++)
     if (p->kernels[i].launches > 0 && times[i].launches > 0)
       (*rows)[timed++] = (bench_row){&p->kernels[i], times[i].seconds / rounds};

@@ -32,6 +32,7 @@ vtb_status bench_trace(const bench_result *r, const vtb_program *p, void **buffe
   const char *path = r->options->trace;
   vtb_services *s = vtb_need(vtb_services_profiling(r->threads, p->n_kernels));
   vtb_trace *t = vtb_need(vtb_trace_new(s->n_threads, trace_room(p, s->n_threads, 1)));
+  vtb_services_keep(s, true);
   vtb_status status = vtb_program_execute(p, buffers, workspace, s, err);
   vtb_services_trace(s, t);
   double begin = vtb_now();

@@ -172,7 +172,7 @@ static void add_plan(doc *d, const vtb_artefact *a, const vtb_artefact_program *
 
 static void add_program(doc *d, cJSON *list, const vtb_artefact *a, const vtb_artefact_program *p,
                         bool list_params) {
-  char number[32], size[48] = "";
+  char number[32], size[48] = "", kept[80] = "";
   const char *role = vtb_artefact_role_names[p->role];
   cJSON *out = doc_item(list, F("role", role), F("batch", p->batch), F("parameters", n_params(p)));
   cJSON *targets = cJSON_AddArrayToObject(out, "targets"),
@@ -185,8 +185,11 @@ static void add_program(doc *d, cJSON *list, const vtb_artefact *a, const vtb_ar
   add_tensors(d, tensors, p, list_params);
   for (int i = 0; i < p->n_codes; i++) {
     doc_append(targets, cJSON_CreateString(p->codes[i].cpu));
-    doc_say(d, 6, "    %-20s %d kernels, workspace %.1f MiB", p->codes[i].cpu,
-            p->codes[i].n_kernels, (double)p->codes[i].workspace_bytes / 1048576);
+    if (p->codes[i].kept_bytes)
+      snprintf(kept, sizeof kept, ", %.1f of them made of parameters, for all sessions",
+               (double)p->codes[i].kept_bytes / 1048576);
+    doc_say(d, 6, "    %-20s %d kernels, workspace %.1f MiB%s", p->codes[i].cpu,
+            p->codes[i].n_kernels, (double)p->codes[i].workspace_bytes / 1048576, kept);
   }
   for (int i = 0; i < p->n_plans; i++) {
     doc_append(plans, cJSON_CreateString(p->plans[i].arch ? p->plans[i].arch : "all"));
