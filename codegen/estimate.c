@@ -57,12 +57,13 @@ static double measured(const vtb_inst *inst, const vtb_pass_context *c) {
   return sum;
 }
 
+/* Without prepared steps. */
 vtb_estimate vtb_estimate_steps(const vtb_steps *s, const vtb_pass_context *c) {
   vtb_estimate e = {0};
   const vtb_speeds *speeds = &c->target->speeds;
   double speed = c->threads > 1 ? (double)c->threads : 1;
   for (size_t f = 0; f < s->n_funcs; f++)
-    for (size_t k = 0; k < s->funcs[f].list.n; k++) {
+    for (size_t k = s->funcs[f].n_prepared; k < s->funcs[f].list.n; k++) {
       const vtb_step *step = &s->funcs[f].list.at[k];
       if (step->kind != VTB_STEP_KERNEL && step->kind != VTB_STEP_COPY) continue;
       const vtb_inst *inst = step->kind == VTB_STEP_KERNEL ? step->inst : NULL;

@@ -420,7 +420,7 @@ static void list_func(vtb_steps *s, vtb_func_steps *out) {
     if (comes_last(i) && !is_read_early(i)) add_last(&m, i);
   add_waits(s, out);
   out->tail_base = rounded(&m, m.frame->bytes) + m.copies;
-  for (size_t i = 0; i < out->list.n; i++)
+  for (size_t i = 0; i < out->list.n && m.frame->kept_bytes; i++)
     if (out->list.at[i].prepared) out->n_prepared = i + 1;
 }
 

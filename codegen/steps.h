@@ -105,7 +105,7 @@ typedef struct vtb_func_steps {
   int n_values;      /* of spots */
   bool is_step;      /* of a fold that is one kernel: runs inside it */
   int64_t tail_base; /* bytes of the frame and the copies */
-  size_t n_prepared; /* the first steps, that runs may leave out */
+  size_t n_prepared; /* the first steps, that runs leave out where what they make is kept */
   VTB_VEC(vtb_step) list;
 } vtb_func_steps;
 
