@@ -183,6 +183,10 @@ typedef struct vtb_compile_options {
    * that depends on it has the first as the input VTB_RANK_FIRST. Without `training`; files of
    * models always have it. */
   bool numbers_rows;
+
+  /* Programs on processors: code for another one than this, x86-64-v3 (AVX2) or x86-64-v4
+   * (AVX-512), which this one must have; NULL: this one. */
+  const char *cpu;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -52,8 +52,8 @@ vtb_status vtb_compile_target(const char *name, bool interpreted, const vtb_targ
 vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                             vtb_codegen_options *out, vtb_error *err) {
   const vtb_backend *backend = vtb_backend_of(target);
-  *out =
-      (vtb_codegen_options){.profile = o->profile, .bucket_bytes = (int64_t)(o->bucket_mb * 1e6)};
+  *out = (vtb_codegen_options){
+      .profile = o->profile, .cpu = o->cpu, .bucket_bytes = (int64_t)(o->bucket_mb * 1e6)};
   VTB_TRY(vtb_behaviour_of(o->behaviour, &out->how, err));
   vtb_status status = vtb_precision_find(o->precision, &out->precision, err);
   if (status == VTB_OK) status = vtb_target_knows(target, out->precision, err);

@@ -17,7 +17,6 @@ carry_libraries "$out/lib" "$out"/bin/*
 cp -r "$here/models" "$out/"
 cp -r "$here/tests/gpu" "$here/tests/golden" "$out/tests/"
 mkdir -p "$out/tests/cli" && cp "$here/tests/cli/loops.vtb" "$out/tests/cli/"
-mkdir -p "$out/tests/bench" && cp "$here"/tests/bench/*.py "$out/tests/bench/" # peers.py reads models of these
 cat >"$out/run.sh" <<'SCRIPT'
 #!/usr/bin/env bash
 # usage: run.sh [OUT] as tests/gpu/run.sh, run.sh --doctor, or run.sh --first ARGS... as tests/gpu/first.py

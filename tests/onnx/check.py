@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exports models, runs the files with ONNX Runtime and compares with `vertebra run`.
 
-    tests/onnx/check.py VERTEBRA [MODEL...] [--all] [--time] [--batch N]... [--export "OPTIONS"]
+    tests/onnx/check.py VERTEBRA [MODEL...] [--all] [--batch N]... [--export "OPTIONS"]
 
 Random weights, initial ones with noise so that none is 0 or 1 and rounded to f16, and random inputs; batches of 1 and 3; each output may
 differ by 1e-4 of its largest number. MODEL is a name, FILE.vtb:MODEL, or a
@@ -27,7 +27,6 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("vertebra")
 parser.add_argument("models", nargs="*")
 parser.add_argument("--all", action="store_true")
-parser.add_argument("--time", action="store_true", help="seconds a run of one image, of both")
 parser.add_argument("--scale", type=float, default=1, help="of inputs, for gates that saturate")
 parser.add_argument("--batch", type=int, action="append", help="sizes of batches")
 parser.add_argument("--export", default="", help="options of `vertebra export`")
@@ -112,15 +111,6 @@ def compare(what, folder, batch, session, feed, weights):
     return worst
 
 
-def time_of(session, feed):
-    times = []
-    for _ in range(5):
-        start = time.time()
-        session.run(None, feed)
-        times.append(time.time() - start)
-    return min(times)
-
-
 def words_of(model):
     """A model's name, or FILE:MODEL, as the words that the command takes."""
     return model.rsplit(":", 1)[0].split() + (["--entry", model.rsplit(":", 1)[1]] if ":" in model else [])
@@ -152,10 +142,6 @@ def check(model):
         session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
         worst = [compare(what, folder, b, session, inputs_of(session, b, b), weights) for b in args.batch or (1, 3)]
         line = f"{model:28} " + " ".join(f"{w:9.2e}" for w in worst) + f"  exported in {exported:.1f} s"
-        if args.time:
-            own = json.loads(vertebra("bench", *what, "--batch", "1", "--json"))
-            line += f", one image {1e3 * time_of(session, inputs_of(session, 1, 0)):.1f} ms"
-            line += f", vertebra's own {own['best_ms']:.1f} ms"
         print(line, flush=True)
         return max(worst) <= TOLERANCE
 

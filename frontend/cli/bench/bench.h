@@ -19,7 +19,10 @@ typedef struct bench_options {
   int64_t runs, rounds, top;
   double seconds; /* of a round; below 0: not given */
   bool train, no_update;
-  bool peak; /* the machine's own, alone or beside a model */
+  bool peers;         /* beside other libraries, */
+  cli_list only;      /* of these names; none: all */
+  const char *python; /* which runs them */
+  bool peak;          /* the machine's own, alone or beside a model */
   bool calibrate;
   const char *output; /* of calibrate */
   const char *optimizer;
@@ -33,6 +36,7 @@ const char *bench_what_is_timed(const bench_options *o);
 
 typedef struct bench_timing {
   double best, median, mean; /* seconds of a run */
+  double cpu;                /* of the processor, at best, by all threads */
   int64_t runs;
 } bench_timing;
 

@@ -63,7 +63,7 @@ static int take_words(bench_options *o, int argc, const char **argv) {
   return status;
 }
 
-static int take_value(bench_options *o, const char *name, const char *value) {
+int bench_take_value(bench_options *o, const char *name, const char *value) {
   char option[32];
   snprintf(option, sizeof option, "--%s", name);
   return take_words(o, 3, (const char *[]){"bench", option, value, NULL});
@@ -74,7 +74,7 @@ int bench_take_values(bench_options *o) {
   int status = VTB_OK;
   lists_of(o, lists);
   for (int i = 0; i < LISTED && !status; i++)
-    if (lists[i].text) status = take_value(o, lists[i].name, lists[i].text);
+    if (lists[i].text) status = bench_take_value(o, lists[i].name, lists[i].text);
   return status;
 }
 
@@ -86,7 +86,7 @@ static int check_values(const bench_options *o, const listed *l) {
   study_split(l->text, strlen(l->text), ',', &values);
   for (size_t i = 0; i < values.n && !status; i++)
     status = *values.at[i]
-                 ? take_value(&scratch, l->name, values.at[i])
+                 ? bench_take_value(&scratch, l->name, values.at[i])
                  : (int)cli_usage_error("bench", "--%s %s: a value is empty", l->name, l->text);
   study_texts_free(&values);
   return status;
@@ -190,6 +190,10 @@ static void words_of(const bench_sweep *s, const study_cell *cell, study_texts *
   }
   if (o->model.compile.no_tuning) study_texts_add(out, "--no-tuning");
   if (o->peak) study_texts_add(out, "--peak");
+  if (o->model.compile.cpu) {
+    study_texts_add(out, "--cpu");
+    study_texts_add(out, o->model.compile.cpu);
+  }
   if (o->runs) {
     study_texts_add(out, "--runs");
     vtb_vec_push(out, vtb_need(vtb_strprintf("%lld", (long long)o->runs)));

@@ -29,6 +29,8 @@ typedef struct bench_sweep {
 
 /* True if an option is a list, or something is varied. */
 bool bench_is_sweep(const bench_options *o);
+/* One value of an option that may be a list. Usage errors are printed. */
+VTB_MUST_USE int bench_take_value(bench_options *o, const char *name, const char *value);
 /* Lists are taken for single values. Usage errors are printed. */
 VTB_MUST_USE int bench_take_values(bench_options *o);
 /* All of it: VTB_OK, or why cells failed. Errors are printed. */

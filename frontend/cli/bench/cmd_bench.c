@@ -4,6 +4,7 @@
 #include "frontend/cli/cli.h"
 #include "frontend/cli/bench/bench.h"
 #include "frontend/cli/bench/bench_data.h"
+#include "frontend/cli/bench/bench_peers.h"
 #include "frontend/cli/bench/bench_sweep.h"
 #include "frontend/cli/load/built.h"
 #include "frontend/cli/names.h"
@@ -186,6 +187,7 @@ static vtb_status bench(void *user, const cli_list *rest, vtb_error *err) {
   if (o->output && !o->calibrate)
     return cli_usage_error("bench", "-o is for --calibrate; --csv FILE and --trace FILE.json are "
                                     "what a MODEL's times go into");
+  if (o->peers || o->only.n) return bench_peers_run(rest, o);
   if (rest->n == 0) return bench_none(o);
   if (o->calibrate) return cli_usage_error("bench", "--calibrate takes no MODEL");
   if (o->data.path) return cli_usage_error("bench", "--data is measured without a MODEL");
@@ -200,8 +202,11 @@ static vtb_status bench(void *user, const cli_list *rest, vtb_error *err) {
 }
 
 vtb_status cli_cmd_bench(int argc, char **argv) {
-  bench_options o = {
-      .data = CLI_DATA_DEFAULTS, .seconds = -1, .top = 20, .optimizer = CLI_DEFAULT_OPTIMIZER};
+  bench_options o = {.data = CLI_DATA_DEFAULTS,
+                     .seconds = -1,
+                     .top = 20,
+                     .optimizer = CLI_DEFAULT_OPTIMIZER,
+                     .python = "python3"};
   const cli_opt opts[] = {
       CLI_SOURCE_OPTS(o.model),
       {"--train", CLI_FLAG, &o.train, NULL,
@@ -221,6 +226,15 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "of products on CUDA: {precisions} (default fp32)"},
       {"--target", CLI_STR, &o.lists.target, "T,...", "{targets} (default cpu)"},
       {"--vary", CLI_LIST, &o.vary, "NAME=A,...", "a hyperparameter with several values"},
+      {"--peers", CLI_FLAG, &o.peers, NULL,
+       "beside ONNX Runtime, OpenVINO and PyTorch, where they are installed: the same numbers, in "
+       "rounds in which all take turns; of several MODELs too"},
+      {"--peer", CLI_LIST, &o.only, "NAME",
+       "of those this one alone: onnxruntime, openvino, torch, torch.compile"},
+      {"--python", CLI_STR, &o.python, "FILE",
+       "the Python that has them (default: python3 of PATH)"},
+      {"--cpu", CLI_STR, &o.model.compile.cpu, "NAME",
+       "code for another processor: x86-64-v3 has AVX2 (default: this one)"},
       {"--peak", CLI_FLAG, &o.peak, NULL,
        "what the machine reaches at best, in a product and a copy; beside a MODEL: how much of it "
        "the model and its kernels reach"},

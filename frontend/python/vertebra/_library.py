@@ -195,6 +195,7 @@ class CompileOptions(Structure):
         ("linked", c_char_p),
         ("behaviour", POINTER(Behaviour)),
         ("numbers_rows", c_bool),
+        ("cpu", c_char_p),
     ]
 
 
