@@ -21,6 +21,15 @@ static void mark(vtb_cpu *c, LLVMValueRef fn, const char *attribute) {
                           LLVMCreateEnumAttribute(c->ctx, kind, 0));
 }
 
+void vtb__own_function(vtb_cpu *c, LLVMValueRef fn) {
+  LLVMSetLinkage(fn, LLVMInternalLinkage);
+  mark(c, fn, "noinline");
+  mark(c, fn, "nounwind");
+  if (c->width == 16)
+    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
+                            LLVMCreateStringAttribute(c->ctx, "prefer-vector-width", 19, "512", 3));
+}
+
 static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
   vtb_cpu_kernel *k = c->kernel;
   vtb_strbuf name = {0};
@@ -28,12 +37,7 @@ static LLVMValueRef new_task_function(vtb_cpu *c, const char *kind) {
                     k->steps.n + c->host->joint.tasks.n);
   LLVMValueRef fn = LLVMAddFunction(c->module, name.at, c->host->task_type);
   vtb_strbuf_free(&name);
-  LLVMSetLinkage(fn, LLVMInternalLinkage);
-  mark(c, fn, "noinline");
-  mark(c, fn, "nounwind");
-  if (c->width == 16)
-    LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)LLVMAttributeFunctionIndex,
-                            LLVMCreateStringAttribute(c->ctx, "prefer-vector-width", 19, "512", 3));
+  vtb__own_function(c, fn);
   return fn;
 }
 

@@ -52,6 +52,9 @@ void vtb_cpu_text_function(vtb_cpu_text *x, const char *name, vtb_cpu_text_fn *b
  * until run. */
 void vtb_cpu_text_order(vtb_cpu_text *x, const char *name, const vtb__loop_order *order);
 
+/* A function that all texts may call and a program has once (vtb_product), for other emitters. */
+LLVMValueRef vtb_cpu_text_shared(vtb_cpu *c, const char *name);
+
 /* Links the text into the program and emits its tasks, in the order in which they stand; one of no
  * index is left out. */
 void vtb_cpu_text_run(vtb_cpu_text *x, const vtb_inst *inst);

@@ -107,10 +107,41 @@ TEST(programs_hold_nothing_of_texts) {
   vtb_module_free(m);
 }
 
+/* ---- functions that texts share -------------------------------------------------------------- */
+
+static const char attentions[] =
+    "module \"t\"\n"
+    "func @f(%q: f32[1, 5, 2, 16], %k: f32[1, 9, 2, 16]) -> (f32[1, 5, 2, 16], f32[1, 5, 2], "
+    "f32[1, 9, 2, 16], f32[1, 9, 2]) {\n"
+    "  %a, %b = attention %q, %k, %k {scale = 0.25} : f32[1, 5, 2, 16], f32[1, 5, 2]\n"
+    "  %c, %d = attention %k, %q, %q {scale = 0.25} : f32[1, 9, 2, 16], f32[1, 9, 2]\n"
+    "  return %a, %b, %c, %d\n"
+    "}\n";
+
+static int count(const char *text, const char *what) {
+  int n = 0;
+  for (; (text = strstr(text, what)); text++) n++;
+  return n;
+}
+
+TEST(what_texts_share_is_there_once) {
+  vtb_module *m = parse_ir(attentions);
+  vtb_error err = {0};
+  vtb_strbuf out = {0};
+  CHECK(vtb_codegen_text(m, m->first, NULL, false, &out, &err) == VTB_OK);
+  /* the definition and the calls: keys of each, two products of each */
+  CHECK(count(vtb_strbuf_text(&out), "@vtb_product(") == 5);
+  CHECK(count(out.at, "@vtb_transpose(") == 3);
+  CHECK(!strstr(out.at, "@vtb_solve") && !strstr(out.at, "@vtb_load_part"));
+  vtb_strbuf_free(&out);
+  vtb_module_free(m);
+}
+
 int main(void) {
   RUN(what_is_missing_is_told);
   RUN(another_llvm_is_refused);
   RUN(all_widths_agree);
   RUN(programs_hold_nothing_of_texts);
+  RUN(what_texts_share_is_there_once);
   return test_done();
 }

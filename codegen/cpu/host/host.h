@@ -82,6 +82,8 @@ void vtb__cpu_body(vtb_cpu *c, const vtb_inst *inst);
 /* The whole kernel is a copy of operand 0 to result 0; `value` gives the type. */
 void vtb__cpu_copy(vtb_cpu *c, const vtb_value *value);
 
+/* A function of the program alone, called and not made part of its callers, for whole vectors. */
+void vtb__own_function(vtb_cpu *c, LLVMValueRef fn);
 /* A task without an instruction. */
 vtb_cpu_task *vtb__task_begin(vtb_cpu *c, const char *kind, int64_t n, int64_t grain);
 

@@ -4,13 +4,13 @@
 #include <string.h>
 
 #include "codegen/cpu/host/host.h"
-#include "codegen/cpu/product/smallgemm.h"
 #include "codegen/cpu/texts.h"
 
 typedef struct hole_function {
   const char *name;
   vtb_cpu_text_fn *build;
   const void *user;
+  const char *text; /* that has it, as a function which all texts share; NULL: it is built */
 } hole_function;
 
 typedef struct text_task {
@@ -80,11 +80,12 @@ static void forget_machine(LLVMValueRef fn) {
   vtb_free(all);
 }
 
+static unsigned inlined(void) { return LLVMGetEnumAttributeKindForName("alwaysinline", 12); }
+
 /* Becomes part of those who call it. */
 static void dissolve(vtb_cpu *c, LLVMValueRef fn) {
-  unsigned kind = LLVMGetEnumAttributeKindForName("alwaysinline", 12);
   LLVMAddAttributeAtIndex(fn, (LLVMAttributeIndex)FUNCTION,
-                          LLVMCreateEnumAttribute(c->ctx, kind, 0));
+                          LLVMCreateEnumAttribute(c->ctx, inlined(), 0));
   LLVMSetLinkage(fn, LLVMInternalLinkage);
 }
 
@@ -165,7 +166,7 @@ static void fill_strides(vtb_cpu_text *x) {
 void vtb_cpu_text_function(vtb_cpu_text *x, const char *name, vtb_cpu_text_fn *build,
                            const void *user) {
   vtb_check(LLVMGetNamedFunction(x->module, name), "the text %s has no function %s", x->name, name);
-  vtb_vec_push(&x->functions, ((hole_function){name, build, user}));
+  vtb_vec_push(&x->functions, ((hole_function){name, build, user, NULL}));
 }
 
 static LLVMValueRef build_place(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args,
@@ -212,47 +213,35 @@ UNARY(log, vtb_cpu_log)
 UNARY(sum, vtb_cpu_hsum)
 UNARY(max, vtb_cpu_hmax)
 
-static LLVMValueRef build_product(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *a, const void *user) {
-  (void)type, (void)user;
-  vtb__smallgemm(c, a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8], a[9], a[10]);
-  return NULL;
-}
-
-static LLVMValueRef build_transpose(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *a,
-                                    const void *user) {
-  (void)type, (void)user;
-  vtb__transpose_tile(c, a[0], a[1], a[2], a[3], a[4], a[5]);
-  return NULL;
-}
-
-static LLVMValueRef build_solve(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *a, const void *user) {
-  (void)type, (void)user;
-  vtb__smallsolve(c, a[0], a[1], a[2], a[3], a[4], a[5], a[6]);
-  return NULL;
-}
-
 /* What every text may call; the types are the text's. */
-static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL},
-                                       {"vtb_store_part", build_store_part, NULL},
-                                       {"vtb_load_part_16", build_load_part, NULL},
-                                       {"vtb_store_part_16", build_store_part, NULL},
-                                       {"vtb_exp2_16", build_exp2, NULL},
-                                       {"vtb_part", build_part, NULL},
-                                       {"vtb_exp", build_exp, NULL},
-                                       {"vtb_exp_1", build_exp, NULL},
-                                       {"vtb_log_1", build_log, NULL},
-                                       {"vtb_sum", build_sum, NULL},
-                                       {"vtb_max", build_max, NULL},
-                                       {"vtb_product", build_product, NULL},
-                                       {"vtb_solve", build_solve, NULL},
-                                       {"vtb_transpose", build_transpose, NULL}};
+static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL, NULL},
+                                       {"vtb_store_part", build_store_part, NULL, NULL},
+                                       {"vtb_load_part_16", build_load_part, NULL, NULL},
+                                       {"vtb_store_part_16", build_store_part, NULL, NULL},
+                                       {"vtb_exp2_16", build_exp2, NULL, NULL},
+                                       {"vtb_part", build_part, NULL, NULL},
+                                       {"vtb_exp", build_exp, NULL, NULL},
+                                       {"vtb_exp_1", build_exp, NULL, NULL},
+                                       {"vtb_log_1", build_log, NULL, NULL},
+                                       {"vtb_sum", build_sum, NULL, NULL},
+                                       {"vtb_max", build_max, NULL, NULL},
+                                       {"vtb_product", NULL, NULL, "small"},
+                                       {"vtb_product_columns", NULL, NULL, "small"},
+                                       {"vtb_solve", NULL, NULL, "small"},
+                                       {"vtb_transpose", NULL, NULL, "small"}};
+
+static const hole_function *common_function(const char *name) {
+  for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+    if (vtb_streq(common[i].name, name)) return &common[i];
+  return NULL;
+}
 
 static const hole_function *function_named(const vtb_cpu_text *x, const char *name) {
   for (size_t i = 0; i < x->functions.n; i++)
     if (vtb_streq(x->functions.at[i].name, name)) return &x->functions.at[i];
-  for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-    if (vtb_streq(common[i].name, name)) return &common[i];
-  vtb_bug("the function %s of the text %s is not filled", name, x->name);
+  const hole_function *f = common_function(name);
+  vtb_check(f, "the function %s of the text %s is not filled", name, x->name);
+  return f;
 }
 
 /* In the program, in the place of its declaration. */
@@ -260,6 +249,11 @@ static void define(vtb_cpu *c, const char *linked, const hole_function *f) {
   enum { MOST = 12 };
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, linked), args[MOST];
   if (!fn) return; /* nobody is left who calls it */
+  if (f->text) {
+    LLVMReplaceAllUsesWith(fn, vtb_cpu_text_shared(c, f->name));
+    LLVMDeleteFunction(fn);
+    return;
+  }
   vtb_check(LLVMCountParams(fn) <= MOST, "%s has too many arguments", linked);
   LLVMGetParams(fn, args);
   LLVMBuilderRef saved = c->b;
@@ -347,6 +341,39 @@ static void link_in(vtb_cpu_text *x) {
     define(c, x->declared.at[i].linked, x->declared.at[i].hole);
 }
 
+static void close_text(vtb_cpu_text *x) {
+  vtb_vec_free(&x->tasks);
+  vtb_vec_free(&x->declared);
+  vtb_vec_free(&x->functions);
+}
+
+/* ---- functions that texts share -------------------------------------------------------------- */
+
+/* Of all that the text defines. */
+static void keep_only(vtb_cpu_text *x, const char *name) {
+  for (LLVMValueRef f = LLVMGetFirstFunction(x->module), next; f; f = next) {
+    size_t n;
+    next = LLVMGetNextFunction(f);
+    if (!LLVMIsDeclaration(f) && !vtb_streq(LLVMGetValueName2(f, &n), name)) LLVMDeleteFunction(f);
+  }
+}
+
+LLVMValueRef vtb_cpu_text_shared(vtb_cpu *c, const char *name) {
+  LLVMValueRef fn = LLVMGetNamedFunction(c->module, name);
+  if (fn) return fn;
+  vtb_cpu_text *x = vtb_cpu_text_open(c, common_function(name)->text, c->width);
+  keep_only(x, name);
+  give_names(x);
+  link_in(x);
+  close_text(x);
+  fn = LLVMGetNamedFunction(c->module, name);
+  LLVMRemoveEnumAttributeAtIndex(fn, (LLVMAttributeIndex)FUNCTION, inlined());
+  vtb__own_function(c, fn);
+  return fn;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
 /* The array of tensors is taken apart again by LLVM: it is known where it is filled. */
 static LLVMValueRef tensors(vtb_cpu *c, const vtb_cpu_task *t) {
   int n = t->n_operands + t->n_results;
@@ -385,7 +412,5 @@ void vtb_cpu_text_run(vtb_cpu_text *x, const vtb_inst *inst) {
   give_names(x);
   link_in(x);
   for (size_t i = 0; i < x->tasks.n; i++) emit_task(x, &x->tasks.at[i], inst, temp);
-  vtb_vec_free(&x->tasks);
-  vtb_vec_free(&x->declared);
-  vtb_vec_free(&x->functions);
+  close_text(x);
 }

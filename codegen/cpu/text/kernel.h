@@ -59,11 +59,18 @@ vf vtb_part(vf x, long n, vf others); /* the first n lanes of x */
 vf vtb_exp(vf x);
 float vtb_exp_1(float x), vtb_log_1(float x);
 float vtb_sum(vf x), vtb_max(vf x); /* of all lanes, halves first */
-/* out[m, vectors * W] = beta out + a[m, k] b[k, ...]; a's strides are free; out is not read where
- * beta is 0. */
+
+/* ---- functions that a program has once (small.c) --------------------------------------------- */
+
+/* out[m, vectors * W] = beta out + a[m, k] b[k, ...], summed over k in order; a's strides are free;
+ * out is not read where beta is 0. And of n columns, whose rows of b and out need no padding. */
 void vtb_product(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
                  float *out, long ldc, long m, long vectors, long k);
-/* Rows from ... from + m of (I - a)^-1 w, where the ones before are done; a holds these rows. */
+void vtb_product_columns(const float *a, long a_row, long a_col, const float *b, long ldb,
+                         float beta, float *out, long ldc, long m, long n, long k);
+/* w[from + i] += sum over j < from + i of a[i, j] w[j] for i < m, in order: rows `from` on of
+ * (I - A)^-1 w with A strictly lower triangular, of which a holds these rows; what a has at and
+ * right of the diagonal is not read. */
 void vtb_solve(const float *a, long lda, float *w, long ldw, long from, long m, long vectors);
 /* out[j * ld_out + i] = x[i * ld + j], j < cols, i < rows rounded up to whole vectors, beyond the
  * last row that row again; x is read in whole vectors. */
