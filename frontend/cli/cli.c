@@ -10,9 +10,10 @@
 
 static int store_number(const char *command, const cli_opt *o, const char *text) {
   char *end, takes[80] = "a whole number";
-  int64_t least = o->kind == CLI_POSITIVE, most = o->kind == CLI_INT       ? INT64_MAX
-                                                  : o->kind == CLI_THREADS ? VTB_MOST_THREADS
-                                                                           : CLI_MOST_POSITIVE;
+  int64_t least = o->kind == CLI_POSITIVE || o->kind == CLI_IF_SAID,
+          most = o->kind == CLI_INT       ? INT64_MAX
+                 : o->kind == CLI_THREADS ? VTB_MOST_THREADS
+                                          : CLI_MOST_POSITIVE;
   if (o->kind != CLI_INT)
     snprintf(takes, sizeof takes, "%s to %lld",
              least ? "a whole number from 1" : "0 (as many as there are cores)", (long long)most);
@@ -41,6 +42,7 @@ static int store(const char *command, const cli_opt *o, const char *text) {
     return 0;
   case CLI_INT:
   case CLI_POSITIVE:
+  case CLI_IF_SAID:
   case CLI_THREADS:
     return store_number(command, o, text);
   case CLI_FLOAT: {
@@ -143,6 +145,11 @@ static int unknown_option(const char *command, const cli_opt *opts, int n, const
   return status;
 }
 
+/* A number may stand behind it, and need not. */
+static bool has_number(const char *next) {
+  return next && *next && !next[strspn(next, "0123456789")];
+}
+
 /* Who is shown the rows; NULL: they are parsed. */
 static cli_option_visitor visitor;
 static void *visitor_user;
@@ -201,6 +208,10 @@ static int parse(const char *command, const cli_opt *opts, int n, int argc, char
     if (!o) return unknown_option(command, opts, n, name);
     if (o->kind == CLI_FLAG && value)
       return (int)cli_usage_error(command, "%s takes no value", name);
+    if (o->kind == CLI_IF_SAID && !value && !has_number(i + 1 < argc ? argv[i + 1] : NULL)) {
+      *(int64_t *)o->into = -1;
+      continue;
+    }
     if (o->kind != CLI_FLAG && !value) {
       if (i + 1 >= argc)
         return (int)cli_usage_error(command, "%s needs a value (%s)", name, o->metavar);

@@ -20,8 +20,8 @@
 /* ---- command line ---------------------------------------------------------------------------- */
 
 enum { CLI_MOST_POSITIVE = 1 << 20 }; /* batches, chunks: what shapes can be counted with */
-/* CLI_INT from 0, CLI_POSITIVE from 1 to CLI_MOST_POSITIVE, CLI_THREADS from 0 to
- * VTB_MOST_THREADS. Of texts the metavar can say more: CLI_CHOICE is a word of "fused|graph",
+/* CLI_INT from 0, CLI_POSITIVE from 1 to CLI_MOST_POSITIVE, CLI_IF_SAID likewise or without a
+ * number, which is -1, CLI_THREADS from 0 to VTB_MOST_THREADS. Of texts the metavar can say more: CLI_CHOICE is a word of "fused|graph",
  * CLI_FILE a file to write that ends as in "FILE.svg|.png" (a word there that is no ending is taken
  * too), CLI_FOLDER is called like no file. */
 typedef enum cli_opt_kind {
@@ -32,6 +32,7 @@ typedef enum cli_opt_kind {
   CLI_FOLDER,
   CLI_INT,
   CLI_POSITIVE,
+  CLI_IF_SAID,
   CLI_THREADS,
   CLI_FLOAT,
   CLI_LIST
@@ -204,6 +205,13 @@ struct cli_model_options {
       {"--machine", CLI_STR, &(model).compile.machine, "GPU",                                      \
        "what code for CUDA is chosen for: {machines} (default h200), or a file"},                  \
       CLI_OUTPUT_OPTS(model)
+#define CLI_STRIPS_OPT(model, name)                                                                \
+  {                                                                                                \
+    name, CLI_IF_SAID, &(model).compile.strips, "[N]",                                             \
+        "the image goes through all layers N rows of patches at a time (none said: as many as "    \
+        "are "                                                                                     \
+        "best), so that memory does not grow with its height"                                      \
+  }
 #define CLI_MODEL_OPTS(model)                                                                      \
   CLI_SOURCE_OPTS(model),                                                                          \
       {"--image", CLI_STR, &(model).compile.image, "SIZE", "image size: 512 or 224x384"},          \

@@ -19,9 +19,13 @@ static void print_option(const cli_opt *o) {
 }
 
 static const char *kind_name(cli_opt_kind kind) {
-  static const char *const names[] = {
-      [CLI_FLAG] = "flag",       [CLI_INT] = "integer",  [CLI_POSITIVE] = "positive integer",
-      [CLI_THREADS] = "integer", [CLI_FLOAT] = "number", [CLI_LIST] = "texts"};
+  static const char *const names[] = {[CLI_FLAG] = "flag",
+                                      [CLI_INT] = "integer",
+                                      [CLI_POSITIVE] = "positive integer",
+                                      [CLI_IF_SAID] = "positive integer, or nothing",
+                                      [CLI_THREADS] = "integer",
+                                      [CLI_FLOAT] = "number",
+                                      [CLI_LIST] = "texts"};
   return names[kind] ? names[kind] : "text";
 }
 

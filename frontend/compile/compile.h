@@ -187,6 +187,13 @@ typedef struct vtb_compile_options {
   /* Programs on processors: code for another one than this, x86-64-v3 (AVX2) or x86-64-v4
    * (AVX-512), which this one must have; NULL: this one. */
   const char *cpu;
+
+  /* ---- strips of rows */
+  /* The outputs are computed strip by strip of so many rows of patches of the image (below 0: as
+   * many as are best), each through all layers, so that values exist for one strip alone
+   * (docs/strips.md). VTB_E_INPUT, with the place, where tokens read what comes later. Of files the
+   * programs for inference; not of gradients and training. 0: whole images. */
+  int64_t strips;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #include "codegen/targets.h"
 #include "frontend/compile/compile.h"
 #include "frontend/lang/lang.h"
+#include "passes/strips/run.h"
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
@@ -57,6 +58,7 @@ typedef struct vtb_compilation {
   vtb_tuning tuning;            /* of one that is lowered: what its modes were decided by */
   vtb_pass_context context;     /* likewise: how it was lowered, for vtb_mode_reason() */
   vtb_decisions decisions;      /* likewise: about fusions */
+  vtb_strips strips;            /* of a graph in strips: how many of which height */
 } vtb_compilation;
 
 /* more: overrides before the options', shapes of a block's inputs, whether it is training; may
@@ -150,6 +152,10 @@ VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vt
 /* A program for the options' target; the module stays as it is. */
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);
+
+/* Of options with strips: "16 strips of 4 rows of patches: workspace 9.1 MiB instead of 144.0"
+ * (strips.c). It compiles as far as memory is planned, twice. */
+VTB_MUST_USE vtb_status vtb_compile_strips(const vtb_compile_options *o, vtb_strbuf *out);
 
 /* ---- augment (augment.c) --------------------------------------------------------------------- */
 

@@ -32,8 +32,21 @@ vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline) {
   return vtb__run_passes(c, (vtb_pass_context){0}, pipeline);
 }
 
+/* Of values alone: a way back keeps all of them. */
+static vtb_status take_strips(vtb_compilation *c) {
+  const vtb_compile_options *o = &c->options;
+  vtb_diags diags = {0};
+  vtb_error err = {0};
+  if (!o->strips || o->training || o->part != VTB_PART_VALUE) return VTB_OK;
+  c->strips.height = o->strips > 0 ? o->strips : 0;
+  vtb_status status = vtb_make_strips(c->module, &c->strips, &diags, &err);
+  vtb__report_end(c->report, status, &diags, &err);
+  return status == VTB_OK ? vtb_compilation_run(c, "simplify,cse,dce") : status;
+}
+
 vtb_status vtb_compilation_graph(vtb_compilation *c) {
-  return vtb_compilation_run(c, vtb_pipeline_graph);
+  vtb_status status = vtb_compilation_run(c, vtb_pipeline_graph);
+  return status == VTB_OK ? take_strips(c) : status;
 }
 
 vtb_status vtb_compilation_bind(vtb_compilation *c, int64_t batch) {

@@ -100,6 +100,7 @@ static const house_room inner_rooms[] = {
     {"passes/cost", "passes/target.h", "machines as numbers, what was measured"},
     {"passes/graph", PASSES, "rewrites that hold on any machine"},
     {"passes/recurrence", PASSES " passes/cost", "step equations to scans and folds"},
+    {"passes/strips", PASSES, "strips of an image through all layers"},
     {"passes/grad", PASSES, "adjoints"},
     {"passes/train", PASSES, "losses, the update, ranks"},
     {"passes/fuse", PASSES " passes/cost", "what one kernel computes"},

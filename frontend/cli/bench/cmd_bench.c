@@ -103,6 +103,8 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
   double start = vtb_now();
   int64_t batch = o.batch ? o.batch : 1;
   o.training = b->train;
+  if (o.training && o.strips)
+    return cli_usage_error("bench", "--strips is for inference, and --train is not");
   cli_progress_note("compiling %s", what);
   o.optimizer = b->no_update ? NULL : b->optimizer;
   vtb_status status = open_model(&c, &o, b->model.report, &facts);
@@ -112,6 +114,7 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
   if (status == VTB_OK && !program->run)
     status = vtb_compilation_program(&c, batch, true, &profiled);
   cli_report(&b->model, status);
+  if (status == VTB_OK) cli_say_strips(&o);
   if (status == VTB_OK) status = bench_program(program, profiled ? profiled : program, b, &facts);
   vtb_program_free(program);
   vtb_program_free(profiled);
@@ -208,6 +211,7 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
                      .optimizer = CLI_DEFAULT_OPTIMIZER,
                      .python = "python3"};
   const cli_opt opts[] = {
+      CLI_STRIPS_OPT(o.model, "--strips"),
       CLI_SOURCE_OPTS(o.model),
       {"--train", CLI_FLAG, &o.train, NULL,
        "a whole training step: forward, backward, clipping, the optimizer's update"},

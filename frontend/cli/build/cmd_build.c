@@ -83,6 +83,7 @@ static vtb_status build(const char *what, build_options *b, vtb_error *err) {
   vtb_status status =
       is_case(what) ? build_case(what, b->map, &o, output, r) : vtb_compile_file(&o, output, r);
   cli_report(&b->model, status);
+  if (status == VTB_OK) cli_say_strips(&o);
   if (status == VTB_OK) status = show(output);
   vtb_log("built in %.1f s", vtb_now() - start);
   vtb_free(output);
@@ -173,6 +174,7 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--ema", CLI_FLAG, &c->average, NULL, "the training step averages the weights"},
       {"--eval-batch", CLI_INT, &c->eval_batch, "N",
        "with --train: images at a time in evaluation (default 4 x batch)"},
+      CLI_STRIPS_OPT(o.model, "--stream"),
       CLI_SOURCE_OPTS(o.model),
       {"--image", CLI_STR, &o.lists.image, "SIZE,...",
        "image size: 512 or 224x384; several: a program for each, with the same parameters"},

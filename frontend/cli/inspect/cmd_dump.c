@@ -108,6 +108,7 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "launches: run some blocks of each and count sectors, bank conflicts, idle threads"},
       {"--library", CLI_FLAG, &o.library, NULL,
        "large products by the vendor's library, as with --target cuda where it is installed"},
+      CLI_STRIPS_OPT(o.model, "--strips"),
       CLI_MODEL_OPTS(o.model)};
   return CLI_RUN("dump", opts, .one = "one MODEL is needed", .run = dump, .options = &o,
                  .model = &o.model);

@@ -20,12 +20,20 @@ void cli_inference_free(cli_inference *inf) {
   *inf = (cli_inference){0};
 }
 
+void cli_say_strips(const vtb_compile_options *o) {
+  vtb_strbuf text = {0};
+  if (o->strips && vtb_compile_strips(o, &text) == VTB_OK) cli_say("%s\n", text.at);
+  vtb_strbuf_free(&text);
+}
+
 static vtb_status compile(const char *what, const cli_model_options *m, int64_t batch,
                           const vtb_weights *weights, vtb_program **program) {
   vtb_compile_options o = cli_compile_options(m, what);
   o.batch = batch;
   o.parameters = weights;
-  return cli_report(m, vtb_compile(&o, program, m->report));
+  vtb_status status = cli_report(m, vtb_compile(&o, program, m->report));
+  if (status == VTB_OK) cli_say_strips(&o);
+  return status;
 }
 
 static void **parameters(const cli_inference *inf) {
@@ -70,6 +78,8 @@ static vtb_status open_program(const char *command, const char *what, const cli_
     if (cli_load_for(what, o, l, &err) != VTB_OK) return cli_error(&err);
     return compile(what, o, batch, l->file, &out->program);
   }
+  if (o->compile.strips)
+    return cli_usage_error(command, "%s is compiled already: vertebra build --stream", what);
   vtb_artefact_role role = o->compile.evaluation ? VTB_ARTEFACT_EVALUATION : VTB_ARTEFACT_INFERENCE;
   VTB_TRY(cli_built_open(command, what, o, &out->built));
   return cli_built_program(out->built, role, o, o->compile.batch, &out->program);

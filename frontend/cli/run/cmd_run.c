@@ -291,6 +291,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
       {"--top", CLI_INT, &o.top, "K", "classes to print an image (default 3)"},
       {"-o", CLI_FILE, &o.output, "FILE.safetensors",
        "write every output of every image, as .safetensors"},
+      CLI_STRIPS_OPT(o.model, "--strips"),
       CLI_MODEL_OPTS(o.model)};
   return CLI_RUN("run", opts, .some = needed, .run = run_images, .options = &o, .model = &o.model);
 }

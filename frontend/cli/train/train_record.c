@@ -36,6 +36,8 @@ static bool is_set(const cli_opt *o) {
     return *(const char *const *)o->into != NULL;
   case CLI_LIST:
     return ((const cli_list *)o->into)->n > 0;
+  case CLI_IF_SAID:
+    return *(const int64_t *)o->into != 0;
   case CLI_INT:
   case CLI_POSITIVE:
   case CLI_THREADS:

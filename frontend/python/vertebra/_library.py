@@ -196,6 +196,7 @@ class CompileOptions(Structure):
         ("behaviour", POINTER(Behaviour)),
         ("numbers_rows", c_bool),
         ("cpu", c_char_p),
+        ("strips", c_int64),
     ]
 
 
