@@ -21,9 +21,9 @@
 
 enum { CLI_MOST_POSITIVE = 1 << 20 }; /* batches, chunks: what shapes can be counted with */
 /* CLI_INT from 0, CLI_POSITIVE from 1 to CLI_MOST_POSITIVE, CLI_IF_SAID likewise or without a
- * number, which is -1, CLI_THREADS from 0 to VTB_MOST_THREADS. Of texts the metavar can say more: CLI_CHOICE is a word of "fused|graph",
- * CLI_FILE a file to write that ends as in "FILE.svg|.png" (a word there that is no ending is taken
- * too), CLI_FOLDER is called like no file. */
+ * number, which is -1, CLI_THREADS from 0 to VTB_MOST_THREADS. Of texts the metavar can say more:
+ * CLI_CHOICE is a word of "fused|graph", CLI_FILE a file to write that ends as in "FILE.svg|.png"
+ * (a word there that is no ending is taken too), CLI_FOLDER is called like no file. */
 typedef enum cli_opt_kind {
   CLI_FLAG,
   CLI_STR,

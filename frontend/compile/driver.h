@@ -153,9 +153,11 @@ VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vt
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);
 
-/* Of options with strips: "16 strips of 4 rows of patches: workspace 9.1 MiB instead of 144.0"
- * (strips.c). It compiles as far as memory is planned, twice. */
-VTB_MUST_USE vtb_status vtb_compile_strips(const vtb_compile_options *o, vtb_strbuf *out);
+/* Says of options with strips "16 strips of 4 rows of patches: workspace 9.1 MiB instead of 144.0",
+ * where their program takes so many bytes (0: not known); strips.c. It plans memory of whole
+ * images. */
+VTB_MUST_USE vtb_status vtb_compile_strips(const vtb_compile_options *o, int64_t bytes,
+                                           vtb_strbuf *out);
 
 /* ---- augment (augment.c) --------------------------------------------------------------------- */
 

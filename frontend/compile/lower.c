@@ -32,7 +32,7 @@ vtb_status vtb_compilation_run(vtb_compilation *c, const char *pipeline) {
   return vtb__run_passes(c, (vtb_pass_context){0}, pipeline);
 }
 
-/* Of values alone: a way back keeps all of them. */
+/* Strips are of values alone: a way back keeps all of them. */
 static vtb_status take_strips(vtb_compilation *c) {
   const vtb_compile_options *o = &c->options;
   vtb_diags diags = {0};

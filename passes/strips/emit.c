@@ -12,24 +12,26 @@
 enum { TOKENS = 1 };
 
 typedef struct emitter {
-  vtb__part *p;
+  vtb__strip_part *p;
   const vtb_inst *i;
   int slot; /* the next of the instruction's slots */
 } emitter;
 
-static const vtb__flow *flow(const vtb__part *p, const vtb_value *v) { return &p->f->of[v->id]; }
+static const vtb__flow *flow(const vtb__strip_part *p, const vtb_value *v) {
+  return &p->f->of[v->id];
+}
 
-static bool follows(const vtb__part *p, const vtb_value *v) {
+static bool follows(const vtb__strip_part *p, const vtb_value *v) {
   return flow(p, v)->when == VTB__ROWS;
 }
 
 /* The elements of x from `from` on, `n` of them. */
-static vtb_value *piece(vtb__part *p, vtb_value *x, int axis, int64_t from, int64_t n) {
+static vtb_value *piece(vtb__strip_part *p, vtb_value *x, int axis, int64_t from, int64_t n) {
   if (!n) return NULL;
   return n == x->type.dim[axis].size ? x : vtb_b_slice(&p->b, x, axis, from, from + n, 1);
 }
 
-static vtb_value *behind(vtb__part *p, vtb_value *x, vtb_value *y, int axis) {
+static vtb_value *behind(vtb__strip_part *p, vtb_value *x, vtb_value *y, int axis) {
   return !x ? y : !y ? x : vtb_b_concat(&p->b, (vtb_value *[]){x, y}, 2, axis);
 }
 
@@ -37,7 +39,7 @@ static int64_t size_of(const vtb_value *x, int axis) { return x ? x->type.dim[ax
 
 /* x, of which the last n elements are handed on, behind those that were. The first part begins. */
 static vtb_value *carried(emitter *e, vtb_value *x, int axis) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   int at = e->slot++;
   vtb_value *all = p->part == VTB__HEAD ? x : behind(p, p->slot[at], x, axis);
   int64_t n = p->f->slots.at[at].type.dim[axis].size, size = size_of(all, axis);
@@ -50,7 +52,7 @@ static vtb_value *carried(emitter *e, vtb_value *x, int axis) {
 /* ---- operands -------------------------------------------------------------------------------- */
 
 /* How the operands of an instruction follow the rows: as the first that lags most. */
-static vtb__flow flow_of_operands(const vtb__part *p, const vtb_inst *i) {
+static vtb__flow flow_of_operands(const vtb__strip_part *p, const vtb_inst *i) {
   vtb__flow y = {.when = VTB__WHOLE};
   for (int o = 0; o < i->n_operands; o++) {
     vtb__flow x = *flow(p, i->operands[o]);
@@ -83,7 +85,7 @@ static int axis_beside(const vtb_inst *i, int o, int axis, int other) {
  * where tokens are summed the operands. */
 static bool operands_of(emitter *e, vtb_value **out, vtb__flow y) {
   const vtb_inst *i = e->i;
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   bool all = true, sums = flow(p, i->results[0])->when == VTB__LATE;
   int one = 0;
   while (one < i->n_operands && !follows(p, i->operands[one])) one++;
@@ -106,6 +108,9 @@ static bool operands_of(emitter *e, vtb_value **out, vtb__flow y) {
   return all;
 }
 
+/* Room for the attributes, and some more. */
+static vtb_attr *room(const vtb_inst *i) { return VTB_SCRATCH(i->func, vtb_attr, i->n_attrs + 1); }
+
 /* The attributes for other sizes: shapes have `n` at an axis; orders are those of the rows. */
 static int attributes(const emitter *e, vtb_attr *out, int axis, int64_t n) {
   int count = 0;
@@ -122,8 +127,6 @@ static int attributes(const emitter *e, vtb_attr *out, int axis, int64_t n) {
   }
   return count;
 }
-
-enum { MOST_ATTRS = 16 };
 
 static vtb_inst *again(emitter *e, vtb_value **operands, int n_operands, const vtb_attr *attrs,
                        int n) {
@@ -142,12 +145,12 @@ static void set(const emitter *e, int result, vtb_value *v) {
 
 static void emit_ordinary(emitter *e) {
   const vtb_inst *i = e->i;
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   vtb__flow y = *flow(p, i->results[0]);
   bool sums = y.when == VTB__LATE;
   if (sums) y = flow_of_operands(p, i);
   vtb_value **operands = VTB_SCRATCH(i->func, vtb_value *, i->n_operands);
-  vtb_attr attrs[MOST_ATTRS];
+  vtb_attr *attrs = room(e->i);
   if (!operands_of(e, operands, y)) return;
   int n = attributes(e, attrs, sums ? -1 : y.axis, vtb__strips_count(p, &y));
   vtb_value *v = again(e, operands, i->n_operands, attrs, n)->results[0];
@@ -160,7 +163,7 @@ static void emit_ordinary(emitter *e) {
 
 /* The one token that is taken stands in a strip that is known. */
 static vtb_value *taken(emitter *e, vtb_value *x, const vtb__flow *in, int64_t token) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   int64_t n = vtb__strips_count(p, in), first = in->head - (in->lag + p->shift) * in->per_row;
   int64_t at = token - first - p->s->head * in->per_row, strip = at / n;
   vtb_value *old = p->slot[e->slot];
@@ -173,7 +176,7 @@ static vtb_value *taken(emitter *e, vtb_value *x, const vtb__flow *in, int64_t t
 }
 
 static void emit_slice(emitter *e) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   const vtb__flow *in = flow(p, e->i->operands[0]), *y = flow(p, e->i->results[0]);
   vtb_value *x = p->of[e->i->operands[0]->id];
   int64_t n = size_of(x, in->axis);
@@ -197,7 +200,7 @@ static void emit_slice(emitter *e) {
 
 /* What stands before the rows comes with the head, what stands behind them with the rest. */
 static void emit_concat(emitter *e) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   const vtb_inst *i = e->i;
   int axis = (int)vtb_attr_int(i, "axis", 0);
   bool before = true;
@@ -216,7 +219,7 @@ static void emit_concat(emitter *e) {
 /* The convolution of x, whose grid has so many lines; of patches it has those of x. */
 static vtb_value *convolved(emitter *e, vtb_value *x, int64_t lines) {
   vtb_depthwise d = {0};
-  vtb_attr attrs[MOST_ATTRS];
+  vtb_attr *attrs = room(e->i);
   vtb_value **operands = VTB_SCRATCH(e->i->func, vtb_value *, e->i->n_operands);
   operands[0] = x;
   for (int o = 1; o < e->i->n_operands; o++)
@@ -234,7 +237,7 @@ static vtb_value *convolved(emitter *e, vtb_value *x, int64_t lines) {
 /* Lines are computed once those below them are known: lines of zeros stand above the first one and
  * below the last one alone, and what a convolution makes at the cut edges is left out. */
 static void emit_window(emitter *e, const vtb__window *w, const vtb__flow *in) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   int64_t line = in->per_row / w->lines;
   vtb_value *x = carried(e, p->of[e->i->operands[0]->id], in->axis);
   if (!x) return;
@@ -245,7 +248,7 @@ static void emit_window(emitter *e, const vtb__window *w, const vtb__flow *in) {
 }
 
 static void emit_convolution(emitter *e) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   const vtb__flow *in = flow(p, e->i->operands[0]);
   vtb_value *x = p->of[e->i->operands[0]->id];
   int64_t before = vtb__strips_causal(e->i);
@@ -266,7 +269,7 @@ static void emit_convolution(emitter *e) {
 
 /* ---- recurrences ----------------------------------------------------------------------------- */
 
-static vtb_value *last_of(vtb__part *p, vtb_value *x, int axis) {
+static vtb_value *last_of(vtb__strip_part *p, vtb_value *x, int axis) {
   int64_t n = size_of(x, axis);
   vtb_type t = vtb_type_without_axis(&x->type, axis);
   return vtb_b_reshape(&p->b, vtb_b_slice(&p->b, x, axis, n - 1, n, 1), &t);
@@ -281,7 +284,7 @@ static int attributes_but(const emitter *e, vtb_attr *out, const char *without) 
 
 static void emit_linscan(emitter *e, vtb_value **operands) {
   vtb_scan s = vtb_scan_of(e->i);
-  vtb_attr attrs[MOST_ATTRS];
+  vtb_attr *attrs = room(e->i);
   int n = attributes_but(e, attrs, "init last starts"), at = s.n_inputs;
   attrs[n++] = VTB_A_INT("init", 1);
   operands[at++] = e->p->slot[e->slot];
@@ -292,16 +295,16 @@ static void emit_linscan(emitter *e, vtb_value **operands) {
 }
 
 /* Row r of [B, N, h, R, K]. */
-static vtb_value *row_of(vtb__part *p, vtb_value *x, int r) {
+static vtb_value *row_of(vtb__strip_part *p, vtb_value *x, int r) {
   vtb_type t = vtb_type_without_axis(&x->type, 3);
   return vtb_b_reshape(&p->b, vtb_b_slice(&p->b, x, 3, r, r + 1, 1), &t);
 }
 
 /* The state behind the part is that of the linear recurrences whose corrections it makes. */
 static void emit_delta(emitter *e, vtb_value **operands) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   vtb_delta d = vtb_delta_of(e->i);
-  vtb_attr attrs[MOST_ATTRS];
+  vtb_attr *attrs = room(e->i);
   vtb_value *before = p->slot[e->slot], *state = NULL;
   int n = attributes_but(e, attrs, "init");
   attrs[n++] = VTB_A_INT("init", 1);
@@ -321,7 +324,7 @@ static void emit_delta(emitter *e, vtb_value **operands) {
 
 static void emit_fold(emitter *e, vtb_value **operands) {
   vtb_fold f = vtb_fold_of(e->i);
-  vtb_attr attrs[MOST_ATTRS];
+  vtb_attr *attrs = room(e->i);
   int n = attributes(e, attrs, -1, 0);
   for (int k = 0; k < f.states; k++) operands[k] = e->p->slot[e->slot + k];
   vtb_inst *made = again(e, operands, e->i->n_operands, attrs, n);
@@ -331,8 +334,8 @@ static void emit_fold(emitter *e, vtb_value **operands) {
 
 static void emit_recurrence(emitter *e) {
   const vtb_inst *i = e->i;
-  vtb__part *p = e->p;
-  vtb_attr attrs[MOST_ATTRS];
+  vtb__strip_part *p = e->p;
+  vtb_attr *attrs = room(e->i);
   vtb_value **operands = VTB_SCRATCH(i->func, vtb_value *, i->n_operands + 2);
   if (!operands_of(e, operands, *flow(p, i->results[0]))) return;
   if (i->op == VTB_OP_linscan) emit_linscan(e, operands);
@@ -346,8 +349,8 @@ static void emit_recurrence(emitter *e) {
 }
 
 static void emit_shift(emitter *e) {
-  vtb__part *p = e->p;
-  vtb_attr attrs[MOST_ATTRS];
+  vtb__strip_part *p = e->p;
+  vtb_attr *attrs = room(e->i);
   vtb_value *x = p->of[e->i->operands[0]->id];
   if (!x) return;
   vtb_value *operands[] = {x, p->slot[e->slot]};
@@ -357,8 +360,8 @@ static void emit_shift(emitter *e) {
 
 /* What was summed before comes in as one more token. */
 static void emit_prefix_sum(emitter *e) {
-  vtb__part *p = e->p;
-  vtb_attr attrs[MOST_ATTRS];
+  vtb__strip_part *p = e->p;
+  vtb_attr *attrs = room(e->i);
   vtb_value *x = p->of[e->i->operands[0]->id];
   int axis = flow(p, e->i->operands[0])->axis;
   int64_t n = size_of(x, axis);
@@ -375,13 +378,13 @@ static void emit_prefix_sum(emitter *e) {
 
 /* The function's part, which takes what its arguments have of the part, what is handed on and, in a
  * strip, its first row, and gives what its returns have, and what is handed on. */
-static vtb_func *function_of(vtb__part *from, vtb__strip_func *f, int64_t shift) {
+static vtb_func *function_of(vtb__strip_part *from, vtb__strip_func *f, int64_t shift) {
   static const char *const names[] = {"head", "strip", "rest"};
   for (size_t k = 0; k < f->made.n; k++)
     if (f->made.at[k].part == from->part && f->made.at[k].shift == shift) return f->made.at[k].f;
   vtb_func *made = vtb_func_made_of(f->f, names[from->part]);
   int n = (int)f->slots.n, n_returns = 0;
-  vtb__part p = {.s = from->s, .f = f, .part = from->part, .shift = shift};
+  vtb__strip_part p = {.s = from->s, .f = f, .part = from->part, .shift = shift};
   p.b = (vtb_builder){.module = f->f->module, .func = made};
   p.of = VTB_SCRATCH(f->f, vtb_value *, f->f->n_values);
   p.slot = VTB_SCRATCH(f->f, vtb_value *, n);
@@ -408,7 +411,7 @@ static vtb_func *function_of(vtb__part *from, vtb__strip_func *f, int64_t shift)
 }
 
 static void emit_call(emitter *e) {
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   const vtb_inst *i = e->i;
   vtb__strip_func *callee = p->f->callee[i->order];
   int64_t shift = vtb__strips_shift(p->f, i);
@@ -444,9 +447,9 @@ static void emit_call(emitter *e) {
 
 /* ---- a part ---------------------------------------------------------------------------------- */
 
-static void emit(emitter *e) {
+static void emit_again(emitter *e) {
   const vtb_inst *i = e->i;
-  vtb__part *p = e->p;
+  vtb__strip_part *p = e->p;
   int axis = (int)vtb_attr_int(i, "axis", 0);
   switch (i->op) {
   case VTB_OP_call:
@@ -485,11 +488,11 @@ static void emit(emitter *e) {
   emit_ordinary(e);
 }
 
-void vtb__strips_emit(vtb__part *p) {
+void vtb__strips_emit(vtb__strip_part *p) {
   for (const vtb_inst *i = p->f->f->first, *last = p->f->last; i; i = i == last ? NULL : i->next) {
     bool rows = false;
     for (int o = 0; o < i->n_operands; o++) rows |= follows(p, i->operands[o]);
     emitter e = {.p = p, .i = i, .slot = p->f->slot_of[i->order]};
-    if (rows) emit(&e);
+    if (rows) emit_again(&e);
   }
 }

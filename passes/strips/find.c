@@ -31,14 +31,15 @@ static bool follows(const finder *x, const vtb_inst *i, int o) {
 
 /* "blocks.1.layer.conv: ", the scopes that an instruction stands in. */
 static void put_scopes(const vtb__strips *s, const vtb_inst *at, vtb_strbuf *out) {
-  for (int c = 0; c <= s->n_calls; c++) {
-    const char *scope = (c < s->n_calls ? s->calls[c] : at)->span.scope;
+  for (size_t c = 0; c <= s->calls.n; c++) {
+    const char *scope = (c < s->calls.n ? s->calls.at[c] : at)->span.scope;
     if (scope && *scope) vtb_strbuf_printf(out, "%s%s", out->n ? "." : "", scope);
   }
   if (out->n) vtb_strbuf_puts(out, ": ");
 }
 
-bool vtb__strips_refuse(vtb__strips *s, const vtb_inst *at, const char *fmt, ...) {
+/* Tells why there are no strips, where `at` stands. False. */
+VTB_PRINTF(3, 4) static bool refuse(vtb__strips *s, const vtb_inst *at, const char *fmt, ...) {
   char why[256];
   va_list args;
   vtb_strbuf text = {0};
@@ -48,7 +49,8 @@ bool vtb__strips_refuse(vtb__strips *s, const vtb_inst *at, const char *fmt, ...
   put_scopes(s, at, &text);
   vtb_strbuf_printf(&text, "%s, so that there are no strips", why);
   vtb_diag_error(s->diags, VTB_DIAG_NO_STRIPS, at->span, "%s", text.at);
-  for (int c = s->n_calls; c-- > 0;) vtb_diag_note(s->diags, s->calls[c]->span, "called from here");
+  for (size_t c = s->calls.n; c-- > 0;)
+    vtb_diag_note(s->diags, s->calls.at[c]->span, "called from here");
   vtb_diag_help(s->diags, "strips are for models whose tokens are read one way, row after row");
   vtb_strbuf_free(&text);
   return false;
@@ -57,7 +59,7 @@ bool vtb__strips_refuse(vtb__strips *s, const vtb_inst *at, const char *fmt, ...
 /* ---- what is handed on ----------------------------------------------------------------------- */
 
 static int add_slot(const finder *x, vtb_type type, double init) {
-  vtb__put(x->f->f, &x->f->slots, ((vtb__slot){.type = type, .init = init}));
+  vtb__put(x->f->f, &x->f->slots, ((vtb__strip_slot){.type = type, .init = init}));
   return (int)x->f->slots.n - 1;
 }
 
@@ -69,7 +71,7 @@ static vtb_type with_size(vtb_type t, int axis, int64_t size) {
 /* A sum over all tokens, or the largest: known behind the last strip. */
 static bool gather_sum(const finder *x, const vtb_inst *i) {
   if (i->op == VTB_OP_einsum && i->n_operands > 2)
-    return vtb__strips_refuse(x->s, i, "a product over all tokens begins with a sum");
+    return refuse(x->s, i, "a product over all tokens begins with a sum");
   double init = i->op == VTB_OP_reduce_max ? -3.4028234663852886e38 : 0;
   int slot = add_slot(x, i->results[0]->type, init);
   *flow(x, i->results[0]) = (vtb__flow){.when = VTB__LATE, .slot = slot};
@@ -86,11 +88,11 @@ static bool align(const finder *x, const vtb_inst *i, vtb__flow *out) {
     vtb__flow in = *operand(x, i, o);
     int axis = vtb__strips_after(i, o, in.axis);
     if (axis < 0 && axis != VTB_AXIS_GONE)
-      return vtb__strips_refuse(x->s, i, "%s takes tokens apart", vtb_op_get(i->op)->name);
+      return refuse(x->s, i, "%s takes tokens apart", vtb_op_get(i->op)->name);
     in.axis = axis;
     if (n && (in.axis != out->axis || in.head != out->head || in.per_row != out->per_row ||
               in.tail != out->tail))
-      return vtb__strips_refuse(x->s, i, "every token meets every other one");
+      return refuse(x->s, i, "every token meets every other one");
     if (!n || in.lag > out->lag) {
       int64_t lag = in.lag;
       *out = in, out->lag = lag;
@@ -123,8 +125,8 @@ static bool visit_slice(const finder *x, const vtb_inst *i) {
   }
   bool few = p.step == 1 && (p.limit - p.start == 1 || p.limit <= y.head || p.start >= end);
   if (!few)
-    return vtb__strips_refuse(x->s, i, "tokens %lld to %lld of %lld are read apart from the others",
-                              (long long)p.start, (long long)p.limit - 1, (long long)total);
+    return refuse(x->s, i, "tokens %lld to %lld of %lld are read apart from the others",
+                  (long long)p.start, (long long)p.limit - 1, (long long)total);
   y = (vtb__flow){.when = VTB__LATE, .slot = add_slot(x, i->results[0]->type, 0)};
   *flow(x, i->results[0]) = y;
   return true;
@@ -138,7 +140,7 @@ static bool visit_concat(const finder *x, const vtb_inst *i) {
     int64_t size = i->operands[o]->type.dim[vtb_attr_int(i, "axis", 0)].size;
     if (follows(x, i, o)) {
       int64_t head = y.head;
-      if (found) return vtb__strips_refuse(x->s, i, "two sequences of tokens become one");
+      if (found) return refuse(x->s, i, "two sequences of tokens become one");
       y = *operand(x, i, o);
       y.head += head;
       found = true;
@@ -156,11 +158,11 @@ static bool visit_patches(const finder *x, const vtb_inst *i) {
   vtb__flow y = *operand(x, i, 0);
   vtb_patches p;
   if (y.axis != 2 || !vtb_patches_of(i, &i->operands[0]->type, &p))
-    return vtb__strips_refuse(x->s, i, "patches are not of rows");
+    return refuse(x->s, i, "patches are not of rows");
   int a = VTB_GRID_AXES - p.rank;
   if (p.kernel[a] != p.stride[a] || p.low[a] || y.head || y.per_row % p.stride[a] ||
       y.tail >= p.stride[a] || p.out[a] != x->s->rows * y.per_row / p.stride[a])
-    return vtb__strips_refuse(x->s, i, "patches overlap or are cut off");
+    return refuse(x->s, i, "patches overlap or are cut off");
   y.axis = TOKENS;
   y.per_row = y.per_row / p.stride[a] * (vtb_axes_product(p.out) / p.out[a]);
   y.tail = 0;
@@ -187,8 +189,8 @@ static bool visit_convolution(const finder *x, const vtb_inst *i) {
   const vtb__flow *in = operand(x, i, 0);
   const char *order = i->op == VTB_OP_dwconv ? vtb__strips_order(i) : NULL;
   if (!follows(x, i, 0) || order)
-    return vtb__strips_refuse(x->s, i, "a convolution goes over the tokens %s",
-                              order ? order : "that are its weights");
+    return refuse(x->s, i, "a convolution goes over the tokens %s",
+                  order ? order : "that are its weights");
   if (behind >= 0) {
     if (behind) add_slot(x, with_size(i->operands[0]->type, TOKENS, behind), 0);
     *flow(x, i->results[0]) = *in;
@@ -196,7 +198,7 @@ static bool visit_convolution(const finder *x, const vtb_inst *i) {
   }
   if (vtb__strips_window(x->s, i, in, &w)) return visit_window(x, i, &w);
   if (i->op == VTB_OP_im2col) return visit_patches(x, i);
-  return vtb__strips_refuse(x->s, i, "a convolution reads tokens that come later");
+  return refuse(x->s, i, "a convolution reads tokens that come later");
 }
 
 /* ---- recurrences ----------------------------------------------------------------------------- */
@@ -214,7 +216,7 @@ static void hand_on_states(const finder *x, const vtb_inst *i, int from, int fir
 static bool visit_recurrence(const finder *x, const vtb_inst *i) {
   vtb__flow y = {0};
   const char *order = vtb__strips_order(i);
-  if (order) return vtb__strips_refuse(x->s, i, "a recurrence reads the tokens %s", order);
+  if (order) return refuse(x->s, i, "a recurrence reads the tokens %s", order);
   if (!align(x, i, &y)) return false;
   for (int r = 0; r < i->n_results; r++) *flow(x, i->results[r]) = y;
   if (i->op == VTB_OP_linscan) {
@@ -233,7 +235,7 @@ static bool visit_recurrence(const finder *x, const vtb_inst *i) {
   } else {
     vtb_fold p = vtb_fold_of(i);
     if (p.keep || p.steps || p.tile)
-      return vtb__strips_refuse(x->s, i, "a loop of so many steps goes over tokens");
+      return refuse(x->s, i, "a loop of so many steps goes over tokens");
     hand_on_states(x, i, 0, p.yields, p.states, 1);
   }
   return true;
@@ -244,7 +246,7 @@ static bool visit_shift(const finder *x, const vtb_inst *i) {
   const vtb__flow *y = operand(x, i, 0);
   const char *order = vtb__strips_order(i);
   if (order || vtb_attr_int(i, "by", 0) != 1 || !follows(x, i, 0))
-    return vtb__strips_refuse(x->s, i, "a token reads what comes behind it");
+    return refuse(x->s, i, "a token reads what comes behind it");
   vtb_type t = vtb_type_without_axis(&i->operands[0]->type, y->axis);
   int slot = add_slot(x, t, vtb_attr_float(i, "fill", 0));
   if (i->n_operands > 1) x->f->slots.at[slot].from = i->operands[1];
@@ -255,7 +257,7 @@ static bool visit_shift(const finder *x, const vtb_inst *i) {
 static bool visit_prefix_sum(const finder *x, const vtb_inst *i) {
   const vtb__flow *y = operand(x, i, 0);
   const char *order = vtb__strips_order(i);
-  if (order) return vtb__strips_refuse(x->s, i, "a sum goes over the tokens %s", order);
+  if (order) return refuse(x->s, i, "a sum goes over the tokens %s", order);
   add_slot(x, with_size(i->operands[0]->type, y->axis, 1), 0);
   *flow(x, i->results[0]) = *y;
   return true;
@@ -269,20 +271,18 @@ static bool visit_call(const finder *x, const vtb_inst *i) {
   vtb__flow *args = VTB_SCRATCH(x->f->f, vtb__flow, i->n_operands);
   for (int o = 0; o < i->n_operands; o++) {
     args[o] = *operand(x, i, o);
-    if (args[o].when == VTB__LATE)
-      return vtb__strips_refuse(s, i, "tokens read what is made of all of them");
+    if (args[o].when == VTB__LATE) return refuse(s, i, "tokens read what is made of all of them");
     if (args[o].when == VTB__ROWS) args[o].lag -= shift;
   }
-  if (s->n_calls == VTB__MOST_CALLS) return vtb__strips_refuse(s, i, "calls are too deep");
-  s->calls[s->n_calls++] = i;
+  vtb__put(s, &s->calls, i);
   vtb__strip_func *callee = vtb__strips_find(s, i->callee, args);
-  s->n_calls--;
+  s->calls.n--;
   if (!callee) return false;
   int first = (int)x->f->slots.n;
   x->f->callee[i->order] = callee;
   if (callee->need + shift > x->f->need) x->f->need = callee->need + shift;
   for (int k = 0; k < (int)callee->slots.n; k++) {
-    vtb__slot slot = {.type = callee->slots.at[k].type, .of = callee, .call = i, .at = k};
+    vtb__strip_slot slot = {.type = callee->slots.at[k].type, .of = callee, .call = i, .at = k};
     vtb__put(x->f->f, &x->f->slots, slot);
   }
   for (int r = 0; r < i->n_results; r++) {
@@ -307,7 +307,7 @@ static bool visit_ordinary(const finder *x, const vtb_inst *i) {
                i->op == VTB_OP_einsum || i->op == VTB_OP_broadcast || i->op == VTB_OP_transpose ||
                i->op == VTB_OP_slice || i->op == VTB_OP_pad || i->op == VTB_OP_concat ||
                i->op == VTB_OP_tap || (i->op == VTB_OP_permute && !along(x, i));
-  if (!known) return vtb__strips_refuse(x->s, i, "%s reads tokens that come later", word_of(i));
+  if (!known) return refuse(x->s, i, "%s reads tokens that come later", word_of(i));
   if (!align(x, i, &y)) return false;
   if (y.axis == VTB_AXIS_GONE) return gather_sum(x, i);
   *flow(x, i->results[0]) = y;
@@ -321,7 +321,7 @@ static bool visit_rows(const finder *x, const vtb_inst *i) {
     return visit_call(x, i);
   case VTB_OP_reshape:
     if (!vtb__strips_reshaped(x->s, &i->operands[0]->type, &i->results[0]->type, &y))
-      return vtb__strips_refuse(x->s, i, "a reshape takes rows apart");
+      return refuse(x->s, i, "a reshape takes rows apart");
     *flow(x, i->results[0]) = y;
     return true;
   case VTB_OP_im2col:
@@ -340,9 +340,9 @@ static bool visit_rows(const finder *x, const vtb_inst *i) {
         return visit_concat(x, i);
     return visit_ordinary(x, i);
   case VTB_OP_shift:
-    return along(x, i) ? visit_shift(x, i) : vtb__strips_refuse(x->s, i, "values are moved");
+    return along(x, i) ? visit_shift(x, i) : refuse(x->s, i, "values are moved");
   case VTB_OP_prefix_sum:
-    return along(x, i) ? visit_prefix_sum(x, i) : vtb__strips_refuse(x->s, i, "values are summed");
+    return along(x, i) ? visit_prefix_sum(x, i) : refuse(x->s, i, "values are summed");
   default:
     return visit_ordinary(x, i);
   }
@@ -355,7 +355,7 @@ static bool visit(const finder *x, const vtb_inst *i) {
     late |= operand(x, i, o)->when == VTB__LATE;
   }
   x->f->slot_of[i->order] = (int)x->f->slots.n;
-  if (rows && late) return vtb__strips_refuse(x->s, i, "tokens read what is made of all of them");
+  if (rows && late) return refuse(x->s, i, "tokens read what is made of all of them");
   for (int r = 0; r < i->n_results && late; r++)
     *flow(x, i->results[r]) = (vtb__flow){.when = VTB__LATE, .slot = -1};
   if (!rows) return true;

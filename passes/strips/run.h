@@ -1,4 +1,4 @@
-/* A model whose tokens are read one way, computed strip by strip of its image's rows: docs/strips.md.
+/* A model whose tokens are read one way, strip by strip of its image's rows: docs/strips.md.
  *
  * Errors: VTB_E_INPUT, with the place in diags, where tokens read what comes later; VTB_E_USAGE.
  */
@@ -14,9 +14,9 @@ typedef struct vtb_strips {
   int64_t rows;   /* of the image */
 } vtb_strips;
 
-/* The entry of a graph with a symbolic batch, behind the graph's passes, returns what it did; values
- * exist for one strip at a time. What the entry does no more need is still there: dce. Fills in what
- * was decided. */
+/* The entry of a graph with a symbolic batch, behind the graph's passes, returns what it did;
+ * values exist for one strip at a time. What the entry does no more need is still there: dce. Fills
+ * in what was decided. */
 VTB_MUST_USE vtb_status vtb_make_strips(vtb_module *m, vtb_strips *strips, vtb_diags *diags,
                                         vtb_error *err);
 

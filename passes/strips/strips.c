@@ -80,12 +80,12 @@ static void choose_height(vtb__strips *s, int64_t asked) {
 
 typedef struct loop {
   vtb_func *body;
-  vtb__part *around; /* the entry */
+  vtb__strip_part *around; /* the entry */
   VTB_VEC(vtb_value *) operands;
 } loop;
 
 /* Values from before the loop are constants of it, but for numbers, which are in its code. */
-static vtb_value *from_around(vtb__part *p, const vtb_value *v) {
+static vtb_value *from_around(vtb__strip_part *p, const vtb_value *v) {
   loop *l = p->user;
   if (v->def && vtb_is_splat(v->def)) return NULL;
   vtb_value *whole = v->def ? vtb__strips_value(l->around, v) : v->func->args[v->index];
@@ -111,8 +111,8 @@ static vtb_value *end_to_end(vtb_builder *b, vtb_value *x, int axis) {
 
 /* A part of the entry. What is not of rows stands in the entry, where a loop has it as a
  * constant. */
-static vtb__part part_of(vtb__strips *s, vtb__strip_func *f, int part, vtb_value **slots) {
-  vtb__part p = {.s = s, .f = f, .part = part, .slot = slots};
+static vtb__strip_part part_of(vtb__strips *s, vtb__strip_func *f, int part, vtb_value **slots) {
+  vtb__strip_part p = {.s = s, .f = f, .part = part, .slot = slots};
   p.b = (vtb_builder){.module = s->module, .func = f->f};
   p.of = VTB_SCRATCH(f->f, vtb_value *, f->f->n_values);
   return p;
@@ -122,7 +122,7 @@ static bool follows(const vtb__strip_func *f, const vtb_value *v) {
   return f->of[v->id].when == VTB__ROWS;
 }
 
-static void know_whole(vtb__part *p) {
+static void know_whole(vtb__strip_part *p) {
   const vtb_func *f = p->f->f;
   for (int a = 0; a < f->n_args; a++)
     if (!follows(p->f, f->args[a])) p->of[f->args[a]->id] = f->args[a];
@@ -132,7 +132,7 @@ static void know_whole(vtb__part *p) {
 }
 
 /* The part's rows of the inputs, and everything that is made of them. */
-static void run_part(vtb__part *p) {
+static void run_part(vtb__strip_part *p) {
   const vtb_func *f = p->f->f;
   for (int a = 0; a < f->n_args; a++) {
     const vtb__flow *x = &p->f->of[f->args[a]->id];
@@ -145,12 +145,12 @@ static void run_part(vtb__part *p) {
 }
 
 /* Return r has this, behind what it has already. */
-static void append(vtb__part *p, vtb_value **at, int r, vtb_value *now) {
+static void append(vtb__strip_part *p, vtb_value **at, int r, vtb_value *now) {
   int axis = p->f->of[p->f->f->returns[r]->id].axis;
   at[r] = at[r] ? vtb_b_concat(&p->b, (vtb_value *[]){at[r], now}, 2, axis) : now;
 }
 
-static void append_returns(vtb__part *p, vtb_value **at) {
+static void append_returns(vtb__strip_part *p, vtb_value **at) {
   const vtb_func *f = p->f->f;
   for (int r = 0; r < f->n_returns; r++) {
     vtb_value *now = p->of[f->returns[r]->id];
@@ -161,14 +161,14 @@ static void append_returns(vtb__part *p, vtb_value **at) {
 /* One strip as the body of the loop: from what is handed on and its first row, as these behind it,
  * and what returns have of it. */
 static void make_body(loop *l) {
-  vtb__part *around = l->around;
+  vtb__strip_part *around = l->around;
   vtb__strips *s = around->s;
   vtb__strip_func *f = around->f;
   int n = (int)f->slots.n, n_returns = 0;
   vtb_type one = {.dtype = VTB_I32};
   vtb_value **slots = VTB_SCRATCH(f->f, vtb_value *, n);
   vtb_value **returns = VTB_SCRATCH(f->f, vtb_value *, n + 1 + f->f->n_returns);
-  vtb__part p = part_of(s, f, VTB__STRIP, slots);
+  vtb__strip_part p = part_of(s, f, VTB__STRIP, slots);
   p.b.func = l->body;
   p.outer = from_around;
   p.user = l;
@@ -188,7 +188,7 @@ static void make_body(loop *l) {
   vtb_func_set_returns(l->body, returns, NULL, n_returns);
 }
 
-static void run_loop(vtb__part *around, vtb_value **at) {
+static void run_loop(vtb__strip_part *around, vtb_value **at) {
   vtb__strip_func *f = around->f;
   int n = (int)f->slots.n, yields = 0;
   loop l = {.body = vtb_func_made_of(f->f, "strips"), .around = around};
@@ -209,7 +209,7 @@ static void run_entry(vtb__strips *s, vtb__strip_func *f) {
   int n_returns = f->f->n_returns;
   vtb_value **slots = VTB_SCRATCH(f->f, vtb_value *, f->slots.n);
   vtb_value **at = VTB_SCRATCH(f->f, vtb_value *, n_returns);
-  vtb__part p = part_of(s, f, VTB__HEAD, slots);
+  vtb__strip_part p = part_of(s, f, VTB__HEAD, slots);
   know_whole(&p);
   for (int k = 0; k < (int)f->slots.n; k++) slots[k] = vtb__strips_first(&p, k);
   if (s->head || s->has_head) run_part(&p);
@@ -224,10 +224,9 @@ static void run_entry(vtb__strips *s, vtb__strip_func *f) {
   vtb_func_set_returns(f->f, at, f->f->return_names, n_returns);
 }
 
-static vtb_status make(vtb_module *m, vtb_strips *out, vtb_diags *diags, vtb_error *err) {
+static vtb_status make_strips(vtb_module *m, vtb_strips *out, vtb_diags *diags, vtb_error *err) {
   vtb_func *f = m->entry;
   vtb__strips s = {.module = m, .diags = diags};
-  s.calls = VTB_SCRATCH(f, const vtb_inst *, VTB__MOST_CALLS);
   vtb__flow *args = VTB_SCRATCH(f, vtb__flow, f->n_args);
   if (!find_inputs(&s, f, args))
     return vtb_fail(err, VTB_E_INPUT, "@%s takes neither images nor sequences: there are no strips",
@@ -247,7 +246,7 @@ static vtb_status make(vtb_module *m, vtb_strips *out, vtb_diags *diags, vtb_err
 }
 
 vtb_status vtb_make_strips(vtb_module *m, vtb_strips *strips, vtb_diags *diags, vtb_error *err) {
-  vtb_status status = vtb__verified(m, "after strips", make(m, strips, diags, err), err);
+  vtb_status status = vtb__verified(m, "after strips", make_strips(m, strips, diags, err), err);
   vtb_arena_free(&m->scratch);
   return status;
 }

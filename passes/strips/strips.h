@@ -1,6 +1,6 @@
-/* Between the files of this folder. A model whose tokens are read one way runs strip by strip of the
- * image's rows: docs/strips.md. find.c says of every value how it follows the rows, emit.c computes
- * a function's values of some rows, strips.c puts the loop together.
+/* Between the files of this folder. A model whose tokens are read one way runs strip by strip of
+ * the image's rows: docs/strips.md. find.c says of every value how it follows the rows, emit.c
+ * computes a function's values of some rows, strips.c puts the loop together.
  *
  * Rows are those of the coarsest grid of patches. They come in three parts: those at the head, by
  * themselves where tokens stand before the grid or values lag; strips of equal height, the loop;
@@ -31,16 +31,15 @@ typedef struct vtb__flow {
 } vtb__flow;
 
 /* What a strip hands to the next one. */
-typedef struct vtb__slot {
+typedef struct vtb__strip_slot {
   vtb_type type;
   double init;                /* before the first strip, everywhere */
   const vtb_value *from;      /* or this WHOLE value */
   struct vtb__strip_func *of; /* or what slot `at` of the called function has */
   const vtb_inst *call;
   int at;
-} vtb__slot;
+} vtb__strip_slot;
 
-enum { VTB__MOST_CALLS = 64 };             /* one within another */
 enum { VTB__HEAD, VTB__STRIP, VTB__REST }; /* parts */
 
 /* A function made of a part of another, whose arguments lag by so many rows more. */
@@ -57,7 +56,7 @@ typedef struct vtb__strip_func {
   vtb__flow *of;                   /* by value id */
   int *slot_of;                    /* by order of instructions: the first of its slots */
   struct vtb__strip_func **callee; /* by order of instructions: of calls that follow the rows */
-  VTB_VEC(vtb__slot) slots;
+  VTB_VEC(vtb__strip_slot) slots;
   VTB_VEC(vtb__strip_made) made;
   int64_t need; /* rows of the head, at least, where it lags by none */
   struct vtb__strip_func *next;
@@ -67,19 +66,16 @@ typedef struct vtb__strips {
   vtb_module *module;
   vtb_diags *diags;
   vtb__strip_func *funcs;
-  const vtb_inst **calls; /* that are being looked into, the innermost last */
-  int n_calls;
-  bool has_head;               /* something stands before the rows */
-  int64_t rows, tokens;        /* of the grid; tokens of a row */
-  int64_t head, height, count; /* rows of the head, of a strip; strips */
+  VTB_VEC(const vtb_inst *) calls; /* that are being looked into, the innermost last */
+  bool has_head;                   /* something stands before the rows */
+  int64_t rows, tokens;            /* of the grid; tokens of a row */
+  int64_t head, height, count;     /* rows of the head, of a strip; strips */
 } vtb__strips;
 
 /* ---- find.c ---------------------------------------------------------------------------------- */
 
 /* f with arguments that follow the rows so; NULL where it cannot run in strips, which is told. */
 vtb__strip_func *vtb__strips_find(vtb__strips *s, vtb_func *f, const vtb__flow *args);
-/* Tells why there are no strips, where `at` stands. False. */
-bool vtb__strips_refuse(vtb__strips *s, const vtb_inst *at, const char *fmt, ...) VTB_PRINTF(3, 4);
 
 /* ---- ways.c: how instructions follow the rows ------------------------------------------------ */
 
@@ -112,10 +108,10 @@ int64_t vtb__strips_causal(const vtb_inst *inst);
 /* The order of the tokens is another than that of the rows: "from the last one on"; NULL: it is. */
 const char *vtb__strips_order(const vtb_inst *inst);
 
-/* ---- emit.c ---------------------------------------------------------------------------------- */
+/* ---- values.c, emit.c ------------------------------------------------------------------------ */
 
 /* A function's values while a part of it is computed, in a function of its own or in the entry. */
-typedef struct vtb__part {
+typedef struct vtb__strip_part {
   vtb__strips *s;
   vtb__strip_func *f;
   int part;
@@ -125,21 +121,21 @@ typedef struct vtb__part {
   vtb_value **slot; /* handed on so far */
   vtb_value *row;   /* of a strip: its first row, i32 */
   /* What stands for a WHOLE value that is not in `of`; NULL: it is computed where it is needed. */
-  vtb_value *(*outer)(struct vtb__part *p, const vtb_value *v);
+  vtb_value *(*outer)(struct vtb__strip_part *p, const vtb_value *v);
   void *user;
-} vtb__part;
+} vtb__strip_part;
 
 /* Elements of a part along the axis of x. */
-int64_t vtb__strips_count(const vtb__part *p, const vtb__flow *x);
+int64_t vtb__strips_count(const vtb__strip_part *p, const vtb__flow *x);
 /* Computes what follows the rows, and what is handed on. */
-void vtb__strips_emit(vtb__part *p);
+void vtb__strips_emit(vtb__strip_part *p);
 /* What stands for a value of f that is WHOLE, or LATE. */
-vtb_value *vtb__strips_value(vtb__part *p, const vtb_value *v);
+vtb_value *vtb__strips_value(vtb__strip_part *p, const vtb_value *v);
 /* The part's elements of a WHOLE value along an axis. */
-vtb_value *vtb__strips_cut(vtb__part *p, const vtb_value *v, int axis, const vtb__flow *x);
+vtb_value *vtb__strips_cut(vtb__strip_part *p, const vtb_value *v, int axis, const vtb__flow *x);
 /* The part's elements of a value that stands where the part is computed. */
-vtb_value *vtb__strips_out(vtb__part *p, vtb_value *v, int axis, const vtb__flow *x);
+vtb_value *vtb__strips_out(vtb__strip_part *p, vtb_value *v, int axis, const vtb__flow *x);
 /* What slot i of f holds before the first strip. */
-vtb_value *vtb__strips_first(vtb__part *p, int i);
+vtb_value *vtb__strips_first(vtb__strip_part *p, int i);
 
 #endif

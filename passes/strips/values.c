@@ -4,7 +4,7 @@
 
 #include "ir/axes.h"
 
-int64_t vtb__strips_count(const vtb__part *p, const vtb__flow *x) {
+int64_t vtb__strips_count(const vtb__strip_part *p, const vtb__flow *x) {
   const vtb__strips *s = p->s;
   int64_t lag = x->lag + p->shift;
   if (p->part == VTB__HEAD) return x->head + (s->head - lag) * x->per_row;
@@ -15,8 +15,8 @@ int64_t vtb__strips_count(const vtb__part *p, const vtb__flow *x) {
 /* ---- whole values ---------------------------------------------------------------------------- */
 
 /* The values of a call for those that do not follow the rows. */
-static vtb__part inside(vtb__part *p, const vtb_inst *call) {
-  vtb__part in = *p;
+static vtb__strip_part inside(vtb__strip_part *p, const vtb_inst *call) {
+  vtb__strip_part in = *p;
   in.f = p->f->callee[call->order];
   in.of = VTB_SCRATCH(call->callee, vtb_value *, call->callee->n_values);
   in.slot = p->slot ? p->slot + p->f->slot_of[call->order] : NULL;
@@ -27,10 +27,10 @@ static vtb__part inside(vtb__part *p, const vtb_inst *call) {
   return in;
 }
 
-static vtb_value *compute(vtb__part *p, const vtb_value *v) {
+static vtb_value *compute(vtb__strip_part *p, const vtb_value *v) {
   const vtb_inst *i = v->def;
   if (i->op == VTB_OP_call && p->f->callee[i->order]) {
-    vtb__part in = inside(p, i);
+    vtb__strip_part in = inside(p, i);
     return p->of[v->id] = vtb__strips_value(&in, i->callee->returns[v->index]);
   }
   vtb_value **operands = VTB_SCRATCH(v->func, vtb_value *, i->n_operands);
@@ -41,7 +41,7 @@ static vtb_value *compute(vtb__part *p, const vtb_value *v) {
   return p->of[v->id];
 }
 
-vtb_value *vtb__strips_value(vtb__part *p, const vtb_value *v) {
+vtb_value *vtb__strips_value(vtb__strip_part *p, const vtb_value *v) {
   const vtb__flow *x = &p->f->of[v->id];
   if (x->when == VTB__LATE && x->slot >= 0) return p->slot[x->slot];
   vtb_value *known = p->of[v->id];
@@ -51,10 +51,10 @@ vtb_value *vtb__strips_value(vtb__part *p, const vtb_value *v) {
   return compute(p, v);
 }
 
-vtb_value *vtb__strips_first(vtb__part *p, int at) {
-  const vtb__slot *slot = &p->f->slots.at[at];
+vtb_value *vtb__strips_first(vtb__strip_part *p, int at) {
+  const vtb__strip_slot *slot = &p->f->slots.at[at];
   if (slot->of) {
-    vtb__part in = inside(p, slot->call);
+    vtb__strip_part in = inside(p, slot->call);
     return vtb__strips_first(&in, slot->at);
   }
   return slot->from ? vtb__strips_value(p, slot->from)
@@ -64,7 +64,7 @@ vtb_value *vtb__strips_first(vtb__part *p, int at) {
 /* ---- parts of tables ------------------------------------------------------------------------- */
 
 /* Of a strip: the number of its first element, i32; of other parts *known. */
-static vtb_value *start_of(vtb__part *p, const vtb__flow *x, int64_t *known) {
+static vtb_value *start_of(vtb__strip_part *p, const vtb__flow *x, int64_t *known) {
   *known = p->part == VTB__HEAD ? 0 : vtb__strips_total(p->s, x) - vtb__strips_count(p, x);
   if (p->part != VTB__STRIP) return NULL;
   vtb_type one = {.dtype = VTB_I32};
@@ -74,7 +74,7 @@ static vtb_value *start_of(vtb__part *p, const vtb__flow *x, int64_t *known) {
   return vtb_b_binary(&p->b, VTB_OP_add, a, vtb_b_splat(&p->b, first, &one));
 }
 
-vtb_value *vtb__strips_out(vtb__part *p, vtb_value *v, int axis, const vtb__flow *x) {
+vtb_value *vtb__strips_out(vtb__strip_part *p, vtb_value *v, int axis, const vtb__flow *x) {
   int64_t n = vtb__strips_count(p, x), at;
   vtb_value *first = start_of(p, x, &at);
   if (!first) return vtb_b_slice(&p->b, v, axis, at, at + n, 1);
@@ -86,7 +86,7 @@ vtb_value *vtb__strips_out(vtb__part *p, vtb_value *v, int axis, const vtb__flow
   return vtb_b_gather(&p->b, v, vtb_b_broadcast(&p->b, picks, &lines), axis);
 }
 
-static vtb_value *count_up(vtb__part *p, const vtb_inst *iota, int axis, const vtb__flow *x) {
+static vtb_value *count_up(vtb__strip_part *p, const vtb_inst *iota, int axis, const vtb__flow *x) {
   int64_t at;
   vtb_type t = iota->results[0]->type;
   t.dim[axis].size = vtb__strips_count(p, x);
@@ -99,8 +99,8 @@ static vtb_value *count_up(vtb__part *p, const vtb_inst *iota, int axis, const v
                       t.dtype == VTB_I32 ? first : vtb_b_cast(&p->b, first, t.dtype));
 }
 
-/* The instruction again, of the part's elements of what it reads; NULL: that is no less than all. */
-static vtb_value *cut_sources(vtb__part *p, const vtb_inst *i, int axis, const vtb__flow *x) {
+/* The instruction again, of the part's elements of what it reads; NULL: it is not of that kind. */
+static vtb_value *cut_sources(vtb__strip_part *p, const vtb_inst *i, int axis, const vtb__flow *x) {
   const vtb_type *y = &i->results[0]->type;
   bool stretches = i->op == VTB_OP_broadcast;
   if (vtb_op_get(i->op)->klass != VTB_CLASS_ELEMENTWISE && i->op != VTB_OP_einsum && !stretches)
@@ -120,7 +120,8 @@ static vtb_value *cut_sources(vtb__part *p, const vtb_inst *i, int axis, const v
   return vtb_b_broadcast(&p->b, operands[0], &t);
 }
 
-static vtb_value *cut_reshaped(vtb__part *p, const vtb_inst *i, int axis, const vtb__flow *x) {
+static vtb_value *cut_reshaped(vtb__strip_part *p, const vtb_inst *i, int axis,
+                               const vtb__flow *x) {
   vtb__flow in = *x;
   in.axis = axis;
   if (!vtb__strips_reshaped(p->s, &i->results[0]->type, &i->operands[0]->type, &in)) return NULL;
@@ -129,7 +130,7 @@ static vtb_value *cut_reshaped(vtb__part *p, const vtb_inst *i, int axis, const 
   return vtb_b_reshape(&p->b, vtb__strips_cut(p, i->operands[0], in.axis, &in), &t);
 }
 
-vtb_value *vtb__strips_cut(vtb__part *p, const vtb_value *v, int axis, const vtb__flow *x) {
+vtb_value *vtb__strips_cut(vtb__strip_part *p, const vtb_value *v, int axis, const vtb__flow *x) {
   const vtb_inst *i = v->def;
   vtb_value *y = NULL;
   if (i && i->op == VTB_OP_iota) return count_up(p, i, axis, x);

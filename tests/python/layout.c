@@ -161,6 +161,7 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, behaviour);
   FIELD(vtb_compile_options, numbers_rows);
   FIELD(vtb_compile_options, cpu);
+  FIELD(vtb_compile_options, strips);
 }
 
 static void print_text_range(void) {

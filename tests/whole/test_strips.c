@@ -42,7 +42,7 @@ static vtb_status lower(vtb_module *m, vtb_strips *strips, vtb_diags *d) {
 #define OF_TOKENS(uses, body)                                                                      \
   uses "use std.nn\nmodel m() {\n  input x: image[2, 24, 12]\n"                                    \
        "  x = patch_embed(\"p\", x, 8, 4x4, 4x4)\n" body "  output y = x\n}\n"
-/* One that ends in a cell of two heads, whose sequences are made by g("name") [4] and s("name") []. */
+/* One that ends in a cell of two heads; g("name") makes sequences of [4], s("name") of numbers. */
 #define CELL(name, call)                                                                           \
   OF_TOKENS("use std." name "\n"                                                                   \
             "fn g(name: string, x: tokens) { return group(linear(name, x, 8), 2) }\n"              \

@@ -114,7 +114,7 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
   if (status == VTB_OK && !program->run)
     status = vtb_compilation_program(&c, batch, true, &profiled);
   cli_report(&b->model, status);
-  if (status == VTB_OK) cli_say_strips(&o);
+  if (status == VTB_OK) cli_say_strips(&o, program->workspace_bytes);
   if (status == VTB_OK) status = bench_program(program, profiled ? profiled : program, b, &facts);
   vtb_program_free(program);
   vtb_program_free(profiled);

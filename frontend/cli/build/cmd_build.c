@@ -83,7 +83,7 @@ static vtb_status build(const char *what, build_options *b, vtb_error *err) {
   vtb_status status =
       is_case(what) ? build_case(what, b->map, &o, output, r) : vtb_compile_file(&o, output, r);
   cli_report(&b->model, status);
-  if (status == VTB_OK) cli_say_strips(&o);
+  if (status == VTB_OK) cli_say_strips(&o, 0);
   if (status == VTB_OK) status = show(output);
   vtb_log("built in %.1f s", vtb_now() - start);
   vtb_free(output);

@@ -20,9 +20,9 @@ void cli_inference_free(cli_inference *inf) {
   *inf = (cli_inference){0};
 }
 
-void cli_say_strips(const vtb_compile_options *o) {
+void cli_say_strips(const vtb_compile_options *o, int64_t bytes) {
   vtb_strbuf text = {0};
-  if (o->strips && vtb_compile_strips(o, &text) == VTB_OK) cli_say("%s\n", text.at);
+  if (o->strips && vtb_compile_strips(o, bytes, &text) == VTB_OK) cli_say("%s\n", text.at);
   vtb_strbuf_free(&text);
 }
 
@@ -32,7 +32,7 @@ static vtb_status compile(const char *what, const cli_model_options *m, int64_t 
   o.batch = batch;
   o.parameters = weights;
   vtb_status status = cli_report(m, vtb_compile(&o, program, m->report));
-  if (status == VTB_OK) cli_say_strips(&o);
+  if (status == VTB_OK) cli_say_strips(&o, (*program)->workspace_bytes);
   return status;
 }
 

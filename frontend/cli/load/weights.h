@@ -53,8 +53,9 @@ void cli_inference_free(cli_inference *inf);
 VTB_MUST_USE vtb_status cli_load_for_inference(const char *command, const char *what,
                                                const cli_model_options *o, int64_t batch,
                                                cli_load_options *l, cli_inference *out);
-/* Of options with strips: how many there are, and what they save. */
-void cli_say_strips(const vtb_compile_options *o);
+/* Says of options with strips how many there are, and what a program of so many bytes of workspace
+ * saves; 0: not known. */
+void cli_say_strips(const vtb_compile_options *o, int64_t bytes);
 /* Metadata of the weights file, or the built file, under that key; NULL. */
 const char *cli_inference_meta(const cli_inference *inf, const char *key);
 /* Class names stored with the weights; NULL if there are none. Each and the array are malloc'd. */
