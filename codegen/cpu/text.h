@@ -55,6 +55,9 @@ void vtb_cpu_text_order(vtb_cpu_text *x, const char *name, const vtb__loop_order
 /* A function that all texts may call and a program has once (vtb_product), for other emitters. */
 LLVMValueRef vtb_cpu_text_shared(vtb_cpu *c, const char *name);
 
+/* Memory of vtb_cpu_temp() as a tensor of the text: its number among `t`. */
+int vtb_cpu_text_temp(vtb_cpu_text *x, int64_t temp);
+
 /* Links the text into the program and emits its tasks, in the order in which they stand; one of no
  * index is left out. */
 void vtb_cpu_text_run(vtb_cpu_text *x, const vtb_inst *inst);

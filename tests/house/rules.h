@@ -148,7 +148,8 @@ static const house_word words[] = {
 /* Emitters whose kernels are texts (codegen/cpu/text): they fill holes and speak no LLVM. By what
  * their paths begin with; a room joins when its last kernel is one. */
 static const char *const of_texts[] = {"codegen/cpu/attention/", "codegen/cpu/convolution/",
-                                       "codegen/cpu/loop/gather", "codegen/cpu/scan/"};
+                                       "codegen/cpu/loop/gather",
+                                       "codegen/cpu/product/einsum_blocks", "codegen/cpu/scan/"};
 
 /* Constants of passes/ that are called a most, a least or a size of a kernel's parts. What a kernel
  * or a machine takes is asked (passes/cost/ask.h) and in passes/cost; what is here says why it is

@@ -31,6 +31,7 @@ struct vtb_cpu_text {
   VTB_VEC(hole_function) functions;
   VTB_VEC(text_task) tasks;
   VTB_VEC(linked_function) declared;
+  VTB_VEC(int64_t) temps; /* tensors behind operands and results */
 };
 
 enum { FUNCTION = -1 }; /* LLVMAttributeFunctionIndex, as an index of attributes */
@@ -344,6 +345,7 @@ static void link_in(vtb_cpu_text *x) {
 static void close_text(vtb_cpu_text *x) {
   vtb_vec_free(&x->tasks);
   vtb_vec_free(&x->declared);
+  vtb_vec_free(&x->temps);
   vtb_vec_free(&x->functions);
 }
 
@@ -374,15 +376,22 @@ LLVMValueRef vtb_cpu_text_shared(vtb_cpu *c, const char *name) {
 
 /* ---- running --------------------------------------------------------------------------------- */
 
+int vtb_cpu_text_temp(vtb_cpu_text *x, int64_t temp) {
+  const vtb_cpu_kernel *k = x->c->kernel;
+  vtb_vec_push(&x->temps, temp);
+  return k->n_operands + k->n_results + (int)x->temps.n - 1;
+}
+
 /* The array of tensors is taken apart again by LLVM: it is known where it is filled. */
-static LLVMValueRef tensors(vtb_cpu *c, const vtb_cpu_task *t) {
-  int n = t->n_operands + t->n_results;
+static LLVMValueRef tensors(const vtb_cpu_text *x, vtb_cpu_task *t) {
+  vtb_cpu *c = x->c;
+  int own = t->n_operands + t->n_results, n = own + (int)x->temps.n;
   LLVMValueRef all =
       LLVMBuildAlloca(t->prologue, LLVMArrayType2(c->ptr, (uint64_t)(n ? n : 1)), "tensors");
   for (int i = 0; i < n; i++) {
     LLVMValueRef at = vtb_cpu_i64(c, i);
-    LLVMBuildStore(t->prologue, t->t[i].ptr,
-                   LLVMBuildInBoundsGEP2(t->prologue, c->ptr, all, &at, 1, ""));
+    LLVMValueRef ptr = i < own ? t->t[i].ptr : vtb_cpu_temp_ptr(c, t, x->temps.at[i - own]);
+    LLVMBuildStore(t->prologue, ptr, LLVMBuildInBoundsGEP2(t->prologue, c->ptr, all, &at, 1, ""));
   }
   return all;
 }
@@ -397,7 +406,7 @@ static void emit_task(vtb_cpu_text *x, const text_task *task, const vtb_inst *in
   dissolve(c, fn);
   vtb_cpu_task *t = vtb_cpu_task_begin(c, inst, task->kind, task->n, task->grain);
   LLVMValueRef none = LLVMConstNull(c->ptr);
-  LLVMValueRef args[] = {tensors(c, t), t->index,
+  LLVMValueRef args[] = {tensors(x, t), t->index,
                          task->scratch ? vtb_cpu_scratch(c, t, task->scratch) : none,
                          temp >= 0 ? vtb_cpu_temp_ptr(c, t, temp) : none};
   LLVMBuildCall2(c->b, LLVMGlobalGetValueType(fn), fn, args, 4, "");

@@ -1,16 +1,10 @@
-/* Block-diagonal products with small square blocks, as in headwise projections:
- *
- *   y[t, g, o] = sum_i x[t, g, i] w[g, o, i]          "bngi,goi->bngo", and its adjoint in x
- *   dw[g, o, i] = sum_t dy[t, g, o] x[t, g, i]        "bngo,bngi->goi"
- *
- * t stands for any letters. Lanes run over c = (g, o): a vector holds whole blocks, and x[t, g, i]
- * for all its lanes is a shuffle of the vector of x at c. The weights are laid out as w[i][c]
- * first; they stay in registers while a block of tokens passes. Blocks of size 2, 4, ... up to the
- * vector width only.
+/* Block-diagonal products with small square blocks, "bngi,goi->bngo" and its adjoints:
+ * text/blocks.c. Blocks of size 2, 4, ... up to the vector width only.
  */
 #include <string.h>
 
 #include "codegen/cpu/product/einsum.h"
+#include "codegen/cpu/text.h"
 #include "ir/ops.h"
 
 enum { TOKENS = 64, TOKENS_SUMMED = 256, MOST_BLOCK = 16 };
@@ -72,101 +66,31 @@ static bool good_size(const vtb_cpu *c, int64_t n) {
   return n >= 2 && n <= MOST_BLOCK && n <= c->width && (n & (n - 1)) == 0;
 }
 
-/* ---- shared emission ------------------------------------------------------------------------- */
-
-/* Offsets of the outer token letters in every tensor for one linear number. */
-static void outer_offsets(vtb_cpu *c, const block_form *f, LLVMValueRef number, LLVMValueRef *at) {
-  for (int x = 0; x < EINSUM_TENSORS; x++) at[x] = vtb_cpu_i64(c, 0);
+/* In pieces of so many tokens. temp: weights that the blocks are multiplied with, or where they are
+ * summed to. */
+static void run_text(vtb_cpu *c, const block_form *f, int64_t piece, int64_t temp, bool sums,
+                     int64_t grain) {
+  vtb_cpu_text *x = vtb_cpu_text_open(c, "blocks", c->width);
+  const int tensors[] = {f->x, f->y, EINSUM_ADD};
+  int64_t loops[VTB_MAX_RANK][4], steps[4] = {0}, numbers[4] = {0, 0, -1};
+  numbers[3] = vtb_cpu_text_temp(x, temp);
+  for (int k = 0; k < (f->adds ? 3 : 2); k++) {
+    numbers[k] = vtb__einsum_tensor(c, tensors[k]);
+    steps[k] = f->step[tensors[k]];
+  }
   for (int i = 0; i < f->n_outer; i++) {
-    bool last = i + 1 == f->n_outer;
-    LLVMValueRef k = last ? number : vtb_cpu_rem(c, number, f->outer[i]->size);
-    if (!last) number = vtb_cpu_div(c, number, f->outer[i]->size);
-    for (int x = 0; x < EINSUM_TENSORS; x++)
-      at[x] = vtb_cpu_add(c, at[x], vtb_cpu_mul(c, k, f->outer[i]->stride[x]));
+    loops[i][0] = f->outer[i]->size;
+    for (int k = 0; k < 3; k++) loops[i][1 + k] = f->outer[i]->stride[tensors[k]];
   }
-}
-
-/* Lane l takes element i of its own block. */
-static LLVMValueRef spread(vtb_cpu *c, LLVMValueRef v, int64_t size, int i) {
-  LLVMValueRef lane[64];
-  for (int l = 0; l < c->width; l++)
-    lane[l] = LLVMConstInt(c->i32, (unsigned long long)(l / size * size + i), 0);
-  return LLVMBuildShuffleVector(c->b, v, LLVMGetPoison(LLVMTypeOf(v)),
-                                LLVMConstVector(lane, (unsigned)c->width), "");
-}
-
-static LLVMValueRef load(vtb_cpu *c, LLVMValueRef ptr, LLVMValueRef mask) {
-  return mask ? vtb_cpu_load_masked(c, ptr, mask, c->width) : vtb_cpu_load(c, ptr, c->width);
-}
-
-static void store(vtb_cpu *c, LLVMValueRef v, LLVMValueRef ptr, LLVMValueRef mask) {
-  if (mask)
-    vtb_cpu_store_masked(c, v, ptr, mask);
-  else
-    vtb_cpu_store(c, v, ptr);
-}
-
-typedef struct span {
-  LLVMValueRef x, y, to;  /* pointers at the outer letters' place; weights or sums */
-  LLVMValueRef add;       /* what is added, or NULL */
-  LLVMValueRef from, end; /* tokens */
-} span;
-typedef void (*column_fn)(vtb_cpu *c, const block_form *f, const span *s, LLVMValueRef column,
-                          LLVMValueRef mask);
-
-static void for_columns(vtb_cpu *c, const block_form *f, const span *s, column_fn body) {
-  int64_t whole = f->width / c->width * c->width;
-  if (whole) {
-    vtb_cpu_for l =
-        vtb_cpu_for_begin(c, vtb_cpu_i64(c, 0), vtb_cpu_i64(c, whole), vtb_cpu_i64(c, c->width));
-    body(c, f, s, l.i, NULL);
-    vtb_cpu_for_end(c, &l);
-  }
-  if (whole < f->width)
-    body(c, f, s, vtb_cpu_i64(c, whole),
-         vtb_cpu_mask(c, vtb_cpu_i64(c, f->width - whole), c->width));
-}
-
-/* The range of tokens of a piece, and pointers. index = outer * pieces + piece. */
-static span span_of(vtb_cpu *c, const block_form *f, vtb_cpu_task *t, int64_t piece_tokens,
-                    int64_t pieces) {
-  LLVMValueRef at[EINSUM_TENSORS], piece = vtb_cpu_rem(c, t->index, pieces);
-  outer_offsets(c, f, vtb_cpu_div(c, t->index, pieces), at);
-  span s = {.from = vtb_cpu_mul(c, piece, piece_tokens)};
-  s.end = vtb_cpu_min(c, vtb_cpu_add(c, s.from, vtb_cpu_i64(c, piece_tokens)),
-                      vtb_cpu_i64(c, f->tokens));
-  s.x = vtb_cpu_at(c, t->t[vtb__einsum_tensor(c, f->x)].ptr, at[f->x]);
-  s.y = vtb_cpu_at(c, t->t[vtb__einsum_tensor(c, f->y)].ptr, at[f->y]);
-  if (f->adds) s.add = vtb_cpu_at(c, t->t[vtb__einsum_tensor(c, EINSUM_ADD)].ptr, at[EINSUM_ADD]);
-  return s;
+  vtb_cpu_text_fill(x, {"SIZE", f->size}, {"WIDTH", f->width}, {"TOKENS", f->tokens},
+                    {"PIECE", piece}, {"OUTER", f->outer_size}, {"SUMS", sums}, {"GRAIN", grain});
+  vtb_cpu_text_numbers(x, "LOOP", loops[0], 4 * f->n_outer);
+  vtb_cpu_text_numbers(x, "TENSOR", numbers, 4);
+  vtb_cpu_text_numbers(x, "STEP", steps, 4);
+  vtb_cpu_text_run(x, c->kernel->inst);
 }
 
 /* ---- y = x w --------------------------------------------------------------------------------- */
-
-static void apply_column(vtb_cpu *c, const block_form *f, const span *s, LLVMValueRef column,
-                         LLVMValueRef mask) {
-  LLVMValueRef w[MOST_BLOCK];
-  for (int i = 0; i < f->size; i++)
-    w[i] =
-        load(c, vtb_cpu_at(c, s->to, vtb_cpu_add(c, column, vtb_cpu_i64(c, i * f->width))), mask);
-  /* a bias: the same for every token of the piece */
-  bool one_row = f->adds && f->step[EINSUM_ADD] == 0;
-  LLVMValueRef bias = one_row ? load(c, vtb_cpu_at(c, s->add, column), mask) : NULL;
-  vtb_cpu_for l = vtb_cpu_for_begin(c, s->from, s->end, vtb_cpu_i64(c, 1));
-  LLVMValueRef x = load(
-      c, vtb_cpu_at(c, s->x, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[f->x]), column)), mask);
-  LLVMValueRef first = spread(c, x, f->size, 0), start = bias;
-  if (f->adds && !bias)
-    start = load(
-        c, vtb_cpu_at(c, s->add, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[EINSUM_ADD]), column)),
-        mask);
-  LLVMValueRef acc =
-      start ? vtb_cpu_fma(c, first, w[0], start) : LLVMBuildFMul(c->b, first, w[0], "");
-  for (int i = 1; i < f->size; i++) acc = vtb_cpu_fma(c, spread(c, x, f->size, i), w[i], acc);
-  store(c, acc, vtb_cpu_at(c, s->y, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[f->y]), column)),
-        mask);
-  vtb_cpu_for_end(c, &l);
-}
 
 /* w[in][g][out], dense. */
 static int64_t lay_out_weights(vtb_cpu *c, const block_form *f) {
@@ -188,13 +112,7 @@ static int64_t lay_out_weights(vtb_cpu *c, const block_form *f) {
 }
 
 static void emit_apply(vtb_cpu *c, const block_form *f) {
-  int64_t weights = lay_out_weights(c, f), pieces = (f->tokens + TOKENS - 1) / TOKENS;
-  vtb_cpu_task *t =
-      vtb__task_begin(c, "blocks", f->outer_size * pieces, 1 + 8192 / (TOKENS * f->width));
-  span s = span_of(c, f, t, TOKENS, pieces);
-  s.to = vtb_cpu_temp_ptr(c, t, weights);
-  for_columns(c, f, &s, apply_column);
-  vtb_cpu_task_end(c, t);
+  run_text(c, f, TOKENS, lay_out_weights(c, f), false, 1 + 8192 / (TOKENS * f->width));
 }
 
 static bool match_apply(const vtb_cpu *c, const vtb__letters *l, block_form *f) {
@@ -221,23 +139,6 @@ static bool match_apply(const vtb_cpu *c, const vtb__letters *l, block_form *f) 
 }
 
 /* ---- dw = sum dy x --------------------------------------------------------------------------- */
-
-static void sum_column(vtb_cpu *c, const block_form *f, const span *s, LLVMValueRef column,
-                       LLVMValueRef mask) {
-  vtb_cpu_for l = vtb_cpu_for_begin(c, s->from, s->end, vtb_cpu_i64(c, 1));
-  LLVMValueRef acc[MOST_BLOCK];
-  for (int i = 0; i < f->size; i++) acc[i] = vtb_cpu_carry(c, &l, LLVMConstNull(c->vf32));
-  LLVMValueRef x = load(
-      c, vtb_cpu_at(c, s->x, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[f->x]), column)), mask);
-  LLVMValueRef y = load(
-      c, vtb_cpu_at(c, s->y, vtb_cpu_add(c, vtb_cpu_mul(c, l.i, f->step[f->y]), column)), mask);
-  for (int i = 0; i < f->size; i++)
-    vtb_cpu_carry_next(&l, i, vtb_cpu_fma(c, spread(c, x, f->size, i), y, acc[i]));
-  vtb_cpu_for_end(c, &l);
-  for (int i = 0; i < f->size; i++)
-    store(c, vtb_cpu_carried(&l, i),
-          vtb_cpu_at(c, s->to, vtb_cpu_add(c, column, vtb_cpu_i64(c, i * f->width))), mask);
-}
 
 /* Parts [part][in][g][out] to the result in its own order, added in the order of parts. */
 static void sum_parts(vtb_cpu *c, const block_form *f, int64_t parts, int64_t temp) {
@@ -279,11 +180,7 @@ static void emit_sum(vtb_cpu *c, const block_form *f) {
   while (f->outer_size * ((f->tokens + piece - 1) / piece) > 128 && piece < f->tokens) piece *= 2;
   int64_t pieces = (f->tokens + piece - 1) / piece, parts = f->outer_size * pieces;
   int64_t temp = vtb_cpu_temp(c, parts * f->size * f->width * 4);
-  vtb_cpu_task *t = vtb__task_begin(c, "block_sums", parts, 1);
-  span s = span_of(c, f, t, piece, pieces);
-  s.to = vtb_cpu_at(c, vtb_cpu_temp_ptr(c, t, temp), vtb_cpu_mul(c, t->index, f->size * f->width));
-  for_columns(c, f, &s, sum_column);
-  vtb_cpu_task_end(c, t);
+  run_text(c, f, piece, temp, true, 1);
   sum_parts(c, f, parts, temp);
 }
 

@@ -60,14 +60,3 @@ static inline const float *tap_row(float *const *t, long b, long y, long x, long
   const long there = place(all ? at : 0) * STRIDE[0][1], none = floats_between(base, zeros);
   return beyond(base, all ? there : none);
 }
-
-/* A vector of channels, the first `left` of them; 0: all. */
-static inline vf load_some(const float *at, long left) {
-  return left ? vtb_load_part(at, left) : load(at);
-}
-static inline void store_some(float *at, vf x, long left) {
-  if (left)
-    vtb_store_part(at, x, left);
-  else
-    store(at, x);
-}

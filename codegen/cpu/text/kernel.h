@@ -89,6 +89,16 @@ static inline void store_part(float *to, vf x, long n) {
   else
     vtb_store_part(to, x, n);
 }
+/* The first `left` lanes; 0: all. */
+static inline vf load_some(const float *from, long left) {
+  return left ? vtb_load_part(from, left) : load(from);
+}
+static inline void store_some(float *to, vf x, long left) {
+  if (left)
+    vtb_store_part(to, x, left);
+  else
+    store(to, x);
+}
 
 static inline v16 load_16(const float *from) { return *(const v16_at *)from; }
 static inline void store_16(float *to, v16 x) { *(v16_at *)to = x; }
