@@ -26,14 +26,12 @@ typedef struct forward {
 } forward;
 
 static inline forward lay_out(memory *m) {
-  return (forward){.kt = take(m, TILES * WIDTH * LD_S),
-                   .v = take(m, KEYS * LD_V),
-                   .s = take(m, BLOCK * LD_S),
-                   .o = take(m, BLOCK * LD_V),
-                   .m = take(m, round_up(BLOCK, W)),
-                   .l = take(m, round_up(BLOCK, W)),
-                   .keys = PACKED ? take(m, TILE * LD_K) : 0,
-                   .q = TURN[QUERY][TURNED] ? take(m, BLOCK * LD_K) : 0};
+  forward f = {.kt = take(m, TILES * WIDTH * LD_S), .v = take(m, KEYS * LD_V)};
+  f.s = take(m, BLOCK * LD_S), f.o = take(m, BLOCK * LD_V);
+  f.m = take(m, round_up(BLOCK, W)), f.l = take(m, round_up(BLOCK, W));
+  f.keys = PACKED ? take(m, TILE * LD_K) : 0;
+  f.q = TURN[QUERY][TURNED] ? take(m, BLOCK * LD_K) : 0;
+  return f;
 }
 
 /* The scores of one query become exp(score - m), m and l go on, the outputs so far are rescaled. */

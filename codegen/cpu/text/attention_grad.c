@@ -20,16 +20,11 @@ typedef struct backward {
 } backward;
 
 static inline backward lay_out(memory *m, int whole) {
-  backward w = {.kt = take(m, TILES * LD_S * WIDTH),
-                .vt = take(m, TILES * LD_S * VALUE_WIDTH),
-                .q = take(m, BLOCK * LD_K),
-                .dy = take(m, BLOCK * LD_V),
-                .s = take(m, BLOCK * LD_S),
-                .ds = take(m, BLOCK * LD_S),
-                .lse = take(m, round_up(BLOCK, W)),
-                .delta = take(m, round_up(BLOCK, W)),
-                .row = take(m, LD_V),
-                .values = take(m, TILE * (LD_V > LD_K ? LD_V : LD_K))};
+  backward w = {.kt = take(m, TILES * LD_S * WIDTH), .vt = take(m, TILES * LD_S * VALUE_WIDTH)};
+  w.q = take(m, BLOCK * LD_K), w.dy = take(m, BLOCK * LD_V);
+  w.s = take(m, BLOCK * LD_S), w.ds = take(m, BLOCK * LD_S);
+  w.lse = take(m, round_up(BLOCK, W)), w.delta = take(m, round_up(BLOCK, W));
+  w.row = take(m, LD_V), w.values = take(m, TILE * (LD_V > LD_K ? LD_V : LD_K));
   if (!whole) return w;
   w.k = take(m, KEYS * LD_K), w.dk = take(m, KEYS * LD_K);
   w.dv = take(m, KEYS * LD_V), w.dq = take(m, BLOCK * LD_K);

@@ -31,6 +31,22 @@ static inline chunked chunked_at(float *const *t, long index) {
       for (long t0 = 0; t0 < TOKENS; t0 += CHUNK) chunk(of, t0, least(TOKENS - t0, CHUNK), 0);     \
   } while (0)
 
+/* The task of a text with `arrays`, their lay_out() and chunk(const forward *, ...), which begins
+ * with FORWARD and ends with SCAN. */
+#define FORWARD                                                                                    \
+  typedef struct forward {                                                                         \
+    chunked of;                                                                                    \
+    arrays a;                                                                                      \
+  } forward
+#define SCAN                                                                                       \
+  TASK(scan, BATCH *HEADS *TILES, 1, BYTES_OF(lay_out)) {                                          \
+    memory own = {scratch, 0};                                                                     \
+    const forward f = {chunked_at(t, index), lay_out(&own)};                                       \
+    if (INIT) pack_state(&f.of.v_cols, &f.of.s, f.a.state, AT_S0, AT_N0, LD_V);                    \
+    EACH_CHUNK(chunk, &f);                                                                         \
+    if (LAST) unpack_state(&f.of.v_cols, &f.of.s, AT_S, AT_N, f.a.state, LD_V);                    \
+  }
+
 /* The state before the chunk at t0 is not zero. */
 static inline _Bool enters(long t0, _Bool only) { return INIT || (!only && t0 != 0); }
 /* What is kept of it: all, or nothing where nothing is written yet. */

@@ -36,27 +36,7 @@ static inline arrays lay_out(memory *m) {
   return a;
 }
 
-typedef struct forward {
-  chunked of;
-  arrays a;
-} forward;
-
-/* A[(t, r), :] *= P[t, :] for n tokens from i0 on; mask holds row i0 - 1 of P on entry (zeros
- * before the first token) and the last row after. */
-static inline void mask_rows(const arrays *a, long i0, long n) {
-  for (long l = 0; l < n; l++) {
-    const long own = (i0 + l) * RANK;
-    const vf d = (vf)a->d[i0 + l];
-    for (long j = 0; j < (i0 + n) * RANK; j += W) {
-      const vf mask = ones_between(load(a->mask + j) * d, own - RANK - j, own - j);
-      store(a->mask + j, mask);
-      for (long r = 0; r < RANK; r++) {
-        float *at = a->a + (l * RANK + r) * LD_T + j;
-        store(at, load(at) * mask);
-      }
-    }
-  }
-}
+FORWARD;
 
 /* n tokens from i0 on in the chunk at t0. */
 static inline void block(const forward *f, long t0, long i0, long n, _Bool entering) {
@@ -65,7 +45,7 @@ static inline void block(const forward *f, long t0, long i0, long n, _Bool enter
   float *w = a->w + own * LD_V;
   pack_rows(&f->of.k_cols, &f->of.s, a->b, LD_K, AT_B, from, n);
   vtb_product(a->b, LD_K, 1, a->kt, LD_T, 0, a->a, LD_T, rows, pieces(own + rows, W), K);
-  mask_rows(a, i0, n);
+  mask_rows(a->a, LD_T, a->mask, a->d, i0, n, RANK, 1);
   if (entering) {
     keys_times(a->b, RANK * LD_K, a->before + i0, n, quotient(RANK * LD_K, W));
     vtb_product(a->b, LD_K, 1, a->state, LD_V, 1, w, LD_V, rows, vectors, K);
@@ -103,9 +83,4 @@ static inline void chunk(const forward *f, long t0, long n, _Bool only) {
               f->of.n_vectors, n * RANK);
 }
 
-TASK(scan, BATCH *HEADS *TILES, 1, BYTES_OF(lay_out)) {
-  memory own = {scratch, 0};
-  const forward f = {chunked_at(t, index), lay_out(&own)};
-  if (INIT) pack_state(&f.of.v_cols, &f.of.s, f.a.state, AT_S0, -1, LD_V);
-  EACH_CHUNK(chunk, &f);
-}
+SCAN

@@ -26,10 +26,7 @@ static inline arrays lay_out(memory *m) {
                   take(m, SUB * LD_T), take(m, LD_K)};
 }
 
-typedef struct forward {
-  chunked of;
-  arrays a;
-} forward;
+FORWARD;
 
 /* n tokens from i0 on in the chunk at t0. */
 static inline void sub_block(const forward *f, long t0, long i0, long n, _Bool entering) {
@@ -68,9 +65,4 @@ static inline void chunk(const forward *f, long t0, long n, _Bool only) {
                 n * STEP);
 }
 
-TASK(scan, BATCH *HEADS *TILES, 1, BYTES_OF(lay_out)) {
-  memory own = {scratch, 0};
-  const forward f = {chunked_at(t, index), lay_out(&own)};
-  if (INIT) pack_state(&f.of.v_cols, &f.of.s, f.a.state, AT_S0, -1, LD_V);
-  EACH_CHUNK(chunk, &f);
-}
+SCAN

@@ -28,25 +28,7 @@ static inline arrays lay_out(memory *m) {
                   take(m, LD_T),         take(m, LD_T)};
 }
 
-typedef struct forward {
-  chunked of;
-  arrays a;
-} forward;
-
-/* P[r, :] *= M[t, :] for the rows t = i0 ... i0 + n of the chunk; mask holds row i0 - 1 of M on
- * entry and row i0 + n - 1 after. */
-static inline void mask_rows(const arrays *a, long i0, long n) {
-  for (long r = 0; r < n; r++) {
-    const long t = i0 + r;
-    const vf d = (vf)a->d[t];
-    for (long j = 0; j < i0 + n; j += W) {
-      float *p = a->p + r * LD_T + j;
-      const vf mask = ones_between(load(a->mask + j) * d, t - j, t - j + 1);
-      store(a->mask + j, mask);
-      store(p, load(p) * mask);
-    }
-  }
-}
+FORWARD;
 
 /* n rows from i0 on in the chunk at t0. */
 static inline void block(const forward *f, long t0, long i0, long n, _Bool entering) {
@@ -55,7 +37,7 @@ static inline void block(const forward *f, long t0, long i0, long n, _Bool enter
   const long end = i0 + n, vectors = f->of.n_vectors;
   pack_tokens(&f->of.k_cols, s, a->q, LD_K, AT_Q, -1, t0 + i0, n);
   vtb_product(a->q, LD_K, 1, a->kt, LD_T, 0, a->p, LD_T, n, pieces(end, W), K);
-  mask_rows(a, i0, n);
+  mask_rows(a->p, LD_T, a->mask, a->d, i0, n, 1, 0);
   vtb_product(a->p, LD_T, 1, a->v, LD_V, 0, a->y, LD_V, n, vectors, end);
   if (entering) {
     keys_times(a->q, LD_K, a->b + i0, n, pieces(K, W));
@@ -83,10 +65,4 @@ static inline void chunk(const forward *f, long t0, long n, _Bool only) {
               f->of.n_vectors, n);
 }
 
-TASK(scan, BATCH *HEADS *TILES, 1, BYTES_OF(lay_out)) {
-  memory own = {scratch, 0};
-  const forward f = {chunked_at(t, index), lay_out(&own)};
-  if (INIT) pack_state(&f.of.v_cols, &f.of.s, f.a.state, AT_S0, AT_N0, LD_V);
-  EACH_CHUNK(chunk, &f);
-  if (LAST) unpack_state(&f.of.v_cols, &f.of.s, AT_S, AT_N, f.a.state, LD_V);
-}
+SCAN

@@ -115,7 +115,7 @@ static inline void first_mask_row(const arrays *a, long i0, long end) {
 }
 
 /* P = S o M, A = dP o M, terms = P o dP, S and dP in p and a on entry. */
-static inline void mask_rows(const arrays *g, long i0, long n) {
+static inline void mask_pairs(const arrays *g, long i0, long n) {
   for (long r = 0; r < n; r++) {
     const long t = i0 + r;
     const vf d = (vf)g->d[t];
@@ -152,7 +152,7 @@ static inline void block(const arrays *a, long i0, long n) {
   vtb_product(q, LD_K, 1, a->kt, LD_T, 0, a->p, LD_T, n, pieces(end, W), K);
   vtb_product(dy, LD_VN, 1, a->vt, LD_T, 0, a->a, LD_T, n, pieces(end, W), VN);
   first_mask_row(a, i0, end);
-  mask_rows(a, i0, n);
+  mask_pairs(a, i0, n);
   sum_terms(a, i0, n);
   product_k(a->a, LD_T, 1, a->k, 1, a->dq + i0 * LD_K, n, end);
   product_k(a->a, 1, LD_T, q, 1, a->dk, end, n);

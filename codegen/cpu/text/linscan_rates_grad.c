@@ -219,10 +219,7 @@ TASK(groups, BATCH *TOKENS, 16, 0) {
       for (long k = 0; k < K; k += W) {
         vf sum = 0;
         for (long i = 0; i < GROUPS; i++) sum += load(sum_row(&from, which, i, &s, pos) + k);
-        if (K % W)
-          store_part(out + k, sum, K - k);
-        else
-          store(out + k, sum);
+        store_some(out + k, sum, K % W ? K - k : 0);
       }
     }
   }

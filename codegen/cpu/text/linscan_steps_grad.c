@@ -23,15 +23,11 @@ typedef struct arrays {
   float *sums;                      /* [SUMS, padded K, W]: vectors to be summed across */
 } arrays;
 static inline arrays lay_out(memory *m) {
-  return (arrays){take(m, LD),
-                  take(m, LD),
-                  take(m, LD),
-                  take(m, LD),
-                  take(m, LD),
-                  take(m, SEGMENTS * STATE),
-                  take(m, (SEGMENT + 1) * STATE),
-                  take(m, STATE),
-                  take(m, SUMS * round_up(K, W) * W)};
+  arrays a = {.v = take(m, LD), .d = take(m, LD), .dy = take(m, LD)};
+  a.dv = take(m, LD), a.dd = take(m, LD);
+  a.bounds = take(m, SEGMENTS * STATE), a.inside = take(m, (SEGMENT + 1) * STATE);
+  a.adjoint = take(m, STATE), a.sums = take(m, SUMS * round_up(K, W) * W);
+  return a;
 }
 
 /* Of temporary memory: [tile, sum, B, N, h, K]. */
@@ -100,10 +96,7 @@ static inline void adjoint_vectors(const backward *b, long j, int vectors, long 
       if (ALONG_KEY && ALONG_VALUE) {
         float *out = row(&g->s, AT_DD, b->pos) + k * STRIDE[AT_DD][3];
         out += (g->c.from + j + i * W) * STRIDE[AT_DD][4];
-        if (left)
-          vtb_store_part(out, to_d[i], left);
-        else
-          store(out, to_d[i]);
+        store_some(out, to_d[i], left);
       }
       store(b->a.adjoint + at, decay_at(g, b->pos, k, j + i * W, left) * p);
     }
@@ -125,10 +118,7 @@ static inline void store_sums(const backward *b, char *temp, long tile) {
       vf r[W];
       UNROLL for (int i = 0; i < W; i++) r[i] = load(sums_of(b, sum) + (k + i) * W);
       const vf x = sum_rows(r);
-      if (K % W)
-        store_part(out + k, x, K - k);
-      else
-        store(out + k, x);
+      store_some(out + k, x, K % W ? K - k : 0);
     }
   }
 }

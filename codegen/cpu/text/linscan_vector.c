@@ -28,10 +28,7 @@ static inline arrays lay_out(memory *m) { /* v in whole groups: rows behind the 
                   take(m, LD_D)};
 }
 
-typedef struct forward {
-  chunked of;
-  arrays a;
-} forward;
+FORWARD;
 
 /* The chunk's rows before i0, and the state before the chunk, seen from the next sub-block. */
 static inline void leave_behind(const forward *f, long i0, _Bool entering) {
@@ -106,10 +103,4 @@ static inline void chunk(const forward *f, long t0, long n, _Bool only) {
     vtb_product(a->kt, LD_T, 1, a->v, LD_V, keeps(t0), a->state, LD_V, K, f->of.n_vectors, n);
 }
 
-TASK(scan, BATCH *HEADS *TILES, 1, BYTES_OF(lay_out)) {
-  memory own = {scratch, 0};
-  const forward f = {chunked_at(t, index), lay_out(&own)};
-  if (INIT) pack_state(&f.of.v_cols, &f.of.s, f.a.state, AT_S0, AT_N0, LD_V);
-  EACH_CHUNK(chunk, &f);
-  if (LAST) unpack_state(&f.of.v_cols, &f.of.s, AT_S, AT_N, f.a.state, LD_V);
-}
+SCAN

@@ -46,34 +46,18 @@ typedef struct arrays {
 } arrays;
 static inline arrays lay_out(memory *m) {
   const long x = SUB * LD_X, z = SUB * LD_Z, pairs = SUB * SUB;
-  return (arrays){take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, x),
-                  take(m, z),
-                  take(m, z),
-                  take(m, z),
-                  take(m, X * SUB),
-                  take(m, X * SUB),
-                  take(m, Z * SUB),
-                  take(m, Z * SUB),
-                  take(m, pairs),
-                  take(m, pairs),
-                  take(m, pairs),
-                  take(m, LD_X),
-                  take(m, LD_X),
-                  take(m, CHUNKS * STATE),
-                  take(m, SUBS * STATE),
-                  take(m, STATE),
-                  take(m, K * (ALONG_KEY ? LD_Z : LD_X))};
+  arrays a;
+  a.a = take(m, x), a.b = take(m, x), a.ax = take(m, x), a.bx = take(m, x), a.d = take(m, x);
+  a.pre = take(m, x), a.suf = take(m, x), a.sc = take(m, x), a.ge = take(m, x);
+  a.da = take(m, x), a.db = take(m, x), a.inner = take(m, x);
+  a.c = take(m, z), a.e = take(m, z), a.out_z = take(m, z);
+  a.bt = take(m, X * SUB), a.at = take(m, X * SUB);
+  a.et = take(m, Z * SUB), a.out_zt = take(m, Z * SUB);
+  a.m = take(m, pairs), a.n = take(m, pairs), a.mt = take(m, pairs);
+  a.whole = take(m, LD_X), a.passing = take(m, LD_X);
+  a.states = take(m, CHUNKS * STATE), a.subs = take(m, SUBS * STATE);
+  a.adjoint = take(m, STATE), a.square = take(m, K * (ALONG_KEY ? LD_Z : LD_X));
+  return a;
 }
 
 typedef struct backward {

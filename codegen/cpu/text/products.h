@@ -35,3 +35,20 @@ static inline vf ones_between(vf x, long low, long high) {
   const lanes own = {LANES_OF_(VTB_W)(OWN, 0)};
   return (own >= (lanes)(int)low & own < (lanes)(int)high) ? (vf)1 : x;
 }
+
+/* rows[(l, r), :] *= P[i0 + l, :] for n tokens of `rank` rows and columns each, P[t, t - behind] = 1
+ * and P[t] = d_t P[t - 1] before; mask holds row i0 - 1 of P on entry (zeros before the first
+ * token), and the last row after. */
+static inline void mask_rows(float *rows, long ld, float *mask, const float *d, long i0, long n,
+                             long rank, long behind) {
+  for (long l = 0; l < n; l++)
+    for (long j = 0; j < (i0 + n) * rank; j += W) {
+      const long one = (i0 + l - behind) * rank - j;
+      const vf x = ones_between(load(mask + j) * (vf)d[i0 + l], one, one + rank);
+      store(mask + j, x);
+      for (long r = 0; r < rank; r++) {
+        float *at = rows + (l * rank + r) * ld + j;
+        store(at, load(at) * x);
+      }
+    }
+}

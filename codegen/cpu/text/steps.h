@@ -48,7 +48,7 @@ static inline vf decay_at(const steps *g, long pos, long k, long j, long left) {
   if (COMMON) return (vf)common_decay(g, pos, k);
   if (!ALONG_KEY) return load(g->d + j);
   const float *at = row(&g->s, AT_D, pos) + k * STRIDE[AT_D][3] + (g->c.from + j) * STRIDE[AT_D][4];
-  return left ? vtb_load_part(at, left) : load(at);
+  return load_some(at, left);
 }
 
 /* With WIDE the state is carried in double. */
