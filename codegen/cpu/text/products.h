@@ -36,9 +36,9 @@ static inline vf ones_between(vf x, long low, long high) {
   return (own >= (lanes)(int)low & own < (lanes)(int)high) ? (vf)1 : x;
 }
 
-/* rows[(l, r), :] *= P[i0 + l, :] for n tokens of `rank` rows and columns each, P[t, t - behind] = 1
- * and P[t] = d_t P[t - 1] before; mask holds row i0 - 1 of P on entry (zeros before the first
- * token), and the last row after. */
+/* rows[(l, r), :] *= P[i0 + l, :] for n tokens, `rank` rows and columns each; P[t] is d_t P[t - 1],
+ * and 1 at the columns of token t - behind. mask: row i0 - 1 of P on entry (zeros before the first
+ * token), the last row after. */
 static inline void mask_rows(float *rows, long ld, float *mask, const float *d, long i0, long n,
                              long rank, long behind) {
   for (long l = 0; l < n; l++)
