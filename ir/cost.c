@@ -71,6 +71,12 @@ static vtb_cost vtb__cost_einsum(const vtb_inst *inst, int64_t batch) {
   return of_flops(inst, batch, n);
 }
 
+static vtb_cost vtb__cost_product8(const vtb_inst *inst, int64_t batch) {
+  const vtb_type *x = &inst->operands[0]->type;
+  double k = size_at(x, x->rank - 1, batch);
+  return of_flops(inst, batch, 2 * k * count(&inst->results[0]->type, batch));
+}
+
 /* Taps of the kernel an output element; the borders are counted as if the padding were data. */
 static vtb_cost vtb__cost_dwconv(const vtb_inst *inst, int64_t batch) {
   vtb_depthwise d;
@@ -205,7 +211,8 @@ static double mixer_macs(const vtb_inst *inst) {
 }
 
 static double layer_macs(const vtb_inst *inst) {
-  bool counts = inst->op == VTB_OP_einsum || inst->op == VTB_OP_dwconv;
+  bool counts =
+      inst->op == VTB_OP_einsum || inst->op == VTB_OP_product8 || inst->op == VTB_OP_dwconv;
   return counts ? vtb_inst_cost(inst, 1).flops / 2 : 0;
 }
 

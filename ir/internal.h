@@ -96,6 +96,8 @@ bool vtb__shape_axis(vtb__shape *s, const vtb_type *t, int64_t axis);
 /* The attribute's list if it has exactly n entries, else NULL and a failure. */
 const int64_t *vtb__shape_list(vtb__shape *s, const char *key, int n);
 bool vtb__shape_f32(vtb__shape *s);
+/* The operand can be added to t, a product. */
+bool vtb__shape_adds(vtb__shape *s, int operand, const vtb_type *t);
 /* Checks the optional `path` attribute against a sequence of n positions. */
 bool vtb__shape_path(vtb__shape *s, int64_t n);
 vtb_dim vtb__dim(int64_t size, const char *name);
@@ -116,6 +118,8 @@ bool vtb__shape_prefix_sum(vtb__shape *s);
 bool vtb__shape_gather(vtb__shape *s);
 bool vtb__shape_scatter_sum(vtb__shape *s);
 bool vtb__shape_einsum(vtb__shape *s);
+bool vtb__shape_quantize(vtb__shape *s);
+bool vtb__shape_product8(vtb__shape *s);
 bool vtb__shape_im2col(vtb__shape *s);
 bool vtb__shape_col2im(vtb__shape *s);
 bool vtb__shape_dwconv(vtb__shape *s);

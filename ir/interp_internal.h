@@ -74,6 +74,9 @@ bool vtb__loops_next(const vtb__loops *l, int64_t *index, int64_t *offset);
 void vtb__copy_strided(int rank, const int64_t *size, double *dst, const int64_t *dst_stride,
                        const double *src, const int64_t *src_stride);
 
+/* y += x, x broadcast numpy's way. */
+void vtb__add_broadcast(vtb_tensor *y, const vtb_tensor *x);
+
 /* The permutation of the attribute `path`, or of storage order; malloc'd. */
 int64_t *vtb__path_perm(const vtb_inst *inst, int64_t n);
 
@@ -95,6 +98,8 @@ vtb_status vtb__interp_prefix_sum(vtb__interp_eval *e);
 vtb_status vtb__interp_gather(vtb__interp_eval *e);
 vtb_status vtb__interp_scatter_sum(vtb__interp_eval *e);
 vtb_status vtb__interp_einsum(vtb__interp_eval *e);
+vtb_status vtb__interp_quantize(vtb__interp_eval *e);
+vtb_status vtb__interp_product8(vtb__interp_eval *e);
 vtb_status vtb__interp_im2col(vtb__interp_eval *e);
 vtb_status vtb__interp_col2im(vtb__interp_eval *e);
 vtb_status vtb__interp_dwconv(vtb__interp_eval *e);

@@ -92,8 +92,7 @@ static void matmul(int64_t m, int64_t n, int64_t k, const double *a, const doubl
   }
 }
 
-/* y += x, x broadcast numpy's way. */
-static void add_broadcast(vtb_tensor *y, const vtb_tensor *x) {
+void vtb__add_broadcast(vtb_tensor *y, const vtb_tensor *x) {
   int64_t count = vtb_type_count(&y->type);
   for (int64_t i = 0; i < count; i++) {
     int64_t rest = i, at = 0, stride = 1;
@@ -136,7 +135,7 @@ vtb_status vtb__interp_einsum(vtb__interp_eval *e) {
     stride *= size[i];
   }
   vtb__copy_strided(rank, size, e->out[0]->data, to, y, from);
-  if (e->inst->n_operands == 3) add_broadcast(e->out[0], e->in[2]);
+  if (e->inst->n_operands == 3) vtb__add_broadcast(e->out[0], e->in[2]);
   vtb_free(a);
   vtb_free(b);
   vtb_free(y);

@@ -27,6 +27,15 @@ static bool bind_letters(vtb__shape *s, int place, vtb_dim *letters) {
   return true;
 }
 
+bool vtb__shape_adds(vtb__shape *s, int operand, const vtb_type *t) {
+  const vtb_type *init = vtb__shape_operand(s, operand);
+  vtb_type sum;
+  if (vtb_type_broadcast(init, t, &sum) && vtb_type_equal(&sum, t)) return true;
+  return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "%s: %s cannot be added to %s",
+                         vtb_op_get(s->inst->op)->name, vtb__shape_text(s, init),
+                         vtb__shape_text(s, t));
+}
+
 bool vtb__shape_einsum(vtb__shape *s) {
   const char *spec = vtb_einsum_text(s->inst);
   const vtb_product *p = s->inst->product;
@@ -40,13 +49,7 @@ bool vtb__shape_einsum(vtb__shape *s) {
     return false;
   vtb_type t = {.dtype = VTB_F32, .rank = p->rank[VTB_IN_RESULT]};
   for (int i = 0; i < t.rank; i++) t.dim[i] = letters[p->of[VTB_IN_RESULT][i]];
-  if (s->inst->n_operands == 3) {
-    const vtb_type *init = vtb__shape_operand(s, 2);
-    vtb_type sum;
-    if (!vtb_type_broadcast(init, &t, &sum) || !vtb_type_equal(&sum, &t))
-      return vtb__shape_fail(s, VTB_DIAG_IR_EINSUM, "einsum \"%s\": %s cannot be added to %s", spec,
-                             vtb__shape_text(s, init), vtb__shape_text(s, &t));
-  }
+  if (s->inst->n_operands == 3 && !vtb__shape_adds(s, 2, &t)) return false;
   vtb__shape_push(s, t);
   return true;
 }

@@ -31,6 +31,7 @@ typedef struct vtb_cpu {
   LLVMTypeRef f32, i1, i8, i32, i64, ptr, void_type; /* scalar types */
   int width;              /* f32 lanes of a vector: 8 or 16 (4 on a bare x86-64) */
   LLVMTypeRef vf32, vi32; /* <width x float>, <width x i32> */
+  bool byte_dots; /* an instruction adds products of four bytes to an i32, in vectors of `width` */
   vtb_cpu_kernel *kernel; /* under construction */
   vtb_host *host;
 } vtb_cpu;
@@ -154,6 +155,8 @@ LLVMValueRef vtb_cpu_hsum(vtb_cpu *c, LLVMValueRef v);
 LLVMValueRef vtb_cpu_hmax(vtb_cpu *c, LLVMValueRef v);
 /* Calls intrinsic llvm.<name> overloaded on x's type: "llvm.sqrt", "llvm.fabs", "llvm.floor" ... */
 LLVMValueRef vtb_cpu_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args, int n);
+/* One that has its types: "llvm.x86.avx512.vpdpbusd.512". */
+LLVMValueRef vtb_cpu_machine_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args, int n);
 
 /* Polynomial mathematics on f32 scalars or vectors, about 1 ulp to 3.2e-7 relative (erf). NaN in,
  * NaN out; exact at the limits: exp is 0 below -87.3 and infinity above 88.72. */
@@ -171,6 +174,8 @@ LLVMValueRef vtb_cpu_scalar_op(vtb_cpu *c, vtb_op op, LLVMValueRef *args);
 void vtb__cpu_reduce(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_fused(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_einsum(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_quantize(vtb_cpu *c, const vtb_inst *inst);
+void vtb__cpu_product8(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_im2col(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_col2im(vtb_cpu *c, const vtb_inst *inst);
 void vtb__cpu_dwconv(vtb_cpu *c, const vtb_inst *inst);

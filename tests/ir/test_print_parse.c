@@ -28,6 +28,8 @@ static const char *const samples[] = {
     "  %r12 = sum_ranks %m, %c0 {ranks = 3} : f32[E=5, C=6]\n",
     /* products */
     "  %p0 = einsum %x, %m {spec = \"bnd,ed->bne\"} : f32[B, N=4, E=5]\n"
+    "  %p6, %p7, %p8 = quantize %m : i32[1, 2, 16], f32[1, 16], i32[1, 16]\n"
+    "  %p9 = product8 %x, %p6, %p7, %p8, %p0 {columns = 5} : f32[B, N=4, 5]\n"
     "  %p1 = im2col %image {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0]} : f32[B, N=4, "
     "12]\n"
     "  %p2 = col2im %p1 {kernel = [2, 2], stride = [2, 2], pad = [0, 0, 0, 0], image = [3, 4, 4]} "

@@ -20,6 +20,11 @@ static int width_of(const char *features) {
   return has_feature(features, "avx2") && has_feature(features, "fma") ? 8 : 4;
 }
 
+/* AVX-512's instruction has the 512 bits of 16 lanes; another one those of 8. */
+static bool has_byte_dots(const char *features, int width) {
+  return has_feature(features, width == 16 ? "avx512vnni" : "avxvnni") && width >= 8;
+}
+
 typedef struct level {
   const char *name, *arch, *cpu; /* ours; LLVM's */
   int width, needs;              /* lanes of the code; of the machine */
@@ -51,6 +56,7 @@ static vtb_status choose_cpu(const char *wanted, vtb_machine *t, vtb_error *err)
   if (!wanted || vtb_streq(wanted, "host")) {
     t->cpu = LLVMGetHostCPUName();
     t->features = features;
+    t->byte_dots = has_byte_dots(features, host_width);
     return VTB_OK;
   }
   LLVMDisposeMessage(features);

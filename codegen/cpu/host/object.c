@@ -28,6 +28,7 @@ static vtb_status optimise(vtb_host *h, const vtb_machine *t, vtb_error *err) {
 vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *o, vtb_machine *t,
                          vtb_host *h, vtb_error *err) {
   vtb__host_init(h, m, o, t->width);
+  h->cpu.byte_dots = t->byte_dots;
   LLVMSetTarget(h->cpu.module, t->triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->machine);
   LLVMSetModuleDataLayout(h->cpu.module, layout);

@@ -210,6 +210,10 @@ LLVMValueRef vtb_cpu_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args,
   return call_intrinsic(c, name, &type, 1, args, n);
 }
 
+LLVMValueRef vtb_cpu_machine_intrinsic(vtb_cpu *c, const char *name, LLVMValueRef *args, int n) {
+  return call_intrinsic(c, name, NULL, 0, args, n);
+}
+
 LLVMValueRef vtb_cpu_load_masked(vtb_cpu *c, LLVMValueRef ptr, LLVMValueRef mask, int lanes) {
   vtb_check(lanes > 1, "masked load of a scalar");
   LLVMTypeRef over[2] = {vtb_cpu_vector(c, lanes), c->ptr};

@@ -14,6 +14,8 @@ typedef void (*emit_fn)(vtb_cuda *, const vtb_inst *);
 #define vtb__cuda_view vtb__cuda_body
 #define vtb__cuda_by_lowering NULL
 #define vtb__cuda_call NULL
+#define vtb__cuda_quantize NULL /* of processors alone (passes/memory/quantize.c) */
+#define vtb__cuda_product8 NULL
 static const emit_fn emitters[VTB_OP_COUNT] = {
 #define VTB_OP(name, klass, lo, hi, shape, interp, grad, tangent, cpu, ...)                        \
   [VTB_OP_##name] = vtb__cuda_##cpu,
@@ -24,6 +26,8 @@ static const emit_fn emitters[VTB_OP_COUNT] = {
 #undef vtb__cuda_view
 #undef vtb__cuda_by_lowering
 #undef vtb__cuda_call
+#undef vtb__cuda_quantize
+#undef vtb__cuda_product8
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
