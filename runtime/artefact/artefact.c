@@ -82,7 +82,8 @@ static vtb_status read_all(vtb_artefact *a, vtb_error *err) {
                                          limit, &a->arena, &a->manifest, err);
   const vtb_blob *w = &a->manifest.weights;
   if (status != VTB_OK || !w->bytes) return status;
-  return vtb_safetensors_parse(a->path, data + w->offset, (size_t)w->bytes, &a->weights, err);
+  status = vtb_safetensors_parse(a->path, data + w->offset, (size_t)w->bytes, &a->weights, err);
+  return status == VTB_OK ? vtb_weights_widen(&a->weights, err) : status;
 }
 
 /* Takes the name; NULL without memory. */

@@ -88,6 +88,12 @@ void vtb_weight_read_f32(const vtb_weight *t, float *out);
 void vtb_weight_read_f64(const vtb_weight *t, double *out);
 VTB_MUST_USE vtb_status vtb_weight_read_i32(const vtb_weight *t, int32_t *out, vtb_error *err);
 
+/* A matrix that files have in 8 bits is a tensor of I8 and, under its name with this behind it, the
+ * F32 scales of its first axis. Of a store with such tensors *w becomes one in which they are F32
+ * by themselves, numbers times scales; it owns the old one. */
+#define VTB_WEIGHTS_SCALES ":scale"
+VTB_MUST_USE vtb_status vtb_weights_widen(vtb_weights **w, vtb_error *err);
+
 /* "[64, 3, 16, 16]" */
 void vtb_shape_print(vtb_strbuf *out, int rank, const int64_t *dim);
 

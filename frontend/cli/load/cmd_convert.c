@@ -2,49 +2,12 @@
 #include "frontend/cli/load/checkpoints.h"
 #include "frontend/cli/load/weights.h"
 #include "frontend/cli/names.h"
+#include "frontend/compile/stored.h"
 #include "runtime/artefact/content_hash.h"
-#include "runtime/base/half.h"
 
-#include <math.h>
 #include <string.h>
 
-static bool is_float(vtb_elem e) {
-  return e == VTB_ELEM_F32 || e == VTB_ELEM_F64 || e == VTB_ELEM_F16 || e == VTB_ELEM_BF16;
-}
-
 /* ---- element types --------------------------------------------------------------------------- */
-
-static void put_rounded(const float *from, int64_t n, vtb_elem to, void *out) {
-  uint16_t *half = out;
-  for (int64_t i = 0; i < n; i++)
-    half[i] = to == VTB_ELEM_F16 ? vtb_f32_to_f16(from[i]) : vtb_f32_to_bf16(from[i]);
-}
-
-/* Counts the finite numbers that the type has no finite number for. */
-static int64_t count_lost(const float *from, int64_t n, vtb_elem to) {
-  int64_t lost = 0;
-  for (int64_t i = 0; i < n; i++)
-    lost += to == VTB_ELEM_F16 && isfinite(from[i]) && fabsf(from[i]) >= 65520;
-  return lost;
-}
-
-static vtb_status put_as(vtb_weights *into, const vtb_weight *t, vtb_elem to, vtb_error *err) {
-  vtb_weight *made = vtb_weights_add(into, t->name, to, t->rank, t->dim);
-  if (!made) return vtb_fail(err, into->error.status, "%s", into->error.text);
-  if (to == VTB_ELEM_F32) {
-    vtb_weight_read_f32(t, made->data);
-    return VTB_OK;
-  }
-  float *numbers = vtb_xcalloc((size_t)t->count + 1, sizeof *numbers);
-  vtb_weight_read_f32(t, numbers);
-  int64_t lost = count_lost(numbers, t->count, to);
-  put_rounded(numbers, t->count, to, made->data);
-  vtb_free(numbers);
-  if (!lost) return VTB_OK;
-  return vtb_fail(err, VTB_E_NUMBERS,
-                  "tensor %s has %lld numbers beyond 65504, the largest of f16: use --dtype bf16",
-                  t->name, (long long)lost);
-}
 
 /* A store of the same tensors, floating-point ones as `to`; it borrows from `w`. */
 static vtb_status convert(const vtb_weights *w, vtb_elem to, vtb_weights *into, int64_t *changed,
@@ -53,11 +16,11 @@ static vtb_status convert(const vtb_weights *w, vtb_elem to, vtb_weights *into, 
   *changed = 0;
   for (size_t i = 0; i < w->n && status == VTB_OK; i++) {
     const vtb_weight *t = w->at[i];
-    if (!is_float(t->elem) || t->elem == to) {
+    if (!vtb_elem_is_float(t->elem) || t->elem == to) {
       (void)vtb_weights_borrow(into, t->name, t->elem, t->rank, t->dim, t->data);
       continue;
     }
-    status = put_as(into, t, to, err);
+    status = vtb_store_as(into, t, to, err);
     ++*changed;
   }
   for (size_t i = 0; i < w->meta.n; i++)
@@ -126,12 +89,14 @@ static void report(const conversion *c, const vtb_weights *w, int64_t changed,
 }
 
 static vtb_status run_convert(void *user, const cli_list *files, vtb_error *err) {
-  static const vtb_elem types[] = {VTB_ELEM_F32, VTB_ELEM_F16, VTB_ELEM_BF16};
   conversion *c = user;
+  vtb_elem type;
   if (files->n != 2) return cli_usage_error("convert", "IN and OUT are needed");
   c->in = files->at[0], c->out = files->at[1];
-  for (int i = 0; c->type && i < CLI_COUNT(types); i++)
-    if (strcasecmp(vtb_elem_name(types[i]), c->type) == 0) c->to = &types[i];
+  if (c->type) {
+    VTB_TRY(vtb_store_type(c->type, &type, err));
+    c->to = &type;
+  }
   VTB_TRY(cli_check_name("convert", "OUT", c->out, ".safetensors"));
   vtb_weights *from = NULL, *into = NULL;
   const vtb_weights *w;
