@@ -22,6 +22,7 @@ typedef struct vtb_codegen_options {
   bool no_opt;             /* compiles in a fifth of the time, runs longer */
   bool profile;            /* emit the kernel_begin / kernel_end calls */
   vtb_precision precision; /* of products, where the target knows several */
+  bool int8;               /* products with parameters in numbers of 8 bits */
   bool library;            /* large products by the vendor's library instead of generated kernels */
   /* For tests: products by wgmma, clusters, indices of 64 bits wherever they can be, not where they
    * are faster or needed. */

@@ -30,12 +30,14 @@ typedef struct vtb_pass_context {
   const vtb_target *target; /* what the module is on its way to; NULL in the graph's half */
   vtb_gpu gpu;              /* of targets that are one; without a name: the default */
   vtb_precision precision;  /* of products there */
-  bool library;             /* large products are by the vendor's library */
-  vtb_asker *asker;         /* what its kernels take; NULL: fusions follow the rules alone */
-  bool updates;             /* runs change the parameters */
-  int ranks;                /* processes that share a batch out; 0: 1 */
-  bool pieces;              /* runs have pieces of a batch, of which each begins at some row */
-  bool draws;               /* runs are batches, whose random numbers alone go on from others' */
+  bool int8;                /* products with parameters are of numbers of 8 bits, where they can */
+  struct vtb_quantized *quantized; /* takes how many are; may be NULL */
+  bool library;                    /* large products are by the vendor's library */
+  vtb_asker *asker;                /* what its kernels take; NULL: fusions follow the rules alone */
+  bool updates;                    /* runs change the parameters */
+  int ranks;                       /* processes that share a batch out; 0: 1 */
+  bool pieces;      /* runs have pieces of a batch, of which each begins at some row */
+  bool draws;       /* runs are batches, whose random numbers alone go on from others' */
   const char *mode; /* of every recurrence: NULL, "auto", "recurrent", "parallel", "chunkwise" */
   int64_t chunk;    /* with mode "chunkwise"; 0: default */
   const vtb_tuning *tuning; /* what was measured, for mode "auto"; NULL: nothing */
@@ -63,6 +65,22 @@ extern const char *const vtb_pipeline_graph;
 
 VTB_MUST_USE vtb_status vtb_run_pipeline(vtb_pass_context *c, const vtb_pipeline_options *o,
                                          vtb_error *err);
+
+/* What became of the products with parameters that a run computes: how many, and their operations.
+ */
+typedef enum vtb_quantized_verdict {
+  VTB_QUANTIZED,
+  VTB_LEFT_NARROW, /* few columns or terms */
+  VTB_LEFT_BLOCKS, /* small matrices, one a group of channels */
+  VTB_LEFT_FORM,
+  VTB_N_QUANTIZED
+} vtb_quantized_verdict;
+typedef struct vtb_quantized {
+  int64_t n[VTB_N_QUANTIZED];
+  double work[VTB_N_QUANTIZED];
+} vtb_quantized;
+/* "int8: 74 of 98 products with parameters, 99.1 % of their work; left in float32: ..." */
+void vtb_quantized_print(const vtb_quantized *q, vtb_strbuf *out);
 
 /* How a recurrence or a loop is computed. Of a linscan or delta its class, the mode that
  * select_mode gave it, and why: "scalar decay, chunkwise(16): cheaper than parallel from 144

@@ -125,6 +125,10 @@ bool vtb__fusion_declined(const vtb_pass_context *c, const char *name);
 
 int vtb__cse_func(vtb_func *f); /* returns the number of instructions removed */
 int vtb__dce_func(vtb_func *f);
+/* Marks, in all functions, what is made of parameters alone; by value id, true of it, until the
+ * function's `scratch` is used otherwise (hoist.c). */
+void vtb__find_made_of_parameters(vtb_module *m);
+const bool *vtb__made_of_parameters(const vtb_func *f);
 /* Callers compute what f makes of parameters alone, of `only` the n results among it (NULL: all of
  * it) (hoist.c). */
 void vtb__hoist(vtb_func *f, vtb_value *const *only, int n);

@@ -7,7 +7,7 @@
  * around what it widens: two that meet are none, and what they read becomes equal. */
 #define BOUND "simplify,cse,dce,fold_split,fold_tile,bind,select_mode,simplify,cse,dce"
 #define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,grow{of everywhere}"
-#define KERNELS BOUND "," BEFORE_FUSION ",fuse"
+#define KERNELS BOUND "," BEFORE_FUSION ",quantize,fuse"
 
 /* On processors runs of inference keep what is made of parameters alone. */
 #define KEPT "hoist{of inference},prepare{of inference}"
@@ -99,7 +99,8 @@ static const vtb_target table[] = {
      .places = CPU_PLACES,
      .costs = CPU_COSTS,
      .speeds = CPU_SPEEDS,
-     .precisions = FP32},
+     .precisions = FP32,
+     .int8 = true},
     {.name = "cuda-emulated",
      .summary = "the kernels of target cuda, run and checked on the CPU",
      .needs = "a C++ compiler",

@@ -79,6 +79,7 @@ typedef struct vtb_target {
   vtb_speeds speeds;
   bool memory_bound;    /* kernels take in all they can (passes/fuse): launches share no caches */
   bool tells_gradients; /* runs tell when gradients are whole, for whoever sums them over ranks */
+  bool int8;            /* products of numbers of 8 bits (passes/memory/quantize.c) */
   bool in_double;       /* computes in double precision: equal to the reference but for order */
 } vtb_target;
 const vtb_target *vtb_targets(size_t *n);

@@ -158,6 +158,13 @@ const vtb_target *cli_next_target(const char *wanted, const vtb_target *after);
 #define CLI_TARGET_OPT(model)                                                                      \
   { "--target", CLI_STR, &(model).compile.target, "T", "{targets} (default cpu)" }
 
+/* The option of commands that run models without training them. */
+#define CLI_QUANTIZE_OPT(model)                                                                    \
+  {                                                                                                \
+    "--quantize", CLI_STR, &(model).compile.quantize, "int8",                                      \
+        "on processors: products of 8-bit numbers with the weights; what cannot be is told"        \
+  }
+
 /* ---- models ---------------------------------------------------------------------------------- */
 
 /* Reads the environment, for everything that the command does. VTB_E_USAGE. */

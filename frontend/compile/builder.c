@@ -3,6 +3,7 @@
 
 #include "codegen/cuda/compile/nvrtc.h"
 #include "codegen/cpu/host/link.h"
+#include "frontend/compile/stored.h"
 #include "ir/axes.h"
 #include "runtime/launch/launch_check.h"
 #include "runtime/launch/launch_plan_file.h"
@@ -98,6 +99,7 @@ void vtb_file_builder_free(vtb_file_builder *b) {
   vtb_vec_free(&b->plans);
   vtb_vec_free(&b->pending);
   vtb_vec_free(&b->meta);
+  vtb_map_free(&b->int8);
   vtb_weights_free(b->weights);
   vtb_weights_free(b->file);
   vtb_arena_free(&b->arena);
@@ -120,17 +122,39 @@ static void wait_for_place(vtb_file_builder *b, const void *data, size_t n, vtb_
 
 /* ---- processors ------------------------------------------------------------------------------ */
 
+/* Counts the program among those that read a parameter in numbers of 8 bits alone. */
+static void note_int8(vtb_file_builder *b, const vtb_func *entry) {
+  for (int a = 0; a < entry->n_args; a++) {
+    if (entry->arg_info[a].role != VTB_ROLE_PARAM || !vtb_is_read_as_int8(entry->args[a])) continue;
+    size_t *n = vtb_map_get(&b->int8, entry->arg_info[a].official);
+    if (!n) {
+      n = VTB_NEW(&b->arena, size_t);
+      vtb_map_set(&b->int8, vtb_arena_strdup(&b->arena, entry->arg_info[a].official), n);
+    }
+    ++*n;
+  }
+}
+
+bool vtb_file_builder_has_int8(const vtb_file_builder *b, const char *name) {
+  const size_t *n = vtb_map_get(&b->int8, name);
+  return n && *n == b->objects.n;
+}
+
 static vtb_status add_code(vtb_file_builder *b, vtb_artefact_program *p, const vtb_compilation *c,
                            int64_t batch, int level) {
   char symbol[VTB_LINK_SYMBOL];
   vtb_compilation lowered;
   vtb_object object;
   /* calls around kernels, which do nothing unless the services measure: a file can be profiled */
-  vtb_codegen_options code = {.cpu = vtb_cpu_level_names[level], .profile = true, .how = b->how};
+  vtb_codegen_options code = {.cpu = vtb_cpu_level_names[level],
+                              .profile = true,
+                              .int8 = b->options->quantize != NULL,
+                              .how = b->how};
   int32_t entry = (int32_t)b->objects.n;
   const vtb_target *target = vtb_target_find("cpu");
   vtb_status status = vtb_compilation_lower(c, target, &code, batch, &lowered);
   vtb_module *m = lowered.module;
+  if (status == VTB_OK && code.int8) note_int8(b, m->entry);
   if (status == VTB_OK)
     status = vtb_backend_of(target)->object(m, m->entry, &code,
                                             vtb_link_symbol(b->options->linked, entry, symbol),

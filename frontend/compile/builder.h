@@ -35,6 +35,7 @@ typedef struct vtb_file_builder {
   VTB_VEC(vtb_launch_plan *) plans;
   size_t common_plan; /* in `pending`: of the program in the making, the one for all */
   VTB_VEC(vtb_artefact_meta) meta;
+  vtb_map int8; /* parameter -> how many objects read it in numbers of 8 bits alone, size_t */
   vtb_arena arena;
   vtb_weights *file, *weights; /* a weights file, and what of it is to be written too; NULL: none */
 } vtb_file_builder;
@@ -51,6 +52,8 @@ VTB_MUST_USE vtb_status vtb_file_builder_describe(vtb_file_builder *b, const vtb
 /* Adds what `c` compiles, at graph level, for every target. */
 VTB_MUST_USE vtb_status vtb_file_builder_add(vtb_file_builder *b, vtb_artefact_role role,
                                              const vtb_compilation *c, int64_t batch);
+/* All of the programs that were added do: it is stored so. */
+bool vtb_file_builder_has_int8(const vtb_file_builder *b, const char *name);
 /* The first program's parameters from a safetensors file, where each is called `prefix` and its
  * name. */
 VTB_MUST_USE vtb_status vtb_file_builder_weights(vtb_file_builder *b, const char *path,

@@ -194,6 +194,15 @@ typedef struct vtb_compile_options {
    * (docs/strips.md). VTB_E_INPUT, with the place, where tokens read what comes later. Of files the
    * programs for inference; not of gradients and training. 0: whole images. */
   int64_t strips;
+
+  /* "int8": products with parameters are of numbers of 8 bits, each column of weights and each row
+   * that they meet with a scale of its own (docs/quantization.md); what cannot be stays float32,
+   * and how much that is goes to `say`. On processors, of programs without gradients. NULL: none
+   * is. */
+  const char *quantize;
+  /* Files: how weights are stored, "f32", "f16" or "bf16"; they are widened when the file is
+   * opened. NULL: as `weights` has them. What `quantize` makes int8 is stored as that. */
+  const char *dtype;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

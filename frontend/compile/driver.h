@@ -18,6 +18,7 @@
 struct vtb_report {
   vtb_error error;
   vtb_diags diags;
+  bool told_int8;            /* which products are */
   size_t n_shown;            /* of diags.list, by vtb_report_text() */
   VTB_VEC(vtb_unit *) units; /* whose sources diagnostics point into */
   vtb_arena arena;           /* of `list` */

@@ -1,5 +1,6 @@
 /* A model compiled into a file that runs without the compiler: docs/artefact.md. */
 #include "frontend/compile/builder.h"
+#include "frontend/compile/stored.h"
 #include "frontend/compile/weights.h"
 #include "ir/objective.h"
 #include "runtime/artefact/safetensors.h"
@@ -29,17 +30,33 @@ static vtb_status check_weights(const vtb_artefact_program *p, const char *path,
   return status;
 }
 
-static void take_weights(vtb_file_builder *b, const vtb_weights *file, const char *prefix) {
+/* In the type that the file has it in. */
+static vtb_status store(vtb_file_builder *b, const vtb_weight *t) {
+  const char *dtype = b->options->dtype;
+  vtb_elem to = t->elem;
+  if (vtb_file_builder_has_int8(b, t->name))
+    return vtb_store_int8(b->weights, t, &b->report->error);
+  if (dtype && vtb_elem_is_float(t->elem)) VTB_TRY(vtb_store_type(dtype, &to, &b->report->error));
+  if (to != t->elem) return vtb_store_as(b->weights, t, to, &b->report->error);
+  vtb_weights_borrow(b->weights, t->name, t->elem, t->rank, t->dim, t->data);
+  return VTB_OK;
+}
+
+static vtb_status take_weights(vtb_file_builder *b, const vtb_weights *file, const char *prefix) {
   const vtb_artefact_program *p = &b->programs[0];
+  vtb_status status = VTB_OK;
   b->weights = vtb_need(vtb_weights_new());
-  for (int i = 0; i < p->n_tensors; i++) {
+  for (int i = 0; i < p->n_tensors && status == VTB_OK; i++) {
     if (p->tensors[i].io != VTB_IO_PARAM && p->tensors[i].io != VTB_IO_BUFFER) continue;
     vtb_strbuf name = {0};
     vtb_strbuf_printf(&name, "%s%s", prefix, p->tensors[i].name);
     const vtb_weight *t = vtb_weights_find(file, name.at);
-    if (t) vtb_weights_borrow(b->weights, p->tensors[i].name, t->elem, t->rank, t->dim, t->data);
+    vtb_weight named = t ? *t : (vtb_weight){0};
+    named.name = (char *)(uintptr_t)p->tensors[i].name;
+    if (t) status = store(b, &named);
     vtb_strbuf_free(&name);
   }
+  return status;
 }
 
 /* Preprocessing: what the weights say of images holds over what the model says. */
@@ -78,7 +95,7 @@ static void copy_meta(vtb_file_builder *b, const vtb_weights *file) {
 static vtb_status put_weights(vtb_file_builder *b, const char *path, const char *prefix,
                               const vtb_weights *file) {
   VTB_TRY(check_weights(&b->programs[0], path, prefix, file, &b->report->error));
-  take_weights(b, file, prefix);
+  VTB_TRY(take_weights(b, file, prefix));
   copy_meta(b, file);
   return merge_preparations(b, file, path, &b->report->error);
 }
@@ -110,6 +127,7 @@ vtb_status vtb_file_builder_describe(vtb_file_builder *b, const vtb_compilation 
   if (c->options.entry) vtb_file_builder_meta(b, "entry", c->options.entry);
   if (o->image) vtb_file_builder_meta(b, "image", o->image);
   if (o->mode) vtb_file_builder_meta(b, "mode", o->mode);
+  if (o->quantize) vtb_file_builder_meta(b, "quantize", o->quantize);
   snprintf(number, sizeof number, "%lld", (long long)o->chunk);
   if (o->chunk) vtb_file_builder_meta(b, "chunk", number);
   snprintf(number, sizeof number, "%.9g", o->label_smoothing);

@@ -205,6 +205,22 @@ static void read_tuning(const vtb_compilation *c, const vtb_pass_context *contex
     vtb_log("%s", damaged.text);
 }
 
+/* Which products are of 8 bits, once a report; none is an error. */
+static vtb_status tell_quantized(const vtb_compilation *c, const vtb_quantized *q) {
+  vtb_strbuf text = {0};
+  vtb_status status = VTB_OK;
+  vtb_quantized_print(q, &text);
+  if (!q->n[VTB_QUANTIZED])
+    status = vtb_fail(&c->report->error, VTB_E_USAGE,
+                      "%s has no product that int8 can be of: %s. Leave --quantize out",
+                      c->options.model ? c->options.model : "the source", text.at);
+  else if (c->options.say && !c->report->told_int8)
+    c->options.say(c->options.user, (vtb_strbuf_putc(&text, '\n'), text.at));
+  c->report->told_int8 = true;
+  vtb_strbuf_free(&text);
+  return status;
+}
+
 static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
                         const vtb_codegen_options *code, int64_t batch, const char *pipeline,
                         vtb_compilation *lowered) {
@@ -219,10 +235,13 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
         c->module->entry->name);
   vtb_status checked = check_batch(c->module, batch, &c->report->error);
   if (checked != VTB_OK) return checked;
+  vtb_quantized quantized = {0};
   vtb_pass_context context = {.batch = batch,
                               .target = target,
                               .gpu = code->gpu,
                               .precision = code->precision,
+                              .int8 = code->int8,
+                              .quantized = &quantized,
                               .library = code->library,
                               .updates = vtb_has_update(vtb_module_find(c->module, c->func))};
   *lowered = (vtb_compilation){.options = c->options,
@@ -243,6 +262,8 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   vtb_asker_free(context.asker);
   context.asker = NULL;
   context.decisions = NULL;
+  context.quantized = NULL;
+  if (checked == VTB_OK && code->int8 && !pipeline) checked = tell_quantized(c, &quantized);
   lowered->context = context;
   return checked;
 }

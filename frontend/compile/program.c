@@ -49,6 +49,22 @@ vtb_status vtb_compile_target(const char *name, bool interpreted, const vtb_targ
   return VTB_E_USAGE;
 }
 
+static vtb_status read_quantize(const vtb_target *target, const vtb_compile_options *o, bool *out,
+                                vtb_error *err) {
+  if (!o->quantize) return VTB_OK;
+  if (!vtb_streq(o->quantize, "int8"))
+    return vtb_fail(err, VTB_E_USAGE, "nothing is quantized to '%s': there is int8", o->quantize);
+  if (!target->int8)
+    return vtb_fail(err, VTB_E_USAGE, "target %s does not know int8: processors do (cpu)",
+                    target->name);
+  if (o->training || o->part || o->vjp)
+    return vtb_fail(
+        err, VTB_E_USAGE,
+        "int8 is of inference: gradients are of weights in float32, without --quantize");
+  *out = true;
+  return VTB_OK;
+}
+
 vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options *o,
                             vtb_codegen_options *out, vtb_error *err) {
   const vtb_backend *backend = vtb_backend_of(target);
@@ -57,6 +73,7 @@ vtb_status vtb_compile_code(const vtb_target *target, const vtb_compile_options 
   VTB_TRY(vtb_behaviour_of(o->behaviour, &out->how, err));
   vtb_status status = vtb_precision_find(o->precision, &out->precision, err);
   if (status == VTB_OK) status = vtb_target_knows(target, out->precision, err);
+  if (status == VTB_OK) status = read_quantize(target, o, &out->int8, err);
   bool device = o->machine || (backend && backend->plan);
   if (status == VTB_OK && device) status = vtb_compile_gpu(o->machine, &out->how, &out->gpu, err);
   if (status != VTB_OK || !backend || o->library == VTB_LIBRARY_NO) return status;

@@ -19,7 +19,8 @@ static bool *ready_in(const vtb_func *f) { return f->scratch; }
 
 static bool is_work(const vtb_inst *i) {
   return i->op == VTB_OP_fused || i->op == VTB_OP_einsum || i->op == VTB_OP_concat ||
-         i->op == VTB_OP_gather || vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE ||
+         i->op == VTB_OP_gather || i->op == VTB_OP_quantize ||
+         vtb_op_get(i->op)->klass == VTB_CLASS_ELEMENTWISE ||
          vtb_op_get(i->op)->klass == VTB_CLASS_REDUCE;
 }
 
@@ -40,13 +41,15 @@ static void mark(const vtb_func *f) {
   }
 }
 
-static void find_ready(vtb_module *m) {
+void vtb__find_made_of_parameters(vtb_module *m) {
   vtb_func **all = vtb__callees_first(m, m->entry), **end = all;
   for (vtb_func *f = m->first; f; f = f->next) f->scratch = VTB_SCRATCH(f, bool, f->n_values);
   while (*end) end++;
   while (end-- > all)
     if ((*end)->kind == VTB_FUNC_PLAIN) mark(*end);
 }
+
+const bool *vtb__made_of_parameters(const vtb_func *f) { return ready_in(f); }
 
 static bool is_among(const vtb_value *v, vtb_value *const *only, int n) {
   for (int i = 0; i < n; i++)
@@ -91,7 +94,7 @@ static void extend_call(vtb_func *f, const bool *ready, vtb_inst *call, vtb_valu
 
 void vtb__hoist(vtb_func *f, vtb_value *const *only, int n_only) {
   vtb_value **results = VTB_SCRATCH(f, vtb_value *, f->n_values);
-  find_ready(f->module);
+  vtb__find_made_of_parameters(f->module);
   bool *ready = ready_in(f);
   int n = wanted(f, ready, only, n_only, results), n_args = f->n_args;
   vtb_inst **calls = vtb__calls_of(f);

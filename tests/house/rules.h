@@ -171,6 +171,7 @@ static const house_number numbers[] = {
     /* what a rewrite is worth where no kernel is there yet to be asked */
     {"passes/graph/join_products.c", "MOST_COLUMNS", "narrow: on all targets"},
     {"passes/graph/join_blocks.c", "MOST_JOINED", "queries, keys and values"},
+    {"passes/memory/quantize.c", "LEAST", "narrow: gates, of which recurrences are made"},
     {"passes/graph/join_blocks.c", "LEAST_COLUMNS", "wide: narrower ones are a mixer's"},
     {"passes/graph/compose_weights.c", "MOST_COLUMNS", "narrow: before autodiff"},
     {"passes/graph/compose_weights.c", "MOST_MATRIX", "small: before autodiff"},

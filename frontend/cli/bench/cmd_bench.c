@@ -229,6 +229,7 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
       {"--precision", CLI_STR, &o.lists.precision, "P,...",
        "of products on CUDA: {precisions} (default fp32)"},
       {"--target", CLI_STR, &o.lists.target, "T,...", "{targets} (default cpu)"},
+      CLI_QUANTIZE_OPT(o.model),
       {"--vary", CLI_LIST, &o.vary, "NAME=A,...", "a hyperparameter with several values"},
       {"--peers", CLI_FLAG, &o.peers, NULL,
        "beside ONNX Runtime, OpenVINO and PyTorch, where they are installed: the same numbers, in "

@@ -117,6 +117,8 @@ static vtb_status check_options(const char *what, build_options *b) {
     return cli_usage_error(
         "build", "--label-smoothing, --eval-batch, --optimizer and --ema are for --train");
   if (!o->vjp && b->wrt.n) return cli_usage_error("build", "--wrt is for --vjp");
+  if (o->dtype && !b->load.weights)
+    return cli_usage_error("build", "--dtype is of weights: --weights FILE is needed");
   o->optimizer = b->optimizer ? b->optimizer : CLI_DEFAULT_OPTIMIZER;
   if (is_case(what) && (o->training || o->vjp || b->load.weights || o->batch || b->shapes.n))
     return cli_usage_error("build",
@@ -158,7 +160,10 @@ vtb_status cli_cmd_build(int argc, char **argv) {
       {"--target", CLI_STR, &c->target, "LIST",
        "cpu (this machine's level, default), cpu:x86-64-v3, cpu:aarch64, cuda (all), "
        "cuda:sm_80,sm_90a,sm_100a, or several"},
+      CLI_QUANTIZE_OPT(o.model),
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP ", which go into the file"),
+      {"--dtype", CLI_CHOICE, &c->dtype, "f32|f16|bf16",
+       "how the file has the weights (default: as they come); widened when it is opened"},
       {"--train", CLI_FLAG, &c->training, NULL, "a training step too, for vertebra train"},
       {"--vjp", CLI_FLAG, &c->vjp, NULL,
        "gradients too: of inputs and parameters, for adjoints of outputs that the caller gives"},

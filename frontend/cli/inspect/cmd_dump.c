@@ -101,6 +101,7 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
        "--estimate: whose plan"},
       {"--target", CLI_STR, &o.model.compile.target, "T",
        "whose passes: {targets} (default of what is lowered: cpu), or interp"},
+      CLI_QUANTIZE_OPT(o.model),
       {"--estimate", CLI_STR, &o.estimate, "GPU",
        "launches: what each takes on {machines}, or on what a calibrated file says, and what "
        "binds"},

@@ -16,6 +16,7 @@ static const char *option_of_source(const cli_model_options *o) {
                  {"--entry", o->compile.entry != NULL},
                  {"--image", o->compile.image != NULL},
                  {"--mode", o->compile.mode != NULL},
+                 {"--quantize", o->compile.quantize != NULL},
                  {"--chunk", o->compile.chunk != 0},
                  {"--time-passes", o->compile.time_passes},
                  {"--print-after", o->compile.print_after != NULL}};

@@ -282,6 +282,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
   run_options o = {.top = 3};
   const cli_opt opts[] = {
       CLI_TARGET_OPT(o.model),
+      CLI_QUANTIZE_OPT(o.model),
       CLI_LOAD_OPTS(o.load, "--weights", CLI_WEIGHTS_HELP),
       {"--input", CLI_LIST, &o.inputs, "NAME=FILE",
        "an array for an input that is no image: .npy or .safetensors, first axis the samples"},
