@@ -162,6 +162,8 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, numbers_rows);
   FIELD(vtb_compile_options, cpu);
   FIELD(vtb_compile_options, strips);
+  FIELD(vtb_compile_options, quantize);
+  FIELD(vtb_compile_options, dtype);
 }
 
 static void print_text_range(void) {

@@ -197,6 +197,8 @@ class CompileOptions(Structure):
         ("numbers_rows", c_bool),
         ("cpu", c_char_p),
         ("strips", c_int64),
+        ("quantize", c_char_p),
+        ("dtype", c_char_p),
     ]
 
 
