@@ -8,7 +8,7 @@ set_=(vir_nano --image 168x28)
 
 # the same classes, and what it saves
 expect 0 "$VERTEBRA" run "${set_[@]}" "$image"; whole=$out; silent_about "strips"
-expect 0 "$VERTEBRA" run "${set_[@]}" "$image" --strips; says "3 strips of 14 rows of patches: workspace"; says " instead of "
+expect 0 "$VERTEBRA" run "${set_[@]}" "$image" --strips; says "2 strips of 21 rows of patches: workspace"; says " instead of "
 [ "$out" = "$whole" ] || fail "strips give $out, the whole $whole"
 expect 0 "$VERTEBRA" run "${set_[@]}" --strips 3 "$image"; says "14 strips of 3 rows of patches: workspace"
 [ "$out" = "$whole" ] || fail "strips of 3 rows give $out, the whole $whole"

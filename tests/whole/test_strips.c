@@ -60,7 +60,7 @@ static const struct {
     {"one strip, and a rest of tokens alone", VIR("image = 12x20"), 3, 3, 0, 1, 3},
     {"rows by themselves", VIR("image = 16x8"), 1, 4, 0, 4, 1},
     {"more rows than there are", VIR("image = 16x8"), 9, 4, 0, 1, 4},
-    {"as many rows as are best", VIR("image = 48x128"), 0, 12, 0, 3, 4},
+    {"as many rows as are best", VIR("image = 48x128"), 0, 12, 0, 2, 6},
     {"pixels behind the last patch", VIR("image = 27x23"), 2, 6, 0, 3, 2},
     {"the mean of all tokens", VIR("image = 24x20, class_token = false"), 2, 6, 0, 3, 2},
     {"a token before the image", VIR("image = 24x20, class_token_position = first, pool = last"), 2,
