@@ -196,30 +196,6 @@ LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type) {
 
 const int64_t *vtb_cpu_strides(vtb_cpu *c, int i) { return c->kernel->stride[i]; }
 
-/* ---- services -------------------------------------------------------------------------------- */
-
-void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m,
-                   LLVMValueRef n, LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda,
-                   LLVMValueRef b, int64_t ldb, float beta, LLVMValueRef out, int64_t ldc) {
-  LLVMTypeRef i = c->i64, p = c->ptr, f = c->f32, w = LLVMIntTypeInContext(c->ctx, sizeof(int) * 8);
-  LLVMTypeRef types[] = {w, w, i, i, i, f, p, i, p, i, f, p, i};
-  LLVMValueRef args[] = {LLVMConstInt(w, trans_a, 0),
-                         LLVMConstInt(w, trans_b, 0),
-                         m,
-                         n,
-                         k,
-                         vtb_cpu_f32(c, alpha),
-                         a,
-                         vtb_cpu_i64(c, lda),
-                         b,
-                         vtb_cpu_i64(c, ldb),
-                         vtb_cpu_f32(c, beta),
-                         out,
-                         vtb_cpu_i64(c, ldc)};
-  LLVMValueRef fn = load_service(c, t->prologue, t->services, offsetof(vtb_services, sgemm));
-  LLVMBuildCall2(c->b, LLVMFunctionType(c->void_type, types, 13, 0), fn, args, 13, "");
-}
-
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 LLVMValueRef vtb__const_bytes(vtb_cpu *c, const void *data, size_t n_bytes) {

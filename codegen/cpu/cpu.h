@@ -83,12 +83,6 @@ LLVMValueRef vtb_cpu_var(vtb_cpu *c, vtb_cpu_task *t, LLVMTypeRef type);
 /* Strides of operand or result i of the instruction as the plan has them, without a task. */
 const int64_t *vtb_cpu_strides(vtb_cpu *c, int i);
 
-/* C[m,n] = alpha op(A) op(B) + beta C on the calling thread, row-major; leading dimensions in
- * elements. */
-void vtb_cpu_sgemm(vtb_cpu *c, vtb_cpu_task *t, bool trans_a, bool trans_b, LLVMValueRef m,
-                   LLVMValueRef n, LLVMValueRef k, float alpha, LLVMValueRef a, int64_t lda,
-                   LLVMValueRef b, int64_t ldb, float beta, LLVMValueRef out, int64_t ldc);
-
 /* Read-only tables in the program; equal tables are shared. */
 LLVMValueRef vtb_cpu_const_i32(vtb_cpu *c, const int32_t *v, size_t n);
 

@@ -52,8 +52,8 @@ void vtb_cpu_text_function(vtb_cpu_text *x, const char *name, vtb_cpu_text_fn *b
  * until run. */
 void vtb_cpu_text_order(vtb_cpu_text *x, const char *name, const vtb__loop_order *order);
 
-/* A function that all texts may call and a program has once (vtb_product), for other emitters. */
-LLVMValueRef vtb_cpu_text_shared(vtb_cpu *c, const char *name);
+/* Memory of vtb_cpu_temp() as a tensor of the text: its number among `t`. */
+int vtb_cpu_text_temp(vtb_cpu_text *x, int64_t temp);
 
 /* Memory of vtb_cpu_temp() as a tensor of the text: its number among `t`. */
 int vtb_cpu_text_temp(vtb_cpu_text *x, int64_t temp);

@@ -108,6 +108,19 @@ static float *as_floats(const vtb_emu_arg *arg, bool narrow, bool fp16, float **
   return *copy;
 }
 
+/* c = op(a) op(b), or added to c. */
+static void multiply(const vtb_launch_gemm *g, const float *a, const float *b, float *c) {
+  for (int64_t i = 0; i < g->m; i++) {
+    float *row = c + i * g->ldc;
+    for (int64_t j = 0; !g->accumulate && j < g->n; j++) row[j] = 0;
+    for (int64_t l = 0; l < g->k; l++) {
+      float x = g->trans_a ? a[l * g->lda + i] : a[i * g->lda + l];
+      const float *y = g->trans_b ? b + l : b + l * g->ldb;
+      for (int64_t j = 0, step = g->trans_b ? g->ldb : 1; j < g->n; j++) row[j] += x * y[j * step];
+    }
+  }
+}
+
 static void run_gemm(const emulated *e, int index, const vtb_services *s) {
   const vtb_launch_gemm *g = &e->plan->gemms[index];
   int number = e->plan->n_kernels + index;
@@ -121,8 +134,7 @@ static void run_gemm(const emulated *e, int index, const vtb_services *s) {
       g->has_bias ? as_floats(&e->args[3], g->narrow_result, fp16, &copies[3]) : NULL;
   for (int64_t i = 0; i < g->batch; i++) {
     float *to = c + i * g->stride_c;
-    s->sgemm(g->trans_a, g->trans_b, g->m, g->n, g->k, 1.0f, a + i * g->stride_a, g->lda,
-             b + i * g->stride_b, g->ldb, g->accumulate ? 1.0f : 0.0f, to, g->ldc);
+    multiply(g, a + i * g->stride_a, b + i * g->stride_b, to);
     for (int64_t r = 0; bias && r < g->m; r++)
       for (int64_t col = 0; col < g->n; col++) to[r * g->ldc + col] += bias[col];
     for (int64_t r = 0; g->narrow_result && r < g->m; r++) /* only what is the product's */

@@ -44,9 +44,6 @@ patchelf --set-rpath '$ORIGIN' "$stage/vertebra/lib/libvertebra.so"
 cp "$tree"/models/*.vtb "$tree"/models/*.names "$stage/vertebra/models"
 cp "$tree"/models/std/*.vtb "$stage/vertebra/models/std"
 
-# linked into the library
-cp "$tree/docs/packages/copyright" "$stage/LICENSE.openblas"
-
 # What a library is under: the copyright file of its Debian package, beside the licence of the package itself. Five are
 # every system's: tags of manylinux say which.
 { echo "${llvm##*/} => $llvm" && ldd "$library" "$llvm"; } |

@@ -62,10 +62,6 @@ typedef struct vtb_services {
    * threads. */
   void (*parallel)(const struct vtb_services *s, vtb_task_fn fn, void *closure, int64_t n,
                    int64_t grain);
-  /* C[m,n] = alpha * op(A) op(B) + beta * C, row-major f32, single-threaded BLAS. */
-  void (*sgemm)(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                int64_t ldc);
   /* The calling thread's scratch memory: 64-byte aligned, at least `bytes`, contents undefined,
    * until the task returns. NULL without memory: the task does nothing, and the run fails. */
   void *(*scratch)(const struct vtb_services *s, int64_t bytes);

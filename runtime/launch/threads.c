@@ -1,7 +1,6 @@
-/* Services: ranges run by a team (team.h), products (blas.h), scratch memory per thread and nesting
- * level, kernel times. */
+/* Services: ranges run by a team (team.h), scratch memory per thread and nesting level, kernel
+ * times. */
 #include "runtime/launch/threads.h"
-#include "runtime/launch/blas.h"
 #include "runtime/launch/team.h"
 #include "runtime/launch/trace.h"
 
@@ -40,8 +39,7 @@ typedef struct services_state {
   _Atomic bool *taken;      /* one a thread: a thread of the pool has its scratch memory */
   int n_threads;            /* entries of: */
   thread_scratch *scratch;  /* one a thread, the caller's first */
-  _Atomic bool no_memory;   /* a task of this run had no scratch memory, */
-  _Atomic bool no_products; /* or none for a product */
+  _Atomic bool no_memory; /* a task of this run had no scratch memory */
   vtb_summer summer;
   vtb_error sum_error; /* of this run; of the caller's thread */
   bool keeps;
@@ -79,18 +77,6 @@ void vtb_denormals_restore(unsigned mode) {
 #else
   (void)mode;
 #endif
-}
-
-/* ---- products -------------------------------------------------------------------------------- */
-
-/* Whose program this thread computes a part of; NULL: none. */
-static _Thread_local services_state *my_run __attribute__((tls_model("initial-exec")));
-
-static void sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                  const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                  int64_t ldc) {
-  if (!vtb__blas_sgemm(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc) && my_run)
-    atomic_store(&my_run->no_products, true);
 }
 
 /* ---- scratch --------------------------------------------------------------------------------- */
@@ -172,25 +158,13 @@ static vtb_status run_native(const vtb_program *p, void *const *args, void *work
   return VTB_OK;
 }
 
-static vtb_status check_products(services_state *st, vtb_error *err) {
-  if (!atomic_exchange(&st->no_products, false)) return VTB_OK;
-  return vtb_fail(err, VTB_E_MEMORY,
-                  "out of memory for products: OpenBLAS takes %zu MiB of addresses a thread, and "
-                  "there are %d; run with fewer threads, or a higher limit (ulimit -v)",
-                  VTB_BLAS_ROOM >> 20, st->n_threads);
-}
-
 static vtb_status execute(const vtb_program *p, void *const *args, void *workspace,
                           const vtb_services *s, vtb_error *err) {
-  services_state *before = my_run;
   unsigned mode = vtb_denormals_flush();
-  my_run = s->user;
   vtb_status status =
       p->run ? p->run(p->owner, args, s, err) : run_native(p, args, workspace, s, err);
-  my_run = before;
   vtb_denormals_restore(mode);
-  vtb_status products = check_products(s->user, status == VTB_OK ? err : NULL);
-  return status == VTB_OK ? products : status;
+  return status;
 }
 
 vtb_status vtb_program_execute_part(const vtb_program *p, void *const *args, void *workspace,
@@ -230,7 +204,6 @@ typedef struct wrapped_task {
 
 static void run_range(void *closure, int64_t begin, int64_t end) {
   const wrapped_task *w = closure;
-  services_state *before = my_run;
   thread_scratch *t = scratch_of_thread(w->state);
   assert(t->depth + 1 < SCRATCH_LEVELS);
   unsigned mode = vtb_denormals_flush();
@@ -238,9 +211,7 @@ static void run_range(void *closure, int64_t begin, int64_t end) {
   vtb_trace *trace = t->depth == 0 ? w->state->trace : NULL;
   double start = trace ? vtb_now() : 0;
   t->depth++;
-  my_run = w->state;
   w->fn(w->closure, begin, end);
-  my_run = before;
   drop_retired(&t->levels[t->depth]);
   t->depth--;
   if (trace)
@@ -376,7 +347,7 @@ static vtb_services *make(int n_threads, int n_kernels, vtb_pool_fn pool, void *
     free(st);
     return NULL;
   }
-  *s = (vtb_services){.size = sizeof *s, .parallel = parallel, .sgemm = sgemm, .scratch = scratch};
+  *s = (vtb_services){.size = sizeof *s, .parallel = parallel, .scratch = scratch};
   s->user = st;
   st->n_threads = n_threads > 0 ? n_threads : vtb_default_threads();
   if (st->n_threads > VTB_MOST_THREADS) st->n_threads = VTB_MOST_THREADS;
@@ -385,7 +356,6 @@ static vtb_services *make(int n_threads, int n_kernels, vtb_pool_fn pool, void *
   st->pool_user = pool_user;
   st->n_kernels = n_kernels;
   st->kernel = -1;
-  vtb__blas_retain();
   if (!allocate(st)) {
     vtb_services_free(s);
     return NULL;
@@ -413,7 +383,6 @@ void vtb_services_free(vtb_services *s) {
   if (!s) return;
   services_state *st = s->user;
   vtb_team_free(st->team);
-  vtb__blas_release();
   free_scratch(st);
   free(st->taken);
   free(st->times);

@@ -1,5 +1,5 @@
-/* The services a program calls back into: threads (a team of their own), single-threaded sgemm
- * (blas.h), scratch memory, kernel timing.
+/* The services a program calls back into: threads (a team of their own), scratch memory, kernel
+ * timing.
  *
  * Ownership: services are the caller's, freed with vtb_services_free() once no program uses them. A
  * services object may be used by one running entry at a time; two threads that run programs need

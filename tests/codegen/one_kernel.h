@@ -68,27 +68,12 @@ static vtb_program *kernel_compile(vtb_module *m, vtb_func *f, const char *what)
   return p;
 }
 
-/* C = alpha op(A) op(B) + beta C, as the service is defined. */
-static void kernel_sgemm(int trans_a, int trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                         const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
-                         float *c, int64_t ldc) {
-  for (int64_t i = 0; i < m; i++)
-    for (int64_t j = 0; j < n; j++) {
-      double sum = 0;
-      for (int64_t l = 0; l < k; l++)
-        sum +=
-            (double)a[trans_a ? l * lda + i : i * lda + l] * b[trans_b ? j * ldb + l : l * ldb + j];
-      c[i * ldc + j] = (float)(alpha * sum + (beta == 0 ? 0 : beta * c[i * ldc + j]));
-    }
-}
-
 /* args: f32 values as doubles. out: n_returns arrays from kernel_alloc. */
 static void kernel_run(const vtb_program *p, const vtb_func *f, const vtb_tensor *args,
                        int n_threads, float **out) {
   vtb_services s = {.size = sizeof s,
                     .n_threads = n_threads,
                     .parallel = kernel_parallel_fn,
-                    .sgemm = kernel_sgemm,
                     .scratch = kernel_scratch_fn};
   void **pointers = vtb_xcalloc((size_t)(f->n_args + f->n_returns), sizeof *pointers);
   for (int i = 0; i < f->n_args + f->n_returns; i++) {

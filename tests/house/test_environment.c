@@ -82,7 +82,6 @@ static const struct {
     {"runtime/base/library.c", "files of libraries that are opened late, and where they lie"},
     {"runtime/base/launched.c", "ranks, as launchers say them"},
     {"runtime/cuda/device.c", "likewise"},
-    {"runtime/launch/blas.c", "what OpenBLAS asks"},
 };
 
 static bool may_ask(const char *path) {

@@ -36,11 +36,10 @@ read_list
 
 # ---- which ---------------------------------------------------------------------------------------
 
-# Of a header its readers would be compiled, what is made from two texts has no compiler of its own here, and products are
-# one object with OpenBLAS's.
+# Of a header its readers would be compiled, what is made from two texts has no compiler of its own here.
 tried_here() { # NUMBER
   case ${files[$1]} in
-  */library.cuh | */intrinsics.cuh | runtime/launch/blas*) return 1 ;;
+  */library.cuh | */intrinsics.cuh) return 1 ;;
   *.c | codegen/cuda/text/* | codegen/cpu/text/*) return 0 ;;
   esac
   return 1

@@ -80,29 +80,6 @@ TEST(scratch_survives_nested_tasks_and_growth) {
   vtb_services_free(s);
 }
 
-TEST(sgemm_matches_a_plain_loop) {
-  enum { M = 5, N = 7, K = 3 };
-  vtb_services *s = vtb_services_default(1);
-  unsigned long long state = 42;
-  for (int variant = 0; variant < 4; variant++) {
-    int ta = variant & 1, tb = variant >> 1;
-    float a[M * K], b[K * N], c[M * N], want[M * N];
-    for (int i = 0; i < M * K; i++) a[i] = (float)test_random(&state);
-    for (int i = 0; i < K * N; i++) b[i] = (float)test_random(&state);
-    for (int i = 0; i < M; i++)
-      for (int j = 0; j < N; j++) {
-        double sum = 0;
-        for (int k = 0; k < K; k++)
-          sum += (double)a[ta ? k * M + i : i * K + k] * b[tb ? j * K + k : k * N + j];
-        c[i * N + j] = 1;
-        want[i * N + j] = (float)(2 * sum + 0.5);
-      }
-    s->sgemm(ta, tb, M, N, K, 2, a, ta ? M : K, b, tb ? K : N, 0.5f, c, N);
-    for (int i = 0; i < M * N; i++) CHECK_NEAR((double)c[i], (double)want[i], 1e-5);
-  }
-  vtb_services_free(s);
-}
-
 static void make_denormal(void *closure, int64_t begin, int64_t end) {
   float *x = closure;
   volatile float tiny = 1e-38f;
@@ -223,7 +200,6 @@ TEST(the_process_says_how_many_threads) {
 int main(void) {
   RUN(every_index_is_run_once_in_ranges_of_whole_grains);
   RUN(scratch_survives_nested_tasks_and_growth);
-  RUN(sgemm_matches_a_plain_loop);
   RUN(denormals_are_flushed_in_tasks_and_only_there);
   RUN(profiling_sums_launches);
   RUN(a_trace_has_launches_and_what_each_thread_did_of_them);

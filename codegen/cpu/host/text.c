@@ -245,13 +245,15 @@ static const hole_function *function_named(const vtb_cpu_text *x, const char *na
   return f;
 }
 
+static LLVMValueRef shared_function(vtb_cpu *c, const char *name);
+
 /* In the program, in the place of its declaration. */
 static void define(vtb_cpu *c, const char *linked, const hole_function *f) {
   enum { MOST = 12 };
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, linked), args[MOST];
   if (!fn) return; /* nobody is left who calls it */
   if (f->text) {
-    LLVMReplaceAllUsesWith(fn, vtb_cpu_text_shared(c, f->name));
+    LLVMReplaceAllUsesWith(fn, shared_function(c, f->name));
     LLVMDeleteFunction(fn);
     return;
   }
@@ -360,7 +362,7 @@ static void keep_only(vtb_cpu_text *x, const char *name) {
   }
 }
 
-LLVMValueRef vtb_cpu_text_shared(vtb_cpu *c, const char *name) {
+static LLVMValueRef shared_function(vtb_cpu *c, const char *name) {
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, name);
   if (fn) return fn;
   vtb_cpu_text *x = vtb_cpu_text_open(c, common_function(name)->text, c->width);

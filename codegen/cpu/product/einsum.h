@@ -48,8 +48,7 @@ typedef struct vtb__product {
   int64_t temp[EINSUM_OUT + 1]; /* >= 0: the tensor's copy in canonical order */
   bool trans_a, trans_b;
   int64_t lda, ldb, ldc;
-  bool narrow;    /* by vtb__smallgemm, not by BLAS */
-  int64_t padded; /* > 0: columns of B as stored, whole vectors, where n is fewer */
+  bool in_panels; /* B: its columns lie in panels of 48 */
 } vtb__product;
 
 /* Tasks that compute a planned product into the result, or into temp[EINSUM_OUT]

@@ -73,7 +73,7 @@ void vtb_product_columns(const float *a, long a_row, long a_col, const float *b,
  * right of the diagonal is not read. */
 void vtb_solve(const float *a, long lda, float *w, long ldw, long from, long m, long vectors);
 /* out[j * ld_out + i] = x[i * ld + j], j < cols, i < rows rounded up to whole vectors, beyond the
- * last row that row again; x is read in whole vectors. */
+ * last row that row again. */
 void vtb_transpose(const float *x, long ld, long rows, long cols, float *out, long ld_out);
 
 /* ---- vectors --------------------------------------------------------------------------------- */

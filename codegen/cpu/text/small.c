@@ -138,7 +138,11 @@ void vtb_transpose(const float *x, long ld, long rows, long cols, float *out, lo
   for (long i = 0; i < rows; i += W)
     for (long j = 0; j < cols; j += W) {
       vf r[W];
-      UNROLL for (int l = 0; l < W; l++) r[l] = load(x + (least(i + l, rows - 1) * ld + j));
+      if (cols - j >= W)
+        UNROLL for (int l = 0; l < W; l++) r[l] = load(x + (least(i + l, rows - 1) * ld + j));
+      else
+        UNROLL for (int l = 0; l < W; l++) r[l] =
+            load_part(x + (least(i + l, rows - 1) * ld + j), cols - j);
       EXCHANGE(1);
       EXCHANGE(2);
 #if VTB_W > 4

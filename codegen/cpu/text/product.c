@@ -1,0 +1,161 @@
+/* out = a b + addend, the one product of matrices: rows of a, columns of b, k terms a sum.
+ *
+ * A task is a block of TASK_ROWS x TASK_COLUMNS of one of LOOPS products, or of one part of its
+ * sum; vtb_product (small.c) computes it, panel by panel of b, in tiles of registers. b lies as it
+ * is read (DIRECT), in PANELS of 48 columns that the opening of the model has laid out
+ * (passes/memory/pack.c), or is brought into panels here, by rows or transposed; a is transposed
+ * where its rows are not contiguous. DEPTH terms are added at a time, in their order, then those
+ * sums, from the addend on: which bits an element has depends on the number of terms alone, neither
+ * on its place nor on how the rest is cut.
+ */
+#include "codegen/cpu/text/kernel.h"
+
+enum { A, B, OUT, ADDEND, ALL };             /* tensors */
+enum { ALONG_ROWS, ALONG_COLUMNS, ALONG_K }; /* strides */
+enum { DIRECT, PANELS, BY_ROWS, TRANSPOSED, PANEL_OF_MODEL = 48, MOST_LOOPS = 8 };
+
+hole long M, N, K, PART;             /* of a product; terms of a part of its sums */
+hole long TASK_ROWS, TASK_COLUMNS;   /* the latter whole panels */
+hole long VECTORS;                   /* of a panel */
+hole long GROUP_ROWS, DEPTH;         /* rows of a that stay in cache; terms at a time */
+hole long LOOP[MOST_LOOPS][1 + ALL]; /* size, strides; size 0: no loop */
+hole long TENSOR[ALL];               /* number among `t`; -1: absent */
+hole long STEP[ALL][3];              /* strides along rows, columns, k */
+hole long B_LIES, A_TURNED, GRAIN;
+
+#define WIDTH (VECTORS * W)
+#define PARTS pieces(K, PART)
+#define BLOCKS (pieces(M, TASK_ROWS) * pieces(N, TASK_COLUMNS) * PARTS)
+#define B_LAID_OUT (B_LIES == BY_ROWS || B_LIES == TRANSPOSED)
+#define B_STEP (B_LAID_OUT ? WIDTH : B_LIES == PANELS ? PANEL_OF_MODEL : STEP[B][ALONG_K])
+#define A_LENGTH round_up(DEPTH, W) /* of a row that has been turned */
+
+/* Its corner in each tensor, its size, and memory for panels. */
+typedef struct block {
+  float *at[ALL];
+  long column, rows, columns, k; /* the first column */
+  float *turned, *panels;
+} block;
+
+static inline block lay_out(memory *m) {
+  return (block){.turned = A_TURNED ? take(m, round_up(GROUP_ROWS, W) * A_LENGTH) : 0,
+                 .panels = B_LAID_OUT ? take(m, round_up(TASK_COLUMNS, WIDTH) * DEPTH) : 0};
+}
+
+/* ---- b in panels ----------------------------------------------------------------------------- */
+
+/* k terms, for each the columns of a panel, zeros behind the last. */
+static inline void pack_rows(const float *b, long k, long columns, float *to) {
+  for (long l = 0; l < k; l++, to += WIDTH, b += STEP[B][ALONG_K])
+    UNROLL for (long j = 0; j < WIDTH; j += W) {
+      if (columns - j >= W)
+        store(to + j, load(b + j));
+      else
+        store(to + j, j < columns ? load_part(b + j, columns - j) : (vf)(0));
+    }
+}
+
+static inline void lay_out_b(const block *x, long l, long k) {
+  const float *b = x->at[B] + l * STEP[B][ALONG_K];
+  for (long j = 0; j < x->columns; j += WIDTH) {
+    const long columns = least(x->columns - j, WIDTH);
+    float *to = x->panels + j * k;
+    if (B_LIES == BY_ROWS)
+      pack_rows(b + j, k, columns, to);
+    else
+      vtb_transpose(b + j * STEP[B][ALONG_COLUMNS], STEP[B][ALONG_COLUMNS], columns, k, to, WIDTH);
+  }
+}
+
+/* The panel at column j of the block, at term l; k: terms of a laid out one. */
+static inline const float *panel(const block *x, long j, long l, long k) {
+  if (B_LAID_OUT) return x->panels + j * k;
+  if (B_LIES == DIRECT) return x->at[B] + j + l * STEP[B][ALONG_K];
+  j += x->column;
+  return x->at[B] + quotient(j, PANEL_OF_MODEL) * PANEL_OF_MODEL * K +
+         remainder(j, PANEL_OF_MODEL) + l * PANEL_OF_MODEL;
+}
+
+/* ---- a block --------------------------------------------------------------------------------- */
+
+/* The result may lie where the addend does: then it is there already. */
+static inline void begin_with_addend(const block *x) {
+  const long row = STEP[ADDEND][ALONG_ROWS], column = STEP[ADDEND][ALONG_COLUMNS];
+  if (row == STEP[OUT][ALONG_ROWS] && column == 1 && x->at[ADDEND] == x->at[OUT]) return;
+  for (long i = 0; i < x->rows; i++) {
+    const float *from = x->at[ADDEND] + i * row;
+    float *to = x->at[OUT] + i * STEP[OUT][ALONG_ROWS];
+    if (column > 1) {
+      for (long j = 0; j < x->columns; j++) to[j] = from[j * column];
+      continue;
+    }
+    for (long j = 0; j < x->columns; j += W) {
+      const long n = x->columns - j;
+      const vf some = column == 0 ? (vf)(*from) : n < W ? load_part(from + j, n) : load(from + j);
+      if (n < W)
+        store_part(to + j, some, n);
+      else
+        store(to + j, some);
+    }
+  }
+}
+
+/* k terms from term l on, of some rows from row i on. */
+static inline void some_terms(const block *x, long i, long rows, long l, long k) {
+  const float *a = x->at[A] + i * STEP[A][ALONG_ROWS] + l * STEP[A][ALONG_K];
+  const float beta = TENSOR[ADDEND] >= 0 || l > 0 ? 1 : 0;
+  const long row = A_TURNED ? A_LENGTH : STEP[A][ALONG_ROWS];
+  if (A_TURNED) vtb_transpose(a, STEP[A][ALONG_K], k, rows, x->turned, A_LENGTH);
+  for (long j = 0; j < x->columns; j += WIDTH) {
+    const long columns = least(x->columns - j, WIDTH), step = STEP[OUT][ALONG_ROWS];
+    const float *from = A_TURNED ? x->turned : a, *b = panel(x, j, l, k);
+    float *out = x->at[OUT] + i * step + j;
+    if (remainder(N, W) && (N < WIDTH || columns < WIDTH))
+      vtb_product_columns(from, row, A_TURNED ? 1 : STEP[A][ALONG_K], b, B_STEP, beta, out, step,
+                          rows, columns, k);
+    else
+      vtb_product(from, row, A_TURNED ? 1 : STEP[A][ALONG_K], b, B_STEP, beta, out, step, rows,
+                  pieces(columns, W), k);
+  }
+}
+
+static inline void all_terms(const block *x) {
+  if (TENSOR[ADDEND] >= 0) begin_with_addend(x);
+  for (long l = 0; l < x->k; l += DEPTH) {
+    const long k = least(x->k - l, DEPTH);
+    if (B_LAID_OUT) lay_out_b(x, l, k);
+    for (long i = 0; i < x->rows; i += GROUP_ROWS)
+      some_terms(x, i, least(x->rows - i, GROUP_ROWS), l, k);
+  }
+}
+
+static inline long loops_size(void) {
+  long n = 1;
+  UNROLL for (int i = 0; i < MOST_LOOPS; i++) n *= LOOP[i][0] ? LOOP[i][0] : 1;
+  return n;
+}
+
+TASK(product, loops_size() * BLOCKS, GRAIN, BYTES_OF(lay_out)) {
+  block x = lay_out(&(memory){scratch, 0});
+  long place = remainder(index, BLOCKS), loop = quotient(index, BLOCKS);
+  const long part = remainder(place, PARTS) * PART;
+  place = quotient(place, PARTS);
+  const long column = remainder(place, pieces(N, TASK_COLUMNS)) * TASK_COLUMNS;
+  const long row = quotient(place, pieces(N, TASK_COLUMNS)) * TASK_ROWS;
+  UNROLL for (int i = 0; i < ALL; i++) {
+    if (TENSOR[i] < 0) continue;
+    x.at[i] = t[TENSOR[i]] + row * STEP[i][ALONG_ROWS] + part * STEP[i][ALONG_K];
+    if (i != B || B_LIES != PANELS) x.at[i] += column * STEP[i][ALONG_COLUMNS];
+  }
+  UNROLL for (int l = MOST_LOOPS - 1; l >= 0; l--) if (LOOP[l][0]) {
+    const long n = remainder(loop, LOOP[l][0]);
+    loop = quotient(loop, LOOP[l][0]);
+    UNROLL for (int i = 0; i < ALL; i++) if (TENSOR[i] >= 0) x.at[i] += n * LOOP[l][1 + i];
+  }
+  if (PARTS > 1) x.at[OUT] += quotient(part, PART) * M * N;
+  x.column = column;
+  x.rows = least(M - row, TASK_ROWS);
+  x.columns = least(N - column, TASK_COLUMNS);
+  x.k = least(K - part, PART);
+  all_terms(&x);
+}
