@@ -50,6 +50,22 @@ TEST(unary_ops_follow_the_interpreter) {
   }
 }
 
+/* Reads that go along another axis than writes, in patches that do and do not divide the sizes. */
+TEST(patches_of_any_size) {
+  static const char *const sizes_of[] = {"2, 300, 70", "1, 513, 64", "3, 17, 1000", "2, 260, 129"};
+  for (size_t i = 0; i < sizeof sizes_of / sizeof *sizes_of; i++) {
+    int n, rows, columns;
+    CHECK(sscanf(sizes_of[i], "%d, %d, %d", &n, &rows, &columns) == 3);
+    check_format("a transpose with an op, and by itself", ON_CPU,
+                 "func @f(%%x: f32[%d, %d, %d], %%y: f32[%d, %d, %d]) -> (f32[%d, %d, %d], "
+                 "f32[%d, %d, %d]) {\n"
+                 "  %%t = transpose %%x {perm = [0, 2, 1]} : f32[%d, %d, %d]\n"
+                 "  %%a = add %%t, %%y : f32[%d, %d, %d]\n  return %%a, %%t\n}\n",
+                 n, rows, columns, n, columns, rows, n, columns, rows, n, columns, rows, n, columns,
+                 rows, n, columns, rows);
+  }
+}
+
 TEST(binary_ops_broadcast) {
   static const char *const ops[] = {"add", "sub", "mul", "div", "max",
                                     "min", "pow", "gt",  "ge",  "eq"};
@@ -303,6 +319,7 @@ TEST(shared_values_cost_once) {
 
 int main(void) {
   RUN(unary_ops_follow_the_interpreter);
+  RUN(patches_of_any_size);
   RUN(binary_ops_broadcast);
   RUN(integers_and_casts);
   RUN(sources);
