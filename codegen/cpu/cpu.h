@@ -29,7 +29,8 @@ typedef struct vtb_cpu {
   LLVMModuleRef module;
   LLVMBuilderRef b;                                  /* inside the current task */
   LLVMTypeRef f32, i1, i8, i32, i64, ptr, void_type; /* scalar types */
-  int width;              /* f32 lanes of a vector: 8 or 16 (4 on a bare x86-64) */
+  int width;              /* f32 lanes of a vector: 4 (x86-64 without AVX2, AArch64), 8 or 16 */
+  int registers;          /* for vectors: 16 or 32 */
   LLVMTypeRef vf32, vi32; /* <width x float>, <width x i32> */
   bool byte_dots; /* an instruction adds products of four bytes to an i32, in vectors of `width` */
   vtb_cpu_kernel *kernel; /* under construction */

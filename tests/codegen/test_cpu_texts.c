@@ -137,11 +137,27 @@ TEST(what_texts_share_is_there_once) {
   vtb_module_free(m);
 }
 
+static int fused_adds(const char *cpu) {
+  vtb_module *m = parse_ir(attentions);
+  vtb_codegen_options o = {.cpu = cpu};
+  vtb_error err = {0};
+  vtb_strbuf out = {0};
+  CHECK(vtb_codegen_text(m, m->first, &o, false, &out, &err) == VTB_OK);
+  int n = count(vtb_strbuf_text(&out), "@llvm.fma.v4f32(");
+  vtb_strbuf_free(&out);
+  vtb_module_free(m);
+  return n;
+}
+
+/* Vectors of four are in 16 registers or in 32, and tiles of products as large as these allow. */
+TEST(tiles_fill_the_registers) { CHECK(fused_adds("aarch64") > fused_adds("x86-64")); }
+
 int main(void) {
   RUN(what_is_missing_is_told);
   RUN(another_llvm_is_refused);
   RUN(all_widths_agree);
   RUN(programs_hold_nothing_of_texts);
   RUN(what_texts_share_is_there_once);
+  RUN(tiles_fill_the_registers);
   return test_done();
 }

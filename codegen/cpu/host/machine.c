@@ -25,6 +25,11 @@ static bool has_byte_dots(const char *features, int width) {
   return has_feature(features, width == 16 ? "avx512vnni" : "avxvnni") && width >= 8;
 }
 
+/* Vectors of four are SSE's, or NEON's, which has twice as many. */
+static int registers_of(const vtb_machine *t) {
+  return t->width == 16 || vtb_starts_with(t->triple, "aarch64") ? 32 : 16;
+}
+
 typedef struct level {
   const char *name, *arch, *cpu; /* ours; LLVM's */
   int width, needs;              /* lanes of the code; of the machine */
@@ -85,6 +90,7 @@ static vtb_status make_machine(vtb_machine *t, vtb_error *err) {
   t->machine = LLVMCreateTargetMachine(target, t->triple, t->cpu, t->features,
                                        t->optimise ? LLVMCodeGenLevelDefault : LLVMCodeGenLevelNone,
                                        LLVMRelocPIC, LLVMCodeModelDefault);
+  t->registers = registers_of(t);
   if (t->machine) return VTB_OK;
   return vtb_fail(err, VTB_E_DEVICE, "LLVM cannot make a target machine for this cpu");
 }

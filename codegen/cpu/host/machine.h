@@ -10,6 +10,7 @@ typedef struct vtb_machine {
   char *triple, *cpu, *features; /* LLVM messages */
   int width;                     /* f32 lanes */
   bool byte_dots;                /* vectors of that width of dot products of bytes (VNNI) */
+  int registers;                 /* for vectors */
   bool runs_here;                /* this machine has the instructions */
   bool optimise;
 } vtb_machine;

@@ -29,6 +29,7 @@ vtb_status vtb__generate(vtb_module *m, vtb_func *f, const vtb_codegen_options *
                          vtb_host *h, vtb_error *err) {
   vtb__host_init(h, m, o, t->width);
   h->cpu.byte_dots = t->byte_dots;
+  h->cpu.registers = t->registers;
   LLVMSetTarget(h->cpu.module, t->triple);
   LLVMTargetDataRef layout = LLVMCreateTargetDataLayout(t->machine);
   LLVMSetModuleDataLayout(h->cpu.module, layout);

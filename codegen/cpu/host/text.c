@@ -156,7 +156,9 @@ void vtb_cpu_text_numbers(vtb_cpu_text *x, const char *hole, const int64_t *v, i
   vtb_check(v == end, "the hole %s of the text %s is too small for %d numbers", hole, x->name, n);
 }
 
-static void fill_strides(vtb_cpu_text *x) {
+/* What every text may name. */
+static void fill_common(vtb_cpu_text *x) {
+  vtb_cpu_text_offer(x, "REGISTERS", x->c->registers);
   const vtb_cpu_kernel *k = x->c->kernel;
   if (LLVMGetNamedGlobal(x->module, "STRIDE"))
     vtb_cpu_text_numbers(x, "STRIDE", k->stride[0], (k->n_operands + k->n_results) * VTB_MAX_RANK);
@@ -366,6 +368,7 @@ static LLVMValueRef shared_function(vtb_cpu *c, const char *name) {
   LLVMValueRef fn = LLVMGetNamedFunction(c->module, name);
   if (fn) return fn;
   vtb_cpu_text *x = vtb_cpu_text_open(c, common_function(name)->text, c->width);
+  vtb_cpu_text_offer(x, "REGISTERS", c->registers);
   keep_only(x, name);
   give_names(x);
   link_in(x);
@@ -416,7 +419,7 @@ static void emit_task(vtb_cpu_text *x, const text_task *task, const vtb_inst *in
 }
 
 void vtb_cpu_text_run(vtb_cpu_text *x, const vtb_inst *inst) {
-  fill_strides(x);
+  fill_common(x);
   fold(x);
   int64_t bytes = number_of(x, "temp", "bytes"), temp = -1;
   if (bytes) temp = vtb_cpu_temp(x->c, bytes);

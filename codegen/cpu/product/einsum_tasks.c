@@ -38,7 +38,7 @@ static double flops_of(int64_t m, int64_t n, int64_t k) {
 /* ---- panels ---------------------------------------------------------------------------------- */
 
 /* Rows of a tile of registers (text/small.c). */
-static int64_t tile_rows(const vtb_cpu *c) { return c->width == 16 ? 8 : 6; }
+static int64_t tile_rows(const vtb_cpu *c) { return c->registers > 16 ? 8 : 6; }
 
 /* b is read where it lies if too few rows read it to pay for laying it out. */
 static bool reads_b_directly(const vtb_cpu *c, const vtb__product *p) {
@@ -49,7 +49,7 @@ static bool reads_b_directly(const vtb_cpu *c, const vtb__product *p) {
 
 /* As wide as a tile of registers, or two vectors where that leaves none over. */
 static void choose_panels(const vtb_cpu *c, const vtb__product *p, blocks *b) {
-  int64_t vectors = ceil_div(p->n.size, c->width), most = c->width == 16 ? 3 : 2;
+  int64_t vectors = ceil_div(p->n.size, c->width), most = c->registers > 16 ? 3 : 2;
   b->vectors = vectors % 3 && vectors % 2 == 0 ? 2 : at_most(vectors, most);
   b->b_lies = p->in_panels             ? PANELS
               : reads_b_directly(c, p) ? DIRECT

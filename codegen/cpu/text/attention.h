@@ -14,7 +14,8 @@ hole long TURN[2][4];
 
 /* A block is a multiple of both tile heights of the product at most; the keys, values and scores of
  * a tile stay in L2. */
-enum { MOST_QUERIES = 48, MOST_KEYS = 256, HEIGHT = W >= 16 ? 8 : 6 };
+enum { MOST_QUERIES = 48, MOST_KEYS = 256 };
+#define HEIGHT (REGISTERS > 16 ? 8 : 6)
 #define BLOCK round_up(pieces(QUERIES, pieces(QUERIES, MOST_QUERIES)), HEIGHT)
 #define BLOCKS pieces(QUERIES, BLOCK)
 #define TILE round_up(pieces(KEYS, pieces(KEYS, MOST_KEYS)), W)

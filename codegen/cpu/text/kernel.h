@@ -49,7 +49,12 @@ typedef float v16_at __attribute__((ext_vector_type(16), aligned(4)));
 /* ---- filled for every text that names them --------------------------------------------------- */
 
 hole long STRIDE[MOST_TENSORS][MOST_AXES]; /* of operands, then results; 0 along broadcast axes */
-long place(long step);                     /* storage position of a step along the kernel's path */
+#if VTB_W == 4
+hole int REGISTERS; /* for vectors: 16 of SSE, 32 of NEON */
+#else
+enum { REGISTERS = VTB_W == 16 ? 32 : 16 };
+#endif
+long place(long step); /* storage position of a step along the kernel's path */
 vf vtb_load_part(const float *from, long n); /* the first n lanes, zeros in the others */
 void vtb_store_part(float *to, vf x, long n);
 v16 vtb_load_part_16(const float *from, long n);

@@ -3,26 +3,31 @@
  *
  * A tile of the result, `rows` x `vectors`, stays in registers while k runs; each step loads
  * `vectors` vectors of B and broadcasts `rows` elements of A. 6 x 2 vectors fill the 16 registers
- * of AVX2, 8 x 3 the 32 of AVX-512; smaller tiles take the remainders. The panel of B that a column
- * of tiles reads stays in L1.
+ * of AVX2, 8 x 3 the 32 of AVX-512 and NEON; smaller tiles take the remainders. The panel of B that
+ * a column of tiles reads stays in L1.
  */
 #include "codegen/cpu/text/kernel.h"
 
-enum { ROWS = W >= 16 ? 8 : 6, VECTORS = W >= 16 ? 3 : 2 };
+enum { MOST_ROWS = 8, MOST_VECTORS = 3 };
 
 /* Calls tile(g, row, vector, rows, vectors, masked) for the tiles of g->m rows and g->vectors:
  * columns of the widest first, in each the tallest as long as they fit. */
 #define EACH_TILE(g, tile, masked)                                                                 \
   do {                                                                                             \
     long j = 0;                                                                                    \
-    if (VECTORS == 3) EACH_COLUMN(g, tile, 3, masked);                                             \
-    EACH_COLUMN(g, tile, 2, masked);                                                               \
-    EACH_COLUMN(g, tile, 1, masked);                                                               \
+    if (REGISTERS > 16) {                                                                          \
+      EACH_COLUMN(g, tile, 8, 3, masked);                                                          \
+      EACH_COLUMN(g, tile, 8, 2, masked);                                                          \
+      EACH_COLUMN(g, tile, 8, 1, masked);                                                          \
+    } else {                                                                                       \
+      EACH_COLUMN(g, tile, 6, 2, masked);                                                          \
+      EACH_COLUMN(g, tile, 6, 1, masked);                                                          \
+    }                                                                                              \
   } while (0)
-#define EACH_COLUMN(g, tile, n, masked)                                                            \
+#define EACH_COLUMN(g, tile, most, n, masked)                                                      \
   for (; j < (g)->vectors + 1 - (n); j += (n)) {                                                   \
     long i = 0;                                                                                    \
-    for (; i < (g)->m + 1 - ROWS; i += ROWS) tile(g, i, j, ROWS, n, masked);                       \
+    for (; i < (g)->m + 1 - (most); i += (most)) tile(g, i, j, most, n, masked);                   \
     for (; i < (g)->m + 1 - 4; i += 4) tile(g, i, j, 4, n, masked);                                \
     for (; i < (g)->m + 1 - 2; i += 2) tile(g, i, j, 2, n, masked);                                \
     for (; i < (g)->m; i++) tile(g, i, j, 1, n, masked);                                           \
@@ -48,10 +53,10 @@ static inline void tile(const product *g, long i, long j, int rows, int vectors,
   const long left = j + vectors == g->vectors ? g->last : W;
   const float *a = g->a + i * g->a_row, *b = g->b + j * W;
   float *out = g->out + (i * g->ldc + j * W);
-  vf sum[ROWS][VECTORS];
+  vf sum[MOST_ROWS][MOST_VECTORS];
   EACH_VECTOR sum[r][v] = 0;
   for (long k = 0; k < g->k; k++, a += g->a_col, b += g->ldb) {
-    vf of_b[VECTORS];
+    vf of_b[MOST_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) of_b[v] =
         IS_CUT ? load_part(b + v * W, left) : load(b + v * W);
     UNROLL for (int r = 0; r < rows; r++) {
@@ -100,10 +105,10 @@ static inline void solve_tile(const solve *g, long i, long j, int rows, int vect
   const long before = g->from + i;
   const float *a = g->a + i * g->lda, *done = g->w + j * W;
   float *w = g->w + (before * g->ldw + j * W);
-  vf sum[ROWS][VECTORS];
+  vf sum[MOST_ROWS][MOST_VECTORS];
   EACH_VECTOR sum[r][v] = load(w + (r * g->ldw + v * W));
   for (long k = 0; k < before; k++, done += g->ldw) {
-    vf of_w[VECTORS];
+    vf of_w[MOST_VECTORS];
     UNROLL for (int v = 0; v < vectors; v++) of_w[v] = load(done + v * W);
     UNROLL for (int r = 0; r < rows; r++) {
       const vf of_a = (vf)a[r * g->lda + k];
