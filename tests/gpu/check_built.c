@@ -6,7 +6,8 @@
  * FILE is what `vertebra build CASE` made. Every output and gradient of the case is compared after
  * the first run and after the third, which on a GPU is the first that replays a graph. An error
  * counts relative to the largest magnitude of its tensor; gradients that nearly cancel (1000 times
- * below their block's largest) relative to that one. Gradients may be off by ten tolerances. Exit
+ * below their block's largest) relative to that one. Gradients may be off by ten tolerances. A hash
+ * of all results tells whether two machines compute the same bits. Exit
  * status 0, 5 if numbers differ, or what kept a file from running. */
 #include "runtime/artefact/artefact.h"
 #include "runtime/artefact/safetensors.h"
@@ -25,6 +26,7 @@ typedef struct check {
   double tolerance, worst;
   char worst_name[256];
   int compared, failed;
+  uint64_t bits; /* a hash of the results */
 } check;
 
 static void free_check(check *c) {
@@ -152,6 +154,7 @@ static void compare_all(check *c) {
   for (int i = 0; i < c->program->n_tensors; i++) {
     const vtb_tensor_info *t = &c->program->tensors[i];
     if (t->io != VTB_IO_OUTPUT && t->io != VTB_IO_GRAD_OUT) continue;
+    c->bits = vtb_hash_bytes(c->bits, c->args[i], (size_t)vtb_tensor_info_count(t) * 4);
     const char *key = case_name(t, c->want, &name);
     const vtb_weight *want = key ? vtb_weights_find(c->want, key) : NULL;
     if (want && want->count == vtb_tensor_info_count(t))
@@ -162,7 +165,7 @@ static void compare_all(check *c) {
 
 static vtb_status check_file(const char *target, double tolerance, const char *path,
                              const char *want) {
-  check c = {.tolerance = tolerance, .services = vtb_services_default(0)};
+  check c = {.tolerance = tolerance, .services = vtb_services_default(0), .bits = VTB_HASH_INIT};
   vtb_error err = {0};
   vtb_status status = vtb_safetensors_load(want, &c.want, &err);
   if (status == VTB_OK) status = vtb_artefact_open(path, &c.file, &err);
@@ -175,9 +178,9 @@ static vtb_status check_file(const char *target, double tolerance, const char *p
   }
   if (status == VTB_OK && (c.failed || !c.compared)) status = VTB_E_NUMBERS;
   const char *slash = strrchr(path, '/');
-  printf("%-4s %-44s %3d tensors, worst %.1e (%s)%s%s\n", status ? "FAIL" : "ok",
-         slash ? slash + 1 : path, c.compared, c.worst, c.worst_name, err.text[0] ? ": " : "",
-         err.text);
+  printf("%-4s %-44s %016llx %3d tensors, worst %.1e (%s)%s%s\n", status ? "FAIL" : "ok",
+         slash ? slash + 1 : path, (unsigned long long)c.bits, c.compared, c.worst, c.worst_name,
+         err.text[0] ? ": " : "", err.text);
   free_check(&c);
   return status;
 }
