@@ -2,6 +2,8 @@
 #include "codegen/cpu/text.h"
 #include "ir/int8.h"
 
+#include <string.h>
+
 void vtb__cpu_quantize(vtb_cpu *c, const vtb_inst *inst) {
   const vtb_type *w = &inst->operands[0]->type;
   vtb_cpu_text *x = vtb_cpu_text_open(c, "quantize", c->width);
@@ -28,29 +30,53 @@ static LLVMValueRef build_dot_of_bytes(vtb_cpu *c, LLVMTypeRef type, LLVMValueRe
   return vtb_cpu_machine_intrinsic(c, name, all, 3);
 }
 
-/* Lanes 0, 2, 4 ... of x from `from` on. */
-static LLVMValueRef every_other(vtb_cpu *c, LLVMValueRef x, int from) {
+/* Lanes 0, 2, 4 ... of x from `from` on, `n` of them. */
+static LLVMValueRef every_other(vtb_cpu *c, LLVMValueRef x, int from, int n) {
   LLVMValueRef lanes[16];
-  for (int i = 0; i < c->width; i++)
+  for (int i = 0; i < n; i++)
     lanes[i] = LLVMConstInt(c->i32, (unsigned long long)(2 * i + from), 0);
   return LLVMBuildShuffleVector(c->b, x, LLVMGetPoison(LLVMTypeOf(x)),
-                                LLVMConstVector(lanes, (unsigned)c->width), "");
+                                LLVMConstVector(lanes, (unsigned)n), "");
 }
 
-/* The row's in 16 bits; two lanes a column. What x86 has for the sum of two such products, LLVM
- * finds. */
+/* Sums of two products each of 2 lanes words, as x86 has them for up to 8 lanes. */
+static LLVMValueRef add_pairs(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, int lanes) {
+  const char *name = lanes == 8 ? "llvm.x86.avx2.pmadd.wd" : "llvm.x86.sse2.pmadd.wd";
+  return vtb_cpu_machine_intrinsic(c, name, (LLVMValueRef[]){x, y}, 2);
+}
+
+/* The same on every machine. */
+static LLVMValueRef add_pairs_anywhere(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y, int lanes) {
+  LLVMTypeRef wide = LLVMVectorType(c->i32, (unsigned)lanes * 2);
+  LLVMValueRef each =
+      LLVMBuildNSWMul(c->b, LLVMBuildSExt(c->b, x, wide, ""), LLVMBuildSExt(c->b, y, wide, ""), "");
+  return LLVMBuildAdd(c->b, every_other(c, each, 0, lanes), every_other(c, each, 1, lanes), "");
+}
+
+/* x, then y: 16 lanes. */
+static LLVMValueRef joined(vtb_cpu *c, LLVMValueRef x, LLVMValueRef y) {
+  LLVMValueRef lanes[16];
+  for (int i = 0; i < 16; i++) lanes[i] = LLVMConstInt(c->i32, (unsigned long long)i, 0);
+  return LLVMBuildShuffleVector(c->b, x, y, LLVMConstVector(lanes, 16), "");
+}
+
+/* The row's in 16 bits; two lanes a column. */
 static LLVMValueRef build_dot_of_words(vtb_cpu *c, LLVMTypeRef type, LLVMValueRef *args,
                                        const void *user) {
   (void)type, (void)user;
-  LLVMTypeRef words = LLVMVectorType(LLVMInt16TypeInContext(c->ctx), (unsigned)c->width * 2);
-  LLVMTypeRef bytes = LLVMVectorType(c->i8, (unsigned)c->width * 2);
-  LLVMTypeRef wide = LLVMVectorType(c->i32, (unsigned)c->width * 2);
-  LLVMValueRef row = vtb_cpu_splat(c, load(c, c->i64, args[1]), c->width / 2);
-  row = LLVMBuildSExt(c->b, LLVMBuildBitCast(c->b, row, words, ""), wide, "");
-  LLVMValueRef columns = LLVMBuildSExt(c->b, load(c, bytes, args[2]), wide, "");
-  LLVMValueRef each = LLVMBuildNSWMul(c->b, row, columns, "");
-  LLVMValueRef sums = LLVMBuildAdd(c->b, every_other(c, each, 0), every_other(c, each, 1), "");
-  return LLVMBuildAdd(c->b, args[0], sums, "");
+  const bool x86 = strncmp(LLVMGetTarget(c->module), "x86_64", 6) == 0;
+  const int lanes = c->width < 8 ? c->width : 8;
+  LLVMTypeRef words = LLVMVectorType(LLVMInt16TypeInContext(c->ctx), (unsigned)lanes * 2);
+  LLVMTypeRef bytes = LLVMVectorType(c->i8, (unsigned)lanes * 2);
+  LLVMValueRef row = vtb_cpu_splat(c, load(c, c->i64, args[1]), lanes / 2), sums[2];
+  row = LLVMBuildBitCast(c->b, row, words, "");
+  for (int i = 0; i < c->width / lanes; i++) {
+    LLVMValueRef at = vtb_cpu_at(c, args[2], vtb_cpu_i64(c, 4 * i)); /* of 4 bytes */
+    LLVMValueRef columns = LLVMBuildSExt(c->b, load(c, bytes, at), words, "");
+    sums[i] = x86 ? add_pairs(c, row, columns, lanes) : add_pairs_anywhere(c, row, columns, lanes);
+  }
+  LLVMValueRef all = c->width > lanes ? joined(c, sums[0], sums[1]) : sums[0];
+  return LLVMBuildAdd(c->b, args[0], all, "");
 }
 
 /* ---- products -------------------------------------------------------------------------------- */
