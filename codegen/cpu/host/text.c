@@ -228,7 +228,7 @@ static const hole_function common[] = {{"vtb_load_part", build_load_part, NULL, 
                                        {"vtb_log_1", build_log, NULL, NULL},
                                        {"vtb_sum", build_sum, NULL, NULL},
                                        {"vtb_max", build_max, NULL, NULL},
-                                       {"vtb_product", NULL, NULL, "small"},
+                                       {"vtb_product_from", NULL, NULL, "small"},
                                        {"vtb_product_columns", NULL, NULL, "small"},
                                        {"vtb_solve", NULL, NULL, "small"},
                                        {"vtb_transpose", NULL, NULL, "small"}};

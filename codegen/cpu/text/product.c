@@ -78,26 +78,15 @@ static inline const float *panel(const block *x, long j, long l, long k) {
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-/* The result may lie where the addend does: then it is there already. */
+/* An addend with columns that a tile cannot load is brought into the result first: one number a
+ * row, or numbers apart. */
+#define ADDS_ROWS (TENSOR[ADDEND] >= 0 && STEP[ADDEND][ALONG_COLUMNS] == 1)
+
 static inline void begin_with_addend(const block *x) {
-  const long row = STEP[ADDEND][ALONG_ROWS], column = STEP[ADDEND][ALONG_COLUMNS];
-  if (row == STEP[OUT][ALONG_ROWS] && column == 1 && x->at[ADDEND] == x->at[OUT]) return;
-  for (long i = 0; i < x->rows; i++) {
-    const float *from = x->at[ADDEND] + i * row;
-    float *to = x->at[OUT] + i * STEP[OUT][ALONG_ROWS];
-    if (column > 1) {
-      for (long j = 0; j < x->columns; j++) to[j] = from[j * column];
-      continue;
-    }
-    for (long j = 0; j < x->columns; j += W) {
-      const long n = x->columns - j;
-      const vf some = column == 0 ? (vf)(*from) : n < W ? load_part(from + j, n) : load(from + j);
-      if (n < W)
-        store_part(to + j, some, n);
-      else
-        store(to + j, some);
-    }
-  }
+  for (long i = 0; i < x->rows; i++)
+    for (long j = 0; j < x->columns; j++)
+      x->at[OUT][i * STEP[OUT][ALONG_ROWS] + j] =
+          x->at[ADDEND][i * STEP[ADDEND][ALONG_ROWS] + j * STEP[ADDEND][ALONG_COLUMNS]];
 }
 
 /* k terms from term l on, of some rows from row i on. */
@@ -105,22 +94,26 @@ static inline void some_terms(const block *x, long i, long rows, long l, long k)
   const float *a = x->at[A] + i * STEP[A][ALONG_ROWS] + l * STEP[A][ALONG_K];
   const float beta = TENSOR[ADDEND] >= 0 || l > 0 ? 1 : 0;
   const long row = A_TURNED ? A_LENGTH : STEP[A][ALONG_ROWS];
+  const long term = A_TURNED ? 1 : STEP[A][ALONG_K], step = STEP[OUT][ALONG_ROWS];
   if (A_TURNED) vtb_transpose(a, STEP[A][ALONG_K], k, rows, x->turned, A_LENGTH);
   for (long j = 0; j < x->columns; j += WIDTH) {
-    const long columns = least(x->columns - j, WIDTH), step = STEP[OUT][ALONG_ROWS];
-    const float *from = A_TURNED ? x->turned : a, *b = panel(x, j, l, k);
+    const int adds = ADDS_ROWS && l == 0;
+    const float *rows_of = A_TURNED ? x->turned : a, *b = panel(x, j, l, k);
     float *out = x->at[OUT] + i * step + j;
+    const float *from = adds ? x->at[ADDEND] + i * STEP[ADDEND][ALONG_ROWS] + j : out;
+    const long columns = least(x->columns - j, WIDTH);
+    const long ld_from = adds ? STEP[ADDEND][ALONG_ROWS] : step;
     if (remainder(N, W) && (N < WIDTH || columns < WIDTH))
-      vtb_product_columns(from, row, A_TURNED ? 1 : STEP[A][ALONG_K], b, B_STEP, beta, out, step,
-                          rows, columns, k);
+      vtb_product_columns(rows_of, row, term, b, B_STEP, beta, from, ld_from, out, step, rows,
+                          columns, k);
     else
-      vtb_product(from, row, A_TURNED ? 1 : STEP[A][ALONG_K], b, B_STEP, beta, out, step, rows,
-                  pieces(columns, W), k);
+      vtb_product_from(rows_of, row, term, b, B_STEP, beta, from, ld_from, out, step, rows,
+                       pieces(columns, W), k);
   }
 }
 
 static inline void all_terms(const block *x) {
-  if (TENSOR[ADDEND] >= 0) begin_with_addend(x);
+  if (TENSOR[ADDEND] >= 0 && !ADDS_ROWS) begin_with_addend(x);
   for (long l = 0; l < x->k; l += DEPTH) {
     const long k = least(x->k - l, DEPTH);
     if (B_LAID_OUT) lay_out_b(x, l, k);

@@ -39,10 +39,10 @@ enum { MOST_ROWS = 8, MOST_VECTORS = 3 };
 /* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct product {
-  const float *a, *b;
+  const float *a, *b, *from;
   long a_row, a_col, ldb;
   float beta, *out;
-  long ldc, m, vectors, k;
+  long ld_from, ldc, m, vectors, k;
   long last; /* columns of the last vector, where it is masked */
 } product;
 
@@ -52,6 +52,7 @@ typedef struct product {
 static inline void tile(const product *g, long i, long j, int rows, int vectors, _Bool masked) {
   const long left = j + vectors == g->vectors ? g->last : W;
   const float *a = g->a + i * g->a_row, *b = g->b + j * W;
+  const float *from = g->from + (i * g->ld_from + j * W);
   float *out = g->out + (i * g->ldc + j * W);
   vf sum[MOST_ROWS][MOST_VECTORS];
   EACH_VECTOR sum[r][v] = 0;
@@ -65,7 +66,7 @@ static inline void tile(const product *g, long i, long j, int rows, int vectors,
     }
   }
   if (g->beta != 0) EACH_VECTOR {
-      const float *at = out + (r * g->ldc + v * W);
+      const float *at = from + (r * g->ld_from + v * W);
       sum[r][v] = fma((vf)g->beta, IS_CUT ? load_part(at, left) : load(at), sum[r][v]);
     }
   EACH_VECTOR {
@@ -77,16 +78,19 @@ static inline void tile(const product *g, long i, long j, int rows, int vectors,
   }
 }
 
-void vtb_product(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
-                 float *out, long ldc, long m, long vectors, long k) {
-  const product g = {a, b, a_row, a_col, ldb, beta, out, ldc, m, vectors, k, W};
+void vtb_product_from(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
+                      const float *from, long ld_from, float *out, long ldc, long m, long vectors,
+                      long k) {
+  const product g = {a, b, from, a_row, a_col, ldb, beta, out, ld_from, ldc, m, vectors, k, W};
   EACH_TILE(&g, tile, 0);
 }
 
 void vtb_product_columns(const float *a, long a_row, long a_col, const float *b, long ldb,
-                         float beta, float *out, long ldc, long m, long n, long k) {
-  const product g = {a,   b,   a_row, a_col,        ldb, beta,
-                     out, ldc, m,     pieces(n, W), k,   n - (pieces(n, W) - 1) * W};
+                         float beta, const float *from, long ld_from, float *out, long ldc, long m,
+                         long n, long k) {
+  const long vectors = pieces(n, W);
+  const product g = {a,   b,       from, a_row, a_col,   ldb, beta,
+                     out, ld_from, ldc,  m,     vectors, k,   n - (vectors - 1) * W};
   EACH_TILE(&g, tile, 1);
 }
 
