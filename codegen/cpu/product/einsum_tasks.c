@@ -59,6 +59,8 @@ static void choose_panels(const vtb_cpu *c, const vtb__product *p, blocks *b) {
                 p->n.size > b->vectors * c->width;
 }
 
+static bool packs_b(const blocks *b) { return b->b_lies == BY_ROWS || b->b_lies == TRANSPOSED; }
+
 /* ---- blocks ---------------------------------------------------------------------------------- */
 
 /* `count` pieces of one size, a multiple of `step`. */
@@ -75,7 +77,7 @@ static void cut_squarely(const vtb_cpu *c, const vtb__product *p, int64_t want, 
   int64_t most_n = ceil_div(p->n.size, column), most_m = ceil_div(p->m.size, tile_rows(c));
   int64_t least_n = ceil_div(most_n, PANELS_IN_CACHE);
   int64_t weight_a = b->a_turned ? PACKING : 1;
-  int64_t weight_b = b->b_lies == BY_ROWS || b->b_lies == TRANSPOSED ? PACKING : 1;
+  int64_t weight_b = packs_b(b) ? PACKING : 1;
   for (int64_t nn = least_n; nn <= most_n; nn++) {
     int64_t nm = at_most(ceil_div(want, nn), most_m);
     int64_t read = nn * p->m.size * weight_a + nm * p->n.size * weight_b;
@@ -147,11 +149,14 @@ static void fill_tensors(vtb_cpu_text *x, const vtb_cpu *c, const vtb__product *
 static void emit_blocks(vtb_cpu *c, const vtb__product *p, const blocks *b, int64_t partial) {
   const int which[] = {p->a, p->b, EINSUM_OUT, EINSUM_ADD};
   vtb_cpu_text *x = vtb_cpu_text_open(c, "product", c->width);
-  vtb_cpu_text_fill(
-      x, {"M", p->m.size}, {"N", p->n.size}, {"K", p->k.size}, {"PART", b->part},
-      {"TASK_ROWS", b->m}, {"TASK_COLUMNS", b->n}, {"VECTORS", b->vectors}, {"DEPTH", b->depth},
-      {"B_LIES", b->b_lies}, {"GROUP_ROWS", at_most(round_up(ROWS_IN_CACHE, tile_rows(c)), b->m)},
-      {"A_TURNED", b->a_turned}, {"GRAIN", (int64_t)(2e5 / flops_of(b->m, b->n, b->part))});
+  const bool alone = loops_size(p) == 1;
+  vtb_cpu_text_fill(x, {"M", p->m.size}, {"N", p->n.size}, {"K", p->k.size}, {"PART", b->part},
+                    {"TASK_ROWS", b->m}, {"TASK_COLUMNS", b->n}, {"VECTORS", b->vectors},
+                    {"DEPTH", b->depth}, {"B_LIES", b->b_lies},
+                    {"GROUP_ROWS", at_most(round_up(ROWS_IN_CACHE, tile_rows(c)), b->m)},
+                    {"A_TURNED", b->a_turned}, {"A_SHARED", alone && b->a_turned && b->nn > 1},
+                    {"B_SHARED", alone && packs_b(b) && b->nm > 1},
+                    {"GRAIN", (int64_t)(2e5 / flops_of(b->m, b->n, b->part))});
   fill_loops(x, p, which);
   fill_tensors(x, c, p, b, which, partial);
   vtb_cpu_text_run(x, c->kernel->inst);

@@ -4,7 +4,8 @@
  * sum; vtb_product (small.c) computes it, panel by panel of b, in tiles of registers. b lies as it
  * is read (DIRECT), in PANELS of 48 columns that the opening of the model has laid out
  * (passes/memory/pack.c), or is brought into panels here, by rows or transposed; a is transposed
- * where its rows are not contiguous. DEPTH terms are added at a time, in their order, then those
+ * where its rows are not contiguous. Several tasks that need the same of either find it laid out by
+ * a task before them. DEPTH terms are added at a time, in their order, then those
  * sums, from the addend on: which bits an element has depends on the number of terms alone, neither
  * on its place nor on how the rest is cut.
  */
@@ -22,25 +23,38 @@ hole long LOOP[MOST_LOOPS][1 + ALL]; /* size, strides; size 0: no loop */
 hole long TENSOR[ALL];               /* number among `t`; -1: absent */
 hole long STEP[ALL][3];              /* strides along rows, columns, k */
 hole long B_LIES, A_TURNED, GRAIN;
+hole int B_SHARED, A_SHARED; /* laid out once, for all tasks */
 
 #define WIDTH (VECTORS * W)
 #define PARTS pieces(K, PART)
 #define BLOCKS (pieces(M, TASK_ROWS) * pieces(N, TASK_COLUMNS) * PARTS)
 #define B_LAID_OUT (B_LIES == BY_ROWS || B_LIES == TRANSPOSED)
 #define B_STEP (B_LAID_OUT ? WIDTH : B_LIES == PANELS ? PANEL_OF_MODEL : STEP[B][ALONG_K])
-#define A_LENGTH round_up(DEPTH, W) /* of a row that has been turned */
+#define A_LENGTH round_up(A_SHARED ? K : DEPTH, W) /* of a row that has been turned */
 
 /* Its corner in each tensor, its size, and memory for panels. */
 typedef struct block {
   float *at[ALL];
-  long column, rows, columns, k; /* the first column */
+  long row, column, term, rows, columns, k; /* the first ones, and how many */
   float *turned, *panels;
 } block;
 
 static inline block lay_out(memory *m) {
-  return (block){.turned = A_TURNED ? take(m, round_up(GROUP_ROWS, W) * A_LENGTH) : 0,
-                 .panels = B_LAID_OUT ? take(m, round_up(TASK_COLUMNS, WIDTH) * DEPTH) : 0};
+  const int turns = A_TURNED && !A_SHARED, packs = B_LAID_OUT && !B_SHARED;
+  return (block){.turned = turns ? take(m, GROUP_ROWS * A_LENGTH) : 0,
+                 .panels = packs ? take(m, round_up(TASK_COLUMNS, WIDTH) * DEPTH) : 0};
 }
+
+/* What tasks share: rows of a and panels of b, of all terms. */
+typedef struct shared {
+  float *rows, *panels;
+} shared;
+
+static inline shared lay_out_shared(memory *m) {
+  return (shared){.rows = A_SHARED ? take(m, M * A_LENGTH) : 0,
+                  .panels = B_SHARED ? take(m, round_up(N, WIDTH) * K) : 0};
+}
+long temp_bytes(void) { return BYTES_OF(lay_out_shared); }
 
 /* ---- b in panels ----------------------------------------------------------------------------- */
 
@@ -55,20 +69,34 @@ static inline void pack_rows(const float *b, long k, long columns, float *to) {
     }
 }
 
+static inline void one_panel(const float *b, long k, long columns, float *to) {
+  if (B_LIES == BY_ROWS)
+    pack_rows(b, k, columns, to);
+  else
+    vtb_transpose(b, STEP[B][ALONG_COLUMNS], columns, k, to, WIDTH);
+}
+
 static inline void lay_out_b(const block *x, long l, long k) {
   const float *b = x->at[B] + l * STEP[B][ALONG_K];
-  for (long j = 0; j < x->columns; j += WIDTH) {
-    const long columns = least(x->columns - j, WIDTH);
-    float *to = x->panels + j * k;
-    if (B_LIES == BY_ROWS)
-      pack_rows(b + j, k, columns, to);
-    else
-      vtb_transpose(b + j * STEP[B][ALONG_COLUMNS], STEP[B][ALONG_COLUMNS], columns, k, to, WIDTH);
-  }
+  for (long j = 0; j < x->columns; j += WIDTH)
+    one_panel(b + j * STEP[B][ALONG_COLUMNS], k, least(x->columns - j, WIDTH), x->panels + j * k);
+}
+
+TASK(panels, B_SHARED ? pieces(N, WIDTH) : 0, 1, 0) {
+  const long j = index * WIDTH;
+  one_panel(t[TENSOR[B]] + j * STEP[B][ALONG_COLUMNS], K, least(N - j, WIDTH),
+            lay_out_shared(&(memory){temp, 0}).panels + j * K);
+}
+
+TASK(rows, A_SHARED ? pieces(M, GROUP_ROWS) : 0, 1, 0) {
+  const long i = index * GROUP_ROWS;
+  vtb_transpose(t[TENSOR[A]] + i, STEP[A][ALONG_K], K, least(M - i, GROUP_ROWS),
+                lay_out_shared(&(memory){temp, 0}).rows + i * A_LENGTH, A_LENGTH);
 }
 
 /* The panel at column j of the block, at term l; k: terms of a laid out one. */
 static inline const float *panel(const block *x, long j, long l, long k) {
+  if (B_SHARED) return x->panels + (x->column + j) * K + (x->term + l) * WIDTH;
   if (B_LAID_OUT) return x->panels + j * k;
   if (B_LIES == DIRECT) return x->at[B] + j + l * STEP[B][ALONG_K];
   j += x->column;
@@ -95,19 +123,20 @@ static inline void some_terms(const block *x, long i, long rows, long l, long k)
   const float beta = TENSOR[ADDEND] >= 0 || l > 0 ? 1 : 0;
   const long row = A_TURNED ? A_LENGTH : STEP[A][ALONG_ROWS];
   const long term = A_TURNED ? 1 : STEP[A][ALONG_K], step = STEP[OUT][ALONG_ROWS];
-  if (A_TURNED) vtb_transpose(a, STEP[A][ALONG_K], k, rows, x->turned, A_LENGTH);
+  if (A_TURNED && !A_SHARED) vtb_transpose(a, STEP[A][ALONG_K], k, rows, x->turned, A_LENGTH);
+  if (A_TURNED) a = A_SHARED ? x->turned + (x->row + i) * A_LENGTH + x->term + l : x->turned;
   for (long j = 0; j < x->columns; j += WIDTH) {
     const int adds = ADDS_ROWS && l == 0;
-    const float *rows_of = A_TURNED ? x->turned : a, *b = panel(x, j, l, k);
+    const float *b = panel(x, j, l, k);
     float *out = x->at[OUT] + i * step + j;
     const float *from = adds ? x->at[ADDEND] + i * STEP[ADDEND][ALONG_ROWS] + j : out;
     const long columns = least(x->columns - j, WIDTH);
     const long ld_from = adds ? STEP[ADDEND][ALONG_ROWS] : step;
     if (remainder(N, W) && (N < WIDTH || columns < WIDTH))
-      vtb_product_columns(rows_of, row, term, b, B_STEP, beta, from, ld_from, out, step, rows,
-                          columns, k);
+      vtb_product_columns(a, row, term, b, B_STEP, beta, from, ld_from, out, step, rows, columns,
+                          k);
     else
-      vtb_product_from(rows_of, row, term, b, B_STEP, beta, from, ld_from, out, step, rows,
+      vtb_product_from(a, row, term, b, B_STEP, beta, from, ld_from, out, step, rows,
                        pieces(columns, W), k);
   }
 }
@@ -116,7 +145,7 @@ static inline void all_terms(const block *x) {
   if (TENSOR[ADDEND] >= 0 && !ADDS_ROWS) begin_with_addend(x);
   for (long l = 0; l < x->k; l += DEPTH) {
     const long k = least(x->k - l, DEPTH);
-    if (B_LAID_OUT) lay_out_b(x, l, k);
+    if (B_LAID_OUT && !B_SHARED) lay_out_b(x, l, k);
     for (long i = 0; i < x->rows; i += GROUP_ROWS)
       some_terms(x, i, least(x->rows - i, GROUP_ROWS), l, k);
   }
@@ -130,6 +159,7 @@ static inline long loops_size(void) {
 
 TASK(product, loops_size() * BLOCKS, GRAIN, BYTES_OF(lay_out)) {
   block x = lay_out(&(memory){scratch, 0});
+  const shared all = lay_out_shared(&(memory){temp, 0});
   long place = remainder(index, BLOCKS), loop = quotient(index, BLOCKS);
   const long part = remainder(place, PARTS) * PART;
   place = quotient(place, PARTS);
@@ -146,7 +176,11 @@ TASK(product, loops_size() * BLOCKS, GRAIN, BYTES_OF(lay_out)) {
     UNROLL for (int i = 0; i < ALL; i++) if (TENSOR[i] >= 0) x.at[i] += n * LOOP[l][1 + i];
   }
   if (PARTS > 1) x.at[OUT] += quotient(part, PART) * M * N;
+  if (A_SHARED) x.turned = all.rows;
+  if (B_SHARED) x.panels = all.panels;
+  x.row = row;
   x.column = column;
+  x.term = part;
   x.rows = least(M - row, TASK_ROWS);
   x.columns = least(N - column, TASK_COLUMNS);
   x.k = least(K - part, PART);
