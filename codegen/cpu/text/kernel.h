@@ -67,8 +67,8 @@ float vtb_sum(vf x), vtb_max(vf x); /* of all lanes, halves first */
 
 /* ---- functions that a program has once (small.c) --------------------------------------------- */
 
-/* out[m, vectors * W] = beta from + a[m, k] b[k, ...], summed over k in order; a's strides are free;
- * `from` is not read where beta is 0. And of n columns, whose rows of b, from and out need no
+/* out[m, vectors * W] = beta from + a[m, k] b[k, ...], summed over k in order; a's strides are
+ * free; `from` is not read where beta is 0. And of n columns, whose rows of b, from and out need no
  * padding. */
 void vtb_product_from(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
                       const float *from, long ld_from, float *out, long ldc, long m, long vectors,
