@@ -107,6 +107,12 @@ typedef struct vtb_gradients {
    * in the backward is returned too, so that it is stored once; takes more memory */
   bool keeps;
   bool starts; /* scans of class rates leave every eighth state for their adjoints */
+  /* So many calls of the entry, the first of those that save something but never the last: their
+   * forward half runs again ahead of the backward half, which takes what it saves from there. The
+   * same bits, one more forward of those calls, and no memory in between but what they were given.
+   */
+  int64_t recompute;
+  int64_t *recomputed; /* how many these came to; NULL: nobody asks */
   /* The halves as functions of their own, for callers that run other things in between:
    *   @f_fwd(args...) -> (outs..., "saved.0", "saved.1"...)
    *   @f_bwd(args that it reads..., what was saved..., adjoints of the outs) -> (adjoints of wrt)
@@ -132,7 +138,8 @@ typedef struct vtb_train_step {
   const char *logits; /* of a classifier's outputs; NULL: the first */
   double label_smoothing;
   bool loss_scale;
-  bool keeps, starts; /* as in vtb_gradients */
+  bool keeps, starts;             /* as in vtb_gradients */
+  int64_t recompute, *recomputed; /* likewise */
 } vtb_train_step;
 VTB_MUST_USE vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step *o,
                                              vtb_func **train, vtb_diags *diags, vtb_error *err);

@@ -3,6 +3,7 @@
 #include "frontend/cli/names.h"
 #include "frontend/compile/words.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <float.h>
 #include <stdlib.h>
@@ -22,6 +23,29 @@ static int store_number(const char *command, const cli_opt *o, const char *text)
   if (!*text || *end || errno || v < least || v > most)
     return (int)cli_usage_error(command, "%s takes %s, not '%s'", o->name, takes, text);
   *(int64_t *)o->into = v;
+  return 0;
+}
+
+/* "4G", "4GiB" and "512M" are powers of two, "4GB" is 4e9; a number alone is bytes. 0: none. */
+static int64_t read_size(const char *text) {
+  static const char letters[] = "KMGT";
+  char *end;
+  double x = strtod(text, &end);
+  const char *letter = *end ? strchr(letters, toupper((unsigned char)*end)) : NULL;
+  if (end == text || !isdigit((unsigned char)*text) || (*end && !letter)) return 0;
+  const char *unit = letter ? end + 1 : "";
+  double step = vtb_streq(unit, "B") ? 1000 : 1024;
+  if (*unit && !vtb_streq(unit, "B") && !vtb_streq(unit, "iB")) return 0;
+  for (long k = letter ? letter - letters + 1 : 0; k > 0; k--) x *= step;
+  return x >= 1 && x < 0x1p62 ? (int64_t)x : 0;
+}
+
+static int store_size(const char *command, const cli_opt *o, const char *text) {
+  int64_t bytes = read_size(text);
+  if (!bytes)
+    return (int)cli_usage_error(command, "%s takes a size such as 4G, 512M or bytes, not '%s'",
+                                o->name, text);
+  *(int64_t *)o->into = bytes;
   return 0;
 }
 
@@ -45,6 +69,8 @@ static int store(const char *command, const cli_opt *o, const char *text) {
   case CLI_IF_SAID:
   case CLI_THREADS:
     return store_number(command, o, text);
+  case CLI_SIZE:
+    return store_size(command, o, text);
   case CLI_FLOAT: {
     errno = 0;
     double v = strtod(text, &end);

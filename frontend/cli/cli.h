@@ -21,9 +21,10 @@
 
 enum { CLI_MOST_POSITIVE = 1 << 20 }; /* batches, chunks: what shapes can be counted with */
 /* CLI_INT from 0, CLI_POSITIVE from 1 to CLI_MOST_POSITIVE, CLI_IF_SAID likewise or without a
- * number, which is -1, CLI_THREADS from 0 to VTB_MOST_THREADS. Of texts the metavar can say more:
- * CLI_CHOICE is a word of "fused|graph", CLI_FILE a file to write that ends as in "FILE.svg|.png"
- * (a word there that is no ending is taken too), CLI_FOLDER is called like no file. */
+ * number, which is -1, CLI_THREADS from 0 to VTB_MOST_THREADS; CLI_SIZE is bytes, "4G", "512MiB".
+ * Of texts the metavar can say more: CLI_CHOICE is a word of "fused|graph", CLI_FILE a file to
+ * write that ends as in "FILE.svg|.png" (a word there that is no ending is taken too), CLI_FOLDER
+ * is called like no file. */
 typedef enum cli_opt_kind {
   CLI_FLAG,
   CLI_STR,
@@ -34,6 +35,7 @@ typedef enum cli_opt_kind {
   CLI_POSITIVE,
   CLI_IF_SAID,
   CLI_THREADS,
+  CLI_SIZE,
   CLI_FLOAT,
   CLI_LIST
 } cli_opt_kind;
@@ -225,6 +227,13 @@ struct cli_model_options {
       CLI_MODE_OPTS(model),                                                                        \
       {"--batch", CLI_POSITIVE, &(model).compile.batch, "N", "images at a time"},                  \
       CLI_MACHINE_OPTS(model)
+#define CLI_MEMORY_OPT(model, help)                                                                \
+  { "--memory", CLI_SIZE, &(model).compile.memory, "SIZE", help }
+#define CLI_RECOMPUTE_OPT(model)                                                                   \
+  {                                                                                                \
+    "--recompute", CLI_POSITIVE, &(model).compile.recompute, "N",                                  \
+        "gradients compute the activations of the first N blocks again: less memory, same bits"    \
+  }
 /* The options are complete but for `model`; the report begins. */
 void cli_model_parsed(cli_model_options *m);
 void cli_model_options_free(cli_model_options *m);

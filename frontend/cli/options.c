@@ -24,6 +24,7 @@ static const char *kind_name(cli_opt_kind kind) {
                                       [CLI_POSITIVE] = "positive integer",
                                       [CLI_IF_SAID] = "positive integer, or nothing",
                                       [CLI_THREADS] = "integer",
+                                      [CLI_SIZE] = "bytes",
                                       [CLI_FLOAT] = "number",
                                       [CLI_LIST] = "texts"};
   return names[kind] ? names[kind] : "text";

@@ -3,6 +3,7 @@
 #include "frontend/compile/compile.h"
 
 #include "frontend/compile/driver.h"
+#include "frontend/compile/memory.h"
 #include "frontend/compile/weights.h"
 #include "ir/checks.h"
 #include "runtime/behaviour.h"
@@ -78,6 +79,7 @@ static vtb_status work(void *arg, vtb_error *err) {
   vtb_status status = take_options(k, &k->report.error);
   if (status == VTB_OK && k->wanted != ENTRIES)
     status = vtb_load_into(&k->options, &k->taken, &k->report);
+  if (status == VTB_OK) status = vtb_memory_decide(&k->options, &k->report);
   if (status == VTB_OK)
     status = k->wanted == A_PROGRAM ? make_program(k, &c)
              : k->wanted == A_FILE  ? vtb__build(&k->options, k->path, &k->report)

@@ -203,6 +203,15 @@ typedef struct vtb_compile_options {
   /* Files: how weights are stored, "f32", "f16" or "bf16"; they are widened when the file is
    * opened. NULL: as `weights` has them. What `quantize` makes int8 is stored as that. */
   const char *dtype;
+
+  /* ---- memory */
+  /* With `training`: the gradient computes what the first so many calls of blocks save once more
+   * instead; all but the last where there are fewer. The same bits. */
+  int64_t recompute;
+  /* Bytes that the program may take, its workspace and tensors, on the device if it is for one; 0:
+   * any number. A training step recomputes as little as that takes, unless `recompute` is said.
+   * VTB_E_USAGE where nothing helps, with what does. */
+  int64_t memory;
 } vtb_compile_options;
 
 /* ---- reports --------------------------------------------------------------------------------- */

@@ -56,6 +56,7 @@ typedef struct vtb_compilation {
   char *entry;                  /* that the weights are of; NULL: they do not say */
   size_t n_before;              /* diagnostics of the report before it began */
   struct vtb_compilation *rule; /* whose optimiser is behind the training step; NULL: none */
+  int64_t recomputed;           /* blocks, of a training step */
   vtb_tuning tuning;            /* of one that is lowered: what its modes were decided by */
   vtb_pass_context context;     /* likewise: how it was lowered, for vtb_mode_reason() */
   vtb_decisions decisions;      /* likewise: about fusions */
@@ -153,6 +154,12 @@ VTB_MUST_USE vtb_status vtb_compilation_modes(const vtb_compilation *c, const vt
 /* A program for the options' target; the module stays as it is. */
 VTB_MUST_USE vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch,
                                                 bool profile, vtb_program **program);
+/* A limit that is enough for so many bytes, as it is typed: "1946M", "4G", "700K". */
+const char *vtb_memory_typed(int64_t bytes, char text[24]);
+/* VTB_E_USAGE: nothing takes less than so many bytes. how: by what, ", at once", or "". */
+VTB_MUST_USE vtb_status vtb_memory_refuse(int64_t bytes, const char *how, vtb_error *err);
+/* VTB_E_USAGE if it takes more than so many bytes, its workspace and tensors; 0: any number. */
+VTB_MUST_USE vtb_status vtb_program_within(const vtb_program *p, int64_t memory, vtb_error *err);
 
 /* Says of options with strips "16 strips of 4 rows of patches: workspace 9.1 MiB instead of 144.0",
  * where their program takes so many bytes (0: not known); strips.c. It plans memory of whole

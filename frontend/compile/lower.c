@@ -85,6 +85,8 @@ static vtb_status check_ranks(const vtb_compile_options *o, vtb_error *err) {
   if (o->accumulate < 0)
     return vtb_fail(err, VTB_E_USAGE, "an update cannot be made of %lld runs",
                     (long long)o->accumulate);
+  if (o->recompute < 0)
+    return vtb_fail(err, VTB_E_USAGE, "%lld blocks cannot be recomputed", (long long)o->recompute);
   if (o->shard && o->ranks > 1 && target && target->tells_gradients)
     return vtb_fail(err, VTB_E_USAGE,
                     "the optimiser's state is sharded on processors, not on %s: do without",
@@ -116,7 +118,9 @@ vtb_status vtb_compilation_train(vtb_compilation *c) {
                          .label_smoothing = c->options.label_smoothing,
                          .loss_scale = precision == VTB_PRECISION_FP16,
                          .keeps = memory_is_the_limit(c),
-                         .starts = keeps_starts(c)};
+                         .starts = keeps_starts(c),
+                         .recompute = c->options.recompute,
+                         .recomputed = &c->recomputed};
   VTB_TRY(vtb__run_passes(c, (vtb_pass_context){.train_step = &step}, "train_step"));
   c->func = c->module->entry->name;
   if (c->options.optimizer) status = vtb_compilation_update(c);

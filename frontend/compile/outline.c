@@ -79,6 +79,24 @@ static void find_recurrences(vtb_outline *o, const vtb_pass_context *c, const vt
     }
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static int64_t bytes_of(const vtb_value *v) { return 4 * vtb_type_count(&v->type); }
+
+/* Tensors of an entry that is bound, as code generation takes it. */
+static vtb_footprint tensors_of(const vtb_func *entry) {
+  vtb_footprint out = {0};
+  for (int a = 0; a < entry->n_args; a++) {
+    vtb_role role = entry->arg_info[a].role;
+    bool kept = role == VTB_ROLE_PARAM || role == VTB_ROLE_BUFFER, state = role == VTB_ROLE_STATE;
+    *(kept ? &out.kept : state ? &out.others : &out.inputs) += bytes_of(entry->args[a]);
+  }
+  for (int r = 0; r < entry->n_returns; r++)
+    if (!entry->return_names || !vtb_starts_with(entry->return_names[r], "updated."))
+      out.others += bytes_of(entry->returns[r]);
+  return out;
+}
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 /* A plan is made last: its module is rewritten on the way. */
@@ -96,6 +114,7 @@ static vtb_status estimate(vtb_compilation *lowered, const vtb_target *target,
   out->gpu = *vtb_gpu_or_default(&code->gpu);
   out->estimate = vtb_estimate_plan(plan, &out->gpu, &out->launches);
   out->plan = plan;
+  out->takes.workspace = plan->workspace_bytes + plan->constant_bytes;
   return VTB_OK;
 }
 
@@ -121,6 +140,8 @@ vtb_status vtb_outline_make(const vtb_compilation *c, int64_t batch, const char 
     status = vtb_steps_make(lowered.module, lowered.module->entry, &places, &steps, err);
   if (status == VTB_OK) {
     out->workspace_bytes = steps.plan.peak_bytes + steps.plan.kept_bytes;
+    out->takes = tensors_of(lowered.module->entry);
+    out->takes.workspace = out->workspace_bytes;
     find_recurrences(out, &lowered.context, &steps);
     status = estimate(&lowered, target, &code, &steps, out);
   }

@@ -18,8 +18,17 @@ typedef struct vtb_outline_recurrence {
   int64_t count;         /* in one run */
 } vtb_outline_recurrence;
 
+/* Bytes that a program takes, on the device if it is for one. */
+typedef struct vtb_footprint {
+  int64_t workspace; /* with constants */
+  int64_t kept;      /* parameters and buffers */
+  int64_t inputs;    /* of a run */
+  int64_t others;    /* states and results: a result in the place of an argument is not counted */
+} vtb_footprint;
+
 typedef struct vtb_outline {
   int64_t workspace_bytes;
+  vtb_footprint takes;
   int64_t tokens; /* of the attention or recurrence that has most; 0: there is none */
   vtb_estimate estimate;
   /* For targets with plans: the GPU that the estimate is for, and what each launch is expected to

@@ -87,6 +87,31 @@ uint64_t vtb_compile_library_hash(void) {
   return vtb_hash_str(vtb_hash_str(VTB_HASH_INIT, vtb_cuda_intrinsics()), vtb_cuda_library());
 }
 
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+const char *vtb_memory_typed(int64_t bytes, char text[24]) {
+  enum { KIB = 1 << 10, MIB = 1 << 20, GIB = 1 << 30, FINE = 16 * MIB };
+  bool fine = bytes < FINE && bytes % MIB;
+  int64_t unit = fine ? KIB : bytes % GIB ? MIB : GIB, n = (bytes + unit - 1) / unit;
+  if (!fine && unit == MIB && n % 1024 == 0) unit = GIB, n /= 1024;
+  snprintf(text, 24, "%lld%c", (long long)n, unit == KIB ? 'K' : unit == MIB ? 'M' : 'G');
+  return text;
+}
+
+vtb_status vtb_memory_refuse(int64_t bytes, const char *how, vtb_error *err) {
+  char least[24];
+  return vtb_fail(err, VTB_E_USAGE,
+                  "it needs at least %.1f MiB%s: --memory %s, or a smaller batch, --image or model",
+                  (double)bytes / 1048576, how, vtb_memory_typed(bytes, least));
+}
+
+vtb_status vtb_program_within(const vtb_program *p, int64_t memory, vtb_error *err) {
+  int64_t bytes = p->workspace_bytes + p->device_workspace_bytes;
+  for (int i = 0; i < p->n_tensors; i++)
+    if (p->tensors[i].io != VTB_IO_UPDATE) bytes += 4 * vtb_tensor_info_count(&p->tensors[i]);
+  return memory && bytes > memory ? vtb_memory_refuse(bytes, "", err) : VTB_OK;
+}
+
 /* ---- programs -------------------------------------------------------------------------------- */
 
 /* Never falls back from one target to another. */
@@ -105,6 +130,12 @@ vtb_status vtb_compilation_program(const vtb_compilation *c, int64_t batch, bool
   if (status == VTB_OK) status = vtb_backend_of(target)->program(m, m->entry, &code, program, err);
   vtb_compilation_free(&lowered);
   if (status != VTB_OK) return status;
+  status = vtb_program_within(*program, c->options.memory, err);
+  if (status != VTB_OK) {
+    vtb_program_free(*program);
+    *program = NULL;
+    return status;
+  }
   (*program)->compile_seconds = vtb_now() - start;
   (*program)->warn = vtb_warn;
   (*program)->samples_meet = vtb_samples_meet(c->module);

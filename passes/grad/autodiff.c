@@ -8,8 +8,11 @@
  * 1. bottom up: which returns of a function depend on which args through a derivative
  * 2. top down: which args want an adjoint and which returns have one, united over all call sites
  * 3. bottom up: a joint function (forward, then adjoints in reverse), split in two by
- * autodiff_split.c A site that has no adjoint for one of the united returns passes zeros; one that
- * does not want an adjoint drops it.
+ *    autodiff_split.c
+ *
+ * A site that has no adjoint for one of the united returns passes zeros; one that does not want an
+ * adjoint drops it. Of calls of the entry that are recomputed nothing is kept: their backward is
+ *   func @f_again(%x, %w, %d_y) -> (d_x, d_w)       which calls @f_fwd, then @f_bwd
  */
 #include "passes/grad/autodiff.h"
 
@@ -180,25 +183,71 @@ static bool any_operand_wants(const vtb_inst *inst) {
 
 static void emit_adjoints(vtb__gradient *g) {
   for (vtb_inst *inst = g->last_forward; inst && g->ad->status == VTB_OK; inst = inst->prev) {
+    g->again |= inst == g->last_again;
     g->b.span = inst->span;
     if (any_operand_wants(inst) && has_adjoint(g, inst)) grad_rule_of(inst->op)(g, inst);
   }
 }
 
-/* The backward half takes what the forward half took and saved, and zeros where another site has an
- * adjoint. */
-void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
-  vtb__ad_func *fi = NULL;
-  for (size_t i = 0; i < g->ad->n_funcs && !fi; i++)
-    if (g->ad->funcs[i].fwd == inst->callee) fi = &g->ad->funcs[i];
-  vtb_check(fi && fi->bwd, "@%s has no backward", inst->callee->name);
-  vtb_value **operands = VTB_SCRATCH(g->ad, vtb_value *, fi->bwd->n_args);
+static vtb__ad_func *find_halves(vtb__ad *ad, const vtb_func *fwd) {
+  for (size_t i = 0; i < ad->n_funcs; i++)
+    if (ad->funcs[i].fwd == fwd) return &ad->funcs[i];
+  return NULL;
+}
+
+/* The forward half returns more than the function. */
+static bool saves(vtb__ad *ad, const vtb_inst *i) {
+  const vtb__ad_func *fi = i->op == VTB_OP_call ? find_halves(ad, i->callee) : NULL;
+  return fi && fi->bwd && fi->fwd != fi->func;
+}
+
+/* The forward half and the backward half of it in one function:
+ *   @f_again(args, adjoints of live returns) -> adjoints of wanted args
+ * Since it is given adjoints, no pass can bring the first call of it to where the forward runs. */
+static vtb_func *join_halves(vtb__ad *ad, vtb__ad_func *fi) {
+  if (fi->again) return fi->again;
+  const vtb_func *f = fi->func, *bwd = fi->bwd;
+  fi->again = vtb_func_made_of(f, "again");
+  vtb_builder b = {.module = ad->module, .func = fi->again, .span = f->span};
+  vtb_value **operands = VTB_SCRATCH(ad, vtb_value *, bwd->n_args);
+  for (int i = 0; i < f->n_args; i++) {
+    vtb_func_add_arg(fi->again, f->args[i]->name, f->args[i]->type);
+    fi->again->arg_info[i] = f->arg_info[i];
+  }
+  const vtb_inst *fwd = vtb_b_call(&b, fi->fwd, fi->again->args, f->n_args);
   int n = 0;
-  for (int i = 0; i < fi->n_bwd_args; i++) operands[n++] = inst->operands[fi->bwd_args[i]];
-  for (int i = 0; i < fi->n_saved; i++) operands[n++] = inst->results[fi->saved[i]];
+  for (int i = 0; i < fi->n_bwd_args; i++) operands[n++] = fi->again->args[fi->bwd_args[i]];
+  for (int i = 0; i < fi->n_saved; i++) operands[n++] = fwd->results[fi->saved[i]];
+  for (; n < bwd->n_args; n++)
+    operands[n] = vtb_func_add_arg(fi->again, bwd->args[n]->name, bwd->args[n]->type);
+  const vtb_inst *back = vtb_b_call(&b, fi->bwd, operands, n);
+  for (int r = 0; r < back->n_results; r++) vtb_func_add_return(fi->again, back->results[r], NULL);
+  return fi->again;
+}
+
+/* What the backward half takes of the forward call: arguments and what it saved, or, where that
+ * runs again, all arguments alone. */
+static int take_forward(const vtb__ad_func *fi, const vtb_inst *inst, bool again,
+                        vtb_value **operands) {
+  int n = 0;
+  for (int i = 0; i < inst->n_operands && again; i++) operands[n++] = inst->operands[i];
+  for (int i = 0; i < fi->n_bwd_args && !again; i++)
+    operands[n++] = inst->operands[fi->bwd_args[i]];
+  for (int i = 0; i < fi->n_saved && !again; i++) operands[n++] = inst->results[fi->saved[i]];
+  return n;
+}
+
+/* Zeros stand where another site has an adjoint. */
+void vtb__grad_call(vtb__gradient *g, vtb_inst *inst) {
+  vtb__ad_func *fi = find_halves(g->ad, inst->callee);
+  vtb_check(fi && fi->bwd, "@%s has no backward", inst->callee->name);
+  bool again = g->again && saves(g->ad, inst);
+  vtb_func *half = again ? join_halves(g->ad, fi) : fi->bwd;
+  vtb_value **operands = VTB_SCRATCH(g->ad, vtb_value *, half->n_args);
+  int n = take_forward(fi, inst, again, operands);
   for (int r = 0; r < fi->func->n_returns; r++)
     if (fi->live[r]) operands[n++] = vtb__adjoint_or_zeros(g, inst->results[r]);
-  vtb_inst *back = vtb_b_call(&g->b, fi->bwd, operands, n);
+  const vtb_inst *back = vtb_b_call(&g->b, half, operands, n);
   n = 0;
   for (int k = 0; k < inst->n_operands; k++)
     if (fi->wanted[k]) vtb__contribute(g, inst->operands[k], back->results[n++]);
@@ -258,10 +307,25 @@ static const char *adjoint_name(vtb__ad *ad, const vtb_func *f, int arg) {
   return vtb__text(ad, "d:%s", official ? official : f->args[arg]->name);
 }
 
+/* The last of the first n calls that save something. What the very last one saves is wanted at
+ * once: running it again would free nothing. Returns how many there are. */
+static int64_t choose_again(vtb__gradient *g, int64_t asked) {
+  vtb_inst *before = NULL;
+  int64_t n = asked;
+  for (vtb_inst *i = g->joint->first; i && n > 0; i = i->next) {
+    if (!saves(g->ad, i)) continue;
+    if (before) g->last_again = before, n--;
+    before = i;
+  }
+  return asked - n;
+}
+
 static vtb_func *make_entry(vtb__ad *ad, const vtb__ad_func *fi, const vtb_gradients *of) {
   vtb_func *f = fi->func;
   vtb__gradient g = joint_new(ad, fi, "grad");
   copy_forward(&g, fi);
+  int64_t recomputed = choose_again(&g, of->recompute);
+  if (of->recomputed) *of->recomputed = recomputed;
   for (int k = 0; k < of->n_outs; k++) add_seed(&g, fi, of->outs[k]);
   emit_adjoints(&g);
   if (ad->status != VTB_OK) {
@@ -328,6 +392,7 @@ static void remove_halves(vtb__ad *ad) {
     vtb__ad_func *fi = &ad->funcs[i];
     if (fi->fwd && fi->fwd != fi->func) vtb_module_remove(ad->module, fi->fwd);
     if (fi->bwd) vtb_module_remove(ad->module, fi->bwd);
+    if (fi->again) vtb_module_remove(ad->module, fi->again);
   }
 }
 

@@ -23,6 +23,7 @@ typedef struct vtb__ad_func {
   vtb_func *fwd;
   /* (args[bwd_args], results[saved], adjoints of live returns) -> adjoints of wanted args */
   vtb_func *bwd;
+  vtb_func *again; /* both in one: (args, adjoints of live returns); NULL until it is wanted */
   int n_bwd_args, n_saved;
   int *bwd_args; /* numbers of args */
   int *saved;    /* numbers of fwd's results */
@@ -61,6 +62,8 @@ typedef struct vtb__gradient {
   vtb__ad *ad;
   vtb_func *joint;
   vtb_inst *last_forward; /* NULL if the function has no instructions */
+  vtb_inst *last_again;   /* the last call whose forward half runs again; NULL: none does */
+  bool again;             /* adjoints are at that call, or ahead of it */
   vtb_value **forward;    /* by value id of the original: its copy */
 } vtb__gradient;
 

@@ -163,8 +163,14 @@ vtb_status vtb_build_train_step(vtb_module *m, vtb_func *f, const vtb_train_step
   if (status != VTB_OK) return status;
   int *wrt = VTB_SCRATCH(l, int, l->n_args), loss = 0;
   int n = vtb__find_trained(f, l, wrt, true, diags);
-  vtb_gradients of = {
-      .outs = &loss, .n_outs = 1, .wrt = wrt, .n_wrt = n, .keeps = o->keeps, .starts = o->starts};
+  vtb_gradients of = {.outs = &loss,
+                      .n_outs = 1,
+                      .wrt = wrt,
+                      .n_wrt = n,
+                      .keeps = o->keeps,
+                      .starts = o->starts,
+                      .recompute = o->recompute,
+                      .recomputed = o->recomputed};
   if (n < 0)
     status =
         vtb_fail(err, VTB_E_INPUT, "@%s has %d parameters that nothing trains", f->name, -1 - n);

@@ -220,6 +220,8 @@ VTB_MUST_USE vtb_status vtb_feeds_check(const vtb_feed *feeds, int n, vtb_error 
 
 typedef struct vtb_loader vtb_loader;
 
+enum { VTB_LOADER_BATCHES = 3 }; /* that a loader has in memory: one in use, the next prepared */
+
 typedef struct vtb_loader_options {
   const vtb_dataset *dataset;
   vtb_transform transform;

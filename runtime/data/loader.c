@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RING = 3, PIECE = 8 };
+enum { RING = VTB_LOADER_BATCHES, PIECE = 8 };
 
 typedef struct slot {
   vtb_batch batch;

@@ -78,6 +78,51 @@ TEST(identical_blocks_share_one_backward) {
   vtb_module_free(m);
 }
 
+/* The gradient of @main by all of its arguments, where so many calls run again, with what common
+ * subexpressions leave. */
+static vtb_func *recomputing(vtb_module *m, int64_t n) {
+  vtb_error err = {0};
+  vtb_diags diags = {0};
+  vtb_gradients g = {
+      .outs = &(int){0}, .n_outs = 1, .wrt = (int[]){0, 1, 2, 3, 4}, .n_wrt = 5, .recompute = n};
+  vtb_status status = vtb_autodiff_as(m, grad_func(m, "main"), &g, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  m->entry = g.grad;
+  vtb_pass_context c = {.module = m, .diags = &diags};
+  status = vtb_run_pipeline(&c, &(vtb_pipeline_options){.pipeline = "simplify,cse,dce"}, &err);
+  CHECK_MSG(status == VTB_OK, "%s", err.text);
+  vtb_diags_free(&diags);
+  return m->entry;
+}
+
+/* Of the three blocks the last one's values are wanted at once; @inner saves nothing. */
+TEST(calls_run_again_instead_of_saving) {
+  static const int asked[] = {0, 1, 2, 100}, again[] = {0, 1, 2, 2};
+  vtb_tensor *args = vtb_xcalloc(6, sizeof *args), *plain = NULL;
+  for (int k = 0; k < 4; k++) {
+    vtb_module *m = grad_parse(BLOCKS);
+    vtb_func *f = recomputing(m, asked[k]);
+    unsigned long long seed = 5;
+    for (int a = 0; a < 6 && !k; a++) args[a] = grad_random(f->args[a]->type, 0, 0, &seed);
+    int n = 0;
+    for (vtb_inst *i = f->first; i; i = i->next)
+      n += i->op == VTB_OP_call && vtb_starts_with(i->callee->name, "block_again");
+    CHECK(n == again[k] && grad_count_ops(f, VTB_OP_call) == 8);
+    CHECK(count_functions(m, "block_again") == (k > 0));
+    vtb_tensor *results = grad_run(f, args);
+    for (int r = 0; r < f->n_returns && plain; r++)
+      for (int64_t e = 0; e < vtb_type_count(&plain[r].type); e++)
+        CHECK(results[r].data[e] == plain[r].data[e]);
+    if (plain)
+      grad_free(results, f->n_returns);
+    else
+      plain = results;
+    vtb_module_free(m);
+  }
+  grad_free(plain, 6);
+  grad_free(args, 6);
+}
+
 /* Depth costs calls in the entry, nothing else. */
 TEST(functions_do_not_grow_with_depth) {
   vtb_strbuf text = {0};
@@ -576,6 +621,7 @@ TEST(same_input_gives_the_same_text) {
 int main(void) {
   RUN(calls_within_calls_and_shared_weights);
   RUN(identical_blocks_share_one_backward);
+  RUN(calls_run_again_instead_of_saving);
   RUN(functions_do_not_grow_with_depth);
   RUN(same_value_for_two_arguments);
   RUN(unused_arguments_have_zero_adjoints);

@@ -164,6 +164,8 @@ static void print_compile_options(void) {
   FIELD(vtb_compile_options, strips);
   FIELD(vtb_compile_options, quantize);
   FIELD(vtb_compile_options, dtype);
+  FIELD(vtb_compile_options, recompute);
+  FIELD(vtb_compile_options, memory);
 }
 
 static void print_text_range(void) {

@@ -8,6 +8,7 @@
 #include "frontend/cli/bench/bench_sweep.h"
 #include "frontend/cli/load/built.h"
 #include "frontend/cli/names.h"
+#include "frontend/compile/memory.h"
 #include "frontend/cli/say/progress.h"
 
 /* The rounds, watched. */
@@ -107,7 +108,9 @@ static vtb_status bench_model(const char *what, const bench_options *b) {
     return cli_usage_error("bench", "--strips is for inference, and --train is not");
   cli_progress_note("compiling %s", what);
   o.optimizer = b->no_update ? NULL : b->optimizer;
-  vtb_status status = open_model(&c, &o, b->model.report, &facts);
+  vtb_status status = vtb_memory_decide(&o, b->model.report);
+  if (status != VTB_OK) return cli_report(&b->model, status);
+  status = open_model(&c, &o, b->model.report, &facts);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &program);
   if (status == VTB_OK) program->compile_seconds = vtb_now() - start;
   /* a device's program takes times without other code, and its memory once */
@@ -217,6 +220,8 @@ vtb_status cli_cmd_bench(int argc, char **argv) {
        "a whole training step: forward, backward, clipping, the optimizer's update"},
       {"--no-update", CLI_FLAG, &o.no_update, NULL, "with --train: forward and backward alone"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME", "whose update it is (default adamw)"},
+      CLI_RECOMPUTE_OPT(o.model),
+      CLI_MEMORY_OPT(o.model, "no more than 4G, say: a training step recomputes as little as does"),
       {"--batch", CLI_STR, &o.lists.batch, "N,...",
        "images at a time; lists, here and below, measure every combination"},
       {"--image", CLI_STR, &o.lists.image, "SIZE,...", "image size: 512 or 224x384"},

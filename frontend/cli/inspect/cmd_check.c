@@ -2,6 +2,7 @@
  * structure. */
 #include "frontend/cli/load/built.h"
 #include "frontend/cli/inspect/check.h"
+#include "frontend/compile/memory.h"
 #include "ir/numerics.h"
 #include "frontend/lang/lang.h"
 
@@ -48,7 +49,9 @@ static vtb_status outline_training(const vtb_compile_options *of, check_facts *f
   vtb_compile_options o = *of;
   o.training = true;
   if (!o.optimizer) o.optimizer = CLI_DEFAULT_OPTIMIZER;
-  vtb_status status = vtb_compilation_open(&c, &o, f->model->report);
+  vtb_status status = vtb_memory_decide(&o, f->model->report);
+  c.report = f->model->report;
+  if (status == VTB_OK) status = vtb_compilation_open(&c, &o, f->model->report);
   if (status == VTB_OK) status = vtb_outline_make(&c, f->batch, NULL, &f->training);
   vtb_compilation_free(&c);
   return status;
@@ -192,6 +195,8 @@ vtb_status cli_cmd_check(int argc, char **argv) {
       {"--numerics", CLI_FLAG, &o.numerics, NULL,
        "where numbers or gradients can become infinite, and what to write"},
       {"--train", CLI_FLAG, &o.train, NULL, "memory and predicted time of a training step, too"},
+      CLI_RECOMPUTE_OPT(o.model),
+      CLI_MEMORY_OPT(o.model, "--train: recompute as little as keeps the step below 4G, say"),
       CLI_TARGET_OPT(o.model),
       CLI_MODEL_OPTS(o.model)};
   return CLI_RUN("check", opts, .some = "a MODEL is needed", .run = check_all, .options = &o,

@@ -87,6 +87,8 @@ vtb_status cli_cmd_dump(int argc, char **argv) {
       {"--train", CLI_FLAG, &o.train, NULL, "the training step instead of the forward pass"},
       {"--optimizer", CLI_STR, &o.optimizer, "NAME",
        "with --train: whose update ends the step (default adamw)"},
+      CLI_RECOMPUTE_OPT(o.model),
+      CLI_MEMORY_OPT(o.model, "--train: recompute as little as keeps the step below 4G, say"),
       {"--bucket-mb", CLI_FLOAT, &o.bucket_mb, "MB",
        "launches with --train: largest bucket of gradients (default 25)"},
       {"--ranks", CLI_INT, &o.ranks, "N",

@@ -3,6 +3,9 @@
 #include "frontend/cli/load/built.h"
 #include "frontend/cli/load/prepare.h"
 #include "frontend/cli/say/progress.h"
+#include "frontend/compile/memory.h"
+#include "frontend/draw/number.h"
+#include "ir/axes.h"
 
 static char *list_text(const cli_list *list) {
   cJSON *array = cJSON_CreateArray();
@@ -26,13 +29,44 @@ void cli_say_strips(const vtb_compile_options *o, int64_t bytes) {
   vtb_strbuf_free(&text);
 }
 
+static vtb_status open_part(void *user, int64_t pieces, int64_t recompute, vtb_report *r,
+                            vtb_compilation *c) {
+  const vtb_compile_options *o = user;
+  (void)recompute;
+  vtb_status status = vtb_compilation_open(c, o, r);
+  if (status != VTB_OK || pieces == 1) return status;
+  bool meet = o->evaluation ? vtb_mixes_samples(c->module) : vtb_samples_meet(c->module);
+  return meet ? VTB_E_USAGE : VTB_OK;
+}
+
+/* The largest part of the batch that --memory has room for; all of it where samples meet. */
+static vtb_status cut_batch(vtb_compile_options *o, vtb_report *r) {
+  enum { NOTHING = 1 }; /* is recomputed in inference */
+  const vtb_memory_wish wish = {.limit = o->memory,
+                                .batch = o->batch,
+                                .recompute = NOTHING,
+                                .ready = VTB_LOADER_BATCHES,
+                                .open = open_part,
+                                .user = o};
+  vtb_memory_plan plan = {0};
+  char limit[24], bytes[32];
+  vtb_status status = vtb_memory_fit(&wish, &plan, r);
+  if (status != VTB_OK) return plan.rows ? vtb_memory_refuse(plan.bytes, "", &r->error) : status;
+  if (plan.pieces > 1)
+    cli_say("--memory %s: batches of %lld instead of %lld: %s", vtb_memory_typed(o->memory, limit),
+            (long long)plan.rows, (long long)o->batch, nr_bytes((double)plan.bytes, bytes));
+  o->batch = plan.rows;
+  return VTB_OK;
+}
+
 static vtb_status compile(const char *what, const cli_model_options *m, int64_t batch,
                           const vtb_weights *weights, vtb_program **program) {
   vtb_compile_options o = cli_compile_options(m, what);
   o.batch = batch;
   o.parameters = weights;
-  vtb_status status = cli_report(m, vtb_compile(&o, program, m->report));
-  if (status == VTB_OK) cli_say_strips(&o, (*program)->workspace_bytes);
+  vtb_status status = o.memory && !o.numbers_rows ? cut_batch(&o, m->report) : VTB_OK;
+  if (status == VTB_OK) status = vtb_compile(&o, program, m->report);
+  if (cli_report(m, status) == VTB_OK) cli_say_strips(&o, (*program)->workspace_bytes);
   return status;
 }
 

@@ -289,6 +289,8 @@ vtb_status cli_cmd_eval(int argc, char **argv) {
                            "write the first image of each class as PNG"},
                           {"--confusion", CLI_FLAG, &o.confusion, NULL,
                            "also the table of classes against predictions"},
+                          CLI_MEMORY_OPT(o.model, "smaller batches where they would take more than "
+                                                  "4G, say"),
                           CLI_MODEL_OPTS(o.model)};
   cli_ranks_enter();
   return CLI_RUN("eval", opts, .one = "one MODEL or built FILE is needed", .run = on_ranks,

@@ -293,6 +293,7 @@ vtb_status cli_cmd_run(int argc, char **argv) {
       {"-o", CLI_FILE, &o.output, "FILE.safetensors",
        "write every output of every image, as .safetensors"},
       CLI_STRIPS_OPT(o.model, "--strips"),
+      CLI_MEMORY_OPT(o.model, "refuse what would take more than 4G, say"),
       CLI_MODEL_OPTS(o.model)};
   return CLI_RUN("run", opts, .some = needed, .run = run_images, .options = &o, .model = &o.model);
 }

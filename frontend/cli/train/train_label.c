@@ -12,7 +12,8 @@ static bool is_silent(const char *name) {
                                       "--entry",       "--target",       "--max-steps",
                                       "--max-seconds", "--eval-batch",   "--time-passes",
                                       "--print-after", "--skip-damaged", "--checkpoint-minutes",
-                                      "--log-every",   "--trace"};
+                                      "--log-every",   "--trace",        "--recompute",
+                                      "--memory"};
   return CLI_IS_AMONG(name, names);
 }
 

@@ -3,6 +3,8 @@
 #include "frontend/cli/train/train_programs.h"
 
 #include "frontend/compile/classes.h"
+#include "frontend/compile/memory.h"
+#include "frontend/draw/number.h"
 #include "frontend/cli/say/progress.h"
 
 #include "ir/axes.h"
@@ -171,29 +173,140 @@ static int64_t update_batch(const train_options *o) {
 }
 
 /* Images of an evaluation at a time: those of an update where samples meet, whose losses are of the
- * batch; else four times those of a rank, which need no memory for gradients. */
+ * batch; else four times those of a run, which need no memory for gradients, or as many where
+ * memory is short. */
 static int64_t evaluation_batch(const train_options *o, const vtb_compilation *c, int64_t batch) {
   if (o->model.compile.eval_batch) return o->model.compile.eval_batch;
-  return vtb_mixes_samples(c->module) ? update_batch(o) : 4 * batch;
+  if (vtb_mixes_samples(c->module)) return update_batch(o);
+  return o->model.compile.memory ? batch : 4 * batch;
+}
+
+static vtb_status open_eval(const char *what, train_options *o, int classes, train_programs *p,
+                            vtb_compilation *c) {
+  vtb_status status = load_for_classes(what, o, false, classes, p, c);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
+  return status == VTB_OK && p->measured ? vtb_compilation_evaluation(c) : status;
 }
 
 static vtb_status compile_eval(const char *what, train_options *o, int classes, int64_t batch,
                                train_programs *p) {
   vtb_compilation c;
-  vtb_status status = load_for_classes(what, o, false, classes, p, &c);
-  if (status == VTB_OK) status = vtb_compilation_graph(&c);
-  if (status == VTB_OK && p->measured) status = vtb_compilation_evaluation(&c);
+  vtb_status status = open_eval(what, o, classes, p, &c);
   if (status == VTB_OK) batch = evaluation_batch(o, &c, batch);
   if (status == VTB_OK) status = vtb_compilation_program(&c, batch, false, &p->eval);
   vtb_compilation_free(&c);
   return status;
 }
 
+/* ---- within a limit of memory ---------------------------------------------------------------- */
+
+/* The search for a plan that --memory allows. */
+typedef struct memory_search {
+  const char *what;
+  train_options *options;
+  int classes;
+  train_programs *programs;
+  vtb_compilation eval; /* to ask what an evaluation takes; without a module before it is asked */
+} memory_search;
+
+static vtb_status open_step(void *user, int64_t pieces, int64_t recompute, vtb_report *r,
+                            vtb_compilation *c) {
+  memory_search *s = user;
+  train_options *o = s->options;
+  const int64_t said_pieces = o->train.accumulate, said_recompute = o->model.compile.recompute;
+  vtb_report *report = o->model.report;
+  cli_progress_note("--memory: looking at a batch in %lld piece%s", (long long)pieces,
+                    pieces > 1 ? "s" : "");
+  o->train.accumulate = pieces;
+  o->model.compile.recompute = recompute;
+  o->model.report = r;
+  vtb_status status = load_for_classes(s->what, o, true, s->classes, s->programs, c);
+  if (status == VTB_OK) status = vtb_compilation_graph(c);
+  if (status == VTB_OK) status = vtb_compilation_train(c);
+  o->train.accumulate = said_pieces;
+  o->model.compile.recompute = said_recompute;
+  o->model.report = report;
+  return status;
+}
+
+/* Evaluation has its own workspace and batches, and on a device its own parameters. */
+static vtb_status add_evaluation(void *user, int64_t rows, int64_t *bytes) {
+  memory_search *s = user;
+  train_options *o = s->options;
+  vtb_outline out;
+  vtb_status status = VTB_OK;
+  if (!o->train.eval_set) return VTB_OK;
+  if (!s->eval.module) status = open_eval(s->what, o, s->classes, s->programs, &s->eval);
+  if (status != VTB_OK) return status;
+  status = vtb_outline_make(&s->eval, evaluation_batch(o, &s->eval, rows), NULL, &out);
+  if (status == VTB_OK)
+    *bytes += vtb_memory_of(&out, VTB_LOADER_BATCHES) - (out.plan ? 0 : out.takes.kept);
+  vtb_outline_free(&out);
+  return status;
+}
+
+/* "--memory 4G: recomputes 11 of 12 blocks, batch 64 in 4 pieces of 16: 3.6 GiB" */
+static void say_plan(const train_options *o, const vtb_memory_plan *p) {
+  char limit[24], bytes[32], pieces[64] = "at once", again[64] = "recomputes nothing";
+  if (p->recompute && p->blocks)
+    snprintf(again, sizeof again, "recomputes %lld of %lld blocks", (long long)p->recompute,
+             (long long)p->blocks);
+  else if (p->recompute)
+    snprintf(again, sizeof again, "recomputes %lld blocks", (long long)p->recompute);
+  if (p->pieces > 1)
+    snprintf(pieces, sizeof pieces, "in %lld pieces of %lld", (long long)p->pieces,
+             (long long)p->rows);
+  cli_say("--memory %s: %s, batch %lld %s: %s", vtb_memory_typed(o->model.compile.memory, limit),
+          again, (long long)(p->pieces * p->rows), pieces, nr_bytes((double)p->bytes, bytes));
+}
+
+static vtb_status say_least(const char *what, const vtb_memory_plan *p, vtb_error *err) {
+  char least[24], bytes[32], how[96] = "";
+  snprintf(how, sizeof how, "%lld image%s at a time%s", (long long)p->rows, p->rows == 1 ? "" : "s",
+           p->recompute ? ", recomputing all but the last block" : "");
+  return vtb_fail(err, VTB_E_USAGE,
+                  "training %s needs at least %s (%s): --memory %s, a smaller --image or a smaller "
+                  "model",
+                  what, nr_bytes((double)p->bytes, bytes), how, vtb_memory_typed(p->bytes, least));
+}
+
+/* Decides what is recomputed, and in how many pieces a batch is run, so that all of it keeps within
+ * --memory. What the user set stays; ranks do what rank 0 decides. */
+static vtb_status plan_memory(const char *what, train_options *o, int classes, int64_t batch,
+                              train_programs *p) {
+  memory_search s = {.what = what, .options = o, .classes = classes, .programs = p};
+  const vtb_memory_wish wish = {.limit = o->model.compile.memory,
+                                .batch = batch,
+                                .pieces = o->train.accumulate,
+                                .recompute = o->model.compile.recompute,
+                                .ready = VTB_LOADER_BATCHES,
+                                .open = open_step,
+                                .beside = add_evaluation,
+                                .user = &s};
+  vtb_memory_plan plan = {0};
+  vtb_error *err = &o->model.report->error;
+  vtb_status status = vtb_memory_fit(&wish, &plan, o->model.report);
+  if (status == VTB_E_USAGE && plan.rows) status = say_least(what, &plan, err);
+  if (status == VTB_OK) status = vtb_ranks_broadcast(o->train.ranks, 0, &plan, sizeof plan, err);
+  if (s.eval.report) vtb_compilation_free(&s.eval);
+  cli_progress_clear();
+  if (status != VTB_OK) return status;
+  if (plan.pieces > 1) o->train.accumulate = plan.pieces;
+  o->model.compile.recompute = plan.recompute;
+  if (!o->quiet) say_plan(o, &plan);
+  return VTB_OK;
+}
+
 static vtb_status compile_both(const char *what, train_options *o, int classes, train_programs *p) {
   int64_t batch = 0;
+  int ranks = vtb_ranks_count(o->train.ranks);
   vtb_error *err = &o->model.report->error;
-  vtb_status status =
-      vtb_train_divide(update_batch(o), vtb_ranks_count(o->train.ranks), runs_of(o), &batch, err);
+  vtb_status status = vtb_train_divide(update_batch(o), ranks, runs_of(o), &batch, err);
+  if (status == VTB_OK && o->model.compile.memory) {
+    status = plan_memory(what, o, classes, batch * runs_of(o), p);
+    if (status == VTB_OK)
+      status = vtb_train_divide(update_batch(o), ranks, runs_of(o), &batch, err);
+  }
   if (status == VTB_OK) status = compile_step(what, o, classes, batch, p);
   if (status == VTB_OK) status = compile_eval(what, o, classes, batch, p);
   if (status == VTB_OK && o->search.n) /* a run's own copy: the run has warned */
@@ -253,6 +366,13 @@ static vtb_status check_built(const char *path, const train_options *o, int clas
   return VTB_OK;
 }
 
+/* A file's step recomputes what it was built to. */
+static vtb_status check_memory(const train_options *o, const vtb_program *step) {
+  vtb_error err = {0};
+  vtb_status status = vtb_program_within(step, o->model.compile.memory, &err);
+  return status == VTB_OK ? VTB_OK : cli_error(&err);
+}
+
 static vtb_status open_both(const char *path, train_options *o, int classes, train_programs *c) {
   if (vtb_ranks_count(o->train.ranks) > 1)
     return cli_usage_error("train",
@@ -263,6 +383,7 @@ static vtb_status open_both(const char *path, train_options *o, int classes, tra
   if (status == VTB_OK)
     status =
         cli_built_program(c->file, VTB_ARTEFACT_STEP, &o->model, o->model.compile.batch, &c->step);
+  if (status == VTB_OK) status = check_memory(o, c->step);
   c->measured = status == VTB_OK && vtb_program_measures(c->step);
   if (status == VTB_OK)
     status =

@@ -75,6 +75,9 @@ static inline bool train_augments_inside(const train_options *o) {
 #define TRAIN_BATCH_OPTS(o)                                                                        \
   {"--accumulate", CLI_POSITIVE, &(o).train.accumulate, "K",                                       \
    "an update in K runs of a K-th of its images (default 1): less memory, the same update"},       \
+      CLI_RECOMPUTE_OPT((o).model),                                                                \
+      CLI_MEMORY_OPT((o).model,                                                                    \
+                     "recompute, and accumulate, as little as keeps the run below 4G, say"),       \
       {"--shard-optimizer", CLI_FLAG, &(o).train.shard, NULL,                                      \
        "ranks keep the optimizer's state of their share of the parameters alone (ZeRO-1)"},        \
       {"--lr-batch", CLI_FLOAT, &(o).lr_batch, "N",                                                \

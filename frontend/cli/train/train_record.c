@@ -23,7 +23,7 @@ static const char *const free_to_change[] = {
     "--data",       "--max-seconds",        "--max-steps",    "--fit-seconds", "--loss-scale",
     "--target",     "--checkpoint-minutes", "--eval-batch",   "--threads",     "--precision",
     "--workers",    "--tensorboard",        "--skip-damaged", "--label",       "--log-every",
-    "--accumulate", "--shard-optimizer"};
+    "--accumulate", "--shard-optimizer",    "--recompute",    "--memory"};
 
 static bool is_set(const cli_opt *o) {
   switch (o->kind) {
@@ -41,6 +41,7 @@ static bool is_set(const cli_opt *o) {
   case CLI_INT:
   case CLI_POSITIVE:
   case CLI_THREADS:
+  case CLI_SIZE:
     return *(const int64_t *)o->into > 0;
   case CLI_FLOAT:
     return *(const double *)o->into != 0 && !isnan(*(const double *)o->into);

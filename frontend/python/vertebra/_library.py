@@ -199,6 +199,8 @@ class CompileOptions(Structure):
         ("strips", c_int64),
         ("quantize", c_char_p),
         ("dtype", c_char_p),
+        ("recompute", c_int64),
+        ("memory", c_int64),
     ]
 
 
