@@ -9,8 +9,9 @@
 #define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,grow{of everywhere}"
 #define KERNELS BOUND "," BEFORE_FUSION ",quantize,fuse"
 
-/* On processors runs of inference keep what is made of parameters alone. */
-#define KEPT "hoist{of inference},prepare{of inference}"
+/* On processors runs of inference keep what is made of parameters alone, weights in panels too: of
+ * 48 columns, which are whole vectors of 4, 8 and 16, and tiles of the product on each of them. */
+#define KEPT "pack{of inference},hoist{of inference},prepare{of inference}"
 
 /* Where memory is the limit, of the graph, differentiated or not. */
 #define FEWER_READERS "compose_weights"
@@ -97,6 +98,7 @@ static const vtb_target table[] = {
      .summary = "native code of this machine or another of its kind, by LLVM",
      .pipeline = KERNELS "," KEPT,
      .places = CPU_PLACES,
+     .panel = 48,
      .costs = CPU_COSTS,
      .speeds = CPU_SPEEDS,
      .precisions = FP32,

@@ -77,6 +77,7 @@ typedef struct vtb_target {
   vtb_places places;
   vtb_costs costs;
   vtb_speeds speeds;
+  int64_t panel;        /* columns of weights that lie side by side; 0: weights are as they are */
   bool memory_bound;    /* kernels take in all they can (passes/fuse): launches share no caches */
   bool tells_gradients; /* runs tell when gradients are whole, for whoever sums them over ranks */
   bool int8;            /* products of numbers of 8 bits (passes/memory/quantize.c) */

@@ -23,15 +23,19 @@ typedef struct meeting {
 
 /* What is being summed holds NaN until it is waited for, so that whoever reads it shows. */
 typedef struct rank_services {
-  vtb_services s; /* first */
+  vtb_services s;
   meeting *meeting;
   int rank, n_begun, n_sums, n_waits, n_inside;
   float *begun[MOST_SUMS], *kept[MOST_SUMS];
   int64_t count[MOST_SUMS];
 } rank_services;
 
+/* The runtime hands its own copy of the services on. */
+static _Thread_local rank_services *rank_of_thread;
+
 static void rank_sum_begin(const vtb_services *s, float *at, int64_t n) {
-  rank_services *r = (rank_services *)(uintptr_t)s;
+  rank_services *r = rank_of_thread;
+  (void)s;
   int k = r->n_begun++;
   if (k >= MOST_SUMS) exit(1);
   r->begun[k] = at;
@@ -43,7 +47,8 @@ static void rank_sum_begin(const vtb_services *s, float *at, int64_t n) {
 }
 
 static void rank_sum_wait(const vtb_services *s) {
-  rank_services *r = (rank_services *)(uintptr_t)s;
+  rank_services *r = rank_of_thread;
+  (void)s;
   meeting *m = r->meeting;
   r->n_waits++;
   for (int k = 0; k < r->n_begun; k++) {
@@ -186,6 +191,7 @@ static inline void *run_rank(void *user) {
   if (p->exchange) r->status = vtb_program_exchange(p, r->args, true, &r->err);
   for (int piece = 0; piece < r->pieces && r->status == VTB_OK; piece++) {
     fill_piece(r, piece);
+    rank_of_thread = &r->services;
     r->status = vtb_program_execute(p, r->args, r->workspace, &r->services.s, &r->err);
     if (r->status == VTB_OK) r->n_counted += ((float *)r->args[verdict])[VTB_VERDICT_COUNTS] != 0;
   }

@@ -163,6 +163,21 @@ static int merge_k(product *p) {
   return -1;
 }
 
+/* Columns of a weight in panels (passes/memory/pack.c): number of a panel and column of it are
+ * letters, and what is summed lies between them. They are one as in the result. */
+static bool merge_panels(product *p, vtb_letter_role columns) {
+  const vtb__letter *letters[EINSUM_MOST_LETTERS];
+  if (letters_of(p, columns, EINSUM_OUT, letters) != 2) return false;
+  dim panel = dim_of(letters[0]), in = dim_of(letters[1]);
+  if (in.size != VTB_PANEL || in.stride[p->b] != 1 || p->k.stride[p->b] != VTB_PANEL ||
+      panel.stride[p->b] != VTB_PANEL * p->k.size || !joins(&panel, &in, EINSUM_OUT, EINSUM_OUT) ||
+      (p->l.adds && !joins(&panel, &in, EINSUM_ADD, EINSUM_ADD)))
+    return false;
+  p->n = in;
+  p->n.size *= panel.size;
+  return true;
+}
+
 /* Fills the plan; returns the tensor that must be copied into canonical order first, or -1. */
 static int analyse(product *p) {
   vtb_letter_role row = p->a == EINSUM_A ? VTB_LETTER_ROWS : VTB_LETTER_COLUMNS,
@@ -173,11 +188,12 @@ static int analyse(product *p) {
   int n = letters_of(p, VTB_LETTER_BATCH, EINSUM_OUT, batch);
   for (int i = 0; i < n; i++) p->loops[p->n_loops++] = dim_of(batch[i]);
   p->m = merge_class(p, row, EINSUM_OUT, p->a, EINSUM_OUT);
-  p->n = merge_class(p, column, EINSUM_OUT, p->b, EINSUM_OUT);
   int fault = merge_k(p);
+  p->in_panels = fault < 0 && merge_panels(p, column);
+  if (!p->in_panels) p->n = merge_class(p, column, EINSUM_OUT, p->b, EINSUM_OUT);
   if (fault >= 0) return fault;
   if (!matrix(&p->m, &p->k, p->a, &p->trans_a, &p->lda)) return p->a;
-  if (!matrix(&p->k, &p->n, p->b, &p->trans_b, &p->ldb)) return p->b;
+  if (!p->in_panels && !matrix(&p->k, &p->n, p->b, &p->trans_b, &p->ldb)) return p->b;
   if (!matrix(&p->m, &p->n, EINSUM_OUT, &trans, &p->ldc) || trans) return EINSUM_OUT;
   return -1;
 }

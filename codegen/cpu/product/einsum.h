@@ -15,6 +15,7 @@ enum {
   EINSUM_TENSORS,
   EINSUM_MOST_LETTERS = VTB_MOST_LETTERS
 };
+enum { VTB_PANEL = 48 }; /* columns of a panel (text/product.c, passes/target.c) */
 
 typedef struct vtb__letter {
   vtb_letter_role role;
@@ -48,7 +49,7 @@ typedef struct vtb__product {
   int64_t temp[EINSUM_OUT + 1]; /* >= 0: the tensor's copy in canonical order */
   bool trans_a, trans_b;
   int64_t lda, ldb, ldc;
-  bool in_panels; /* B: its columns lie in panels of 48 */
+  bool in_panels; /* B: its columns lie in panels, and k rows of them behind one another */
 } vtb__product;
 
 /* Tasks that compute a planned product into the result, or into temp[EINSUM_OUT]

@@ -17,7 +17,7 @@ typedef struct blocks {
 enum { DIRECT, PANELS, BY_ROWS, TRANSPOSED };
 /* Blocks: about so many for few threads, at most; terms of a sum in one piece; rows and terms of a
  * factor that stay in cache, panels of the other. */
-enum { FEW_BLOCKS = 8, MOST_BLOCKS = 64, MOST_TERMS = 8192, ROWS_IN_CACHE = 128 };
+enum { FEW_BLOCKS = 8, MOST_BLOCKS = 64, MOST_TERMS = 8192, ROWS_IN_CACHE = 256 };
 enum { DEPTH = 512, MOST_DEPTH = 768, PANELS_IN_CACHE = 8, MOST_TENSORS = 64 };
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }

@@ -68,17 +68,17 @@ float vtb_sum(vf x), vtb_max(vf x); /* of all lanes, halves first */
 /* ---- functions that a program has once (small.c) --------------------------------------------- */
 
 /* out[m, vectors * W] = beta from + a[m, k] b[k, ...], summed over k in order; a's strides are
- * free; `from` is not read where beta is 0. And of n columns, whose rows of b, from and out need no
- * padding. */
+ * free; `from` is not read where beta is 0; n_ahead floats that are needed next are asked of memory
+ * meanwhile. And of n columns, whose rows of b, from and out need no padding. */
 void vtb_product_from(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
                       const float *from, long ld_from, float *out, long ldc, long m, long vectors,
-                      long k);
+                      long k, const float *ahead, long n_ahead);
 void vtb_product_columns(const float *a, long a_row, long a_col, const float *b, long ldb,
                          float beta, const float *from, long ld_from, float *out, long ldc, long m,
                          long n, long k);
 static inline void vtb_product(const float *a, long a_row, long a_col, const float *b, long ldb,
                                float beta, float *out, long ldc, long m, long vectors, long k) {
-  vtb_product_from(a, a_row, a_col, b, ldb, beta, out, ldc, out, ldc, m, vectors, k);
+  vtb_product_from(a, a_row, a_col, b, ldb, beta, out, ldc, out, ldc, m, vectors, k, b, 0);
 }
 /* w[from + i] += sum over j < from + i of a[i, j] w[j] for i < m, in order: rows `from` on of
  * (I - A)^-1 w with A strictly lower triangular, of which a holds these rows; what a has at and

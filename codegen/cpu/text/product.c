@@ -117,6 +117,15 @@ static inline void begin_with_addend(const block *x) {
           x->at[ADDEND][i * STEP[ADDEND][ALONG_ROWS] + j * STEP[ADDEND][ALONG_COLUMNS]];
 }
 
+/* What is asked of memory while a panel is computed: the next one, if a task has laid it out. */
+#define AHEAD(j)                                                                                   \
+  (B_LIES == PANELS ? (remainder(j, PANEL_OF_MODEL) ? 0 : PANEL_OF_MODEL) : B_SHARED ? WIDTH : 0)
+
+static inline long next_panel(const block *x, long j) {
+  const long next = j + (B_LIES == PANELS ? PANEL_OF_MODEL : WIDTH);
+  return next < x->columns ? next : 0;
+}
+
 /* k terms from term l on, of some rows from row i on. */
 static inline void some_terms(const block *x, long i, long rows, long l, long k) {
   const float *a = x->at[A] + i * STEP[A][ALONG_ROWS] + l * STEP[A][ALONG_K];
@@ -137,7 +146,7 @@ static inline void some_terms(const block *x, long i, long rows, long l, long k)
                           k);
     else
       vtb_product_from(a, row, term, b, B_STEP, beta, from, ld_from, out, step, rows,
-                       pieces(columns, W), k);
+                       pieces(columns, W), k, panel(x, next_panel(x, j), l, k), AHEAD(j) * k);
   }
 }
 

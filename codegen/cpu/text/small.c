@@ -8,7 +8,7 @@
  */
 #include "codegen/cpu/text/kernel.h"
 
-enum { MOST_ROWS = 8, MOST_VECTORS = 3 };
+enum { MOST_ROWS = 8, MOST_VECTORS = 3, LINE = 16 }; /* floats of a line of the cache */
 
 /* Calls tile(g, row, vector, rows, vectors, masked) for the tiles of g->m rows and g->vectors:
  * columns of the widest first, in each the tallest as long as they fit. */
@@ -44,6 +44,8 @@ typedef struct product {
   float beta, *out;
   long ld_from, ldc, m, vectors, k;
   long last; /* columns of the last vector, where it is masked */
+  const float *ahead;
+  long n_ahead; /* floats that are asked for meanwhile, a line a term */
 } product;
 
 /* Vector v of `vectors`, of which only the last may be cut: to its first `left` columns. */
@@ -56,8 +58,12 @@ static inline void tile(const product *g, long i, long j, int rows, int vectors,
   float *out = g->out + (i * g->ldc + j * W);
   vf sum[MOST_ROWS][MOST_VECTORS];
   EACH_VECTOR sum[r][v] = 0;
-  for (long k = 0; k < g->k; k++, a += g->a_col, b += g->ldb) {
+  const long asked = j == 0 ? quotient(i, MOST_ROWS) * g->k * LINE : g->n_ahead;
+  const long step = asked < g->n_ahead ? LINE : 0;
+  const float *ahead = step ? g->ahead + asked : b;
+  for (long k = 0; k < g->k; k++, a += g->a_col, b += g->ldb, ahead += step) {
     vf of_b[MOST_VECTORS];
+    __builtin_prefetch(ahead, 0, 2);
     UNROLL for (int v = 0; v < vectors; v++) of_b[v] =
         IS_CUT ? load_part(b + v * W, left) : load(b + v * W);
     UNROLL for (int r = 0; r < rows; r++) {
@@ -80,8 +86,9 @@ static inline void tile(const product *g, long i, long j, int rows, int vectors,
 
 void vtb_product_from(const float *a, long a_row, long a_col, const float *b, long ldb, float beta,
                       const float *from, long ld_from, float *out, long ldc, long m, long vectors,
-                      long k) {
-  const product g = {a, b, from, a_row, a_col, ldb, beta, out, ld_from, ldc, m, vectors, k, W};
+                      long k, const float *ahead, long n_ahead) {
+  const product g = {a,       b,   from, a_row,   a_col, ldb, beta,  out,
+                     ld_from, ldc, m,    vectors, k,     W,   ahead, n_ahead};
   EACH_TILE(&g, tile, 0);
 }
 
@@ -90,7 +97,8 @@ void vtb_product_columns(const float *a, long a_row, long a_col, const float *b,
                          long n, long k) {
   const long vectors = pieces(n, W);
   const product g = {a,   b,       from, a_row, a_col,   ldb, beta,
-                     out, ld_from, ldc,  m,     vectors, k,   n - (vectors - 1) * W};
+                     out, ld_from, ldc,  m,     vectors, k,   n - (vectors - 1) * W,
+                     b,   0};
   EACH_TILE(&g, tile, 1);
 }
 
