@@ -98,7 +98,7 @@ static const vtb_target table[] = {
      .summary = "native code of this machine or another of its kind, by LLVM",
      .pipeline = KERNELS "," KEPT,
      .places = CPU_PLACES,
-     .panel = 48,
+     .panels = {.columns = 48, .rows = 8, .terms = 16},
      .costs = CPU_COSTS,
      .speeds = CPU_SPEEDS,
      .precisions = FP32,

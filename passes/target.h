@@ -56,6 +56,12 @@ typedef struct vtb_speeds {
   double launch;                  /* seconds, of a kernel beside its work */
 } vtb_speeds;
 
+/* Weights of products as panels of so many columns that lie side by side; 0: as they are. Products
+ * of fewer rows or terms do not pay for the copy. */
+typedef struct vtb_panels {
+  int64_t columns, rows, terms;
+} vtb_panels;
+
 /* A target's demands on places. */
 typedef struct vtb_places {
   int64_t frame_align;  /* bytes: what frames, copies and temporaries start at multiples of */
@@ -77,7 +83,7 @@ typedef struct vtb_target {
   vtb_places places;
   vtb_costs costs;
   vtb_speeds speeds;
-  int64_t panel;        /* columns of weights that lie side by side; 0: weights are as they are */
+  vtb_panels panels;
   bool memory_bound;    /* kernels take in all they can (passes/fuse): launches share no caches */
   bool tells_gradients; /* runs tell when gradients are whole, for whoever sums them over ranks */
   bool int8;            /* products of numbers of 8 bits (passes/memory/quantize.c) */

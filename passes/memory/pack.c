@@ -17,9 +17,6 @@
 
 #include <string.h>
 
-/* Rows that pay for a copy of the weight, and the shortest sum. */
-enum { LEAST_ROWS = 8, LEAST_SUM = 16 };
-
 /* The weight's columns are `first` to first + n of its axes, and the last n of the result's. */
 typedef struct columns {
   int first, n;
@@ -60,8 +57,8 @@ static bool cut_type(const vtb_type *t, const vtb_type *result, int n, int64_t w
   return true;
 }
 
-static bool is_candidate(const vtb_inst *i, int64_t width, const bool *ready, int n_known,
-                         columns *c) {
+static bool is_candidate(const vtb_inst *i, const vtb_panels *panels, const bool *ready,
+                         int n_known, columns *c) {
   if (i->op != VTB_OP_einsum) return false;
   const vtb_value *x = i->operands[0], *w = i->operands[1];
   if (w->id >= n_known || !ready[w->id] || (x->id < n_known && ready[x->id])) return false;
@@ -69,10 +66,11 @@ static bool is_candidate(const vtb_inst *i, int64_t width, const bool *ready, in
   vtb_type cut;
   if (p.count[VTB_LETTER_BATCH] || p.count[VTB_LETTER_ALONE] || !find_columns(&p, c)) return false;
   if (i->n_operands == 3 &&
-      !cut_type(&i->operands[2]->type, &i->results[0]->type, c->n, width, &cut))
+      !cut_type(&i->operands[2]->type, &i->results[0]->type, c->n, panels->columns, &cut))
     return false;
-  return c->size % width == 0 && vtb_product_size(&p, VTB_LETTER_ROWS, 1) >= LEAST_ROWS &&
-         vtb_product_size(&p, VTB_LETTER_SUM, 1) >= LEAST_SUM;
+  return c->size % panels->columns == 0 &&
+         vtb_product_size(&p, VTB_LETTER_ROWS, 1) >= panels->rows &&
+         vtb_product_size(&p, VTB_LETTER_SUM, 1) >= panels->terms;
 }
 
 /* A kernel that lays out weights of a type. Products of one weight share it, and their panels. */
@@ -160,9 +158,9 @@ static void pack(packing *k, vtb_inst *i, const columns *c) {
 }
 
 void vtb__change_pack(vtb_pass_context *c) {
-  int64_t width = c->target ? c->target->panel : 0;
-  if (!width || vtb__is_left_alone(c)) return;
-  packing k = {.module = c->module, .width = width};
+  const vtb_panels *panels = c->target ? &c->target->panels : NULL;
+  if (!panels || !panels->columns || vtb__is_left_alone(c)) return;
+  packing k = {.module = c->module, .width = panels->columns};
   vtb__find_made_of_parameters(c->module);
   for (vtb_func *f = c->module->first; f; f = f->next) {
     if (f->kind != VTB_FUNC_PLAIN) continue;
@@ -170,7 +168,7 @@ void vtb__change_pack(vtb_pass_context *c) {
     int n_known = f->n_values; /* what packing makes is not among them */
     VTB__EACH_INST(f, i, next) {
       columns found;
-      if (i->n_results == 1 && is_candidate(i, width, ready, n_known, &found)) pack(&k, i, &found);
+      if (i->n_results == 1 && is_candidate(i, panels, ready, n_known, &found)) pack(&k, i, &found);
     }
   }
 }

@@ -3,7 +3,7 @@
 #include "ir/ops.h"
 #include "tests/passes/pass_check.h"
 
-static vtb_target panels = {.name = "panels", .panel = 4};
+static vtb_target panels = {.name = "panels", .panels = {4, 8, 16}};
 
 /* Through the pass; how many products are by panels. */
 static int packed_in(vtb_module *m, const char *pipeline) {
