@@ -130,7 +130,7 @@ TEST(what_texts_share_is_there_once) {
   vtb_strbuf out = {0};
   CHECK(vtb_codegen_text(m, m->first, NULL, false, &out, &err) == VTB_OK);
   /* the definition and the calls: keys of each, two products of each */
-  CHECK(count(vtb_strbuf_text(&out), "@vtb_product(") == 5);
+  CHECK(count(vtb_strbuf_text(&out), "@vtb_product_from(") == 5);
   CHECK(count(out.at, "@vtb_transpose(") == 3);
   CHECK(!strstr(out.at, "@vtb_solve") && !strstr(out.at, "@vtb_load_part"));
   vtb_strbuf_free(&out);
