@@ -36,10 +36,10 @@ typedef struct services_state {
   vtb_team *team;   /* NULL: */
   vtb_pool_fn pool; /* the caller's threads */
   void *pool_user;
-  _Atomic bool *taken;      /* one a thread: a thread of the pool has its scratch memory */
-  int n_threads;            /* entries of: */
-  thread_scratch *scratch;  /* one a thread, the caller's first */
-  _Atomic bool no_memory; /* a task of this run had no scratch memory */
+  _Atomic bool *taken;     /* one a thread: a thread of the pool has its scratch memory */
+  int n_threads;           /* entries of: */
+  thread_scratch *scratch; /* one a thread, the caller's first */
+  _Atomic bool no_memory;  /* a task of this run had no scratch memory */
   vtb_summer summer;
   vtb_error sum_error; /* of this run; of the caller's thread */
   bool keeps;
