@@ -35,6 +35,7 @@ typedef struct vtb_pass_context {
   bool library;                    /* large products are by the vendor's library */
   vtb_asker *asker;                /* what its kernels take; NULL: fusions follow the rules alone */
   bool updates;                    /* runs change the parameters */
+  bool lean;                       /* memory counts for more than time: weights have no copies */
   int ranks;                       /* processes that share a batch out; 0: 1 */
   bool pieces;      /* runs have pieces of a batch, of which each begins at some row */
   bool draws;       /* runs are batches, whose random numbers alone go on from others' */

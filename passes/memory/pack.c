@@ -7,6 +7,7 @@
  * Columns are cut into panels of the target's width, each row by row: what a register tile reads
  * is contiguous. Panels are made of parameters alone, so that callers prepare them (hoist.c,
  * prepare.c), once for all runs; the parameters stay where they are, and a panel is a copy.
+ * Nothing is packed where memory counts for more (strips of rows).
  * Declines weights that depend on more, columns that are not whole panels, that are not the last of
  * the result or lie in the weight in another order, few rows, products in a batch, and addends
  * whose columns cannot be cut likewise.
@@ -159,7 +160,7 @@ static void pack(packing *k, vtb_inst *i, const columns *c) {
 
 void vtb__change_pack(vtb_pass_context *c) {
   const vtb_panels *panels = c->target ? &c->target->panels : NULL;
-  if (!panels || !panels->columns || vtb__is_left_alone(c)) return;
+  if (!panels || !panels->columns || c->lean || vtb__is_left_alone(c)) return;
   packing k = {.module = c->module, .width = panels->columns};
   vtb__find_made_of_parameters(c->module);
   for (vtb_func *f = c->module->first; f; f = f->next) {
