@@ -9,8 +9,7 @@
 #define BEFORE_FUSION "add_in_product,split_rows,simplify,cse,dce,grow{of everywhere}"
 #define KERNELS BOUND "," BEFORE_FUSION ",quantize,fuse"
 
-/* On processors runs of inference keep what is made of parameters alone, weights in panels too: of
- * 48 columns, which are whole vectors of 4, 8 and 16, and tiles of the product on each of them. */
+/* On processors runs of inference keep what is made of parameters alone, weights in panels too. */
 #define KEPT "pack{of inference},hoist{of inference},prepare{of inference}"
 
 /* Where memory is the limit, of the graph, differentiated or not. */
@@ -98,7 +97,7 @@ static const vtb_target table[] = {
      .summary = "native code of this machine or another of its kind, by LLVM",
      .pipeline = KERNELS "," KEPT,
      .places = CPU_PLACES,
-     .panels = {.columns = 48, .rows = 8, .terms = 16},
+     .panels = {.columns = VTB_PANEL, .rows = 8, .terms = 16},
      .costs = CPU_COSTS,
      .speeds = CPU_SPEEDS,
      .precisions = FP32,

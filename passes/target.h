@@ -56,6 +56,10 @@ typedef struct vtb_speeds {
   double launch;                  /* seconds, of a kernel beside its work */
 } vtb_speeds;
 
+/* Columns of a panel, where a target has them: whole vectors of 4, 8 and 16 and whole tiles of the
+ * product on each (codegen/cpu/text/product.c). */
+enum { VTB_PANEL = 48 };
+
 /* Weights of products as panels of so many columns that lie side by side; 0: as they are. Products
  * of fewer rows or terms do not pay for the copy. */
 typedef struct vtb_panels {

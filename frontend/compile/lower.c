@@ -242,7 +242,7 @@ static vtb_status lower(const vtb_compilation *c, const vtb_target *target,
   vtb_quantized quantized = {0};
   vtb_pass_context context = {.batch = batch,
                               .target = target,
-                              .lean = c->options.strips != 0,
+                              .lean = c->options.strips != 0 || c->options.memory > 0,
                               .gpu = code->gpu,
                               .precision = code->precision,
                               .int8 = code->int8,

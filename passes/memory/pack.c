@@ -7,7 +7,7 @@
  * Columns are cut into panels of the target's width, each row by row: what a register tile reads
  * is contiguous. Panels are made of parameters alone, so that callers prepare them (hoist.c,
  * prepare.c), once for all runs; the parameters stay where they are, and a panel is a copy.
- * Nothing is packed where memory counts for more (strips of rows).
+ * Nothing is packed where memory counts for more (strips of rows, a limit of memory).
  * Declines weights that depend on more, columns that are not whole panels, that are not the last of
  * the result or lie in the weight in another order, few rows, products in a batch, and addends
  * whose columns cannot be cut likewise.

@@ -15,7 +15,6 @@ enum {
   EINSUM_TENSORS,
   EINSUM_MOST_LETTERS = VTB_MOST_LETTERS
 };
-enum { VTB_PANEL = 48 }; /* columns of a panel (text/product.c, passes/target.c) */
 
 typedef struct vtb__letter {
   vtb_letter_role role;

@@ -18,7 +18,7 @@ enum { DIRECT, PANELS, BY_ROWS, TRANSPOSED };
 /* Blocks: about so many for few threads, at most; terms of a sum in one piece; rows and terms of a
  * factor that stay in cache, panels of the other. */
 enum { FEW_BLOCKS = 8, MOST_BLOCKS = 64, MOST_TERMS = 8192, ROWS_IN_CACHE = 256 };
-enum { DEPTH = 512, MOST_DEPTH = 768, PANELS_IN_CACHE = 8, MOST_TENSORS = 64 };
+enum { DEPTH = 512, MOST_DEPTH = 768, PANELS_IN_CACHE = 8 };
 
 static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 static int64_t at_most(int64_t x, int64_t most) { return x < most ? x : most; }
@@ -152,7 +152,7 @@ static void emit_blocks(vtb_cpu *c, const vtb__product *p, const blocks *b, int6
   const bool alone = loops_size(p) == 1;
   vtb_cpu_text_fill(x, {"M", p->m.size}, {"N", p->n.size}, {"K", p->k.size}, {"PART", b->part},
                     {"TASK_ROWS", b->m}, {"TASK_COLUMNS", b->n}, {"VECTORS", b->vectors},
-                    {"DEPTH", b->depth}, {"B_LIES", b->b_lies},
+                    {"PANEL", VTB_PANEL}, {"DEPTH", b->depth}, {"B_LIES", b->b_lies},
                     {"GROUP_ROWS", at_most(round_up(ROWS_IN_CACHE, tile_rows(c)), b->m)},
                     {"A_TURNED", b->a_turned}, {"A_SHARED", alone && b->a_turned && b->nn > 1},
                     {"B_SHARED", alone && packs_b(b) && b->nm > 1},

@@ -2,7 +2,7 @@
  *
  * A task is a block of TASK_ROWS x TASK_COLUMNS of one of LOOPS products, or of one part of its
  * sum; vtb_product (small.c) computes it, panel by panel of b, in tiles of registers. b lies as it
- * is read (DIRECT), in PANELS of 48 columns that the opening of the model has laid out
+ * is read (DIRECT), in PANELS that the opening of the model has laid out
  * (passes/memory/pack.c), or is brought into panels here, by rows or transposed; a is transposed
  * where its rows are not contiguous. Several tasks that need the same of either find it laid out by
  * a task before them. DEPTH terms are added at a time, in their order, then those
@@ -13,11 +13,11 @@
 
 enum { A, B, OUT, ADDEND, ALL };             /* tensors */
 enum { ALONG_ROWS, ALONG_COLUMNS, ALONG_K }; /* strides */
-enum { DIRECT, PANELS, BY_ROWS, TRANSPOSED, PANEL_OF_MODEL = 48, MOST_LOOPS = 8 };
+enum { DIRECT, PANELS, BY_ROWS, TRANSPOSED, MOST_LOOPS = 8 };
 
 hole long M, N, K, PART;             /* of a product; terms of a part of its sums */
 hole long TASK_ROWS, TASK_COLUMNS;   /* the latter whole panels */
-hole long VECTORS;                   /* of a panel */
+hole long VECTORS, PANEL;            /* of a panel; columns of one of the model */
 hole long GROUP_ROWS, DEPTH;         /* rows of a that stay in cache; terms at a time */
 hole long LOOP[MOST_LOOPS][1 + ALL]; /* size, strides; size 0: no loop */
 hole long TENSOR[ALL];               /* number among `t`; -1: absent */
@@ -29,7 +29,7 @@ hole int B_SHARED, A_SHARED; /* laid out once, for all tasks */
 #define PARTS pieces(K, PART)
 #define BLOCKS (pieces(M, TASK_ROWS) * pieces(N, TASK_COLUMNS) * PARTS)
 #define B_LAID_OUT (B_LIES == BY_ROWS || B_LIES == TRANSPOSED)
-#define B_STEP (B_LAID_OUT ? WIDTH : B_LIES == PANELS ? PANEL_OF_MODEL : STEP[B][ALONG_K])
+#define B_STEP (B_LAID_OUT ? WIDTH : B_LIES == PANELS ? PANEL : STEP[B][ALONG_K])
 #define A_LENGTH round_up(A_SHARED ? K : DEPTH, W) /* of a row that has been turned */
 
 /* Its corner in each tensor, its size, and memory for panels. */
@@ -100,8 +100,7 @@ static inline const float *panel(const block *x, long j, long l, long k) {
   if (B_LAID_OUT) return x->panels + j * k;
   if (B_LIES == DIRECT) return x->at[B] + j + l * STEP[B][ALONG_K];
   j += x->column;
-  return x->at[B] + quotient(j, PANEL_OF_MODEL) * PANEL_OF_MODEL * K +
-         remainder(j, PANEL_OF_MODEL) + l * PANEL_OF_MODEL;
+  return x->at[B] + quotient(j, PANEL) * PANEL * K + remainder(j, PANEL) + l * PANEL;
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -118,11 +117,10 @@ static inline void begin_with_addend(const block *x) {
 }
 
 /* What is asked of memory while a panel is computed: the next one, if a task has laid it out. */
-#define AHEAD(j)                                                                                   \
-  (B_LIES == PANELS ? (remainder(j, PANEL_OF_MODEL) ? 0 : PANEL_OF_MODEL) : B_SHARED ? WIDTH : 0)
+#define AHEAD(j) (B_LIES == PANELS ? (remainder(j, PANEL) ? 0 : PANEL) : B_SHARED ? WIDTH : 0)
 
 static inline long next_panel(const block *x, long j) {
-  const long next = j + (B_LIES == PANELS ? PANEL_OF_MODEL : WIDTH);
+  const long next = j + (B_LIES == PANELS ? PANEL : WIDTH);
   return next < x->columns ? next : 0;
 }
 

@@ -36,6 +36,11 @@ enum { MOST_ROWS = 8, MOST_VECTORS = 3, LINE = 16 }; /* floats of a line of the 
 /* Of a tile. */
 #define EACH_VECTOR UNROLL for (int r = 0; r < rows; r++) UNROLL for (int v = 0; v < vectors; v++)
 
+/* SSE has no fused multiply-add: a function call an element, in the innermost loop. */
+static inline vf add_product(vf x, vf y, vf sum) {
+  return W == 4 && REGISTERS == 16 ? x * y + sum : fma(x, y, sum);
+}
+
 /* ---- products -------------------------------------------------------------------------------- */
 
 typedef struct product {
@@ -68,7 +73,7 @@ static inline void tile(const product *g, long i, long j, int rows, int vectors,
         IS_CUT ? load_part(b + v * W, left) : load(b + v * W);
     UNROLL for (int r = 0; r < rows; r++) {
       const vf of_a = (vf)a[r * g->a_row];
-      UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = fma(of_a, of_b[v], sum[r][v]);
+      UNROLL for (int v = 0; v < vectors; v++) sum[r][v] = add_product(of_a, of_b[v], sum[r][v]);
     }
   }
   if (g->beta != 0) EACH_VECTOR {
