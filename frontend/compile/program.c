@@ -100,9 +100,10 @@ const char *vtb_memory_typed(int64_t bytes, char text[24]) {
 
 vtb_status vtb_memory_refuse(int64_t bytes, const char *how, vtb_error *err) {
   char least[24];
-  return vtb_fail(err, VTB_E_USAGE,
-                  "it needs at least %.1f MiB%s: --memory %s, or a smaller batch, --image or model",
-                  (double)bytes / 1048576, how, vtb_memory_typed(bytes, least));
+  return vtb_fail(
+      err, VTB_E_USAGE,
+      "the program needs at least %.1f MiB%s: --memory %s, or a smaller batch, --image or model",
+      (double)bytes / 1048576, how, vtb_memory_typed(bytes, least));
 }
 
 vtb_status vtb_program_within(const vtb_program *p, int64_t memory, vtb_error *err) {

@@ -82,9 +82,9 @@ expect 0 "$VERTEBRA" eval deep.vtb --weights plain/weights.safetensors --data da
 says "--memory 1M: batches of 32 instead of 64"
 json loss "$loss"
 expect 2 "$VERTEBRA" eval deep.vtb --weights plain/weights.safetensors --data data --memory 100K
-says "it needs at least 0.2 MiB: --memory 2"
+says "the program needs at least 0.2 MiB: --memory 2"
 expect 2 "$VERTEBRA" eval meet.vtb --weights meet/weights.safetensors --data data --memory 1M
-says "it needs at least 1."
+says "the program needs at least 1."
 expect 2 "$VERTEBRA" bench deep.vtb --batch 64 --memory 1M --seconds 0.1
-says "it needs at least 1."
+says "the program needs at least 1."
 exit 0
