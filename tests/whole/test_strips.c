@@ -132,7 +132,6 @@ enum { N_CASES = sizeof cases / sizeof *cases };
 
 TEST(strips_compute_what_the_whole_is) {
   for (int i = 0; i < N_CASES; i++) {
-    if (getenv("SHOW")) fprintf(stderr, "%s\n", cases[i].what);
     vtb_module *m = instantiate(cases[i].text), *whole = vtb_module_clone(m);
     vtb_diags d = {0};
     vtb_strips s = {.height = cases[i].asked};
@@ -213,7 +212,6 @@ TEST(what_reads_later_tokens_is_refused_with_its_place) {
       const char *at = first->span.source ? first->span.source->text + first->span.begin : "";
       CHECK_MSG(strstr(first->text, refused[i].says), "%s: %s", refused[i].what, first->text);
       CHECK_MSG(vtb_starts_with(at, refused[i].place), "%s: at %.40s", refused[i].what, at);
-      if (getenv("SHOW")) vtb_diags_print(&d, stderr);
     }
     vtb_diags_free(&d);
     vtb_module_free(m);
